@@ -1,0 +1,1 @@
+//! Shared informers: the list-watch cache of a type, its handlers, listers and the factory that shares them.

@@ -1,0 +1,1 @@
+//! LIST and WATCH over kube-client: requests, frames, decoding and error classes, with no retries and no memory.

@@ -1,0 +1,1 @@
+//! A Kubernetes API server in memory: in-process and on TCP, for tests, examples and programs without a cluster.
