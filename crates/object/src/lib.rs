@@ -1,1 +1,41 @@
-//! Who a Kubernetes object is, which version, how its bytes become a value; and the data the layers pass.
+//! Who a Kubernetes object is, at which version, how its bytes become a value, and the plain
+//! data that the layers pass to each other.
+//!
+//! Every other crate of the workspace stands on this one:
+//!
+//! ```text
+//! listwatch --WatchEvent--> reflector --Delta--> delta-fifo --batch--> store --Event--> informer
+//! ```
+//!
+//! [`Delta`] is what travels down to the store, [`Event`] is what the store says has changed.
+//! Both carry objects as [`Entry`]: the identity beside an `Arc` of the value, so that no layer
+//! has to look into an object, and none has to clone it. The one question asked upward is
+//! [`Known`]: do you hold this uid at this version already?
+//!
+//! # Invariants
+//! - Nothing here does I/O, spawns, sleeps or locks.
+//! - An [`Entry`]'s identity is taken from the bytes of the server, never from a value that a
+//!   transform may have changed.
+//! - An error never carries the text of an object: only its key, a position and a category.
+
+mod cached;
+mod decode;
+mod delta;
+mod entry;
+mod event;
+mod key;
+mod object;
+mod uid;
+mod version;
+
+pub use cached::Cached;
+pub use decode::{Decode, DecodeError, JsonDecoder, peek_json};
+pub use delta::{Delta, Listed};
+pub use entry::{Entry, Known, NothingKnown, ObjectId};
+pub use event::Event;
+pub use key::{KeyRef, ObjectKey, ParseKeyError};
+pub use object::{Id, Object};
+pub use uid::Uid;
+pub use version::ResourceVersion;
+
+pub use kube_core::metadata::TypeMeta;

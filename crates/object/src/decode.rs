@@ -1,0 +1,229 @@
+//! From the bytes of one object to a value: `Decode`, the JSON decoder and its errors.
+
+use std::any::Any;
+
+use kube_core::{DynamicObject, Resource, metadata::TypeMeta};
+use serde::{Deserialize, de::DeserializeOwned};
+
+use crate::Id;
+
+/// How the bytes of one object become a `T`. A value and not a function, so that options and
+/// dictionaries can live in it.
+pub trait Decode<T>: Send + Sync + 'static {
+    /// Who this is, found without decoding the object; `None` where it can't be found.
+    fn peek<'a>(&self, frame: &'a [u8]) -> Option<Id<'a>>;
+
+    /// The object. `kind` is what was asked for: items of a list carry no kind of their own.
+    ///
+    /// # Errors
+    /// The bytes are no such object; the error says where and why, and never quotes them.
+    fn decode(&self, frame: &[u8], kind: &TypeMeta) -> Result<T, DecodeError>;
+}
+
+/// The bytes were not the object that was asked for.
+///
+/// Built so that no text of the object can reach a log: serde_json's own message quotes values,
+/// so only its position and category are kept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// Not JSON, or cut off.
+    #[error("malformed JSON at byte {column}")]
+    Syntax {
+        /// Offset on the line, which is the offset in the frame: frames have one line.
+        column: usize,
+    },
+    /// JSON, but of another shape than the type has.
+    #[error("a field has another type than {kind} expects, before byte {column}")]
+    Shape {
+        /// The kind that was asked for.
+        kind: String,
+        /// Offset on the line after the offending value.
+        column: usize,
+    },
+    /// An object of another kind, such as a `Table` or a `Status`.
+    #[error("expected {expected}, got {found}")]
+    WrongKind {
+        /// The kind that was asked for.
+        expected: String,
+        /// The kind that came, cut to a length that is safe to log.
+        found: String,
+    },
+    /// No `metadata` with a name.
+    #[error("an object without metadata.name")]
+    NoName,
+}
+
+/// Decodes JSON into any type that serde can read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct JsonDecoder;
+
+impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Decode<K> for JsonDecoder {
+    fn peek<'a>(&self, frame: &'a [u8]) -> Option<Id<'a>> {
+        peek_json(frame)
+    }
+
+    fn decode(&self, frame: &[u8], kind: &TypeMeta) -> Result<K, DecodeError> {
+        check_kind(frame, kind, K::metadata_api())?;
+        let mut object: K = serde_json::from_slice(frame).map_err(|error| describe(&error, kind))?;
+        if object.meta().name.as_deref().unwrap_or_default().is_empty() {
+            return Err(DecodeError::NoName);
+        }
+        give_type(&mut object, kind);
+        Ok(object)
+    }
+}
+
+/// Items of a list carry no kind; a dynamic object has no other way to know its own.
+fn give_type(object: &mut dyn Any, kind: &TypeMeta) {
+    if let Some(dynamic) = object.downcast_mut::<DynamicObject>() {
+        dynamic.types.get_or_insert_with(|| kind.clone());
+    }
+}
+
+fn describe(error: &serde_json::Error, kind: &TypeMeta) -> DecodeError {
+    let column = error.column();
+    match error.classify() {
+        serde_json::error::Category::Data => DecodeError::Shape { kind: kind.kind.clone(), column },
+        _ => DecodeError::Syntax { column },
+    }
+}
+
+#[derive(Deserialize)]
+struct KindOnly<'a> {
+    #[serde(borrow, default)]
+    kind: Option<std::borrow::Cow<'a, str>>,
+}
+
+fn check_kind(frame: &[u8], expected: &TypeMeta, metadata_only: bool) -> Result<(), DecodeError> {
+    let Ok(KindOnly { kind: Some(found) }) = serde_json::from_slice(frame) else {
+        return Ok(()); // whatever is wrong, the real decode says it better
+    };
+    let fits = found.is_empty()
+        || found == expected.kind
+        || (metadata_only && found == "PartialObjectMetadata")
+        || expected.kind.is_empty();
+    if fits {
+        return Ok(());
+    }
+    Err(DecodeError::WrongKind { expected: expected.kind.clone(), found: found.chars().take(64).collect() })
+}
+
+#[derive(Deserialize)]
+struct Peek<'a> {
+    #[serde(borrow)]
+    metadata: PeekMeta<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PeekMeta<'a> {
+    #[serde(default)]
+    namespace: Option<&'a str>,
+    name: &'a str,
+    #[serde(default)]
+    uid: Option<&'a str>,
+    #[serde(default)]
+    resource_version: Option<&'a str>,
+}
+
+/// The identity in the JSON of an object, borrowed from the bytes.
+///
+/// `None` where it is no object with a `metadata.name`, or where an identity is written with
+/// escapes, which no API server does.
+pub fn peek_json(frame: &[u8]) -> Option<Id<'_>> {
+    let Peek { metadata } = serde_json::from_slice(frame).ok()?;
+    if metadata.name.is_empty() {
+        return None;
+    }
+    Some(Id {
+        namespace: metadata.namespace,
+        name: metadata.name,
+        uid: metadata.uid.unwrap_or_default(),
+        resource_version: metadata.resource_version.unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+    use kube_core::PartialObjectMeta;
+
+    fn kind(api_version: &str, kind: &str) -> TypeMeta {
+        TypeMeta { api_version: api_version.into(), kind: kind.into() }
+    }
+
+    fn decode<K: Resource + DeserializeOwned + Send + Sync + 'static>(
+        text: &str,
+        meta: &TypeMeta,
+    ) -> Result<K, DecodeError> {
+        JsonDecoder.decode(text.as_bytes(), meta)
+    }
+
+    #[test]
+    fn an_item_without_a_kind_becomes_a_typed_object() {
+        let pod: Pod = decode(r#"{"metadata":{"name":"a","namespace":"b"}}"#, &kind("v1", "Pod")).unwrap();
+        assert_eq!(pod.metadata.name.as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn an_item_without_a_kind_becomes_a_dynamic_object_of_the_kind_asked_for() {
+        let widget = kind("example.com/v1", "Widget");
+        let object: DynamicObject =
+            decode(r#"{"metadata":{"name":"a"},"spec":{"size":1}}"#, &widget).unwrap();
+        assert_eq!(object.types, Some(widget));
+        assert_eq!(object.data["spec"]["size"], 1);
+    }
+
+    #[test]
+    fn metadata_only_objects_are_taken_under_their_own_kind() {
+        let frame =
+            r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a"}}"#;
+        decode::<PartialObjectMeta<Pod>>(frame, &kind("v1", "Pod")).unwrap();
+        assert!(matches!(decode::<Pod>(frame, &kind("v1", "Pod")), Err(DecodeError::WrongKind { .. })));
+    }
+
+    #[test]
+    fn another_kind_is_named_in_the_error() {
+        for found in ["Table", "Status", "Service"] {
+            let frame = format!(r#"{{"kind":"{found}","apiVersion":"v1","metadata":{{"name":"a"}}}}"#);
+            let error = decode::<DynamicObject>(&frame, &kind("v1", "Pod")).unwrap_err();
+            assert_eq!(error, DecodeError::WrongKind { expected: "Pod".into(), found: found.into() });
+        }
+    }
+
+    #[test]
+    fn no_error_quotes_the_object() {
+        let frames = [
+            r#"{"metadata":{"name":"a"},"data":"hunter2"}"#,
+            r#"{"metadata":{"name":"a"},"data":{"k":"hunter2""#,
+            r#"{"metadata":"hunter2"}"#,
+            r#"{"metadata":{},"data":{"k":"hunter2"}}"#,
+        ];
+        for frame in frames {
+            let error = decode::<ConfigMap>(frame, &kind("v1", "ConfigMap")).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn peek_finds_the_identity_wherever_metadata_stands() {
+        let frame = br#"{"spec":{"metadata":{"name":"not me"}},"metadata":{"labels":{"name":"nor me"},"uid":"u","resourceVersion":"7","namespace":"ns","name":"me"}}"#;
+        let id = peek_json(frame).unwrap();
+        assert_eq!(id, Id { namespace: Some("ns"), name: "me", uid: "u", resource_version: "7" });
+    }
+
+    #[test]
+    fn peek_finds_nothing_where_there_is_no_named_metadata() {
+        for frame in [
+            "",
+            "[]",
+            "{}",
+            r#"{"metadata":{}}"#,
+            r#"{"metadata":{"name":""}}"#,
+            r#"{"metadata":{"name":"a"}"#,
+        ] {
+            assert_eq!(peek_json(frame.as_bytes()), None, "{frame}");
+        }
+    }
+}

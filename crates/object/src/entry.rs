@@ -1,0 +1,108 @@
+//! `Entry`: an object beside its identity, the form in which objects travel and are kept.
+
+use std::{fmt, ops::Deref, sync::Arc};
+
+use crate::{Id, Object, ObjectKey, ResourceVersion, Uid};
+
+/// The owned identity of an object at one version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectId {
+    /// Its address.
+    pub key: ObjectKey,
+    /// Its incarnation.
+    pub uid: Uid,
+    /// Its version.
+    pub version: ResourceVersion,
+}
+
+impl From<Id<'_>> for ObjectId {
+    fn from(id: Id<'_>) -> Self {
+        Self {
+            key: id.key().to_key(),
+            uid: Uid::new(id.uid),
+            version: ResourceVersion::new(id.resource_version),
+        }
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at resourceVersion {}", self.key, self.version)
+    }
+}
+
+/// An object and its identity. Dereferences to the object; cloning it copies no object.
+///
+/// `Debug` shows the identity and never the object, so that an entry can be logged.
+pub struct Entry<T> {
+    /// The identity as the server sent it, whatever a transform made of the object.
+    pub id: ObjectId,
+    /// The value, shared by the cache and by everybody who looks at it.
+    pub object: Arc<T>,
+}
+
+impl<T> Entry<T> {
+    /// An entry of this object under an identity taken from elsewhere.
+    pub fn new(id: ObjectId, object: Arc<T>) -> Self {
+        Self { id, object }
+    }
+
+    /// The address of the object.
+    pub fn key(&self) -> &ObjectKey {
+        &self.id.key
+    }
+}
+
+impl<T: Object> Entry<T> {
+    /// An entry under the identity that the value itself states.
+    pub fn of(object: T) -> Self {
+        let id = ObjectId::from(object.id());
+        Self { id, object: Arc::new(object) }
+    }
+}
+
+impl<T> Clone for Entry<T> {
+    fn clone(&self) -> Self {
+        Self { id: self.id.clone(), object: Arc::clone(&self.object) }
+    }
+}
+
+impl<T> Deref for Entry<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.object
+    }
+}
+
+impl<T> fmt::Debug for Entry<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.id.fmt(f)
+    }
+}
+
+/// Two entries are equal when they share one value under one identity.
+impl<T> PartialEq for Entry<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id && Arc::ptr_eq(&self.object, &other.object)
+    }
+}
+
+/// The one question that is asked against the flow: is this object held at this version already?
+///
+/// Asked while a list is decoded, so that what has not changed is neither decoded nor allocated
+/// again. Implemented by the store; [`NothingKnown`] is for programs without one.
+pub trait Known<T>: Send + Sync {
+    /// The entry held under this key, if it has the same uid and the same version.
+    fn unchanged(&self, id: &Id<'_>) -> Option<Entry<T>>;
+}
+
+/// Knows nothing, so that everything is decoded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NothingKnown;
+
+impl<T> Known<T> for NothingKnown {
+    fn unchanged(&self, _: &Id<'_>) -> Option<Entry<T>> {
+        None
+    }
+}

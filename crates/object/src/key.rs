@@ -1,0 +1,214 @@
+//! `ObjectKey`: the address of an object within its type, and its borrowed form.
+//!
+//! A key names a place, not an incarnation: an object that is deleted and created again under
+//! the same name has the same key and another [`Uid`](crate::Uid).
+
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    str::FromStr,
+    sync::Arc,
+};
+
+/// Namespace and name of an object, or the name alone for a cluster-scoped one.
+///
+/// Cheap to clone (one reference count). Ordered by namespace, then name; keys without a
+/// namespace come first. Displayed and parsed as client-go's `MetaNamespaceKeyFunc` writes it:
+/// `namespace/name`, or `name`.
+///
+/// ```
+/// use kube_object::ObjectKey;
+/// let key = ObjectKey::new(Some("shop"), "web-0");
+/// assert_eq!(key.to_string(), "shop/web-0");
+/// assert_eq!(key, "shop/web-0".parse().unwrap());
+/// assert_eq!(ObjectKey::new(None, "node-1").namespace(), None);
+/// ```
+#[derive(Clone)]
+pub struct ObjectKey {
+    /// `namespace/name`; a name never contains a slash, so the text is unambiguous.
+    text: Arc<str>,
+    /// Length of the namespace; zero for a cluster-scoped object, whose text has no slash.
+    namespace_len: u32,
+}
+
+impl ObjectKey {
+    /// The key of `name` in `namespace`. An empty namespace is the same as none.
+    pub fn new(namespace: Option<&str>, name: &str) -> Self {
+        match namespace.filter(|namespace| !namespace.is_empty()) {
+            Some(namespace) => {
+                let mut text = String::with_capacity(namespace.len() + 1 + name.len());
+                text.push_str(namespace);
+                text.push('/');
+                text.push_str(name);
+                Self { text: text.into(), namespace_len: namespace.len() as u32 }
+            }
+            None => Self { text: name.into(), namespace_len: 0 },
+        }
+    }
+
+    /// The namespace; `None` for a cluster-scoped object.
+    pub fn namespace(&self) -> Option<&str> {
+        (self.namespace_len > 0).then(|| &self.text[..self.namespace_len as usize])
+    }
+
+    /// The name within the namespace.
+    pub fn name(&self) -> &str {
+        match self.namespace_len {
+            0 => &self.text,
+            len => &self.text[len as usize + 1..],
+        }
+    }
+
+    /// `namespace/name`, or `name`.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The same key, borrowed.
+    pub fn as_ref(&self) -> KeyRef<'_> {
+        KeyRef { namespace: self.namespace(), name: self.name() }
+    }
+}
+
+/// A borrowed key, for look-ups that allocate nothing. Hashes like the [`ObjectKey`] it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyRef<'a> {
+    namespace: Option<&'a str>,
+    name: &'a str,
+}
+
+impl<'a> KeyRef<'a> {
+    /// The borrowed key of `name` in `namespace`. An empty namespace is the same as none.
+    pub fn new(namespace: Option<&'a str>, name: &'a str) -> Self {
+        Self { namespace: namespace.filter(|namespace| !namespace.is_empty()), name }
+    }
+
+    /// The namespace; `None` for a cluster-scoped object.
+    pub fn namespace(&self) -> Option<&'a str> {
+        self.namespace
+    }
+
+    /// The name within the namespace.
+    pub fn name(&self) -> &'a str {
+        self.name
+    }
+
+    /// An owned copy.
+    pub fn to_key(&self) -> ObjectKey {
+        ObjectKey::new(self.namespace, self.name)
+    }
+}
+
+impl PartialEq<ObjectKey> for KeyRef<'_> {
+    fn eq(&self, other: &ObjectKey) -> bool {
+        *self == other.as_ref()
+    }
+}
+
+// Namespace and name are hashed as two strings, so that an owned key and a borrowed one that is
+// not contiguous in memory hash alike.
+impl Hash for KeyRef<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.namespace.unwrap_or("").hash(state);
+        self.name.hash(state);
+    }
+}
+
+impl Hash for ObjectKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_ref().hash(state);
+    }
+}
+
+impl PartialEq for ObjectKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for ObjectKey {}
+
+impl PartialOrd for ObjectKey {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ObjectKey {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.as_ref().cmp(&other.as_ref())
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", &*self.text)
+    }
+}
+
+/// A text that is not `namespace/name` or `name`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not an object key: expected \"namespace/name\" or \"name\"")]
+pub struct ParseKeyError(String);
+
+impl FromStr for ObjectKey {
+    type Err = ParseKeyError;
+
+    fn from_str(text: &str) -> Result<Self, ParseKeyError> {
+        let (namespace, name) = match text.split_once('/') {
+            Some((namespace, name)) => (Some(namespace), name),
+            None => (None, text),
+        };
+        if name.is_empty() || name.contains('/') || namespace.is_some_and(str::is_empty) {
+            return Err(ParseKeyError(text.to_owned()));
+        }
+        Ok(Self::new(namespace, name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::hash::BuildHasher;
+
+    #[test]
+    fn a_key_keeps_namespace_and_name_apart() {
+        let key = ObjectKey::new(Some("a"), "b-c");
+        assert_eq!((key.namespace(), key.name()), (Some("a"), "b-c"));
+        let cluster = ObjectKey::new(Some(""), "node");
+        assert_eq!((cluster.namespace(), cluster.name(), cluster.as_str()), (None, "node", "node"));
+    }
+
+    #[test]
+    fn an_owned_and_a_borrowed_key_hash_alike() {
+        let hasher = std::hash::RandomState::new();
+        for (namespace, name) in [(Some("a"), "b"), (None, "ab"), (Some("ab"), "c")] {
+            let owned = ObjectKey::new(namespace, name);
+            let borrowed = KeyRef::new(namespace, name);
+            assert_eq!(hasher.hash_one(&owned), hasher.hash_one(borrowed));
+            assert_eq!(borrowed, owned);
+        }
+    }
+
+    #[test]
+    fn keys_sort_by_namespace_before_name() {
+        let mut keys: Vec<ObjectKey> =
+            ["b/a", "a-1/z", "a/z", "z"].iter().map(|text| text.parse().unwrap()).collect();
+        keys.sort();
+        let sorted: Vec<&str> = keys.iter().map(ObjectKey::as_str).collect();
+        assert_eq!(sorted, ["z", "a/z", "a-1/z", "b/a"]);
+    }
+
+    #[test]
+    fn texts_that_name_no_object_are_refused() {
+        for text in ["", "/", "/name", "ns/", "a/b/c"] {
+            assert!(text.parse::<ObjectKey>().is_err(), "{text:?} was accepted");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! `Uid`: which incarnation of a name an object is.
+
+use std::{fmt, sync::Arc};
+
+/// The identity of an object over its life, as given by the API server.
+///
+/// Kubernetes uses RFC 4122 UUIDs; those take 16 bytes here and no allocation. Any other text
+/// is kept as it is. An empty uid (some aggregated APIs send none) is no identity: it never
+/// counts as a change of identity, see [`Uid::differs_from`].
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Uid(Kind);
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Kind {
+    /// A lower-case hyphenated UUID; only that form, so that the text can be given back exactly.
+    Uuid(u128),
+    Text(Arc<str>),
+}
+
+impl Uid {
+    /// The uid that this text names.
+    pub fn new(text: &str) -> Self {
+        Self(match parse_uuid(text) {
+            Some(bits) => Kind::Uuid(bits),
+            None => Kind::Text(text.into()),
+        })
+    }
+
+    /// Whether the server sent no uid.
+    pub fn is_empty(&self) -> bool {
+        matches!(&self.0, Kind::Text(text) if text.is_empty())
+    }
+
+    /// Whether both are known and name different incarnations.
+    pub fn differs_from(&self, other: &Uid) -> bool {
+        !self.is_empty() && !other.is_empty() && self != other
+    }
+}
+
+impl From<&str> for Uid {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+fn parse_uuid(text: &str) -> Option<u128> {
+    let bytes = text.as_bytes();
+    if bytes.len() != 36 {
+        return None;
+    }
+    let mut bits = 0u128;
+    for (at, &byte) in bytes.iter().enumerate() {
+        let digit = match (at, byte) {
+            (8 | 13 | 18 | 23, b'-') => continue,
+            (8 | 13 | 18 | 23, _) => return None,
+            (_, b'0'..=b'9') => byte - b'0',
+            (_, b'a'..=b'f') => byte - b'a' + 10,
+            _ => return None,
+        };
+        bits = (bits << 4) | u128::from(digit);
+    }
+    Some(bits)
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Text(text) => f.write_str(text),
+            Kind::Uuid(bits) => write!(
+                f,
+                "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+                (bits >> 96) as u32,
+                (bits >> 80) as u16,
+                (bits >> 64) as u16,
+                (bits >> 48) as u16,
+                bits & 0xffff_ffff_ffff
+            ),
+        }
+    }
+}
+
+impl fmt::Debug for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_text_comes_back_as_it_went_in(text in "([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})|.{0,40}") {
+            prop_assert_eq!(Uid::new(&text).to_string(), text);
+        }
+
+        #[test]
+        fn uids_are_equal_exactly_when_their_texts_are(a in "[0-9a-fA-F-]{35,37}", b in "[0-9a-fA-F-]{35,37}") {
+            prop_assert_eq!(Uid::new(&a) == Uid::new(&b), a == b);
+        }
+    }
+
+    #[test]
+    fn an_unknown_uid_is_no_change_of_identity() {
+        let known = Uid::new("a");
+        assert!(!Uid::new("").differs_from(&known));
+        assert!(!known.differs_from(&Uid::new("")));
+        assert!(known.differs_from(&Uid::new("b")));
+    }
+}

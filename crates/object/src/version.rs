@@ -1,0 +1,133 @@
+//! `ResourceVersion`: the version of an object or of a whole list, and its order.
+//!
+//! Kubernetes documents it as opaque but promises (KEP-5504, since 1.35) that versions of one
+//! resource type are decimal numbers that can be compared: by length first, then as text. The
+//! two request values "" and "0" are no versions; requests have types of their own for them.
+
+use std::{cmp::Ordering, fmt, sync::Arc};
+
+/// A version that the API server gave to an object, a list or a bookmark.
+///
+/// Numbers are ordered. A text that is no decimal number without leading zeros is *opaque*:
+/// equal to itself, ordered with nothing ([`PartialOrd`] gives `None`).
+///
+/// ```
+/// use kube_object::ResourceVersion;
+/// assert!(ResourceVersion::new("9") < ResourceVersion::new("10"));
+/// assert!(ResourceVersion::new("99999999999999999999") < ResourceVersion::new("100000000000000000000"));
+/// assert_eq!(ResourceVersion::new("abc").partial_cmp(&ResourceVersion::new("1")), None);
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ResourceVersion(Kind);
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Kind {
+    Number(u64),
+    /// A decimal number that does not fit 64 bits.
+    Large(Arc<str>),
+    Opaque(Arc<str>),
+}
+
+impl ResourceVersion {
+    /// The version that this text names; any text is taken.
+    pub fn new(text: &str) -> Self {
+        let decimal =
+            !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
+        Self(match (decimal, text.parse()) {
+            (true, Ok(number)) => Kind::Number(number),
+            (true, Err(_)) => Kind::Large(text.into()),
+            (false, _) => Kind::Opaque(text.into()),
+        })
+    }
+
+    /// Whether the text is no number, so that it can't be compared with another.
+    pub fn is_opaque(&self) -> bool {
+        matches!(self.0, Kind::Opaque(_))
+    }
+
+    /// Whether the server sent none.
+    pub fn is_empty(&self) -> bool {
+        matches!(&self.0, Kind::Opaque(text) if text.is_empty())
+    }
+
+    /// Whether this version is known to be `other` or later; opaque versions never are.
+    pub fn at_least(&self, other: &Self) -> bool {
+        !self.is_opaque() && self >= other
+    }
+}
+
+impl From<u64> for ResourceVersion {
+    fn from(number: u64) -> Self {
+        match number {
+            0 => Self::new("0"),
+            _ => Self(Kind::Number(number)),
+        }
+    }
+}
+
+impl From<&str> for ResourceVersion {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl PartialOrd for ResourceVersion {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        match (&self.0, &other.0) {
+            (Kind::Number(a), Kind::Number(b)) => Some(a.cmp(b)),
+            (Kind::Number(_), Kind::Large(_)) => Some(Ordering::Less),
+            (Kind::Large(_), Kind::Number(_)) => Some(Ordering::Greater),
+            (Kind::Large(a), Kind::Large(b)) => Some(a.len().cmp(&b.len()).then_with(|| a.cmp(b))),
+            (Kind::Opaque(a), Kind::Opaque(b)) if a == b => Some(Ordering::Equal),
+            (Kind::Opaque(_), _) | (_, Kind::Opaque(_)) => None,
+        }
+    }
+}
+
+impl fmt::Display for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Number(number) => write!(f, "{number}"),
+            Kind::Large(text) | Kind::Opaque(text) => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Debug for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn by_length_then_text(a: &str, b: &str) -> Ordering {
+        a.len().cmp(&b.len()).then_with(|| a.cmp(b))
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_of_any_length_compare_by_length_then_text(a in "[1-9][0-9]{0,30}", b in "[1-9][0-9]{0,30}") {
+            let order = ResourceVersion::new(&a).partial_cmp(&ResourceVersion::new(&b));
+            prop_assert_eq!(order, Some(by_length_then_text(&a, &b)));
+        }
+
+        #[test]
+        fn any_text_comes_back_as_it_went_in(text in ".{0,30}") {
+            prop_assert_eq!(ResourceVersion::new(&text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_opaque_and_never_at_least_anything() {
+        for text in ["", "0", "007", "-1", "1a", "１"] {
+            let version = ResourceVersion::new(text);
+            assert!(version.is_opaque(), "{text:?} passed for a number");
+            assert!(!version.at_least(&ResourceVersion::from(1)));
+            assert!(!ResourceVersion::from(1).at_least(&version));
+        }
+    }
+}
