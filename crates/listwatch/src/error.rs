@@ -1,0 +1,307 @@
+//! What can go wrong with a LIST or a WATCH, and what to do about it.
+
+use std::{error::Error as StdError, fmt, io, time::Duration};
+
+use kube_client::core::Status;
+use kube_object::DecodeError;
+
+/// Which of the two requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// A LIST.
+    List,
+    /// A WATCH.
+    Watch,
+}
+
+/// What was asked for: shown at the head of each error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// LIST or WATCH.
+    pub verb: Verb,
+    /// Path and query, without the host.
+    pub url: String,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = match self.verb {
+            Verb::List => "LIST",
+            Verb::Watch => "WATCH",
+        };
+        write!(f, "{verb} {}", self.url)
+    }
+}
+
+/// Why a LIST or a WATCH failed. Carries the URL, and never the text of an object.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The server refused: an HTTP error, or an ERROR event on a watch.
+    #[error("{target}: the server answered {} {}: {}", status.code, status.reason, status.message)]
+    Status {
+        /// What was asked.
+        target: Target,
+        /// The server's answer. `code` is always set; `reason` and `message` may be empty.
+        status: Box<Status>,
+        /// How long the server asked to wait.
+        retry_after: Option<Duration>,
+    },
+    /// No answer came: no connection, a failed handshake, no credentials.
+    #[error("{target}: no answer: {}", Causes(source))]
+    Connection {
+        /// What was asked.
+        target: Target,
+        /// What the client says.
+        source: kube_client::Error,
+    },
+    /// The answer broke off.
+    #[error("{target}: the connection broke: {}", Causes(source))]
+    Body {
+        /// What was asked.
+        target: Target,
+        /// What the client says.
+        source: kube_client::Error,
+    },
+    /// The answer ended in the middle of an object.
+    #[error("{target}: the answer was cut off in the middle of an object")]
+    CutOff {
+        /// What was asked.
+        target: Target,
+    },
+    /// An object, or what stands in its place, is larger than allowed.
+    #[error(
+        "{target}: more than {limit} bytes without the end of an object; see ListWatch::max_object_bytes"
+    )]
+    TooLong {
+        /// What was asked.
+        target: Target,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The answer is not the JSON of a list or of a watch event.
+    #[error("{target}: malformed answer: {what}")]
+    Malformed {
+        /// What was asked.
+        target: Target,
+        /// What was wrong, in words that quote nothing.
+        what: String,
+    },
+    /// The answer is of another kind, such as a `Table`.
+    #[error("{target}: expected a list, got {found}")]
+    NotAList {
+        /// What was asked.
+        target: Target,
+        /// The kind that came, cut to a length that is safe to log.
+        found: String,
+    },
+    /// A watch event of a type that this crate doesn't know.
+    #[error("{target}: unknown watch event type {found:?}")]
+    UnknownEvent {
+        /// What was asked.
+        target: Target,
+        /// The type that came, cut to a length that is safe to log.
+        found: String,
+    },
+    /// A watch event whose object can't be identified.
+    #[error("{target}: a watch event whose object can't be identified: {reason}")]
+    Nameless {
+        /// What was asked.
+        target: Target,
+        /// Why it could not be decoded.
+        reason: DecodeError,
+    },
+    /// A ListFunc or WatchFunc failed.
+    #[error("{verb:?} function failed: {}", Causes(source.as_ref()))]
+    Function {
+        /// Which of the two.
+        verb: Verb,
+        /// What it said.
+        source: Box<dyn StdError + Send + Sync>,
+    },
+}
+
+/// What a failure means for what is asked next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Class {
+    /// The version or the continue token is no longer held by the server: list anew.
+    Expired,
+    /// The server has not reached the version asked for.
+    TooLarge,
+    /// The server understands the request but not these parameters (422).
+    Unsupported,
+    /// The server is overloaded (429, or 5xx with Retry-After): wait, then go on.
+    Overloaded,
+    /// Nobody listens there: wait, then go on.
+    Refused,
+    /// The credentials are not accepted.
+    Unauthorized,
+    /// The credentials don't allow this.
+    Forbidden,
+    /// The resource does not exist, such as one whose CRD was removed.
+    NotFound,
+    /// Anything else: try again after a while.
+    Broken,
+}
+
+impl Error {
+    /// What this failure means.
+    pub fn class(&self) -> Class {
+        match self {
+            Error::Status { status, retry_after, .. } => class_of(status, retry_after.is_some()),
+            Error::Connection { source, .. } if is_refused(source) => Class::Refused,
+            Error::Function { source, .. } => match source.downcast_ref::<kube_client::Error>() {
+                Some(kube_client::Error::Api(status)) => class_of(status, retry_after(status).is_some()),
+                Some(error) if is_refused(error) => Class::Refused,
+                _ => Class::Broken,
+            },
+            _ => Class::Broken,
+        }
+    }
+
+    /// How long the server asked to wait before the next request.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Error::Status { retry_after, .. } => *retry_after,
+            Error::Function { source, .. } => match source.downcast_ref::<kube_client::Error>() {
+                Some(kube_client::Error::Api(status)) => retry_after(status),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// An error of a ListFunc.
+    pub fn list_function(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Error::Function { verb: Verb::List, source: source.into() }
+    }
+
+    /// An error of a WatchFunc.
+    pub fn watch_function(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Error::Function { verb: Verb::Watch, source: source.into() }
+    }
+}
+
+/// `details.retryAfterSeconds`, which kube-apiserver also sends as the Retry-After header.
+pub(crate) fn retry_after(status: &Status) -> Option<Duration> {
+    let seconds = status.details.as_ref()?.retry_after_seconds;
+    (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+}
+
+fn class_of(status: &Status, asked_to_wait: bool) -> Class {
+    match (status.code, status.reason.as_str()) {
+        (410, _) | (_, "Expired" | "Gone") => Class::Expired,
+        _ if is_too_large(status) => Class::TooLarge,
+        (429, _) => Class::Overloaded,
+        (401, _) => Class::Unauthorized,
+        (403, _) => Class::Forbidden,
+        (404, _) => Class::NotFound,
+        (422, _) => Class::Unsupported,
+        (500.., _) if asked_to_wait => Class::Overloaded,
+        _ => Class::Broken,
+    }
+}
+
+/// Newer servers name the cause, older ones only say it in a cause's message or in the text.
+fn is_too_large(status: &Status) -> bool {
+    const TEXT: &str = "Too large resource version";
+    let timeout = status.code == 504 || status.reason == "Timeout";
+    let cause = status.details.iter().flat_map(|details| &details.causes);
+    timeout
+        && (cause.clone().any(|cause| cause.reason == "ResourceVersionTooLarge")
+            || cause.clone().any(|cause| cause.message.contains(TEXT))
+            || status.message.contains(TEXT))
+}
+
+fn is_refused(error: &kube_client::Error) -> bool {
+    let mut next: Option<&(dyn StdError + 'static)> = Some(error);
+    while let Some(error) = next {
+        let io = error.downcast_ref::<io::Error>();
+        if io.is_some_and(|io| io.kind() == io::ErrorKind::ConnectionRefused) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+/// An error with its causes, since hyper's own text is only "client error (Connect)".
+struct Causes<'a>(&'a (dyn StdError + 'static));
+
+impl fmt::Display for Causes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut said = self.0.to_string();
+        f.write_str(&said)?;
+        let mut next = self.0.source();
+        while let Some(cause) = next {
+            let text = cause.to_string();
+            if !said.contains(&text) {
+                write!(f, ": {text}")?;
+            }
+            said = text;
+            next = cause.source();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube_client::core::response::{StatusCause, StatusDetails};
+
+    fn class(code: u16, reason: &str) -> Class {
+        let status = Status { code, reason: reason.into(), ..Status::default() };
+        class_of(&status, false)
+    }
+
+    fn timeout(message: &str, cause: Option<(&str, &str)>) -> Class {
+        let causes = cause
+            .map(|(reason, message)| StatusCause {
+                reason: reason.into(),
+                message: message.into(),
+                field: String::new(),
+            })
+            .into_iter()
+            .collect();
+        let details = StatusDetails {
+            name: String::new(),
+            group: String::new(),
+            kind: String::new(),
+            uid: String::new(),
+            causes,
+            retry_after_seconds: 1,
+        };
+        let status = Status {
+            code: 504,
+            reason: "Timeout".into(),
+            message: message.into(),
+            details: Some(details),
+            ..Status::default()
+        };
+        class_of(&status, true)
+    }
+
+    #[test]
+    fn statuses_are_classified_by_code_and_reason() {
+        assert_eq!(class(410, "Expired"), Class::Expired);
+        assert_eq!(class(410, "Gone"), Class::Expired);
+        assert_eq!(class(0, "Gone"), Class::Expired);
+        assert_eq!(class(429, "TooManyRequests"), Class::Overloaded);
+        assert_eq!(class(401, ""), Class::Unauthorized);
+        assert_eq!(class(403, ""), Class::Forbidden);
+        assert_eq!(class(404, ""), Class::NotFound);
+        assert_eq!(class(422, "Invalid"), Class::Unsupported);
+        assert_eq!(class(500, ""), Class::Broken);
+    }
+
+    #[test]
+    fn too_large_a_version_is_known_by_cause_message_or_text() {
+        let text = "Too large resource version: 9, current: 5";
+        assert_eq!(timeout("", Some(("ResourceVersionTooLarge", ""))), Class::TooLarge);
+        assert_eq!(timeout("", Some(("", text))), Class::TooLarge);
+        assert_eq!(timeout(text, None), Class::TooLarge);
+        assert_eq!(timeout("the request timed out", None), Class::Overloaded);
+    }
+}

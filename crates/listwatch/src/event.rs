@@ -1,0 +1,190 @@
+//! One frame of a watch as a `WatchEvent`.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use kube_client::core::Status;
+use kube_object::{Decode, DecodeError, Entry, Known, ObjectId, ResourceVersion, TypeMeta};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::list::decode;
+
+/// An object as it came from the server.
+#[derive(Debug)]
+pub enum Decoded<T> {
+    /// It was decoded, or is known already.
+    Object(Entry<T>),
+    /// It could not be decoded, but it is known who it is.
+    Undecodable {
+        /// Who it is.
+        id: ObjectId,
+        /// Why it could not be decoded.
+        error: DecodeError,
+    },
+}
+
+impl<T> Decoded<T> {
+    /// Who this is.
+    pub fn id(&self) -> &ObjectId {
+        match self {
+            Decoded::Object(entry) => &entry.id,
+            Decoded::Undecodable { id, .. } => id,
+        }
+    }
+}
+
+/// An event of a watch. ERROR events are errors of the stream.
+#[derive(Debug)]
+pub enum WatchEvent<T> {
+    /// ADDED: an object was created, or began to match the selectors.
+    Added(Decoded<T>),
+    /// MODIFIED.
+    Modified(Decoded<T>),
+    /// DELETED: an object was deleted, or no longer matches the selectors.
+    Deleted {
+        /// Who it was, at the version of the deletion.
+        id: ObjectId,
+        /// The last state that the server sent, where it could be decoded.
+        last: Option<Entry<T>>,
+    },
+    /// BOOKMARK: everything up to this version has been sent.
+    Bookmark {
+        /// The version.
+        version: ResourceVersion,
+        /// It ends the initial events of a streaming list.
+        initial_events_end: bool,
+    },
+}
+
+/// Why a frame is no event; the caller adds the URL.
+#[derive(Debug)]
+pub(crate) enum FrameError {
+    Malformed(&'static str),
+    UnknownType(String),
+    Nameless(DecodeError),
+    Status(Box<Status>),
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+/// Decodes one frame.
+pub(crate) fn read<T: 'static>(
+    frame: &[u8],
+    decoder: &dyn Decode<T>,
+    expected: &TypeMeta,
+    known: &dyn Known<T>,
+) -> Result<WatchEvent<T>, FrameError> {
+    let Envelope { kind, object } =
+        serde_json::from_slice(frame).map_err(|_| FrameError::Malformed("not the JSON of a watch event"))?;
+    let object = object.get().as_bytes();
+    match &*kind {
+        "ADDED" => Ok(WatchEvent::Added(named(object, decoder, expected, known)?)),
+        "MODIFIED" => Ok(WatchEvent::Modified(named(object, decoder, expected, known)?)),
+        "DELETED" => Ok(match named(object, decoder, expected, known)? {
+            Decoded::Object(entry) => WatchEvent::Deleted { id: entry.id.clone(), last: Some(entry) },
+            Decoded::Undecodable { id, .. } => WatchEvent::Deleted { id, last: None },
+        }),
+        "BOOKMARK" => bookmark(object),
+        "ERROR" => Err(error_event(object)),
+        other => Err(FrameError::UnknownType(other.chars().take(64).collect())),
+    }
+}
+
+fn named<T: 'static>(
+    object: &[u8],
+    decoder: &dyn Decode<T>,
+    expected: &TypeMeta,
+    known: &dyn Known<T>,
+) -> Result<Decoded<T>, FrameError> {
+    decode(object, decoder, expected, known).map_err(FrameError::Nameless)
+}
+
+#[derive(Deserialize)]
+struct BookmarkObject {
+    metadata: BookmarkMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BookmarkMeta {
+    resource_version: String,
+    #[serde(default)]
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+fn bookmark<T>(object: &[u8]) -> Result<WatchEvent<T>, FrameError> {
+    let BookmarkObject { metadata } = serde_json::from_slice(object)
+        .map_err(|_| FrameError::Malformed("a bookmark without a resourceVersion"))?;
+    let end =
+        metadata.annotations.as_ref().and_then(|annotations| annotations.get("k8s.io/initial-events-end"));
+    Ok(WatchEvent::Bookmark {
+        version: ResourceVersion::new(&metadata.resource_version),
+        initial_events_end: end.is_some_and(|value| value == "true"),
+    })
+}
+
+fn error_event(object: &[u8]) -> FrameError {
+    match serde_json::from_slice::<Status>(object) {
+        Ok(status) => FrameError::Status(Box::new(status)),
+        Err(_) => FrameError::Malformed("an ERROR event without a Status"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::Pod;
+    use kube_object::{JsonDecoder, NothingKnown};
+
+    fn event(frame: &str) -> Result<WatchEvent<Pod>, FrameError> {
+        let kind = TypeMeta { api_version: "v1".into(), kind: "Pod".into() };
+        read(frame.as_bytes(), &JsonDecoder, &kind, &NothingKnown)
+    }
+
+    const POD: &str = r#"{"metadata":{"name":"a","namespace":"n","resourceVersion":"5"}}"#;
+
+    #[test]
+    fn the_five_event_types_are_told_apart() {
+        let frame = |kind: &str, object: &str| event(&format!(r#"{{"type":"{kind}","object":{object}}}"#));
+        assert!(matches!(frame("ADDED", POD), Ok(WatchEvent::Added(Decoded::Object(_)))));
+        assert!(matches!(frame("MODIFIED", POD), Ok(WatchEvent::Modified(Decoded::Object(_)))));
+        assert!(matches!(frame("DELETED", POD), Ok(WatchEvent::Deleted { last: Some(_), .. })));
+        let bookmark = r#"{"kind":"Pod","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}"#;
+        assert!(matches!(
+            frame("BOOKMARK", bookmark),
+            Ok(WatchEvent::Bookmark { version, initial_events_end: true }) if version == 9.into()
+        ));
+        let status = r#"{"kind":"Status","code":410,"reason":"Expired"}"#;
+        assert!(matches!(frame("ERROR", status), Err(FrameError::Status(status)) if status.code == 410));
+        assert!(matches!(frame("SURPRISE", POD), Err(FrameError::UnknownType(name)) if name == "SURPRISE"));
+    }
+
+    #[test]
+    fn the_fields_of_an_event_may_come_in_any_order() {
+        let frame = format!(r#" {{ "object" : {POD} , "type" : "ADDED" }} "#);
+        assert!(matches!(event(&frame), Ok(WatchEvent::Added(_))));
+    }
+
+    #[test]
+    fn a_deletion_needs_only_the_identity() {
+        let frame = r#"{"type":"DELETED","object":{"metadata":{"name":"a","resourceVersion":"6"},"spec":7}}"#;
+        assert!(matches!(event(frame), Ok(WatchEvent::Deleted { last: None, id }) if id.version == 6.into()));
+    }
+
+    #[test]
+    fn frames_that_are_no_events_are_named_errors() {
+        assert!(matches!(event("nonsense"), Err(FrameError::Malformed(_))));
+        assert!(matches!(event(POD), Err(FrameError::Malformed(_))));
+        let table =
+            r#"{"type":"ADDED","object":{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{}}}"#;
+        assert!(matches!(event(table), Err(FrameError::Nameless(DecodeError::WrongKind { .. }))));
+        assert!(matches!(event(r#"{"type":"BOOKMARK","object":{}}"#), Err(FrameError::Malformed(_))));
+        assert!(matches!(event(r#"{"type":"ERROR","object":7}"#), Err(FrameError::Malformed(_))));
+    }
+}

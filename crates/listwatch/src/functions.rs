@@ -1,0 +1,120 @@
+//! A `ListWatch` from two functions: client-go's ListFunc and WatchFunc.
+
+use std::{future::Future, sync::Arc};
+
+use futures_util::{FutureExt, Stream, StreamExt, future::BoxFuture, stream, stream::BoxStream};
+use kube_client::core::{ObjectList, Resource, WatchEvent as KubeWatchEvent};
+use kube_object::{Entry, Object, ResourceVersion};
+
+use crate::{
+    Decoded, Error, ListEnd, ListPart, ListRequest, ListWatch, Target, Verb, WatchEvent, WatchRequest,
+    error::retry_after,
+};
+
+/// One page of a list, decoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListPage<T> {
+    /// The objects.
+    pub items: Vec<T>,
+    /// The version of the list.
+    pub version: ResourceVersion,
+    /// The token of the next page; `None` on the last.
+    pub next: Option<String>,
+}
+
+impl<K: Resource + Clone> From<ObjectList<K>> for ListPage<K> {
+    fn from(list: ObjectList<K>) -> Self {
+        Self {
+            items: list.items,
+            version: ResourceVersion::new(list.metadata.resource_version.as_deref().unwrap_or_default()),
+            next: list.metadata.continue_.filter(|token| !token.is_empty()),
+        }
+    }
+}
+
+type ListFn<T> = dyn Fn(ListRequest) -> BoxFuture<'static, Result<ListPage<T>, Error>> + Send + Sync;
+type WatchFn<T> = dyn Fn(WatchRequest) -> BoxStream<'static, Result<WatchEvent<T>, Error>> + Send + Sync;
+
+/// The two functions behind a [`ListWatch`].
+pub(crate) struct Functions<T> {
+    list: Arc<ListFn<T>>,
+    watch: Arc<WatchFn<T>>,
+}
+
+impl<T: Object> ListWatch<T> {
+    /// Lists and watches through two functions, such as two calls of a `kube_client::Api`.
+    ///
+    /// `list` gives one page as asked, `watch` the events after a version; both should fail with
+    /// [`Error::list_function`] and [`Error::watch_function`], which keep the meaning of a
+    /// `kube_client::Error`. Selectors are the functions' own affair.
+    pub fn from_functions<L, F, W, S>(list: L, watch: W) -> Self
+    where
+        L: Fn(ListRequest) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<ListPage<T>, Error>> + Send + 'static,
+        W: Fn(WatchRequest) -> S + Send + Sync + 'static,
+        S: Stream<Item = Result<WatchEvent<T>, Error>> + Send + 'static,
+    {
+        Self::from_parts(Functions {
+            list: Arc::new(move |request| list(request).boxed()),
+            watch: Arc::new(move |request| watch(request).boxed()),
+        })
+    }
+}
+
+impl<T: Object> Functions<T> {
+    pub(crate) fn list(&self, request: ListRequest) -> BoxStream<'static, Result<ListPart<T>, Error>> {
+        let list = Arc::clone(&self.list);
+        async move { stream::iter(parts(list(request).await)) }.flatten_stream().boxed()
+    }
+
+    pub(crate) fn watch(
+        &self,
+        request: WatchRequest,
+    ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, Error>> {
+        let watch = Arc::clone(&self.watch);
+        let events = async move { watch(request) }.flatten_stream();
+        events.map(|event| event.map(|event| vec![event])).boxed()
+    }
+}
+
+/// A page as the parts that a streamed body would give.
+fn parts<T: Object>(page: Result<ListPage<T>, Error>) -> Vec<Result<ListPart<T>, Error>> {
+    match page {
+        Ok(ListPage { items, version, next }) => {
+            let items = items.into_iter().map(|item| Decoded::Object(Entry::of(item))).collect();
+            let end = ListEnd { version, next, remaining: None };
+            vec![Ok(ListPart::Items { items, nameless: Vec::new() }), Ok(ListPart::End(end))]
+        }
+        Err(error) => vec![Err(error)],
+    }
+}
+
+impl<K: Object> WatchEvent<K> {
+    /// An event of kube's own watch.
+    ///
+    /// # Errors
+    /// An ERROR event becomes the error that its status says.
+    pub fn from_kube(event: KubeWatchEvent<K>) -> Result<Self, Error> {
+        Ok(match event {
+            KubeWatchEvent::Added(object) => WatchEvent::Added(Decoded::Object(Entry::of(object))),
+            KubeWatchEvent::Modified(object) => WatchEvent::Modified(Decoded::Object(Entry::of(object))),
+            KubeWatchEvent::Deleted(object) => {
+                let last = Entry::of(object);
+                WatchEvent::Deleted { id: last.id.clone(), last: Some(last) }
+            }
+            KubeWatchEvent::Bookmark(bookmark) => WatchEvent::Bookmark {
+                version: ResourceVersion::new(&bookmark.metadata.resource_version),
+                initial_events_end: bookmark
+                    .metadata
+                    .annotations
+                    .get("k8s.io/initial-events-end")
+                    .is_some_and(|value| value == "true"),
+            },
+            KubeWatchEvent::Error(status) => {
+                let target = Target { verb: Verb::Watch, url: "(a watch function)".to_owned() };
+                let retry_after = retry_after(&status);
+                return Err(Error::Status { target, status, retry_after });
+            }
+        })
+    }
+}

@@ -1,0 +1,213 @@
+//! The pieces of a list body as decoded items and, at its end, what the list says of itself.
+
+use bytes::Bytes;
+use kube_object::{Decode, DecodeError, Entry, Known, ObjectId, ResourceVersion, TypeMeta};
+use serde::Deserialize;
+
+use crate::{
+    event::Decoded,
+    split::{Piece, SplitError, Splitter},
+};
+
+/// A part of one page, in the order of its bytes.
+#[derive(Debug)]
+pub enum ListPart<T> {
+    /// Items that one read has completed.
+    Items {
+        /// The items, decoded or known by name at least.
+        items: Vec<Decoded<T>>,
+        /// Items whose identity could not be found: the list can't show what was deleted.
+        nameless: Vec<DecodeError>,
+    },
+    /// The page is complete.
+    End(ListEnd),
+}
+
+/// What a page says of the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListEnd {
+    /// The version of the list, the same on each of its pages; empty where the server has none.
+    pub version: ResourceVersion,
+    /// The token of the next page; `None` on the last.
+    pub next: Option<String>,
+    /// How many items are left after this page, where the server says so.
+    pub remaining: Option<u64>,
+}
+
+/// Why a body is not a list.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ListError {
+    Malformed(&'static str),
+    TooLong,
+    WrongKind(String),
+}
+
+impl From<SplitError> for ListError {
+    fn from(error: SplitError) -> Self {
+        match error {
+            SplitError::Malformed => ListError::Malformed("not the JSON of one object"),
+            SplitError::TooLong => ListError::TooLong,
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct ListMeta {
+    resource_version: String,
+    r#continue: String,
+    remaining_item_count: Option<u64>,
+}
+
+/// Reads one body.
+pub(crate) struct ListReader {
+    splitter: Splitter,
+    metadata: ListMeta,
+    saw_items: bool,
+}
+
+impl ListReader {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { splitter: Splitter::new(limit), metadata: ListMeta::default(), saw_items: false }
+    }
+
+    /// The items that this chunk completes; `None` where it completes none.
+    pub(crate) fn read<T: 'static>(
+        &mut self,
+        chunk: Bytes,
+        decoder: &dyn Decode<T>,
+        kind: &TypeMeta,
+        known: &dyn Known<T>,
+    ) -> Result<Option<ListPart<T>>, ListError> {
+        let mut pieces = Vec::new();
+        self.splitter.cut(chunk, |piece| pieces.push(piece))?;
+        let (mut items, mut nameless) = (Vec::new(), Vec::new());
+        for piece in pieces {
+            match piece {
+                Piece::Item(bytes) => {
+                    self.saw_items = true;
+                    match decode(&bytes, decoder, kind, known) {
+                        Ok(item) => items.push(item),
+                        Err(error) => nameless.push(error),
+                    }
+                }
+                Piece::Field { name, value } => self.field(&name, &value, kind)?,
+            }
+        }
+        let empty = items.is_empty() && nameless.is_empty();
+        Ok((!empty).then_some(ListPart::Items { items, nameless }))
+    }
+
+    /// What the list says of itself, once its body has ended.
+    pub(crate) fn end(self) -> Result<ListEnd, ListError> {
+        if !self.splitter.is_complete() {
+            return Err(ListError::Malformed("the list ends in the middle"));
+        }
+        let ListMeta { resource_version, r#continue, remaining_item_count } = self.metadata;
+        Ok(ListEnd {
+            version: ResourceVersion::new(&resource_version),
+            next: (!r#continue.is_empty()).then_some(r#continue),
+            remaining: remaining_item_count,
+        })
+    }
+
+    fn field(&mut self, name: &str, value: &[u8], expected: &TypeMeta) -> Result<(), ListError> {
+        match name {
+            "metadata" => {
+                self.metadata =
+                    serde_json::from_slice(value).map_err(|_| ListError::Malformed("unreadable metadata"))?;
+            }
+            "kind" => {
+                let kind: String =
+                    serde_json::from_slice(value).map_err(|_| ListError::Malformed("unreadable kind"))?;
+                check_list_kind(&kind, expected)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// A CRD may choose any name for its list kind, so only what is surely something else is refused.
+fn check_list_kind(found: &str, expected: &TypeMeta) -> Result<(), ListError> {
+    let of_a_crd = expected.api_version.split('/').next().is_some_and(|group| group.contains('.'));
+    let fits = match found {
+        "Table" | "Status" => false,
+        "List" | "PartialObjectMetadataList" | "" => true,
+        _ => of_a_crd || found.strip_suffix("List") == Some(expected.kind.as_str()),
+    };
+    if fits { Ok(()) } else { Err(ListError::WrongKind(found.chars().take(64).collect())) }
+}
+
+/// One object: what is known is handed back, what can't be decoded keeps its name.
+pub(crate) fn decode<T: 'static>(
+    bytes: &[u8],
+    decoder: &dyn Decode<T>,
+    kind: &TypeMeta,
+    known: &dyn Known<T>,
+) -> Result<Decoded<T>, DecodeError> {
+    let id = decoder.peek(bytes);
+    if let Some(entry) = id.and_then(|id| known.unchanged(&id)) {
+        return Ok(Decoded::Object(entry));
+    }
+    match (id.map(ObjectId::from), decoder.decode(bytes, kind)) {
+        (Some(id), Ok(object)) => Ok(Decoded::Object(Entry::new(id, object.into()))),
+        (Some(id), Err(error)) => Ok(Decoded::Undecodable { id, error }),
+        (None, Err(error)) => Err(error),
+        (None, Ok(_)) => Err(DecodeError::NoName),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::Pod;
+    use kube_object::{JsonDecoder, NothingKnown};
+
+    fn read(body: &str) -> Result<(Vec<String>, usize, ListEnd), ListError> {
+        let kind = TypeMeta { api_version: "v1".into(), kind: "Pod".into() };
+        let mut reader = ListReader::new(1 << 20);
+        let (mut shown, mut unnamed) = (Vec::new(), 0);
+        let chunk = Bytes::copy_from_slice(body.as_bytes());
+        if let Some(ListPart::Items { items, nameless }) =
+            reader.read::<Pod>(chunk, &JsonDecoder, &kind, &NothingKnown)?
+        {
+            unnamed = nameless.len();
+            shown = items.iter().map(|item| format!("{item:?}")).collect();
+        }
+        Ok((shown, unnamed, reader.end()?))
+    }
+
+    #[test]
+    fn a_page_gives_its_items_its_version_and_the_next_token() {
+        let body = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9","continue":"t","remainingItemCount":3},"items":[{"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"5"}}]}"#;
+        let (items, nameless, end) = read(body).unwrap();
+        assert_eq!((items.len(), nameless), (1, 0));
+        assert_eq!(end, ListEnd { version: 9.into(), next: Some("t".into()), remaining: Some(3) });
+    }
+
+    #[test]
+    fn one_bad_item_spoils_neither_the_others_nor_the_list() {
+        let body = r#"{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[
+            {"metadata":{"name":"a","resourceVersion":"1"},"spec":7}, {"spec":{}}, {"metadata":{"name":"b"}}]}"#;
+        let (items, nameless, _) = read(body).unwrap();
+        assert_eq!(items.len(), 2);
+        assert!(items[0].contains("Undecodable") && items[0].contains("\"a\""), "{}", items[0]);
+        assert_eq!(nameless, 1);
+    }
+
+    #[test]
+    fn a_table_a_status_or_a_list_of_something_else_is_refused_by_name() {
+        for kind in ["Table", "Status", "ServiceList"] {
+            let body = format!(r#"{{"kind":"{kind}","items":[]}}"#);
+            assert_eq!(read(&body), Err(ListError::WrongKind(kind.into())));
+        }
+    }
+
+    #[test]
+    fn a_body_without_an_end_is_no_list() {
+        for body in [r#"{"kind":"PodList","items":["#, r#"{"kind":"PodList""#, ""] {
+            assert!(matches!(read(body), Err(ListError::Malformed(_))), "{body}");
+        }
+    }
+}

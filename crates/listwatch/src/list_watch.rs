@@ -1,0 +1,177 @@
+//! `ListWatch`: what is listed and watched, and with which options.
+
+use std::sync::Arc;
+
+use futures_util::stream::BoxStream;
+use kube_client::{Api, Client, Resource};
+use kube_object::{Cached, Known, Object, TypeMeta};
+
+use crate::{
+    Error, ListOptions, ListPart, ListRequest, ListerWatcher, WatchEvent, WatchRequest, functions::Functions,
+    http::Http,
+};
+
+/// An object larger than this is refused unless [`ListWatch::max_object_bytes`] says otherwise.
+/// kube-apiserver accepts requests of 3 MiB and etcd 1.5 MiB by default; managedFields and
+/// defaults add to an object after that.
+const MAX_OBJECT_BYTES: usize = 16 << 20;
+
+/// Lists and watches one resource: client-go's type of the same name.
+///
+/// ```no_run
+/// # use k8s_openapi::api::core::v1::Pod;
+/// # use kube_client::{Api, Client};
+/// # use kube_listwatch::ListWatch;
+/// # fn example(client: Client) {
+/// let pods = ListWatch::<Pod>::new(Api::namespaced(client, "shop"))
+///     .fields("spec.nodeName=node-1")
+///     .options(|options| options.label_selector = Some("app=web".into()));
+/// # }
+/// ```
+pub struct ListWatch<T> {
+    source: Source<T>,
+    chunking: bool,
+}
+
+enum Source<T> {
+    Http(Arc<Http<T>>),
+    Functions(Functions<T>),
+}
+
+impl<T: Cached> ListWatch<T> {
+    /// Lists and watches what this `Api` covers: its resource, its namespace, its client.
+    pub fn new(api: Api<T::Resource>) -> Self
+    where
+        <T::Resource as Resource>::DynamicType: Default,
+    {
+        Self::dynamic(api, &Default::default())
+    }
+
+    /// The same for a type known only at run time, whose `ApiResource` the `Api` does not give up.
+    pub fn dynamic(api: Api<T::Resource>, resource: &<T::Resource as Resource>::DynamicType) -> Self {
+        let path = api.resource_url().to_owned();
+        Self::at(api.into_client(), path, resource)
+    }
+
+    /// client-go's `NewListWatchFromClient`: a client, a resource (`&()` where the type knows it),
+    /// a namespace (`None` for all, and for cluster-scoped resources) and a field selector.
+    pub fn from_client(
+        client: Client,
+        resource: &<T::Resource as Resource>::DynamicType,
+        namespace: Option<&str>,
+        field_selector: &str,
+    ) -> Self {
+        let path = T::Resource::url_path(resource, namespace);
+        Self::at(client, path, resource).fields(field_selector)
+    }
+
+    fn at(client: Client, path: String, resource: &<T::Resource as Resource>::DynamicType) -> Self {
+        let kind = TypeMeta {
+            api_version: T::Resource::api_version(resource).into_owned(),
+            kind: T::Resource::kind(resource).into_owned(),
+        };
+        let http = Http {
+            client,
+            path,
+            kind,
+            metadata_only: T::Resource::metadata_api(),
+            decoder: Arc::new(T::Decoder::default()),
+            max_object_bytes: MAX_OBJECT_BYTES,
+            options: ListOptions::default(),
+            modifiers: Vec::new(),
+        };
+        Self { source: Source::Http(Arc::new(http)), chunking: true }
+    }
+}
+
+impl<T: 'static> ListWatch<T> {
+    pub(crate) fn from_parts(functions: Functions<T>) -> Self {
+        Self { source: Source::Functions(functions), chunking: true }
+    }
+
+    /// Restricts to objects with these labels, in the syntax of the API: `app=web,tier!=cache`.
+    #[must_use]
+    pub fn labels(self, selector: &str) -> Self {
+        self.modify(|http| http.options.label_selector = Some(selector.to_owned()))
+    }
+
+    /// Restricts to objects with these fields, in the syntax of the API: `spec.nodeName=node-1`.
+    #[must_use]
+    pub fn fields(self, selector: &str) -> Self {
+        self.modify(|http| http.options.field_selector = Some(selector.to_owned()))
+    }
+
+    /// client-go's `NewFilteredListWatchFromClient`: a function that may change the options of
+    /// each request, LIST and WATCH alike. Called for each request; several are called in order.
+    #[must_use]
+    pub fn options(self, modifier: impl Fn(&mut ListOptions) + Send + Sync + 'static) -> Self {
+        self.modify(|http| http.modifiers.push(Arc::new(modifier)))
+    }
+
+    /// The largest object that is accepted, in bytes; 16 MiB unless set. A larger one is
+    /// [`Error::TooLong`].
+    #[must_use]
+    pub fn max_object_bytes(self, limit: usize) -> Self {
+        self.modify(|http| http.max_object_bytes = limit)
+    }
+
+    /// Asks for each list in one answer, whatever page size the reflector wants.
+    #[must_use]
+    pub fn disable_chunking(mut self) -> Self {
+        self.chunking = false;
+        self
+    }
+
+    /// Functions bring their own options: there is nothing to modify for them.
+    fn modify(mut self, change: impl FnOnce(&mut Http<T>)) -> Self {
+        if let Source::Http(http) = &mut self.source {
+            change(Arc::make_mut(http));
+        }
+        self
+    }
+
+    /// Path and query of a list, as it will be sent; `None` for functions.
+    pub fn list_url(&self, request: &ListRequest) -> Option<String> {
+        match &self.source {
+            Source::Http(http) => Some(self.chunked(request.clone()).url(&http.path, &http.options())),
+            Source::Functions(_) => None,
+        }
+    }
+
+    /// Path and query of a watch, as it will be sent; `None` for functions.
+    pub fn watch_url(&self, request: &WatchRequest) -> Option<String> {
+        match &self.source {
+            Source::Http(http) => Some(request.url(&http.path, &http.options())),
+            Source::Functions(_) => None,
+        }
+    }
+
+    fn chunked(&self, request: ListRequest) -> ListRequest {
+        ListRequest { limit: request.limit.filter(|_| self.chunking), ..request }
+    }
+}
+
+impl<T: Object> ListerWatcher<T> for ListWatch<T> {
+    fn list(
+        &self,
+        request: ListRequest,
+        known: Arc<dyn Known<T>>,
+    ) -> BoxStream<'static, Result<ListPart<T>, Error>> {
+        let request = self.chunked(request);
+        match &self.source {
+            Source::Http(http) => http.list(&request, known),
+            Source::Functions(functions) => functions.list(request),
+        }
+    }
+
+    fn watch(
+        &self,
+        request: WatchRequest,
+        known: Arc<dyn Known<T>>,
+    ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, Error>> {
+        match &self.source {
+            Source::Http(http) => http.watch(&request, known),
+            Source::Functions(functions) => functions.watch(request),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! `ListerWatcher`: anything that can be listed and watched.
+
+use std::sync::Arc;
+
+use futures_util::stream::BoxStream;
+use kube_object::Known;
+
+use crate::{Error, ListPart, ListRequest, WatchEvent, WatchRequest};
+
+/// A source of objects: client-go's interface of the same name.
+///
+/// Both streams are lazy: nothing is sent before the first poll, and a request that could not
+/// be made is the first item. Dropping a stream ends the request. After an error a stream ends.
+///
+/// An implementation never retries and never blocks; the reflector decides what follows an error.
+pub trait ListerWatcher<T>: Send + Sync + 'static {
+    /// One page of the list, as its bytes arrive; [`ListPart::End`] is the last item.
+    ///
+    /// What `known` holds at the same version is handed back instead of being decoded.
+    fn list(
+        &self,
+        request: ListRequest,
+        known: Arc<dyn Known<T>>,
+    ) -> BoxStream<'static, Result<ListPart<T>, Error>>;
+
+    /// The events after a version: each item is everything that one read gave, never empty.
+    fn watch(
+        &self,
+        request: WatchRequest,
+        known: Arc<dyn Known<T>>,
+    ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, Error>>;
+}
