@@ -1,1 +1,44 @@
-//! Lists, then watches from the returned resourceVersion, and relists when it must: a pure state machine and its driver.
+//! The reflector: lists a resource, then watches it from the returned resourceVersion, and lists
+//! again when that is the only way to stay true.
+//!
+//! It stands between [`kube_listwatch`], which it asks, and a [`Sink`] of
+//! [`Delta`](kube_object::Delta)s, which it feeds. In an informer that sink is a DeltaFIFO; alone,
+//! a reflector can feed any program, for example through a bounded `tokio::sync::mpsc` channel.
+//!
+//! What to do next is decided by a state machine without I/O, clock or randomness: [`step`].
+//! [`Reflector`] is its driver: it takes an input, steps, and carries the outputs out. The states:
+//!
+//! | state | what is happening | left by |
+//! |---|---|---|
+//! | [`State::Idle`] | nothing yet | start |
+//! | [`State::Listing`] | a page is being read | the last page, a failure, a deadline |
+//! | [`State::Watching`] | a watch is open | its end, a failure, a deadline, a forced relist |
+//! | [`State::Waiting`] | backing off; suspended while the resource does not exist | the backoff timer |
+//!
+//! # Invariants
+//! - Deltas leave in the order of the server's history; the position never moves past an event
+//!   that was not delivered.
+//! - No path asks again without backing off, but for those that the protocol makes progress on:
+//!   a watch that lived, a list that expired or was too new once.
+//! - Every request has a deadline. Nothing is given up: errors are reported and tried again.
+//! - Objects never enter the state machine, and the reflector knows no handlers.
+
+mod backoff;
+mod deadlines;
+mod driver;
+mod options;
+mod phases;
+mod position;
+mod sink;
+mod state;
+mod status;
+mod step;
+
+pub use deadlines::Deadline;
+pub use driver::Reflector;
+pub use options::Options;
+pub use position::{ListPlan, Position};
+pub use sink::{Sink, SinkClosed};
+pub use state::{EventKind, Input, Listing, Marker, Output, State, Then, Waiting, WatchEnd, Watching};
+pub use status::{Phase, RelistCause, Status};
+pub use step::step;

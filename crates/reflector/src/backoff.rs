@@ -1,0 +1,94 @@
+//! Retry delays: one budget for everything that is tried again.
+//!
+//! The `backoff` crate is unmaintained, so it stays in this module. Two of its defaults would be
+//! wrong here: it gives up after 15 minutes (a reflector must not die silently) and draws from an
+//! unseeded generator; both are switched off, and the jitter is ours.
+
+use std::time::Duration;
+
+use backoff::{ExponentialBackoff, backoff::Backoff as _};
+use tokio::time::Instant;
+
+use crate::Options;
+
+pub(crate) struct Backoff {
+    delays: ExponentialBackoff,
+    reset_after: Duration,
+    last: Option<Instant>,
+}
+
+impl Backoff {
+    pub(crate) fn new(options: &Options) -> Self {
+        let delays = ExponentialBackoff {
+            current_interval: options.backoff_initial,
+            initial_interval: options.backoff_initial,
+            randomization_factor: 0.0,
+            multiplier: 2.0,
+            max_interval: options.backoff_max,
+            max_elapsed_time: None,
+            ..ExponentialBackoff::default()
+        };
+        Self { delays, reset_after: options.backoff_reset, last: None }
+    }
+
+    /// The next delay: uniform between the current interval and twice it.
+    pub(crate) fn next(&mut self, now: Instant, rng: &mut fastrand::Rng) -> Duration {
+        if self.last.is_some_and(|last| now.duration_since(last) > self.reset_after) {
+            self.delays.reset();
+        }
+        self.last = Some(now);
+        let max = self.delays.max_interval;
+        let delay = self.delays.next_backoff().unwrap_or(max);
+        delay.mul_f64(1.0 + rng.f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn delays_double_to_the_cap_with_jitter_and_start_over_after_health() {
+        let mut rng = fastrand::Rng::with_seed(7);
+        let mut backoff = Backoff::new(&Options::default());
+        let mut now = Instant::now();
+        for expected in [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0] {
+            let delay = backoff.next(now, &mut rng).as_secs_f64();
+            assert!((expected..expected * 2.0).contains(&delay), "{delay} for {expected}");
+            now += Duration::from_secs_f64(delay);
+        }
+        now += Duration::from_secs(121);
+        assert!(backoff.next(now, &mut rng).as_secs_f64() < 1.6);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_never_gives_up() {
+        let mut rng = fastrand::Rng::with_seed(7);
+        let mut backoff = Backoff::new(&Options::default());
+        let mut now = Instant::now();
+        for _ in 0..2000 {
+            now += backoff.next(now, &mut rng);
+        }
+        assert!(backoff.next(now, &mut rng) <= Duration::from_secs(60));
+    }
+
+    /// A failure that lasts sends few enough requests: the bound that the documentation states.
+    #[tokio::test(start_paused = true)]
+    async fn a_lasting_failure_costs_few_attempts() {
+        for seed in 0..200 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let mut backoff = Backoff::new(&Options::default());
+            let start = Instant::now();
+            let mut now = start;
+            let mut attempts = Vec::new();
+            while now - start < Duration::from_secs(600) {
+                attempts.push(now - start);
+                now += backoff.next(now, &mut rng);
+            }
+            let within =
+                |from: u64, to: u64| attempts.iter().filter(|at| (from..to).contains(&at.as_secs())).count();
+            assert!(within(0, 60) <= 14);
+            assert!((1..10).all(|minute| within(minute * 60, minute * 60 + 60) <= 4));
+        }
+    }
+}

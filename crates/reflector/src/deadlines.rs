@@ -1,0 +1,40 @@
+//! Everything that can wake a reflector besides the server, in one table.
+
+use tokio::time::Instant;
+
+/// What a deadline is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Deadline {
+    /// A page of a list takes too long.
+    List,
+    /// A watch is open long after the server should have ended it.
+    Watch,
+    /// A watch that had brought a bookmark brings nothing more.
+    Bookmark,
+    /// The delay before the next attempt is over.
+    Backoff,
+}
+
+/// When each deadline fires. A new request disarms those of the one before.
+#[derive(Debug, Default)]
+pub(crate) struct Deadlines {
+    armed: Vec<(Instant, Deadline)>,
+}
+
+impl Deadlines {
+    /// Sets a deadline, in place of the same one set before.
+    pub(crate) fn arm(&mut self, deadline: Deadline, at: Instant) {
+        self.armed.retain(|(_, armed)| *armed != deadline);
+        self.armed.push((at, deadline));
+    }
+
+    /// Forgets all deadlines.
+    pub(crate) fn disarm_all(&mut self) {
+        self.armed.clear();
+    }
+
+    /// The deadline that fires first.
+    pub(crate) fn first(&self) -> Option<(Instant, Deadline)> {
+        self.armed.iter().copied().min_by_key(|(at, _)| *at)
+    }
+}

@@ -1,0 +1,401 @@
+//! `Reflector`: carries out what the state machine says. The only I/O and clock of this crate.
+
+use std::{hash::BuildHasher, sync::Arc, time::Duration};
+
+use futures_util::{StreamExt, stream::BoxStream};
+use kube_listwatch::{
+    Class, Decoded, Error, ListPart, ListRequest, ListerWatcher, WatchEvent, WatchFrom, WatchRequest,
+};
+use kube_object::{DecodeError, Delta, Known, Listed, NothingKnown, ObjectId};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+
+use crate::{
+    Deadline, EventKind, Input, Marker, Options, Output, Phase, RelistCause, Sink, SinkClosed, State, Status,
+    WatchEnd, backoff::Backoff, deadlines::Deadlines, step,
+};
+
+/// A watch that ends sooner than this is asked for again only after a delay.
+const EARLY: Duration = Duration::from_secs(1);
+
+type OnError = Box<dyn Fn(&Error) + Send + Sync>;
+
+/// Keeps a [`Sink`] fed with what happens to a resource.
+///
+/// ```no_run
+/// # async fn example(client: kube_client::Client) {
+/// # use k8s_openapi::api::core::v1::Pod;
+/// use kube_listwatch::ListWatch;
+/// use kube_reflector::Reflector;
+///
+/// let (deltas, mut received) = tokio::sync::mpsc::channel(16);
+/// let pods = ListWatch::<Pod>::new(kube_client::Api::all(client));
+/// let reflector = Reflector::new(pods, deltas).on_error(|error| eprintln!("{error}"));
+/// let running = tokio::spawn(reflector.run());
+/// while let Some(deltas) = received.recv().await {
+///     println!("{deltas:?}"); // a Begin, Pages, an End; then Puts and Removes as they happen
+/// }
+/// # running.await.unwrap();
+/// # }
+/// ```
+pub struct Reflector<T, S> {
+    source: Arc<dyn ListerWatcher<T>>,
+    sink: S,
+    known: Arc<dyn Known<T>>,
+    options: Options,
+    on_error: Option<OnError>,
+    status: watch::Sender<Status>,
+    relist: watch::Receiver<u64>,
+    relist_sender: watch::Sender<u64>,
+}
+
+impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
+    /// A reflector from this source to this sink. Nothing happens before [`Reflector::run`].
+    pub fn new(source: impl ListerWatcher<T>, sink: S) -> Self {
+        Self::from_shared(Arc::new(source), sink)
+    }
+
+    /// The same with a source that others hold too.
+    pub fn from_shared(source: Arc<dyn ListerWatcher<T>>, sink: S) -> Self {
+        let (relist_sender, relist) = watch::channel(0);
+        Self {
+            source,
+            sink,
+            known: Arc::new(NothingKnown),
+            options: Options::default(),
+            on_error: None,
+            status: watch::Sender::new(Status::default()),
+            relist,
+            relist_sender,
+        }
+    }
+
+    /// What the sink holds already, so that lists need not decode it again.
+    #[must_use]
+    pub fn known(mut self, known: Arc<dyn Known<T>>) -> Self {
+        self.known = known;
+        self
+    }
+
+    /// Time-outs, delays, page size, seed.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Called with each failure of a LIST or WATCH (client-go's `SetWatchErrorHandler`), on the
+    /// reflector's task: it must not block.
+    #[must_use]
+    pub fn on_error(mut self, on_error: impl Fn(&Error) + Send + Sync + 'static) -> Self {
+        self.on_error = Some(Box::new(on_error));
+        self
+    }
+
+    /// Follows the reflector's status.
+    pub fn status(&self) -> watch::Receiver<Status> {
+        self.status.subscribe()
+    }
+
+    /// Asks for a relist whenever the number is changed, for example because the source is known
+    /// to have lost events.
+    pub fn relist_on_change(&self) -> watch::Sender<u64> {
+        self.relist_sender.clone()
+    }
+
+    /// Runs until the sink is closed, which is the only way it ends by itself.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the open request and leaves nothing behind; what was pushed into
+    /// the sink stays there.
+    pub async fn run(self) {
+        let seed = self.options.seed.unwrap_or_else(|| std::hash::RandomState::new().hash_one(0));
+        let mut driver = Driver {
+            backoff: Backoff::new(&self.options),
+            rng: fastrand::Rng::with_seed(seed),
+            deadlines: Deadlines::default(),
+            request: Request::None,
+            machine: State::Idle,
+            outgoing: Vec::new(),
+            reflector: self,
+        };
+        let SinkClosed = driver.run().await;
+        driver.reflector.status.send_modify(|status| status.phase = Phase::Stopped);
+    }
+}
+
+/// The open request. Dropping it ends it.
+enum Request<T> {
+    None,
+    List(BoxStream<'static, Result<ListPart<T>, Error>>),
+    Watch { events: BoxStream<'static, Result<Vec<WatchEvent<T>>, Error>>, began: Instant, timeout: Duration },
+}
+
+/// What has come, before it is stepped through.
+enum Arrival<T> {
+    Part(Option<Result<ListPart<T>, Error>>),
+    Events(Option<Result<Vec<WatchEvent<T>>, Error>>),
+    Fired(Deadline),
+    RelistAsked,
+}
+
+struct Driver<T, S> {
+    reflector: Reflector<T, S>,
+    machine: State,
+    request: Request<T>,
+    deadlines: Deadlines,
+    backoff: Backoff,
+    rng: fastrand::Rng,
+    /// Deltas of the current arrival, pushed together at its end.
+    outgoing: Vec<Delta<T>>,
+}
+
+impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
+    async fn run(&mut self) -> SinkClosed {
+        self.step(Input::Start, || None);
+        loop {
+            let outgoing = std::mem::take(&mut self.outgoing);
+            if !outgoing.is_empty()
+                && let Err(closed) = self.reflector.sink.push(outgoing).await
+            {
+                return closed;
+            }
+            match self.arrival().await {
+                Arrival::Part(part) => self.part(part),
+                Arrival::Events(events) => self.events(events),
+                Arrival::Fired(deadline) => {
+                    tracing::debug!(?deadline, "deadline passed");
+                    self.step(Input::Fired(deadline), || None);
+                }
+                Arrival::RelistAsked => self.step(Input::Relist, || None),
+            }
+        }
+    }
+
+    /// Waits for whatever comes first. A deadline goes before data: an endless body must not
+    /// keep it from firing.
+    async fn arrival(&mut self) -> Arrival<T> {
+        let first = self.deadlines.first();
+        let fired = async {
+            match first {
+                Some((at, deadline)) => {
+                    sleep_until(at).await;
+                    deadline
+                }
+                None => std::future::pending().await,
+            }
+        };
+        let came = async {
+            match &mut self.request {
+                Request::None => std::future::pending().await,
+                Request::List(parts) => Arrival::Part(parts.next().await),
+                Request::Watch { events, .. } => Arrival::Events(events.next().await),
+            }
+        };
+        // The sender lives in the reflector, so `changed` can't fail while we wait.
+        let asked = self.reflector.relist.changed();
+        tokio::select! {
+            biased;
+            deadline = fired => Arrival::Fired(deadline),
+            _ = asked => Arrival::RelistAsked,
+            arrival = came => arrival,
+        }
+    }
+
+    /// Steps the machine and carries out what it says; `item` is what came, for `Deliver`.
+    fn step(&mut self, input: Input<'_>, item: impl FnOnce() -> Option<Delta<T>>) {
+        let state = std::mem::replace(&mut self.machine, State::Idle);
+        let (state, outputs) = step(state, input, &self.reflector.options);
+        let mut item = Some(item);
+        for output in outputs {
+            match output {
+                Output::List { request, fresh } => self.list(request, fresh),
+                Output::Watch(from) => self.watch(from),
+                Output::BackOff(at_least) => self.back_off(at_least),
+                Output::Arm(deadline) => self.arm(deadline),
+                Output::Deliver => self.outgoing.extend(item.take().and_then(|item| item())),
+                Output::Discard => self.reflector.status.send_modify(|status| status.repeats += 1),
+                Output::Mark(marker) => self.outgoing.push(delta(marker)),
+                Output::Count(cause) => self.count(cause),
+            }
+        }
+        self.machine = state;
+        self.show_phase();
+    }
+
+    fn list(&mut self, request: ListRequest, fresh: bool) {
+        let known: Arc<dyn Known<T>> = match fresh {
+            true => Arc::new(NothingKnown),
+            false => Arc::clone(&self.reflector.known),
+        };
+        self.deadlines.disarm_all();
+        self.request = Request::List(self.reflector.source.list(request, known));
+    }
+
+    fn watch(&mut self, from: WatchFrom) {
+        let shortest = self.reflector.options.watch_timeout;
+        let timeout = shortest.mul_f64(1.0 + self.rng.f64());
+        let request = WatchRequest { from, timeout: Some(timeout), bookmarks: true };
+        let events = self.reflector.source.watch(request, Arc::clone(&self.reflector.known));
+        self.deadlines.disarm_all();
+        self.request = Request::Watch { events, began: Instant::now(), timeout };
+        self.reflector.status.send_modify(|status| status.watches += 1);
+    }
+
+    fn back_off(&mut self, at_least: Option<Duration>) {
+        let now = Instant::now();
+        let delay = self.backoff.next(now, &mut self.rng).max(at_least.unwrap_or_default());
+        self.request = Request::None;
+        self.deadlines.disarm_all();
+        self.deadlines.arm(Deadline::Backoff, now + delay);
+    }
+    fn arm(&mut self, deadline: Deadline) {
+        let options = &self.reflector.options;
+        let after = match (deadline, &self.request) {
+            (Deadline::List, _) => options.list_deadline,
+            (Deadline::Watch, Request::Watch { timeout, .. }) => *timeout + options.watch_grace,
+            (Deadline::Bookmark, _) => options.bookmark_deadline,
+            // Backoff is armed with its delay; without an open watch there is no watch deadline.
+            (Deadline::Watch | Deadline::Backoff, _) => return,
+        };
+        self.deadlines.arm(deadline, Instant::now() + after);
+    }
+
+    fn part(&mut self, part: Option<Result<ListPart<T>, Error>>) {
+        match part {
+            Some(Ok(ListPart::Items { items, nameless })) => {
+                for reason in &nameless {
+                    self.report_nameless(reason);
+                }
+                let complete = nameless.is_empty();
+                let listed = items.into_iter().map(|item| self.listed(item)).collect();
+                self.step(Input::Items { complete }, || Some(Delta::Page(listed)));
+            }
+            Some(Ok(ListPart::End(end))) => {
+                self.succeeded();
+                let input = Input::PageEnd { version: &end.version, next: end.next.as_deref() };
+                self.step(input, || None);
+            }
+            Some(Err(error)) => self.failed(&error),
+            None => self.step(Input::Failed(Class::Broken, None), || None),
+        }
+    }
+
+    fn events(&mut self, events: Option<Result<Vec<WatchEvent<T>>, Error>>) {
+        match events {
+            Some(Ok(events)) => {
+                self.succeeded();
+                for event in events {
+                    self.event(event);
+                }
+            }
+            Some(Err(error)) => self.failed(&error),
+            None => self.step(Input::WatchEnded(self.watch_end()), || None),
+        }
+    }
+
+    fn event(&mut self, event: WatchEvent<T>) {
+        let (kind, id, delta) = match event {
+            WatchEvent::Added(object) => (EventKind::Added, object.id().clone(), self.put(object)),
+            WatchEvent::Modified(object) => (EventKind::Changed, object.id().clone(), self.put(object)),
+            WatchEvent::Deleted { id, last } => (EventKind::Changed, id.clone(), Delta::Remove { id, last }),
+            WatchEvent::Bookmark { version, .. } => {
+                let input = Input::Event { kind: EventKind::Bookmark, version: &version };
+                return self.step(input, || Some(Delta::Bookmark(version.clone())));
+            }
+        };
+        self.step(Input::Event { kind, version: &id.version }, || Some(delta));
+    }
+
+    fn put(&self, object: Decoded<T>) -> Delta<T> {
+        match object {
+            Decoded::Object(entry) => Delta::Put(entry),
+            Decoded::Undecodable { id, error } => {
+                self.report_undecodable(&id, &error);
+                Delta::Undecodable(id)
+            }
+        }
+    }
+
+    fn listed(&self, item: Decoded<T>) -> Listed<T> {
+        match item {
+            Decoded::Object(entry) => Listed::Object(entry),
+            Decoded::Undecodable { id, error } => {
+                self.report_undecodable(&id, &error);
+                Listed::Undecodable(id)
+            }
+        }
+    }
+
+    fn watch_end(&self) -> WatchEnd {
+        match &self.request {
+            Request::Watch { began, timeout, .. } => match began.elapsed() {
+                elapsed if elapsed < EARLY => WatchEnd::Early,
+                // Servers count whole seconds.
+                elapsed if elapsed + EARLY < *timeout => WatchEnd::Short,
+                _ => WatchEnd::Full,
+            },
+            Request::None | Request::List(_) => WatchEnd::Short,
+        }
+    }
+
+    fn failed(&mut self, error: &Error) {
+        let class = error.class();
+        match class {
+            Class::Expired => tracing::debug!(%error, "expired"),
+            _ => tracing::warn!(%error, ?class, "request failed"),
+        }
+        self.reflector.status.send_modify(|status| {
+            status.errors += 1;
+            status.last_error = Some(error.to_string());
+            status.failing = Some(class);
+        });
+        if let Some(on_error) = &self.reflector.on_error {
+            on_error(error);
+        }
+        self.step(Input::Failed(class, error.retry_after()), || None);
+    }
+
+    fn succeeded(&self) {
+        self.reflector.status.send_if_modified(|status| status.failing.take().is_some());
+    }
+
+    fn report_undecodable(&self, id: &ObjectId, error: &DecodeError) {
+        tracing::warn!(%id, %error, "an object can't be decoded; what is cached of it is stale");
+        self.reflector.status.send_modify(|status| status.undecodable += 1);
+    }
+
+    fn report_nameless(&self, error: &DecodeError) {
+        tracing::warn!(%error, "an item of a list can't be identified; nothing will be deleted by this list");
+        self.reflector.status.send_modify(|status| status.nameless += 1);
+    }
+
+    fn count(&self, cause: RelistCause) {
+        tracing::debug!(?cause, "listing");
+        self.reflector.status.send_modify(|status| {
+            status.lists += 1;
+            status.relists += u64::from(!matches!(cause, RelistCause::Start | RelistCause::Retry));
+            status.last_relist = Some(cause);
+        });
+    }
+
+    fn show_phase(&self) {
+        let phase = match &self.machine {
+            State::Idle => Phase::Idle,
+            State::Listing(_) => Phase::Listing,
+            State::Watching(_) => Phase::Watching,
+            State::Waiting(waiting) if waiting.suspended => Phase::Suspended,
+            State::Waiting(_) => Phase::Waiting,
+        };
+        self.reflector.status.send_if_modified(|status| std::mem::replace(&mut status.phase, phase) != phase);
+    }
+}
+
+fn delta<T>(marker: Marker) -> Delta<T> {
+    match marker {
+        Marker::Begin { fresh } => Delta::Begin { fresh },
+        Marker::End { version, complete } => Delta::End { version, complete },
+    }
+}

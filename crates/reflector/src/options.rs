@@ -1,0 +1,52 @@
+//! What can be set of a reflector. The defaults cost an API server, for each informer, one
+//! request every 5 to 10 minutes while nothing fails, and 14 in the first minute of a failure.
+
+use std::time::Duration;
+
+/// Page sizes, time-outs and delays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Items per page. `None` pages by 500 where the server reads from etcd anyway and asks for
+    /// everything at once where it can answer from its watch cache; a number is always used.
+    pub page_size: Option<u32>,
+    /// Whether the first list may show any state that the server has at hand (`resourceVersion=0`),
+    /// which spares etcd; otherwise it is consistent.
+    pub stale_start: bool,
+    /// One page of a list takes at most this long. kube-apiserver gives up after a minute.
+    pub list_deadline: Duration,
+    /// A watch asks the server to end it after a time drawn uniformly from this to twice this, so
+    /// that many clients don't come back at once.
+    pub watch_timeout: Duration,
+    /// A watch that is still open this long after it should have ended is dead.
+    pub watch_grace: Duration,
+    /// A watch that has brought a bookmark and then brings nothing for this long is dead; servers
+    /// send one about every minute.
+    pub bookmark_deadline: Duration,
+    /// The first delay before a failed request is tried again; doubled each time. The actual
+    /// delay is drawn uniformly from the delay to twice the delay.
+    pub backoff_initial: Duration,
+    /// The delay is doubled no further than this.
+    pub backoff_max: Duration,
+    /// After this long without a failure the delay starts over.
+    pub backoff_reset: Duration,
+    /// Where jitter and time-outs are drawn from. `None` differs from process to process, so
+    /// that replicas don't march in step; a number makes a run repeatable.
+    pub seed: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            page_size: None,
+            stale_start: true,
+            list_deadline: Duration::from_secs(120),
+            watch_timeout: Duration::from_secs(300),
+            watch_grace: Duration::from_secs(30),
+            bookmark_deadline: Duration::from_secs(180),
+            backoff_initial: Duration::from_millis(800),
+            backoff_max: Duration::from_secs(30),
+            backoff_reset: Duration::from_secs(120),
+            seed: None,
+        }
+    }
+}

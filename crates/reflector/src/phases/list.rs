@@ -1,0 +1,77 @@
+//! A list: its pages, its end and its failures.
+
+use std::time::Duration;
+
+use kube_listwatch::{Class, ListAt};
+use kube_object::ResourceVersion;
+
+use super::{Step, back_off, ignore, suspend, watch};
+use crate::{
+    Deadline, Input, ListPlan, Listing, Marker, Options, Output, Position, RelistCause, State, Then,
+};
+
+/// Ask for the first page.
+pub(crate) fn begin(plan: ListPlan, cause: RelistCause, options: &Options) -> Step {
+    let outputs = vec![
+        Output::Count(cause),
+        Output::List { request: plan.request(None, options), fresh: plan.fresh },
+        Output::Arm(Deadline::List),
+        Output::Mark(Marker::Begin { fresh: plan.fresh }),
+    ];
+    (State::Listing(Listing { plan, version: None, complete: true }), outputs)
+}
+
+pub(crate) fn step(listing: Listing, input: Input<'_>, options: &Options) -> Step {
+    match input {
+        Input::Items { complete } => {
+            let complete = listing.complete && complete;
+            (State::Listing(Listing { complete, ..listing }), vec![Output::Deliver])
+        }
+        Input::PageEnd { version, next } => {
+            // Every page shows the state of the first one's version.
+            let version = listing.version.unwrap_or_else(|| version.clone());
+            match next {
+                Some(token) => next_page(Listing { version: Some(version), ..listing }, token, options),
+                None => end(listing.plan, version, listing.complete),
+            }
+        }
+        Input::Failed(class, retry_after) => failed(listing, class, retry_after, options),
+        Input::Fired(Deadline::List) => back_off(Then::List(listing.plan), None),
+        other => ignore(State::Listing(listing), other),
+    }
+}
+
+fn next_page(listing: Listing, token: &str, options: &Options) -> Step {
+    let request = listing.plan.request(Some(token), options);
+    let request = Output::List { request, fresh: listing.plan.fresh };
+    let pages_anyway = listing.plan.pages_anyway || listing.plan.at == ListAt::Any;
+    let plan = ListPlan { pages_anyway, ..listing.plan };
+    (State::Listing(Listing { plan, ..listing }), vec![request, Output::Arm(Deadline::List)])
+}
+
+/// A list with items that can't be identified shows what there is, but not what is gone.
+fn end(plan: ListPlan, version: ResourceVersion, complete: bool) -> Step {
+    let mark = Output::Mark(Marker::End { version: version.clone(), complete });
+    let (state, next) = match complete {
+        true => watch::begin(Position::listed(version, plan.pages_anyway)),
+        false => back_off(Then::List(plan), None),
+    };
+    (state, [vec![mark], next].concat())
+}
+
+fn failed(listing: Listing, class: Class, retry_after: Option<Duration>, options: &Options) -> Step {
+    let Listing { plan, version, .. } = listing;
+    let later_page = version.is_some();
+    match class {
+        Class::Expired if later_page && !plan.unpaged => {
+            let plan = ListPlan { unpaged: true, ..plan };
+            begin(plan, RelistCause::Expired, options)
+        }
+        Class::Expired | Class::TooLarge if plan.at != ListAt::Consistent => {
+            let cause = if class == Class::Expired { RelistCause::Expired } else { RelistCause::TooLarge };
+            begin(ListPlan::fresh(plan.pages_anyway), cause, options)
+        }
+        Class::NotFound => suspend(Then::List(ListPlan::returned(plan.pages_anyway))),
+        _ => back_off(Then::List(plan), retry_after),
+    }
+}

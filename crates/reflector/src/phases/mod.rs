@@ -1,0 +1,27 @@
+//! One file for each phase of the state machine, and the moves that they share.
+
+pub(crate) mod list;
+pub(crate) mod wait;
+pub(crate) mod watch;
+
+use std::time::Duration;
+
+use crate::{Input, Output, State, Then, Waiting};
+
+/// A state and what to do on the way there.
+pub(crate) type Step = (State, Vec<Output>);
+
+/// Stay, with nothing to do: the input is not one that this state waits for.
+pub(crate) fn ignore(state: State, _: Input<'_>) -> Step {
+    (state, Vec::new())
+}
+
+/// Drop the open request, and go on after a delay.
+pub(crate) fn back_off(then: Then, at_least: Option<Duration>) -> Step {
+    (State::Waiting(Waiting { then, suspended: false }), vec![Output::BackOff(at_least)])
+}
+
+/// The resource does not exist: look again after a delay.
+pub(crate) fn suspend(then: Then) -> Step {
+    (State::Waiting(Waiting { then, suspended: true }), vec![Output::BackOff(None)])
+}

@@ -1,0 +1,95 @@
+//! A watch: its events, its end and its failures.
+
+use std::time::Duration;
+
+use kube_listwatch::{Class, WatchFrom};
+use kube_object::ResourceVersion;
+
+use super::{Step, back_off, ignore, list, suspend};
+use crate::{
+    Deadline, EventKind, Input, ListPlan, Options, Output, Position, RelistCause, State, Then, WatchEnd,
+    Watching,
+};
+
+/// Watch from where we are.
+pub(crate) fn begin(position: Position) -> Step {
+    let outputs =
+        vec![Output::Watch(WatchFrom::Version(position.version.clone())), Output::Arm(Deadline::Watch)];
+    let synthetic = position.version.is_empty();
+    (State::Watching(Watching { position, spoke: false, bookmarked: false, synthetic }), outputs)
+}
+
+pub(crate) fn step(watching: Watching, input: Input<'_>, options: &Options) -> Step {
+    match input {
+        Input::Event { kind, version } => event(watching, kind, version),
+        Input::WatchEnded(end) => ended(watching, end, options),
+        Input::Failed(class, retry_after) => failed(watching.position, class, retry_after, options),
+        Input::Fired(Deadline::Watch | Deadline::Bookmark) => ended(watching, WatchEnd::Full, options),
+        Input::Relist => list::begin(ListPlan::relist(&watching.position), RelistCause::Asked, options),
+        other => ignore(State::Watching(watching), other),
+    }
+}
+
+fn event(watching: Watching, kind: EventKind, version: &ResourceVersion) -> Step {
+    let Watching { position, bookmarked, synthetic, .. } = watching;
+    let bookmarked = bookmarked || kind == EventKind::Bookmark;
+    // The current state comes as ADDED events in no order: the position stays until it is over.
+    let synthetic = synthetic && kind == EventKind::Added;
+    let (position, verdict) = match (synthetic, position.has_passed(version)) {
+        (true, _) => (position.alive(), Output::Deliver),
+        (false, true) => (position.alive(), Output::Discard),
+        // An event without a version changes something, but leads nowhere to resume from.
+        (false, false) if version.is_empty() => (position.alive(), Output::Deliver),
+        (false, false) => (position.moved_to(version.clone()), Output::Deliver),
+    };
+    let mut outputs = vec![verdict];
+    if bookmarked {
+        outputs.push(Output::Arm(Deadline::Bookmark));
+    }
+    (State::Watching(Watching { position, spoke: true, bookmarked, synthetic }), outputs)
+}
+
+fn ended(watching: Watching, end: WatchEnd, options: &Options) -> Step {
+    let Watching { position, spoke, .. } = watching;
+    match (end, spoke) {
+        (WatchEnd::Full, false) => resume_now(position.silent_again(), options),
+        (WatchEnd::Early, false) => resume_later(position.failed_again(), None),
+        (WatchEnd::Early, true) => resume_later(position, None),
+        (WatchEnd::Full | WatchEnd::Short, _) => begin(position),
+    }
+}
+
+fn failed(position: Position, class: Class, retry_after: Option<Duration>, options: &Options) -> Step {
+    match class {
+        Class::Expired | Class::TooLarge => expired(&position, class, options),
+        Class::NotFound => suspend(Then::List(ListPlan::returned(position.pages_anyway))),
+        Class::Overloaded | Class::Refused | Class::Unauthorized | Class::Forbidden => {
+            back_off(Then::Watch(position), retry_after)
+        }
+        _ => resume_later(position.failed_again(), retry_after),
+    }
+}
+
+/// A version that a list gave and that is gone at once would be gone again: don't loop.
+fn expired(position: &Position, class: Class, options: &Options) -> Step {
+    let plan = ListPlan::fresh(position.pages_anyway);
+    let cause = if class == Class::Expired { RelistCause::Expired } else { RelistCause::TooLarge };
+    match position.moved {
+        true => list::begin(plan, cause, options),
+        false => back_off(Then::List(plan), None),
+    }
+}
+
+fn resume_now(position: Position, options: &Options) -> Step {
+    match position.is_stuck() {
+        true => list::begin(ListPlan::relist(&position), RelistCause::Stuck, options),
+        false => begin(position),
+    }
+}
+
+fn resume_later(position: Position, at_least: Option<Duration>) -> Step {
+    match position.is_stuck() {
+        true => back_off(Then::List(ListPlan::relist(&position)), at_least),
+        false => back_off(Then::Watch(position), at_least),
+    }
+}

@@ -1,0 +1,121 @@
+//! Where a reflector is in the server's history, and which list it asks for next.
+
+use kube_listwatch::{ListAt, ListRequest};
+use kube_object::ResourceVersion;
+
+use crate::Options;
+
+/// Pages where the server reads from etcd: large enough to be few, small enough for its memory.
+const PAGE_SIZE: u32 = 500;
+
+/// A point in the server's history that everything up to has been delivered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Position {
+    /// The version of the last list, event or bookmark.
+    pub version: ResourceVersion,
+    /// Something newer than the last list has come: the list's version was no dead end.
+    pub moved: bool,
+    /// Watches in a row from this version that lasted their time and said nothing.
+    pub silences: u8,
+    /// Watches in a row from this version that failed.
+    pub failures: u8,
+    /// The server pages even lists of any state: it has no watch cache, so paging spares it.
+    pub pages_anyway: bool,
+}
+
+/// From this many silences or failures at one version on, resuming is given up for a relist: a
+/// watch from a version of the future is accepted and says nothing for ever, and an event that
+/// the server can't decode repeats at each resume.
+const SILENCES: u8 = 2;
+const FAILURES: u8 = 3;
+
+impl Position {
+    /// Where a complete list has led to.
+    pub(crate) fn listed(version: ResourceVersion, pages_anyway: bool) -> Self {
+        Self { version, moved: false, silences: 0, failures: 0, pages_anyway }
+    }
+
+    /// Something newer was delivered.
+    pub(crate) fn moved_to(self, version: ResourceVersion) -> Self {
+        Self { version, moved: true, silences: 0, failures: 0, ..self }
+    }
+
+    /// The watch has said something, though nothing new.
+    pub(crate) fn alive(self) -> Self {
+        Self { silences: 0, failures: 0, ..self }
+    }
+
+    pub(crate) fn silent_again(self) -> Self {
+        Self { silences: self.silences.saturating_add(1), ..self }
+    }
+
+    pub(crate) fn failed_again(self) -> Self {
+        Self { failures: self.failures.saturating_add(1), ..self }
+    }
+
+    /// Whether resuming from here leads nowhere.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.silences >= SILENCES || self.failures >= FAILURES
+    }
+
+    /// Whether an event at `version` has been delivered already.
+    pub(crate) fn has_passed(&self, version: &ResourceVersion) -> bool {
+        self.version.at_least(version)
+    }
+}
+
+/// A list from its first page to its last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListPlan {
+    /// Which state to list; never a continue token.
+    pub at: ListAt,
+    /// The server's history may have been restored: reuse nothing of the cache.
+    pub fresh: bool,
+    /// Ask for everything in one answer, since the pages expired before they were read.
+    pub unpaged: bool,
+    /// See [`Position::pages_anyway`].
+    pub pages_anyway: bool,
+}
+
+impl ListPlan {
+    /// The first list of a reflector.
+    pub(crate) fn first(options: &Options) -> Self {
+        let at = if options.stale_start { ListAt::Any } else { ListAt::Consistent };
+        Self { at, fresh: false, unpaged: false, pages_anyway: false }
+    }
+
+    /// A list that is at least as new as everything delivered so far.
+    pub(crate) fn relist(position: &Position) -> Self {
+        let at = match position.version.is_opaque() {
+            true => ListAt::Consistent,
+            false => ListAt::NotOlderThan(position.version.clone()),
+        };
+        Self { at, fresh: false, unpaged: false, pages_anyway: position.pages_anyway }
+    }
+
+    /// A list of the most recent state that trusts no version seen before.
+    pub(crate) fn fresh(pages_anyway: bool) -> Self {
+        Self { at: ListAt::Consistent, fresh: true, unpaged: false, pages_anyway }
+    }
+
+    /// A list of the most recent state of a resource that was gone for a while.
+    pub(crate) fn returned(pages_anyway: bool) -> Self {
+        Self { at: ListAt::Consistent, fresh: false, unpaged: false, pages_anyway }
+    }
+
+    /// The request of the first page, or of the page after this token.
+    pub(crate) fn request(&self, token: Option<&str>, options: &Options) -> ListRequest {
+        let at = token.map_or_else(|| self.at.clone(), |token| ListAt::Continue(token.to_owned()));
+        ListRequest { at, limit: self.limit(options) }
+    }
+
+    /// A list at a version is answered from the watch cache, which a limit would rule out.
+    fn limit(&self, options: &Options) -> Option<u32> {
+        match (self.unpaged, options.page_size, &self.at) {
+            (true, _, _) => None,
+            (false, Some(size), _) => Some(size),
+            (false, None, ListAt::NotOlderThan(_)) if !self.pages_anyway => None,
+            (false, None, _) => Some(PAGE_SIZE),
+        }
+    }
+}

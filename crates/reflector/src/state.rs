@@ -1,0 +1,164 @@
+//! The states of a reflector, what moves them and what they ask for.
+
+use std::time::Duration;
+
+use kube_listwatch::{Class, ListRequest, WatchFrom};
+use kube_object::ResourceVersion;
+
+use crate::{Deadline, ListPlan, Position, RelistCause};
+
+/// What a reflector is doing. The data of a state is all that is known there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// Nothing has been asked yet.
+    Idle,
+    /// A page is being read.
+    Listing(Listing),
+    /// A watch is open, or being opened.
+    Watching(Watching),
+    /// No request is open until the backoff timer fires.
+    Waiting(Waiting),
+}
+
+/// A list in progress.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    /// What is listed.
+    pub plan: ListPlan,
+    /// The version that the first page gave; `None` while that page is being read.
+    pub version: Option<ResourceVersion>,
+    /// Each item so far could be identified.
+    pub complete: bool,
+}
+
+/// A watch in progress.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watching {
+    /// Everything up to here has been delivered.
+    pub position: Position,
+    /// This watch has brought an event or a bookmark.
+    pub spoke: bool,
+    /// This watch has brought a bookmark, so that more must come.
+    pub bookmarked: bool,
+    /// The watch began without a version, so the ADDED events at its beginning are the current
+    /// state in no order: they are delivered, whatever their versions.
+    pub synthetic: bool,
+}
+
+/// A pause before the next request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// What is asked next.
+    pub then: Then,
+    /// The resource does not exist: it may come back.
+    pub suspended: bool,
+}
+
+/// What follows a pause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Then {
+    /// This list.
+    List(ListPlan),
+    /// A watch from this position.
+    Watch(Position),
+}
+
+/// What has happened. Objects stay with the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input<'a> {
+    /// Begin.
+    Start,
+    /// Items of the page being read.
+    Items {
+        /// All of them could be identified.
+        complete: bool,
+    },
+    /// The page has been read.
+    PageEnd {
+        /// The version that it gives.
+        version: &'a ResourceVersion,
+        /// The token of the next page.
+        next: Option<&'a str>,
+    },
+    /// An event of the watch.
+    Event {
+        /// Which.
+        kind: EventKind,
+        /// Its version.
+        version: &'a ResourceVersion,
+    },
+    /// The watch ended without an error.
+    WatchEnded(WatchEnd),
+    /// The open request failed.
+    Failed(Class, Option<Duration>),
+    /// A deadline has passed.
+    Fired(Deadline),
+    /// Somebody asks for a relist, for example because events may have been lost.
+    Relist,
+}
+
+/// The kinds of watch events that a reflector tells apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    /// ADDED.
+    Added,
+    /// MODIFIED or DELETED.
+    Changed,
+    /// BOOKMARK.
+    Bookmark,
+}
+
+/// How long a watch lasted that ended without an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WatchEnd {
+    /// Less than a second: asking again at once could loop.
+    Early,
+    /// Shorter than the time asked for.
+    Short,
+    /// The time asked for.
+    Full,
+}
+
+/// What to do, in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// Drop the open request and all deadlines, and ask for a page.
+    List {
+        /// The page.
+        request: ListRequest,
+        /// Reuse nothing of the cache.
+        fresh: bool,
+    },
+    /// Drop the open request and all deadlines, and watch from here.
+    Watch(WatchFrom),
+    /// Drop the open request and all deadlines, and wait: as long as the backoff says, and no
+    /// shorter than this.
+    BackOff(Option<Duration>),
+    /// Set a deadline, in place of the same one set before.
+    Arm(Deadline),
+    /// Hand on what has come.
+    Deliver,
+    /// Drop what has come: it has been delivered before.
+    Discard,
+    /// Hand this on after what has been delivered before.
+    Mark(Marker),
+    /// A relist begins, for this reason.
+    Count(RelistCause),
+}
+
+/// The deltas that are no objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Marker {
+    /// A relist begins.
+    Begin {
+        /// Reuse nothing of the cache.
+        fresh: bool,
+    },
+    /// A relist is complete.
+    End {
+        /// The version of the list.
+        version: ResourceVersion,
+        /// Each item could be identified, so what was not listed is gone.
+        complete: bool,
+    },
+}

@@ -1,0 +1,23 @@
+//! The state machine: one dispatch, and a function for each phase.
+
+use crate::{
+    Input, Options, Output, State,
+    phases::{list, wait, watch},
+};
+
+/// The next state, and what to do on the way there.
+///
+/// Pure: time comes in as [`Input::Fired`] and [`WatchEnd`](crate::WatchEnd), and delays go out
+/// as [`Output::BackOff`] and [`Output::Arm`]. An input that a state does not wait for, such as a
+/// deadline that fires while its request ends, leaves the state as it is.
+pub fn step(state: State, input: Input<'_>, options: &Options) -> (State, Vec<Output>) {
+    match state {
+        State::Idle => wait::start(input, options),
+        State::Listing(listing) => list::step(listing, input, options),
+        State::Watching(watching) => watch::step(watching, input, options),
+        State::Waiting(waiting) => wait::step(waiting, input, options),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,3 @@
+//! The state machine, one transition after another, without I/O.
+
+use super::*;
