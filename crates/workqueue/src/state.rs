@@ -1,0 +1,313 @@
+//! All that the lock of a queue protects, and who has to be woken after a change of it. Plain data; the
+//! interleavings that this must survive are written out in `queue`.
+
+use std::hash::Hash;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::core::Core;
+use crate::delay::Delayed;
+
+/// For a delay that the clock cannot express: about thirty years, which no queue outlives.
+const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+
+/// Whether the queue accepts keys, and what a shutdown waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Keys are accepted.
+    Open,
+    /// Nothing is accepted; somebody waits until nothing waits or runs.
+    Draining,
+    /// Nothing is accepted, and nobody waits for what still runs.
+    Closed,
+}
+
+/// What a getter does besides waiting for keys. At most one getter of a queue is its timekeeper, which is what
+/// lets a deadline wake one getter and not all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Sleeps until it is woken.
+    Follower,
+    /// Sleeps until it is woken or the earliest deadline has come.
+    Timekeeper,
+}
+
+/// What a getter found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Look<T> {
+    /// A key, which runs from now on.
+    Take(T),
+    /// The queue is shut down and will hand out nothing more.
+    End,
+    /// Nothing yet: wait to be woken.
+    Follow,
+    /// Nothing yet: wait to be woken or for this deadline.
+    KeepTime(Instant),
+}
+
+/// Who has to be woken after a change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wake {
+    /// One getter, whichever has waited longest.
+    pub(crate) getter: bool,
+    /// The getter that sleeps until a deadline which is no longer the earliest.
+    pub(crate) timekeeper: bool,
+    /// All that wait for the end of a drain.
+    pub(crate) drains: bool,
+}
+
+/// A queue without its lock.
+#[derive(Debug)]
+pub(crate) struct State<T> {
+    core: Core<T>,
+    /// Empty unless the phase is `Open`.
+    delayed: Delayed<T>,
+    phase: Phase,
+    /// Exactly one getter has the role `Timekeeper`; otherwise none has it.
+    time_is_kept: bool,
+}
+
+/// What `wake_since` compares with.
+struct Before {
+    waiting: usize,
+    deadline: Option<Instant>,
+    ended: bool,
+}
+
+impl<T> State<T> {
+    pub(crate) fn new() -> Self {
+        State { core: Core::new(), delayed: Delayed::new(), phase: Phase::Open, time_is_kept: false }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.phase == Phase::Open
+    }
+
+    /// A drain has nothing left to wait for, or was told not to wait.
+    pub(crate) fn is_drained(&self) -> bool {
+        match self.phase {
+            Phase::Open => false,
+            Phase::Draining => self.core.is_idle(),
+            Phase::Closed => true,
+        }
+    }
+
+    /// Some getter should look at the queue. Whoever leaves while this holds wakes the next one.
+    pub(crate) fn wants_a_look(&self) -> bool {
+        self.core.waiting() > 0 || self.is_ended() || (self.delayed.next_deadline().is_some() && !self.time_is_kept)
+    }
+
+    /// Takes the timekeeper's role away from the getter that has `role`.
+    pub(crate) fn resign(&mut self, role: &mut Role) {
+        if std::mem::replace(role, Role::Follower) == Role::Timekeeper {
+            self.time_is_kept = false;
+        }
+    }
+
+    /// Getters end. A key that is to run again holds this up: somebody has to be there to take it.
+    fn is_ended(&self) -> bool {
+        self.phase != Phase::Open && self.core.is_exhausted()
+    }
+
+    fn before(&self) -> Before {
+        Before { waiting: self.core.waiting(), deadline: self.delayed.next_deadline(), ended: self.is_ended() }
+    }
+
+    fn wake_since(&self, before: &Before) -> Wake {
+        let earlier = match (self.delayed.next_deadline(), before.deadline) {
+            (Some(now), Some(then)) => now < then,
+            (now, _) => now.is_some(),
+        };
+        let more = self.core.waiting() > before.waiting || self.is_ended() != before.ended;
+        Wake {
+            getter: more || (earlier && !self.time_is_kept),
+            timekeeper: earlier && self.time_is_kept,
+            drains: self.is_drained(),
+        }
+    }
+}
+
+impl<T: Eq + Hash + Clone> State<T> {
+    /// Makes one change at `now`. What came due before it goes first, so that the order is the same as if a
+    /// clock had moved each key at its deadline.
+    pub(crate) fn change(&mut self, now: Instant, change: impl FnOnce(&mut Self)) -> Wake {
+        let before = self.before();
+        self.advance(now);
+        change(self);
+        self.wake_since(&before)
+    }
+
+    /// A getter's look at `now`, and whether the next getter must look too. With anything but `KeepTime` the
+    /// role is given up.
+    pub(crate) fn look(&mut self, role: &mut Role, now: Instant) -> (Look<T>, bool) {
+        self.advance(now);
+        let look = self.find(*role);
+        if let Look::KeepTime(_) = look {
+            self.time_is_kept = true;
+            *role = Role::Timekeeper;
+        } else {
+            self.resign(role);
+        }
+        (look, self.wants_a_look())
+    }
+
+    pub(crate) fn add(&mut self, key: T) {
+        if self.is_open() {
+            self.core.add(key);
+        }
+    }
+
+    pub(crate) fn add_after(&mut self, key: T, delay: Duration, now: Instant) {
+        if !self.is_open() {
+            return;
+        }
+        if delay.is_zero() {
+            self.core.add(key);
+        } else {
+            self.delayed.set(key, now.checked_add(delay).unwrap_or_else(|| now + FAR_FUTURE));
+        }
+    }
+
+    pub(crate) fn done(&mut self, key: &T) {
+        self.core.done(key);
+    }
+
+    /// How many keys wait for a worker.
+    pub(crate) fn waiting(&self) -> usize {
+        self.core.waiting()
+    }
+
+    /// Ends the queue; `drain` says whether somebody waits for what runs.
+    pub(crate) fn shutdown(&mut self, drain: bool) {
+        self.phase = if drain { Phase::Draining } else { Phase::Closed };
+        self.delayed.clear();
+    }
+
+    fn find(&mut self, role: Role) -> Look<T> {
+        if let Some(key) = self.core.take() {
+            return Look::Take(key);
+        }
+        if self.is_ended() {
+            return Look::End;
+        }
+        match self.delayed.next_deadline() {
+            Some(deadline) if role == Role::Timekeeper || !self.time_is_kept => Look::KeepTime(deadline),
+            _ => Look::Follow,
+        }
+    }
+
+    fn advance(&mut self, now: Instant) {
+        while let Some(key) = self.delayed.pop_due(now) {
+            self.core.add(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const NOBODY: Wake = Wake { getter: false, timekeeper: false, drains: false };
+    const GETTER: Wake = Wake { getter: true, ..NOBODY };
+    const TIMEKEEPER: Wake = Wake { timekeeper: true, ..NOBODY };
+
+    fn add(state: &mut State<&'static str>, key: &'static str, now: Instant) -> Wake {
+        state.change(now, |state| state.add(key))
+    }
+
+    fn add_after(state: &mut State<&'static str>, key: &'static str, delay: Duration, now: Instant) -> Wake {
+        state.change(now, |state| state.add_after(key, delay, now))
+    }
+
+    #[test]
+    fn only_an_add_that_lengthens_the_line_wakes_a_getter() {
+        let (mut state, now) = (State::new(), Instant::now());
+        assert_eq!(add(&mut state, "a", now), GETTER);
+        assert_eq!(add(&mut state, "a", now), NOBODY);
+        assert_eq!(state.look(&mut Role::Follower, now), (Look::Take("a"), false));
+        assert_eq!(add(&mut state, "a", now), NOBODY, "it runs");
+        assert_eq!(state.change(now, |state| state.done(&"a")), GETTER, "it is to run again");
+    }
+
+    #[test]
+    fn who_takes_a_key_and_leaves_others_behind_wakes_the_next() {
+        let (mut state, now) = (State::new(), Instant::now());
+        add(&mut state, "a", now);
+        add(&mut state, "b", now);
+        assert_eq!(state.look(&mut Role::Follower, now), (Look::Take("a"), true));
+        assert_eq!(state.look(&mut Role::Follower, now), (Look::Take("b"), false));
+    }
+
+    #[test]
+    fn one_getter_keeps_the_time_and_the_others_follow() {
+        let (mut state, now) = (State::new(), Instant::now());
+        let (mut first, mut second) = (Role::Follower, Role::Follower);
+        assert_eq!(add_after(&mut state, "a", SECOND, now), GETTER, "somebody must become the timekeeper");
+        assert_eq!(state.look(&mut first, now), (Look::KeepTime(now + SECOND), false));
+        assert_eq!(state.look(&mut second, now), (Look::Follow, false));
+        assert_eq!((first, second), (Role::Timekeeper, Role::Follower));
+        assert_eq!(add_after(&mut state, "b", SECOND * 2, now), NOBODY, "not the earliest");
+        assert_eq!(add_after(&mut state, "c", SECOND / 2, now), TIMEKEEPER);
+        assert_eq!(state.look(&mut first, now), (Look::KeepTime(now + SECOND / 2), false));
+    }
+
+    #[test]
+    fn a_timekeeper_that_leaves_has_a_follower_take_over() {
+        let (mut state, now) = (State::new(), Instant::now());
+        let (mut first, mut second) = (Role::Follower, Role::Follower);
+        add_after(&mut state, "a", SECOND, now);
+        add_after(&mut state, "b", SECOND * 2, now);
+        state.look(&mut first, now);
+        assert_eq!(state.look(&mut first, now + SECOND), (Look::Take("a"), true));
+        assert_eq!(state.look(&mut second, now + SECOND), (Look::KeepTime(now + SECOND * 2), false));
+        state.resign(&mut second);
+        assert!(state.wants_a_look(), "a cancelled timekeeper leaves a deadline that nobody keeps");
+    }
+
+    #[test]
+    fn a_key_that_came_due_goes_before_one_added_later() {
+        let (mut state, now) = (State::new(), Instant::now());
+        add_after(&mut state, "due", SECOND, now);
+        add(&mut state, "later", now + SECOND);
+        assert_eq!(state.look(&mut Role::Follower, now + SECOND).0, Look::Take("due"));
+        assert_eq!(state.look(&mut Role::Follower, now + SECOND).0, Look::Take("later"));
+    }
+
+    #[test]
+    fn an_immediate_add_leaves_the_timer() {
+        let (mut state, now) = (State::new(), Instant::now());
+        add_after(&mut state, "a", SECOND, now);
+        add(&mut state, "a", now);
+        assert_eq!(state.look(&mut Role::Follower, now).0, Look::Take("a"));
+        state.change(now, |state| state.done(&"a"));
+        assert_eq!(state.look(&mut Role::Follower, now + SECOND).0, Look::Take("a"));
+    }
+
+    #[test]
+    fn a_delay_beyond_the_clock_is_kept_as_far_away() {
+        let (mut state, now) = (State::new(), Instant::now());
+        add_after(&mut state, "a", Duration::MAX, now);
+        assert_eq!(state.look(&mut Role::Follower, now).0, Look::KeepTime(now + FAR_FUTURE));
+    }
+
+    #[test]
+    fn getters_end_when_the_line_is_empty_and_nothing_is_to_run_again() {
+        let (mut state, now) = (State::new(), Instant::now());
+        for key in ["a", "b"] {
+            add(&mut state, key, now);
+            state.look(&mut Role::Follower, now);
+        }
+        add(&mut state, "a", now);
+        assert_eq!(state.change(now, |state| state.shutdown(true)), NOBODY);
+        add(&mut state, "b", now);
+        add_after(&mut state, "c", SECOND, now);
+        assert_eq!(state.look(&mut Role::Follower, now), (Look::Follow, false), "a is to run again");
+        assert_eq!(state.change(now, |state| state.done(&"a")), GETTER);
+        assert_eq!(state.look(&mut Role::Follower, now), (Look::Take("a"), true));
+        assert_eq!(state.look(&mut Role::Follower, now), (Look::End, true));
+        assert_eq!(state.change(now, |state| state.done(&"a")), NOBODY, "b still runs");
+        assert_eq!(state.change(now, |state| state.done(&"b")), Wake { drains: true, ..NOBODY });
+    }
+}
