@@ -132,7 +132,11 @@ impl TokenBucket {
     /// A full bucket of `burst` tokens that gains one each `interval`. With a burst of 0 even the first retry
     /// waits one interval.
     pub fn new(interval: Duration, burst: u32) -> Self {
-        TokenBucket { interval, tolerance: interval.saturating_mul(burst), refill: Mutex::new(Refill::default()) }
+        TokenBucket {
+            interval,
+            tolerance: interval.saturating_mul(burst),
+            refill: Mutex::new(Refill::default()),
+        }
     }
 }
 

@@ -95,7 +95,9 @@ impl<T> State<T> {
 
     /// Some getter should look at the queue. Whoever leaves while this holds wakes the next one.
     pub(crate) fn wants_a_look(&self) -> bool {
-        self.core.waiting() > 0 || self.is_ended() || (self.delayed.next_deadline().is_some() && !self.time_is_kept)
+        self.core.waiting() > 0
+            || self.is_ended()
+            || (self.delayed.next_deadline().is_some() && !self.time_is_kept)
     }
 
     /// Takes the timekeeper's role away from the getter that has `role`.
@@ -111,7 +113,11 @@ impl<T> State<T> {
     }
 
     fn before(&self) -> Before {
-        Before { waiting: self.core.waiting(), deadline: self.delayed.next_deadline(), ended: self.is_ended() }
+        Before {
+            waiting: self.core.waiting(),
+            deadline: self.delayed.next_deadline(),
+            ended: self.is_ended(),
+        }
     }
 
     fn wake_since(&self, before: &Before) -> Wake {

@@ -30,7 +30,8 @@ fn a_forgotten_key_starts_at_the_shortest_delay() {
 #[test]
 fn any_number_of_failures_stays_at_the_maximum() {
     let now = Instant::now();
-    for (base, max) in [(ms(1), Duration::MAX), (Duration::from_secs(1 << 40), Duration::from_secs(u64::MAX))] {
+    for (base, max) in [(ms(1), Duration::MAX), (Duration::from_secs(1 << 40), Duration::from_secs(u64::MAX))]
+    {
         let limiter = ExponentialFailure::new(base, max);
         assert_eq!(delays(&limiter, &"one", now, 100).last(), Some(&max));
     }
