@@ -48,7 +48,6 @@ pub struct Reflector<T, S> {
     on_error: Option<OnError>,
     status: watch::Sender<Status>,
     relist: watch::Receiver<u64>,
-    relist_sender: watch::Sender<u64>,
 }
 
 impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
@@ -59,7 +58,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
 
     /// The same with a source that others hold too.
     pub fn from_shared(source: Arc<dyn ListerWatcher<T>>, sink: S) -> Self {
-        let (relist_sender, relist) = watch::channel(0);
+        let (_, relist) = watch::channel(0);
         Self {
             source,
             sink,
@@ -68,7 +67,6 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
             on_error: None,
             status: watch::Sender::new(Status::default()),
             relist,
-            relist_sender,
         }
     }
 
@@ -94,15 +92,24 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
         self
     }
 
+    /// Shows the status in this channel, so that it outlives the reflector.
+    #[must_use]
+    pub fn status_in(mut self, status: watch::Sender<Status>) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// Relists whenever this number changes, for example because the source is known to have
+    /// lost events.
+    #[must_use]
+    pub fn relist_on(mut self, asked: watch::Receiver<u64>) -> Self {
+        self.relist = asked;
+        self
+    }
+
     /// Follows the reflector's status.
     pub fn status(&self) -> watch::Receiver<Status> {
         self.status.subscribe()
-    }
-
-    /// Asks for a relist whenever the number is changed, for example because the source is known
-    /// to have lost events.
-    pub fn relist_on_change(&self) -> watch::Sender<u64> {
-        self.relist_sender.clone()
     }
 
     /// Runs until the sink is closed, which is the only way it ends by itself.
@@ -194,12 +201,16 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                 Request::Watch { events, .. } => Arrival::Events(events.next().await),
             }
         };
-        // The sender lives in the reflector, so `changed` can't fail while we wait.
-        let asked = self.reflector.relist.changed();
+        let relist = &mut self.reflector.relist;
+        let asked = async {
+            if relist.changed().await.is_err() {
+                std::future::pending().await // nobody is left who could ask
+            }
+        };
         tokio::select! {
             biased;
             deadline = fired => Arrival::Fired(deadline),
-            _ = asked => Arrival::RelistAsked,
+            () = asked => Arrival::RelistAsked,
             arrival = came => arrival,
         }
     }

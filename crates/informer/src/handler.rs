@@ -1,0 +1,75 @@
+//! `EventHandler`: what a program does about changes.
+
+use kube_object::{Entry, Event};
+
+/// Is told of every change of a cache: client-go's `ResourceEventHandler`.
+///
+/// # Contract
+/// 1. Calls are sequential, on one task of the handler's own.
+/// 2. Each call comes after the store and every index show the change.
+/// 3. For each object the calls are a history: one `on_add`, any number of `on_update`, one
+///    `on_delete`; then perhaps an `on_add` again. An object that is deleted and created again
+///    under its name is a delete and an add, also where the watch missed the moment between.
+/// 4. A handler that lags far behind is shown fewer, merged updates, but every addition and
+///    deletion of an object that it has been shown.
+/// 5. A panic is caught, counted and logged; the handler stays registered.
+///
+/// A handler must not block and can't await: hand keys to a work queue, or read
+/// [`Informer::events`](crate::Informer::events) as a stream instead.
+pub trait EventHandler<T>: Send + 'static {
+    /// An object appeared. `is_in_initial_list`: it was there when this handler began to look.
+    fn on_add(&mut self, object: &Entry<T>, is_in_initial_list: bool) {
+        let _ = (object, is_in_initial_list);
+    }
+
+    /// An object changed, or is shown again by a resync: then `old` and `new` are one value.
+    fn on_update(&mut self, old: &Entry<T>, new: &Entry<T>) {
+        let _ = (old, new);
+    }
+
+    /// An object is gone. `final_state_unknown`: the deletion was not watched, so `last_known` may
+    /// be older than the object's last state (client-go's `DeletedFinalStateUnknown`).
+    fn on_delete(&mut self, last_known: &Entry<T>, final_state_unknown: bool) {
+        let _ = (last_known, final_state_unknown);
+    }
+}
+
+impl<T: 'static> EventHandler<T> for Box<dyn EventHandler<T>> {
+    fn on_add(&mut self, object: &Entry<T>, is_in_initial_list: bool) {
+        (**self).on_add(object, is_in_initial_list);
+    }
+
+    fn on_update(&mut self, old: &Entry<T>, new: &Entry<T>) {
+        (**self).on_update(old, new);
+    }
+
+    fn on_delete(&mut self, last_known: &Entry<T>, final_state_unknown: bool) {
+        (**self).on_delete(last_known, final_state_unknown);
+    }
+}
+
+/// A closure over events as a handler.
+pub(crate) struct Closure<F>(pub(crate) F);
+
+impl<T, F: FnMut(&Event<T>) + Send + 'static> EventHandler<T> for Closure<F> {
+    fn on_add(&mut self, object: &Entry<T>, initial: bool) {
+        (self.0)(&Event::Added { object: object.clone(), initial });
+    }
+
+    fn on_update(&mut self, old: &Entry<T>, new: &Entry<T>) {
+        (self.0)(&Event::Updated { old: old.clone(), new: new.clone() });
+    }
+
+    fn on_delete(&mut self, last: &Entry<T>, final_state_unknown: bool) {
+        (self.0)(&Event::Deleted { last: last.clone(), final_state_unknown });
+    }
+}
+
+/// Gives one event to a handler.
+pub(crate) fn call<T>(handler: &mut impl EventHandler<T>, event: &Event<T>) {
+    match event {
+        Event::Added { object, initial } => handler.on_add(object, *initial),
+        Event::Updated { old, new } => handler.on_update(old, new),
+        Event::Deleted { last, final_state_unknown } => handler.on_delete(last, *final_state_unknown),
+    }
+}

@@ -1,0 +1,135 @@
+//! `Mailbox`: a handler's backlog between the informer that fills it and the task or stream that
+//! empties it.
+//!
+//! One writer (the informer, under its lock) and one reader. The reader registers its waker
+//! before it looks, so a push between the look and the wait wakes it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use futures_util::task::AtomicWaker;
+use kube_delta_fifo::{Backlog, Delivery};
+use kube_object::{Entry, Event};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+pub(crate) struct Mailbox<T> {
+    state: Mutex<State<T>>,
+    reader: AtomicWaker,
+    /// Whether each initial add has returned; set while `state` is locked.
+    synced: watch::Sender<bool>,
+    /// Closed and emptied: the reader also leaves what it has in hand.
+    abandoned: AtomicBool,
+    panics: AtomicU64,
+}
+
+struct State<T> {
+    backlog: Backlog<T>,
+    /// The initial state has been pushed, so that no pending initial adds means synced.
+    complete: bool,
+    closed: bool,
+}
+
+/// What becomes of queued events when a mailbox is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Queued {
+    Drop,
+    Deliver,
+}
+
+impl<T> Mailbox<T> {
+    pub(crate) fn new(mark: usize) -> Self {
+        Self {
+            state: Mutex::new(State { backlog: Backlog::new(mark), complete: false, closed: false }),
+            reader: AtomicWaker::new(),
+            synced: watch::Sender::new(false),
+            abandoned: AtomicBool::new(false),
+            panics: AtomicU64::new(0),
+        }
+    }
+
+    /// Queues events; `complete` once the initial state is among what was pushed.
+    pub(crate) fn push(&self, events: Arc<[Event<T>]>, complete: bool) {
+        let mut state = self.state.lock();
+        if state.closed {
+            return;
+        }
+        state.complete |= complete;
+        state.backlog.push(events);
+        self.show_synced(&state);
+        drop(state);
+        self.reader.wake();
+    }
+
+    /// Queues a resync of the whole cache; the caller keeps the cache from changing meanwhile.
+    pub(crate) fn push_resync(&self, entries: impl IntoIterator<Item = Entry<T>>) {
+        let mut state = self.state.lock();
+        if !state.closed {
+            state.backlog.push_resync(entries);
+            drop(state);
+            self.reader.wake();
+        }
+    }
+
+    /// The next events; `None` once the mailbox is closed and empty.
+    pub(crate) fn poll_take(&self, context: &mut Context<'_>) -> Poll<Option<Delivery<T>>> {
+        self.reader.register(context.waker());
+        let mut state = self.state.lock();
+        match state.backlog.take() {
+            Some(delivery) => Poll::Ready(Some(delivery)),
+            None if state.closed => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+
+    /// The handler has returned from each event of the delivery, or never will be called.
+    pub(crate) fn returned(&self, delivery: Delivery<T>) {
+        let mut state = self.state.lock();
+        state.backlog.returned(delivery);
+        self.show_synced(&state);
+    }
+
+    /// Takes nothing more.
+    pub(crate) fn close(&self, queued: Queued) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        if queued == Queued::Drop {
+            self.abandoned.store(true, Ordering::Release);
+            state.backlog.clear();
+            self.show_synced(&state);
+        }
+        drop(state);
+        self.reader.wake();
+    }
+
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn pending(&self) -> usize {
+        self.state.lock().backlog.pending()
+    }
+
+    pub(crate) fn synced(&self) -> watch::Receiver<bool> {
+        self.synced.subscribe()
+    }
+
+    pub(crate) fn panics(&self) -> u64 {
+        self.panics.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_panic(&self) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn show_synced(&self, state: &State<T>) {
+        if state.complete && state.backlog.initial_pending() == 0 {
+            self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+        }
+    }
+}
