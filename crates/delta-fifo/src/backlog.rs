@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashSet, VecDeque},
+    mem,
     ops::Deref,
     sync::Arc,
 };
@@ -61,12 +62,12 @@ pub struct Backlog<T> {
 
 /// Events to be given to the handler now, in order; read as a slice.
 ///
-/// Hand it back with [`Backlog::returned`] when the handler has returned from (or panicked in)
-/// the last of them: until then the initial Adds in it count as pending.
-#[must_use = "the initial Adds in it stay pending until it is handed back"]
+/// Show it to [`Backlog::returned`] when the handler has returned from (or panicked in) the last
+/// of them: until then the initial Adds in it count as pending.
+#[must_use = "events that are not delivered are lost"]
 pub struct Delivery<T> {
     events: Arc<[Event<T>]>,
-    /// Always the number of initial Adds in `events`.
+    /// The number of initial Adds in `events`; zero once the delivery has returned.
     initial: usize,
 }
 
@@ -94,7 +95,7 @@ impl<T> Default for Backlog<T> {
 impl<T> Backlog<T> {
     /// An empty backlog that merges from `mark` pending events on; with zero it always merges.
     pub fn new(mark: usize) -> Self {
-        Self { batches: VecDeque::new(), batched: 0, merged: Merged::new(), initial: 0, mark }
+        Self { batches: VecDeque::new(), batched: 0, merged: Merged::default(), initial: 0, mark }
     }
 
     /// Queues the changes of one write of the store, or the snapshot that a late handler starts
@@ -151,9 +152,11 @@ impl<T> Backlog<T> {
     }
 
     /// Says that the handler has returned from each event of a delivery of this backlog.
-    pub fn returned(&mut self, delivery: Delivery<T>) {
-        self.initial = self.initial.saturating_sub(delivery.initial);
-        drop(delivery); // by value: it can be handed back only once
+    ///
+    /// By reference, so that its objects can be dropped after the lock is free; a second call for
+    /// the same delivery changes nothing.
+    pub fn returned(&mut self, delivery: &mut Delivery<T>) {
+        self.initial = self.initial.saturating_sub(mem::take(&mut delivery.initial));
     }
 
     /// How many initial Adds the handler has not returned from. One that was merged away (its
@@ -165,13 +168,19 @@ impl<T> Backlog<T> {
         self.initial
     }
 
-    /// Drops everything queued; its initial Adds count as returned. For a handler that is removed
-    /// without being told the rest.
-    pub fn clear(&mut self) {
-        self.initial -= self.queued_initial();
-        self.batches.clear();
-        self.batched = 0;
-        self.merged = Merged::new();
+    /// Takes out everything queued, for a handler that is removed without being told the rest; the
+    /// initial Adds among it count as returned. Drop it after the lock is free: it may be much.
+    #[must_use = "drop it after the lock is free"]
+    pub fn clear(&mut self) -> Backlog<T> {
+        let initial = self.queued_initial();
+        self.initial -= initial;
+        Backlog {
+            batches: mem::take(&mut self.batches),
+            batched: mem::take(&mut self.batched),
+            merged: mem::take(&mut self.merged),
+            initial,
+            mark: self.mark,
+        }
     }
 
     fn queued_initial(&self) -> usize {
@@ -204,3 +213,6 @@ impl<T> Backlog<T> {
         self.merged.check();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -141,3 +141,6 @@ impl<T> Drop for Receiver<T> {
         self.shared.room.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -127,3 +127,96 @@ impl<T> DeltaFifo<T> {
         assert!(self.weight <= self.bound || self.queue.len() == 1, "above the bound with several deltas");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{begin, bookmark, end, page, put, remove, text};
+
+    fn queue_of(deltas: impl IntoIterator<Item = Delta<()>>) -> DeltaFifo<()> {
+        let mut fifo = DeltaFifo::default();
+        for delta in deltas {
+            assert!(fifo.push(delta).is_none(), "the queue is full");
+            fifo.check();
+        }
+        fifo
+    }
+
+    fn batch_lengths(mut fifo: DeltaFifo<()>) -> Vec<usize> {
+        std::iter::from_fn(|| {
+            let batch = fifo.pop_batch(usize::MAX);
+            fifo.check();
+            (!batch.is_empty()).then_some(batch.len())
+        })
+        .collect()
+    }
+
+    /// Property 14: popping by key would take a@9 before b@7 and make the watermark lie.
+    #[test]
+    fn a_key_that_comes_again_ends_the_batch_before_it() {
+        let mut fifo = queue_of([put("a", 5), put("b", 7), put("a", 9), put("c", 10)]);
+        assert_eq!(text(fifo.pop_batch(usize::MAX)), text([put("a", 5), put("b", 7)]));
+        assert_eq!(text(fifo.pop_batch(usize::MAX)), text([put("a", 9), put("c", 10)]));
+    }
+
+    /// Property 16.
+    #[test]
+    fn a_delete_or_an_undecodable_state_counts_as_its_key() {
+        let undecodable = || Delta::Undecodable(crate::testing::entry("a", 3).id);
+        let fifo = queue_of([put("a", 1), remove("a", 2), undecodable(), put("a", 4)]);
+        assert_eq!(batch_lengths(fifo), [1, 1, 1, 1]);
+    }
+
+    /// Property 14: a bookmark may move the watermark only past what was applied before it.
+    #[test]
+    fn bookmarks_stay_in_their_place_and_do_not_end_a_batch() {
+        let mut fifo = queue_of([bookmark(1), put("a", 2), bookmark(3), put("b", 4), bookmark(5)]);
+        let batch = fifo.pop_batch(usize::MAX);
+        assert_eq!(text(batch), text([bookmark(1), put("a", 2), bookmark(3), put("b", 4), bookmark(5)]));
+    }
+
+    #[test]
+    fn each_part_of_a_relist_is_a_batch_of_its_own() {
+        let fifo = queue_of([put("a", 1), begin(), page(3), page(2), put("b", 2), end(9), put("c", 10)]);
+        assert_eq!(batch_lengths(fifo), [1, 1, 1, 1, 1, 1, 1]);
+    }
+
+    #[test]
+    fn a_delta_above_the_bound_is_given_back_and_fits_when_the_queue_is_empty() {
+        let mut fifo = DeltaFifo::new(4);
+        assert!(fifo.push(page(3)).is_none());
+        assert!(fifo.push(put("a", 1)).is_none());
+        let refused = fifo.push(put("b", 2));
+        assert_eq!(text(refused), text([put("b", 2)]));
+        fifo.pop_batch(1);
+        fifo.pop_batch(1);
+        assert!(fifo.push(page(100)).is_none(), "an empty queue takes a delta of any weight");
+        assert!(!fifo.has_room(&put("c", 3)));
+        fifo.check();
+    }
+
+    #[test]
+    fn a_bound_of_zero_admits_one_delta_at_a_time() {
+        let mut fifo = DeltaFifo::new(0);
+        assert!(fifo.push(put("a", 1)).is_none());
+        assert!(fifo.push(put("b", 2)).is_some());
+        assert_eq!(fifo.pop_batch(0).len(), 1);
+        assert!(fifo.push(put("b", 2)).is_none());
+    }
+
+    #[test]
+    fn a_closed_queue_takes_nothing_and_gives_what_it_has() {
+        let mut fifo = queue_of([put("a", 1)]);
+        fifo.close();
+        assert!(fifo.push(put("b", 2)).is_some());
+        assert_eq!(batch_lengths(fifo), [1]);
+    }
+
+    #[test]
+    fn as_much_is_moved_as_there_is_room_for() {
+        let mut fifo = DeltaFifo::new(2);
+        let mut deltas = VecDeque::from([put("a", 1), put("b", 2), put("c", 3)]);
+        fifo.push_all(&mut deltas);
+        assert_eq!((fifo.weight(), text(deltas)), (2, text([put("c", 3)])));
+    }
+}

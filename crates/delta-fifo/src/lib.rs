@@ -37,6 +37,8 @@ mod channel;
 mod fifo;
 mod merge;
 mod merged;
+#[cfg(test)]
+mod testing;
 
 pub use backlog::{Backlog, DEFAULT_MARK, Delivery};
 pub use channel::{Closed, Receiver, Sender, channel};

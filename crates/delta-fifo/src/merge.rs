@@ -118,3 +118,87 @@ impl<T> From<Gone<T>> for Event<T> {
         Event::Deleted { last: gone.last, final_state_unknown: gone.final_state_unknown }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{added, deleted, entry, incarnation, initial, lost, updated};
+
+    /// What a handler is given for these events when all of them waited past the mark.
+    fn kept(events: impl IntoIterator<Item = Event<()>>) -> Vec<Event<()>> {
+        let step = |older: Option<Pending<()>>, event| match older {
+            Some(older) => merge(older, event),
+            None => Some(event.into()),
+        };
+        events.into_iter().fold(None, step).map_or(vec![], |pending| pending.into_events().to_vec())
+    }
+
+    #[test]
+    fn an_updated_add_shows_the_newest_state_and_stays_as_initial_as_it_was() {
+        let [a, b, c] = [1, 2, 3].map(|version| entry("x", version));
+        assert_eq!(kept([initial(&a), updated(&a, &b), updated(&b, &c)]), [initial(&c)]);
+        assert_eq!(kept([added(&a), updated(&a, &b)]), [added(&b)]);
+    }
+
+    #[test]
+    fn what_came_and_went_unseen_is_nothing() {
+        let [a, b] = [1, 2].map(|version| entry("x", version));
+        assert_eq!(kept([added(&a), deleted(&a)]), []);
+        assert_eq!(kept([initial(&a), updated(&a, &b), lost(&b)]), []);
+    }
+
+    /// Property 12: it came back after the handler began to look.
+    #[test]
+    fn an_object_that_comes_back_after_its_initial_add_was_merged_away_is_not_initial() {
+        let [a, b] = ["1", "2"].map(|uid| incarnation("x", uid, 1));
+        assert_eq!(kept([initial(&a), deleted(&a), added(&b)]), [added(&b)]);
+    }
+
+    #[test]
+    fn updates_become_one_from_the_first_old_state_to_the_last_new_one() {
+        let [a, b, c] = [1, 2, 3].map(|version| entry("x", version));
+        assert_eq!(kept([updated(&a, &b), updated(&b, &c)]), [updated(&a, &c)]);
+    }
+
+    /// Property 18: the last known state is that of the cache, newer than what the handler saw.
+    #[test]
+    fn an_update_before_a_delete_leaves_the_delete_as_it_came() {
+        let [a, b] = [1, 2].map(|version| entry("x", version));
+        assert_eq!(kept([updated(&a, &b), deleted(&b)]), [deleted(&b)]);
+        assert_eq!(kept([updated(&a, &b), lost(&b)]), [lost(&b)]);
+    }
+
+    /// Property 3: the incarnations are told apart.
+    #[test]
+    fn a_delete_and_the_add_of_the_next_incarnation_stay_two_events() {
+        let [old, new] = ["1", "2"].map(|uid| incarnation("x", uid, 1));
+        let newer = incarnation("x", "2", 2);
+        assert_eq!(kept([lost(&old), added(&new)]), [lost(&old), added(&new)]);
+        assert_eq!(kept([deleted(&old), added(&new), updated(&new, &newer)]), [deleted(&old), added(&newer)]);
+    }
+
+    /// Property 18: the handler knows the first incarnation and never hears of the second.
+    #[test]
+    fn when_the_next_incarnation_goes_too_the_first_delete_is_left_as_it_was() {
+        let [first, second, third] = ["1", "2", "3"].map(|uid| incarnation("x", uid, 1));
+        let both = [deleted(&first), added(&second), lost(&second)];
+        assert_eq!(kept(both.clone()), [deleted(&first)]);
+        assert_eq!(kept(both.into_iter().chain([added(&third)])), [deleted(&first), added(&third)]);
+    }
+
+    #[test]
+    fn a_resync_in_front_of_a_change_is_absorbed_by_it() {
+        let [a, b] = [1, 2].map(|version| entry("x", version));
+        assert_eq!(kept([updated(&a, &a), updated(&a, &b)]), [updated(&a, &b)]);
+        assert_eq!(kept([updated(&a, &a), deleted(&a)]), [deleted(&a)]);
+    }
+
+    #[test]
+    fn events_that_can_not_follow_each_other_still_lead_to_the_newest_state() {
+        let [a, b] = [1, 2].map(|version| entry("x", version));
+        assert_eq!(kept([initial(&a), added(&b)]), [initial(&b)]);
+        assert_eq!(kept([updated(&a, &a), added(&b)]), [updated(&a, &b)]);
+        assert_eq!(kept([deleted(&a), updated(&a, &b)]), [deleted(&a), added(&b)]);
+        assert_eq!(kept([deleted(&a), lost(&b)]), [deleted(&a)]);
+    }
+}

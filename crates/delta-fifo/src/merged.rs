@@ -9,61 +9,68 @@ use crate::merge::{Pending, merge};
 /// A change keeps the place of the first event that it was merged from, so that a key which
 /// changes all the time is not put off for ever. One that merges to nothing loses its place.
 pub(crate) struct Merged<T> {
-    /// By place; what the first has waited for longest.
-    changes: BTreeMap<u64, Pending<T>>,
-    /// The place of each key in `changes`, and no other key.
-    places: HashMap<ObjectKey, u64>,
+    /// Each change stands under its own key.
+    changes: HashMap<ObjectKey, Placed<T>>,
+    /// The keys of `changes` and no others, by the place noted there.
+    order: BTreeMap<u64, ObjectKey>,
     /// Above every place in use.
     next_place: u64,
 }
 
-impl<T> Merged<T> {
-    pub(crate) fn new() -> Self {
-        Self { changes: BTreeMap::new(), places: HashMap::new(), next_place: 0 }
-    }
+struct Placed<T> {
+    place: u64,
+    change: Pending<T>,
+}
 
-    /// Takes an event in and returns how many initial Adds are gone because of it (merging never
-    /// makes one).
+impl<T> Default for Merged<T> {
+    fn default() -> Self {
+        Self { changes: HashMap::new(), order: BTreeMap::new(), next_place: 0 }
+    }
+}
+
+impl<T> Merged<T> {
+    /// Takes an event in and returns how many initial Adds are gone because of it.
     pub(crate) fn push(&mut self, event: Event<T>) -> usize {
-        match self.places.get(event.key()) {
-            Some(&place) => self.merge_at(place, event),
+        match self.changes.remove_entry(event.key()) {
+            Some((key, older)) => self.merge(key, older, event),
             None => {
-                self.append(event.into());
+                self.append(event.key().clone(), event.into());
                 0
             }
         }
     }
 
-    fn append(&mut self, change: Pending<T>) {
-        self.places.insert(change.key().clone(), self.next_place);
-        self.changes.insert(self.next_place, change);
+    fn append(&mut self, key: ObjectKey, change: Pending<T>) {
+        let place = self.next_place;
         self.next_place += 1;
+        self.order.insert(place, key.clone());
+        self.changes.insert(key, Placed { place, change });
     }
 
-    fn merge_at(&mut self, place: u64, event: Event<T>) -> usize {
-        let Some(older) = self.changes.remove(&place) else {
-            return 0; // `places` knows only places in use
-        };
-        let key = event.key().clone();
-        let offered = usize::from(older.is_initial()) + usize::from(is_initial(&event));
-        let kept = merge(older, event);
-        let gone = offered - kept.as_ref().map_or(0, |change| usize::from(change.is_initial()));
-        match kept {
-            Some(change) => drop(self.changes.insert(place, change)),
-            None => drop(self.places.remove(&key)),
+    fn merge(&mut self, key: ObjectKey, older: Placed<T>, event: Event<T>) -> usize {
+        let place = older.place;
+        let before = usize::from(older.change.is_initial()) + usize::from(is_initial(&event));
+        match merge(older.change, event) {
+            Some(change) => {
+                let after = usize::from(change.is_initial());
+                self.changes.insert(key, Placed { place, change });
+                before - after // merging makes no initial Add, it keeps one or none
+            }
+            None => {
+                self.order.remove(&place);
+                before
+            }
         }
-        gone
     }
 
     /// Takes out the change that has waited longest.
     pub(crate) fn pop(&mut self) -> Option<Pending<T>> {
-        let (_, change) = self.changes.pop_first()?;
-        self.places.remove(change.key());
-        Some(change)
+        let (_, key) = self.order.pop_first()?;
+        Some(self.changes.remove(&key)?.change)
     }
 
     pub(crate) fn contains(&self, key: &ObjectKey) -> bool {
-        self.places.contains_key(key)
+        self.changes.contains_key(key)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -75,14 +82,15 @@ impl<T> Merged<T> {
     }
 
     pub(crate) fn initial_adds(&self) -> usize {
-        self.changes.values().filter(|change| change.is_initial()).count()
+        self.changes.values().filter(|placed| placed.change.is_initial()).count()
     }
 
     pub(crate) fn check(&self) {
-        assert_eq!(self.changes.len(), self.places.len(), "one place for each key");
-        for (place, change) in &self.changes {
-            assert_eq!(self.places.get(change.key()), Some(place), "each change is found by its key");
-            assert!(*place < self.next_place, "a new change goes behind all others");
+        assert_eq!(self.changes.len(), self.order.len(), "one place for each key");
+        for (key, placed) in &self.changes {
+            assert_eq!(placed.change.key(), key, "each change stands under its own key");
+            assert_eq!(self.order.get(&placed.place), Some(key), "each place holds its key");
+            assert!(placed.place < self.next_place, "a new change goes behind all others");
         }
     }
 }

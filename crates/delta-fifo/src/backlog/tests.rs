@@ -1,0 +1,182 @@
+use super::*;
+use crate::testing::{added, deleted, entry, incarnation, initial, updated};
+
+/// Pushes each event as a batch of its own.
+fn push_all(backlog: &mut Backlog<()>, events: impl IntoIterator<Item = Event<()>>) {
+    for event in events {
+        backlog.push(Arc::new([event]));
+        backlog.check();
+    }
+}
+
+/// Delivers everything that is queued.
+fn drain(backlog: &mut Backlog<()>) -> Vec<Event<()>> {
+    let mut given = Vec::new();
+    while let Some(mut delivery) = backlog.take() {
+        given.extend_from_slice(&delivery);
+        backlog.returned(&mut delivery);
+        backlog.check();
+    }
+    given
+}
+
+#[test]
+fn a_batch_below_the_mark_is_shared_and_not_copied() {
+    let batch: Arc<[Event<()>]> = Arc::new([added(&entry("a", 1)), added(&entry("b", 2))]);
+    let [mut first, mut second] = [Backlog::default(), Backlog::default()];
+    for backlog in [&mut first, &mut second] {
+        backlog.push(Arc::clone(&batch));
+        assert!(Arc::ptr_eq(&backlog.take().unwrap().events, &batch));
+    }
+}
+
+/// Property 5.
+#[test]
+fn below_the_mark_each_change_is_handed_out_as_it_was_pushed() {
+    let [a, b, c] = [1, 2, 3].map(|version| entry("x", version));
+    let events = [added(&a), updated(&a, &b), updated(&b, &c), deleted(&c)];
+    let mut backlog = Backlog::new(4);
+    push_all(&mut backlog, events.clone());
+    assert!(!backlog.is_merging());
+    assert_eq!(drain(&mut backlog), events);
+}
+
+/// Property 8: merged only past the mark, and what was queued before it stays as it is.
+#[test]
+fn past_the_mark_the_changes_of_a_key_become_one() {
+    let [a, b, c, d] = [1, 2, 3, 4].map(|version| entry("x", version));
+    let mut backlog = Backlog::new(1);
+    push_all(&mut backlog, [added(&a), updated(&a, &b), updated(&b, &c), updated(&c, &d)]);
+    assert!(backlog.is_merging());
+    assert_eq!(backlog.pending(), 2);
+    assert_eq!(drain(&mut backlog), [added(&a), updated(&a, &d)]);
+}
+
+#[test]
+fn what_was_handed_out_is_never_merged() {
+    let [a, b, c] = [1, 2, 3].map(|version| entry("x", version));
+    let mut backlog = Backlog::new(0);
+    push_all(&mut backlog, [added(&a)]);
+    let delivery = backlog.take().unwrap();
+    push_all(&mut backlog, [updated(&a, &b), updated(&b, &c)]);
+    assert_eq!(*delivery, [added(&a)]);
+    assert_eq!(drain(&mut backlog), [updated(&a, &c)]);
+}
+
+/// Property 5: a shared batch would overtake the merged changes.
+#[test]
+fn batches_are_shared_again_only_after_the_merged_changes_are_drained() {
+    let [a, b, c] = ["a", "b", "c"].map(|name| entry(name, 1));
+    let mut backlog = Backlog::new(1);
+    push_all(&mut backlog, [added(&a), added(&b)]);
+    assert_eq!(*backlog.take().unwrap(), [added(&a)]);
+    push_all(&mut backlog, [added(&c)]);
+    assert_eq!((backlog.is_merging(), backlog.pending()), (true, 2));
+    assert_eq!(drain(&mut backlog), [added(&b), added(&c)]);
+    push_all(&mut backlog, [deleted(&c)]);
+    assert!(!backlog.is_merging());
+}
+
+/// Property 8: a key that never rests can't be put off by its own changes.
+#[test]
+fn a_key_keeps_the_place_of_its_first_pending_change() {
+    let [a, b, c] = [entry("a", 1), entry("b", 2), entry("a", 3)];
+    let mut backlog = Backlog::new(0);
+    push_all(&mut backlog, [added(&a), added(&b), updated(&a, &c)]);
+    assert_eq!(drain(&mut backlog), [added(&c), added(&b)]);
+    push_all(&mut backlog, [added(&a), added(&b), deleted(&a), added(&c)]);
+    assert_eq!(drain(&mut backlog), [added(&b), added(&c)]);
+}
+
+#[test]
+fn objects_that_come_and_go_past_the_mark_take_no_memory() {
+    let mut backlog = Backlog::new(0);
+    for at in 0..10_000 {
+        let object = entry(&format!("job-{at}"), at + 1);
+        push_all(&mut backlog, [added(&object), deleted(&object)]);
+    }
+    assert!(backlog.is_empty());
+}
+
+/// Property 15.
+#[test]
+fn a_resync_is_dropped_for_a_key_with_anything_queued() {
+    let [a, b, c] = ["a", "b", "c"].map(|name| entry(name, 1));
+    let mut backlog = Backlog::new(1);
+    push_all(&mut backlog, [added(&a), added(&b)]);
+    backlog.push_resync([a.clone(), b.clone(), c.clone()]);
+    backlog.check();
+    assert_eq!(drain(&mut backlog), [added(&a), added(&b), updated(&c, &c)]);
+}
+
+/// Property 15: the change that comes after a resync absorbs it.
+#[test]
+fn a_resync_that_waits_is_never_older_than_what_follows() {
+    let [a, b] = [1, 2].map(|version| entry("x", version));
+    let mut backlog = Backlog::new(0);
+    backlog.push_resync([a.clone()]);
+    push_all(&mut backlog, [updated(&a, &b)]);
+    backlog.push_resync([b.clone()]);
+    assert_eq!(drain(&mut backlog), [updated(&a, &b)]);
+    backlog.push_resync([b.clone()]);
+    assert_eq!(drain(&mut backlog), [updated(&b, &b)]);
+}
+
+/// Property 11.
+#[test]
+fn an_initial_add_is_pending_until_its_delivery_has_returned() {
+    let [a, b] = ["a", "b"].map(|name| entry(name, 1));
+    let mut backlog = Backlog::default();
+    backlog.push(Arc::new([initial(&a), initial(&b)]));
+    let mut delivery = backlog.take().unwrap();
+    assert_eq!(backlog.initial_pending(), 2);
+    for _ in 0..2 {
+        backlog.returned(&mut delivery);
+        assert_eq!(backlog.initial_pending(), 0);
+    }
+}
+
+/// Property 11: its object is gone, so the handler has nothing to return from.
+#[test]
+fn an_initial_add_that_is_merged_away_counts_as_returned() {
+    let [a, b, c] = [entry("a", 1), entry("b", 2), entry("a", 3)];
+    let mut backlog = Backlog::new(0);
+    push_all(&mut backlog, [initial(&a), initial(&b), updated(&a, &c)]);
+    assert_eq!(backlog.initial_pending(), 2);
+    push_all(&mut backlog, [deleted(&c)]);
+    assert_eq!(backlog.initial_pending(), 1);
+    assert_eq!(drain(&mut backlog), [initial(&b)]);
+    assert_eq!(backlog.initial_pending(), 0);
+}
+
+/// Property 3: the rules keep incarnations apart although they share a key.
+#[test]
+fn a_new_incarnation_past_the_mark_is_a_delete_and_an_add() {
+    let [old, new] = ["1", "2"].map(|uid| incarnation("x", uid, 1));
+    let mut backlog = Backlog::new(0);
+    push_all(&mut backlog, [updated(&old, &old), deleted(&old), added(&new)]);
+    assert_eq!(*backlog.take().unwrap(), [deleted(&old), added(&new)]);
+}
+
+#[test]
+fn clearing_leaves_only_what_was_handed_out_to_wait_for() {
+    let objects = ["a", "b", "c"].map(|name| entry(name, 1));
+    let mut backlog = Backlog::new(2);
+    push_all(&mut backlog, objects.iter().map(initial));
+    let mut delivery = backlog.take().unwrap();
+    let rest = backlog.clear();
+    backlog.check();
+    rest.check();
+    assert_eq!((rest.pending(), rest.initial_pending()), (2, 2));
+    assert_eq!((backlog.pending(), backlog.initial_pending()), (0, 1));
+    backlog.returned(&mut delivery);
+    assert_eq!(backlog.initial_pending(), 0);
+}
+
+#[test]
+fn an_empty_batch_is_nothing_to_deliver() {
+    let mut backlog = Backlog::<()>::default();
+    backlog.push(Arc::new([]));
+    backlog.push_resync([]);
+    assert!(backlog.is_empty() && backlog.take().is_none());
+}

@@ -1,0 +1,231 @@
+use std::{
+    future::Future,
+    pin::pin,
+    sync::atomic::{AtomicUsize, Ordering},
+    task::{Context, Poll, Wake, Waker},
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+
+use super::*;
+use crate::testing::{bookmark, page, put, text};
+
+/// Counts how often a task was told to look again.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn waker() -> (Arc<Wakes>, Waker) {
+    let wakes = Arc::new(Wakes::default());
+    (Arc::clone(&wakes), Waker::from(wakes))
+}
+
+fn versions(range: std::ops::RangeInclusive<u64>) -> VecDeque<Delta<()>> {
+    range.map(|version| put(&format!("object-{version}"), version)).collect()
+}
+
+/// Takes a batch that must be there.
+fn take(receiver: &mut Receiver<()>) -> Vec<String> {
+    text(receiver.recv().now_or_never().expect("nothing to take").expect("the channel has ended"))
+}
+
+#[test]
+fn a_full_queue_makes_the_sender_wait_until_a_batch_is_taken() {
+    let (mut sender, mut receiver) = channel(2);
+    let (wakes, waker) = waker();
+    let mut cx = Context::from_waker(&waker);
+    let mut deltas = versions(1..=3);
+    {
+        let mut send = pin!(sender.send(&mut deltas));
+        assert!(send.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
+        assert_eq!(take(&mut receiver), text(versions(1..=2)));
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        assert_eq!(send.as_mut().poll(&mut cx), Poll::Ready(Ok(())));
+    }
+    assert!(deltas.is_empty());
+    assert_eq!(take(&mut receiver), text(versions(3..=3)));
+}
+
+#[test]
+fn an_idle_receiver_is_woken_by_a_delta() {
+    let (mut sender, mut receiver) = channel(2);
+    let (wakes, waker) = waker();
+    let mut cx = Context::from_waker(&waker);
+    let mut recv = pin!(receiver.recv());
+    assert!(recv.as_mut().poll(&mut cx).is_pending());
+    sender.send(&mut versions(1..=1)).now_or_never().unwrap().unwrap();
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    let Poll::Ready(Some(batch)) = recv.as_mut().poll(&mut cx) else { panic!("no batch") };
+    assert_eq!(text(batch), text(versions(1..=1)));
+}
+
+/// The interleaving of the page: room is made after the sender looked and before it waits.
+/// Here the wake-up even comes before the sender polls at all.
+#[test]
+fn a_wake_up_that_comes_before_the_wait_is_kept() {
+    let (sender, mut receiver) = channel(1);
+    let mut deltas = versions(1..=2);
+    sender.fill(&mut deltas).unwrap();
+    assert_eq!(deltas.len(), 1, "looked: full");
+    take(&mut receiver);
+    assert!(sender.shared.room.notified().now_or_never().is_some(), "the wait ends at once");
+}
+
+#[test]
+fn a_cancelled_send_keeps_what_was_not_queued() {
+    let (mut sender, mut receiver) = channel(2);
+    let mut deltas = versions(1..=5);
+    assert!(sender.send(&mut deltas).now_or_never().is_none());
+    assert_eq!(text(deltas.iter().cloned()), text(versions(3..=5)));
+    assert_eq!(take(&mut receiver), text(versions(1..=2)));
+    assert!(sender.send(&mut deltas).now_or_never().is_none());
+    assert_eq!(take(&mut receiver), text(versions(3..=4)));
+    sender.send(&mut deltas).now_or_never().unwrap().unwrap();
+    assert_eq!(take(&mut receiver), text(versions(5..=5)));
+}
+
+#[test]
+fn a_receiver_cancelled_after_its_wake_up_loses_no_batch() {
+    let (mut sender, mut receiver) = channel(2);
+    let (wakes, waker) = waker();
+    {
+        let mut recv = pin!(receiver.recv());
+        assert!(recv.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        sender.send(&mut versions(1..=1)).now_or_never().unwrap().unwrap();
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    }
+    assert_eq!(take(&mut receiver), text(versions(1..=1)));
+}
+
+#[test]
+fn a_sender_cancelled_after_its_wake_up_finds_the_room() {
+    let (mut sender, mut receiver) = channel(1);
+    let mut deltas = versions(1..=2);
+    {
+        let mut send = pin!(sender.send(&mut deltas));
+        assert!(send.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        take(&mut receiver);
+    }
+    sender.send(&mut deltas).now_or_never().expect("there is room").unwrap();
+}
+
+#[test]
+fn a_dropped_sender_lets_the_receiver_drain_the_queue() {
+    let (mut sender, mut receiver) = channel(8);
+    let mut deltas = VecDeque::from([put("a", 1), put("a", 2)]);
+    sender.send(&mut deltas).now_or_never().unwrap().unwrap();
+    drop(sender);
+    assert_eq!(take(&mut receiver), text([put("a", 1)]));
+    assert_eq!(take(&mut receiver), text([put("a", 2)]));
+    for _ in 0..2 {
+        assert!(receiver.recv().now_or_never().unwrap().is_none());
+    }
+}
+
+#[test]
+fn a_waiting_receiver_ends_when_the_sender_is_dropped() {
+    let (sender, mut receiver) = channel::<()>(8);
+    let (wakes, waker) = waker();
+    let mut cx = Context::from_waker(&waker);
+    let mut recv = pin!(receiver.recv());
+    assert!(recv.as_mut().poll(&mut cx).is_pending());
+    drop(sender);
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    assert!(matches!(recv.as_mut().poll(&mut cx), Poll::Ready(None)));
+}
+
+#[test]
+fn a_waiting_send_fails_when_the_receiver_is_dropped() {
+    let (mut sender, receiver) = channel(1);
+    let (wakes, waker) = waker();
+    let mut cx = Context::from_waker(&waker);
+    let mut deltas = versions(1..=2);
+    {
+        let mut send = pin!(sender.send(&mut deltas));
+        assert!(send.as_mut().poll(&mut cx).is_pending());
+        drop(receiver);
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        assert_eq!(send.as_mut().poll(&mut cx), Poll::Ready(Err(Closed)));
+    }
+    assert_eq!(text(deltas), text(versions(2..=2)));
+    assert!(sender.closed().now_or_never().is_some());
+}
+
+#[test]
+fn a_sender_with_nothing_to_send_learns_that_the_receiver_is_gone() {
+    let (mut sender, mut receiver) = channel(1);
+    sender.send(&mut versions(1..=1)).now_or_never().unwrap().unwrap();
+    take(&mut receiver);
+    assert!(sender.closed().now_or_never().is_none(), "room is not the end");
+    drop(receiver);
+    assert!(sender.closed().now_or_never().is_some());
+}
+
+#[test]
+fn a_dropped_receiver_frees_the_objects_that_were_queued() {
+    let (mut sender, receiver) = channel(8);
+    let object = crate::testing::entry("a", 1);
+    sender.send(&mut VecDeque::from([Delta::Put(object.clone())])).now_or_never().unwrap().unwrap();
+    assert_eq!(Arc::strong_count(&object.object), 2);
+    drop(receiver);
+    assert_eq!(Arc::strong_count(&object.object), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_store_slows_the_reflector_and_not_the_other_way_round() {
+    let (mut sender, mut receiver) = channel(1);
+    let store = tokio::spawn(async move {
+        let mut seen = Vec::new();
+        while let Some(batch) = receiver.recv().await {
+            seen.extend(text(batch));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        seen
+    });
+    let start = tokio::time::Instant::now();
+    sender.send(&mut versions(1..=10)).await.unwrap();
+    // The last of ten enters the queue when the ninth is taken, after eight pauses.
+    assert_eq!(start.elapsed().as_secs(), 8);
+    drop(sender);
+    assert_eq!(store.await.unwrap(), text(versions(1..=10)));
+}
+
+/// Two threads and a queue of one delta: a lost wake-up on either side would end in a standstill.
+/// Property 14: whatever the threads do, the order stays.
+#[test]
+fn nothing_stands_still_and_nothing_changes_place_between_two_threads() {
+    const COUNT: u64 = 20_000;
+    let block_on = |future: std::pin::Pin<Box<dyn Future<Output = u64> + Send>>| {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    };
+    let (mut sender, mut receiver) = channel::<()>(1);
+    let sending = std::thread::spawn(move || {
+        block_on(Box::pin(async move {
+            for version in 1..=COUNT {
+                let mut deltas = VecDeque::from([bookmark(version), page(version % 3)]);
+                sender.send(&mut deltas).await.unwrap();
+            }
+            COUNT
+        }))
+    });
+    let received = block_on(Box::pin(async move {
+        let mut last = 0;
+        while let Some(batch) = receiver.recv().await {
+            for delta in batch {
+                if let Delta::Bookmark(version) = delta {
+                    last += 1;
+                    assert_eq!(version, last.into());
+                }
+            }
+        }
+        last
+    }));
+    assert_eq!((received, sending.join().unwrap()), (COUNT, COUNT));
+}

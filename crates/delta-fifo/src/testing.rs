@@ -1,0 +1,65 @@
+//! Short names for the data that the unit tests of this crate are made of.
+
+use std::sync::Arc;
+
+use kube_object::{Delta, Entry, Event, Listed, ObjectId, ObjectKey, ResourceVersion, Uid};
+
+/// An object without content: only its identity matters here.
+pub(crate) fn entry(name: &str, version: u64) -> Entry<()> {
+    incarnation(name, "uid-1", version)
+}
+
+pub(crate) fn incarnation(name: &str, uid: &str, version: u64) -> Entry<()> {
+    let key = ObjectKey::new(Some("test"), name);
+    let id = ObjectId { key, uid: Uid::new(uid), version: ResourceVersion::from(version) };
+    Entry::new(id, Arc::new(()))
+}
+
+pub(crate) fn added(object: &Entry<()>) -> Event<()> {
+    Event::Added { object: object.clone(), initial: false }
+}
+
+pub(crate) fn initial(object: &Entry<()>) -> Event<()> {
+    Event::Added { object: object.clone(), initial: true }
+}
+
+pub(crate) fn updated(old: &Entry<()>, new: &Entry<()>) -> Event<()> {
+    Event::Updated { old: old.clone(), new: new.clone() }
+}
+
+pub(crate) fn deleted(last: &Entry<()>) -> Event<()> {
+    Event::Deleted { last: last.clone(), final_state_unknown: false }
+}
+
+pub(crate) fn lost(last: &Entry<()>) -> Event<()> {
+    Event::Deleted { last: last.clone(), final_state_unknown: true }
+}
+
+pub(crate) fn put(name: &str, version: u64) -> Delta<()> {
+    Delta::Put(entry(name, version))
+}
+
+pub(crate) fn remove(name: &str, version: u64) -> Delta<()> {
+    Delta::Remove { id: entry(name, version).id, last: None }
+}
+
+pub(crate) fn bookmark(version: u64) -> Delta<()> {
+    Delta::Bookmark(ResourceVersion::from(version))
+}
+
+pub(crate) fn begin() -> Delta<()> {
+    Delta::Begin { fresh: false }
+}
+
+pub(crate) fn page(size: u64) -> Delta<()> {
+    Delta::Page((1..=size).map(|at| Listed::Object(entry(&format!("item-{at}"), at))).collect())
+}
+
+pub(crate) fn end(version: u64) -> Delta<()> {
+    Delta::End { version: ResourceVersion::from(version), complete: true }
+}
+
+/// What a test compares deltas by: identities and versions, never objects.
+pub(crate) fn text(deltas: impl IntoIterator<Item = Delta<()>>) -> Vec<String> {
+    deltas.into_iter().map(|delta| format!("{delta:?}")).collect()
+}

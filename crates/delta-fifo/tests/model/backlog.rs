@@ -1,0 +1,266 @@
+//! `Backlog` against a naive one that keeps whole histories, and against the handler's view: a
+//! mirror that applies what is delivered and objects to every event that can't follow.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use kube_delta_fifo::{Backlog, Delivery};
+use kube_object::{Entry, Event, ObjectKey};
+use proptest::prelude::*;
+
+use crate::world::{Change, World};
+
+const KEYS: usize = 5;
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// One write of the store: each key at most once.
+    Write(BTreeMap<usize, Change>),
+    /// The handler returns from what it was given last and takes the next.
+    Take,
+    Resync,
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        4 => Just(Change::Put),
+        2 => any::<bool>().prop_map(|final_state_unknown| Change::Delete { final_state_unknown }),
+        1 => Just(Change::Recreate),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        5 => prop::collection::btree_map(0..KEYS, change(), 0..4).prop_map(Step::Write),
+        4 => Just(Step::Take),
+        1 => Just(Step::Resync),
+    ]
+}
+
+/// The rules as one sentence about a whole history instead of one about a pair: what leads from
+/// the state before its first event to the state after its last.
+fn shortest(history: &[Event<()>]) -> Vec<Event<()>> {
+    let (Some(first), Some(last)) = (history.first(), history.last()) else { return vec![] };
+    let known_before = !matches!(first, Event::Added { .. });
+    let alive_after = !matches!(last, Event::Deleted { .. });
+    let delete = history.iter().find(|event| matches!(event, Event::Deleted { .. }));
+    let object = last.entry().clone();
+    match (known_before, alive_after, delete) {
+        (false, false, _) => vec![],
+        (false, true, _) => vec![Event::Added { object, initial: is_initial(first) }],
+        (true, true, None) => match first {
+            Event::Updated { old, .. } => vec![Event::Updated { old: old.clone(), new: object }],
+            _ => unreachable!("a known object that is alive and never deleted was updated"),
+        },
+        (true, true, Some(delete)) => vec![delete.clone(), Event::Added { object, initial: false }],
+        (true, false, delete) => delete.cloned().into_iter().collect(),
+    }
+}
+
+fn is_initial(event: &Event<()>) -> bool {
+    matches!(event, Event::Added { initial: true, .. })
+}
+
+#[derive(Default)]
+struct Naive {
+    mark: usize,
+    batches: VecDeque<Vec<Event<()>>>,
+    /// All events of a key since it was last handed out or came to nothing, oldest key first.
+    histories: VecDeque<Vec<Event<()>>>,
+}
+
+impl Naive {
+    fn push(&mut self, events: &[Event<()>]) {
+        if self.histories.is_empty() && self.batches.iter().map(Vec::len).sum::<usize>() < self.mark {
+            self.batches.extend((!events.is_empty()).then(|| events.to_vec()));
+            return;
+        }
+        for event in events {
+            match self.histories.iter_mut().find(|history| history[0].key() == event.key()) {
+                Some(history) => history.push(event.clone()),
+                None => self.histories.push_back(vec![event.clone()]),
+            }
+            self.histories.retain(|history| !shortest(history).is_empty());
+        }
+    }
+
+    fn resync(&mut self, world: &World) {
+        let queued: BTreeSet<ObjectKey> = self.queued().iter().map(|event| event.key().clone()).collect();
+        let entries = world.alive.values().filter(|entry| !queued.contains(entry.key()));
+        let resync: Vec<_> =
+            entries.map(|entry| Event::Updated { old: entry.clone(), new: entry.clone() }).collect();
+        self.push(&resync);
+    }
+
+    fn take(&mut self) -> Option<Vec<Event<()>>> {
+        self.batches.pop_front().or_else(|| self.histories.pop_front().map(|history| shortest(&history)))
+    }
+
+    fn queued(&self) -> Vec<Event<()>> {
+        let merged = self.histories.iter().flat_map(|history| shortest(history));
+        self.batches.iter().flatten().cloned().chain(merged).collect()
+    }
+}
+
+/// What a handler knows that does nothing but believe its events.
+#[derive(Default)]
+struct Mirror(BTreeMap<ObjectKey, Entry<()>>);
+
+impl Mirror {
+    /// Properties 5, 15 and 18: each event follows from what was delivered before it.
+    fn apply(&mut self, event: &Event<()>) {
+        let key = event.key().clone();
+        match event {
+            Event::Added { object, .. } => {
+                assert_eq!(self.0.insert(key, object.clone()), None, "an Add of what is known");
+            }
+            Event::Updated { old, new } => {
+                let before = self.0.insert(key, new.clone());
+                assert_eq!(before.as_ref(), Some(old), "an Update from a state never shown");
+                assert!(new.id.version >= old.id.version, "back in time");
+                assert_eq!(new.id.uid, old.id.uid, "an Update across incarnations");
+            }
+            Event::Deleted { last, .. } => {
+                let before = self.0.remove(&key).expect("a Delete of what is not known");
+                assert_eq!(before.id.uid, last.id.uid, "a Delete of another incarnation");
+                assert!(last.id.version >= before.id.version, "the last state is older than one shown");
+            }
+        }
+    }
+}
+
+/// One handler: its backlog, the model of it, and what it was given.
+struct Handler {
+    backlog: Backlog<()>,
+    naive: Naive,
+    mirror: Mirror,
+    out: Option<Delivery<()>>,
+    largest_batch: usize,
+}
+
+impl Handler {
+    fn new(mark: usize) -> Self {
+        Self {
+            backlog: Backlog::new(mark),
+            naive: Naive { mark, ..Naive::default() },
+            mirror: Mirror::default(),
+            out: None,
+            largest_batch: 0,
+        }
+    }
+
+    fn push(&mut self, events: &Arc<[Event<()>]>) {
+        self.largest_batch = self.largest_batch.max(events.len());
+        self.naive.push(events);
+        self.backlog.push(Arc::clone(events));
+    }
+
+    fn resync(&mut self, world: &World) {
+        self.largest_batch = self.largest_batch.max(world.alive.len());
+        self.naive.resync(world);
+        self.backlog.push_resync(world.alive.values().cloned());
+    }
+
+    /// Property 8: what the naive backlog would give is given, no more and no less.
+    fn take(&mut self) {
+        if let Some(mut delivery) = self.out.take() {
+            self.backlog.returned(&mut delivery);
+        }
+        self.out = self.backlog.take();
+        assert_eq!(self.out.as_deref().map(<[_]>::to_vec), self.naive.take());
+        for event in self.out.iter().flat_map(|delivery| delivery.iter()) {
+            self.mirror.apply(event);
+        }
+    }
+
+    fn check(&self, world: &World) {
+        self.backlog.check();
+        self.check_bound(world);
+        let queued = self.naive.queued();
+        let out = self.out.iter().flat_map(|delivery| delivery.iter());
+        // Property 11.
+        let initial = queued.iter().chain(out).filter(|event| is_initial(event)).count();
+        assert_eq!(self.backlog.initial_pending(), initial);
+        assert_eq!(self.backlog.is_empty(), queued.is_empty());
+        // What is queued leads from what the handler knows to what is true.
+        let mut then = Mirror(self.mirror.0.clone());
+        queued.iter().for_each(|event| then.apply(event));
+        assert_eq!(then.0, world.alive);
+    }
+
+    fn check_bound(&self, world: &World) {
+        let mut seen = Mirror(self.mirror.0.clone());
+        self.naive.batches.iter().flatten().for_each(|event| seen.apply(event));
+        let keys: BTreeSet<_> = seen.0.keys().chain(world.alive.keys()).collect();
+        let past_the_mark = self.naive.histories.len();
+        assert!(past_the_mark <= keys.len(), "a change is kept of a key that nobody knows");
+        assert_eq!(self.backlog.is_merging(), past_the_mark > 0);
+        let batched = self.backlog.pending() - past_the_mark;
+        assert!(batched < self.naive.mark + self.largest_batch || batched == 0, "more than a batch too many");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))]
+
+    /// Properties 5, 8, 11, 15 and 18.
+    #[test]
+    fn a_handler_is_led_to_the_true_state_by_events_that_follow_each_other(
+        mark in 0..8usize,
+        first in prop::collection::btree_set(0..KEYS, 0..=KEYS),
+        steps in prop::collection::vec(step(), 0..60),
+    ) {
+        let mut world = World::default();
+        let mut handler = Handler::new(mark);
+        let snapshot: Arc<[_]> = first.iter().flat_map(|key| world.apply(*key, Change::Put, true)).collect();
+        handler.push(&snapshot);
+        handler.check(&world);
+        for step in steps {
+            match step {
+                Step::Write(changes) => {
+                    let events: Arc<[_]> =
+                        changes.iter().flat_map(|(key, change)| world.apply(*key, *change, false)).collect();
+                    handler.push(&events);
+                }
+                Step::Take => handler.take(),
+                Step::Resync => handler.resync(&world),
+            }
+            handler.check(&world);
+        }
+        while !handler.backlog.is_empty() {
+            handler.take();
+        }
+        handler.take();
+        handler.check(&world);
+        prop_assert_eq!(handler.backlog.initial_pending(), 0);
+        prop_assert_eq!(handler.mirror.0, world.alive);
+    }
+
+    /// Property 8: a slow handler changes nothing for a fast one beside it.
+    #[test]
+    fn handlers_with_different_marks_end_with_the_same_state(
+        steps in prop::collection::vec(step(), 0..60),
+    ) {
+        let mut world = World::default();
+        let mut slow = Handler::new(0);
+        let mut fast = Handler::new(usize::MAX);
+        for step in steps {
+            if let Step::Write(changes) = step {
+                let events: Arc<[_]> =
+                    changes.iter().flat_map(|(key, change)| world.apply(*key, *change, false)).collect();
+                for handler in [&mut slow, &mut fast] {
+                    handler.push(&events);
+                }
+            }
+            fast.take();
+            prop_assert!(fast.backlog.is_empty(), "one take empties what one write gave");
+            prop_assert_eq!(&fast.mirror.0, &world.alive);
+        }
+        while !slow.backlog.is_empty() {
+            slow.take();
+        }
+        prop_assert_eq!(slow.mirror.0, world.alive);
+    }
+}

@@ -1,0 +1,118 @@
+//! `DeltaFifo` against a plain list of everything pushed.
+
+use std::collections::HashSet;
+
+use kube_delta_fifo::DeltaFifo;
+use kube_object::{Delta, Listed, ResourceVersion};
+use proptest::prelude::*;
+
+use crate::world::entry;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Push(Kind),
+    Pop { max: usize },
+    Close,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Begin,
+    Page(usize),
+    End,
+    Put(usize),
+    Remove(usize),
+    Undecodable(usize),
+    Bookmark,
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        1 => Just(Kind::Begin),
+        1 => (0..12usize).prop_map(Kind::Page),
+        1 => Just(Kind::End),
+        8 => (0..6usize).prop_map(Kind::Put),
+        3 => (0..6usize).prop_map(Kind::Remove),
+        1 => (0..6usize).prop_map(Kind::Undecodable),
+        3 => Just(Kind::Bookmark),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        60 => kind().prop_map(Step::Push),
+        20 => (0..10usize).prop_map(|max| Step::Pop { max }),
+        1 => Just(Step::Close),
+    ]
+}
+
+/// A delta that no other of the script equals as text.
+fn delta(kind: &Kind, version: u64) -> Delta<()> {
+    let object = |key: &usize| entry(*key, 1, version);
+    match kind {
+        Kind::Begin => Delta::Begin { fresh: version.is_multiple_of(2) },
+        Kind::Page(size) => Delta::Page((0..*size).map(|key| Listed::Object(object(&key))).collect()),
+        Kind::End => Delta::End { version: version.into(), complete: true },
+        Kind::Put(key) => Delta::Put(object(key)),
+        Kind::Remove(key) => Delta::Remove { id: object(key).id, last: None },
+        Kind::Undecodable(key) => Delta::Undecodable(object(key).id),
+        Kind::Bookmark => Delta::Bookmark(ResourceVersion::from(version)),
+    }
+}
+
+/// Whether these deltas may leave the queue together.
+fn may_be_a_batch(deltas: &[Delta<()>]) -> bool {
+    let part = |delta: &Delta<()>| matches!(delta, Delta::Begin { .. } | Delta::Page(_) | Delta::End { .. });
+    let mut keys = HashSet::new();
+    deltas.len() == 1
+        || deltas.iter().all(|delta| !part(delta) && delta.key().is_none_or(|key| keys.insert(key)))
+}
+
+/// The longest prefix of `queued` that may be a batch.
+fn longest_batch(queued: &[Delta<()>], max: usize) -> usize {
+    let longest = queued.len().min(max.max(1));
+    (1..=longest).rev().find(|len| may_be_a_batch(&queued[..*len])).unwrap_or(0)
+}
+
+fn texts(deltas: &[Delta<()>]) -> Vec<String> {
+    deltas.iter().map(|delta| format!("{delta:?}")).collect()
+}
+
+proptest! {
+    /// Properties 14 and 16: batches are prefixes with distinct keys, nothing changes its place.
+    #[test]
+    fn batches_are_the_longest_prefixes_with_distinct_keys_within_the_bound(
+        bound in 0..20usize,
+        steps in prop::collection::vec(step(), 0..200),
+    ) {
+        let mut fifo = DeltaFifo::new(bound);
+        let mut queued: Vec<Delta<()>> = Vec::new();
+        let mut closed = false;
+        for (version, step) in (1..).zip(steps) {
+            match step {
+                Step::Push(kind) => {
+                    let delta = delta(&kind, version);
+                    let fits = queued.is_empty()
+                        || queued.iter().map(Delta::weight).sum::<usize>() + delta.weight() <= bound;
+                    prop_assert_eq!(fifo.has_room(&delta), fits);
+                    let taken = fifo.push(delta.clone()).is_none();
+                    prop_assert_eq!(taken, fits && !closed);
+                    if taken {
+                        queued.push(delta);
+                    }
+                }
+                Step::Pop { max } => {
+                    let expected: Vec<_> = queued.drain(..longest_batch(&queued, max)).collect();
+                    prop_assert_eq!(texts(&fifo.pop_batch(max)), texts(&expected));
+                }
+                Step::Close => {
+                    fifo.close();
+                    closed = true;
+                }
+            }
+            fifo.check();
+            prop_assert_eq!(fifo.len(), queued.len());
+            prop_assert_eq!(fifo.weight(), queued.iter().map(Delta::weight).sum::<usize>());
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! A cache without a queue: what is alive, and the events that a write of it gives.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kube_object::{Entry, Event, ObjectId, ObjectKey, ResourceVersion, Uid};
+
+/// Each call makes an object of its own, so that two entries are equal only if shared.
+pub(crate) fn entry(key: usize, uid: u64, version: u64) -> Entry<()> {
+    let id = ObjectId {
+        key: ObjectKey::new(Some("test"), &format!("object-{key}")),
+        uid: Uid::new(&format!("uid-{uid}")),
+        version: ResourceVersion::from(version),
+    };
+    Entry::new(id, Arc::new(()))
+}
+
+/// What one write does to one key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Change {
+    /// An Add or an Update.
+    Put,
+    Delete {
+        final_state_unknown: bool,
+    },
+    /// The same name with another uid: a Delete and an Add in one write.
+    Recreate,
+}
+
+#[derive(Default)]
+pub(crate) struct World {
+    pub(crate) alive: BTreeMap<ObjectKey, Entry<()>>,
+    clock: u64,
+    /// The uid that each key has, or had last.
+    uids: BTreeMap<usize, u64>,
+}
+
+impl World {
+    pub(crate) fn apply(&mut self, key: usize, change: Change, initial: bool) -> Vec<Event<()>> {
+        match change {
+            Change::Put => vec![self.put(key, initial)],
+            Change::Delete { final_state_unknown } => {
+                self.delete(key, final_state_unknown).into_iter().collect()
+            }
+            Change::Recreate => self.delete(key, false).into_iter().chain([self.put(key, initial)]).collect(),
+        }
+    }
+
+    fn put(&mut self, key: usize, initial: bool) -> Event<()> {
+        self.clock += 1;
+        let new = entry(key, *self.uids.entry(key).or_default(), self.clock);
+        match self.alive.insert(new.key().clone(), new.clone()) {
+            Some(old) => Event::Updated { old, new },
+            None => Event::Added { object: new, initial },
+        }
+    }
+
+    fn delete(&mut self, key: usize, final_state_unknown: bool) -> Option<Event<()>> {
+        let last = self.alive.remove(entry(key, 0, 1).key())?;
+        *self.uids.entry(key).or_default() += 1;
+        Some(Event::Deleted { last, final_state_unknown })
+    }
+}
