@@ -42,7 +42,7 @@ pub const DEFAULT_MARK: usize = 1024;
 ///
 /// # Call order
 /// The one who writes the store calls [`push`] for each batch, in order; the one who calls the
-/// handler repeats [`take`], call the handler for each event, [`returned`]. Both under one lock,
+/// handler repeats: [`take`], the handler for each event, [`returned`]. Both sides share one lock,
 /// which is held for the calls of this type only and never while the handler runs.
 ///
 /// [`push`]: Self::push

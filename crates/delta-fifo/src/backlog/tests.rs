@@ -1,3 +1,5 @@
+//! What a handler is given, step by step; `tests/model` covers random scripts.
+
 use super::*;
 use crate::testing::{added, deleted, entry, incarnation, initial, updated};
 
@@ -107,6 +109,18 @@ fn a_resync_is_dropped_for_a_key_with_anything_queued() {
     backlog.push_resync([a.clone(), b.clone(), c.clone()]);
     backlog.check();
     assert_eq!(drain(&mut backlog), [added(&a), added(&b), updated(&c, &c)]);
+}
+
+/// Property 15: not even one that was read from the cache too early.
+#[test]
+fn a_resync_does_not_overwrite_a_newer_state_that_is_queued() {
+    let [a, b] = [1, 2].map(|version| entry("x", version));
+    for mark in [0, 1] {
+        let mut backlog = Backlog::new(mark);
+        push_all(&mut backlog, [updated(&a, &b)]);
+        backlog.push_resync([a.clone()]);
+        assert_eq!(drain(&mut backlog), [updated(&a, &b)]);
+    }
 }
 
 /// Property 15: the change that comes after a resync absorbs it.

@@ -1,3 +1,5 @@
+//! Waiting, waking and cancelling, polled by hand; one run between two threads.
+
 use std::{
     future::Future,
     pin::pin,

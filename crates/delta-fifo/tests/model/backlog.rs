@@ -203,8 +203,6 @@ impl Handler {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1024))]
-
     /// Properties 5, 8, 11, 15 and 18.
     #[test]
     fn a_handler_is_led_to_the_true_state_by_events_that_follow_each_other(
