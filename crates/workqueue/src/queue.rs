@@ -1,32 +1,5 @@
 //! The queue as tasks see it: one lock around the state, and getters that sleep until a key or a deadline comes.
-//!
-//! # Why no wake-up is lost
-//!
-//! `ready` is a [`Notify`] used only through `notify_one`: a notification without a waiter is kept as a permit
-//! (one at most), and a waiter that is dropped after it was notified passes the notification on. The rule:
-//!
-//! > While the state wants a look (`State::wants_a_look`: a key waits, the queue has ended, or there is a
-//! > deadline and no timekeeper), `ready` holds a permit, or a notified getter has not looked yet, or the call
-//! > that brought this about is on its way to `notify_one`.
-//!
-//! Every change that makes the state want a look notifies. A getter spends a notification and looks in the same
-//! poll, and after each look it notifies again if the state still wants one. So two adds that leave one permit
-//! serve two getters:
-//!
-//! | producer                | getter 1                            | getter 2                    |
-//! |-------------------------|-------------------------------------|-----------------------------|
-//! |                         | looks: nothing                      | looks: nothing              |
-//! | adds a, leaves a permit |                                     |                             |
-//! | adds b, permit is there |                                     |                             |
-//! |                         | spends the permit, takes a, sees b: notifies |                    |
-//! |                         |                                     | spends that permit, takes b |
-//!
-//! The same rule hands the end of the queue from getter to getter, and the timekeeper's role to a follower when
-//! the timekeeper leaves with a key or is cancelled (`Drop` of `Getter`). An earlier deadline reaches the
-//! timekeeper through `clock`: it looks, and only then waits, so a permit left between the two is found.
-//!
-//! `drained` is used only through `notify_waiters`. Its waiter is created *before* the look at the state, and
-//! `notify_waiters` reaches every waiter that exists, polled or not.
+//! Why no wake-up is lost stands on `Shared`.
 
 use std::fmt;
 use std::hash::Hash;
@@ -49,6 +22,35 @@ pub struct WorkQueue<T> {
     shared: Arc<Shared<T>>,
 }
 
+/// What the handles of a queue share.
+///
+/// # Why no wake-up is lost
+///
+/// `ready` is a [`Notify`] used only through `notify_one`: a notification without a waiter is kept as a permit
+/// (one at most), and a waiter that is dropped after it was notified passes the notification on. The rule:
+///
+/// > While the state wants a look (`State::wants_a_look`: a key waits, the queue has ended, or there is a
+/// > deadline and no timekeeper), `ready` holds a permit, or a notified getter has not looked yet, or the call
+/// > that brought this about is on its way to `notify_one`.
+///
+/// Every change that makes the state want a look notifies. A getter spends a notification and looks in the same
+/// poll, and after each look it notifies again if the state still wants one. So two adds that leave one permit
+/// serve two getters:
+///
+/// | producer                | getter 1                            | getter 2                    |
+/// |-------------------------|-------------------------------------|-----------------------------|
+/// |                         | looks: nothing                      | looks: nothing              |
+/// | adds a, leaves a permit |                                     |                             |
+/// | adds b, permit is there |                                     |                             |
+/// |                         | spends the permit, takes a, sees b: notifies |                    |
+/// |                         |                                     | spends that permit, takes b |
+///
+/// The same rule hands the end of the queue from getter to getter, and the timekeeper's role to a follower when
+/// the timekeeper leaves with a key or is cancelled (`Drop` of `Getter`). An earlier deadline reaches the
+/// timekeeper through `clock`: it looks, and only then waits, so a permit left between the two is found.
+///
+/// `drained` is used only through `notify_waiters`. Its waiter is created *before* the look at the state, and
+/// `notify_waiters` reaches every waiter that exists, polled or not.
 struct Shared<T> {
     state: Mutex<State<T>>,
     limiter: Box<dyn RateLimiter<T>>,

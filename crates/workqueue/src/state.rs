@@ -1,5 +1,5 @@
 //! All that the lock of a queue protects, and who has to be woken after a change of it. Plain data; the
-//! interleavings that this must survive are written out in `queue`.
+//! interleavings that this must survive are written out in `queue` (on `Shared`).
 
 use std::hash::Hash;
 use std::time::Duration;
