@@ -31,7 +31,8 @@
 //! 3. First in, first out, by the first add since the key's last run.
 //! 4. Of several delayed adds of a key the earliest counts; an immediate add leaves the timer alone, so that
 //!    [`WorkQueue::add_after`] also serves as "look again in ten minutes at the latest".
-//! 5. After a shutdown nothing is accepted; what was accepted is still handed out, then every getter ends.
+//! 5. After a shutdown nothing is accepted and delayed keys are dropped; what waits, or is to run again, is still
+//!    handed out, then every getter ends.
 //! 6. Dropping a [`WorkQueue::get`] future loses neither an item nor a wake-up.
 //!
 //! # Bounds
