@@ -1,1 +1,4 @@
-//! What the examples share.
+//! What the examples share: where to connect, for how long, and how to say what went wrong.
+
+pub mod cluster;
+pub mod life;

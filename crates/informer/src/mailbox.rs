@@ -88,22 +88,24 @@ impl<T> Mailbox<T> {
     }
 
     /// The handler has returned from each event of the delivery, or never will be called.
-    pub(crate) fn returned(&self, delivery: Delivery<T>) {
+    pub(crate) fn returned(&self, mut delivery: Delivery<T>) {
         let mut state = self.state.lock();
-        state.backlog.returned(delivery);
+        state.backlog.returned(&mut delivery);
         self.show_synced(&state);
+        drop(state); // before the delivery: the last references to objects may be in it
     }
 
     /// Takes nothing more.
     pub(crate) fn close(&self, queued: Queued) {
         let mut state = self.state.lock();
         state.closed = true;
-        if queued == Queued::Drop {
+        let dropped = (queued == Queued::Drop).then(|| {
             self.abandoned.store(true, Ordering::Release);
-            state.backlog.clear();
-            self.show_synced(&state);
-        }
-        drop(state);
+            state.backlog.clear()
+        });
+        self.show_synced(&state);
+        drop(state); // before the events: the last references to objects may be in them
+        drop(dropped);
         self.reader.wake();
     }
 

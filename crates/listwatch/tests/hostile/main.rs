@@ -1,0 +1,270 @@
+//! ListWatch against servers that misbehave, over real sockets and kube-client's own stack.
+
+mod stub;
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube_client::{Api, api::DynamicObject, api::PartialObjectMeta, core::ApiResource};
+use kube_listwatch::{
+    Class, Decoded, Error, ListAt, ListPart, ListRequest, ListWatch, ListerWatcher, WatchEvent, WatchFrom,
+    WatchRequest,
+};
+use kube_object::{Known, NothingKnown};
+use stub::{Answer, Stub};
+
+const LIST: ListRequest = ListRequest { at: ListAt::Any, limit: Some(500) };
+
+fn watch_request() -> WatchRequest {
+    WatchRequest {
+        from: WatchFrom::Version(5.into()),
+        timeout: Some(Duration::from_secs(300)),
+        bookmarks: true,
+    }
+}
+
+fn nothing<T: 'static>() -> Arc<dyn Known<T>> {
+    Arc::new(NothingKnown)
+}
+
+/// All that a list gives until it ends or fails.
+async fn list<T: kube_object::Object>(source: &ListWatch<T>) -> Vec<Result<ListPart<T>, Error>> {
+    source.list(LIST, nothing()).collect().await
+}
+
+/// The error that a list of Pods ends with.
+async fn list_error(answer: Answer) -> Error {
+    let stub = Stub::serve(answer).await;
+    let source = ListWatch::<Pod>::new(Api::all(stub.client())).max_object_bytes(1000);
+    list(&source).await.pop().unwrap().expect_err("the list did not fail")
+}
+
+/// What a watch of Pods gives: the events in short form, then the error if there is one.
+async fn watch(answer: Answer) -> (Vec<String>, Option<Error>) {
+    let stub = Stub::serve(answer).await;
+    let source = ListWatch::<Pod>::new(Api::all(stub.client())).max_object_bytes(1000);
+    let mut events = Vec::new();
+    let mut stream = source.watch(watch_request(), nothing());
+    while let Some(batch) = stream.next().await {
+        match batch {
+            Ok(batch) => events.extend(batch.iter().map(short)),
+            Err(error) => {
+                assert!(stream.next().await.is_none(), "a stream goes on after its error");
+                return (events, Some(error));
+            }
+        }
+    }
+    (events, None)
+}
+
+fn short(event: &WatchEvent<Pod>) -> String {
+    match event {
+        WatchEvent::Added(Decoded::Object(entry)) => format!("+{}", entry.key()),
+        WatchEvent::Modified(Decoded::Object(entry)) => format!("~{}", entry.key()),
+        WatchEvent::Added(Decoded::Undecodable { id, .. })
+        | WatchEvent::Modified(Decoded::Undecodable { id, .. }) => format!("?{}", id.key),
+        WatchEvent::Deleted { id, .. } => format!("-{}", id.key),
+        WatchEvent::Bookmark { version, .. } => format!("@{version}"),
+    }
+}
+
+const POD_A: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"6"}}"#;
+
+fn frame(kind: &str, object: &str) -> String {
+    format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")
+}
+
+#[tokio::test]
+async fn the_hidden_retry_of_a_default_client_never_repeats_a_list_or_a_watch() {
+    for status in ["429 Too Many Requests", "503 Service Unavailable", "504 Gateway Timeout"] {
+        let stub = Stub::serve(Answer::new(status, "retry-after: 7\r\nconnection: close\r\n", "")).await;
+        let source = ListWatch::<Pod>::new(Api::all(stub.client()));
+        let listed = list(&source).await;
+        let watched: Vec<_> = source.watch(watch_request(), nothing()).collect().await;
+        assert_eq!(stub.requests().len(), 2, "{status}: {:?}", stub.requests());
+        for error in [
+            listed.into_iter().next().unwrap().unwrap_err(),
+            watched.into_iter().next().unwrap().unwrap_err(),
+        ] {
+            assert_eq!(error.class(), Class::Overloaded);
+            assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
+        }
+    }
+}
+
+#[tokio::test]
+async fn requests_say_what_they_accept() {
+    let stub =
+        Stub::serve(Answer::new("200 OK", "connection: close\r\n", r#"{"kind":"PodList","items":[]}"#)).await;
+    let typed = ListWatch::<Pod>::new(Api::namespaced(stub.client(), "shop"));
+    let metadata = ListWatch::<PartialObjectMeta<Pod>>::new(Api::all(stub.client()));
+    let _ = (list(&typed).await, list(&metadata).await);
+    let _ = typed.watch(watch_request(), nothing()).collect::<Vec<_>>().await;
+    let _ = metadata.watch(watch_request(), nothing()).collect::<Vec<_>>().await;
+    let requests: Vec<String> = stub.requests().iter().map(|head| head.to_lowercase()).collect();
+    assert!(requests[0].starts_with("get /api/v1/namespaces/shop/pods?resourceversion=0&limit=500 "));
+    assert!(requests[0].contains("accept: application/json\r\n"));
+    assert!(requests[1].contains("as=partialobjectmetadatalist;g=meta.k8s.io;v=v1"));
+    assert!(
+        requests[2].contains("watch=true&resourceversion=5&allowwatchbookmarks=true&timeoutseconds=300 ")
+    );
+    assert!(requests[2].contains("accept-encoding: identity\r\n"));
+    assert!(requests[3].contains("as=partialobjectmetadata;g=meta.k8s.io;v=v1"));
+}
+
+#[tokio::test]
+async fn nobody_listening_is_refused() {
+    let stub = Stub::serve(Answer::raw(String::new())).await;
+    let client = stub.client();
+    drop(stub);
+    let source = ListWatch::<Pod>::new(Api::all(client));
+    let error = list(&source).await.pop().unwrap().unwrap_err();
+    assert_eq!(error.class(), Class::Refused, "{error}");
+    assert!(error.to_string().contains("LIST /api/v1/pods"), "{error}");
+}
+
+#[tokio::test]
+async fn every_status_keeps_its_meaning() {
+    let gone =
+        r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old","metadata":{"continue":"t"}}"#;
+    let forbidden = r#"{"kind":"Status","code":403,"reason":"Forbidden","message":"pods is forbidden"}"#;
+    let cases = [
+        ("410 Gone", gone, Class::Expired),
+        ("403 Forbidden", forbidden, Class::Forbidden),
+        ("401 Unauthorized", "", Class::Unauthorized),
+        ("404 Not Found", "404 page not found\n", Class::NotFound),
+        ("500 Internal Server Error", "<html>", Class::Broken),
+        ("422 Unprocessable Entity", "{}", Class::Unsupported),
+    ];
+    for (status, body, class) in cases {
+        let error = list_error(Answer::new(status, "connection: close\r\n", body)).await;
+        assert_eq!(error.class(), class, "{error}");
+        assert!(error.to_string().contains(&status[..3]), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_is_no_list_is_a_named_error() {
+    let body = |text: &str| Answer::new("200 OK", "connection: close\r\n", text);
+    assert!(matches!(list_error(body("")).await, Error::Malformed { .. }));
+    assert!(matches!(list_error(body("{\"kind\":\"PodList\",\"items\":[{")).await, Error::Malformed { .. }));
+    assert!(matches!(list_error(body("nonsense")).await, Error::Malformed { .. }));
+    assert!(matches!(list_error(body(r#"{"kind":"Table","rows":[]}"#)).await, Error::NotAList { .. }));
+    assert!(matches!(list_error(body(r#"{"kind":"Status","code":500}"#)).await, Error::NotAList { .. }));
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_told_from_one_that_is_cut_off() {
+    let promised = "HTTP/1.1 200 OK\r\ncontent-length: 10000\r\n\r\n{\"kind\":\"PodList\",\"items\":[";
+    assert!(matches!(list_error(Answer::raw(promised.into())).await, Error::Body { .. }));
+    let half = frame("ADDED", POD_A);
+    let (events, error) = watch(Answer::open_ended(&[&frame("ADDED", POD_A), &half[..20]])).await;
+    assert_eq!(events, ["+n/a"]);
+    assert!(matches!(error, Some(Error::CutOff { .. })), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_object_without_an_end_is_refused_at_the_limit() {
+    let endless = Answer::open_ended(&["{\"items\":[\"", &"x".repeat(5000)]).hanging();
+    assert!(matches!(list_error(endless).await, Error::TooLong { limit: 1000, .. }));
+    let (events, error) =
+        watch(Answer::open_ended(&[&frame("ADDED", POD_A), &"x".repeat(5000)]).hanging()).await;
+    assert_eq!(events, ["+n/a"]);
+    assert!(matches!(error, Some(Error::TooLong { limit: 1000, .. })), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_watch_split_at_every_byte_gives_the_same_events() {
+    let bookmark = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"9"}}"#;
+    let body = [
+        frame("ADDED", POD_A),
+        frame("MODIFIED", POD_A),
+        frame("DELETED", POD_A),
+        frame("BOOKMARK", bookmark),
+    ]
+    .concat();
+    let bytes: Vec<String> = body.chars().map(String::from).collect();
+    let pieces: Vec<&str> = bytes.iter().map(String::as_str).collect();
+    let (events, error) = watch(Answer::open_ended(&pieces)).await;
+    assert_eq!(events, ["+n/a", "~n/a", "-n/a", "@9"]);
+    assert!(error.is_none(), "{error:?}");
+}
+
+#[tokio::test]
+async fn bad_frames_are_named_errors_after_the_good_ones() {
+    type Expected = fn(&Error) -> bool;
+    let cases: [(&str, Expected); 6] = [
+        ("nonsense\n", |error| matches!(error, Error::Malformed { .. })),
+        ("{\"type\":\"ODD\",\"object\":{}}\n", |error| matches!(error, Error::UnknownEvent { .. })),
+        ("{\"type\":\"ADDED\",\"object\":{\"kind\":\"Table\"}}\n", |error| {
+            matches!(error, Error::Nameless { .. })
+        }),
+        ("{\"type\":\"ADDED\",\"object\":{\"spec\":{}}}\n", |error| matches!(error, Error::Nameless { .. })),
+        (
+            "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,\"reason\":\"Gone\"}}\n",
+            |error| error.class() == Class::Expired,
+        ),
+        (
+            "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":500,\"reason\":\"InternalError\"}}\n",
+            |error| error.class() == Class::Broken,
+        ),
+    ];
+    for (bad, expected) in cases {
+        let (events, error) = watch(Answer::open_ended(&[&frame("ADDED", POD_A), bad])).await;
+        assert_eq!(events, ["+n/a"], "{bad}");
+        assert!(error.as_ref().is_some_and(expected), "{bad}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_object_of_another_kind_or_shape_is_undecodable_and_the_watch_goes_on() {
+    let odd = POD_A.replace("\"kind\":\"Pod\"", "\"kind\":\"Service\"");
+    let shape = POD_A.replace("}}", "},\"spec\":7}");
+    let body = [frame("ADDED", &odd), frame("MODIFIED", &shape), frame("DELETED", &shape)].concat();
+    let (events, error) = watch(Answer::open_ended(&[&body])).await;
+    assert_eq!(events, ["?n/a", "?n/a", "-n/a"]);
+    assert!(error.is_none(), "{error:?}");
+}
+
+#[tokio::test]
+async fn no_error_shows_what_a_secret_holds() {
+    let body = r#"{"kind":"SecretList","items":[{"metadata":{"name":"s"},"data":"hunter2"},{"data":{"hunter2":1}}],"metadata":"hunter2"}"#;
+    let stub = Stub::serve(Answer::new("200 OK", "connection: close\r\n", body)).await;
+    let shown = format!("{:?}", list(&ListWatch::<Secret>::new(Api::all(stub.client()))).await);
+    assert!(shown.contains("Undecodable") || shown.contains("Malformed"), "{shown}");
+    assert!(!shown.contains("hunter2"), "{shown}");
+    let stub = Stub::serve(Answer::new("500 Oops", "connection: close\r\n", "hunter2")).await;
+    let shown = format!("{:?}", list(&ListWatch::<Secret>::new(Api::all(stub.client()))).await);
+    assert!(!shown.contains("hunter2"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_type_known_only_at_run_time_keeps_its_kind() {
+    let body = r#"{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"3"},"items":[{"metadata":{"name":"w"},"spec":{"size":2}}]}"#;
+    let stub = Stub::serve(Answer::new("200 OK", "connection: close\r\n", body)).await;
+    let resource = ApiResource {
+        group: "example.com".into(),
+        version: "v1".into(),
+        api_version: "example.com/v1".into(),
+        kind: "Widget".into(),
+        plural: "widgets".into(),
+    };
+    let source = ListWatch::<DynamicObject>::dynamic(Api::all_with(stub.client(), &resource), &resource);
+    let parts = list(&source).await;
+    let Ok(ListPart::Items { items, .. }) = &parts[0] else { panic!("{parts:?}") };
+    let Decoded::Object(widget) = &items[0] else { panic!("{items:?}") };
+    assert_eq!(widget.types.as_ref().unwrap().kind, "Widget");
+    assert_eq!(widget.data["spec"]["size"], 2);
+}
+
+#[tokio::test]
+async fn dropping_a_stream_ends_its_request() {
+    let mut stub = Stub::serve(Answer::open_ended(&[&frame("ADDED", POD_A)]).hanging()).await;
+    let source = ListWatch::<Pod>::new(Api::all(stub.client()));
+    let mut stream = source.watch(watch_request(), nothing());
+    assert!(stream.next().await.unwrap().is_ok());
+    drop(stream);
+    stub.hung_up().await;
+    assert_eq!(stub.requests().len(), 1);
+}
