@@ -99,6 +99,12 @@ impl<'a> KeyRef<'a> {
     }
 }
 
+impl<'a> From<&'a ObjectKey> for KeyRef<'a> {
+    fn from(key: &'a ObjectKey) -> Self {
+        key.as_ref()
+    }
+}
+
 impl PartialEq<ObjectKey> for KeyRef<'_> {
     fn eq(&self, other: &ObjectKey) -> bool {
         *self == other.as_ref()

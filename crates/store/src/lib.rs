@@ -1,1 +1,35 @@
 //! The indexed cache: one write path, snapshots that block nobody, Listers and typed indexes.
+//!
+//! [`Store::apply`] takes a batch of [`Delta`](kube_object::Delta)s and gives the
+//! [`Event`](kube_object::Event)s that it has led to; what is changed when, and what is dropped,
+//! is the contract on [`Store`]. Readers look through a [`Lister`], an [`Index`] or a [`Snapshot`],
+//! each of which sees one moment. The store is plain data: it knows no watch, does no I/O, spawns
+//! and awaits nothing, and can be used alone.
+//!
+//! From the bottom up: a growing array whose chunks are copied when a snapshot holds them (`cow`);
+//! a table from hashes to numbers (`hashed`); elements in numbered slots (`slots`); which slots
+//! have which value (`slot_set`, `postings`); indexes of any type behind one trait (`erased`); one
+//! moment of it all and the rules by which a delta changes it (`root`, `replace`).
+
+mod cow;
+mod erased;
+mod hashed;
+mod index;
+mod lister;
+mod plain;
+mod postings;
+mod replace;
+mod root;
+mod selector;
+mod slot_set;
+mod slots;
+mod snapshot;
+mod store;
+mod watermark;
+
+pub use index::{Index, IndexAt, IndexError};
+pub use lister::{Lister, NamespaceLister};
+pub use selector::{LabelSelector, ParseSelectorError};
+pub use snapshot::Snapshot;
+pub use store::{Stats, Store};
+pub use watermark::Watermark;

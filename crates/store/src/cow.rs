@@ -1,0 +1,167 @@
+//! `CowVec`: a growing array in chunks, of which a copy costs one reference count.
+//!
+//! A wide tree: leaves of `LEAF` elements, inner nodes of [`FAN`] children. Writing to a chunk that
+//! nobody else holds happens in place; a chunk that a copy holds is copied first, and with it the
+//! path above it. Elements that were never written read as absent.
+
+use std::{iter::repeat_with, sync::Arc};
+
+/// Children of an inner node: small, since each copied node takes a reference on every child.
+const FAN: usize = 1 << FAN_BITS;
+const FAN_BITS: u32 = 5;
+
+#[derive(Clone)]
+pub(crate) struct CowVec<E, const LEAF: usize> {
+    root: Node<E>,
+    /// Inner levels above the leaves.
+    height: u32,
+}
+
+#[derive(Clone)]
+enum Node<E> {
+    /// Nothing was written below.
+    Empty,
+    Leaf(Arc<[E]>),
+    Inner(Arc<[Node<E>]>),
+}
+
+impl<E, const LEAF: usize> Default for CowVec<E, LEAF> {
+    fn default() -> Self {
+        Self { root: Node::Empty, height: 0 }
+    }
+}
+
+impl<E, const LEAF: usize> CowVec<E, LEAF> {
+    const LEAF_BITS: u32 = LEAF.trailing_zeros();
+
+    /// How many low bits of an index this tree looks at.
+    fn bits(&self) -> u32 {
+        Self::LEAF_BITS + FAN_BITS * self.height
+    }
+
+    /// The leaf around this index; empty where nothing was written.
+    fn leaf(&self, at: usize) -> &[E] {
+        let mut bits = self.bits();
+        if at >> bits != 0 {
+            return &[];
+        }
+        let mut node = &self.root;
+        loop {
+            match node {
+                Node::Empty => return &[],
+                Node::Leaf(items) => return items,
+                Node::Inner(children) => {
+                    bits -= FAN_BITS;
+                    node = &children[(at >> bits) % FAN];
+                }
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, at: usize) -> Option<&E> {
+        self.leaf(at).get(at % LEAF)
+    }
+
+    /// The elements below `end`, without those of leaves that were never written.
+    pub(crate) fn iter(&self, end: usize) -> impl Iterator<Item = &E> {
+        (0..end).step_by(LEAF).flat_map(move |at| {
+            let leaf = self.leaf(at);
+            &leaf[..leaf.len().min(end - at)]
+        })
+    }
+}
+
+impl<E: Clone + Default, const LEAF: usize> CowVec<E, LEAF> {
+    /// The element to write to, made if there was none. Copies the chunks on the way to it that
+    /// somebody else holds.
+    pub(crate) fn get_mut(&mut self, at: usize) -> &mut E {
+        while at >> self.bits() != 0 {
+            self.grow();
+        }
+        let mut bits = self.bits();
+        let mut node = &mut self.root;
+        loop {
+            match node {
+                Node::Empty if bits == Self::LEAF_BITS => *node = Node::Leaf(filled(LEAF, E::default)),
+                Node::Empty => *node = Node::Inner(filled(FAN, || Node::Empty)),
+                Node::Leaf(items) => return &mut Arc::make_mut(items)[at % LEAF],
+                Node::Inner(children) => {
+                    bits -= FAN_BITS;
+                    node = &mut Arc::make_mut(children)[(at >> bits) % FAN];
+                }
+            }
+        }
+    }
+
+    fn grow(&mut self) {
+        self.height += 1;
+        if !matches!(self.root, Node::Empty) {
+            let mut old = Some(std::mem::replace(&mut self.root, Node::Empty));
+            self.root = Node::Inner(filled(FAN, || old.take().unwrap_or(Node::Empty)));
+        }
+    }
+}
+
+fn filled<E>(length: usize, element: impl FnMut() -> E) -> Arc<[E]> {
+    repeat_with(element).take(length).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_was_never_written_is_absent() {
+        let mut numbers = CowVec::<u32, 4>::default();
+        assert_eq!(numbers.get(0), None);
+        *numbers.get_mut(1000) = 7;
+        assert_eq!((numbers.get(1000), numbers.get(1001)), (Some(&7), Some(&0)));
+        assert_eq!((numbers.get(0), numbers.get(999), numbers.get(1_000_000)), (None, None, None));
+    }
+
+    #[test]
+    fn unshared_chunks_are_written_in_place() {
+        let mut numbers = CowVec::<u32, 4>::default();
+        *numbers.get_mut(300) = 1;
+        let before: *const u32 = numbers.get(300).unwrap();
+        *numbers.get_mut(300) = 2;
+        assert!(std::ptr::eq(before, numbers.get(300).unwrap()));
+    }
+
+    #[test]
+    fn only_the_path_to_a_write_is_copied() {
+        let mut numbers = CowVec::<u32, 4>::default();
+        for at in 0..512 {
+            *numbers.get_mut(at) = at as u32;
+        }
+        let copy = numbers.clone();
+        *numbers.get_mut(300) = 0;
+        let shared = |at| std::ptr::eq(numbers.get(at).unwrap(), copy.get(at).unwrap());
+        assert_eq!((0..512).filter(|at| !shared(*at)).collect::<Vec<_>>(), [300, 301, 302, 303]);
+        assert_eq!(copy.get(300), Some(&300));
+    }
+
+    proptest! {
+        #[test]
+        fn copies_never_change_and_the_last_write_is_read(
+            writes in prop::collection::vec((0usize..5000, any::<u32>(), any::<bool>()), 0..200),
+        ) {
+            let mut real = CowVec::<u32, 4>::default();
+            let mut model = vec![0; 5000];
+            let mut copies = Vec::new();
+            for (at, value, copy) in writes {
+                if copy {
+                    copies.push((real.clone(), model.clone()));
+                }
+                *real.get_mut(at) = value;
+                model[at] = value;
+            }
+            copies.push((real, model));
+            for (real, model) in copies {
+                let read: Vec<u32> = (0..5000).map(|at| real.get(at).copied().unwrap_or(0)).collect();
+                prop_assert_eq!(read, model);
+            }
+        }
+    }
+}

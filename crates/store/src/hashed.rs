@@ -1,0 +1,147 @@
+//! `HashedNumbers`: from a hash to the numbers stored under it; whoever owns the numbers knows the keys.
+//!
+//! An open-addressing table in a [`CowVec`]. A bucket keeps 32 bits of the hash beside the number,
+//! so that growing never looks at a key and a look-up compares hardly any but the right one.
+//! The hasher is the same in every run; nothing is ever listed in the order of hashes.
+
+use std::hash::{BuildHasher, Hash};
+
+use crate::cow::CowVec;
+
+/// Plain numbers, 512 bytes a leaf: copied without touching a reference count.
+const LEAF: usize = 64;
+const SMALLEST: usize = 16;
+
+pub(crate) fn hash_of<Q: ?Sized + Hash>(key: &Q) -> u64 {
+    foldhash::fast::FixedState::default().hash_one(key)
+}
+
+#[derive(Clone, Copy, Default)]
+struct Bucket {
+    /// Upper half of the hash; its low bits are the place where a search begins.
+    tag: u32,
+    /// The number plus one; zero where the bucket is free.
+    number: u32,
+}
+
+/// Invariants: `size` is zero or a power of two, at most 3/4 of the buckets are taken, and between
+/// the place where a number's search begins and the number there is no free bucket.
+#[derive(Clone, Default)]
+pub(crate) struct HashedNumbers {
+    buckets: CowVec<Bucket, LEAF>,
+    size: usize,
+    len: usize,
+}
+
+impl HashedNumbers {
+    fn bucket(&self, at: usize) -> Bucket {
+        self.buckets.get(at).copied().unwrap_or_default()
+    }
+
+    /// The taken buckets from where a search for this tag begins, up to the first free one.
+    fn candidates(&self, tag: u32) -> impl Iterator<Item = (usize, Bucket)> {
+        let mask = self.size.wrapping_sub(1);
+        (0..self.size)
+            .map(move |step| (tag as usize + step) & mask)
+            .map(|at| (at, self.bucket(at)))
+            .take_while(|(_, bucket)| bucket.number != 0)
+    }
+
+    /// The number under this hash that `is_it` confirms.
+    pub(crate) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        let tag = tag_of(hash);
+        self.candidates(tag)
+            .filter(|(_, bucket)| bucket.tag == tag)
+            .map(|(_, bucket)| bucket.number - 1)
+            .find(|number| is_it(*number))
+    }
+
+    /// Stores a number that is not stored yet.
+    pub(crate) fn insert(&mut self, hash: u64, number: u32) {
+        if (self.len + 1) * 4 > self.size * 3 {
+            self.grow();
+        }
+        self.place(Bucket { tag: tag_of(hash), number: number + 1 });
+        self.len += 1;
+    }
+
+    fn place(&mut self, bucket: Bucket) {
+        let mask = self.size - 1;
+        let mut at = bucket.tag as usize & mask;
+        while self.bucket(at).number != 0 {
+            at = (at + 1) & mask;
+        }
+        *self.buckets.get_mut(at) = bucket;
+    }
+
+    fn grow(&mut self) {
+        let larger = Self { size: (self.size * 2).max(SMALLEST), len: self.len, ..Self::default() };
+        let smaller = std::mem::replace(self, larger);
+        for bucket in smaller.buckets.iter(smaller.size).filter(|bucket| bucket.number != 0) {
+            self.place(*bucket);
+        }
+    }
+
+    /// Removes a number and moves later ones up, so that no search ends too early.
+    pub(crate) fn remove(&mut self, hash: u64, number: u32) {
+        let Some((mut hole, _)) =
+            self.candidates(tag_of(hash)).find(|(_, bucket)| bucket.number == number + 1)
+        else {
+            return;
+        };
+        let mask = self.size - 1;
+        let mut next = (hole + 1) & mask;
+        while self.bucket(next).number != 0 {
+            let bucket = self.bucket(next);
+            let from_its_beginning = next.wrapping_sub(bucket.tag as usize) & mask;
+            if from_its_beginning >= next.wrapping_sub(hole) & mask {
+                *self.buckets.get_mut(hole) = bucket;
+                hole = next;
+            }
+            next = (next + 1) & mask;
+        }
+        *self.buckets.get_mut(hole) = Bucket::default();
+        self.len -= 1;
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+fn tag_of(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        /// Hashes of few different tags, so that runs of buckets collide, wrap around and move.
+        #[test]
+        fn each_number_is_found_under_its_hash_and_no_other_is(
+            steps in prop::collection::vec((0u32..60, any::<bool>()), 0..300),
+            spread in 1u64..40,
+        ) {
+            let hash = |number: u32| (u64::from(number) % spread * 5 + 11) << 32;
+            let mut real = HashedNumbers::default();
+            let mut model = BTreeSet::new();
+            for (number, add) in steps {
+                match (add, model.contains(&number)) {
+                    (true, false) => { real.insert(hash(number), number); model.insert(number); }
+                    (false, true) => { real.remove(hash(number), number); model.remove(&number); }
+                    (false, false) => real.remove(hash(number), number),
+                    (true, true) => {}
+                }
+                prop_assert_eq!(real.len(), model.len());
+                for number in 0..60 {
+                    let found = real.find(hash(number), |other| other == number);
+                    prop_assert_eq!(found.is_some(), model.contains(&number));
+                }
+            }
+        }
+    }
+}

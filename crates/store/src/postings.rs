@@ -1,0 +1,156 @@
+//! `Postings`: which slots have which value of an index, and which values a slot has.
+//!
+//! What a slot has is remembered and not asked again, so that an index function that answers
+//! differently the second time leaves nothing behind.
+
+use std::{borrow::Borrow, hash::Hash, sync::Arc};
+
+use crate::{cow::CowVec, hashed::hash_of, slot_set::SlotSet, slots::Slots};
+
+/// A leaf of numbers, rarely with a reference count among them.
+const LEAF: usize = 32;
+
+/// The values of one object, each with its hash, as an index function gave them.
+pub(crate) type Values<V> = Vec<(u64, V)>;
+
+#[derive(Clone)]
+struct Posting<V> {
+    value: V,
+    hash: u64,
+    /// Never empty between two writes.
+    slots: SlotSet,
+}
+
+/// Numbers of the values that a slot has, ascending.
+#[derive(Clone, Default)]
+enum ValueNumbers {
+    #[default]
+    None,
+    One(u32),
+    Many(Arc<[u32]>),
+}
+
+impl ValueNumbers {
+    fn new(numbers: &[u32]) -> Self {
+        match numbers {
+            [] => ValueNumbers::None,
+            [one] => ValueNumbers::One(*one),
+            many => ValueNumbers::Many(many.into()),
+        }
+    }
+
+    fn as_slice(&self) -> &[u32] {
+        match self {
+            ValueNumbers::None => &[],
+            ValueNumbers::One(number) => std::slice::from_ref(number),
+            ValueNumbers::Many(numbers) => numbers,
+        }
+    }
+}
+
+/// Invariant: a slot is in the posting of a value exactly if the value's number is among the slot's.
+#[derive(Clone)]
+pub(crate) struct Postings<V> {
+    values: Slots<Arc<Posting<V>>>,
+    of_slot: CowVec<ValueNumbers, LEAF>,
+}
+
+impl<V> Default for Postings<V> {
+    fn default() -> Self {
+        Self { values: Slots::default(), of_slot: CowVec::default() }
+    }
+}
+
+impl<V: Hash + Eq> Postings<V> {
+    fn posting<Q: ?Sized + Hash + Eq>(&self, value: &Q) -> Option<&Posting<V>>
+    where
+        V: Borrow<Q>,
+    {
+        let number = self.values.find(hash_of(value), |posting| posting.value.borrow() == value)?;
+        self.values.get(number).map(|posting| &**posting)
+    }
+
+    /// The slots that have this value, ascending.
+    pub(crate) fn slots<'a, Q: ?Sized + Hash + Eq>(
+        &'a self,
+        value: &Q,
+    ) -> impl Iterator<Item = u32> + use<'a, Q, V>
+    where
+        V: Borrow<Q>,
+    {
+        self.posting(value).into_iter().flat_map(|posting| posting.slots.iter())
+    }
+
+    pub(crate) fn len<Q: ?Sized + Hash + Eq>(&self, value: &Q) -> usize
+    where
+        V: Borrow<Q>,
+    {
+        self.posting(value).map_or(0, |posting| posting.slots.len())
+    }
+
+    /// Each value that some slot has.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.values.iter().map(|(_, posting)| &posting.value)
+    }
+
+    fn numbers(&self, slot: u32) -> &[u32] {
+        self.of_slot.get(slot as usize).map_or(&[], ValueNumbers::as_slice)
+    }
+}
+
+impl<V: Hash + Eq + Clone> Postings<V> {
+    /// Makes these the values of a slot; the same value twice counts once.
+    pub(crate) fn set(&mut self, slot: u32, values: Values<V>) {
+        let mut new: Vec<u32> = values.into_iter().map(|(hash, value)| self.number_of(hash, value)).collect();
+        new.sort_unstable();
+        new.dedup();
+        if self.numbers(slot) == new {
+            return;
+        }
+        let old = std::mem::replace(self.of_slot.get_mut(slot as usize), ValueNumbers::new(&new));
+        for number in new.iter().filter(|number| !old.as_slice().contains(number)) {
+            if let Some(posting) = self.values.get_mut(*number) {
+                Arc::make_mut(posting).slots.insert(slot);
+            }
+        }
+        for number in old.as_slice().iter().filter(|number| !new.contains(number)) {
+            self.leave(*number, slot);
+        }
+    }
+
+    /// The number of a value, a new one (whose posting is empty for now) if no slot has it.
+    fn number_of(&mut self, hash: u64, value: V) -> u32 {
+        match self.values.find(hash, |posting| posting.value == value) {
+            Some(number) => number,
+            None => {
+                let posting = Posting { value, hash, slots: SlotSet::default() };
+                self.values.insert(hash, Arc::new(posting))
+            }
+        }
+    }
+
+    fn leave(&mut self, number: u32, slot: u32) {
+        let Some(posting) = self.values.get_mut(number) else { return };
+        let posting = Arc::make_mut(posting);
+        posting.slots.remove(slot);
+        if posting.slots.len() == 0 {
+            let hash = posting.hash;
+            self.values.remove(hash, number);
+        }
+    }
+
+    /// Panics unless the invariants hold for these slots; for tests.
+    pub(crate) fn check(&self, slots: impl Iterator<Item = u32>) {
+        self.values.check(|posting| posting.hash);
+        let mut pairs = 0;
+        for slot in slots {
+            for number in self.numbers(slot) {
+                let posting = self.values.get(*number).expect("a slot names a value that is gone");
+                assert!(posting.slots.iter().any(|other| other == slot), "slot {slot} is not in its posting");
+                pairs += 1;
+            }
+        }
+        let posted: usize = self.values.iter().map(|(_, posting)| posting.slots.check()).sum();
+        assert_eq!(posted, pairs, "a posting names a slot that has not its value");
+    }
+}

@@ -1,0 +1,229 @@
+//! `Relist`: what is collected between a relist's begin and its end, and how the end is applied.
+//!
+//! An object that has not changed costs one bit here; only changed ones wait beside the cached
+//! ones. Slots don't move meanwhile: nothing is written between the begin and the end.
+
+use std::collections::{BTreeSet, HashMap};
+
+use kube_object::{Delta, Entry, Listed, Object, ObjectId, ObjectKey, ResourceVersion};
+
+use crate::root::{Outcome, Root, Source};
+
+/// A change that waits for the end.
+enum Change<T> {
+    Put {
+        entry: Entry<T>,
+        /// A later state of the same object came that could not be decoded.
+        stale: bool,
+    },
+    /// It was deleted during the relist, and this was its last state.
+    Gone(Entry<T>),
+}
+
+/// A relist under way.
+///
+/// Invariants: `latest` names the one change of each key in `changes`; a slot is in `seen` if its
+/// object, in whatever version, is part of the new state.
+pub(crate) struct Relist<T> {
+    fresh: bool,
+    seen: Slotted,
+    undecodable: BTreeSet<u32>,
+    changes: Vec<Option<Change<T>>>,
+    latest: HashMap<ObjectKey, usize, foldhash::fast::FixedState>,
+}
+
+impl<T: Object> Relist<T> {
+    pub(crate) fn new(fresh: bool) -> Self {
+        Self {
+            fresh,
+            seen: Slotted::default(),
+            undecodable: BTreeSet::new(),
+            changes: Vec::new(),
+            latest: HashMap::default(),
+        }
+    }
+
+    /// Takes what is neither a begin nor an end; a bookmark moves nothing here.
+    pub(crate) fn collect(&mut self, delta: Delta<T>, root: &Root<T>) {
+        match delta {
+            Delta::Page(items) => items.into_iter().for_each(|item| match item {
+                Listed::Object(entry) => self.put(entry, root),
+                Listed::Undecodable(id) => self.undecodable(&id, root),
+            }),
+            Delta::Put(entry) => self.put(entry, root),
+            Delta::Remove { id, last } => self.remove(&id, last, root),
+            Delta::Undecodable(id) => self.undecodable(&id, root),
+            Delta::Bookmark(_) | Delta::Begin { .. } | Delta::End { .. } => {}
+        }
+    }
+
+    fn put(&mut self, entry: Entry<T>, root: &Root<T>) {
+        self.forget(entry.key(), root);
+        if let Some((slot, held)) = root.held(entry.key().as_ref())
+            && !held.uid.differs_from(&entry.id.uid)
+        {
+            self.seen.insert(slot);
+            if !self.fresh && is_unchanged(held, &entry, root, slot) {
+                return;
+            }
+        }
+        self.change(entry.key().clone(), Change::Put { entry, stale: false });
+    }
+
+    fn remove(&mut self, id: &ObjectId, last: Option<Entry<T>>, root: &Root<T>) {
+        if self.current(&id.key, root).is_none_or(|current| current.uid.differs_from(&id.uid)) {
+            return;
+        }
+        self.forget(&id.key, root);
+        if let Some(last) = last {
+            self.change(id.key.clone(), Change::Gone(last));
+        }
+    }
+
+    fn undecodable(&mut self, id: &ObjectId, root: &Root<T>) {
+        if let Some(Change::Put { entry, stale }) = self.change_of(&id.key)
+            && !entry.id.uid.differs_from(&id.uid)
+        {
+            *stale = true;
+            return;
+        }
+        self.forget(&id.key, root);
+        if let Some((slot, held)) = root.held(id.key.as_ref())
+            && !held.uid.differs_from(&id.uid)
+        {
+            self.seen.insert(slot);
+            self.undecodable.insert(slot);
+        }
+    }
+
+    /// The object under this key as far as is known by now: collected, or else cached.
+    fn current<'a>(&'a mut self, key: &ObjectKey, root: &'a Root<T>) -> Option<&'a ObjectId> {
+        match self.change_of(key) {
+            Some(Change::Put { entry, .. }) => Some(&entry.id),
+            Some(Change::Gone(_)) => None,
+            None => root.held(key.as_ref()).map(|(_, held)| held),
+        }
+    }
+
+    fn change_of(&mut self, key: &ObjectKey) -> Option<&mut Change<T>> {
+        self.changes[*self.latest.get(key)?].as_mut()
+    }
+
+    fn change(&mut self, key: ObjectKey, change: Change<T>) {
+        self.latest.insert(key, self.changes.len());
+        self.changes.push(Some(change));
+    }
+
+    /// Takes back what was collected for this key.
+    fn forget(&mut self, key: &ObjectKey, root: &Root<T>) {
+        if let Some(at) = self.latest.remove(key) {
+            self.changes[at] = None;
+        }
+        if let Some(slot) = root.find(key.as_ref()) {
+            self.seen.remove(slot);
+            self.undecodable.remove(&slot);
+        }
+    }
+
+    /// Makes the list the state: deletions in the order of keys, then changes as they came.
+    pub(crate) fn end(
+        mut self,
+        version: ResourceVersion,
+        complete: bool,
+        root: &mut Root<T>,
+        outcome: &mut Outcome<T>,
+    ) {
+        if complete {
+            self.delete_unseen(root, outcome);
+        }
+        self.refresh_stale(root);
+        self.put_changes(root, outcome);
+        root.watermark.listed(version);
+    }
+
+    fn delete_unseen(&mut self, root: &mut Root<T>, outcome: &mut Outcome<T>) {
+        let mut unseen: Vec<(ObjectKey, u32)> = (root.objects.iter())
+            .filter(|(slot, _)| !self.seen.contains(*slot))
+            .map(|(slot, entry)| (entry.key().clone(), slot))
+            .collect();
+        unseen.sort_unstable();
+        for (key, slot) in unseen {
+            let last = self.last_state(&key, root);
+            let unknown = last.is_none();
+            root.delete(slot, last, unknown, outcome);
+        }
+    }
+
+    /// The last state of a cached object, if its deletion came during the relist.
+    fn last_state(&mut self, key: &ObjectKey, root: &Root<T>) -> Option<Entry<T>> {
+        let (_, held) = root.held(key.as_ref())?;
+        match self.change_of(key)? {
+            Change::Gone(last) if !held.uid.differs_from(&last.id.uid) => Some(last.clone()),
+            _ => None,
+        }
+    }
+
+    /// What was listed in a state that can be decoded is not stale any more.
+    fn refresh_stale(&self, root: &mut Root<T>) {
+        let refreshed: Vec<u32> =
+            root.stale.iter().copied().filter(|slot| self.seen.contains(*slot)).collect();
+        for slot in refreshed {
+            root.set_stale(slot, false);
+        }
+        for slot in &self.undecodable {
+            root.set_stale(*slot, true);
+        }
+    }
+
+    fn put_changes(self, root: &mut Root<T>, outcome: &mut Outcome<T>) {
+        let puts: Vec<(Entry<T>, bool)> = (self.changes.into_iter().flatten())
+            .filter_map(|change| match change {
+                Change::Put { entry, stale } => Some((entry, stale)),
+                Change::Gone(_) => None,
+            })
+            .collect();
+        let mut evaluated = root.indexes.evaluate(&puts.iter().map(|(entry, _)| entry).collect::<Vec<_>>());
+        outcome.panics += evaluated.panics;
+        outcome.events.reserve(puts.len());
+        let source = Source::List { initial: !root.watermark.synced };
+        for (at, (entry, stale)) in puts.into_iter().enumerate() {
+            let key = stale.then(|| entry.key().clone());
+            root.put(entry, &mut evaluated, at, source, outcome);
+            if let Some(slot) = key.and_then(|key| root.find(key.as_ref())) {
+                root.set_stale(slot, true);
+            }
+        }
+    }
+}
+
+/// The same version, where versions mean something, or the very value that is cached.
+fn is_unchanged<T: Object>(held: &ObjectId, listed: &Entry<T>, root: &Root<T>, slot: u32) -> bool {
+    let same_version = held.version == listed.id.version;
+    let same_value =
+        || root.objects.get(slot).is_some_and(|held| std::sync::Arc::ptr_eq(&held.object, &listed.object));
+    same_version && (!held.version.is_opaque() || same_value())
+}
+
+/// A set of slots: one bit each.
+#[derive(Default)]
+struct Slotted(Vec<u64>);
+
+impl Slotted {
+    fn insert(&mut self, slot: u32) {
+        let at = slot as usize / 64;
+        if at >= self.0.len() {
+            self.0.resize(at + 1, 0);
+        }
+        self.0[at] |= 1 << (slot % 64);
+    }
+
+    fn remove(&mut self, slot: u32) {
+        if let Some(bits) = self.0.get_mut(slot as usize / 64) {
+            *bits &= !(1 << (slot % 64));
+        }
+    }
+
+    fn contains(&self, slot: u32) -> bool {
+        self.0.get(slot as usize / 64).is_some_and(|bits| bits >> (slot % 64) & 1 == 1)
+    }
+}

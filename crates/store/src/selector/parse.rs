@@ -1,0 +1,157 @@
+//! The text of a label selector: `app=web, tier in (a, b), env != test, !draft`.
+
+use std::str::FromStr;
+
+use super::{LabelSelector, Requirement, Test, sorted};
+
+/// Longest name of a label, and longest value.
+const NAME_LENGTH: usize = 63;
+/// Longest prefix before the slash of a label.
+const PREFIX_LENGTH: usize = 253;
+
+/// A text that is no label selector.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no label selector: {expected} expected at byte {at}")]
+pub struct ParseSelectorError {
+    /// What the grammar asks for at this place.
+    pub expected: &'static str,
+    /// Offset in the text.
+    pub at: usize,
+}
+
+impl FromStr for LabelSelector {
+    type Err = ParseSelectorError;
+
+    /// An empty text selects everything.
+    fn from_str(text: &str) -> Result<Self, ParseSelectorError> {
+        let mut parser = Parser { text, at: 0 };
+        let mut requirements = Vec::new();
+        if parser.is_at_end() {
+            return Ok(Self(requirements));
+        }
+        loop {
+            requirements.push(parser.requirement()?);
+            if parser.is_at_end() {
+                return Ok(Self(requirements));
+            }
+            parser.expect(",", "a comma or the end")?;
+        }
+    }
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Parser<'a> {
+    /// What is left, without leading blanks.
+    fn rest(&mut self) -> &'a str {
+        let rest = &self.text[self.at..];
+        let trimmed = rest.trim_start();
+        self.at += rest.len() - trimmed.len();
+        trimmed
+    }
+
+    fn is_at_end(&mut self) -> bool {
+        self.rest().is_empty()
+    }
+
+    fn take(&mut self, token: &str) -> bool {
+        let found = self.rest().starts_with(token);
+        if found {
+            self.at += token.len();
+        }
+        found
+    }
+
+    fn expect(&mut self, token: &str, expected: &'static str) -> Result<(), ParseSelectorError> {
+        if self.take(token) { Ok(()) } else { Err(ParseSelectorError { expected, at: self.at }) }
+    }
+
+    /// Letters up to the next blank or sign; may be empty.
+    fn word(&mut self) -> &'a str {
+        let rest = self.rest();
+        let end = rest.find(|c: char| c.is_whitespace() || "=!,()<>".contains(c)).unwrap_or(rest.len());
+        self.at += end;
+        &rest[..end]
+    }
+
+    fn requirement(&mut self) -> Result<Requirement, ParseSelectorError> {
+        let absent = self.take("!");
+        let label = self.label()?;
+        let test = if absent { Test::NotExists } else { self.test()? };
+        Ok(Requirement { label, test })
+    }
+
+    fn test(&mut self) -> Result<Test, ParseSelectorError> {
+        if self.take("!=") {
+            return self.value().map(Test::NotEquals);
+        }
+        if self.take("==") || self.take("=") {
+            return self.value().map(Test::Equals);
+        }
+        let at = self.at;
+        match self.word() {
+            "" => Ok(Test::Exists),
+            "in" => self.values().map(Test::In),
+            "notin" => self.values().map(Test::NotIn),
+            _ => Err(ParseSelectorError { expected: "an operator", at }),
+        }
+    }
+
+    fn label(&mut self) -> Result<String, ParseSelectorError> {
+        self.rest();
+        let at = self.at;
+        let label = self.word();
+        let (prefix, name) = match label.split_once('/') {
+            Some((prefix, name)) => (Some(prefix), name),
+            None => (None, label),
+        };
+        let prefix_fits = prefix.is_none_or(is_prefix);
+        if prefix_fits && is_name(name) {
+            return Ok(label.to_owned());
+        }
+        Err(ParseSelectorError { expected: "a label's name", at })
+    }
+
+    fn value(&mut self) -> Result<String, ParseSelectorError> {
+        self.rest();
+        let at = self.at;
+        let value = self.word();
+        if value.is_empty() || is_name(value) {
+            return Ok(value.to_owned());
+        }
+        Err(ParseSelectorError { expected: "a label's value", at })
+    }
+
+    /// A list in parentheses; like the API server, with at least one value, which may be empty.
+    fn values(&mut self) -> Result<Vec<String>, ParseSelectorError> {
+        self.expect("(", "an opening parenthesis")?;
+        let mut values = vec![self.value()?];
+        while self.take(",") {
+            values.push(self.value()?);
+        }
+        self.expect(")", "a comma or a closing parenthesis")?;
+        Ok(sorted(values))
+    }
+}
+
+/// A label's name or value: letters, digits, `-`, `_` and `.`, a letter or digit at both ends.
+fn is_name(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let inside = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+    text.len() <= NAME_LENGTH
+        && bytes.first().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.iter().all(inside)
+}
+
+/// A DNS subdomain.
+fn is_prefix(text: &str) -> bool {
+    let is_part = |part: &str| {
+        let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        !part.is_empty() && !part.starts_with('-') && !part.ends_with('-') && part.bytes().all(inside)
+    };
+    text.len() <= PREFIX_LENGTH && text.split('.').all(is_part)
+}

@@ -1,0 +1,153 @@
+//! `Slots`: elements in numbered slots, and from a hash to the slot.
+//!
+//! A slot keeps its number for as long as its element lives, so indexes hold numbers and not keys.
+//! Slots of removed elements are used again, the last one freed first; the memory of the most
+//! elements there ever were is kept.
+
+use crate::{cow::CowVec, hashed::HashedNumbers};
+
+/// Two reference counts an element: a leaf of 16 is copied in well under a microsecond.
+const LEAF: usize = 16;
+/// No slot: the end of the list of free ones.
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone)]
+enum Slot<E> {
+    Full(E),
+    /// Free, and the next free one.
+    Free(u32),
+}
+
+impl<E> Default for Slot<E> {
+    fn default() -> Self {
+        Slot::Free(NONE)
+    }
+}
+
+/// Invariants: slots from `used` on were never full; every slot below it is either full and in
+/// `numbers`, or on the list that begins at `free`.
+#[derive(Clone)]
+pub(crate) struct Slots<E> {
+    slots: CowVec<Slot<E>, LEAF>,
+    numbers: HashedNumbers,
+    free: u32,
+    used: u32,
+}
+
+impl<E> Default for Slots<E> {
+    fn default() -> Self {
+        Self { slots: CowVec::default(), numbers: HashedNumbers::default(), free: NONE, used: 0 }
+    }
+}
+
+impl<E> Slots<E> {
+    pub(crate) fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// One more than the highest slot that was ever used.
+    pub(crate) fn used(&self) -> usize {
+        self.used as usize
+    }
+
+    pub(crate) fn get(&self, slot: u32) -> Option<&E> {
+        match self.slots.get(slot as usize)? {
+            Slot::Full(element) => Some(element),
+            Slot::Free(_) => None,
+        }
+    }
+
+    /// The slot of the element under this hash that `is_it` confirms.
+    pub(crate) fn find(&self, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<u32> {
+        self.numbers.find(hash, |slot| self.get(slot).is_some_and(&is_it))
+    }
+
+    /// The elements in the order of their slots.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &E)> {
+        self.slots.iter(self.used()).zip(0..).filter_map(|(slot, number)| match slot {
+            Slot::Full(element) => Some((number, element)),
+            Slot::Free(_) => None,
+        })
+    }
+}
+
+impl<E: Clone> Slots<E> {
+    /// The element to write to; what its hash is made of must stay.
+    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut E> {
+        self.get(slot)?;
+        match self.slots.get_mut(slot as usize) {
+            Slot::Full(element) => Some(element),
+            Slot::Free(_) => None,
+        }
+    }
+
+    /// Puts an element that is not there yet into a slot.
+    pub(crate) fn insert(&mut self, hash: u64, element: E) -> u32 {
+        let number = match self.free {
+            NONE => self.used,
+            number => number,
+        };
+        assert!(number < NONE, "fewer than 2^32 objects fit the memory of any machine");
+        match std::mem::replace(self.slots.get_mut(number as usize), Slot::Full(element)) {
+            Slot::Free(next) if number == self.free => self.free = next,
+            _ => self.used += 1,
+        }
+        self.numbers.insert(hash, number);
+        number
+    }
+
+    /// Takes the element out and frees its slot.
+    pub(crate) fn remove(&mut self, hash: u64, slot: u32) -> Option<E> {
+        self.get(slot)?;
+        self.numbers.remove(hash, slot);
+        match std::mem::replace(self.slots.get_mut(slot as usize), Slot::Free(self.free)) {
+            Slot::Full(element) => {
+                self.free = slot;
+                Some(element)
+            }
+            Slot::Free(_) => None,
+        }
+    }
+
+    /// Panics unless the invariants hold; for tests.
+    pub(crate) fn check(&self, hash: impl Fn(&E) -> u64) {
+        let mut free = 0;
+        let mut next = self.free;
+        while next != NONE {
+            assert!(next < self.used, "slot {next} is free and was never used");
+            let Some(Slot::Free(after)) = self.slots.get(next as usize) else {
+                panic!("slot {next} is full and on the list of free ones");
+            };
+            (free, next) = (free + 1, *after);
+            assert!(free <= self.used, "the list of free slots has a loop");
+        }
+        assert_eq!(self.iter().count() + free as usize, self.used(), "a slot is neither full nor free");
+        assert_eq!(self.iter().count(), self.len(), "full slots and hashed numbers differ");
+        for (slot, element) in self.iter() {
+            assert_eq!(self.numbers.find(hash(element), |other| other == slot), Some(slot));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hashed::hash_of;
+
+    #[test]
+    fn a_freed_slot_is_used_again_before_a_new_one() {
+        let mut slots = Slots::default();
+        for name in ["a", "b", "c"] {
+            slots.insert(hash_of(name), name);
+        }
+        assert_eq!(slots.remove(hash_of("b"), 1), Some("b"));
+        assert_eq!(slots.remove(hash_of("a"), 0), Some("a"));
+        slots.check(|name| hash_of(*name));
+        let again: Vec<u32> = ["d", "e", "f"].map(|name| slots.insert(hash_of(name), name)).into();
+        assert_eq!(again, [0, 1, 3]);
+        slots.check(|name| hash_of(*name));
+        assert_eq!(slots.iter().map(|(_, name)| *name).collect::<Vec<_>>(), ["d", "e", "c", "f"]);
+        assert_eq!(slots.find(hash_of("e"), |name| *name == "e"), Some(1));
+        assert_eq!(slots.find(hash_of("a"), |name| *name == "a"), None);
+    }
+}
