@@ -1,6 +1,7 @@
 //! `Informer`: one watch, one cache, many handlers.
 
 use std::{
+    any::Any,
     hash::Hash,
     panic::AssertUnwindSafe,
     sync::{Arc, Weak},
@@ -214,12 +215,26 @@ impl<T: Object> Informer<T> {
         V: Hash + Eq + Clone + Send + Sync + 'static,
         I: IntoIterator<Item = V>,
     {
-        Ok(self.shared.store.add_index(name, values)?.keeping(self.alive.clone()))
+        self.store().add_index(name, values)
+    }
+
+    /// An index that was added under this name with values of this type.
+    pub fn index<V>(&self, name: &str) -> Option<Index<T, V>>
+    where
+        V: Hash + Eq + Clone + Send + Sync + 'static,
+    {
+        self.store().index(name)
+    }
+
+    /// The store, with listers and indexes that keep the informer alive.
+    fn store(&self) -> Store<T> {
+        let alive: Arc<dyn Any + Send + Sync> = Arc::clone(&self.alive) as _;
+        self.shared.store.clone().keeping(alive)
     }
 
     /// Look-ups in the cache. A lister keeps its informer alive.
     pub fn lister(&self) -> Lister<T> {
-        self.shared.store.lister().keeping(self.alive.clone())
+        self.store().lister()
     }
 
     /// Whether the first list is in the store.

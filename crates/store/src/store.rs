@@ -4,6 +4,7 @@
 //! place, any other to a copy that then takes the place of the old state.
 
 use std::{
+    any::Any,
     hash::Hash,
     sync::{
         Arc,
@@ -55,6 +56,8 @@ const IN_PLACE: usize = 256;
 /// or a `Page` without a `Begin` is taken as a bookmark, or as so many single deltas.
 pub struct Store<T> {
     shared: Arc<Shared<T>>,
+    /// Whatever keeps the store fresh, for as long as this handle is there.
+    keep: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 struct Shared<T> {
@@ -82,7 +85,7 @@ pub struct Stats {
 
 impl<T> Clone for Store<T> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
+        Self { shared: Arc::clone(&self.shared), keep: self.keep.clone() }
     }
 }
 
@@ -110,7 +113,15 @@ impl<T> Store<T> {
                 repeats: AtomicU64::new(0),
                 index_panics: AtomicU64::new(0),
             }),
+            keep: None,
         }
+    }
+
+    /// A handle on the same store that holds `guard`, as do its clones and the listers and indexes
+    /// that are made from it: an informer goes on while anybody can look into its store.
+    #[must_use]
+    pub fn keeping(self, guard: Arc<dyn Any + Send + Sync>) -> Self {
+        Self { keep: Some(guard), ..self }
     }
 
     /// The store as it is now, for as long as it is held.
