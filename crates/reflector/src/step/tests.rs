@@ -1,3 +1,196 @@
-//! The state machine, one transition after another, without I/O.
+//! The state machine, one transition after another, without I/O. Here: words to say a state, an
+//! input and an output with, and what holds in every state.
+
+use std::time::Duration;
+
+use kube_listwatch::{Class, ListAt, ListRequest, WatchFrom};
+use kube_object::ResourceVersion;
 
 use super::*;
+use crate::{
+    Deadline, EventKind, ListPlan, Listing, Marker, Position, RelistCause, Then, Waiting, WatchEnd, Watching,
+};
+
+mod list;
+mod wait;
+mod watch;
+
+fn version(text: &str) -> ResourceVersion {
+    ResourceVersion::new(text)
+}
+
+fn newer_than(text: &str) -> ListAt {
+    ListAt::NotOlderThan(version(text))
+}
+
+fn plan(at: ListAt) -> ListPlan {
+    ListPlan { at, fresh: false, unpaged: false, pages_anyway: false }
+}
+
+fn fresh() -> ListPlan {
+    ListPlan { fresh: true, ..plan(ListAt::Consistent) }
+}
+
+/// The first page of this plan is being read.
+fn first_page(plan: ListPlan) -> State {
+    State::Listing(Listing { plan, version: None, complete: true })
+}
+
+/// A later page is being read; the first one was of version 100.
+fn later_page(plan: ListPlan) -> State {
+    State::Listing(Listing { plan, version: Some(version("100")), complete: true })
+}
+
+/// Listed at this version, nothing has come since.
+fn listed(at: &str) -> Position {
+    Position { version: version(at), moved: false, silences: 0, failures: 0, pages_anyway: false }
+}
+
+/// Listed before, and moved here by an event.
+fn moved(at: &str) -> Position {
+    Position { moved: true, ..listed(at) }
+}
+
+/// A watch just opened.
+fn opened(position: Position) -> Watching {
+    Watching { position, spoke: false, bookmarked: false, synthetic: false }
+}
+
+fn watching(position: Position) -> State {
+    State::Watching(opened(position))
+}
+
+/// The same after the watch has brought something.
+fn spoken(position: Position) -> State {
+    State::Watching(Watching { spoke: true, ..opened(position) })
+}
+
+fn waiting(then: Then) -> State {
+    State::Waiting(Waiting { then, suspended: false })
+}
+
+fn suspended(then: Then) -> State {
+    State::Waiting(Waiting { then, suspended: true })
+}
+
+fn go(state: State, input: Input<'_>) -> (State, Vec<Output>) {
+    step(state, input, &Options::default())
+}
+
+fn failed(class: Class) -> Input<'static> {
+    Input::Failed(class, None)
+}
+
+fn event(kind: EventKind, version: &ResourceVersion) -> Input<'_> {
+    Input::Event { kind, version }
+}
+
+fn page_end<'a>(version: &'a ResourceVersion, next: Option<&'a str>) -> Input<'a> {
+    Input::PageEnd { version, next }
+}
+
+/// What asking for the first page of a list takes.
+fn list_outputs(cause: RelistCause, at: ListAt, limit: Option<u32>, fresh: bool) -> Vec<Output> {
+    vec![
+        Output::Count(cause),
+        Output::List { request: ListRequest { at, limit }, fresh },
+        Output::Arm(Deadline::List),
+        Output::Mark(Marker::Begin { fresh }),
+    ]
+}
+
+fn watch_outputs(from: &str) -> Vec<Output> {
+    vec![Output::Watch(WatchFrom::Version(version(from))), Output::Arm(Deadline::Watch)]
+}
+
+/// The request that these outputs make, if they make one.
+fn list_request(outputs: &[Output]) -> Option<ListRequest> {
+    outputs.iter().find_map(|output| match output {
+        Output::List { request, .. } => Some(request.clone()),
+        _ => None,
+    })
+}
+
+fn causes() -> [Class; 4] {
+    [Class::Overloaded, Class::Refused, Class::Unauthorized, Class::Forbidden]
+}
+
+/// One state of each kind.
+fn states() -> Vec<State> {
+    vec![
+        State::Idle,
+        first_page(plan(ListAt::Any)),
+        later_page(plan(newer_than("7"))),
+        watching(listed("7")),
+        spoken(moved("7")),
+        waiting(Then::List(plan(ListAt::Any))),
+        waiting(Then::Watch(moved("7"))),
+    ]
+}
+
+/// Each kind of input.
+fn inputs(version: &ResourceVersion) -> Vec<Input<'_>> {
+    vec![
+        Input::Start,
+        Input::Items { complete: true },
+        page_end(version, None),
+        page_end(version, Some("t")),
+        event(EventKind::Added, version),
+        event(EventKind::Bookmark, version),
+        Input::WatchEnded(WatchEnd::Early),
+        Input::WatchEnded(WatchEnd::Short),
+        Input::WatchEnded(WatchEnd::Full),
+        failed(Class::Expired),
+        failed(Class::TooLarge),
+        failed(Class::NotFound),
+        failed(Class::Forbidden),
+        failed(Class::Broken),
+        Input::Fired(Deadline::List),
+        Input::Fired(Deadline::Watch),
+        Input::Fired(Deadline::Bookmark),
+        Input::Fired(Deadline::Backoff),
+        Input::Relist,
+    ]
+}
+
+/// A request, a watch or a back-off: what gives up all deadlines.
+fn is_move(output: &Output) -> bool {
+    matches!(output, Output::List { .. } | Output::Watch(_) | Output::BackOff(_))
+}
+
+#[test]
+fn every_move_asks_for_exactly_one_thing_and_gives_it_a_deadline() {
+    for state in states() {
+        for input in inputs(&version("9")) {
+            let (_, outputs) = go(state.clone(), input);
+            let moves: Vec<_> = outputs.iter().enumerate().filter(|(_, output)| is_move(output)).collect();
+            assert!(moves.len() <= 1, "{state:?} {input:?}: {outputs:?}");
+            if let Some((at, Output::List { .. } | Output::Watch(_))) = moves.first() {
+                assert!(matches!(outputs[at + 1], Output::Arm(_)), "{state:?} {input:?}: {outputs:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_input_that_a_state_does_not_wait_for_changes_nothing() {
+    let version = version("9");
+    let stray = [
+        (first_page(plan(ListAt::Any)), event(EventKind::Added, &version)),
+        (first_page(plan(ListAt::Any)), Input::WatchEnded(WatchEnd::Full)),
+        (first_page(plan(ListAt::Any)), Input::Fired(Deadline::Watch)),
+        (first_page(plan(ListAt::Any)), Input::Fired(Deadline::Backoff)),
+        (watching(listed("7")), Input::Items { complete: false }),
+        (watching(listed("7")), page_end(&version, None)),
+        (watching(listed("7")), Input::Fired(Deadline::List)),
+        (watching(listed("7")), Input::Start),
+        (waiting(Then::Watch(listed("7"))), failed(Class::Expired)),
+        (waiting(Then::Watch(listed("7"))), event(EventKind::Added, &version)),
+        (waiting(Then::Watch(listed("7"))), Input::Fired(Deadline::Watch)),
+        (State::Idle, Input::Relist),
+        (State::Idle, Input::Fired(Deadline::Backoff)),
+    ];
+    for (state, input) in stray {
+        assert_eq!(go(state.clone(), input), (state.clone(), vec![]), "{state:?} {input:?}");
+    }
+}

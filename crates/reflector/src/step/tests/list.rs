@@ -1,0 +1,172 @@
+//! Lists: which page is asked for, how a list ends, and what follows a failure.
+
+use super::*;
+
+#[test]
+fn the_first_list_shows_any_state_in_pages() {
+    let (state, outputs) = go(State::Idle, Input::Start);
+    assert_eq!(state, first_page(plan(ListAt::Any)));
+    assert_eq!(outputs, list_outputs(RelistCause::Start, ListAt::Any, Some(500), false));
+}
+
+#[test]
+fn the_first_list_is_consistent_where_a_stale_start_is_not_allowed() {
+    let options = Options { stale_start: false, ..Options::default() };
+    let (state, outputs) = step(State::Idle, Input::Start, &options);
+    assert_eq!(state, first_page(plan(ListAt::Consistent)));
+    assert_eq!(outputs, list_outputs(RelistCause::Start, ListAt::Consistent, Some(500), false));
+}
+
+#[test]
+fn a_list_is_paged_only_where_the_server_reads_from_etcd_anyway() {
+    let limit = |plan: ListPlan, page_size| {
+        let options = Options { page_size, ..Options::default() };
+        plan.request(None, &options).limit
+    };
+    let paging = |at| ListPlan { pages_anyway: true, ..plan(at) };
+    let unpaged = |at| ListPlan { unpaged: true, ..plan(at) };
+    assert_eq!(limit(plan(ListAt::Any), None), Some(500));
+    assert_eq!(limit(plan(ListAt::Consistent), None), Some(500));
+    assert_eq!(limit(plan(newer_than("7")), None), None);
+    assert_eq!(limit(paging(newer_than("7")), None), Some(500));
+    assert_eq!(limit(plan(newer_than("7")), Some(50)), Some(50));
+    assert_eq!(limit(plan(ListAt::Any), Some(50)), Some(50));
+    assert_eq!(limit(unpaged(ListAt::Consistent), None), None);
+    assert_eq!(limit(unpaged(newer_than("7")), Some(50)), None);
+}
+
+#[test]
+fn a_list_at_a_version_is_never_a_bare_version_with_a_limit() {
+    let options = Options { page_size: Some(50), ..Options::default() };
+    let position = moved("7");
+    let request = ListPlan::relist(&position).request(None, &options);
+    assert_eq!(request, ListRequest { at: newer_than("7"), limit: Some(50) });
+}
+
+#[test]
+fn items_are_delivered_and_one_without_a_name_makes_the_list_incomplete() {
+    let (state, outputs) = go(first_page(plan(ListAt::Any)), Input::Items { complete: true });
+    assert_eq!((state, outputs), (first_page(plan(ListAt::Any)), vec![Output::Deliver]));
+    let (state, outputs) = go(first_page(plan(ListAt::Any)), Input::Items { complete: false });
+    assert_eq!(outputs, [Output::Deliver]);
+    let (state, _) = go(state, Input::Items { complete: true });
+    let State::Listing(listing) = state else { panic!("{state:?}") };
+    assert!(!listing.complete, "a later good item does not heal the list");
+}
+
+#[test]
+fn a_page_with_a_token_leads_to_the_next_page_under_a_new_deadline() {
+    let (state, outputs) = go(first_page(plan(ListAt::Consistent)), page_end(&version("100"), Some("t")));
+    let request = ListRequest { at: ListAt::Continue("t".into()), limit: Some(500) };
+    assert_eq!(outputs, [Output::List { request, fresh: false }, Output::Arm(Deadline::List)]);
+    let State::Listing(listing) = state else { panic!("{state:?}") };
+    assert_eq!((listing.plan.at, listing.version), (ListAt::Consistent, Some(version("100"))));
+}
+
+#[test]
+fn the_version_of_a_list_is_that_of_its_first_page() {
+    let (state, outputs) = go(later_page(plan(ListAt::Consistent)), page_end(&version("105"), None));
+    assert_eq!(state, watching(listed("100")));
+    let end = Output::Mark(Marker::End { version: version("100"), complete: true });
+    assert_eq!(outputs, [vec![end], watch_outputs("100")].concat());
+}
+
+#[test]
+fn a_server_that_pages_a_list_of_any_state_gets_its_relists_paged() {
+    let (state, _) = go(first_page(plan(ListAt::Any)), page_end(&version("100"), Some("t")));
+    let (state, _) = go(state, page_end(&version("100"), None));
+    let (_, outputs) = go(state, Input::Relist);
+    assert_eq!(list_request(&outputs), Some(ListRequest { at: newer_than("100"), limit: Some(500) }));
+}
+
+#[test]
+fn a_page_that_expired_makes_one_full_list_at_the_version_first_asked_for() {
+    for at in [ListAt::Any, ListAt::Consistent, newer_than("7")] {
+        let paging = ListPlan { pages_anyway: true, ..plan(at.clone()) };
+        let (state, outputs) = go(later_page(paging.clone()), failed(Class::Expired));
+        assert_eq!(state, first_page(ListPlan { unpaged: true, ..paging }));
+        assert_eq!(outputs, list_outputs(RelistCause::Expired, at, None, false));
+    }
+}
+
+#[test]
+fn a_full_list_that_fails_too_waits() {
+    let full = ListPlan { unpaged: true, ..plan(ListAt::Consistent) };
+    for state in [first_page(full.clone()), later_page(full)] {
+        for class in [Class::Expired, Class::TooLarge, Class::Broken] {
+            let (state, outputs) = go(state.clone(), failed(class));
+            assert!(matches!(state, State::Waiting(_)), "{class:?}: {state:?}");
+            assert_eq!(outputs, [Output::BackOff(None)]);
+        }
+    }
+}
+
+#[test]
+fn a_version_that_is_gone_or_not_there_yet_leads_to_the_most_recent_state_at_once() {
+    for (class, cause) in [(Class::Expired, RelistCause::Expired), (Class::TooLarge, RelistCause::TooLarge)] {
+        for at in [ListAt::Any, newer_than("7")] {
+            let (state, outputs) = go(first_page(plan(at)), failed(class));
+            assert_eq!(state, first_page(fresh()));
+            assert_eq!(outputs, list_outputs(cause, ListAt::Consistent, Some(500), true));
+        }
+    }
+}
+
+#[test]
+fn a_consistent_list_can_not_be_improved_on_so_it_waits() {
+    for class in [Class::Expired, Class::TooLarge] {
+        let (state, outputs) = go(first_page(fresh()), failed(class));
+        assert!(matches!(state, State::Waiting(_)), "{class:?}: {state:?}");
+        assert_eq!(outputs, [Output::BackOff(None)]);
+    }
+}
+
+#[test]
+fn other_failures_wait_as_long_as_the_server_asks_and_list_the_same_again() {
+    let delay = Some(Duration::from_secs(9));
+    for class in causes().into_iter().chain([Class::Broken, Class::Unsupported]) {
+        for (before, again) in [(plan(ListAt::Any), ListAt::Any), (plan(newer_than("7")), newer_than("7"))] {
+            let (state, outputs) = go(first_page(before), Input::Failed(class, delay));
+            assert_eq!(outputs, [Output::BackOff(delay)], "{class:?}");
+            let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));
+            assert_eq!(list_request(&outputs).map(|request| request.at), Some(again));
+        }
+    }
+}
+
+#[test]
+fn a_page_that_takes_too_long_waits_and_lists_the_same_again() {
+    for state in [first_page(plan(newer_than("7"))), later_page(plan(newer_than("7")))] {
+        let (state, outputs) = go(state, Input::Fired(Deadline::List));
+        assert_eq!(outputs, [Output::BackOff(None)]);
+        let (state, _) = go(state, Input::Fired(Deadline::Backoff));
+        assert_eq!(state, first_page(plan(newer_than("7"))));
+    }
+}
+
+#[test]
+fn a_resource_that_is_gone_suspends_and_is_listed_consistently_when_it_is_back() {
+    let (state, outputs) = go(first_page(plan(newer_than("7"))), failed(Class::NotFound));
+    assert!(matches!(&state, State::Waiting(waiting) if waiting.suspended), "{state:?}");
+    assert_eq!(outputs, [Output::BackOff(None)]);
+    let (state, outputs) = go(state, Input::Fired(Deadline::Backoff));
+    assert_eq!(list_request(&outputs).map(|request| request.at), Some(ListAt::Consistent));
+    let (state, _) = go(state, page_end(&version("100"), None));
+    assert_eq!(state, watching(listed("100")));
+}
+
+#[test]
+fn an_incomplete_list_shows_what_there_is_and_is_repeated_after_a_delay() {
+    let (state, _) = go(first_page(plan(ListAt::Consistent)), Input::Items { complete: false });
+    let (state, outputs) = go(state, page_end(&version("100"), None));
+    let end = Output::Mark(Marker::End { version: version("100"), complete: false });
+    assert_eq!(outputs, [end, Output::BackOff(None)]);
+    let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));
+    assert!(list_request(&outputs).is_some());
+}
+
+#[test]
+fn a_relist_that_is_asked_for_during_a_list_is_this_list() {
+    let state = later_page(plan(ListAt::Consistent));
+    assert_eq!(go(state.clone(), Input::Relist), (state, vec![]));
+}

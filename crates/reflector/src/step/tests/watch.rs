@@ -1,0 +1,241 @@
+//! Watches: what is delivered, where the position moves, how a watch ends and what follows.
+
+use super::*;
+
+fn deliver() -> Vec<Output> {
+    vec![Output::Deliver]
+}
+
+fn discard() -> Vec<Output> {
+    vec![Output::Discard]
+}
+
+/// Steps through events and gives the last state and what became of each.
+fn play(mut state: State, events: &[(EventKind, &str)]) -> (State, Vec<Output>) {
+    let mut verdicts = Vec::new();
+    for (kind, at) in events {
+        let (next, outputs) = go(state, event(*kind, &version(at)));
+        state = next;
+        verdicts.push(outputs[0].clone());
+    }
+    (state, verdicts)
+}
+
+fn position(state: &State) -> &Position {
+    match state {
+        State::Watching(watching) => &watching.position,
+        State::Waiting(Waiting { then: Then::Watch(position), .. }) => position,
+        other => panic!("no position in {other:?}"),
+    }
+}
+
+#[test]
+fn an_event_is_delivered_once_and_moves_the_position() {
+    for kind in [EventKind::Added, EventKind::Changed] {
+        let (state, outputs) = go(watching(listed("7")), event(kind, &version("9")));
+        assert_eq!((state, outputs), (spoken(moved("9")), deliver()));
+    }
+}
+
+#[test]
+fn what_has_been_delivered_is_dropped_and_moves_nothing() {
+    for at in ["9", "8", "1"] {
+        for kind in [EventKind::Added, EventKind::Changed] {
+            let (state, outputs) = go(watching(listed("9")), event(kind, &version(at)));
+            assert_eq!((position(&state), outputs), (&listed("9"), discard()), "{at}");
+        }
+    }
+}
+
+#[test]
+fn versions_compare_as_numbers_of_any_length() {
+    let (_, verdicts) = play(
+        watching(listed("9")),
+        &[
+            (EventKind::Changed, "10"),
+            (EventKind::Changed, "9"),
+            (EventKind::Changed, "100000000000000000000"),
+            (EventKind::Changed, "18446744073709551615"),
+        ],
+    );
+    assert_eq!(verdicts, [Output::Deliver, Output::Discard, Output::Deliver, Output::Discard]);
+}
+
+#[test]
+fn a_bookmark_moves_the_position_and_arms_its_deadline_with_everything_that_follows() {
+    let (state, outputs) = go(watching(listed("7")), event(EventKind::Bookmark, &version("9")));
+    assert_eq!(outputs, [Output::Deliver, Output::Arm(Deadline::Bookmark)]);
+    assert_eq!(position(&state), &moved("9"));
+    let (_, outputs) = go(state, event(EventKind::Changed, &version("12")));
+    assert_eq!(outputs, [Output::Deliver, Output::Arm(Deadline::Bookmark)]);
+}
+
+#[test]
+fn without_a_bookmark_there_is_no_bookmark_deadline() {
+    let (_, outputs) = go(watching(listed("7")), event(EventKind::Changed, &version("9")));
+    assert_eq!(outputs, deliver());
+}
+
+#[test]
+fn opaque_versions_are_never_repeats_and_are_resumed_from() {
+    let events = [(EventKind::Changed, "b"), (EventKind::Changed, "b"), (EventKind::Changed, "a")];
+    let (state, verdicts) = play(watching(listed("x")), &events);
+    assert_eq!(verdicts, [Output::Deliver, Output::Deliver, Output::Deliver]);
+    assert_eq!(position(&state).version, version("a"));
+    let (_, outputs) = go(state, Input::WatchEnded(WatchEnd::Full));
+    assert_eq!(outputs, watch_outputs("a"));
+}
+
+#[test]
+fn a_relist_from_an_opaque_version_is_consistent() {
+    let (_, outputs) = go(watching(listed("x")), Input::Relist);
+    assert_eq!(list_request(&outputs), Some(ListRequest { at: ListAt::Consistent, limit: Some(500) }));
+}
+
+#[test]
+fn an_event_without_a_version_is_delivered_and_leads_nowhere() {
+    let (state, outputs) = go(watching(listed("7")), event(EventKind::Changed, &version("")));
+    assert_eq!((position(&state), outputs), (&listed("7"), deliver()));
+}
+
+#[test]
+fn the_added_events_of_a_watch_without_a_version_come_in_no_order_and_move_nothing() {
+    let (state, _) = go(first_page(plan(ListAt::Any)), page_end(&version(""), None));
+    let added = [(EventKind::Added, "9"), (EventKind::Added, "5"), (EventKind::Added, "7")];
+    let (state, verdicts) = play(state, &added);
+    assert_eq!(verdicts, [Output::Deliver, Output::Deliver, Output::Deliver]);
+    assert_eq!(position(&state).version, version(""));
+    let rest = [(EventKind::Bookmark, "9"), (EventKind::Added, "8"), (EventKind::Added, "10")];
+    let (state, verdicts) = play(state, &rest);
+    assert_eq!(verdicts, [Output::Deliver, Output::Discard, Output::Deliver]);
+    assert_eq!(position(&state).version, version("10"));
+}
+
+#[test]
+fn an_expiry_after_progress_lists_the_most_recent_state_at_once() {
+    for (class, cause) in [(Class::Expired, RelistCause::Expired), (Class::TooLarge, RelistCause::TooLarge)] {
+        let (state, outputs) = go(watching(moved("9")), failed(class));
+        assert_eq!(state, first_page(fresh()));
+        assert_eq!(outputs, list_outputs(cause, ListAt::Consistent, Some(500), true));
+    }
+}
+
+#[test]
+fn an_expiry_of_the_version_that_a_list_gave_waits() {
+    for class in [Class::Expired, Class::TooLarge] {
+        let (state, outputs) = go(watching(listed("9")), failed(class));
+        assert_eq!(outputs, [Output::BackOff(None)]);
+        let (state, _) = go(state, Input::Fired(Deadline::Backoff));
+        assert_eq!(state, first_page(fresh()));
+    }
+}
+
+#[test]
+fn a_full_watch_that_spoke_is_resumed_at_once_for_ever() {
+    let mut state = watching(listed("7"));
+    for at in 8..50_u64 {
+        state = go(state, event(EventKind::Changed, &at.into())).0;
+        let (next, outputs) = go(state, Input::WatchEnded(WatchEnd::Full));
+        assert_eq!(outputs, watch_outputs(&at.to_string()));
+        state = next;
+    }
+}
+
+#[test]
+fn one_silent_watch_is_resumed_and_two_lead_to_a_relist_at_the_version() {
+    for ending in
+        [Input::WatchEnded(WatchEnd::Full), Input::Fired(Deadline::Watch), Input::Fired(Deadline::Bookmark)]
+    {
+        let (state, outputs) = go(watching(moved("9")), ending);
+        assert_eq!(outputs, watch_outputs("9"));
+        let (_, outputs) = go(state, ending);
+        assert_eq!(outputs, list_outputs(RelistCause::Stuck, newer_than("9"), None, false));
+    }
+}
+
+#[test]
+fn progress_between_two_silences_forgives_the_first() {
+    let (state, _) = go(watching(moved("9")), Input::WatchEnded(WatchEnd::Full));
+    let (state, _) = go(state, event(EventKind::Bookmark, &version("10")));
+    let (state, _) = go(state, Input::WatchEnded(WatchEnd::Full));
+    let (_, outputs) = go(state, Input::WatchEnded(WatchEnd::Full));
+    assert_eq!(outputs, watch_outputs("10"));
+}
+
+#[test]
+fn a_short_watch_is_resumed_at_once() {
+    for state in [watching(moved("9")), spoken(moved("9"))] {
+        let (_, outputs) = go(state, Input::WatchEnded(WatchEnd::Short));
+        assert_eq!(outputs, watch_outputs("9"));
+    }
+}
+
+#[test]
+fn an_early_end_waits_before_the_watch_is_resumed() {
+    for state in [watching(moved("9")), spoken(moved("9"))] {
+        let (state, outputs) = go(state, Input::WatchEnded(WatchEnd::Early));
+        assert_eq!(outputs, [Output::BackOff(None)]);
+        let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));
+        assert_eq!(outputs, watch_outputs("9"));
+    }
+}
+
+#[test]
+fn the_third_failure_at_one_version_leads_to_a_relist_after_the_delay() {
+    for failure in [failed(Class::Broken), failed(Class::Unsupported), Input::WatchEnded(WatchEnd::Early)] {
+        let mut state = watching(moved("9"));
+        for _ in 0..2 {
+            let (waiting, outputs) = go(state, failure);
+            assert_eq!(outputs, [Output::BackOff(None)]);
+            let (next, outputs) = go(waiting, Input::Fired(Deadline::Backoff));
+            assert_eq!(outputs, watch_outputs("9"));
+            state = next;
+        }
+        let (state, outputs) = go(state, failure);
+        assert_eq!(outputs, [Output::BackOff(None)]);
+        let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));
+        assert_eq!(list_request(&outputs), Some(ListRequest { at: newer_than("9"), limit: None }));
+    }
+}
+
+#[test]
+fn progress_forgives_failures() {
+    let mut state = watching(moved("9"));
+    for at in 10..20_u64 {
+        state = go(state, event(EventKind::Changed, &at.into())).0;
+        state = go(state, failed(Class::Broken)).0;
+        let (next, outputs) = go(state, Input::Fired(Deadline::Backoff));
+        assert_eq!(outputs, watch_outputs(&at.to_string()));
+        state = next;
+    }
+}
+
+#[test]
+fn a_server_that_is_busy_or_refuses_never_makes_a_relist() {
+    for class in causes() {
+        let mut state = watching(moved("9"));
+        for _ in 0..20 {
+            let delay = Some(Duration::from_secs(9));
+            let (waiting, outputs) = go(state, Input::Failed(class, delay));
+            assert_eq!(outputs, [Output::BackOff(delay)]);
+            let (next, outputs) = go(waiting, Input::Fired(Deadline::Backoff));
+            assert_eq!((&next, outputs), (&watching(moved("9")), watch_outputs("9")), "{class:?}");
+            state = next;
+        }
+    }
+}
+
+#[test]
+fn a_resource_that_is_gone_suspends_the_watch_and_is_listed_consistently() {
+    let (state, outputs) = go(watching(moved("9")), failed(Class::NotFound));
+    assert!(matches!(&state, State::Waiting(waiting) if waiting.suspended), "{state:?}");
+    assert_eq!(outputs, [Output::BackOff(None)]);
+    let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));
+    assert_eq!(list_request(&outputs), Some(ListRequest { at: ListAt::Consistent, limit: Some(500) }));
+}
+
+#[test]
+fn a_relist_that_is_asked_for_begins_at_once_at_the_position() {
+    let (_, outputs) = go(spoken(moved("9")), Input::Relist);
+    assert_eq!(outputs, list_outputs(RelistCause::Asked, newer_than("9"), None, false));
+}
