@@ -1,0 +1,397 @@
+//! What handlers are promised, with a source that says exactly what a test wants.
+
+mod fake;
+mod log;
+
+use std::{sync::Arc, time::Duration};
+
+use fake::{Fake, object};
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::{Error as KubeError, core::Status};
+use kube_informer::{Entry, Event, EventHandler};
+use kube_listwatch::Error;
+use log::{Log, short};
+use parking_lot::Mutex;
+
+const WITHIN: Duration = Duration::from_secs(60);
+
+fn expired() -> Error {
+    let status = Status { code: 410, reason: "Expired".into(), ..Status::default() };
+    Error::watch_function(KubeError::Api(Box::new(status)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_is_told_of_the_first_list_and_of_everything_after_it() {
+    let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4)]);
+    let informer = fake.informer().build();
+    let log = Log::new();
+    let _registration = informer.on(log.writer());
+    informer.start();
+    log.reach(2).await;
+    fake.added(object("c", "3", 6)).await;
+    fake.modified(object("a", "1", 7)).await;
+    fake.deleted(object("b", "2", 8)).await;
+    assert_eq!(log.reach(5).await, ["!a@3", "!b@4", "+c@6", "~a@3>7", "-b@8"]);
+    informer.stop().await;
+}
+
+/// Property 6: a notification comes after the store and every index show it.
+#[tokio::test(start_paused = true)]
+async fn store_and_indexes_show_a_change_before_the_handler_is_told() {
+    let fake = Fake::listing(5, &[object("a", "1", 3)]);
+    let informer = fake.informer().build();
+    let by_uid = informer.add_index("uid", |object: &ConfigMap| object.metadata.uid.clone()).unwrap();
+    let (log, told, lister) = (Log::new(), Log::new(), informer.lister());
+    let writer = log.clone();
+    let _registration = informer.on(move |event| {
+        let indexed = by_uid.len(event.entry().metadata.uid.as_deref().unwrap());
+        let version =
+            lister.get_by_key(event.key()).and_then(|object| object.metadata.resource_version.clone());
+        writer.write(format!("{indexed} {version:?}"));
+    });
+    let _other = informer.on(told.writer());
+    informer.start();
+    log.reach(1).await;
+    fake.modified(object("a", "1", 6)).await;
+    log.reach(2).await;
+    fake.deleted(object("a", "1", 7)).await;
+    assert_eq!(log.reach(3).await, ["1 Some(\"3\")", "1 Some(\"6\")", "0 None"]);
+    informer.stop().await;
+}
+
+/// Property 9: a late handler misses nothing and sees nothing twice.
+#[tokio::test(start_paused = true)]
+async fn a_late_handler_sees_the_state_it_finds_and_then_every_change() {
+    let fake = Fake::listing(5, &[object("a", "1", 3)]);
+    let informer = fake.informer().build();
+    informer.start();
+    informer.wait_for_sync(WITHIN).await.unwrap();
+    fake.added(object("b", "2", 6)).await;
+    let first = Log::new();
+    let _first = informer.on(first.writer());
+    first.reach(2).await;
+    let late = Log::new();
+    let registration = informer.on(late.writer());
+    assert!(registration.wait_for_sync(WITHIN).await);
+    fake.deleted(object("a", "1", 7)).await;
+    let mut lines = late.reach(3).await;
+    lines[..2].sort();
+    assert_eq!(lines, ["!a@3", "!b@6", "-a@7"]);
+    informer.stop().await;
+}
+
+/// Property 9, the race itself: handlers join while changes pour in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn handlers_that_join_during_a_storm_see_each_version_once() {
+    const CHANGES: u64 = 2000;
+    let fake = Fake::listing(5, &[object("a", "1", 5)]);
+    let informer = fake.informer().backlog_mark(1_000_000).build();
+    informer.start();
+    informer.wait_for_sync(WITHIN).await.unwrap();
+    let mut handlers = Vec::new();
+    for version in 6..6 + CHANGES {
+        fake.modified(object("a", "1", version)).await;
+        if version % 100 == 0 {
+            let versions = Arc::new(Mutex::new(Vec::new()));
+            let seen = Arc::clone(&versions);
+            let last = tokio::sync::watch::Sender::new(0);
+            let ended = last.subscribe();
+            let registration = informer.on(move |event| {
+                let version: u64 = event.entry().id.version.to_string().parse().unwrap();
+                seen.lock().push(version);
+                last.send_replace(version);
+            });
+            handlers.push((registration, versions, ended));
+        }
+    }
+    for (_registration, versions, mut ended) in handlers {
+        ended.wait_for(|version| *version == 5 + CHANGES).await.unwrap();
+        let versions = versions.lock();
+        assert!(versions.windows(2).all(|pair| pair[0] + 1 == pair[1]), "a gap or a repeat: {versions:?}");
+    }
+    informer.stop().await;
+}
+
+/// Properties 10, 11 and 12.
+#[tokio::test(start_paused = true)]
+async fn synced_means_the_list_is_stored_and_each_initial_add_has_returned() {
+    struct Slow(Arc<Mutex<Vec<bool>>>);
+    impl EventHandler<ConfigMap> for Slow {
+        fn on_add(&mut self, _: &Entry<ConfigMap>, is_in_initial_list: bool) {
+            self.0.lock().push(is_in_initial_list);
+        }
+    }
+    let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4)]);
+    let informer = fake.informer().build();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let registration = informer.add_handler(Slow(Arc::clone(&seen)));
+    assert!(!informer.has_synced() && !registration.has_synced());
+    informer.start();
+    informer.wait_for_sync(WITHIN).await.unwrap();
+    assert_eq!(informer.lister().len(), 2);
+    assert!(registration.wait_for_sync(WITHIN).await);
+    assert_eq!(*seen.lock(), [true, true]);
+    fake.added(object("c", "3", 6)).await;
+    let log = Log::new();
+    let _late = informer.on(log.writer());
+    log.reach(3).await;
+    assert_eq!(*seen.lock(), [true, true, false]);
+    informer.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_and_a_handler_of_an_empty_list_sync_too() {
+    let fake = Fake::listing(5, &[]);
+    let informer = fake.informer().build();
+    let registration = informer.on(|_| ());
+    informer.start();
+    informer.wait_for_sync(WITHIN).await.unwrap();
+    assert!(registration.wait_for_sync(WITHIN).await);
+    assert!(informer.on(|_| ()).wait_for_sync(WITHIN).await);
+    informer.stop().await;
+}
+
+/// Properties 2, 3 and 7: what happened while no watch was open is told, deletions first.
+#[tokio::test(start_paused = true)]
+async fn a_relist_tells_what_was_missed() {
+    let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4), object("c", "3", 5)]);
+    let informer = fake.informer().build();
+    let log = Log::new();
+    let _registration = informer.on(log.writer());
+    informer.start();
+    log.reach(3).await;
+    fake.list_from_now_on(9, &[object("b", "new", 7), object("c", "3", 8), object("d", "4", 9)]);
+    fake.fails(expired()).await;
+    let lines = log.reach(8).await;
+    assert_eq!(lines[3..], ["?a@3", "?b@4", "+b@7", "~c@5>8", "+d@9"]);
+    informer.stop().await;
+}
+
+/// Property 8, and the contract of a panicking handler.
+#[tokio::test(start_paused = true)]
+async fn a_panicking_handler_stays_registered_and_disturbs_nobody() {
+    let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4)]);
+    let informer = fake.informer().build();
+    let log = Log::new();
+    let writer = log.clone();
+    let panicking = informer.on(move |event| {
+        writer.write(short(event));
+        assert!(event.key().name() != "a", "told of a");
+    });
+    let calm = Log::new();
+    let _calm = informer.on(calm.writer());
+    informer.start();
+    assert!(panicking.wait_for_sync(WITHIN).await);
+    fake.modified(object("a", "1", 6)).await;
+    fake.modified(object("b", "2", 7)).await;
+    let all = ["!a@3", "!b@4", "~a@3>6", "~b@4>7"];
+    assert_eq!(log.reach(4).await, all);
+    assert_eq!(calm.reach(4).await, all);
+    assert_eq!(panicking.panics(), 2);
+    informer.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_call_follows_a_removal_and_the_others_go_on() {
+    let fake = Fake::listing(5, &[object("a", "1", 3)]);
+    let informer = fake.informer().build();
+    let (removed, stays) = (Log::new(), Log::new());
+    let registration = informer.on(removed.writer());
+    let _stays = informer.on(stays.writer());
+    informer.start();
+    removed.reach(1).await;
+    registration.remove().await;
+    fake.modified(object("a", "1", 6)).await;
+    stays.reach(2).await;
+    assert_eq!(removed.lines(), ["!a@3"]);
+    assert_eq!(informer.status().handlers, 1);
+    informer.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removal_drops_or_delivers_what_is_queued_as_asked() {
+    for deliver in [false, true] {
+        let objects: Vec<_> = (1..=50).map(|n| object(&format!("o{n}"), &n.to_string(), n)).collect();
+        let fake = Fake::listing(50, &objects);
+        let informer = fake.informer().build();
+        let (enter, mut entered) = tokio::sync::mpsc::channel(1);
+        let gate = Arc::new(std::sync::Barrier::new(2));
+        let (log, wait) = (Log::new(), Arc::clone(&gate));
+        let mut first = true;
+        let writer = log.clone();
+        let registration = informer.on(move |event| {
+            if std::mem::take(&mut first) {
+                enter.try_send(()).unwrap();
+                wait.wait(); // a call is running while the handler is removed
+            }
+            writer.write(short(event));
+        });
+        informer.start();
+        entered.recv().await.unwrap();
+        let removing = async {
+            match deliver {
+                true => registration.remove_after_delivery().await,
+                false => registration.remove().await,
+            }
+        };
+        let opening = async {
+            while informer.status().handlers > 0 {
+                tokio::task::yield_now().await;
+            }
+            // The removal is under way: the mailbox is closed right after the handler is forgotten.
+            tokio::task::yield_now().await;
+            let gate = Arc::clone(&gate);
+            tokio::task::spawn_blocking(move || gate.wait()).await.unwrap();
+        };
+        tokio::join!(removing, opening);
+        assert_eq!(log.lines().len(), if deliver { 50 } else { 1 });
+        informer.stop().await;
+    }
+}
+
+/// Property 15, and that each handler has a period of its own.
+#[tokio::test(start_paused = true)]
+async fn a_resync_shows_the_cached_state_at_each_handlers_own_period() {
+    let fake = Fake::listing(5, &[object("a", "1", 3)]);
+    let informer = fake.informer().default_resync(Duration::from_secs(60)).build();
+    let (minute, hour, never) = (Log::new(), Log::new(), Log::new());
+    let _minute = informer.on(minute.writer());
+    struct To(Log);
+    impl EventHandler<ConfigMap> for To {
+        fn on_update(&mut self, old: &Entry<ConfigMap>, new: &Entry<ConfigMap>) {
+            assert!(Arc::ptr_eq(&old.object, &new.object), "a resync shows one value twice");
+            self.0.write(format!("~{}", new.id.version));
+        }
+    }
+    let _hour = informer.add_handler_with_resync(To(hour.clone()), Some(Duration::from_secs(3600)));
+    let _never = informer.add_handler_with_resync(To(never.clone()), None);
+    informer.start();
+    hour.reach(2).await;
+    assert_eq!(minute.lines()[..3], ["!a@3", "~a@3>3", "~a@3>3"]);
+    let minutes = minute.lines().len();
+    assert!((115..=121).contains(&minutes), "{minutes} calls in two hours");
+    assert!(never.lines().is_empty());
+    informer.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_gives_the_same_events_and_ends_with_the_informer() {
+    let fake = Fake::listing(5, &[object("a", "1", 3)]);
+    let informer = fake.informer().build();
+    let mut events = informer.events();
+    informer.start();
+    assert_eq!(short(&events.next().await.unwrap()), "!a@3");
+    assert!(!events.has_synced(), "the first event has not been handled yet");
+    fake.modified(object("a", "1", 6)).await;
+    assert_eq!(short(&events.next().await.unwrap()), "~a@3>6");
+    assert!(events.has_synced());
+    fake.deleted(object("a", "1", 7)).await;
+    let other = Log::new();
+    let _other = informer.on(other.writer());
+    while events.pending() == 0 {
+        tokio::task::yield_now().await;
+    }
+    informer.stop().await;
+    assert_eq!(
+        events.next().await.as_ref().map(short).as_deref(),
+        Some("-a@7"),
+        "what is queued is not lost"
+    );
+    assert!(events.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_a_stream_unregisters_it() {
+    let informer = Fake::listing(5, &[]).informer().build();
+    let events = informer.events();
+    assert_eq!(informer.status().handlers, 1);
+    drop(events);
+    assert_eq!(informer.status().handlers, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_on_request_corrects_the_cache() {
+    let fake = Fake::listing(5, &[object("a", "1", 3)]);
+    let informer = fake.informer().build();
+    let log = Log::new();
+    let _registration = informer.on(log.writer());
+    informer.start();
+    log.reach(1).await;
+    fake.list_from_now_on(9, &[object("b", "2", 8)]);
+    while fake.watches() == 0 {
+        tokio::task::yield_now().await;
+    }
+    informer.relist();
+    assert_eq!(log.reach(3).await, ["!a@3", "?a@3", "+b@8"]);
+    informer.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_informer_takes_no_handler_and_its_cache_can_still_be_read() {
+    let fake = Fake::listing(5, &[object("a", "1", 3)]);
+    let informer = fake.informer().build();
+    informer.start();
+    informer.wait_for_sync(WITHIN).await.unwrap();
+    informer.stop().await;
+    informer.start();
+    assert_eq!(informer.lister().len(), 1);
+    let registration = informer.on(|_: &Event<ConfigMap>| panic!("called after the end"));
+    registration.remove().await;
+    assert!(informer.events().next().await.is_none());
+}
+
+/// Waits until the source has no user left: the informer's tasks are gone.
+async fn released(source: &std::sync::Weak<()>) {
+    let gone = async {
+        while source.upgrade().is_some() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(WITHIN, gone).await.expect("the informer goes on though nobody can see it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_ends_when_nobody_can_see_it_any_more() {
+    for keeper in ["nothing", "lister", "index", "handler", "stream"] {
+        let fake = Fake::listing(5, &[object("a", "1", 3)]);
+        let (informer, held) = fake.informer_with_canary();
+        informer.start();
+        informer.wait_for_sync(WITHIN).await.unwrap();
+        let lister = (keeper == "lister").then(|| informer.lister());
+        let index = informer.add_index("name", |object: &ConfigMap| object.metadata.name.clone()).unwrap();
+        let index = (keeper == "index").then_some(index);
+        let log = Log::new();
+        let handler = (keeper == "handler").then(|| informer.on(log.writer()));
+        let stream = (keeper == "stream").then(|| informer.events());
+        drop(informer);
+        if keeper != "nothing" {
+            let seen = async {
+                fake.added(object("b", "2", 6)).await;
+                match (&lister, &index, &handler) {
+                    (Some(lister), _, _) => {
+                        while lister.len() < 2 {
+                            tokio::task::yield_now().await
+                        }
+                    }
+                    (_, Some(index), _) => {
+                        while index.len("b") < 1 {
+                            tokio::task::yield_now().await
+                        }
+                    }
+                    (_, _, Some(_)) => drop(log.reach(2).await),
+                    _ => {}
+                }
+            };
+            tokio::time::timeout(WITHIN, seen)
+                .await
+                .unwrap_or_else(|_| panic!("a {keeper} did not keep it alive"));
+        }
+        drop((lister, index, stream));
+        match handler {
+            Some(handler) => handler.remove().await,
+            None => {}
+        }
+        released(&held).await;
+    }
+}
