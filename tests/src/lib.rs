@@ -1,1 +1,3 @@
 //! What the tests that cross crates share.
+
+pub mod real;

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+
+	"k8s.io/component-base/cli"
+	"k8s.io/component-base/logs"
+	kubectl "k8s.io/kubectl/pkg/cmd"
+	"k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
+)
+
+// runControllers speaks JSON, so that the controllers also work with a server
+// that knows no protobuf.
+func runControllers(args []string) error {
+	flags := flag.NewFlagSet("controllers", flag.ExitOnError)
+	kubeconfig := flags.String("kubeconfig", "", "kubeconfig of the apiserver (required)")
+	key := flags.String("service-account-key", "", "key that signs tokens; the one beside the kubeconfig, where there is one")
+	extra, err := parse(flags, args, "kubeconfig")
+	if err != nil {
+		return err
+	}
+	stopWithStdin()
+
+	command := app.NewControllerManagerCommand()
+	settings := []string{
+		"--kubeconfig=" + *kubeconfig,
+		"--kube-api-content-type=application/json",
+		"--leader-elect=false",
+		"--secure-port=0",
+	}
+	if *key == "" {
+		beside := serviceAccountKeyIn(filepath.Dir(*kubeconfig))
+		if _, err := os.Stat(beside); err == nil {
+			*key = beside
+		}
+	}
+	if *key != "" {
+		settings = append(settings, "--service-account-private-key-file="+*key)
+	}
+	command.SetArgs(append(settings, extra...))
+	os.Exit(cli.Run(command))
+	return nil
+}
+
+// runKubectl is kubectl's own main function; kubectl reads os.Args itself.
+func runKubectl(args []string) error {
+	os.Args = append([]string{"kubectl"}, args...)
+	_, _ = logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
+	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
+		util.CheckErr(err)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// stopGrace is how long a part may take to shut down once its stdin is closed.
+const stopGrace = 10 * time.Second
+
+// stopWithStdin ends this process when stdin is a pipe and its other end is
+// closed, which the kernel does even if the parent was killed. A terminal or
+// /dev/null is left alone.
+func stopWithStdin() {
+	info, err := os.Stdin.Stat()
+	if err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		return
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+		time.Sleep(stopGrace)
+		os.Exit(1)
+	}()
+}
+
+// reservePort binds a free loopback port with SO_REUSEPORT and never listens on
+// it: the port stays ours, also while no server runs, and whoever listens with
+// SO_REUSEPORT gets all connections.
+func reservePort() (int, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return 0, err
+	}
+	unix.CloseOnExec(fd)
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
+		return 0, err
+	}
+	loopback := &unix.SockaddrInet4{Addr: [4]byte(net.IPv4(127, 0, 0, 1).To4())}
+	if err := unix.Bind(fd, loopback); err != nil {
+		return 0, err
+	}
+	bound, err := unix.Getsockname(fd)
+	if err != nil {
+		return 0, err
+	}
+	return bound.(*unix.SockaddrInet4).Port, nil
+}

@@ -1,0 +1,123 @@
+//! One program of a server: a child process whose output goes to a log file.
+
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+/// How long a program may take to shut down before it is killed.
+const STOP_GRACE: Duration = Duration::from_secs(15);
+
+/// How many of the log's last lines an error shows.
+const TAIL: usize = 25;
+
+/// How a program is asked to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// It watches its stdin and shuts down when that is closed.
+    ClosedStdin,
+    /// There is no gentle way: it is killed.
+    Kill,
+}
+
+/// A running program. It is killed when this is dropped; one that stops with its stdin also ends when this whole
+/// process is killed.
+#[derive(Debug)]
+pub(super) struct Part {
+    name: &'static str,
+    child: Child,
+    stop: Stop,
+    log: PathBuf,
+}
+
+impl Part {
+    /// Starts `command`; its output is appended to `NAME.log` in `dir`.
+    pub(super) fn spawn(name: &'static str, mut command: Command, dir: &Path, stop: Stop) -> Result<Self> {
+        let log = dir.join(format!("{name}.log"));
+        let output: File = OpenOptions::new().create(true).append(true).open(&log)?;
+        let child = command
+            .stdin(Stdio::piped())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("starting {name}"))?;
+        Ok(Self { name, child, stop, log })
+    }
+
+    /// Stops the program and waits for its end.
+    pub(super) async fn stop(mut self) -> Result<()> {
+        if self.stop == Stop::ClosedStdin {
+            drop(self.child.stdin.take());
+            if let Ok(ended) = timeout(STOP_GRACE, self.child.wait()).await {
+                ended?;
+                return Ok(());
+            }
+        }
+        self.child.kill().await.with_context(|| format!("killing {}", self.name))
+    }
+
+    /// Fails if the program has ended by itself.
+    pub(super) fn check_alive(&mut self) -> Result<()> {
+        if let Some(status) = self.child.try_wait()? {
+            bail!("{} ended with {status}\n{}", self.name, self.log_tail());
+        }
+        Ok(())
+    }
+
+    /// The last lines of the log, or why they can't be read.
+    pub(super) fn log_tail(&self) -> String {
+        let text = std::fs::read(&self.log)
+            .map_or_else(|error| error.to_string(), |bytes| String::from_utf8_lossy(&bytes).into_owned());
+        format!("--- {}'s log ends with\n{}", self.name, tail(&text))
+    }
+}
+
+fn tail(text: &str) -> &str {
+    let start = text.trim_end().rmatch_indices('\n').nth(TAIL - 1).map_or(0, |(at, _)| at + 1);
+    &text[start..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn a_tail_is_the_last_lines() {
+        let lines: Vec<String> = (1..=100).map(|line| format!("line {line}")).collect();
+        let text = lines.join("\n") + "\n";
+        assert_eq!(tail(&text), lines[100 - TAIL..].join("\n") + "\n");
+        assert_eq!(tail("one\ntwo\n"), "one\ntwo\n");
+        assert_eq!(tail(""), "");
+    }
+
+    #[tokio::test]
+    async fn a_part_that_watches_its_stdin_ends_gently() -> Result<()> {
+        let dir = tempfile::tempdir()?;
+        let script = shell("cat >/dev/null; echo stopped gently");
+        let part = Part::spawn("gentle", script, dir.path(), Stop::ClosedStdin)?;
+        part.stop().await?;
+        assert_eq!(std::fs::read_to_string(dir.path().join("gentle.log"))?, "stopped gently\n");
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_part_that_ended_by_itself_shows_its_log() -> Result<()> {
+        let dir = tempfile::tempdir()?;
+        let mut part = Part::spawn("brief", shell("echo no such flag; exit 3"), dir.path(), Stop::Kill)?;
+        part.child.wait().await?;
+        let error = part.check_alive().map_err(|error| error.to_string());
+        assert!(error.is_err_and(|text| text.contains("exit status: 3") && text.contains("no such flag")));
+        Ok(())
+    }
+}

@@ -1,0 +1,129 @@
+//! Where a server comes from, and what a test does where there is none.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail, ensure};
+
+/// What to tell who has no server.
+pub const HOW_TO_GET_A_SERVER: &str = "run .ci/real-apiserver (needs Go), or set KUBEBUILDER_ASSETS to a directory with \
+     etcd and kube-apiserver, or KUBE_INFORMER_TEST_KUBECONFIG to the kubeconfig of a cluster that tests may change";
+
+/// The server that tests run against.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A directory with the programs `etcd` and `kube-apiserver`, as envtest lays it out.
+    Assets(PathBuf),
+    /// The kubeconfig of a cluster that runs already. No part of it can be stopped.
+    Cluster(PathBuf),
+    /// The one binary that `.ci/real-apiserver` builds.
+    Binary(PathBuf),
+}
+
+impl Source {
+    /// Looks at `KUBEBUILDER_ASSETS`, `KUBE_INFORMER_TEST_KUBECONFIG` and the built binary, in this order.
+    ///
+    /// # Errors
+    ///
+    /// When one of the variables is set and what it names isn't there: the wish was explicit, so nothing else is
+    /// taken instead.
+    pub fn find() -> Result<Option<Self>> {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        Self::choose(
+            variable("KUBEBUILDER_ASSETS"),
+            variable("KUBE_INFORMER_TEST_KUBECONFIG"),
+            &built_binary(),
+        )
+    }
+
+    fn choose(
+        assets: Option<OsString>,
+        kubeconfig: Option<OsString>,
+        binary: &Path,
+    ) -> Result<Option<Self>> {
+        if let Some(assets) = assets.map(PathBuf::from) {
+            for program in ["etcd", "kube-apiserver"] {
+                let path = assets.join(program);
+                ensure!(path.is_file(), "KUBEBUILDER_ASSETS is set, and {} is missing", path.display());
+            }
+            return Ok(Some(Self::Assets(assets)));
+        }
+        if let Some(path) = kubeconfig.map(PathBuf::from) {
+            ensure!(path.is_file(), "KUBE_INFORMER_TEST_KUBECONFIG is set, and {} is missing", path.display());
+            return Ok(Some(Self::Cluster(path)));
+        }
+        Ok(binary.is_file().then(|| Self::Binary(binary.to_owned())))
+    }
+}
+
+pub(super) fn built_binary() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("real-apiserver/bin/real-apiserver")
+}
+
+/// Says that `checks` checks of `name` don't run for want of a server.
+///
+/// # Errors
+///
+/// Where the variable `CI` is `true`: there, a test that doesn't run is a failure.
+pub fn skip_or_fail(name: &str, checks: usize) -> Result<()> {
+    let text = skip(name, checks, std::env::var("CI").is_ok_and(|value| value == "true"))?;
+    // Not println: the test harness would hide it when the test passes.
+    writeln!(std::io::stderr(), "{text}")?;
+    Ok(())
+}
+
+fn skip(name: &str, checks: usize, ci: bool) -> Result<String> {
+    let text = format!("SKIPPED: {checks} checks of {name}; how to get a server: {HOW_TO_GET_A_SERVER}");
+    if ci {
+        bail!("{text}");
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(dir: &Path, name: &str) -> Result<PathBuf> {
+        let path = dir.join(name);
+        std::fs::write(&path, "")?;
+        Ok(path)
+    }
+
+    #[test]
+    fn assets_win_over_a_cluster_and_a_cluster_over_the_binary() -> Result<()> {
+        let dir = tempfile::tempdir()?;
+        touch(dir.path(), "etcd")?;
+        touch(dir.path(), "kube-apiserver")?;
+        let config = touch(dir.path(), "kubeconfig")?;
+        let binary = touch(dir.path(), "real-apiserver")?;
+        let assets = Some(dir.path().as_os_str().to_owned());
+        let cluster = Some(config.clone().into_os_string());
+
+        let all = Source::choose(assets, cluster.clone(), &binary)?;
+        assert_eq!(all, Some(Source::Assets(dir.path().to_owned())));
+        assert_eq!(Source::choose(None, cluster, &binary)?, Some(Source::Cluster(config)));
+        assert_eq!(Source::choose(None, None, &binary)?, Some(Source::Binary(binary)));
+        assert_eq!(Source::choose(None, None, &dir.path().join("absent"))?, None);
+        Ok(())
+    }
+
+    #[test]
+    fn an_explicit_choice_that_is_missing_is_an_error() -> Result<()> {
+        let dir = tempfile::tempdir()?;
+        let binary = touch(dir.path(), "real-apiserver")?;
+        let empty = Some(dir.path().as_os_str().to_owned());
+        assert!(Source::choose(empty, None, &binary).is_err());
+        assert!(Source::choose(None, Some("/absent/kubeconfig".into()), &binary).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn without_a_server_checks_are_skipped_here_and_fail_in_ci() -> Result<()> {
+        let text = skip("restarts", 3, false)?;
+        assert!(text.starts_with("SKIPPED: 3 checks of restarts; how to get a server: "), "{text}");
+        assert!(skip("restarts", 3, true).is_err());
+        Ok(())
+    }
+}
