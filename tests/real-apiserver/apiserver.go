@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -63,6 +62,8 @@ func runAPIServer(args []string) error {
 		// loopback address can't be an endpoint of the service "kubernetes".
 		"--disable-admission-plugins=ServiceAccount",
 		"--endpoint-reconciler-type=none",
+		// By default a shutdown waits for open watches as long as for any request.
+		"--shutdown-watch-termination-grace-period=1s",
 	}, extra...))
 	os.Exit(cli.Run(command))
 	return nil
@@ -127,7 +128,7 @@ func get(ctx context.Context, transport *http.Transport, url, token string) erro
 	defer response.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s: %s", filepath.Base(url), response.Status, body)
+		return fmt.Errorf("%s: %s: %s", request.URL.Path, response.Status, body)
 	}
 	return nil
 }

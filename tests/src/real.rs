@@ -19,6 +19,7 @@ mod port;
 mod programs;
 mod server;
 mod source;
+mod talk;
 
 pub use server::{Options, READY_DEADLINE, RealServer};
 pub use source::{HOW_TO_GET_A_SERVER, Source, skip_or_fail};

@@ -72,7 +72,11 @@ async fn a_started_server_is_ready(server: &RealServer) -> Result<()> {
 async fn the_administrator_lists_namespaces(server: &RealServer) -> Result<()> {
     let namespaces: Api<Namespace> = Api::all(server.client().await?);
     let listed = namespaces.list(&ListParams::default()).await?;
-    ensure!(listed.iter().any(|namespace| namespace.name_any() == "default"), "{} listed", listed.items.len());
+    ensure!(
+        listed.iter().any(|namespace| namespace.name_any() == "default"),
+        "{} listed",
+        listed.items.len()
+    );
     Ok(())
 }
 
@@ -80,7 +84,9 @@ async fn nobody_is_forbidden_to_list(server: &RealServer) -> Result<()> {
     let namespaces: Api<Namespace> = Api::all(server.client_as_nobody().await?);
     match namespaces.list(&ListParams::default()).await {
         // A cluster that doesn't let in who is anonymous says 401.
-        Err(Error::Api(status)) if status.is_forbidden() || (!server.is_own() && status.code == 401) => Ok(()),
+        Err(Error::Api(status)) if status.is_forbidden() || (!server.is_own() && status.code == 401) => {
+            Ok(())
+        }
         other => bail!("{:?}", other.map(|listed| listed.items.len())),
     }
 }
@@ -129,6 +135,8 @@ async fn an_apiserver_restart_keeps_data_and_clients(server: &mut RealServer) ->
     server.stop_apiserver().await?;
     ensure!(configs.get("kept").await.is_err(), "a stopped apiserver answered");
     server.start_apiserver().await?;
+    server.kill_apiserver().await?;
+    server.start_apiserver().await?;
     let after = configs.get("kept").await?;
     ensure!(before.uid() == after.uid(), "{:?} became {:?}", before.uid(), after.uid());
     ensure!(before.resource_version() == after.resource_version(), "the version changed");
@@ -164,7 +172,7 @@ async fn without_watch_cache_a_compaction_expires_an_exact_list(server: &mut Rea
     let configs: Api<ConfigMap> = Api::default_namespaced(client.clone());
     let old = configs.list(&ListParams::default()).await?.metadata.resource_version.context("no version")?;
     configs.create(&PostParams::default(), &config_map("newer")).await?;
-    ensure!(exact_list_code(&client, &old).await? == None, "expired before the compaction");
+    ensure!(exact_list_code(&client, &old).await?.is_none(), "expired before the compaction");
     server.compact().await?;
     ensure!(exact_list_code(&client, &old).await? == Some(410), "not expired");
     Ok(())

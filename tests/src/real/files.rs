@@ -12,6 +12,7 @@ use serde_json::json;
 pub(super) const KUBECONFIG: &str = "kubeconfig";
 pub(super) const TOKENS: &str = "tokens.csv";
 pub(super) const SERVICE_ACCOUNT_KEY: &str = "service-account.key";
+pub(super) const SERVICE_ACCOUNT_PUBLIC_KEY: &str = "service-account.pub";
 pub(super) const CERTIFICATES: &str = "certs";
 
 /// Contexts of the kubeconfig: may do everything, and has no rights.
@@ -26,7 +27,9 @@ pub(super) fn prepare(dir: &Path, address: SocketAddr) -> Result<()> {
     let (admin, nobody) = (secret()?, secret()?);
     let tokens = format!("{admin},{ADMIN},{ADMIN},system:masters\n{nobody},{NOBODY},{NOBODY}\n");
     std::fs::write(dir.join(TOKENS), tokens)?;
-    std::fs::write(dir.join(SERVICE_ACCOUNT_KEY), KeyPair::generate()?.serialize_pem())?;
+    let key = KeyPair::generate()?;
+    std::fs::write(dir.join(SERVICE_ACCOUNT_KEY), key.serialize_pem())?;
+    std::fs::write(dir.join(SERVICE_ACCOUNT_PUBLIC_KEY), key.public_key_pem())?;
     std::fs::write(dir.join(KUBECONFIG), kubeconfig(dir, address, &admin, &nobody))?;
     Ok(())
 }

@@ -58,6 +58,11 @@ impl Part {
                 return Ok(());
             }
         }
+        self.kill().await
+    }
+
+    /// Kills the program and waits for its end.
+    pub(super) async fn kill(mut self) -> Result<()> {
         self.child.kill().await.with_context(|| format!("killing {}", self.name))
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use tokio::process::Command;
 
-use super::files::{self, CERTIFICATES, SERVICE_ACCOUNT_KEY, TOKENS};
+use super::files::{self, CERTIFICATES, SERVICE_ACCOUNT_KEY, SERVICE_ACCOUNT_PUBLIC_KEY, TOKENS};
 use super::part::Stop;
 use super::source::built_binary;
 
@@ -161,11 +161,12 @@ fn apiserver_flags(dir: &Path, etcd: &str, port: &str) -> Vec<String> {
         format!("--token-auth-file={}", file(TOKENS)),
         "--authorization-mode=RBAC".to_owned(),
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
-        format!("--service-account-key-file={}", file(SERVICE_ACCOUNT_KEY)),
+        format!("--service-account-key-file={}", file(SERVICE_ACCOUNT_PUBLIC_KEY)),
         format!("--service-account-signing-key-file={}", file(SERVICE_ACCOUNT_KEY)),
         "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
         "--allow-privileged=true".to_owned(),
         "--disable-admission-plugins=ServiceAccount".to_owned(),
         "--endpoint-reconciler-type=none".to_owned(),
+        "--shutdown-watch-termination-grace-period=1s".to_owned(),
     ]
 }

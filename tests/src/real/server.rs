@@ -1,22 +1,21 @@
 //! A server whose parts tests start, stop and restart.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use kube_client::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube_client::config::{AuthInfo, KubeConfigOptions};
 use kube_client::{Client, Config};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
-use tokio::process::Command;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use super::files::{KUBECONFIG, NOBODY};
 use super::part::Part;
 use super::port::ReservedPort;
 use super::programs::{self, Programs};
 use super::source::{HOW_TO_GET_A_SERVER, Source, skip_or_fail};
+use super::talk::{connect, look, output};
 
 /// How long a part may take until it answers, and one command of kubectl until it ends.
 pub const READY_DEADLINE: Duration = Duration::from_secs(60);
@@ -160,7 +159,8 @@ impl RealServer {
         connect(&self.kubeconfig, nobody, |_| {}).await
     }
 
-    /// Starts etcd, unless it runs, and waits until it accepts connections.
+    /// Starts etcd, unless it runs, and waits until it accepts connections. An apiserver that went on without it looks
+    /// for it in growing intervals: it takes about as long again as etcd was away, or a restart, until it reconnects.
     ///
     /// # Errors
     ///
@@ -179,7 +179,8 @@ impl RealServer {
         own.wait_for_etcd().await
     }
 
-    /// Stops etcd; the apiserver stays and answers with errors, and its watches stay open.
+    /// Stops etcd. The apiserver goes on: its watches stay open and silent, lists from the cache are answered, and all
+    /// else hangs until it times out after half a minute or more.
     ///
     /// # Errors
     ///
@@ -223,6 +224,23 @@ impl RealServer {
     /// When this is dropped early, the apiserver is killed.
     pub async fn stop_apiserver(&mut self) -> Result<()> {
         stop(self.own.as_mut().ok_or_else(not_ours)?.apiserver.take()).await
+    }
+
+    /// Kills the apiserver: its watches break off in the middle, where [`stop_apiserver`](Self::stop_apiserver) lets
+    /// them end.
+    ///
+    /// # Errors
+    ///
+    /// When the apiserver can't be killed, and on a cluster that isn't ours.
+    ///
+    /// # Cancel safety
+    ///
+    /// When this is dropped early, the apiserver is killed, too.
+    pub async fn kill_apiserver(&mut self) -> Result<()> {
+        match self.own.as_mut().ok_or_else(not_ours)?.apiserver.take() {
+            Some(part) => part.kill().await,
+            None => Ok(()),
+        }
     }
 
     /// Stops the apiserver and starts it again, on the same port and with the same credentials.
@@ -348,7 +366,8 @@ impl RealServer {
 
     fn log_tails(&self) -> String {
         let own = self.own.iter();
-        let tails: Vec<String> = own.flat_map(|own| [&own.etcd, &own.apiserver]).flatten().map(Part::log_tail).collect();
+        let tails: Vec<String> =
+            own.flat_map(|own| [&own.etcd, &own.apiserver]).flatten().map(Part::log_tail).collect();
         tails.join("\n")
     }
 }
@@ -393,32 +412,4 @@ async fn stop(part: Option<Part>) -> Result<()> {
         Some(part) => part.stop().await,
         None => Ok(()),
     }
-}
-
-async fn connect(
-    kubeconfig: &Path,
-    options: KubeConfigOptions,
-    change: impl FnOnce(&mut Config),
-) -> Result<Client> {
-    let mut config = Config::from_custom_kubeconfig(Kubeconfig::read_from(kubeconfig)?, &options).await?;
-    change(&mut config);
-    Ok(Client::try_from(config)?)
-}
-
-/// One look at whether the server is ready. The kubeconfig is read anew, because a starting server writes it.
-async fn look(kubeconfig: &Path) -> Result<()> {
-    let client = connect(kubeconfig, KubeConfigOptions::default(), |_| {}).await?;
-    for path in ["/readyz", "/api/v1/namespaces/default"] {
-        client.request_text(http::Request::get(path).body(Vec::new())?).await.with_context(|| path)?;
-    }
-    Ok(())
-}
-
-async fn output(mut command: Command, name: &str) -> Result<String> {
-    let running = command.stdin(Stdio::null()).kill_on_drop(true).output();
-    let ended = timeout(READY_DEADLINE, running).await.with_context(|| format!("{name} didn't end"))?;
-    let output = ended.with_context(|| format!("starting {name}"))?;
-    let error = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{name} ended with {}: {error}", output.status);
-    Ok(String::from_utf8(output.stdout)?)
 }

@@ -37,11 +37,7 @@ impl Source {
         )
     }
 
-    fn choose(
-        assets: Option<OsString>,
-        kubeconfig: Option<OsString>,
-        binary: &Path,
-    ) -> Result<Option<Self>> {
+    fn choose(assets: Option<OsString>, kubeconfig: Option<OsString>, binary: &Path) -> Result<Option<Self>> {
         if let Some(assets) = assets.map(PathBuf::from) {
             for program in ["etcd", "kube-apiserver"] {
                 let path = assets.join(program);
@@ -50,7 +46,11 @@ impl Source {
             return Ok(Some(Self::Assets(assets)));
         }
         if let Some(path) = kubeconfig.map(PathBuf::from) {
-            ensure!(path.is_file(), "KUBE_INFORMER_TEST_KUBECONFIG is set, and {} is missing", path.display());
+            ensure!(
+                path.is_file(),
+                "KUBE_INFORMER_TEST_KUBECONFIG is set, and {} is missing",
+                path.display()
+            );
             return Ok(Some(Self::Cluster(path)));
         }
         Ok(binary.is_file().then(|| Self::Binary(binary.to_owned())))

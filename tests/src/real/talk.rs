@@ -1,0 +1,40 @@
+//! Ways to talk to a server: clients, one look at whether it is ready, and commands that end.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use anyhow::{Context as _, Result, ensure};
+use kube_client::config::{KubeConfigOptions, Kubeconfig};
+use kube_client::{Client, Config};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use super::server::READY_DEADLINE;
+
+pub(super) async fn connect(
+    kubeconfig: &Path,
+    options: KubeConfigOptions,
+    change: impl FnOnce(&mut Config),
+) -> Result<Client> {
+    let mut config = Config::from_custom_kubeconfig(Kubeconfig::read_from(kubeconfig)?, &options).await?;
+    change(&mut config);
+    Ok(Client::try_from(config)?)
+}
+
+/// One look at whether the server is ready. The kubeconfig is read anew, because a starting server writes it.
+pub(super) async fn look(kubeconfig: &Path) -> Result<()> {
+    let client = connect(kubeconfig, KubeConfigOptions::default(), |_| {}).await?;
+    for path in ["/readyz", "/api/v1/namespaces/default"] {
+        client.request_text(http::Request::get(path).body(Vec::new())?).await.with_context(|| path)?;
+    }
+    Ok(())
+}
+
+pub(super) async fn output(mut command: Command, name: &str) -> Result<String> {
+    let running = command.stdin(Stdio::null()).kill_on_drop(true).output();
+    let ended = timeout(READY_DEADLINE, running).await.with_context(|| format!("{name} didn't end"))?;
+    let output = ended.with_context(|| format!("starting {name}"))?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{name} ended with {}: {error}", output.status);
+    Ok(String::from_utf8(output.stdout)?)
+}
