@@ -271,6 +271,11 @@ impl<T: Object> Informer<T> {
         self.shared.relist.send_modify(|asked| *asked += 1);
     }
 
+    /// Follows what the reflector is doing.
+    pub fn reflector_status(&self) -> watch::Receiver<Status> {
+        self.shared.reflector.subscribe()
+    }
+
     /// What it is doing, and what it has done.
     pub fn status(&self) -> InformerStatus {
         let snapshot = self.shared.store.snapshot();

@@ -1,0 +1,110 @@
+//! Every way to make a `ListWatch`, and the requests that it sends.
+//!
+//! From an `Api`; from a client, a resource, a namespace and a field selector; with an options
+//! modifier; without chunking; for a type known only at run time; from two functions. Each is
+//! listed once; prints the two URLs of each and how many objects came.
+
+use std::{process::ExitCode, sync::Arc};
+
+use anyhow::Context;
+use clap::Parser;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube_client::{
+    Api,
+    api::{DynamicObject, ListParams, WatchParams},
+    core::ApiResource,
+};
+use kube_informer::Object;
+use kube_informer_examples::cluster::{self, ClusterArgs};
+use kube_listwatch::{
+    Error, ListAt, ListPart, ListRequest, ListWatch, ListerWatcher, WatchEvent, WatchFrom, WatchRequest,
+};
+use kube_object::NothingKnown;
+
+/// Lists Pods in every way.
+#[derive(Parser)]
+struct Flags {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    cluster::run(every_way(Flags::parse().cluster)).await
+}
+
+async fn every_way(flags: ClusterArgs) -> anyhow::Result<()> {
+    let cluster = flags.connect().await?;
+    let namespace = flags.namespace.as_deref().unwrap_or("shop");
+    let api: Api<Pod> = Api::namespaced(cluster.client.clone(), namespace);
+
+    show("from an Api", &ListWatch::<Pod>::new(api.clone())).await?;
+
+    let on_node = ListWatch::<Pod>::from_client(cluster.client.clone(), &(), None, "spec.nodeName=node-1");
+    show("from a client, of one node", &on_node).await?;
+
+    let modified = ListWatch::<Pod>::new(api.clone()).options(|options| {
+        options.label_selector = Some("app=web".into());
+        options.field_selector = Some("status.phase=Running".into());
+    });
+    show("with an options modifier", &modified).await?;
+
+    show("without chunking", &ListWatch::<Pod>::new(api.clone()).disable_chunking()).await?;
+
+    let resource = ApiResource::erase::<Pod>(&());
+    let dynamic: Api<DynamicObject> = Api::namespaced_with(cluster.client.clone(), namespace, &resource);
+    show("of a type known only at run time", &ListWatch::<DynamicObject>::dynamic(dynamic, &resource)).await?;
+
+    show("from two functions", &from_functions(api)).await?;
+    cluster.close().await;
+    Ok(())
+}
+
+/// client-go's ListFunc and WatchFunc, here two calls of an `Api`.
+fn from_functions(api: Api<Pod>) -> ListWatch<Pod> {
+    let listing = api.clone();
+    let list = move |request: ListRequest| {
+        let api = listing.clone();
+        async move {
+            let mut params = ListParams::default();
+            params.limit = request.limit;
+            if let ListAt::Continue(token) = &request.at {
+                params.continue_token = Some(token.clone());
+            }
+            api.list(&params).await.map(Into::into).map_err(Error::list_function)
+        }
+    };
+    let watch = move |request: WatchRequest| {
+        let api = api.clone();
+        let from = match request.from {
+            WatchFrom::Version(version) => version.to_string(),
+            WatchFrom::InitialEvents(_) => "0".to_owned(),
+        };
+        let events = async move {
+            let events = api.watch(&WatchParams::default(), &from).await.map_err(Error::watch_function)?;
+            Ok(events.map_err(Error::watch_function).and_then(|event| async { WatchEvent::from_kube(event) }).boxed())
+        };
+        stream::once(events).try_flatten()
+    };
+    ListWatch::from_functions(list, watch)
+}
+
+async fn show<T: Object>(title: &str, source: &ListWatch<T>) -> anyhow::Result<()> {
+    let request = ListRequest { at: ListAt::Any, limit: Some(500) };
+    let mut parts = source.list(request.clone(), Arc::new(NothingKnown));
+    let (mut objects, mut end) = (0, None);
+    while let Some(part) = parts.next().await {
+        match part? {
+            ListPart::Items { items, .. } => objects += items.len(),
+            ListPart::End(page) => end = Some(page),
+        }
+    }
+    let end = end.context("the list has no end")?;
+    println!("{title}: {objects} objects at resourceVersion {}", end.version);
+    let watch = WatchRequest { from: WatchFrom::Version(end.version), timeout: None, bookmarks: true };
+    for url in [source.list_url(&request), source.watch_url(&watch)].into_iter().flatten() {
+        println!("  GET {url}");
+    }
+    Ok(())
+}

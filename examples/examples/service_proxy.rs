@@ -1,0 +1,122 @@
+//! kube-proxy in small: a routing table of Services, rebuilt whenever their endpoints change.
+//!
+//! One factory shares two informers, Services and EndpointSlices. Handlers are registered before
+//! the start and only note that something has changed; the table is then built from the Listers.
+//! Prints a route for each port of a Service, `shop/web 10.96.0.1:80 -> 10.1.0.4:8080, ..`.
+
+use std::{collections::BTreeMap, process::ExitCode, sync::Arc, time::Duration};
+
+use clap::Parser;
+use k8s_openapi::api::{
+    core::v1::{Service, ServicePort},
+    discovery::v1::EndpointSlice,
+};
+use kube_informer::{Index, InformerFactory, Lister, ObjectKey};
+use kube_informer_examples::cluster::{self, ClusterArgs};
+use tokio::sync::Notify;
+
+/// The label by which an EndpointSlice says whose endpoints it holds.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// Changes that come together are shown together.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// Prints the routes of Services as their endpoints change.
+#[derive(Parser)]
+struct Flags {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    cluster::run(proxy(Flags::parse().cluster)).await
+}
+
+async fn proxy(flags: ClusterArgs) -> anyhow::Result<()> {
+    let cluster = flags.connect().await?;
+    cluster.can_list::<EndpointSlice>(flags.namespace.as_deref()).await?;
+
+    let mut factory = InformerFactory::new(cluster.client.clone());
+    if let Some(namespace) = &flags.namespace {
+        factory = factory.namespace(namespace);
+    }
+    let services = factory.informer::<Service>()?;
+    let slices = factory.informer::<EndpointSlice>()?;
+    let by_service = slices.add_index("service", service_of)?;
+
+    let changed = Arc::new(Notify::new());
+    let (service_changed, slice_changed) = (Arc::clone(&changed), Arc::clone(&changed));
+    services.on(move |_| service_changed.notify_one());
+    slices.on(move |_| slice_changed.notify_one());
+    factory.start();
+    factory.wait_for_sync(Duration::from_secs(30)).await?;
+
+    let over = flags.life.over();
+    tokio::pin!(over);
+    let mut shown = BTreeMap::new();
+    loop {
+        let routes = routing_table(&services.lister(), &by_service);
+        show_changes(&shown, &routes);
+        shown = routes;
+        tokio::select! {
+            () = &mut over => break,
+            () = async { changed.notified().await; tokio::time::sleep(SETTLE).await } => {}
+        }
+    }
+    println!("{} routes at the end", shown.len());
+    factory.shutdown().await;
+    cluster.close().await;
+    Ok(())
+}
+
+fn service_of(slice: &EndpointSlice) -> Option<ObjectKey> {
+    let service = slice.metadata.labels.as_ref()?.get(SERVICE_NAME)?;
+    Some(ObjectKey::new(slice.metadata.namespace.as_deref(), service))
+}
+
+/// Every port of every Service, and where its connections go.
+fn routing_table(
+    services: &Lister<Service>,
+    by_service: &Index<EndpointSlice, ObjectKey>,
+) -> BTreeMap<String, Vec<String>> {
+    let mut table = BTreeMap::new();
+    for entry in services.snapshot().iter() {
+        let Some(spec) = &entry.spec else { continue };
+        let address = spec.cluster_ip.as_deref().unwrap_or("None");
+        for port in spec.ports.iter().flatten() {
+            let mut backends: Vec<String> =
+                by_service.get(entry.key()).iter().flat_map(|slice| ready_endpoints(slice, port)).collect();
+            backends.sort();
+            table.insert(format!("{} {address}:{}", entry.key(), port.port), backends);
+        }
+    }
+    table
+}
+
+/// The ready endpoints behind this port, as address:port.
+fn ready_endpoints(slice: &EndpointSlice, port: &ServicePort) -> Vec<String> {
+    let named = |candidate: &&k8s_openapi::api::discovery::v1::EndpointPort| {
+        candidate.name.as_deref().unwrap_or_default() == port.name.as_deref().unwrap_or_default()
+    };
+    let Some(target) = slice.ports.iter().flatten().find(named).and_then(|port| port.port) else {
+        return Vec::new();
+    };
+    let ready = slice.endpoints.iter().flatten().filter(|endpoint| {
+        // Unknown counts as ready, says the API.
+        endpoint.conditions.as_ref().and_then(|conditions| conditions.ready).unwrap_or(true)
+    });
+    ready.flat_map(|endpoint| &endpoint.addresses).map(|address| format!("{address}:{target}")).collect()
+}
+
+fn show_changes(before: &BTreeMap<String, Vec<String>>, now: &BTreeMap<String, Vec<String>>) {
+    for (service, backends) in now {
+        if before.get(service) != Some(backends) {
+            let backends = if backends.is_empty() { "nowhere".to_owned() } else { backends.join(", ") };
+            println!("{service} -> {backends}");
+        }
+    }
+    for service in before.keys().filter(|service| !now.contains_key(*service)) {
+        println!("{service} is gone");
+    }
+}
