@@ -161,3 +161,6 @@ impl<'a, T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> IndexAt<'a, T,
         self.state.postings().values()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,6 +25,8 @@ mod slot_set;
 mod slots;
 mod snapshot;
 mod store;
+#[cfg(test)]
+mod testing;
 mod watermark;
 
 pub use index::{Index, IndexAt, IndexError};

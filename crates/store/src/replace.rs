@@ -227,3 +227,6 @@ impl Slotted {
         self.0.get(slot as usize / 64).is_some_and(|bits| bits >> (slot % 64) & 1 == 1)
     }
 }
+
+#[cfg(test)]
+mod tests;

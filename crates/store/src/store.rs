@@ -313,3 +313,6 @@ fn apply_one<T: Object>(delta: Delta<T>, root: &mut Root<T>, outcome: &mut Outco
     outcome.panics += evaluated.panics;
     root.live(delta, &mut evaluated, 0, outcome);
 }
+
+#[cfg(test)]
+mod tests;

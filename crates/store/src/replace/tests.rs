@@ -1,0 +1,161 @@
+//! What a relist changes, and what it leaves.
+
+use std::sync::Arc;
+
+use kube_object::{Delta, Listed};
+
+use crate::{Store, Watermark, testing::*};
+
+fn incomplete(version: &str) -> Delta<k8s_openapi::api::core::v1::Pod> {
+    Delta::End { version: version.into(), complete: false }
+}
+
+/// Property 12, the store's part.
+#[test]
+fn only_the_first_list_gives_initial_additions() {
+    let store = Store::new();
+    let first = vec![begin(), page(&[("a/x", "u", "3")]), end("5")];
+    assert_eq!(apply(&store, first), ["++ a/x@3"]);
+    assert!(store.is_synced());
+    let second = vec![begin(), page(&[("a/x", "u", "3"), ("a/y", "u", "6")]), end("7")];
+    assert_eq!(apply(&store, second), ["+ a/y@6"]);
+}
+
+/// Property 7.
+#[test]
+fn deletions_come_first_in_the_order_of_keys_then_changes_as_they_were_listed() {
+    let store = listed("9", &[("b/y", "u", "1"), ("a/z", "u", "2"), ("a/k", "u", "3"), ("b/r", "old", "4")]);
+    let page = page(&[("c/new", "u", "12"), ("b/r", "new", "11"), ("a/k", "u", "10")]);
+    assert_eq!(apply(&store, vec![begin(), page]), [""; 0]);
+    let events = apply(&store, vec![end("12")]);
+    assert_eq!(events, ["-? a/z@2", "-? b/r@4", "-? b/y@1", "+ c/new@12", "+ b/r@11", "* a/k@3 -> 10"]);
+    assert_eq!(store.len(), 3);
+}
+
+#[test]
+fn an_unchanged_object_keeps_its_arc_and_tells_nobody() {
+    let store = listed("5", &[("a/x", "u", "3")]);
+    let before = store.get(&key("a/x")).unwrap();
+    assert_eq!(apply(&store, vec![begin(), page(&[("a/x", "u", "3")]), end("8")]), [""; 0]);
+    assert!(Arc::ptr_eq(&before, &store.get(&key("a/x")).unwrap()));
+    assert_eq!(store.watermark(), Some("8".into()));
+}
+
+#[test]
+fn an_unchanged_object_costs_one_bit_until_the_end() {
+    let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4")]);
+    let root = store.snapshot().root;
+    let mut relist = super::Relist::new(false);
+    relist.collect(page(&[("a/x", "u", "3"), ("a/y", "u", "9")]), &root);
+    assert_eq!((relist.changes.len(), relist.latest.len(), relist.seen.0.len()), (1, 1, 1));
+}
+
+#[test]
+fn a_second_begin_discards_what_was_collected() {
+    let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4")]);
+    let interrupted = vec![begin(), page(&[("a/x", "u", "3"), ("a/new", "u", "6")])];
+    assert_eq!(apply(&store, interrupted), [""; 0]);
+    assert_eq!(apply(&store, vec![begin(), page(&[("a/y", "u", "4")]), end("8")]), ["-? a/x@3"]);
+}
+
+#[test]
+fn events_during_a_relist_belong_to_it_and_the_last_per_key_wins() {
+    let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4")]);
+    let during = vec![
+        begin(),
+        page(&[("a/x", "u", "3"), ("a/y", "u", "4"), ("a/z", "u", "6")]),
+        put("a/x", "u", "7"),
+        put("a/x", "u", "8"),
+        remove("a/y", "u", "9"),
+        remove("a/z", "other", "9"),
+        Delta::Bookmark("10".into()),
+    ];
+    assert_eq!(apply(&store, during), [""; 0]);
+    assert_eq!(store.watermark(), Some("5".into()));
+    assert_eq!(apply(&store, vec![end("11")]), ["-? a/y@4", "+ a/z@6", "* a/x@3 -> 8"]);
+}
+
+/// Property 18.
+#[test]
+fn a_deletion_seen_during_the_relist_has_its_final_state() {
+    let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4")]);
+    let gone = |name: &str, uid| Delta::Remove { id: id(name, uid, "9"), last: Some(pod(name, uid, "9")) };
+    let batch =
+        vec![begin(), page(&[("a/y", "later", "8")]), gone("a/x", "u"), gone("a/y", "later"), end("10")];
+    assert_eq!(apply(&store, batch), ["- a/x@9", "-? a/y@4"]);
+}
+
+#[test]
+fn an_incomplete_list_deletes_nothing() {
+    let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4")]);
+    let batch = vec![begin(), page(&[("a/y", "u", "6"), ("a/z", "u", "7")]), incomplete("8")];
+    assert_eq!(apply(&store, batch), ["* a/y@4 -> 6", "+ a/z@7"]);
+    assert_eq!((store.len(), store.watermark()), (3, Some("8".into())));
+}
+
+#[test]
+fn an_undecodable_item_counts_as_seen_and_makes_its_object_stale() {
+    let store = listed("5", &[("a/x", "u", "3"), ("a/y", "old", "4")]);
+    let item = |name, uid| Listed::Undecodable(id(name, uid, "6"));
+    let page = Delta::Page(vec![item("a/x", "u"), item("a/y", "new"), item("a/z", "u")]);
+    assert_eq!(apply(&store, vec![begin(), page, end("7")]), ["-? a/y@4"]);
+    assert!(store.snapshot().is_stale(&key("a/x")));
+    assert_eq!((store.len(), store.stats().stale), (1, 1));
+}
+
+#[test]
+fn what_is_listed_in_its_last_good_version_is_not_stale_any_more() {
+    let store = listed("5", &[("a/x", "u", "3")]);
+    apply(&store, vec![undecodable("a/x", "u", "6")]);
+    assert_eq!(apply(&store, vec![begin(), page(&[("a/x", "u", "3")]), end("9")]), [""; 0]);
+    assert_eq!(store.stats().stale, 0);
+}
+
+#[test]
+fn a_good_state_followed_by_an_undecodable_one_is_kept_as_stale() {
+    let store = Store::new();
+    let batch = vec![begin(), page(&[("a/x", "u", "3")]), undecodable("a/x", "u", "4"), end("5")];
+    assert_eq!(apply(&store, batch), ["++ a/x@3"]);
+    assert!(store.snapshot().is_stale(&key("a/x")));
+}
+
+/// Property 13.
+#[test]
+fn a_fresh_list_reuses_nothing_and_a_lower_version_starts_a_new_epoch() {
+    let store = listed("50", &[("a/x", "u", "30"), ("a/y", "u", "40")]);
+    let before = store.get(&key("a/x")).unwrap();
+    let list = vec![Delta::Begin { fresh: true }, page(&[("a/x", "u", "30"), ("a/y", "u", "20")]), end("35")];
+    assert_eq!(apply(&store, list), ["* a/x@30 -> 30", "* a/y@40 -> 20"]);
+    assert!(!Arc::ptr_eq(&before, &store.get(&key("a/x")).unwrap()));
+    assert_eq!(store.position(), Watermark { version: Some("35".into()), epoch: 1, synced: true });
+}
+
+#[test]
+fn a_list_is_the_truth_even_where_it_is_older() {
+    let store = listed("50", &[("a/x", "u", "30")]);
+    assert_eq!(apply(&store, vec![begin(), page(&[("a/x", "u", "20")]), end("25")]), ["* a/x@30 -> 20"]);
+    assert_eq!(store.position().epoch, 1);
+}
+
+#[test]
+fn a_batch_may_hold_a_relist_among_other_deltas() {
+    let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4")]);
+    let batch = vec![
+        remove("a/x", "u", "6"),
+        put("a/z", "u", "7"), // takes the slot of a/x
+        begin(),
+        page(&[("a/y", "u", "4"), ("a/z", "u", "7")]),
+        end("8"),
+        put("a/y", "u", "9"),
+    ];
+    assert_eq!(apply(&store, batch), ["- a/x@3", "+ a/z@7", "* a/y@4 -> 9"]);
+    assert_eq!(store.watermark(), Some("9".into()));
+}
+
+#[test]
+fn an_end_without_a_begin_deletes_nothing() {
+    let store = listed("5", &[("a/x", "u", "3")]);
+    assert_eq!(apply(&store, vec![end("8")]), [""; 0]);
+    assert_eq!((store.len(), store.watermark()), (1, Some("8".into())));
+    assert_eq!(apply(&store, vec![page(&[("a/y", "u", "9")])]), ["+ a/y@9"]);
+}

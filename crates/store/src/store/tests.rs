@@ -1,0 +1,199 @@
+//! The rules for single deltas, and what readers see of a batch.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_object::{Id, NothingKnown};
+
+use super::*;
+use crate::{LabelSelector, testing::*};
+
+#[test]
+fn an_unknown_key_is_added_and_a_later_version_updates_it() {
+    let store = Store::new();
+    assert_eq!(apply(&store, vec![put("a/x", "u", "3")]), ["+ a/x@3"]);
+    assert_eq!(apply(&store, vec![put("a/x", "u", "4")]), ["* a/x@3 -> 4"]);
+}
+
+/// Property 1, the store's part.
+#[test]
+fn an_object_never_goes_back_and_the_same_version_changes_nothing() {
+    let store = Store::new();
+    apply(&store, vec![put("a/x", "u", "10")]);
+    let before = store.get(&key("a/x")).unwrap();
+    assert_eq!(apply(&store, vec![put("a/x", "u", "9"), put("a/x", "u", "10")]), [""; 0]);
+    assert!(Arc::ptr_eq(&before, &store.get(&key("a/x")).unwrap()));
+    assert_eq!(store.stats().repeats, 2);
+}
+
+#[test]
+fn an_opaque_version_always_counts_as_changed() {
+    let store = Store::new();
+    let batch = || vec![put("a/x", "u", "")];
+    assert_eq!(apply(&store, batch()), ["+ a/x@"]);
+    assert_eq!(apply(&store, batch()), ["* a/x@ -> "]);
+    assert_eq!(store.watermark(), None);
+}
+
+/// Property 3.
+#[test]
+fn another_uid_is_a_deletion_and_an_addition() {
+    let store = Store::new();
+    apply(&store, vec![put("a/x", "old", "3")]);
+    assert_eq!(apply(&store, vec![put("a/x", "new", "5")]), ["-? a/x@3", "+ a/x@5"]);
+}
+
+/// Property 3.
+#[test]
+fn the_incarnation_before_does_not_come_back() {
+    let store = Store::new();
+    apply(&store, vec![put("a/x", "new", "5")]);
+    let late = vec![put("a/x", "old", "3"), remove("a/x", "old", "4"), undecodable("a/x", "old", "3")];
+    assert_eq!(apply(&store, late), [""; 0]);
+    assert_eq!(store.stats().repeats, 3);
+}
+
+#[test]
+fn an_empty_uid_is_no_change_of_identity() {
+    let store = Store::new();
+    apply(&store, vec![put("a/x", "u", "3")]);
+    assert_eq!(apply(&store, vec![put("a/x", "", "4")]), ["* a/x@3 -> 4"]);
+    assert_eq!(apply(&store, vec![put("a/x", "u", "5")]), ["* a/x@4 -> 5"]);
+    assert_eq!(apply(&store, vec![remove("a/x", "", "6")]), ["- a/x@5"]);
+}
+
+/// Property 18.
+#[test]
+fn a_deletion_carries_the_state_that_the_server_sent_or_else_the_cached_one() {
+    let store = Store::new();
+    apply(&store, vec![put("a/x", "u", "3"), put("a/y", "u", "4")]);
+    let sent = Delta::Remove { id: id("a/x", "u", "9"), last: Some(pod("a/x", "u", "9")) };
+    assert_eq!(apply(&store, vec![sent, remove("a/y", "u", "10")]), ["- a/x@9", "- a/y@4"]);
+    assert!(store.is_empty());
+}
+
+/// Property 16.
+#[test]
+fn the_deletion_of_an_unknown_object_tells_nobody() {
+    let store = Store::new();
+    assert_eq!(apply(&store, vec![remove("a/x", "u", "3")]), [""; 0]);
+    assert_eq!((store.stats().repeats, store.watermark()), (1, Some("3".into())));
+}
+
+#[test]
+fn an_undecodable_object_keeps_its_last_good_version_and_is_stale() {
+    let store = Store::new();
+    apply(&store, vec![put("a/x", "u", "3")]);
+    assert_eq!(apply(&store, vec![undecodable("a/x", "u", "4"), undecodable("a/new", "u", "5")]), [""; 0]);
+    assert!(store.snapshot().is_stale(&key("a/x")));
+    assert_eq!((store.stats().stale, store.len()), (1, 1));
+    assert_eq!(apply(&store, vec![put("a/x", "u", "3")]), [""; 0]);
+    assert_eq!(store.stats().stale, 1, "a repeat of the last good version made it good");
+    assert_eq!(apply(&store, vec![put("a/x", "u", "6")]), ["* a/x@3 -> 6"]);
+    assert_eq!(store.stats().stale, 0);
+}
+
+/// Property 3.
+#[test]
+fn an_undecodable_object_of_another_uid_deletes_the_cached_one() {
+    let store = Store::new();
+    apply(&store, vec![put("a/x", "old", "3"), undecodable("a/x", "old", "4")]);
+    assert_eq!(apply(&store, vec![undecodable("a/x", "new", "6")]), ["-? a/x@3"]);
+    assert_eq!(store.stats(), Stats::default());
+}
+
+/// Properties 13 and 14.
+#[test]
+fn the_watermark_is_the_version_of_the_last_delta_and_never_goes_back() {
+    let store = Store::new();
+    assert_eq!(store.watermark(), None);
+    apply(&store, vec![put("a/x", "u", "3"), Delta::Bookmark("7".into()), put("a/y", "u", "5")]);
+    assert_eq!(store.watermark(), Some("7".into()));
+    apply(&store, vec![undecodable("a/x", "u", "8"), remove("a/z", "u", "9")]);
+    assert_eq!(store.position(), Watermark { version: Some("9".into()), epoch: 0, synced: false });
+}
+
+/// Properties 4 and 6.
+#[test]
+fn a_snapshot_shows_all_of_a_batch_or_nothing() {
+    let store = Store::new();
+    let by_node = store.add_index("node", |pod: &Pod| pod.spec.as_ref()?.node_name.clone()).unwrap();
+    apply(&store, vec![put("a/x", "u", "3"), put("b/y", "u", "4")]);
+    let before = store.snapshot();
+    apply(&store, vec![put("a/x", "u", "5"), remove("b/y", "u", "6"), put("c/z", "u", "7")]);
+    let at = by_node.at(&before).unwrap();
+    let old: Vec<String> = at.iter("node-1").map(|entry| entry.id.to_string()).collect();
+    assert_eq!(old, ["a/x at resourceVersion 3", "b/y at resourceVersion 4"]);
+    assert_eq!((before.watermark(), before.namespace_len("c")), (Some(&"4".into()), 0));
+    assert_eq!(by_node.keys("node-1"), [key("a/x"), key("c/z")]);
+    assert_eq!(store.snapshot().watermark(), Some(&"7".into()));
+}
+
+#[test]
+fn a_batch_that_nobody_looks_at_is_written_in_place() {
+    let store = Store::new();
+    apply(&store, vec![put("a/x", "u", "3"), put("a/y", "u", "4")]);
+    let address = |store: &Store<Pod>| Arc::as_ptr(&store.snapshot().root);
+    let before = address(&store);
+    apply(&store, vec![put("a/x", "u", "5")]);
+    assert_eq!(address(&store), before);
+    let held = store.snapshot();
+    apply(&store, vec![put("a/x", "u", "6")]);
+    assert_ne!(address(&store), Arc::as_ptr(&held.root));
+}
+
+#[test]
+fn a_relist_under_way_touches_nothing_that_readers_see() {
+    let store = listed("5", &[("a/x", "u", "3")]);
+    let before = Arc::as_ptr(&store.snapshot().root);
+    apply(&store, vec![begin(), page(&[("a/y", "u", "6")]), remove("a/x", "u", "7")]);
+    assert_eq!(Arc::as_ptr(&store.snapshot().root), before);
+}
+
+#[test]
+fn what_is_known_is_what_is_held_at_this_version() {
+    let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "odd")]);
+    let ask = |name, uid, resource_version| {
+        store.unchanged(&Id { namespace: Some("a"), name, uid, resource_version }).map(|entry| entry.object)
+    };
+    assert!(Arc::ptr_eq(&ask("x", "u", "3").unwrap(), &store.get(&key("a/x")).unwrap()));
+    assert!(ask("x", "", "3").is_some(), "an unknown uid is no other uid");
+    assert!(ask("x", "v", "3").is_none() && ask("x", "u", "4").is_none() && ask("z", "u", "3").is_none());
+    assert!(ask("y", "u", "odd").is_none(), "an opaque version always counts as changed");
+    let _: [Arc<dyn Known<Pod>>; 2] = [Arc::new(store.clone()), Arc::new(NothingKnown)];
+}
+
+#[test]
+fn a_lister_reads_by_name_namespace_and_label() {
+    let store = listed(
+        "5",
+        &[("shop/web-0", "u", "3"), ("shop/db-0", "v", "4"), ("x/web-0", "w", "5"), ("node", "n", "1")],
+    );
+    let pods = store.lister();
+    let shop = pods.namespace("shop");
+    assert!(shop.get("web-0").is_some() && shop.get("node").is_none() && pods.get("node").is_some());
+    assert_eq!((shop.keys(), shop.len()), (vec![key("shop/web-0"), key("shop/db-0")], 2));
+    let web = LabelSelector::everything().equals("app", "web-0");
+    assert_eq!((pods.list(&web).len(), shop.list(&web).len(), shop.list_all().len()), (2, 1, 2));
+    assert_eq!((pods.list_all().len(), pods.list(&LabelSelector::everything()).len(), pods.len()), (4, 4, 4));
+    assert!(pods.namespace("nowhere").is_empty() && !pods.is_empty());
+    assert!(pods.get_by_key(&key("x/web-0")).is_some() && pods.is_synced());
+}
+
+#[test]
+fn a_store_used_alone_is_client_gos_indexer() {
+    let store = Store::<Pod>::new();
+    store.add_index("node", |pod: &Pod| pod.spec.as_ref()?.node_name.clone()).unwrap();
+    let object = |name: &str| {
+        let mut pod = Pod::clone(&pod(name, "", "").object);
+        pod.metadata.resource_version = None;
+        pod
+    };
+    store.add(object("a/x"));
+    assert_eq!(store.update(object("a/x")).len(), 1);
+    store.replace([object("a/y"), object("a/z")], "9".into());
+    assert_eq!(store.keys(), [key("a/y"), key("a/z")]);
+    store.delete(&key("a/y"));
+    assert_eq!((store.list().len(), store.by_index("node", "node-1").unwrap().len()), (1, 1));
+    assert_eq!(store.by_index("zone", "a").unwrap_err(), IndexError::Unknown("zone".into()));
+}

@@ -1,0 +1,52 @@
+//! A small object for tests, and short ways to write deltas.
+
+pub(crate) mod naive;
+
+use std::sync::Arc;
+
+use kube_object::{Delta, Entry, Id, Object, ObjectId, ObjectKey, ResourceVersion};
+
+/// An object with a label and any number of values to index by.
+#[derive(Debug)]
+pub(crate) struct Thing {
+    pub(crate) id: ObjectId,
+    version: String,
+    uid: String,
+    pub(crate) values: Vec<u8>,
+}
+
+impl Object for Thing {
+    fn id(&self) -> Id<'_> {
+        Id {
+            namespace: self.id.key.namespace(),
+            name: self.id.key.name(),
+            uid: &self.uid,
+            resource_version: &self.version,
+        }
+    }
+
+    fn label(&self, name: &str) -> Option<&str> {
+        (name == "name").then(|| self.id.key.name())
+    }
+}
+
+pub(crate) fn key(text: &str) -> ObjectKey {
+    text.parse().unwrap()
+}
+
+pub(crate) fn id(key_text: &str, uid: &str, version: &str) -> ObjectId {
+    ObjectId { key: key(key_text), uid: uid.into(), version: ResourceVersion::new(version) }
+}
+
+pub(crate) fn thing(id: ObjectId, values: Vec<u8>) -> Entry<Thing> {
+    let object = Thing { version: id.version.to_string(), uid: id.uid.to_string(), id: id.clone(), values };
+    Entry::new(id, Arc::new(object))
+}
+
+pub(crate) fn begin(fresh: bool) -> Delta<Thing> {
+    Delta::Begin { fresh }
+}
+
+pub(crate) fn end(version: &str, complete: bool) -> Delta<Thing> {
+    Delta::End { version: version.into(), complete }
+}
