@@ -1,0 +1,123 @@
+//! The body of an answer: bytes, a list that is written as it is read, or the frames of a watch.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::Stream;
+use http_body::{Frame, SizeHint};
+
+use crate::entry::Entry;
+use crate::view::View;
+
+/// The connection was broken on purpose.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("connection reset by the server")]
+pub struct Broken;
+
+type Frames = Pin<Box<dyn Stream<Item = Result<Bytes, Broken>> + Send>>;
+
+/// The body of an answer. Lists and watches are produced as they are read, so an unread body holds no more than
+/// references to what is stored.
+pub struct Body(Source);
+
+enum Source {
+    Bytes(Option<Bytes>),
+    List(ListBody),
+    Frames(Frames),
+}
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self.0 {
+            Source::Bytes(_) => "Body(bytes)",
+            Source::List(_) => "Body(list)",
+            Source::Frames(_) => "Body(watch)",
+        })
+    }
+}
+
+impl Body {
+    pub(crate) fn bytes(bytes: impl Into<Bytes>) -> Self {
+        Self(Source::Bytes(Some(bytes.into()).filter(|b| !b.is_empty())))
+    }
+
+    pub(crate) fn list(list: ListBody) -> Self {
+        Self(Source::List(list))
+    }
+
+    pub(crate) fn frames(frames: impl Stream<Item = Result<Bytes, Broken>> + Send + 'static) -> Self {
+        Self(Source::Frames(Box::pin(frames)))
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        match &mut self.0 {
+            Source::Bytes(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Source::List(list) => Poll::Ready(list.chunk().map(|bytes| Ok(Frame::data(bytes)))),
+            Source::Frames(frames) => {
+                frames.as_mut().poll_next(cx).map(|frame| frame.map(|bytes| bytes.map(Frame::data)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Source::Bytes(bytes) => bytes.is_none(),
+            Source::List(list) => list.tail.is_empty(),
+            Source::Frames(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Source::Bytes(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+            _ => SizeHint::default(),
+        }
+    }
+}
+
+/// A list is sent in pieces of about this many bytes.
+const CHUNK: usize = 64 * 1024;
+
+/// The items of a list, serialised as they are sent.
+pub(crate) struct ListBody {
+    head: Vec<u8>,
+    items: VecDeque<Arc<Entry>>,
+    tail: Vec<u8>,
+    view: View,
+}
+
+impl ListBody {
+    pub(crate) fn new(head: Vec<u8>, items: VecDeque<Arc<Entry>>, tail: Vec<u8>, view: View) -> Self {
+        Self { head, items, tail, view }
+    }
+
+    /// The next piece; the tail goes out with the last one and marks the end by being empty.
+    fn chunk(&mut self) -> Option<Bytes> {
+        if self.tail.is_empty() {
+            return None;
+        }
+        let mut out = std::mem::take(&mut self.head);
+        while out.len() < CHUNK {
+            let Some(entry) = self.items.pop_front() else {
+                out.append(&mut self.tail);
+                break;
+            };
+            self.view.item(&entry, &mut out);
+            if !self.items.is_empty() {
+                out.push(b',');
+            }
+        }
+        Some(out.into())
+    }
+}

@@ -1,0 +1,155 @@
+//! From a path to what it names. Pure: whether the resource exists is not decided here.
+
+/// What a request's path means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// `/healthz`, `/readyz`, `/livez` and what is below them.
+    Health,
+    Version,
+    /// `/api`
+    CoreVersions,
+    /// `/apis`
+    Groups,
+    /// `/apis/GROUP`
+    Group(String),
+    /// `/api/v1`, `/apis/GROUP/VERSION`
+    Resources {
+        group: String,
+        version: String,
+    },
+    Resource(ResourcePath),
+    Unknown,
+}
+
+/// The parts of a resource's path, percent-decoded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ResourcePath {
+    pub group: String,
+    pub version: String,
+    pub resource: String,
+    pub namespace: Option<String>,
+    pub name: Option<String>,
+    pub subresource: Option<String>,
+    /// The deprecated `/watch/` form of a path.
+    pub watch: bool,
+}
+
+/// Reads a path.
+pub(crate) fn route(path: &str) -> Route {
+    let mut parts: Vec<String> = path.split('/').skip(1).map(decode).collect();
+    if parts.last().is_some_and(String::is_empty) {
+        parts.pop();
+    }
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    match parts.as_slice() {
+        ["healthz" | "readyz" | "livez", ..] => Route::Health,
+        ["version"] => Route::Version,
+        ["api"] => Route::CoreVersions,
+        ["apis"] => Route::Groups,
+        ["apis", group] => Route::Group((*group).into()),
+        ["api", version] => Route::Resources { group: String::new(), version: (*version).into() },
+        ["apis", group, version] => Route::Resources { group: (*group).into(), version: (*version).into() },
+        ["api", version, rest @ ..] => resource("", version, rest),
+        ["apis", group, version, rest @ ..] => resource(group, version, rest),
+        _ => Route::Unknown,
+    }
+}
+
+fn resource(group: &str, version: &str, rest: &[&str]) -> Route {
+    let (watch, rest) = match rest {
+        ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
+        _ => (false, rest),
+    };
+    // `namespaces/NS/finalize` and `namespaces/NS/status` are parts of the namespace, anything else is inside it.
+    let (namespace, rest) = match rest {
+        ["namespaces", _, "status" | "finalize"] => (None, rest),
+        ["namespaces", namespace, inner @ ..] if !inner.is_empty() => (Some(*namespace), inner),
+        _ => (None, rest),
+    };
+    let (resource, name, subresource) = match rest {
+        [resource] => (*resource, None, None),
+        [resource, name] => (*resource, Some(*name), None),
+        [resource, name, subresource] => (*resource, Some(*name), Some(*subresource)),
+        _ => return Route::Unknown,
+    };
+    if [resource, name.unwrap_or("x"), namespace.unwrap_or("x")].contains(&"") {
+        return Route::Unknown;
+    }
+    Route::Resource(ResourcePath {
+        group: group.into(),
+        version: version.into(),
+        resource: resource.into(),
+        namespace: namespace.map(Into::into),
+        name: name.map(Into::into),
+        subresource: subresource.map(Into::into),
+        watch,
+    })
+}
+
+/// Percent-decodes one segment; what is not valid stays as it is.
+fn decode(segment: &str) -> String {
+    if !segment.contains('%') {
+        return segment.into();
+    }
+    let bytes = segment.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let hex = segment.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match (byte, hex) {
+            (b'%', Some(decoded)) => {
+                out.push(decoded);
+                at += 3;
+            }
+            _ => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> ResourcePath {
+        match route(text) {
+            Route::Resource(path) => path,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn paths_name_collections_objects_and_their_parts() {
+        let pods = path("/api/v1/namespaces/shop/pods/web-0/status");
+        assert_eq!((pods.group.as_str(), pods.version.as_str()), ("", "v1"));
+        assert_eq!(pods.namespace.as_deref(), Some("shop"));
+        assert_eq!(pods.name.as_deref(), Some("web-0"));
+        assert_eq!(pods.subresource.as_deref(), Some("status"));
+        assert_eq!(path("/apis/apps/v1/deployments").resource, "deployments");
+        assert!(path("/api/v1/watch/namespaces/shop/pods").watch);
+    }
+
+    #[test]
+    fn a_namespace_is_an_object_and_a_place() {
+        let itself = path("/api/v1/namespaces/shop");
+        assert_eq!((itself.resource.as_str(), itself.name.as_deref()), ("namespaces", Some("shop")));
+        assert_eq!(itself.namespace, None);
+        let part = path("/api/v1/namespaces/shop/finalize");
+        assert_eq!((part.name.as_deref(), part.subresource.as_deref()), (Some("shop"), Some("finalize")));
+        assert_eq!(path("/api/v1/namespaces/shop/pods").name, None);
+    }
+
+    #[test]
+    fn other_paths_are_known_or_unknown_and_never_panic() {
+        assert_eq!(route("/readyz/ping"), Route::Health);
+        assert_eq!(route("/apis"), Route::Groups);
+        assert_eq!(route("/apis/apps/v1/"), Route::Resources { group: "apps".into(), version: "v1".into() });
+        for odd in ["", "/", "//", "/api/v1//x", "/apis/a/b/c/d/e/f/g", "/api/v1/pods/%zz%41%e2%82"] {
+            route(odd);
+        }
+        assert_eq!(path("/apis/g/v1/things/system%3Anode").name.as_deref(), Some("system:node"));
+    }
+}

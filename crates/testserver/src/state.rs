@@ -1,0 +1,190 @@
+//! Everything one server holds, and the only lock around what it stores.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::watch;
+use tokio::time::{Duration, timeout};
+
+use crate::clock::Clock;
+use crate::faults::Faults;
+use crate::journal::Journal;
+use crate::open::OpenWatches;
+use crate::resources::Kind;
+use crate::status::Status;
+use crate::storage::{Retention, Store, TableId};
+
+/// A kind that can be asked for, and where its objects are.
+#[derive(Clone, Debug)]
+pub(crate) struct Served {
+    pub kind: Arc<Kind>,
+    pub table: TableId,
+}
+
+/// What is served under which path.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    /// Group, then version, then plural. A group or version without resources is not in it.
+    groups: BTreeMap<String, BTreeMap<String, BTreeMap<String, Served>>>,
+    /// Where the objects of each CRD are, served or not, by its name.
+    custom: BTreeMap<String, TableId>,
+}
+
+impl Registry {
+    pub(crate) fn add(&mut self, served: Served) {
+        let kind = &served.kind;
+        let versions = self.groups.entry(kind.group.clone()).or_default();
+        let resources = versions.entry(kind.version.clone()).or_default();
+        resources.insert(kind.plural.clone(), served);
+    }
+
+    /// Stops serving a resource in all its versions.
+    pub(crate) fn remove(&mut self, group: &str, plural: &str) {
+        if let Some(versions) = self.groups.get_mut(group) {
+            for resources in versions.values_mut() {
+                resources.remove(plural);
+            }
+            versions.retain(|_, resources| !resources.is_empty());
+        }
+        self.groups.retain(|_, versions| !versions.is_empty());
+    }
+
+    /// The table of a CRD's objects, made by `make` if it has none yet.
+    pub(crate) fn custom_table(&mut self, crd: &str, make: impl FnOnce() -> TableId) -> TableId {
+        *self.custom.entry(crd.into()).or_insert_with(make)
+    }
+
+    /// Forgets a CRD's table.
+    pub(crate) fn drop_custom_table(&mut self, crd: &str) -> Option<TableId> {
+        self.custom.remove(crd)
+    }
+
+    pub(crate) fn find_custom_table(&self, crd: &str) -> Option<TableId> {
+        self.custom.get(crd).copied()
+    }
+
+    pub(crate) fn resources(&self, group: &str, version: &str) -> Option<&BTreeMap<String, Served>> {
+        self.groups.get(group)?.get(version)
+    }
+
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Served> {
+        self.resources(group, version)?.get(plural)
+    }
+
+    /// Groups and their versions, the core group (`""`) first.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = (&String, Vec<&String>)> {
+        self.groups.iter().map(|(group, versions)| (group, versions.keys().collect()))
+    }
+
+    /// Every resource once, whatever its versions.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Served> {
+        self.groups.values().flat_map(|versions| {
+            let mut seen = BTreeMap::new();
+            for served in versions.values().flat_map(BTreeMap::values) {
+                seen.entry(served.kind.plural.as_str()).or_insert(served);
+            }
+            seen.into_values()
+        })
+    }
+}
+
+/// What the lock protects.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub store: Store,
+    pub registry: Registry,
+    pub namespaces: Served,
+}
+
+/// How a server behaves; see the methods of `ServerBuilder`.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub clock: Clock,
+    pub seed: u64,
+    pub retention: Retention,
+    pub bookmark_period: Duration,
+    pub streaming_lists: bool,
+}
+
+/// A server's insides, shared by its handles, its requests and its open watches.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    state: RwLock<State>,
+    /// The revision, for those who wait for one.
+    revision: watch::Sender<u64>,
+    rng: Mutex<fastrand::Rng>,
+    pub config: Config,
+    pub journal: Journal,
+    pub faults: Faults,
+    pub open: OpenWatches,
+}
+
+/// How long a read waits for a version that has not been reached, before it is refused as too large.
+const FRESHNESS: Duration = Duration::from_secs(3);
+
+impl Shared {
+    pub(crate) fn new(config: Config) -> Self {
+        let mut store = Store::new(config.retention);
+        let mut registry = Registry::default();
+        for kind in crate::builtin::kinds() {
+            let table = store.add_table();
+            registry.add(Served { kind: Arc::new(kind), table });
+        }
+        let namespaces = registry
+            .find("", "v1", "namespaces")
+            .cloned()
+            .expect("namespaces are in the table of built-in kinds");
+        let revision = watch::Sender::new(store.revision());
+        Self {
+            state: RwLock::new(State { store, registry, namespaces }),
+            revision,
+            rng: Mutex::new(fastrand::Rng::with_seed(config.seed)),
+            config,
+            journal: Journal::default(),
+            faults: Faults::default(),
+            open: OpenWatches::default(),
+        }
+    }
+
+    /// Looks at the state. `look` must not wait for anything.
+    pub(crate) fn read<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        look(&self.state.read())
+    }
+
+    /// Changes the state, then tells those who wait for a revision.
+    pub(crate) fn write<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state.write();
+        let result = change(&mut state);
+        let now = state.store.revision();
+        self.revision.send_if_modified(|known| std::mem::replace(known, now) != now);
+        result
+    }
+
+    /// Drops history that has become too old; before reads that depend on it.
+    pub(crate) fn age(&self) {
+        if self.read(|state| state.store.ages()) {
+            self.write(|state| state.store.age());
+        }
+    }
+
+    pub(crate) fn revision(&self) -> u64 {
+        self.read(|state| state.store.revision())
+    }
+
+    /// Waits a little until `revision` is reached; past that it is too large.
+    pub(crate) async fn reach(&self, revision: u64) -> Result<(), Status> {
+        let mut known = self.revision.subscribe();
+        let reached = known.wait_for(|now| *now >= revision);
+        let waited = timeout(FRESHNESS, reached).await.is_ok();
+        if waited { Ok(()) } else { Err(Status::too_large(revision, self.revision())) }
+    }
+
+    pub(crate) fn random<T>(&self, draw: impl FnOnce(&mut fastrand::Rng) -> T) -> T {
+        draw(&mut self.rng.lock())
+    }
+
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<Served> {
+        self.read(|state| state.registry.find(group, version, plural).cloned())
+    }
+}

@@ -1,0 +1,362 @@
+//! `Status`: what the API server answers when it refuses, word for word as kube-apiserver does.
+//!
+//! One constructor for each refusal, so that every message stands in this file once.
+
+use bytes::Bytes;
+use serde::Serialize;
+
+/// A failure as the API server reports it: reason, code, details and causes.
+///
+/// It is small to pass around (one pointer) and serialises to the exact body of kube-apiserver.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{}: {}", .0.code, .0.message)]
+pub struct Status(Box<Failure>);
+
+#[derive(Clone, Debug, Serialize)]
+struct Failure {
+    kind: &'static str,
+    #[serde(rename = "apiVersion")]
+    api_version: &'static str,
+    metadata: ListMeta,
+    status: &'static str,
+    message: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<Details>,
+    code: u16,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+struct ListMeta {
+    #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
+    continue_token: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Details {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    group: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    kind: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    uid: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    causes: Vec<Cause>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_seconds: Option<u32>,
+}
+
+/// One reason among several for an invalid object.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Cause {
+    reason: String,
+    message: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    field: String,
+}
+
+impl Cause {
+    fn new(reason: &str, message: impl Into<String>, field: &str) -> Self {
+        Self { reason: reason.into(), message: message.into(), field: field.into() }
+    }
+
+    pub(crate) fn required(field: &str, text: &str) -> Self {
+        Self::new("FieldValueRequired", format!("Required value: {text}"), field)
+    }
+
+    pub(crate) fn forbidden(field: &str, text: &str) -> Self {
+        Self::new("FieldValueForbidden", format!("Forbidden: {text}"), field)
+    }
+
+    /// `shown` is the value as Go prints it: strings with their quotes.
+    pub(crate) fn invalid(field: &str, shown: &str, text: &str) -> Self {
+        Self::new("FieldValueInvalid", format!("Invalid value: {shown}: {text}"), field)
+    }
+
+    pub(crate) fn unsupported(field: &str, value: &str, supported: &[&str]) -> Self {
+        let list: Vec<String> = supported.iter().map(|s| format!("\"{s}\"")).collect();
+        let text = format!("Unsupported value: {value:?}: supported values: {}", list.join(", "));
+        Self::new("FieldValueNotSupported", text, field)
+    }
+
+    fn line(&self) -> String {
+        format!("{}: {}", self.field, self.message)
+    }
+}
+
+/// A resource as messages name it: `pods` or `deployments.apps`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named<'a> {
+    pub group: &'a str,
+    pub resource: &'a str,
+}
+
+impl std::fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.group {
+            "" => f.write_str(self.resource),
+            group => write!(f, "{}.{group}", self.resource),
+        }
+    }
+}
+
+impl Named<'_> {
+    fn details(&self, name: &str) -> Details {
+        Details {
+            name: name.into(),
+            group: self.group.into(),
+            kind: self.resource.into(),
+            ..Details::default()
+        }
+    }
+}
+
+impl Status {
+    /// A failure with a code, a reason and a message, without details.
+    pub fn new(code: u16, reason: &str, message: impl Into<String>) -> Self {
+        Self(Box::new(Failure {
+            kind: "Status",
+            api_version: "v1",
+            metadata: ListMeta::default(),
+            status: "Failure",
+            message: message.into(),
+            reason: reason.into(),
+            details: None,
+            code,
+        }))
+    }
+
+    fn with(mut self, details: Details) -> Self {
+        self.0.details = Some(details);
+        self
+    }
+
+    /// The same failure with `details.retryAfterSeconds` (and the header `Retry-After`), in seconds.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u32) -> Self {
+        self.0.details.get_or_insert_default().retry_after_seconds = Some(seconds);
+        self
+    }
+
+    /// The HTTP status code.
+    pub fn code(&self) -> u16 {
+        self.0.code
+    }
+
+    /// The reason in one word, such as `NotFound`; empty where the server gives none.
+    pub fn reason(&self) -> &str {
+        &self.0.reason
+    }
+
+    /// The message for humans.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    pub(crate) fn retry_after_seconds(&self) -> Option<u32> {
+        self.0.details.as_ref()?.retry_after_seconds
+    }
+
+    /// The body, without the final newline.
+    pub(crate) fn json(&self) -> Vec<u8> {
+        // A struct of strings and numbers can't fail to serialise; the fallback keeps the function total.
+        serde_json::to_vec(&self.0).unwrap_or_else(|_| b"{}".to_vec())
+    }
+
+    /// The frame that ends a watch with this failure.
+    pub(crate) fn frame(&self) -> Bytes {
+        let json = self.json();
+        [b"{\"type\":\"ERROR\",\"object\":".as_slice(), &json, b"}\n"].concat().into()
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// A failure the real server did not expect: no reason.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
+    }
+
+    pub(crate) fn not_found(what: Named<'_>, name: &str) -> Self {
+        Self::new(404, "NotFound", format!("{what} \"{name}\" not found")).with(what.details(name))
+    }
+
+    /// The group and version exist, the resource or subresource does not.
+    pub(crate) fn no_such_resource() -> Self {
+        Self::new(404, "NotFound", "the server could not find the requested resource")
+            .with(Details::default())
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::new(405, "MethodNotAllowed", message).with(Details::default())
+    }
+
+    pub(crate) fn already_exists(what: Named<'_>, name: &str) -> Self {
+        Self::new(409, "AlreadyExists", format!("{what} \"{name}\" already exists")).with(what.details(name))
+    }
+
+    pub(crate) fn conflict(what: Named<'_>, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {what} \"{name}\": {why}");
+        Self::new(409, "Conflict", message).with(what.details(name))
+    }
+
+    /// An update whose resourceVersion is not the stored one.
+    pub(crate) fn modified(what: Named<'_>, name: &str) -> Self {
+        let why =
+            "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(what, name, why)
+    }
+
+    pub(crate) fn forbidden(what: Named<'_>, name: &str, why: &str) -> Self {
+        let message = match name {
+            "" => format!("{what} is forbidden: {why}"),
+            _ => format!("{what} \"{name}\" is forbidden: {why}"),
+        };
+        Self::new(403, "Forbidden", message).with(what.details(name))
+    }
+
+    pub(crate) fn terminating(what: Named<'_>, name: &str, namespace: &str) -> Self {
+        let why =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let mut status = Self::forbidden(what, name, &why);
+        let cause = Cause::new(
+            "NamespaceTerminating",
+            format!("namespace {namespace} is being terminated"),
+            "metadata.namespace",
+        );
+        status.0.details.get_or_insert_default().causes.push(cause);
+        status
+    }
+
+    /// An object (here `what.resource` is the kind) or a set of options that breaks the rules.
+    pub(crate) fn invalid(what: Named<'_>, name: &str, causes: Vec<Cause>) -> Self {
+        // The real server names a cause twice where two validators find it, but says it once in the message.
+        let mut lines: Vec<String> = causes.iter().map(Cause::line).collect();
+        lines.dedup();
+        let why = match lines.as_slice() {
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
+        };
+        let details = Details { causes, ..what.details(name) };
+        Self::new(422, "Invalid", format!("{what} \"{name}\" is invalid: {why}")).with(details)
+    }
+
+    pub(crate) fn invalid_options(kind: &str, causes: Vec<Cause>) -> Self {
+        let why: Vec<String> = causes.iter().map(Cause::line).collect();
+        let text = if why.len() == 1 { why.concat() } else { format!("[{}]", why.join(", ")) };
+        let details =
+            Details { group: "meta.k8s.io".into(), kind: kind.into(), causes, ..Details::default() };
+        Self::new(422, "Invalid", format!("{kind}.meta.k8s.io \"\" is invalid: {text}")).with(details)
+    }
+
+    /// A patch that does not apply.
+    pub(crate) fn patch_rejected() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        Self::new(422, "Invalid", message).with(Details::default())
+    }
+
+    pub(crate) fn unsupported_body(accepted: &str) -> Self {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {accepted}"
+        );
+        Self::new(415, "UnsupportedMediaType", message)
+    }
+
+    pub(crate) fn unsupported_patch() -> Self {
+        Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type").with(Details::default())
+    }
+
+    pub(crate) fn not_acceptable(message: impl Into<String>) -> Self {
+        Self::new(406, "NotAcceptable", message)
+    }
+
+    pub(crate) fn body_too_large(limit: usize) -> Self {
+        Self::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {limit}"))
+    }
+
+    pub(crate) fn too_large(asked: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+        let cause = Cause::new("ResourceVersionTooLarge", "Too large resource version", "");
+        let details = Details { causes: vec![cause], retry_after_seconds: Some(1), ..Details::default() };
+        Self::new(504, "Timeout", message).with(details)
+    }
+
+    /// A watch from a version whose events are gone.
+    pub(crate) fn watch_expired(asked: u64, oldest: u64) -> Self {
+        Self::new(410, "Expired", format!("too old resource version: {asked} ({oldest})"))
+    }
+
+    pub(crate) fn list_expired() -> Self {
+        Self::new(410, "Expired", "The resourceVersion for the provided list is too old.")
+    }
+
+    /// A page whose snapshot is gone; `token` continues without consistency.
+    pub(crate) fn continue_expired(token: String) -> Self {
+        let mut status = Self::new(
+            410,
+            "Expired",
+            "The provided continue parameter is too old to display a consistent list result. You can start a \
+             new list without the continue parameter, or use the continue token in this response to retrieve \
+             the remainder of the results. Continuing with the provided token results in an inconsistent list \
+             - objects that were created, modified, or deleted between the time the first chunk was returned \
+             and now may show up in the list.",
+        );
+        status.0.metadata.continue_token = Some(token);
+        status
+    }
+
+    /// 401: no or wrong credentials.
+    pub fn unauthorized() -> Self {
+        Self::new(401, "Unauthorized", "Unauthorized")
+    }
+}
+
+/// The body of a delete that removed its object at once.
+pub(crate) fn deleted(what: Named<'_>, name: &str, uid: &str) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Success {
+        kind: &'static str,
+        #[serde(rename = "apiVersion")]
+        api_version: &'static str,
+        metadata: ListMeta,
+        status: &'static str,
+        details: Details,
+    }
+    let details = Details { uid: uid.into(), ..what.details(name) };
+    let body = Success {
+        kind: "Status",
+        api_version: "v1",
+        metadata: ListMeta::default(),
+        status: "Success",
+        details,
+    };
+    serde_json::to_vec(&body).unwrap_or_else(|_| b"{}".to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_are_those_of_the_real_server() {
+        let status = Status::not_found(Named { group: "apps", resource: "deployments" }, "absent");
+        assert_eq!(
+            String::from_utf8_lossy(&status.json()),
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"deployments.apps \"absent\" not found","reason":"NotFound","details":{"name":"absent","group":"apps","kind":"deployments"},"code":404}"#
+        );
+        assert_eq!(
+            String::from_utf8_lossy(&Status::too_large(999_999_999, 244).json()),
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Timeout: Too large resource version: 999999999, current: 244","reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":1},"code":504}"#
+        );
+        assert_eq!(
+            String::from_utf8_lossy(&Status::internal("x").json()),
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"x","code":500}"#
+        );
+    }
+}

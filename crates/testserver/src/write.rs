@@ -1,0 +1,450 @@
+//! CREATE and UPDATE. The work on an object is done without the lock; a write goes in only if what it was made from
+//! is still there, else it is made again.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use crate::decode::{finalizers, meta, metadata_mut};
+use crate::entry::{Change, Draft, Entry};
+use crate::names;
+use crate::resources::{Generation, Kind};
+use crate::state::{Served, Shared, State};
+use crate::status::{Cause, Named, Status};
+use crate::storage::key;
+use crate::view::View;
+
+pub(crate) type Object = Map<String, Value>;
+
+/// The collection or object that is written.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub served: Served,
+    pub namespace: Option<String>,
+    pub name: String,
+}
+
+impl Target {
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.served.kind
+    }
+
+    pub(crate) fn key(&self) -> Arc<str> {
+        key(self.namespace.as_deref(), &self.name)
+    }
+
+    pub(crate) fn not_found(&self) -> Status {
+        Status::not_found(self.kind().named(), &self.name)
+    }
+}
+
+/// What a write answers.
+#[derive(Clone, Debug)]
+pub(crate) enum Written {
+    Created(Arc<Entry>),
+    Updated(Arc<Entry>),
+    /// Not stored: a dry run.
+    WouldCreate(Bytes),
+    /// Not stored: a dry run, or the last state of an object that this very write removed.
+    WouldUpdate(Bytes),
+}
+
+impl Written {
+    pub(crate) fn code(&self) -> u16 {
+        match self {
+            Self::Created(_) | Self::WouldCreate(_) => 201,
+            Self::Updated(_) | Self::WouldUpdate(_) => 200,
+        }
+    }
+
+    pub(crate) fn bytes(&self, view: &View) -> Bytes {
+        match self {
+            Self::Created(entry) | Self::Updated(entry) => view.object(entry),
+            Self::WouldCreate(json) | Self::WouldUpdate(json) => json.clone(),
+        }
+    }
+}
+
+/// How an update came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Via {
+    Put,
+    Patch,
+}
+
+/// Which part of an object an update may write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Main,
+    Status,
+    /// A namespace's `spec.finalizers`.
+    Finalize,
+}
+
+/// Generated names that are taken are drawn again, this often.
+const DRAWS: usize = 8;
+
+/// Creates an object in the collection of `target`, whose name is ignored.
+pub(crate) fn create(
+    shared: &Shared,
+    target: &Target,
+    mut object: Object,
+    dry_run: bool,
+) -> Result<Written, Status> {
+    let kind = target.kind();
+    let version = meta(&object, "resourceVersion");
+    if !matches!(version, "" | "0") {
+        return Err(Status::internal("resourceVersion should not be set on objects to be created"));
+    }
+    place(target, &mut object)?;
+    crate::crd::complete(kind, &mut object)?;
+    let base = meta(&object, "generateName").to_owned();
+    let generated = meta(&object, "name").is_empty() && !base.is_empty();
+    born(shared, kind, &mut object);
+    for draw in 1.. {
+        if generated {
+            let name = shared.random(|rng| names::generate(&base, rng));
+            metadata_mut(&mut object).insert("name".into(), name.into());
+        }
+        let name = meta(&object, "name").to_owned();
+        names::check(kind.rules.names, kind.named_kind(), &name)?;
+        crate::defaults::spec(kind, &mut object);
+        let target = Target { name, ..target.clone() };
+        match insert(shared, &target, &object, dry_run) {
+            Err(status) if status.reason() == "AlreadyExists" && generated && draw < DRAWS => {}
+            done => return done,
+        }
+    }
+    unreachable!("the last draw returns")
+}
+
+/// Puts the namespace of the URL into the object, which may not name another.
+fn place(target: &Target, object: &mut Object) -> Result<(), Status> {
+    let found = meta(object, "namespace").to_owned();
+    let metadata = metadata_mut(object);
+    match &target.namespace {
+        Some(namespace) if found.is_empty() || found == *namespace => {
+            metadata.insert("namespace".into(), namespace.as_str().into());
+        }
+        Some(_) => {
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        None => {
+            metadata.remove("namespace");
+        }
+    }
+    Ok(())
+}
+
+/// Metadata and status of a new object.
+fn born(shared: &Shared, kind: &Kind, object: &mut Object) {
+    if kind.rules.status {
+        crate::defaults::status(kind, object);
+    }
+    let metadata = metadata_mut(object);
+    for key in
+        ["resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"]
+    {
+        metadata.remove(key);
+    }
+    metadata.retain(|_, value| !value.is_null());
+    metadata.insert("uid".into(), shared.random(names::uid).into());
+    metadata.insert("creationTimestamp".into(), shared.config.clock.timestamp(0).into());
+    if kind.rules.generation != Generation::None {
+        metadata.insert("generation".into(), 1.into());
+    }
+}
+
+fn insert(shared: &Shared, target: &Target, object: &Object, dry_run: bool) -> Result<Written, Status> {
+    let draft = Draft::new(target.kind(), object);
+    shared.write(|state| {
+        check_namespace(state, target)?;
+        let exists = state.store.table(target.served.table).get(&target.key()).is_some();
+        if exists {
+            return Err(Status::already_exists(target.kind().named(), &target.name));
+        }
+        if dry_run {
+            return Ok(Written::WouldCreate(draft.unversioned()));
+        }
+        let entry = state.store.put(target.served.table, draft);
+        crate::crd::stored(state, &target.served, &entry, shared);
+        Ok(Written::Created(entry))
+    })
+}
+
+/// Objects are only created in namespaces that exist and stay.
+fn check_namespace(state: &State, target: &Target) -> Result<(), Status> {
+    let Some(namespace) = &target.namespace else { return Ok(()) };
+    let what = Named { group: "", resource: "namespaces" };
+    let found = state.store.table(state.namespaces.table).get(namespace);
+    let found = found.ok_or_else(|| Status::not_found(what, namespace))?;
+    if crate::namespaces::is_terminating(found) {
+        return Err(Status::terminating(target.kind().named(), &target.name, namespace));
+    }
+    Ok(())
+}
+
+/// How an update is to be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mode {
+    pub via: Via,
+    pub part: Part,
+    pub dry_run: bool,
+}
+
+/// PUT: replaces an object, or creates it where the kind allows that.
+pub(crate) fn replace(
+    shared: &Shared,
+    target: &Target,
+    object: Object,
+    mode: Mode,
+) -> Result<Written, Status> {
+    let mut object = object;
+    let name = meta(&object, "name");
+    if name.is_empty() {
+        let url = &target.name;
+        return Err(Status::bad_request(format!(
+            "the name of the object ({url} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    check_name(target, name)?;
+    place(target, &mut object)?;
+    let creates = target.kind().rules.create_on_update && mode.part == Part::Main;
+    match update(shared, target, mode, |_| Ok(object.clone())) {
+        Err(status) if status.code() == 404 && creates && meta(&object, "resourceVersion").is_empty() => {
+            create(shared, target, object, mode.dry_run)
+        }
+        done => done,
+    }
+}
+
+fn check_name(target: &Target, name: &str) -> Result<(), Status> {
+    if name == target.name {
+        return Ok(());
+    }
+    let url = &target.name;
+    Err(Status::bad_request(format!(
+        "the name of the object ({name}) does not match the name on the URL ({url})"
+    )))
+}
+
+/// Changes an object by `edit`, which may be called again if another write came in between.
+pub(crate) fn update(
+    shared: &Shared,
+    target: &Target,
+    mode: Mode,
+    edit: impl Fn(Object) -> Result<Object, Status>,
+) -> Result<Written, Status> {
+    loop {
+        let table = target.served.table;
+        let old = shared.read(|state| state.store.table(table).get(&target.key()).cloned());
+        let old = old.ok_or_else(|| target.not_found())?;
+        let mut before = old.object();
+        before.insert("apiVersion".into(), target.kind().api_version().into());
+        let after = edit(before.clone())?;
+        crate::decode::check_metadata(&after, target.kind())?;
+        check_name(target, meta(&after, "name"))?;
+        let after = settle(target, mode, &before, after)?;
+        if after == before {
+            return Ok(Written::Updated(old));
+        }
+        if let Some(done) = commit(shared, target, mode, &old, &before, &after) {
+            return Ok(done);
+        }
+    }
+}
+
+/// Stores `after` if the object is still `old`; else nothing happens and the answer is `None`.
+fn commit(
+    shared: &Shared,
+    target: &Target,
+    mode: Mode,
+    old: &Arc<Entry>,
+    before: &Object,
+    after: &Object,
+) -> Option<Written> {
+    let draft = Draft::new(target.kind(), after);
+    let removes = is_last_finalizer(target.kind(), before, after);
+    shared.write(|state| {
+        let table = target.served.table;
+        let now = state.store.table(table).get(&target.key())?;
+        if !Arc::ptr_eq(now, old) {
+            return None;
+        }
+        if mode.dry_run || removes {
+            if !mode.dry_run {
+                state.store.remove(table, &target.key());
+                crate::namespaces::removed(state, &target.served, old);
+            }
+            return Some(Written::WouldUpdate(draft.seal(Change::Modified, old.revision).json()));
+        }
+        let entry = state.store.put(table, draft);
+        crate::crd::stored(state, &target.served, &entry, shared);
+        Some(Written::Updated(entry))
+    })
+}
+
+/// Whether this update takes away what held back the object's deletion.
+fn is_last_finalizer(kind: &Kind, before: &Object, after: &Object) -> bool {
+    let deleted = !meta(before, "deletionTimestamp").is_empty();
+    if kind.is_namespace() {
+        let held = after.get("spec").and_then(|spec| spec.get("finalizers")).and_then(Value::as_array);
+        return deleted && held.is_none_or(Vec::is_empty) && finalizers(after).is_empty();
+    }
+    let grace =
+        before.get("metadata").and_then(|m| m.get("deletionGracePeriodSeconds")).and_then(Value::as_i64);
+    deleted && grace.unwrap_or(0) == 0 && !finalizers(before).is_empty() && finalizers(after).is_empty()
+}
+
+/// Takes from `after` what this update may write and the rest from `before`.
+fn settle(target: &Target, mode: Mode, before: &Object, mut after: Object) -> Result<Object, Status> {
+    check_version(target, mode, before, &after)?;
+    check_uid(target, mode, before, &after)?;
+    check_finalizers(target, before, &after)?;
+    let kind = target.kind();
+    match mode.part {
+        Part::Main => {
+            keep(&mut after, before, "status", kind.rules.status);
+            crate::defaults::spec(kind, &mut after);
+        }
+        Part::Status => after = with_status(kind, before, &mut after),
+        Part::Finalize => {
+            let spec = after.remove("spec");
+            after = before.clone();
+            after.insert("spec".into(), spec.unwrap_or_else(|| Value::Object(Map::new())));
+        }
+    }
+    after.insert("apiVersion".into(), kind.api_version().into());
+    after.insert("kind".into(), kind.kind.as_str().into());
+    inherit(&mut after, before);
+    if mode.part == Part::Main && content_changed(kind.rules.generation, before, &after) {
+        let next = generation(before) + 1;
+        metadata_mut(&mut after).insert("generation".into(), next.into());
+    }
+    Ok(after)
+}
+
+fn keep(after: &mut Object, before: &Object, key: &str, kept: bool) {
+    if kept {
+        after.remove(key);
+        if let Some(value) = before.get(key) {
+            after.insert(key.into(), value.clone());
+        }
+    }
+}
+
+/// A status write: the old object with the new status; core kinds also take labels and annotations.
+fn with_status(kind: &Kind, before: &Object, after: &mut Object) -> Object {
+    let mut result = before.clone();
+    match after.remove("status") {
+        Some(status) => result.insert("status".into(), status),
+        None => result.remove("status"),
+    };
+    if kind.group.is_empty() {
+        let metadata = metadata_mut(after);
+        for key in ["labels", "annotations"] {
+            match metadata.remove(key) {
+                Some(value) => metadata_mut(&mut result).insert(key.into(), value),
+                None => metadata_mut(&mut result).remove(key),
+            };
+        }
+    }
+    result
+}
+
+/// Metadata that no update changes.
+fn inherit(after: &mut Object, before: &Object) {
+    let empty = Map::new();
+    let old = before.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+    let metadata = metadata_mut(after);
+    metadata.retain(|_, value| !value.is_null());
+    for key in ["labels", "annotations"] {
+        if !old.contains_key(key) && metadata.get(key).and_then(Value::as_object).is_some_and(Map::is_empty) {
+            metadata.remove(key);
+        }
+    }
+    let fixed = [
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "generateName",
+        "selfLink",
+    ];
+    for key in fixed {
+        match old.get(key) {
+            Some(value) => metadata.insert(key.into(), value.clone()),
+            None => metadata.remove(key),
+        };
+    }
+}
+
+pub(crate) fn generation(object: &Object) -> i64 {
+    object.get("metadata").and_then(|m| m.get("generation")).and_then(Value::as_i64).unwrap_or(0)
+}
+
+fn content_changed(rule: Generation, before: &Object, after: &Object) -> bool {
+    let differs = |ignored: &[&str]| {
+        let mut keys = before.keys().chain(after.keys()).filter(|key| !ignored.contains(&key.as_str()));
+        keys.any(|key| before.get(key) != after.get(key))
+    };
+    match rule {
+        Generation::None => false,
+        Generation::Spec => before.get("spec") != after.get("spec"),
+        Generation::Content => differs(&["metadata", "status", "kind", "apiVersion"]),
+        Generation::Everything => differs(&["metadata", "kind", "apiVersion"]),
+    }
+}
+
+fn check_version(target: &Target, mode: Mode, before: &Object, after: &Object) -> Result<(), Status> {
+    let (stored, sent) = (meta(before, "resourceVersion"), meta(after, "resourceVersion"));
+    let kind = target.kind();
+    let unset = matches!(sent, "" | "0");
+    if unset && mode.via == Via::Put && !kind.rules.unconditional_update {
+        let cause = Cause::invalid("metadata.resourceVersion", "0", "must be specified for an update");
+        return Err(Status::invalid(kind.named_kind(), &target.name, vec![cause]));
+    }
+    if unset || sent == stored { Ok(()) } else { Err(Status::modified(kind.named(), &target.name)) }
+}
+
+fn check_uid(target: &Target, mode: Mode, before: &Object, after: &Object) -> Result<(), Status> {
+    let (stored, sent) = (meta(before, "uid"), meta(after, "uid"));
+    if sent.is_empty() || sent == stored {
+        return Ok(());
+    }
+    let kind = target.kind();
+    if mode.via == Via::Patch {
+        let cause = Cause::invalid("metadata.uid", &format!("{sent:?}"), "field is immutable");
+        return Err(Status::invalid(kind.named_kind(), &target.name, vec![cause.clone(), cause]));
+    }
+    let (plural, key) = (&kind.plural, target.key());
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{plural}/{key}, ResourceVersion: 0, \
+         AdditionalErrorMsg: Precondition failed: UID in precondition: {sent}, UID in object meta: {stored}"
+    );
+    Err(Status::conflict(kind.named(), &target.name, &why))
+}
+
+/// An object that is being deleted takes no new finalizers.
+fn check_finalizers(target: &Target, before: &Object, after: &Object) -> Result<(), Status> {
+    if meta(before, "deletionTimestamp").is_empty() {
+        return Ok(());
+    }
+    let old = finalizers(before);
+    let new: Vec<String> =
+        finalizers(after).into_iter().filter(|f| !old.contains(f)).map(|f| format!("{f:?}")).collect();
+    if new.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+        new.join(", ")
+    );
+    let cause = Cause::forbidden("metadata.finalizers", &text);
+    Err(Status::invalid(target.kind().named_kind(), &target.name, vec![cause.clone(), cause]))
+}
