@@ -18,6 +18,13 @@
 //! # drop(service);
 //! ```
 //!
+//! # Invariants
+//!
+//! - One revision for all resources; each write that changes something raises it by one, and nothing else does.
+//! - The log and the objects agree: the objects at any revision are those of today with the later events undone.
+//! - An object's bytes are written once and shared by all lists and watches; no watch has a queue of its own.
+//! - No lock is held while anything waits, and no task is left when a [`Listening`] is gone.
+//!
 //! What goes wrong on purpose is said by [`Faults`]; what was asked is in the [`Journal`].
 
 mod body;
@@ -51,6 +58,7 @@ mod storage;
 mod token;
 mod view;
 mod watch;
+mod workload;
 mod write;
 
 pub use body::{Body, Broken};
@@ -61,3 +69,4 @@ pub use listen::Listening;
 pub use server::{Server, ServerBuilder};
 pub use service::ApiService;
 pub use status::Status;
+pub use workload::{Workload, WorkloadHandle};

@@ -1,0 +1,83 @@
+//! The server as a program: `cargo run -p kube-testserver -- --port 0 --kubeconfig FILE`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use kube_testserver::{Listening, Server, Workload};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Duration;
+
+/// A Kubernetes API server in memory.
+#[derive(Debug, Parser)]
+struct Flags {
+    /// The port on 127.0.0.1; 0 picks a free one.
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// Write a kubeconfig here once the server is ready.
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+    /// Forget history after so many seconds; without it only the number of events is bounded.
+    #[arg(long, value_name = "SECONDS")]
+    expire_after: Option<f64>,
+    /// Send bookmarks this often, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    bookmark_period: f64,
+    /// What random choices are drawn from.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Let something happen: a simulated workload that writes this often, in milliseconds.
+    #[arg(long, value_name = "MILLISECONDS")]
+    workload: Option<u64>,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Flags::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nothing is left to tell if standard error is closed.
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(flags: Flags) -> Result<(), Box<dyn std::error::Error>> {
+    let mut builder = Server::builder()
+        .seed(flags.seed)
+        .bookmark_period(Duration::try_from_secs_f64(flags.bookmark_period)?.max(Duration::from_millis(1)));
+    if let Some(seconds) = flags.expire_after {
+        builder = builder.expire_after(Duration::try_from_secs_f64(seconds)?);
+    }
+    let server = builder.build();
+    // Before anybody is told that the server is ready, so that no signal is missed.
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let listening = server.listen(([127, 0, 0, 1], flags.port).into()).await?;
+    let workload = flags
+        .workload
+        .map(|millis| Workload::new(flags.seed, Duration::from_millis(millis.max(1))).start(&server));
+    announce(&listening, flags.kubeconfig)?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    if let Some(workload) = workload {
+        workload.stop().await;
+    }
+    listening.shutdown().await;
+    Ok(())
+}
+
+fn announce(listening: &Listening, kubeconfig: Option<PathBuf>) -> std::io::Result<()> {
+    let mut out = std::io::stdout();
+    match kubeconfig {
+        Some(file) => {
+            std::fs::write(&file, listening.kubeconfig())?;
+            writeln!(out, "ready {}", file.display())?;
+        }
+        None => writeln!(out, "ready {}", listening.url())?,
+    }
+    out.flush()
+}
