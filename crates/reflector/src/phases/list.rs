@@ -36,7 +36,7 @@ pub(crate) fn step(listing: Listing, input: Input<'_>, options: &Options) -> Ste
             }
         }
         Input::Failed(class, retry_after) => failed(listing, class, retry_after, options),
-        Input::Fired(Deadline::List) => back_off(Then::List(listing.plan), None),
+        Input::Fired(Deadline::List) => again_later(listing.plan, None),
         other => ignore(State::Listing(listing), other),
     }
 }
@@ -54,7 +54,7 @@ fn end(plan: ListPlan, version: ResourceVersion, complete: bool) -> Step {
     let mark = Output::Mark(Marker::End { version: version.clone(), complete });
     let (state, next) = match complete {
         true => watch::begin(Position::listed(version, plan.pages_anyway)),
-        false => back_off(Then::List(plan), None),
+        false => again_later(plan, None),
     };
     (state, [vec![mark], next].concat())
 }
@@ -72,6 +72,11 @@ fn failed(listing: Listing, class: Class, retry_after: Option<Duration>, options
             begin(ListPlan::fresh(plan.pages_anyway), cause, options)
         }
         Class::NotFound => suspend(Then::List(ListPlan::returned(plan.pages_anyway))),
-        _ => back_off(Then::List(plan), retry_after),
+        _ => again_later(plan, retry_after),
     }
+}
+
+/// The same list after a delay, and in pages: a full list may have failed because it was too large.
+fn again_later(plan: ListPlan, at_least: Option<Duration>) -> Step {
+    back_off(Then::List(ListPlan { unpaged: false, ..plan }), at_least)
 }

@@ -102,6 +102,20 @@ fn a_full_list_that_fails_too_waits() {
 }
 
 #[test]
+fn only_the_list_right_after_an_expired_page_goes_without_pages() {
+    let full = ListPlan { unpaged: true, ..plan(ListAt::Consistent) };
+    let failures = [failed(Class::Expired), failed(Class::Broken), Input::Fired(Deadline::List)];
+    for failure in failures {
+        let (state, _) = go(first_page(full.clone()), failure);
+        let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));
+        assert_eq!(list_request(&outputs).map(|request| request.limit), Some(Some(500)), "{failure:?}");
+    }
+    let (state, _) = go(first_page(full), page_end(&version("100"), None));
+    let (_, outputs) = go(state, Input::Relist);
+    assert_eq!(list_request(&outputs), Some(ListRequest { at: newer_than("100"), limit: None }));
+}
+
+#[test]
 fn a_version_that_is_gone_or_not_there_yet_leads_to_the_most_recent_state_at_once() {
     for (class, cause) in [(Class::Expired, RelistCause::Expired), (Class::TooLarge, RelistCause::TooLarge)] {
         for at in [ListAt::Any, newer_than("7")] {
