@@ -86,11 +86,16 @@ impl ListPlan {
 
     /// A list that is at least as new as everything delivered so far.
     pub(crate) fn relist(position: &Position) -> Self {
-        let at = match position.version.is_opaque() {
-            true => ListAt::Consistent,
-            false => ListAt::NotOlderThan(position.version.clone()),
-        };
+        let at = Self::not_older_than(&position.version);
         Self { at, fresh: false, unpaged: false, pages_anyway: position.pages_anyway }
+    }
+
+    /// The state that can't be older than this version, as far as versions can be compared.
+    pub(crate) fn not_older_than(version: &ResourceVersion) -> ListAt {
+        match version.is_opaque() {
+            true => ListAt::Consistent,
+            false => ListAt::NotOlderThan(version.clone()),
+        }
     }
 
     /// A list of the most recent state that trusts no version seen before.

@@ -54,7 +54,8 @@ fn end(plan: ListPlan, version: ResourceVersion, complete: bool) -> Step {
     let mark = Output::Mark(Marker::End { version: version.clone(), complete });
     let (state, next) = match complete {
         true => watch::begin(Position::listed(version, plan.pages_anyway)),
-        false => again_later(plan, None),
+        // What was shown must not be followed by an older state, which "any" could be.
+        false => again_later(ListPlan { at: ListPlan::not_older_than(&version), ..plan }, None),
     };
     (state, [vec![mark], next].concat())
 }

@@ -180,6 +180,16 @@ fn an_incomplete_list_shows_what_there_is_and_is_repeated_after_a_delay() {
 }
 
 #[test]
+fn the_list_after_an_incomplete_one_is_not_older() {
+    for (shown, again) in [("100", newer_than("100")), ("", ListAt::Consistent), ("x", ListAt::Consistent)] {
+        let (state, _) = go(first_page(plan(ListAt::Any)), Input::Items { complete: false });
+        let (state, _) = go(state, page_end(&version(shown), None));
+        let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));
+        assert_eq!(list_request(&outputs).map(|request| request.at), Some(again));
+    }
+}
+
+#[test]
 fn a_relist_that_is_asked_for_during_a_list_is_this_list() {
     let state = later_page(plan(ListAt::Consistent));
     assert_eq!(go(state.clone(), Input::Relist), (state, vec![]));
