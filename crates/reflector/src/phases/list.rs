@@ -72,7 +72,12 @@ fn failed(listing: Listing, class: Class, retry_after: Option<Duration>, options
             let cause = if class == Class::Expired { RelistCause::Expired } else { RelistCause::TooLarge };
             begin(ListPlan::fresh(plan.pages_anyway), cause, options)
         }
-        Class::NotFound => suspend(Then::List(ListPlan::returned(plan.pages_anyway))),
+        // Consistent already: nothing newer can be asked for, but versions may be used again.
+        Class::Expired | Class::TooLarge => again_later(ListPlan::fresh(plan.pages_anyway), retry_after),
+        Class::NotFound => {
+            let plan = ListPlan { at: ListAt::Consistent, unpaged: false, ..plan };
+            suspend(Then::List(plan), retry_after)
+        }
         _ => again_later(plan, retry_after),
     }
 }

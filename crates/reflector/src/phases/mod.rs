@@ -22,6 +22,6 @@ pub(crate) fn back_off(then: Then, at_least: Option<Duration>) -> Step {
 }
 
 /// The resource does not exist: look again after a delay.
-pub(crate) fn suspend(then: Then) -> Step {
-    (State::Waiting(Waiting { then, suspended: true }), vec![Output::BackOff(None)])
+pub(crate) fn suspend(then: Then, at_least: Option<Duration>) -> Step {
+    (State::Waiting(Waiting { then, suspended: true }), vec![Output::BackOff(at_least)])
 }

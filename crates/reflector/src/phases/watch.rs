@@ -61,8 +61,8 @@ fn ended(watching: Watching, end: WatchEnd, options: &Options) -> Step {
 
 fn failed(position: Position, class: Class, retry_after: Option<Duration>, options: &Options) -> Step {
     match class {
-        Class::Expired | Class::TooLarge => expired(&position, class, options),
-        Class::NotFound => suspend(Then::List(ListPlan::returned(position.pages_anyway))),
+        Class::Expired | Class::TooLarge => expired(&position, class, retry_after, options),
+        Class::NotFound => suspend(Then::List(ListPlan::returned(position.pages_anyway)), retry_after),
         Class::Overloaded | Class::Refused | Class::Unauthorized | Class::Forbidden => {
             back_off(Then::Watch(position), retry_after)
         }
@@ -71,12 +71,12 @@ fn failed(position: Position, class: Class, retry_after: Option<Duration>, optio
 }
 
 /// A version that a list gave and that is gone at once would be gone again: don't loop.
-fn expired(position: &Position, class: Class, options: &Options) -> Step {
+fn expired(position: &Position, class: Class, retry_after: Option<Duration>, options: &Options) -> Step {
     let plan = ListPlan::fresh(position.pages_anyway);
     let cause = if class == Class::Expired { RelistCause::Expired } else { RelistCause::TooLarge };
     match position.moved {
         true => list::begin(plan, cause, options),
-        false => back_off(Then::List(plan), None),
+        false => back_off(Then::List(plan), retry_after),
     }
 }
 

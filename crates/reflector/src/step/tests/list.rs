@@ -129,9 +129,32 @@ fn a_version_that_is_gone_or_not_there_yet_leads_to_the_most_recent_state_at_onc
 #[test]
 fn a_consistent_list_can_not_be_improved_on_so_it_waits() {
     for class in [Class::Expired, Class::TooLarge] {
-        let (state, outputs) = go(first_page(fresh()), failed(class));
-        assert!(matches!(state, State::Waiting(_)), "{class:?}: {state:?}");
+        let (state, outputs) = go(first_page(plan(ListAt::Consistent)), failed(class));
         assert_eq!(outputs, [Output::BackOff(None)]);
+        let (state, _) = go(state, Input::Fired(Deadline::Backoff));
+        assert_eq!(state, first_page(fresh()), "{class:?}");
+    }
+}
+
+#[test]
+fn a_list_that_must_reuse_nothing_reuses_nothing_when_it_is_tried_again() {
+    let mut classes = vec![Class::Expired, Class::TooLarge, Class::NotFound, Class::Broken];
+    classes.extend(causes());
+    for class in classes {
+        let (state, _) = go(first_page(fresh()), failed(class));
+        let (state, _) = go(state, Input::Fired(Deadline::Backoff));
+        assert_eq!(state, first_page(fresh()), "{class:?}");
+    }
+    let (state, _) = go(first_page(fresh()), Input::Fired(Deadline::List));
+    assert_eq!(go(state, Input::Fired(Deadline::Backoff)).0, first_page(fresh()));
+}
+
+#[test]
+fn a_list_waits_as_long_as_the_server_asks_whatever_the_failure() {
+    let delay = Some(Duration::from_secs(9));
+    for class in [Class::Expired, Class::TooLarge, Class::NotFound, Class::Broken] {
+        let (_, outputs) = go(first_page(fresh()), Input::Failed(class, delay));
+        assert_eq!(outputs, [Output::BackOff(delay)], "{class:?}");
     }
 }
 

@@ -131,6 +131,15 @@ fn an_expiry_of_the_version_that_a_list_gave_waits() {
 }
 
 #[test]
+fn a_watch_waits_as_long_as_the_server_asks_whatever_the_failure() {
+    let delay = Some(Duration::from_secs(9));
+    for class in [Class::Expired, Class::TooLarge, Class::NotFound, Class::Broken] {
+        let (_, outputs) = go(watching(listed("9")), Input::Failed(class, delay));
+        assert_eq!(outputs, [Output::BackOff(delay)], "{class:?}");
+    }
+}
+
+#[test]
 fn a_full_watch_that_spoke_is_resumed_at_once_for_ever() {
     let mut state = watching(listed("7"));
     for at in 8..50_u64 {
