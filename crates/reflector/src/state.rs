@@ -58,7 +58,12 @@ pub struct Waiting {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Then {
     /// This list.
-    List(ListPlan),
+    List {
+        /// What is listed.
+        plan: ListPlan,
+        /// Why.
+        cause: RelistCause,
+    },
     /// A watch from this position.
     Watch(Position),
 }

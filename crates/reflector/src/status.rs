@@ -53,12 +53,14 @@ pub enum Phase {
 pub enum RelistCause {
     /// The first one.
     Start,
-    /// The one before failed, or the pause before it is over.
+    /// The one before failed or was incomplete.
     Retry,
     /// The server no longer has the version or the page.
     Expired,
     /// The server has not reached the version.
     TooLarge,
+    /// The resource had ceased to exist.
+    NotFound,
     /// Resuming the watch led nowhere.
     Stuck,
     /// Somebody asked.

@@ -76,7 +76,7 @@ fn failed(listing: Listing, class: Class, retry_after: Option<Duration>, options
         Class::Expired | Class::TooLarge => again_later(ListPlan::fresh(plan.pages_anyway), retry_after),
         Class::NotFound => {
             let plan = ListPlan { at: ListAt::Consistent, unpaged: false, ..plan };
-            suspend(Then::List(plan), retry_after)
+            suspend(plan, RelistCause::Retry, retry_after)
         }
         _ => again_later(plan, retry_after),
     }
@@ -84,5 +84,6 @@ fn failed(listing: Listing, class: Class, retry_after: Option<Duration>, options
 
 /// The same list after a delay, and in pages: a full list may have failed because it was too large.
 fn again_later(plan: ListPlan, at_least: Option<Duration>) -> Step {
-    back_off(Then::List(ListPlan { unpaged: false, ..plan }), at_least)
+    let plan = ListPlan { unpaged: false, ..plan };
+    back_off(Then::List { plan, cause: RelistCause::Retry }, at_least)
 }

@@ -6,7 +6,7 @@ pub(crate) mod watch;
 
 use std::time::Duration;
 
-use crate::{Input, Output, State, Then, Waiting};
+use crate::{Input, ListPlan, Output, RelistCause, State, Then, Waiting};
 
 /// A state and what to do on the way there.
 pub(crate) type Step = (State, Vec<Output>);
@@ -22,6 +22,7 @@ pub(crate) fn back_off(then: Then, at_least: Option<Duration>) -> Step {
 }
 
 /// The resource does not exist: look again after a delay.
-pub(crate) fn suspend(then: Then, at_least: Option<Duration>) -> Step {
+pub(crate) fn suspend(plan: ListPlan, cause: RelistCause, at_least: Option<Duration>) -> Step {
+    let then = Then::List { plan, cause };
     (State::Waiting(Waiting { then, suspended: true }), vec![Output::BackOff(at_least)])
 }

@@ -62,7 +62,9 @@ fn ended(watching: Watching, end: WatchEnd, options: &Options) -> Step {
 fn failed(position: Position, class: Class, retry_after: Option<Duration>, options: &Options) -> Step {
     match class {
         Class::Expired | Class::TooLarge => expired(&position, class, retry_after, options),
-        Class::NotFound => suspend(Then::List(ListPlan::returned(position.pages_anyway)), retry_after),
+        Class::NotFound => {
+            suspend(ListPlan::returned(position.pages_anyway), RelistCause::NotFound, retry_after)
+        }
         Class::Overloaded | Class::Refused | Class::Unauthorized | Class::Forbidden => {
             back_off(Then::Watch(position), retry_after)
         }
@@ -76,7 +78,7 @@ fn expired(position: &Position, class: Class, retry_after: Option<Duration>, opt
     let cause = if class == Class::Expired { RelistCause::Expired } else { RelistCause::TooLarge };
     match position.moved {
         true => list::begin(plan, cause, options),
-        false => back_off(Then::List(plan), retry_after),
+        false => back_off(Then::List { plan, cause }, retry_after),
     }
 }
 
@@ -89,7 +91,10 @@ fn resume_now(position: Position, options: &Options) -> Step {
 
 fn resume_later(position: Position, at_least: Option<Duration>) -> Step {
     match position.is_stuck() {
-        true => back_off(Then::List(ListPlan::relist(&position)), at_least),
+        true => {
+            let plan = ListPlan::relist(&position);
+            back_off(Then::List { plan, cause: RelistCause::Stuck }, at_least)
+        }
         false => back_off(Then::Watch(position), at_least),
     }
 }

@@ -65,6 +65,11 @@ fn spoken(position: Position) -> State {
     State::Watching(Watching { spoke: true, ..opened(position) })
 }
 
+/// This list, after another one failed.
+fn again(plan: ListPlan) -> Then {
+    Then::List { plan, cause: RelistCause::Retry }
+}
+
 fn waiting(then: Then) -> State {
     State::Waiting(Waiting { then, suspended: false })
 }
@@ -123,7 +128,7 @@ fn states() -> Vec<State> {
         later_page(plan(newer_than("7"))),
         watching(listed("7")),
         spoken(moved("7")),
-        waiting(Then::List(plan(ListAt::Any))),
+        waiting(again(plan(ListAt::Any))),
         waiting(Then::Watch(moved("7"))),
     ]
 }

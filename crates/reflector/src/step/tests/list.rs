@@ -213,6 +213,16 @@ fn the_list_after_an_incomplete_one_is_not_older() {
 }
 
 #[test]
+fn a_list_that_is_tried_again_says_so() {
+    let failures = [failed(Class::Broken), failed(Class::NotFound), Input::Fired(Deadline::List)];
+    for failure in failures {
+        let (state, _) = go(first_page(plan(newer_than("7"))), failure);
+        let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));
+        assert_eq!(outputs[0], Output::Count(RelistCause::Retry));
+    }
+}
+
+#[test]
 fn a_relist_that_is_asked_for_during_a_list_is_this_list() {
     let state = later_page(plan(ListAt::Consistent));
     assert_eq!(go(state.clone(), Input::Relist), (state, vec![]));

@@ -19,8 +19,8 @@ fn a_relist_that_is_asked_for_does_not_get_around_the_delay() {
 
 #[test]
 fn a_relist_that_is_asked_for_is_the_one_that_waits_already() {
-    let state = waiting(Then::List(fresh()));
+    let state = waiting(again(fresh()));
     assert_eq!(go(state.clone(), Input::Relist), (state, vec![]));
-    let state = suspended(Then::List(fresh()));
+    let state = suspended(again(fresh()));
     assert_eq!(go(state.clone(), Input::Relist), (state, vec![]));
 }

@@ -140,6 +140,22 @@ fn a_watch_waits_as_long_as_the_server_asks_whatever_the_failure() {
 }
 
 #[test]
+fn a_relist_after_a_delay_keeps_its_cause() {
+    let stuck = watching(Position { failures: 2, ..moved("9") });
+    for (state, input, cause) in [
+        (watching(listed("9")), failed(Class::Expired), RelistCause::Expired),
+        (watching(listed("9")), failed(Class::TooLarge), RelistCause::TooLarge),
+        (watching(listed("9")), failed(Class::NotFound), RelistCause::NotFound),
+        (stuck, failed(Class::Broken), RelistCause::Stuck),
+        (waiting(Then::Watch(listed("9"))), Input::Relist, RelistCause::Asked),
+    ] {
+        let (state, _) = go(state, input);
+        let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));
+        assert_eq!(outputs[0], Output::Count(cause));
+    }
+}
+
+#[test]
 fn a_full_watch_that_spoke_is_resumed_at_once_for_ever() {
     let mut state = watching(listed("7"));
     for at in 8..50_u64 {
