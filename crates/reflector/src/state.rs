@@ -27,6 +27,8 @@ pub struct Listing {
     pub plan: ListPlan,
     /// The version that the first page gave; `None` while that page is being read.
     pub version: Option<ResourceVersion>,
+    /// The token that the page being read was asked for by; `None` for the first.
+    pub token: Option<String>,
     /// Each item so far could be identified.
     pub complete: bool,
 }

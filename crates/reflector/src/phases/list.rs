@@ -18,7 +18,7 @@ pub(crate) fn begin(plan: ListPlan, cause: RelistCause, options: &Options) -> St
         Output::Arm(Deadline::List),
         Output::Mark(Marker::Begin { fresh: plan.fresh }),
     ];
-    (State::Listing(Listing { plan, version: None, complete: true }), outputs)
+    (State::Listing(Listing { plan, version: None, token: None, complete: true }), outputs)
 }
 
 pub(crate) fn step(listing: Listing, input: Input<'_>, options: &Options) -> Step {
@@ -31,6 +31,10 @@ pub(crate) fn step(listing: Listing, input: Input<'_>, options: &Options) -> Ste
             // Every page shows the state of the first one's version.
             let version = listing.version.unwrap_or_else(|| version.clone());
             match next {
+                // A server that does not understand the token would give this page for ever.
+                Some(token) if listing.token.as_deref() == Some(token) => {
+                    without_pages(listing.plan, RelistCause::Retry, options)
+                }
                 Some(token) => next_page(Listing { version: Some(version), ..listing }, token, options),
                 None => end(listing.plan, version, listing.complete),
             }
@@ -46,7 +50,16 @@ fn next_page(listing: Listing, token: &str, options: &Options) -> Step {
     let request = Output::List { request, fresh: listing.plan.fresh };
     let pages_anyway = listing.plan.pages_anyway || listing.plan.at == ListAt::Any;
     let plan = ListPlan { pages_anyway, ..listing.plan };
-    (State::Listing(Listing { plan, ..listing }), vec![request, Output::Arm(Deadline::List)])
+    let listing = Listing { plan, token: Some(token.to_owned()), ..listing };
+    (State::Listing(listing), vec![request, Output::Arm(Deadline::List)])
+}
+
+/// Paging led nowhere: ask for everything in one answer, once.
+fn without_pages(plan: ListPlan, cause: RelistCause, options: &Options) -> Step {
+    match plan.unpaged {
+        false => begin(ListPlan { unpaged: true, ..plan }, cause, options),
+        true => again_later(plan, None),
+    }
 }
 
 /// A list with items that can't be identified shows what there is, but not what is gone.
@@ -64,10 +77,8 @@ fn failed(listing: Listing, class: Class, retry_after: Option<Duration>, options
     let Listing { plan, version, .. } = listing;
     let later_page = version.is_some();
     match class {
-        Class::Expired if later_page && !plan.unpaged => {
-            let plan = ListPlan { unpaged: true, ..plan };
-            begin(plan, RelistCause::Expired, options)
-        }
+        // The token has expired, not the version asked for: what is cached can be reused.
+        Class::Expired if later_page && !plan.unpaged => without_pages(plan, RelistCause::Expired, options),
         Class::Expired | Class::TooLarge if plan.at != ListAt::Consistent => {
             let cause = if class == Class::Expired { RelistCause::Expired } else { RelistCause::TooLarge };
             begin(ListPlan::fresh(plan.pages_anyway), cause, options)

@@ -33,12 +33,13 @@ fn fresh() -> ListPlan {
 
 /// The first page of this plan is being read.
 fn first_page(plan: ListPlan) -> State {
-    State::Listing(Listing { plan, version: None, complete: true })
+    State::Listing(Listing { plan, version: None, token: None, complete: true })
 }
 
 /// A later page is being read; the first one was of version 100.
 fn later_page(plan: ListPlan) -> State {
-    State::Listing(Listing { plan, version: Some(version("100")), complete: true })
+    let (version, token) = (Some(version("100")), Some("s".to_owned()));
+    State::Listing(Listing { plan, version, token, complete: true })
 }
 
 /// Listed at this version, nothing has come since.

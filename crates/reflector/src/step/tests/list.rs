@@ -90,6 +90,16 @@ fn a_page_that_expired_makes_one_full_list_at_the_version_first_asked_for() {
 }
 
 #[test]
+fn a_server_that_gives_the_same_page_again_is_asked_for_the_full_list_once() {
+    let (state, outputs) = go(later_page(plan(ListAt::Consistent)), page_end(&version("100"), Some("s")));
+    assert_eq!(state, first_page(ListPlan { unpaged: true, ..plan(ListAt::Consistent) }));
+    assert_eq!(outputs, list_outputs(RelistCause::Retry, ListAt::Consistent, None, false));
+    let (state, _) = go(state, page_end(&version("100"), Some("s")));
+    let (_, outputs) = go(state, page_end(&version("100"), Some("s")));
+    assert_eq!(outputs, [Output::BackOff(None)]);
+}
+
+#[test]
 fn a_full_list_that_fails_too_waits() {
     let full = ListPlan { unpaged: true, ..plan(ListAt::Consistent) };
     for state in [first_page(full.clone()), later_page(full)] {
