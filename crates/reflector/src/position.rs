@@ -15,47 +15,46 @@ pub struct Position {
     pub version: ResourceVersion,
     /// Something newer than the last list has come: the list's version was no dead end.
     pub moved: bool,
-    /// Watches in a row from this version that lasted their time and said nothing.
-    pub silences: u8,
-    /// Watches in a row from this version that failed.
-    pub failures: u8,
+    /// How much speaks for resuming from this version leading nowhere: the sum of [`Fruitless`]
+    /// watches since the version was reached.
+    pub fruitless: u8,
     /// The server pages even lists of any state: it has no watch cache, so paging spares it.
     pub pages_anyway: bool,
 }
 
-/// From this many silences or failures at one version on, resuming is given up for a relist: a
-/// watch from a version of the future is accepted and says nothing for ever, and an event that
-/// the server can't decode repeats at each resume.
-const SILENCES: u8 = 2;
-const FAILURES: u8 = 3;
+/// A watch that brought nothing new, and how much it weighs. Two silences, or three failures, or
+/// some of both weigh enough to give up resuming for a relist: a watch from a version of the
+/// future is accepted and says nothing for ever, and an event that the server can't decode
+/// repeats at each resume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fruitless {
+    /// It failed, or ended as soon as it had begun.
+    Failure = 4,
+    /// It lasted its time and said nothing.
+    Silence = 6,
+}
+
+const STUCK: u8 = 12;
 
 impl Position {
     /// Where a complete list has led to.
     pub(crate) fn listed(version: ResourceVersion, pages_anyway: bool) -> Self {
-        Self { version, moved: false, silences: 0, failures: 0, pages_anyway }
+        Self { version, moved: false, fruitless: 0, pages_anyway }
     }
 
     /// Something newer was delivered.
     pub(crate) fn moved_to(self, version: ResourceVersion) -> Self {
-        Self { version, moved: true, silences: 0, failures: 0, ..self }
+        Self { version, moved: true, fruitless: 0, ..self }
     }
 
-    /// The watch has said something, though nothing new.
-    pub(crate) fn alive(self) -> Self {
-        Self { silences: 0, failures: 0, ..self }
-    }
-
-    pub(crate) fn silent_again(self) -> Self {
-        Self { silences: self.silences.saturating_add(1), ..self }
-    }
-
-    pub(crate) fn failed_again(self) -> Self {
-        Self { failures: self.failures.saturating_add(1), ..self }
+    /// A watch from here has ended without moving it.
+    pub(crate) fn after(self, watch: Fruitless) -> Self {
+        Self { fruitless: self.fruitless.saturating_add(watch as u8), ..self }
     }
 
     /// Whether resuming from here leads nowhere.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.silences >= SILENCES || self.failures >= FAILURES
+        self.fruitless >= STUCK
     }
 
     /// Whether an event at `version` has been delivered already.

@@ -38,7 +38,7 @@ pub struct Listing {
 pub struct Watching {
     /// Everything up to here has been delivered.
     pub position: Position,
-    /// This watch has brought an event or a bookmark.
+    /// This watch has brought an event or a bookmark that was no repeat.
     pub spoke: bool,
     /// This watch has brought a bookmark, so that more must come.
     pub bookmarked: bool,

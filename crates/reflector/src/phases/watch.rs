@@ -8,7 +8,7 @@ use kube_object::ResourceVersion;
 use super::{Step, back_off, ignore, list, suspend};
 use crate::{
     Deadline, EventKind, Input, ListPlan, Options, Output, Position, RelistCause, State, Then, WatchEnd,
-    Watching,
+    Watching, position::Fruitless,
 };
 
 /// Watch from where we are.
@@ -31,30 +31,32 @@ pub(crate) fn step(watching: Watching, input: Input<'_>, options: &Options) -> S
 }
 
 fn event(watching: Watching, kind: EventKind, version: &ResourceVersion) -> Step {
-    let Watching { position, bookmarked, synthetic, .. } = watching;
+    let Watching { position, spoke, bookmarked, synthetic } = watching;
     let bookmarked = bookmarked || kind == EventKind::Bookmark;
     // The current state comes as ADDED events in no order: the position stays until it is over.
     let synthetic = synthetic && kind == EventKind::Added;
     let (position, verdict) = match (synthetic, position.has_passed(version)) {
-        (true, _) => (position.alive(), Output::Deliver),
-        (false, true) => (position.alive(), Output::Discard),
+        (true, _) => (position, Output::Deliver),
+        // After an etcd restore all that the server says may lie in our past: this is no sign of
+        // progress.
+        (false, true) => (position, Output::Discard),
         // An event without a version changes something, but leads nowhere to resume from.
-        (false, false) if version.is_empty() => (position.alive(), Output::Deliver),
+        (false, false) if version.is_empty() => (position, Output::Deliver),
         (false, false) => (position.moved_to(version.clone()), Output::Deliver),
     };
+    let spoke = spoke || verdict == Output::Deliver;
     let mut outputs = vec![verdict];
     if bookmarked {
         outputs.push(Output::Arm(Deadline::Bookmark));
     }
-    (State::Watching(Watching { position, spoke: true, bookmarked, synthetic }), outputs)
+    (State::Watching(Watching { position, spoke, bookmarked, synthetic }), outputs)
 }
 
 fn ended(watching: Watching, end: WatchEnd, options: &Options) -> Step {
     let Watching { position, spoke, .. } = watching;
     match (end, spoke) {
-        (WatchEnd::Full, false) => resume_now(position.silent_again(), options),
-        (WatchEnd::Early, false) => resume_later(position.failed_again(), None),
-        (WatchEnd::Early, true) => resume_later(position, None),
+        (WatchEnd::Full, false) => resume_now(position.after(Fruitless::Silence), options),
+        (WatchEnd::Early, _) => resume_later(position.after(Fruitless::Failure), None),
         (WatchEnd::Full | WatchEnd::Short, _) => begin(position),
     }
 }
@@ -68,7 +70,7 @@ fn failed(position: Position, class: Class, retry_after: Option<Duration>, optio
         Class::Overloaded | Class::Refused | Class::Unauthorized | Class::Forbidden => {
             back_off(Then::Watch(position), retry_after)
         }
-        _ => resume_later(position.failed_again(), retry_after),
+        _ => resume_later(position.after(Fruitless::Failure), retry_after),
     }
 }
 

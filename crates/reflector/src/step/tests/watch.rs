@@ -141,7 +141,7 @@ fn a_watch_waits_as_long_as_the_server_asks_whatever_the_failure() {
 
 #[test]
 fn a_relist_after_a_delay_keeps_its_cause() {
-    let stuck = watching(Position { failures: 2, ..moved("9") });
+    let stuck = watching(Position { fruitless: 8, ..moved("9") });
     for (state, input, cause) in [
         (watching(listed("9")), failed(Class::Expired), RelistCause::Expired),
         (watching(listed("9")), failed(Class::TooLarge), RelistCause::TooLarge),
@@ -176,6 +176,40 @@ fn one_silent_watch_is_resumed_and_two_lead_to_a_relist_at_the_version() {
         let (_, outputs) = go(state, ending);
         assert_eq!(outputs, list_outputs(RelistCause::Stuck, newer_than("9"), None, false));
     }
+}
+
+#[test]
+fn repeats_do_not_break_a_silence() {
+    let mut state = watching(moved("9"));
+    for _ in 0..2 {
+        state = play(state, &[(EventKind::Changed, "8"), (EventKind::Bookmark, "7")]).0;
+        state = go(state, Input::WatchEnded(WatchEnd::Full)).0;
+    }
+    assert_eq!(state, first_page(plan(newer_than("9"))));
+}
+
+#[test]
+fn repeats_do_not_forgive_failures() {
+    for failure in [failed(Class::Broken), Input::WatchEnded(WatchEnd::Early)] {
+        let mut state = watching(moved("9"));
+        for _ in 0..3 {
+            state = go(state, event(EventKind::Changed, &version("9"))).0;
+            state = go(state, failure).0;
+            state = go(state, Input::Fired(Deadline::Backoff)).0;
+        }
+        assert_eq!(state, first_page(plan(newer_than("9"))));
+    }
+}
+
+#[test]
+fn a_silence_and_two_failures_are_as_good_as_two_silences() {
+    let (state, _) = go(watching(moved("9")), Input::WatchEnded(WatchEnd::Full));
+    let (state, _) = go(state, failed(Class::Broken));
+    let (state, outputs) = go(state, Input::Fired(Deadline::Backoff));
+    assert_eq!(outputs, watch_outputs("9"));
+    let (state, _) = go(state, failed(Class::Broken));
+    let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));
+    assert_eq!(outputs[0], Output::Count(RelistCause::Stuck));
 }
 
 #[test]
