@@ -32,6 +32,9 @@ pub(crate) enum Fruitless {
     Failure = 4,
     /// It lasted its time and said nothing.
     Silence = 6,
+    /// It said nothing and was ended before its time, perhaps by a proxy: a dozen of them are as
+    /// good as two silences.
+    ShortSilence = 1,
 }
 
 const STUCK: u8 = 12;

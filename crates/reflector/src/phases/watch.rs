@@ -55,9 +55,14 @@ fn event(watching: Watching, kind: EventKind, version: &ResourceVersion) -> Step
 fn ended(watching: Watching, end: WatchEnd, options: &Options) -> Step {
     let Watching { position, spoke, .. } = watching;
     match (end, spoke) {
-        (WatchEnd::Full, false) => resume_now(position.after(Fruitless::Silence), options),
         (WatchEnd::Early, _) => resume_later(position.after(Fruitless::Failure), None),
-        (WatchEnd::Full | WatchEnd::Short, _) => begin(position),
+        (WatchEnd::Short, false) => match position.after(Fruitless::ShortSilence) {
+            // Watches as short as this must not lead to one list after the other.
+            position if position.is_stuck() => resume_later(position, None),
+            position => begin(position),
+        },
+        (WatchEnd::Full, false) => resume_now(position.after(Fruitless::Silence), options),
+        (WatchEnd::Short | WatchEnd::Full, true) => begin(position),
     }
 }
 

@@ -229,6 +229,22 @@ fn a_short_watch_is_resumed_at_once() {
     }
 }
 
+/// A proxy that ends each idle watch after a minute would hide for ever that the version is one
+/// of the future.
+#[test]
+fn a_dozen_short_silent_watches_lead_to_a_relist_after_a_delay() {
+    let mut state = watching(moved("9"));
+    for _ in 0..11 {
+        let (next, outputs) = go(state, Input::WatchEnded(WatchEnd::Short));
+        assert_eq!(outputs, watch_outputs("9"));
+        state = next;
+    }
+    let (state, outputs) = go(state, Input::WatchEnded(WatchEnd::Short));
+    assert_eq!(outputs, [Output::BackOff(None)]);
+    let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));
+    assert_eq!(outputs, list_outputs(RelistCause::Stuck, newer_than("9"), None, false));
+}
+
 #[test]
 fn an_early_end_waits_before_the_watch_is_resumed() {
     for state in [watching(moved("9")), spoken(moved("9"))] {
