@@ -15,6 +15,9 @@ pub struct Position {
     pub version: ResourceVersion,
     /// Something newer than the last list has come: the list's version was no dead end.
     pub moved: bool,
+    /// The last list was made because a version had expired, and no watch has lasted since: if
+    /// one expires again the server may do so with every version.
+    pub after_expiry: bool,
     /// How much speaks for resuming from this version leading nowhere: the sum of [`Fruitless`]
     /// watches since the version was reached.
     pub fruitless: u8,
@@ -41,13 +44,25 @@ const STUCK: u8 = 12;
 
 impl Position {
     /// Where a complete list has led to.
-    pub(crate) fn listed(version: ResourceVersion, pages_anyway: bool) -> Self {
-        Self { version, moved: false, fruitless: 0, pages_anyway }
+    pub(crate) fn listed(version: ResourceVersion, plan: &ListPlan) -> Self {
+        let (after_expiry, pages_anyway) = (plan.fresh, plan.pages_anyway);
+        Self { version, moved: false, after_expiry, fruitless: 0, pages_anyway }
     }
 
     /// Something newer was delivered.
     pub(crate) fn moved_to(self, version: ResourceVersion) -> Self {
         Self { version, moved: true, fruitless: 0, ..self }
+    }
+
+    /// A watch has lasted its time.
+    pub(crate) fn lasted(self) -> Self {
+        Self { after_expiry: false, ..self }
+    }
+
+    /// Whether a version that expires from here on is no surprise, so that it may be listed anew
+    /// without a delay.
+    pub(crate) fn may_expire(&self) -> bool {
+        self.moved && !self.after_expiry
     }
 
     /// A watch from here has ended without moving it.

@@ -66,7 +66,7 @@ fn without_pages(plan: ListPlan, cause: RelistCause, options: &Options) -> Step 
 fn end(plan: ListPlan, version: ResourceVersion, complete: bool) -> Step {
     let mark = Output::Mark(Marker::End { version: version.clone(), complete });
     let (state, next) = match complete {
-        true => watch::begin(Position::listed(version, plan.pages_anyway)),
+        true => watch::begin(Position::listed(version, &plan)),
         // What was shown must not be followed by an older state, which "any" could be.
         false => again_later(ListPlan { at: ListPlan::not_older_than(&version), ..plan }, None),
     };

@@ -61,8 +61,9 @@ fn ended(watching: Watching, end: WatchEnd, options: &Options) -> Step {
             position if position.is_stuck() => resume_later(position, None),
             position => begin(position),
         },
-        (WatchEnd::Full, false) => resume_now(position.after(Fruitless::Silence), options),
-        (WatchEnd::Short | WatchEnd::Full, true) => begin(position),
+        (WatchEnd::Full, false) => resume_now(position.lasted().after(Fruitless::Silence), options),
+        (WatchEnd::Full, true) => begin(position.lasted()),
+        (WatchEnd::Short, true) => begin(position),
     }
 }
 
@@ -79,11 +80,12 @@ fn failed(position: Position, class: Class, retry_after: Option<Duration>, optio
     }
 }
 
-/// A version that a list gave and that is gone at once would be gone again: don't loop.
+/// A version that a list gave and that is gone at once would be gone again: don't loop. The same
+/// if it is gone after an event or two, and was so before.
 fn expired(position: &Position, class: Class, retry_after: Option<Duration>, options: &Options) -> Step {
     let plan = ListPlan::fresh(position.pages_anyway);
     let cause = if class == Class::Expired { RelistCause::Expired } else { RelistCause::TooLarge };
-    match position.moved {
+    match position.may_expire() {
         true => list::begin(plan, cause, options),
         false => back_off(Then::List { plan, cause }, retry_after),
     }

@@ -44,7 +44,7 @@ fn later_page(plan: ListPlan) -> State {
 
 /// Listed at this version, nothing has come since.
 fn listed(at: &str) -> Position {
-    Position { version: version(at), moved: false, fruitless: 0, pages_anyway: false }
+    Position { version: version(at), moved: false, after_expiry: false, fruitless: 0, pages_anyway: false }
 }
 
 /// Listed before, and moved here by an event.

@@ -130,6 +130,25 @@ fn an_expiry_of_the_version_that_a_list_gave_waits() {
     }
 }
 
+/// One event after each list would otherwise make each expiry look like a new one.
+#[test]
+fn a_second_expiry_waits_even_after_progress() {
+    let (state, _) = go(watching(moved("9")), failed(Class::Expired));
+    let (state, _) = go(state, page_end(&version("20"), None));
+    let (state, _) = go(state, event(EventKind::Changed, &version("21")));
+    let (_, outputs) = go(state, failed(Class::Expired));
+    assert_eq!(outputs, [Output::BackOff(None)]);
+}
+
+#[test]
+fn an_expiry_is_a_first_one_again_after_a_watch_that_lasted() {
+    let (state, _) = go(first_page(fresh()), page_end(&version("20"), None));
+    let (state, _) = go(state, event(EventKind::Changed, &version("21")));
+    let (state, _) = go(state, Input::WatchEnded(WatchEnd::Full));
+    let (state, _) = go(state, failed(Class::Expired));
+    assert_eq!(state, first_page(fresh()));
+}
+
 #[test]
 fn a_watch_waits_as_long_as_the_server_asks_whatever_the_failure() {
     let delay = Some(Duration::from_secs(9));
