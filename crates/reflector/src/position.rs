@@ -42,6 +42,12 @@ pub(crate) enum Fruitless {
 
 const STUCK: u8 = 12;
 
+/// Whether a watch can begin after this version. Some aggregated servers send none, or "0": a
+/// request with either asks for the current state.
+pub(crate) fn is_a_point(version: &ResourceVersion) -> bool {
+    !version.is_empty() && *version != ResourceVersion::from(0)
+}
+
 impl Position {
     /// Where a complete list has led to.
     pub(crate) fn listed(version: ResourceVersion, plan: &ListPlan) -> Self {

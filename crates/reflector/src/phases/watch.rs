@@ -8,14 +8,15 @@ use kube_object::ResourceVersion;
 use super::{Step, back_off, ignore, list, suspend};
 use crate::{
     Deadline, EventKind, Input, ListPlan, Options, Output, Position, RelistCause, State, Then, WatchEnd,
-    Watching, position::Fruitless,
+    Watching,
+    position::{Fruitless, is_a_point},
 };
 
 /// Watch from where we are.
 pub(crate) fn begin(position: Position) -> Step {
     let outputs =
         vec![Output::Watch(WatchFrom::Version(position.version.clone())), Output::Arm(Deadline::Watch)];
-    let synthetic = position.version.is_empty();
+    let synthetic = !is_a_point(&position.version);
     (State::Watching(Watching { position, spoke: false, bookmarked: false, synthetic }), outputs)
 }
 
@@ -40,8 +41,12 @@ fn event(watching: Watching, kind: EventKind, version: &ResourceVersion) -> Step
         // After an etcd restore all that the server says may lie in our past: this is no sign of
         // progress.
         (false, true) => (position, Output::Discard),
-        // An event without a version changes something, but leads nowhere to resume from.
-        (false, false) if version.is_empty() => (position, Output::Deliver),
+        // Without a version a bookmark says nothing. An event changes something, but leads nowhere
+        // to resume from.
+        (false, false) if !is_a_point(version) => match kind {
+            EventKind::Bookmark => (position, Output::Discard),
+            EventKind::Added | EventKind::Changed => (position, Output::Deliver),
+        },
         (false, false) => (position.moved_to(version.clone()), Output::Deliver),
     };
     let spoke = spoke || verdict == Output::Deliver;

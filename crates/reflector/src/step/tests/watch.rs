@@ -92,23 +92,39 @@ fn a_relist_from_an_opaque_version_is_consistent() {
     assert_eq!(list_request(&outputs), Some(ListRequest { at: ListAt::Consistent, limit: Some(500) }));
 }
 
+/// Versions that some aggregated servers send, and that a watch can't begin after.
+const NO_POINTS: [&str; 2] = ["", "0"];
+
 #[test]
 fn an_event_without_a_version_is_delivered_and_leads_nowhere() {
-    let (state, outputs) = go(watching(listed("7")), event(EventKind::Changed, &version("")));
-    assert_eq!((position(&state), outputs), (&listed("7"), deliver()));
+    for none in NO_POINTS {
+        let (state, outputs) = go(watching(listed("7")), event(EventKind::Changed, &version(none)));
+        assert_eq!((position(&state), outputs), (&listed("7"), deliver()));
+    }
+}
+
+#[test]
+fn a_bookmark_without_a_version_says_nothing_but_that_the_server_lives() {
+    for none in NO_POINTS {
+        let (state, outputs) = go(watching(listed("7")), event(EventKind::Bookmark, &version(none)));
+        assert_eq!(outputs, [Output::Discard, Output::Arm(Deadline::Bookmark)]);
+        assert_eq!(position(&state), &listed("7"));
+    }
 }
 
 #[test]
 fn the_added_events_of_a_watch_without_a_version_come_in_no_order_and_move_nothing() {
-    let (state, _) = go(first_page(plan(ListAt::Any)), page_end(&version(""), None));
-    let added = [(EventKind::Added, "9"), (EventKind::Added, "5"), (EventKind::Added, "7")];
-    let (state, verdicts) = play(state, &added);
-    assert_eq!(verdicts, [Output::Deliver, Output::Deliver, Output::Deliver]);
-    assert_eq!(position(&state).version, version(""));
-    let rest = [(EventKind::Bookmark, "9"), (EventKind::Added, "8"), (EventKind::Added, "10")];
-    let (state, verdicts) = play(state, &rest);
-    assert_eq!(verdicts, [Output::Deliver, Output::Discard, Output::Deliver]);
-    assert_eq!(position(&state).version, version("10"));
+    for none in NO_POINTS {
+        let (state, _) = go(first_page(plan(ListAt::Any)), page_end(&version(none), None));
+        let added = [(EventKind::Added, "9"), (EventKind::Added, "5"), (EventKind::Added, "7")];
+        let (state, verdicts) = play(state, &added);
+        assert_eq!(verdicts, [Output::Deliver, Output::Deliver, Output::Deliver]);
+        assert_eq!(position(&state).version, version(none));
+        let rest = [(EventKind::Bookmark, "9"), (EventKind::Added, "8"), (EventKind::Added, "10")];
+        let (state, verdicts) = play(state, &rest);
+        assert_eq!(verdicts, [Output::Deliver, Output::Discard, Output::Deliver]);
+        assert_eq!(position(&state).version, version("10"));
+    }
 }
 
 #[test]
