@@ -61,7 +61,7 @@ pub enum RelistCause {
     TooLarge,
     /// The resource had ceased to exist.
     NotFound,
-    /// Resuming the watch led nowhere.
+    /// Resuming the watch led nowhere, or there was no version to resume from.
     Stuck,
     /// Somebody asked.
     Asked,

@@ -59,16 +59,27 @@ fn event(watching: Watching, kind: EventKind, version: &ResourceVersion) -> Step
 
 fn ended(watching: Watching, end: WatchEnd, options: &Options) -> Step {
     let Watching { position, spoke, .. } = watching;
-    match (end, spoke) {
-        (WatchEnd::Early, _) => resume_later(position.after(Fruitless::Failure), None),
-        (WatchEnd::Short, false) => match position.after(Fruitless::ShortSilence) {
-            // Watches as short as this must not lead to one list after the other.
-            position if position.is_stuck() => resume_later(position, None),
-            position => begin(position),
-        },
-        (WatchEnd::Full, false) => resume_now(position.lasted().after(Fruitless::Silence), options),
-        (WatchEnd::Full, true) => begin(position.lasted()),
-        (WatchEnd::Short, true) => begin(position),
+    let position = match (end, spoke) {
+        (WatchEnd::Early, _) => position.after(Fruitless::Failure),
+        (WatchEnd::Short, false) => position.after(Fruitless::ShortSilence),
+        (WatchEnd::Full, false) => position.lasted().after(Fruitless::Silence),
+        (WatchEnd::Short, true) => position,
+        (WatchEnd::Full, true) => position.lasted(),
+    };
+    match (end, next(position)) {
+        (WatchEnd::Short | WatchEnd::Full, Then::Watch(position)) => begin(position),
+        (WatchEnd::Full, Then::List { plan, cause }) => list::begin(plan, cause, options),
+        // Watches as short as these must not lead to one list after the other.
+        (WatchEnd::Early, then) | (WatchEnd::Short, then @ Then::List { .. }) => back_off(then, None),
+    }
+}
+
+/// Go on from here, or list where that leads nowhere. A watch without a version to begin after
+/// shows what there is and not what has been deleted meanwhile.
+fn next(position: Position) -> Then {
+    match position.is_stuck() || !is_a_point(&position.version) {
+        true => Then::List { plan: ListPlan::relist(&position), cause: RelistCause::Stuck },
+        false => Then::Watch(position),
     }
 }
 
@@ -79,9 +90,9 @@ fn failed(position: Position, class: Class, retry_after: Option<Duration>, optio
             suspend(ListPlan::returned(position.pages_anyway), RelistCause::NotFound, retry_after)
         }
         Class::Overloaded | Class::Refused | Class::Unauthorized | Class::Forbidden => {
-            back_off(Then::Watch(position), retry_after)
+            back_off(next(position), retry_after)
         }
-        _ => resume_later(position.after(Fruitless::Failure), retry_after),
+        _ => back_off(next(position.after(Fruitless::Failure)), retry_after),
     }
 }
 
@@ -93,22 +104,5 @@ fn expired(position: &Position, class: Class, retry_after: Option<Duration>, opt
     match position.may_expire() {
         true => list::begin(plan, cause, options),
         false => back_off(Then::List { plan, cause }, retry_after),
-    }
-}
-
-fn resume_now(position: Position, options: &Options) -> Step {
-    match position.is_stuck() {
-        true => list::begin(ListPlan::relist(&position), RelistCause::Stuck, options),
-        false => begin(position),
-    }
-}
-
-fn resume_later(position: Position, at_least: Option<Duration>) -> Step {
-    match position.is_stuck() {
-        true => {
-            let plan = ListPlan::relist(&position);
-            back_off(Then::List { plan, cause: RelistCause::Stuck }, at_least)
-        }
-        false => back_off(Then::Watch(position), at_least),
     }
 }

@@ -127,6 +127,24 @@ fn the_added_events_of_a_watch_without_a_version_come_in_no_order_and_move_nothi
     }
 }
 
+/// Resuming it would show what there is, and not what has been deleted meanwhile.
+#[test]
+fn a_watch_without_a_version_is_not_resumed_but_listed_again() {
+    for none in NO_POINTS {
+        let state = || State::Watching(Watching { synthetic: true, spoke: true, ..opened(listed(none)) });
+        let list = list_outputs(RelistCause::Stuck, ListAt::Consistent, Some(500), false);
+        for end in [Input::WatchEnded(WatchEnd::Full), Input::Fired(Deadline::Bookmark)] {
+            assert_eq!(go(state(), end).1, list);
+        }
+        let hasty = [WatchEnd::Short, WatchEnd::Early].map(Input::WatchEnded);
+        for end in [hasty.as_slice(), &[failed(Class::Broken), failed(Class::Overloaded)]].concat() {
+            let (state, outputs) = go(state(), end);
+            assert_eq!(outputs, [Output::BackOff(None)], "{end:?}");
+            assert_eq!(go(state, Input::Fired(Deadline::Backoff)).1, list);
+        }
+    }
+}
+
 #[test]
 fn an_expiry_after_progress_lists_the_most_recent_state_at_once() {
     for (class, cause) in [(Class::Expired, RelistCause::Expired), (Class::TooLarge, RelistCause::TooLarge)] {
