@@ -204,7 +204,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         let relist = &mut self.reflector.relist;
         let asked = async {
             if relist.changed().await.is_err() {
-                std::future::pending().await // nobody is left who could ask
+                std::future::pending::<()>().await; // nobody is left who could ask
             }
         };
         tokio::select! {
@@ -249,7 +249,9 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         let shortest = self.reflector.options.watch_timeout;
         let timeout = shortest.mul_f64(1.0 + self.rng.f64());
         let request = WatchRequest { from, timeout: Some(timeout), bookmarks: true };
-        let events = self.reflector.source.watch(request, Arc::clone(&self.reflector.known));
+        // Events are news. The sink may not yet have taken a list that reuses nothing, so that it
+        // still holds another history's object under the version of an event.
+        let events = self.reflector.source.watch(request, Arc::new(NothingKnown));
         self.deadlines.disarm_all();
         self.request = Request::Watch { events, began: Instant::now(), timeout };
         self.reflector.status.send_modify(|status| status.watches += 1);

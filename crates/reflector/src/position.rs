@@ -51,8 +51,8 @@ pub(crate) fn is_a_point(version: &ResourceVersion) -> bool {
 impl Position {
     /// Where a complete list has led to.
     pub(crate) fn listed(version: ResourceVersion, plan: &ListPlan) -> Self {
-        let (after_expiry, pages_anyway) = (plan.fresh, plan.pages_anyway);
-        Self { version, moved: false, after_expiry, fruitless: 0, pages_anyway }
+        let (fresh, pages_anyway) = (plan.fresh, plan.pages_anyway);
+        Self { version, moved: false, after_expiry: fresh, fruitless: 0, pages_anyway }
     }
 
     /// Something newer was delivered.

@@ -36,7 +36,7 @@ pub(crate) fn step(listing: Listing, input: Input<'_>, options: &Options) -> Ste
                     without_pages(listing.plan, RelistCause::Retry, options)
                 }
                 Some(token) => next_page(Listing { version: Some(version), ..listing }, token, options),
-                None => end(listing.plan, version, listing.complete),
+                None => end(&listing.plan, version, listing.complete),
             }
         }
         Input::Failed(class, retry_after) => failed(listing, class, retry_after, options),
@@ -63,12 +63,12 @@ fn without_pages(plan: ListPlan, cause: RelistCause, options: &Options) -> Step 
 }
 
 /// A list with items that can't be identified shows what there is, but not what is gone.
-fn end(plan: ListPlan, version: ResourceVersion, complete: bool) -> Step {
+fn end(plan: &ListPlan, version: ResourceVersion, complete: bool) -> Step {
     let mark = Output::Mark(Marker::End { version: version.clone(), complete });
     let (state, next) = match complete {
-        true => watch::begin(Position::listed(version, &plan)),
+        true => watch::begin(Position::listed(version, plan)),
         // What was shown must not be followed by an older state, which "any" could be.
-        false => again_later(ListPlan { at: ListPlan::not_older_than(&version), ..plan }, None),
+        false => again_later(ListPlan { at: ListPlan::not_older_than(&version), ..plan.clone() }, None),
     };
     (state, [vec![mark], next].concat())
 }

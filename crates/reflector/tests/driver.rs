@@ -1,0 +1,414 @@
+//! The reflector as it runs: what it asks of a scripted source over minutes of paused time, and
+//! what its sink gets.
+
+mod support;
+
+use std::{sync::Arc, time::Duration};
+
+use kube_listwatch::{ListAt, WatchFrom};
+use kube_object::{Entry, Id, Known};
+use kube_reflector::{Options, Phase, RelistCause};
+use support::{
+    fake::{Beat, Fake, ListAnswer, Thing, events, id, items, list, nameless, page_end, silent},
+    run::{options, run, run_with, seconds},
+};
+use tokio::sync::mpsc;
+
+fn fails(code: u16) -> Vec<Beat<kube_listwatch::ListPart<Thing>>> {
+    vec![Beat::Fail(code, None)]
+}
+
+/// A watch that stays open and says nothing.
+fn hangs<X>() -> Vec<Beat<X>> {
+    vec![Beat::Hang]
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_listed_and_what_happens_then_reaches_the_sink_in_order() {
+    let fake = Fake::new(
+        |_, _| vec![items(&["a@1"]), items(&["b@2", "!c@3"]), page_end("5", None)],
+        |_, _| vec![events(&["+d@6", "~a@7"]), events(&["-b@8", "*9"]), Beat::Hang],
+    );
+    let run = run(&fake);
+    seconds(10).await;
+    let expected =
+        ["begin", "page a@1", "page b@2 !c@3", "end 5", "put d@6", "put a@7", "remove b@8", "bookmark 9"];
+    assert_eq!(run.taken(), expected);
+    let status = run.status();
+    assert_eq!((status.phase, status.lists, status.watches), (Phase::Watching, 1, 1));
+    assert_eq!((status.undecodable, status.errors, status.failing), (1, 0, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_are_asked_for_one_after_the_other() {
+    let fake = Fake::new(
+        |n, _| match n {
+            0 => vec![items(&["a@1"]), page_end("5", Some("t"))],
+            _ => list(&["b@2"], "5"),
+        },
+        |_, _| hangs(),
+    );
+    let run = run(&fake);
+    seconds(10).await;
+    assert_eq!(run.taken(), ["begin", "page a@1", "page b@2", "end 5"]);
+    let lists: Vec<_> = fake.lists().into_iter().map(|request| request.at).collect();
+    assert_eq!(lists, [ListAt::Any, ListAt::Continue("t".into())]);
+    assert_eq!(run.status().lists, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_always_fails_costs_few_attempts() {
+    for (code, class) in [(500, "broken"), (403, "forbidden"), (404, "not found"), (410, "expired")] {
+        let fake = Fake::new(move |_, _| fails(code), |_, _| hangs());
+        let run = run(&fake);
+        seconds(600).await;
+        assert!(fake.count(0, 60) <= 14, "{class}: {}", fake.count(0, 60));
+        for minute in 1..10 {
+            let requests = fake.count(minute * 60, minute * 60 + 60);
+            assert!((1..=4).contains(&requests), "{class}, minute {minute}: {requests}");
+        }
+        assert_eq!(run.errors().len() as u64, run.status().errors);
+        assert_eq!(run.errors().len(), fake.lists().len());
+        run.drop_it().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_closes_at_once_does_not_loop() {
+    let fake = Fake::new(|_, _| list(&[], "5"), |_, _| Vec::new());
+    let _run = run(&fake);
+    seconds(600).await;
+    assert!(fake.count(0, 60) <= 20, "{}", fake.count(0, 60));
+    for minute in 1..10 {
+        assert!(fake.count(minute * 60, minute * 60 + 60) <= 6, "minute {minute}");
+    }
+}
+
+/// Expired after each list, with or without an event before: list and watch must not play
+/// ping-pong.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_expires_everything_does_not_loop() {
+    for progress in [false, true] {
+        let mut newest = 100;
+        let fake = Fake::new(
+            |_, _| list(&[], "100"),
+            move |_, _| {
+                newest += 1;
+                let event = format!("~a@{newest}");
+                let expired = Beat::Fail(410, None);
+                if progress { vec![events(&[&event]), expired] } else { vec![expired] }
+            },
+        );
+        let _run = run(&fake);
+        seconds(600).await;
+        assert!(fake.count(0, 60) <= 30, "{}", fake.count(0, 60));
+        for minute in 1..10 {
+            assert!(fake.count(minute * 60, minute * 60 + 60) <= 8, "minute {minute}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_says_nothing_is_cut_by_the_deadline() {
+    let fake = Fake::new(|_, _| hangs(), |_, _| hangs());
+    let run = run(&fake);
+    seconds(119).await;
+    assert_eq!((fake.lists().len(), fake.open()), (1, 1));
+    seconds(5).await;
+    assert_eq!((fake.lists().len(), fake.open()), (2, 1));
+    assert_eq!(run.taken(), ["begin", "begin"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_never_ends_is_cut_by_the_deadline() {
+    let endless: fn() -> ListAnswer =
+        || vec![Beat::Repeat(|| kube_listwatch::ListPart::Items { items: Vec::new(), nameless: Vec::new() })];
+    let fake = Fake::new(move |_, _| endless(), |_, _| hangs());
+    let _run = run(&fake);
+    seconds(119).await;
+    assert_eq!(fake.lists().len(), 1);
+    seconds(5).await;
+    assert_eq!((fake.lists().len(), fake.open()), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_page_has_a_deadline_of_its_own() {
+    let fake = Fake::new(
+        |n, _| match n {
+            0..4 => vec![Beat::Wait(Duration::from_secs(100)), page_end("5", Some(&format!("page {n}")))],
+            _ => list(&[], "5"),
+        },
+        |_, _| hangs(),
+    );
+    let run = run(&fake);
+    seconds(410).await;
+    assert_eq!(run.taken(), ["begin", "page ", "end 5"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_never_closed_is_cut_and_resumed_and_then_relisted() {
+    let fake = Fake::new(|_, _| list(&["a@1"], "5"), |_, _| hangs());
+    let run = run(&fake);
+    seconds(329).await;
+    assert_eq!(fake.watches().len(), 1);
+    seconds(631 - 329).await;
+    assert_eq!(fake.watches().len(), 2);
+    seconds(631).await;
+    assert_eq!(fake.lists().len(), 2, "after two silences");
+    assert_eq!(fake.lists()[1].at, ListAt::NotOlderThan(5.into()));
+    assert_eq!(run.status().last_relist, Some(RelistCause::Stuck));
+    assert_eq!(fake.open(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_that_the_server_closes_is_resumed_and_then_relisted() {
+    let fake = Fake::new(|_, _| list(&[], "5"), |_, request| silent(request));
+    let _run = run(&fake);
+    seconds(1201).await;
+    assert!(fake.lists().len() >= 2);
+    let froms: Vec<_> = fake.watches().into_iter().map(|request| request.from).collect();
+    assert!(froms.iter().all(|from| *from == WatchFrom::Version(5.into())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_asks_to_be_ended_after_five_to_ten_minutes() {
+    let fake = Fake::new(|_, _| list(&[], "5"), |_, request| silent(request));
+    let _run = run(&fake);
+    seconds(40_000).await;
+    let times: Vec<_> = fake.watches().iter().map(|request| request.timeout.unwrap().as_secs()).collect();
+    assert!(times.iter().all(|time| (300..600).contains(time)), "{times:?}");
+    assert!(times.iter().any(|time| *time < 400) && times.iter().any(|time| *time > 500), "{times:?}");
+    assert!(fake.watches().iter().all(|request| request.bookmarks));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_watch_that_has_sent_a_bookmark_must_send_more() {
+    for (bookmark, resumed) in [(true, 2), (false, 1)] {
+        let first = if bookmark { "*6" } else { "~a@6" };
+        let fake = Fake::new(|_, _| list(&[], "5"), move |_, _| vec![events(&[first]), Beat::Hang]);
+        let _run = run(&fake);
+        seconds(200).await;
+        assert_eq!(fake.watches().len(), resumed);
+        assert_eq!(
+            fake.watches().last().unwrap().from,
+            WatchFrom::Version(if bookmark { 6 } else { 5 }.into())
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_goes_on_sending_bookmarks_stays_open_to_its_end() {
+    let fake = Fake::new(
+        |_, _| list(&[], "5"),
+        |_, _| {
+            let minute = || Beat::Wait(Duration::from_secs(60));
+            vec![minute(), events(&["*6"]), minute(), events(&["*7"]), minute(), events(&["*8"]), minute()]
+        },
+    );
+    let _run = run(&fake);
+    seconds(239).await;
+    assert_eq!(fake.watches().len(), 1);
+    seconds(2).await;
+    assert_eq!(fake.watches()[1].from, WatchFrom::Version(8.into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_before_an_error_are_delivered_and_not_asked_for_again() {
+    let fake = Fake::new(
+        |_, _| list(&[], "5"),
+        |n, _| match n {
+            0 => vec![events(&["+a@6", "+b@7"]), Beat::Fail(500, None)],
+            _ => hangs(),
+        },
+    );
+    let run = run(&fake);
+    seconds(10).await;
+    assert_eq!(run.taken(), ["begin", "page ", "end 5", "put a@6", "put b@7"]);
+    assert_eq!(fake.watches()[1].from, WatchFrom::Version(7.into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn repeated_events_are_dropped_and_counted() {
+    let fake = Fake::new(
+        |_, _| list(&["a@5"], "5"),
+        |_, _| vec![events(&["+a@5", "~a@6", "~a@6", "~a@4"]), Beat::Hang],
+    );
+    let run = run(&fake);
+    seconds(10).await;
+    assert_eq!(run.taken(), ["begin", "page a@5", "end 5", "put a@6"]);
+    assert_eq!(run.status().repeats, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_incomplete_list_is_shown_and_repeated_until_it_is_complete() {
+    let fake = Fake::new(
+        |n, _| match n {
+            0 => vec![items(&["a@1"]), nameless(), page_end("5", None)],
+            _ => list(&["a@1"], "6"),
+        },
+        |_, _| hangs(),
+    );
+    let run = run(&fake);
+    seconds(10).await;
+    assert_eq!(run.taken()[..4], ["begin", "page a@1", "page ", "end 5 incomplete"]);
+    assert_eq!(run.taken()[4..], ["begin", "page a@1", "end 6"]);
+    assert_eq!((run.status().nameless, fake.watches().len()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_can_not_be_decoded_is_delivered_as_such_and_counted() {
+    let fake = Fake::new(|_, _| list(&["!a@1"], "5"), |_, _| vec![events(&["+!b@6", "~!b@7"]), Beat::Hang]);
+    let run = run(&fake);
+    seconds(10).await;
+    assert_eq!(run.taken(), ["begin", "page !a@1", "end 5", "undecodable b@6", "undecodable b@7"]);
+    assert_eq!(run.status().undecodable, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_are_reported_with_what_was_asked_until_the_next_success() {
+    let fake = Fake::new(
+        |n, _| if n == 0 { fails(403) } else { list(&[], "5") },
+        |n, _| if n == 0 { vec![Beat::Fail(401, None)] } else { vec![events(&["*6"]), Beat::Hang] },
+    );
+    let run = run(&fake);
+    tokio::task::yield_now().await;
+    seconds(0).await;
+    assert_eq!(run.status().failing, Some(kube_listwatch::Class::Forbidden));
+    assert_eq!(run.status().phase, Phase::Waiting);
+    seconds(60).await;
+    let errors = run.errors();
+    assert!(errors[0].starts_with("LIST /things") && errors[1].starts_with("WATCH /things"), "{errors:?}");
+    let status = run.status();
+    assert_eq!((status.errors, status.failing), (2, None));
+    assert_eq!(status.last_error.as_ref(), errors.last());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_does_not_exist_suspends_until_it_is_back() {
+    let fake = Fake::new(|n, _| if n < 4 { fails(404) } else { list(&["a@1"], "5") }, |_, _| hangs());
+    let run = run(&fake);
+    seconds(5).await;
+    assert_eq!(run.status().phase, Phase::Suspended);
+    seconds(60).await;
+    assert_eq!(run.status().phase, Phase::Watching);
+    assert_eq!(fake.lists().last().unwrap().at, ListAt::Consistent);
+}
+
+/// Says that it holds everything as it is asked for.
+struct KnowsAll;
+
+impl Known<Thing> for KnowsAll {
+    fn unchanged(&self, asked: &Id<'_>) -> Option<Entry<Thing>> {
+        let id = id(&format!("{}@{}", asked.name, asked.resource_version));
+        Some(Entry::new(id, Arc::new(())))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_list_after_an_expiry_knows_nothing_of_the_cache() {
+    let knows = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let note = Arc::clone(&knows);
+    let fake = Fake::asking(
+        move |_, _, known| {
+            let id = Id { namespace: None, name: "a", uid: "a", resource_version: "1" };
+            note.lock().unwrap().push(known.unchanged(&id).is_some());
+            list(&[], "5")
+        },
+        |n, _| match n {
+            0 => vec![events(&["*6"]), Beat::Fail(410, None)],
+            _ => vec![events(&["*9"]), Beat::Hang],
+        },
+    );
+    let (ask, asked) = tokio::sync::watch::channel(0);
+    let run = run_with(&fake, options(), |reflector| reflector.known(Arc::new(KnowsAll)).relist_on(asked));
+    seconds(10).await;
+    assert_eq!(*knows.lock().unwrap(), [true, false]);
+    assert_eq!(
+        run.taken().iter().filter(|delta| delta.starts_with("begin")).collect::<Vec<_>>(),
+        ["begin", "begin fresh"]
+    );
+    ask.send(1).unwrap();
+    seconds(1).await;
+    assert_eq!(*knows.lock().unwrap(), [true, false, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_is_made_when_somebody_asks_for_it() {
+    let fake = Fake::new(|_, _| list(&[], "5"), |_, _| vec![events(&["*6"]), Beat::Hang]);
+    let (ask, asked) = tokio::sync::watch::channel(0);
+    let run = run_with(&fake, options(), |reflector| reflector.relist_on(asked));
+    seconds(1).await;
+    ask.send(1).unwrap();
+    seconds(1).await;
+    assert_eq!(fake.lists()[1].at, ListAt::NotOlderThan(6.into()));
+    assert_eq!((run.status().relists, run.status().last_relist), (1, Some(RelistCause::Asked)));
+    drop(ask);
+    seconds(100).await;
+    assert_eq!(fake.lists().len(), 2, "when nobody can ask any more, nobody asks");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_sink_stops_the_reading() {
+    let fake = Fake::new(
+        |_, _| list(&[], "5"),
+        |_, _| (6..100).map(|at| events(&[&format!("+a@{at}")])).chain([Beat::Hang]).collect(),
+    );
+    let (sender, mut received) = mpsc::channel(2);
+    let reflector = kube_reflector::Reflector::from_shared(Arc::clone(&fake) as _, sender).options(options());
+    let running = tokio::spawn(reflector.run());
+    seconds(10).await;
+    // The Begin and the page fill the channel, and the End waits for room.
+    assert_eq!((received.len(), fake.given()), (2, 2));
+    for _ in 0..3 {
+        received.recv().await.unwrap();
+    }
+    seconds(10).await;
+    assert_eq!((received.len(), fake.given()), (2, 2 + 3), "two events fill it, and a third waits");
+    let mut deltas = 0;
+    while let Ok(Some(batch)) = tokio::time::timeout(Duration::from_secs(1), received.recv()).await {
+        deltas += batch.len();
+    }
+    assert_eq!(deltas, 94);
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_run_closes_its_streams() {
+    let fake = Fake::new(|_, _| list(&[], "5"), |_, _| hangs());
+    let run = run(&fake);
+    seconds(10).await;
+    assert_eq!(fake.open(), 1);
+    let fake = run.drop_it().await;
+    assert_eq!(fake.open(), 0);
+    seconds(3600).await;
+    assert_eq!(fake.asked().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_sink_is_the_end_of_the_reflector() {
+    let fake = Fake::new(|_, _| list(&[], "5"), |_, _| hangs());
+    let (sender, received) = mpsc::channel(2);
+    let reflector = kube_reflector::Reflector::from_shared(Arc::clone(&fake) as _, sender);
+    let status = reflector.status();
+    drop(received);
+    reflector.run().await;
+    assert_eq!((status.borrow().phase, fake.open()), (Phase::Stopped, 0));
+}
+
+async fn times(seed: u64) -> Vec<Duration> {
+    let fake = Fake::new(
+        |n, _| if n % 3 == 0 { fails(500) } else { list(&[], "5") },
+        |n, request| if n % 2 == 0 { vec![Beat::Fail(500, None)] } else { silent(request) },
+    );
+    let run = run_with(&fake, Options { seed: Some(seed), ..options() }, |reflector| reflector);
+    seconds(7200).await;
+    run.drop_it().await.asked().into_iter().map(|(at, _)| at).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_seed_repeats_a_run_to_the_millisecond() {
+    let first = times(7).await;
+    assert!(first.len() > 10);
+    assert_eq!(first, times(7).await);
+    assert_ne!(first, times(8).await);
+}
