@@ -146,6 +146,7 @@ enum Arrival<T> {
     Events(Option<Result<Vec<WatchEvent<T>>, Error>>),
     Fired(Deadline),
     RelistAsked,
+    SinkClosed,
 }
 
 struct Driver<T, S> {
@@ -177,6 +178,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                     self.step(Input::Fired(deadline), || None);
                 }
                 Arrival::RelistAsked => self.step(Input::Relist, || None),
+                Arrival::SinkClosed => return SinkClosed,
             }
         }
     }
@@ -209,6 +211,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         };
         tokio::select! {
             biased;
+            () = self.reflector.sink.closed() => Arrival::SinkClosed,
             deadline = fired => Arrival::Fired(deadline),
             () = asked => Arrival::RelistAsked,
             arrival = came => arrival,

@@ -24,10 +24,23 @@ pub trait Sink<T>: Send {
     /// # Cancel safety
     /// A reflector drops the future only when it is itself dropped.
     fn push(&mut self, deltas: Vec<Delta<T>>) -> impl Future<Output = Result<(), SinkClosed>> + Send;
+
+    /// Completes once nobody takes deltas any more, so that a reflector ends even while it has
+    /// nothing to push. The default never completes: the end is noticed by the next push.
+    ///
+    /// # Cancel safety
+    /// A reflector drops the future and calls again whenever something has come.
+    fn closed(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
 }
 
 impl<T: Send + Sync + 'static> Sink<T> for mpsc::Sender<Vec<Delta<T>>> {
     async fn push(&mut self, deltas: Vec<Delta<T>>) -> Result<(), SinkClosed> {
         self.send(deltas).await.map_err(|_| SinkClosed)
+    }
+
+    async fn closed(&self) {
+        mpsc::Sender::closed(self).await;
     }
 }

@@ -369,7 +369,10 @@ async fn a_full_sink_stops_the_reading() {
         deltas += batch.len();
     }
     assert_eq!(deltas, 94);
-    running.abort();
+    drop(received);
+    seconds(1).await;
+    assert!(running.is_finished(), "a closed sink ends the reflector, though there is nothing to push");
+    assert_eq!(fake.open(), 0);
 }
 
 #[tokio::test(start_paused = true)]
