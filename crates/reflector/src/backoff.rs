@@ -11,9 +11,14 @@ use tokio::time::Instant;
 
 use crate::Options;
 
+/// A server's own Retry-After counts up to here: a server or proxy that asks for a year must not
+/// silence a reflector for that long.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
+
 pub(crate) struct Backoff {
     delays: ExponentialBackoff,
     reset_after: Duration,
+    /// When the last delay was over, from when on health counts.
     last: Option<Instant>,
 }
 
@@ -31,15 +36,22 @@ impl Backoff {
         Self { delays, reset_after: options.backoff_reset, last: None }
     }
 
-    /// The next delay: uniform between the current interval and twice it.
-    pub(crate) fn next(&mut self, now: Instant, rng: &mut fastrand::Rng) -> Duration {
+    /// When the next delay is over: uniform between the current interval and twice it, and no
+    /// sooner than the server asks for.
+    pub(crate) fn next(
+        &mut self,
+        now: Instant,
+        retry_after: Option<Duration>,
+        rng: &mut fastrand::Rng,
+    ) -> Instant {
         if self.last.is_some_and(|last| now.duration_since(last) > self.reset_after) {
             self.delays.reset();
         }
-        self.last = Some(now);
         let max = self.delays.max_interval;
-        let delay = self.delays.next_backoff().unwrap_or(max);
-        delay.mul_f64(1.0 + rng.f64())
+        let delay = self.delays.next_backoff().unwrap_or(max).mul_f64(1.0 + rng.f64());
+        let over = now + delay.max(retry_after.unwrap_or_default().min(RETRY_AFTER_MAX));
+        self.last = Some(over);
+        over
     }
 }
 
@@ -53,12 +65,36 @@ mod tests {
         let mut backoff = Backoff::new(&Options::default());
         let mut now = Instant::now();
         for expected in [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0] {
-            let delay = backoff.next(now, &mut rng).as_secs_f64();
+            let over = backoff.next(now, None, &mut rng);
+            let delay = (over - now).as_secs_f64();
             assert!((expected..expected * 2.0).contains(&delay), "{delay} for {expected}");
-            now += Duration::from_secs_f64(delay);
+            now = over;
         }
         now += Duration::from_secs(121);
-        assert!(backoff.next(now, &mut rng).as_secs_f64() < 1.6);
+        assert!(backoff.next(now, None, &mut rng) - now < Duration::from_millis(1600));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_is_not_health() {
+        let mut rng = fastrand::Rng::with_seed(7);
+        let mut backoff = Backoff::new(&Options::default());
+        let mut now = Instant::now();
+        for _ in 0..4 {
+            now = backoff.next(now, Some(Duration::from_secs(200)), &mut rng);
+        }
+        assert!(backoff.next(now, None, &mut rng) - now >= Duration::from_millis(12_800));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_is_obeyed_for_five_minutes_and_no_longer() {
+        let mut rng = fastrand::Rng::with_seed(7);
+        let mut backoff = Backoff::new(&Options::default());
+        let now = Instant::now();
+        for (asked, given) in [(9, 9), (300, 300), (301, 300), (u64::MAX, 300)] {
+            let over = backoff.next(now, Some(Duration::from_secs(asked)), &mut rng);
+            assert_eq!(over - now, Duration::from_secs(given));
+            backoff.delays.reset();
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -67,9 +103,9 @@ mod tests {
         let mut backoff = Backoff::new(&Options::default());
         let mut now = Instant::now();
         for _ in 0..2000 {
-            now += backoff.next(now, &mut rng);
+            now = backoff.next(now, None, &mut rng);
         }
-        assert!(backoff.next(now, &mut rng) <= Duration::from_secs(60));
+        assert!(backoff.next(now, None, &mut rng) - now <= Duration::from_secs(60));
     }
 
     /// A failure that lasts sends few enough requests: the bound that the documentation states.
@@ -83,7 +119,7 @@ mod tests {
             let mut attempts = Vec::new();
             while now - start < Duration::from_secs(600) {
                 attempts.push(now - start);
-                now += backoff.next(now, &mut rng);
+                now = backoff.next(now, None, &mut rng);
             }
             let within =
                 |from: u64, to: u64| attempts.iter().filter(|at| (from..to).contains(&at.as_secs())).count();

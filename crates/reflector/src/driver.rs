@@ -261,12 +261,12 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     }
 
     fn back_off(&mut self, at_least: Option<Duration>) {
-        let now = Instant::now();
-        let delay = self.backoff.next(now, &mut self.rng).max(at_least.unwrap_or_default());
+        let over = self.backoff.next(Instant::now(), at_least, &mut self.rng);
         self.request = Request::None;
         self.deadlines.disarm_all();
-        self.deadlines.arm(Deadline::Backoff, now + delay);
+        self.deadlines.arm(Deadline::Backoff, over);
     }
+
     fn arm(&mut self, deadline: Deadline) {
         let options = &self.reflector.options;
         let after = match (deadline, &self.request) {

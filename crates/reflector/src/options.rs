@@ -23,11 +23,12 @@ pub struct Options {
     /// send one about every minute.
     pub bookmark_deadline: Duration,
     /// The first delay before a failed request is tried again; doubled each time. The actual
-    /// delay is drawn uniformly from the delay to twice the delay.
+    /// delay is drawn uniformly from the delay to twice the delay, and is at least what the server
+    /// asks for by Retry-After, of which 5 minutes count at most.
     pub backoff_initial: Duration,
     /// The delay is doubled no further than this.
     pub backoff_max: Duration,
-    /// After this long without a failure the delay starts over.
+    /// When this long after a delay nothing has failed, the next delay is the first again.
     pub backoff_reset: Duration,
     /// Where jitter and time-outs are drawn from. `None` differs from process to process, so
     /// that replicas don't march in step; a number makes a run repeatable.

@@ -139,7 +139,7 @@ pub enum Output {
     /// Drop the open request and all deadlines, and watch from here.
     Watch(WatchFrom),
     /// Drop the open request and all deadlines, and wait: as long as the backoff says, and no
-    /// shorter than this.
+    /// shorter than this, which is what the server asked for.
     BackOff(Option<Duration>),
     /// Set a deadline, in place of the same one set before.
     Arm(Deadline),

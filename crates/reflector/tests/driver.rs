@@ -74,6 +74,18 @@ async fn a_list_that_always_fails_costs_few_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_asks_for_time_gets_it_within_reason() {
+    for (asked, next) in [(20, 20), (u64::MAX, 300)] {
+        let fake =
+            Fake::new(move |_, _| vec![Beat::Fail(429, Some(Duration::from_secs(asked)))], |_, _| hangs());
+        let run = run(&fake);
+        seconds(301).await;
+        assert_eq!(fake.asked()[1].0.as_secs(), next);
+        run.drop_it().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_that_closes_at_once_does_not_loop() {
     let fake = Fake::new(|_, _| list(&[], "5"), |_, _| Vec::new());
     let _run = run(&fake);
