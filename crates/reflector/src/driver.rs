@@ -80,7 +80,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
     /// Time-outs, delays, page size, seed.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
-        self.options = options;
+        self.options = options.bounded();
         self
     }
 

@@ -3,7 +3,17 @@
 
 use std::time::Duration;
 
+/// No duration is longer than this, so that sums of them can't overflow.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+/// Requests are not given up, and watches not replaced, more often than this.
+const SHORTEST_DEADLINE: Duration = Duration::from_secs(1);
+/// Failed requests are not tried again more often than this.
+const SHORTEST_BACKOFF: Duration = Duration::from_millis(10);
+
 /// Page sizes, time-outs and delays.
+///
+/// A reflector takes a duration longer than a day for a day, a time-out shorter than a second for
+/// a second and a delay shorter than 10 ms for 10 ms: with none it would not stop asking.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Items per page. `None` pages by 500 where the server reads from etcd anyway and asks for
@@ -49,5 +59,33 @@ impl Default for Options {
             backoff_reset: Duration::from_secs(120),
             seed: None,
         }
+    }
+}
+
+impl Options {
+    /// The same with every duration within its bounds.
+    pub(crate) fn bounded(self) -> Self {
+        let time_out = |duration: Duration| duration.clamp(SHORTEST_DEADLINE, LONGEST);
+        let backoff_initial = self.backoff_initial.clamp(SHORTEST_BACKOFF, LONGEST);
+        Self {
+            list_deadline: time_out(self.list_deadline),
+            watch_timeout: time_out(self.watch_timeout),
+            watch_grace: time_out(self.watch_grace),
+            bookmark_deadline: time_out(self.bookmark_deadline),
+            backoff_initial,
+            backoff_max: self.backoff_max.clamp(backoff_initial, LONGEST),
+            backoff_reset: self.backoff_reset.min(LONGEST),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_within_their_bounds() {
+        assert_eq!(Options::default().bounded(), Options::default());
     }
 }

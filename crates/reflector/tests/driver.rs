@@ -410,6 +410,33 @@ async fn the_end_of_the_sink_is_the_end_of_the_reflector() {
     assert_eq!((status.borrow().phase, fake.open()), (Phase::Stopped, 0));
 }
 
+fn all_durations(duration: Duration) -> Options {
+    Options {
+        list_deadline: duration,
+        watch_timeout: duration,
+        watch_grace: duration,
+        bookmark_deadline: duration,
+        backoff_initial: duration,
+        backoff_max: duration,
+        backoff_reset: duration,
+        ..options()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn absurd_options_neither_loop_nor_panic() {
+    for duration in [Duration::ZERO, Duration::MAX] {
+        let fake = Fake::new(
+            |n, _| if n % 2 == 0 { fails(500) } else { list(&[], "5") },
+            |n, _| if n % 2 == 0 { vec![Beat::Fail(500, None)] } else { vec![events(&["*6"]), Beat::Hang] },
+        );
+        let run = run_with(&fake, all_durations(duration), |reflector| reflector);
+        seconds(100).await;
+        assert!(fake.asked().len() <= 100 * 100, "{}", fake.asked().len());
+        run.drop_it().await;
+    }
+}
+
 async fn times(seed: u64) -> Vec<Duration> {
     let fake = Fake::new(
         |n, _| if n % 3 == 0 { fails(500) } else { list(&[], "5") },
