@@ -1,5 +1,7 @@
 //! Everything that can wake a reflector besides the server, in one table.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 /// What a deadline is for.
@@ -31,6 +33,11 @@ impl Deadlines {
     /// Forgets all deadlines.
     pub(crate) fn disarm_all(&mut self) {
         self.armed.clear();
+    }
+
+    /// Moves all deadlines on by a time in which nothing was read.
+    pub(crate) fn postpone(&mut self, by: Duration) {
+        self.armed.iter_mut().for_each(|(at, _)| *at += by);
     }
 
     /// The deadline that fires first.

@@ -164,10 +164,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     async fn run(&mut self) -> SinkClosed {
         self.step(Input::Start, || None);
         loop {
-            let outgoing = std::mem::take(&mut self.outgoing);
-            if !outgoing.is_empty()
-                && let Err(closed) = self.reflector.sink.push(outgoing).await
-            {
+            if let Err(closed) = self.push().await {
                 return closed;
             }
             match self.arrival().await {
@@ -181,6 +178,23 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                 Arrival::SinkClosed => return SinkClosed,
             }
         }
+    }
+
+    /// Hands on what has come. While the sink has no room nothing is read, so the server can't be
+    /// blamed for that time.
+    async fn push(&mut self) -> Result<(), SinkClosed> {
+        let outgoing = std::mem::take(&mut self.outgoing);
+        if outgoing.is_empty() {
+            return Ok(());
+        }
+        let began = Instant::now();
+        self.reflector.sink.push(outgoing).await?;
+        let waited = began.elapsed();
+        self.deadlines.postpone(waited);
+        if let Request::Watch { began, .. } = &mut self.request {
+            *began += waited;
+        }
+        Ok(())
     }
 
     /// Waits for whatever comes first. A deadline goes before data: an endless body must not

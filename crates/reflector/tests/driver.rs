@@ -387,6 +387,32 @@ async fn a_full_sink_stops_the_reading() {
     assert_eq!(fake.open(), 0);
 }
 
+/// A slow sink must not make a list impossible, or a living watch look dead.
+#[tokio::test(start_paused = true)]
+async fn the_time_in_which_the_sink_has_no_room_is_not_held_against_the_server() {
+    let fake = Fake::new(
+        |_, _| vec![items(&["a@1"]), items(&["b@1"]), items(&["c@1"]), page_end("5", None)],
+        |n, _| match n {
+            0 => vec![events(&["*6"]), events(&["+a@7"]), events(&["+b@8"]), Beat::Hang],
+            _ => hangs(),
+        },
+    );
+    let (sender, mut received) = mpsc::channel(1);
+    let reflector = kube_reflector::Reflector::from_shared(Arc::clone(&fake) as _, sender).options(options());
+    let status = reflector.status();
+    tokio::spawn(reflector.run());
+    // The last of eight batches is taken from the reflector when the seventh leaves the channel.
+    for _ in 0..7 {
+        seconds(1000).await;
+        received.recv().await.unwrap();
+    }
+    assert_eq!((fake.lists().len(), fake.watches().len(), status.borrow().errors), (1, 1, 0));
+    seconds(179).await;
+    assert_eq!(fake.watches().len(), 1);
+    seconds(2).await;
+    assert_eq!(fake.watches().len(), 2, "from then on silence counts");
+}
+
 #[tokio::test(start_paused = true)]
 async fn dropping_the_run_closes_its_streams() {
     let fake = Fake::new(|_, _| list(&[], "5"), |_, _| hangs());
