@@ -14,6 +14,15 @@ pub enum Verb {
     Watch,
 }
 
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verb::List => "LIST",
+            Verb::Watch => "WATCH",
+        })
+    }
+}
+
 /// What was asked for: shown at the head of each error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
@@ -25,11 +34,7 @@ pub struct Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verb = match self.verb {
-            Verb::List => "LIST",
-            Verb::Watch => "WATCH",
-        };
-        write!(f, "{verb} {}", self.url)
+        write!(f, "{} {}", self.verb, self.url)
     }
 }
 
@@ -111,8 +116,17 @@ pub enum Error {
         /// Why it could not be decoded.
         reason: DecodeError,
     },
+    /// The caller's patience is over: nothing comes, or no end of it. Never made by a
+    /// [`ListerWatcher`](crate::ListerWatcher), which waits as long as its streams are held.
+    #[error("{verb}: given up after {after:?}")]
+    TimedOut {
+        /// Which of the two.
+        verb: Verb,
+        /// How long it was waited.
+        after: Duration,
+    },
     /// A ListFunc or WatchFunc failed.
-    #[error("{verb:?} function failed: {}", Causes(source.as_ref()))]
+    #[error("{verb} function failed: {}", Causes(source.as_ref()))]
     Function {
         /// Which of the two.
         verb: Verb,

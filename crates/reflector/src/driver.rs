@@ -4,23 +4,21 @@ use std::{hash::BuildHasher, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream::BoxStream};
 use kube_listwatch::{
-    Class, Decoded, Error, ListPart, ListRequest, ListerWatcher, WatchEvent, WatchFrom, WatchRequest,
+    Decoded, Error, ListPart, ListRequest, ListerWatcher, Verb, WatchEvent, WatchFrom, WatchRequest,
 };
-use kube_object::{DecodeError, Delta, Known, Listed, NothingKnown, ObjectId};
+use kube_object::{Delta, Known, Listed, NothingKnown};
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until},
 };
 
 use crate::{
-    Deadline, EventKind, Input, Marker, Options, Output, Phase, RelistCause, Sink, SinkClosed, State, Status,
-    WatchEnd, backoff::Backoff, deadlines::Deadlines, step,
+    Deadline, EventKind, Input, Marker, Options, Output, Sink, SinkClosed, State, Status, WatchEnd,
+    backoff::Backoff, deadlines::Deadlines, report::Reports, step,
 };
 
 /// A watch that ends sooner than this is asked for again only after a delay.
 const EARLY: Duration = Duration::from_secs(1);
-
-type OnError = Box<dyn Fn(&Error) + Send + Sync>;
 
 /// Keeps a [`Sink`] fed with what happens to a resource.
 ///
@@ -45,8 +43,7 @@ pub struct Reflector<T, S> {
     sink: S,
     known: Arc<dyn Known<T>>,
     options: Options,
-    on_error: Option<OnError>,
-    status: watch::Sender<Status>,
+    reports: Reports,
     relist: watch::Receiver<u64>,
 }
 
@@ -64,8 +61,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
             sink,
             known: Arc::new(NothingKnown),
             options: Options::default(),
-            on_error: None,
-            status: watch::Sender::new(Status::default()),
+            reports: Reports::default(),
             relist,
         }
     }
@@ -84,18 +80,18 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
         self
     }
 
-    /// Called with each failure of a LIST or WATCH (client-go's `SetWatchErrorHandler`), on the
-    /// reflector's task: it must not block.
+    /// Called with each failure of a LIST or WATCH (client-go's `SetWatchErrorHandler`), those that
+    /// a deadline has ended included, on the reflector's task: it must not block.
     #[must_use]
     pub fn on_error(mut self, on_error: impl Fn(&Error) + Send + Sync + 'static) -> Self {
-        self.on_error = Some(Box::new(on_error));
+        self.reports.on_error = Some(Box::new(on_error));
         self
     }
 
     /// Shows the status in this channel, so that it outlives the reflector.
     #[must_use]
     pub fn status_in(mut self, status: watch::Sender<Status>) -> Self {
-        self.status = status;
+        self.reports.status = status;
         self
     }
 
@@ -109,7 +105,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
 
     /// Follows the reflector's status.
     pub fn status(&self) -> watch::Receiver<Status> {
-        self.status.subscribe()
+        self.reports.status.subscribe()
     }
 
     /// Runs until the sink is closed, which is the only way it ends by itself.
@@ -129,7 +125,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
             reflector: self,
         };
         let SinkClosed = driver.run().await;
-        driver.reflector.status.send_modify(|status| status.phase = Phase::Stopped);
+        driver.reflector.reports.stopped();
     }
 }
 
@@ -170,10 +166,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
             match self.arrival().await {
                 Arrival::Part(part) => self.part(part),
                 Arrival::Events(events) => self.events(events),
-                Arrival::Fired(deadline) => {
-                    tracing::debug!(?deadline, "deadline passed");
-                    self.step(Input::Fired(deadline), || None);
-                }
+                Arrival::Fired(deadline) => self.fired(deadline),
                 Arrival::RelistAsked => self.step(Input::Relist, || None),
                 Arrival::SinkClosed => return SinkClosed,
             }
@@ -244,13 +237,13 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                 Output::BackOff(at_least) => self.back_off(at_least),
                 Output::Arm(deadline) => self.arm(deadline),
                 Output::Deliver => self.outgoing.extend(item.take().and_then(|item| item())),
-                Output::Discard => self.reflector.status.send_modify(|status| status.repeats += 1),
+                Output::Discard => self.reflector.reports.repeat(),
                 Output::Mark(marker) => self.outgoing.push(delta(marker)),
-                Output::Count(cause) => self.count(cause),
+                Output::Count(cause) => self.reflector.reports.list_begun(cause),
             }
         }
         self.machine = state;
-        self.show_phase();
+        self.reflector.reports.phase(&self.machine);
     }
 
     fn list(&mut self, request: ListRequest, fresh: bool) {
@@ -271,7 +264,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         let events = self.reflector.source.watch(request, Arc::new(NothingKnown));
         self.deadlines.disarm_all();
         self.request = Request::Watch { events, began: Instant::now(), timeout };
-        self.reflector.status.send_modify(|status| status.watches += 1);
+        self.reflector.reports.watch_begun();
     }
 
     fn back_off(&mut self, at_least: Option<Duration>) {
@@ -282,47 +275,53 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     }
 
     fn arm(&mut self, deadline: Deadline) {
+        if let Some(after) = self.patience(deadline) {
+            self.deadlines.arm(deadline, Instant::now() + after);
+        }
+    }
+
+    /// How long the open request may take until this deadline passes.
+    fn patience(&self, deadline: Deadline) -> Option<Duration> {
         let options = &self.reflector.options;
-        let after = match (deadline, &self.request) {
-            (Deadline::List, _) => options.list_deadline,
-            (Deadline::Watch, Request::Watch { timeout, .. }) => *timeout + options.watch_grace,
-            (Deadline::Bookmark, _) => options.bookmark_deadline,
-            // Backoff is armed with its delay; without an open watch there is no watch deadline.
-            (Deadline::Watch | Deadline::Backoff, _) => return,
-        };
-        self.deadlines.arm(deadline, Instant::now() + after);
+        match (deadline, &self.request) {
+            (Deadline::List, Request::List(_)) => Some(options.list_deadline),
+            (Deadline::Watch, Request::Watch { timeout, .. }) => Some(*timeout + options.watch_grace),
+            (Deadline::Bookmark, Request::Watch { .. }) => Some(options.bookmark_deadline),
+            // The delay of a backoff is drawn when it begins.
+            _ => None,
+        }
     }
 
     fn part(&mut self, part: Option<Result<ListPart<T>, Error>>) {
         match part {
             Some(Ok(ListPart::Items { items, nameless })) => {
                 for reason in &nameless {
-                    self.report_nameless(reason);
+                    self.reflector.reports.nameless(reason);
                 }
                 let complete = nameless.is_empty();
                 let listed = items.into_iter().map(|item| self.listed(item)).collect();
                 self.step(Input::Items { complete }, || Some(Delta::Page(listed)));
             }
             Some(Ok(ListPart::End(end))) => {
-                self.succeeded();
+                self.reflector.reports.succeeded();
                 let input = Input::PageEnd { version: &end.version, next: end.next.as_deref() };
                 self.step(input, || None);
             }
             Some(Err(error)) => self.failed(&error),
-            None => self.step(Input::Failed(Class::Broken, None), || None),
+            None => self.failed(&Error::list_function("the list ended without its end")),
         }
     }
 
     fn events(&mut self, events: Option<Result<Vec<WatchEvent<T>>, Error>>) {
         match events {
             Some(Ok(events)) => {
-                self.succeeded();
+                self.reflector.reports.succeeded();
                 for event in events {
                     self.event(event);
                 }
             }
             Some(Err(error)) => self.failed(&error),
-            None => self.step(Input::WatchEnded(self.watch_end()), || None),
+            None => self.watch_ended(),
         }
     }
 
@@ -343,7 +342,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         match object {
             Decoded::Object(entry) => Delta::Put(entry),
             Decoded::Undecodable { id, error } => {
-                self.report_undecodable(&id, &error);
+                self.reflector.reports.undecodable(&id, &error);
                 Delta::Undecodable(id)
             }
         }
@@ -353,10 +352,18 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         match item {
             Decoded::Object(entry) => Listed::Object(entry),
             Decoded::Undecodable { id, error } => {
-                self.report_undecodable(&id, &error);
+                self.reflector.reports.undecodable(&id, &error);
                 Listed::Undecodable(id)
             }
         }
+    }
+
+    fn watch_ended(&mut self) {
+        let end = self.watch_end();
+        if end != WatchEnd::Early {
+            self.reflector.reports.succeeded();
+        }
+        self.step(Input::WatchEnded(end), || None);
     }
 
     fn watch_end(&self) -> WatchEnd {
@@ -372,54 +379,20 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     }
 
     fn failed(&mut self, error: &Error) {
-        let class = error.class();
-        match class {
-            Class::Expired => tracing::debug!(%error, "expired"),
-            _ => tracing::warn!(%error, ?class, "request failed"),
-        }
-        self.reflector.status.send_modify(|status| {
-            status.errors += 1;
-            status.last_error = Some(error.to_string());
-            status.failing = Some(class);
-        });
-        if let Some(on_error) = &self.reflector.on_error {
-            on_error(error);
-        }
-        self.step(Input::Failed(class, error.retry_after()), || None);
+        self.reflector.reports.failed(error);
+        self.step(Input::Failed(error.class(), error.retry_after()), || None);
     }
 
-    fn succeeded(&self) {
-        self.reflector.status.send_if_modified(|status| status.failing.take().is_some());
-    }
-
-    fn report_undecodable(&self, id: &ObjectId, error: &DecodeError) {
-        tracing::warn!(%id, %error, "an object can't be decoded; what is cached of it is stale");
-        self.reflector.status.send_modify(|status| status.undecodable += 1);
-    }
-
-    fn report_nameless(&self, error: &DecodeError) {
-        tracing::warn!(%error, "an item of a list can't be identified; nothing will be deleted by this list");
-        self.reflector.status.send_modify(|status| status.nameless += 1);
-    }
-
-    fn count(&self, cause: RelistCause) {
-        tracing::debug!(?cause, "listing");
-        self.reflector.status.send_modify(|status| {
-            status.lists += 1;
-            status.relists += u64::from(!matches!(cause, RelistCause::Start | RelistCause::Retry));
-            status.last_relist = Some(cause);
-        });
-    }
-
-    fn show_phase(&self) {
-        let phase = match &self.machine {
-            State::Idle => Phase::Idle,
-            State::Listing(_) => Phase::Listing,
-            State::Watching(_) => Phase::Watching,
-            State::Waiting(waiting) if waiting.suspended => Phase::Suspended,
-            State::Waiting(_) => Phase::Waiting,
+    fn fired(&mut self, deadline: Deadline) {
+        let verb = match &self.request {
+            Request::None => None,
+            Request::List(_) => Some(Verb::List),
+            Request::Watch { .. } => Some(Verb::Watch),
         };
-        self.reflector.status.send_if_modified(|status| std::mem::replace(&mut status.phase, phase) != phase);
+        if let (Some(verb), Some(after)) = (verb, self.patience(deadline)) {
+            self.reflector.reports.failed(&Error::TimedOut { verb, after });
+        }
+        self.step(Input::Fired(deadline), || None);
     }
 }
 

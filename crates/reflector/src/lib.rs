@@ -29,6 +29,7 @@ mod driver;
 mod options;
 mod phases;
 mod position;
+mod report;
 mod sink;
 mod state;
 mod status;

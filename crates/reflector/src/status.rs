@@ -22,7 +22,7 @@ pub struct Status {
     pub undecodable: u64,
     /// Items of lists that could not even be identified.
     pub nameless: u64,
-    /// Requests that failed.
+    /// Requests that failed, or that a deadline has ended.
     pub errors: u64,
     /// The last failure in words, with the URL; kept after recovery.
     pub last_error: Option<String>,

@@ -9,19 +9,12 @@ use kube_listwatch::{ListAt, WatchFrom};
 use kube_object::{Entry, Id, Known};
 use kube_reflector::{Options, Phase, RelistCause};
 use support::{
-    fake::{Beat, Fake, ListAnswer, Thing, events, id, items, list, nameless, page_end, silent},
+    fake::{
+        Beat, Fake, ListAnswer, Thing, events, fails, hangs, id, items, list, nameless, page_end, silent,
+    },
     run::{options, run, run_with, seconds},
 };
 use tokio::sync::mpsc;
-
-fn fails(code: u16) -> Vec<Beat<kube_listwatch::ListPart<Thing>>> {
-    vec![Beat::Fail(code, None)]
-}
-
-/// A watch that stays open and says nothing.
-fn hangs<X>() -> Vec<Beat<X>> {
-    vec![Beat::Hang]
-}
 
 #[tokio::test(start_paused = true)]
 async fn what_is_listed_and_what_happens_then_reaches_the_sink_in_order() {
@@ -240,18 +233,6 @@ async fn events_before_an_error_are_delivered_and_not_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn repeated_events_are_dropped_and_counted() {
-    let fake = Fake::new(
-        |_, _| list(&["a@5"], "5"),
-        |_, _| vec![events(&["+a@5", "~a@6", "~a@6", "~a@4"]), Beat::Hang],
-    );
-    let run = run(&fake);
-    seconds(10).await;
-    assert_eq!(run.taken(), ["begin", "page a@5", "end 5", "put a@6"]);
-    assert_eq!(run.status().repeats, 3);
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_incomplete_list_is_shown_and_repeated_until_it_is_complete() {
     let fake = Fake::new(
         |n, _| match n {
@@ -265,45 +246,6 @@ async fn an_incomplete_list_is_shown_and_repeated_until_it_is_complete() {
     assert_eq!(run.taken()[..4], ["begin", "page a@1", "page ", "end 5 incomplete"]);
     assert_eq!(run.taken()[4..], ["begin", "page a@1", "end 6"]);
     assert_eq!((run.status().nameless, fake.watches().len()), (1, 1));
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_object_that_can_not_be_decoded_is_delivered_as_such_and_counted() {
-    let fake = Fake::new(|_, _| list(&["!a@1"], "5"), |_, _| vec![events(&["+!b@6", "~!b@7"]), Beat::Hang]);
-    let run = run(&fake);
-    seconds(10).await;
-    assert_eq!(run.taken(), ["begin", "page !a@1", "end 5", "undecodable b@6", "undecodable b@7"]);
-    assert_eq!(run.status().undecodable, 3);
-}
-
-#[tokio::test(start_paused = true)]
-async fn errors_are_reported_with_what_was_asked_until_the_next_success() {
-    let fake = Fake::new(
-        |n, _| if n == 0 { fails(403) } else { list(&[], "5") },
-        |n, _| if n == 0 { vec![Beat::Fail(401, None)] } else { vec![events(&["*6"]), Beat::Hang] },
-    );
-    let run = run(&fake);
-    tokio::task::yield_now().await;
-    seconds(0).await;
-    assert_eq!(run.status().failing, Some(kube_listwatch::Class::Forbidden));
-    assert_eq!(run.status().phase, Phase::Waiting);
-    seconds(60).await;
-    let errors = run.errors();
-    assert!(errors[0].starts_with("LIST /things") && errors[1].starts_with("WATCH /things"), "{errors:?}");
-    let status = run.status();
-    assert_eq!((status.errors, status.failing), (2, None));
-    assert_eq!(status.last_error.as_ref(), errors.last());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_resource_that_does_not_exist_suspends_until_it_is_back() {
-    let fake = Fake::new(|n, _| if n < 4 { fails(404) } else { list(&["a@1"], "5") }, |_, _| hangs());
-    let run = run(&fake);
-    seconds(5).await;
-    assert_eq!(run.status().phase, Phase::Suspended);
-    seconds(60).await;
-    assert_eq!(run.status().phase, Phase::Watching);
-    assert_eq!(fake.lists().last().unwrap().at, ListAt::Consistent);
 }
 
 /// Says that it holds everything as it is asked for.

@@ -253,3 +253,12 @@ pub(crate) fn events(texts: &[&str]) -> Beat<Vec<WatchEvent<Thing>>> {
 pub(crate) fn silent(request: &WatchRequest) -> WatchAnswer {
     vec![Beat::Wait(request.timeout.unwrap())]
 }
+
+pub(crate) fn fails<X>(code: u16) -> Answer<X> {
+    vec![Beat::Fail(code, None)]
+}
+
+/// It stays open and says nothing.
+pub(crate) fn hangs<X>() -> Answer<X> {
+    vec![Beat::Hang]
+}

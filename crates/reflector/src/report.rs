@@ -1,0 +1,81 @@
+//! What a reflector tells the outside: its status, its errors, its log. Never object contents.
+
+use kube_listwatch::{Class, Error};
+use kube_object::{DecodeError, ObjectId};
+use tokio::sync::watch;
+
+use crate::{Phase, RelistCause, State, Status};
+
+pub(crate) type OnError = Box<dyn Fn(&Error) + Send + Sync>;
+
+#[derive(Default)]
+pub(crate) struct Reports {
+    pub(crate) status: watch::Sender<Status>,
+    pub(crate) on_error: Option<OnError>,
+}
+
+impl Reports {
+    /// A request failed, or a deadline has ended it.
+    pub(crate) fn failed(&self, error: &Error) {
+        let class = error.class();
+        match class {
+            Class::Expired => tracing::debug!(%error, "expired"),
+            _ => tracing::warn!(%error, ?class, "request failed"),
+        }
+        self.status.send_modify(|status| {
+            status.errors += 1;
+            status.last_error = Some(error.to_string());
+            status.failing = Some(class);
+        });
+        if let Some(on_error) = &self.on_error {
+            on_error(error);
+        }
+    }
+
+    /// The server has answered.
+    pub(crate) fn succeeded(&self) {
+        self.status.send_if_modified(|status| status.failing.take().is_some());
+    }
+
+    pub(crate) fn undecodable(&self, id: &ObjectId, error: &DecodeError) {
+        tracing::warn!(%id, %error, "an object can't be decoded; what is cached of it is stale");
+        self.status.send_modify(|status| status.undecodable += 1);
+    }
+
+    pub(crate) fn nameless(&self, error: &DecodeError) {
+        tracing::warn!(%error, "an item of a list can't be identified; nothing will be deleted by this list");
+        self.status.send_modify(|status| status.nameless += 1);
+    }
+
+    pub(crate) fn repeat(&self) {
+        self.status.send_modify(|status| status.repeats += 1);
+    }
+
+    pub(crate) fn list_begun(&self, cause: RelistCause) {
+        tracing::debug!(?cause, "listing");
+        self.status.send_modify(|status| {
+            status.lists += 1;
+            status.relists += u64::from(!matches!(cause, RelistCause::Start | RelistCause::Retry));
+            status.last_relist = Some(cause);
+        });
+    }
+
+    pub(crate) fn watch_begun(&self) {
+        self.status.send_modify(|status| status.watches += 1);
+    }
+
+    pub(crate) fn phase(&self, machine: &State) {
+        let phase = match machine {
+            State::Idle => Phase::Idle,
+            State::Listing(_) => Phase::Listing,
+            State::Watching(_) => Phase::Watching,
+            State::Waiting(waiting) if waiting.suspended => Phase::Suspended,
+            State::Waiting(_) => Phase::Waiting,
+        };
+        self.status.send_if_modified(|status| std::mem::replace(&mut status.phase, phase) != phase);
+    }
+
+    pub(crate) fn stopped(&self) {
+        self.status.send_modify(|status| status.phase = Phase::Stopped);
+    }
+}
