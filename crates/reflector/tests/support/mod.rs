@@ -3,4 +3,5 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod fake;
+pub(crate) mod notation;
 pub(crate) mod run;

@@ -1,0 +1,253 @@
+//! Whole stories as scripts: each line is an input and what the state machine makes of it.
+//!
+//! `fail`, `end`, `fired` name what happened to the open request; `page V` is the end of a page of
+//! version V; `-` is an empty version. A line that begins with `#` tells the story.
+
+mod support;
+
+use kube_reflector::{Options, State, step};
+use support::notation::{Spoken, outputs, state};
+
+/// Plays the inputs of the script, and compares what comes out with what it says.
+fn play(script: &str) -> State {
+    let mut machine = State::Idle;
+    let mut played = String::new();
+    for line in script.trim().lines().map(str::trim) {
+        let Some((input, _)) = line.split_once(" -> ") else {
+            played += &format!("{line}\n");
+            continue;
+        };
+        let spoken = Spoken::parse(input);
+        let (next, done) = step(machine, spoken.input(), &Options::default());
+        played += &format!("{} -> {}\n", input.trim(), outputs(&done));
+        machine = next;
+    }
+    let expected: String = script.trim().lines().map(|line| format!("{}\n", line.trim())).collect();
+    assert!(played == expected, "the script says\n\n{expected}\nbut what happens is\n\n{played}");
+    machine
+}
+
+#[test]
+fn a_day_without_trouble() {
+    let end = play(
+        "start -> count start; list any limit=500; arm list; begin
+        items -> deliver
+        items -> deliver
+        page 100 -> end 100; watch 100; arm watch
+        added 101 -> deliver
+        bookmark 103 -> deliver; arm bookmark
+        changed 103 -> discard; arm bookmark
+        changed 105 -> deliver; arm bookmark
+        end full -> watch 105; arm watch
+        bookmark 110 -> deliver; arm bookmark
+        end full -> watch 110; arm watch",
+    );
+    assert_eq!(state(&end), "watching 110 (moved)");
+}
+
+#[test]
+fn an_etcd_restore_leaves_a_version_of_the_future() {
+    let end = play(
+        "start -> count start; list any limit=500; arm list; begin
+        page 100 -> end 100; watch 100; arm watch
+        changed 105 -> deliver
+        end full -> watch 105; arm watch
+        # etcd is restored to 90: the watch at 105 is accepted and says nothing, or only what is past
+        bookmark 91 -> discard; arm bookmark
+        fired bookmark -> watch 105; arm watch
+        end full -> count stuck; list >=105; arm list; begin
+        fail too-large retry-after=1 -> count too-large; list consistent limit=500 fresh; arm list; begin fresh
+        items -> deliver
+        page 92 -> end 92; watch 92; arm watch
+        changed 93 -> deliver",
+    );
+    assert_eq!(state(&end), "watching 93 (moved, after expiry, spoke)");
+}
+
+#[test]
+fn an_etcd_restore_behind_a_proxy_that_ends_idle_watches() {
+    play(
+        "start -> count start; list any limit=500; arm list; begin
+        page 105 -> end 105; watch 105; arm watch
+        end short -> watch 105; arm watch
+        end short -> watch 105; arm watch
+        end short -> watch 105; arm watch
+        end short -> watch 105; arm watch
+        end short -> watch 105; arm watch
+        end short -> watch 105; arm watch
+        end short -> watch 105; arm watch
+        end short -> watch 105; arm watch
+        end short -> watch 105; arm watch
+        end short -> watch 105; arm watch
+        end short -> watch 105; arm watch
+        end short -> back off
+        fired backoff -> count stuck; list >=105; arm list; begin
+        fail too-large -> count too-large; list consistent limit=500 fresh; arm list; begin fresh
+        page 92 -> end 92; watch 92; arm watch",
+    );
+}
+
+#[test]
+fn a_crd_is_removed_and_comes_back() {
+    let end = play(
+        "start -> count start; list any limit=500; arm list; begin
+        page 100 -> end 100; watch 100; arm watch
+        # the objects are deleted, and the watch ends
+        changed 110 -> deliver
+        changed 111 -> deliver
+        end short -> watch 111; arm watch
+        fail not-found -> back off
+        fired backoff -> count not-found; list consistent limit=500; arm list; begin
+        fail not-found -> back off
+        relist -> none
+        fired backoff -> count retry; list consistent limit=500; arm list; begin
+        # it is back, without objects yet
+        page 130 -> end 130; watch 130; arm watch
+        added 131 -> deliver",
+    );
+    assert_eq!(state(&end), "watching 131 (moved, spoke)");
+}
+
+#[test]
+fn an_event_that_the_server_can_not_decode_repeats_at_each_resume() {
+    let end = play(
+        "start -> count start; list any limit=500; arm list; begin
+        page 100 -> end 100; watch 100; arm watch
+        changed 105 -> deliver
+        fail broken -> back off
+        fired backoff -> watch 105; arm watch
+        # a repeat is no progress
+        changed 105 -> discard
+        fail broken -> back off
+        fired backoff -> watch 105; arm watch
+        fail broken -> back off
+        fired backoff -> count stuck; list >=105; arm list; begin
+        # as long as the object is there a list fails too
+        fail broken -> back off
+        fired backoff -> count retry; list >=105; arm list; begin
+        page 120 -> end 120; watch 120; arm watch",
+    );
+    assert_eq!(state(&end), "watching 120");
+}
+
+#[test]
+fn a_server_that_closes_each_watch_at_once() {
+    play(
+        "start -> count start; list any limit=500; arm list; begin
+        page 100 -> end 100; watch 100; arm watch
+        end early -> back off
+        fired backoff -> watch 100; arm watch
+        end early -> back off
+        fired backoff -> watch 100; arm watch
+        end early -> back off
+        fired backoff -> count stuck; list >=100; arm list; begin
+        page 100 -> end 100; watch 100; arm watch
+        end early -> back off
+        # each brings an event before: that is progress, but still no reason to hurry
+        fired backoff -> watch 100; arm watch
+        changed 101 -> deliver
+        end early -> back off
+        fired backoff -> watch 101; arm watch
+        changed 102 -> deliver
+        end early -> back off",
+    );
+}
+
+#[test]
+fn a_server_that_expires_every_version() {
+    play(
+        "start -> count start; list any limit=500; arm list; begin
+        page 100 -> end 100; watch 100; arm watch
+        changed 101 -> deliver
+        # the first expiry after progress is normal
+        fail expired -> count expired; list consistent limit=500 fresh; arm list; begin fresh
+        page 110 -> end 110; watch 110; arm watch
+        fail expired -> back off
+        fired backoff -> count expired; list consistent limit=500 fresh; arm list; begin fresh
+        page 120 -> end 120; watch 120; arm watch
+        changed 121 -> deliver
+        fail expired -> back off
+        fired backoff -> count expired; list consistent limit=500 fresh; arm list; begin fresh
+        page 130 -> end 130; watch 130; arm watch
+        # until a watch has lasted
+        changed 131 -> deliver
+        end full -> watch 131; arm watch
+        fail expired -> count expired; list consistent limit=500 fresh; arm list; begin fresh",
+    );
+}
+
+#[test]
+fn a_list_so_long_that_its_pages_expire() {
+    play(
+        "start -> count start; list any limit=500; arm list; begin
+        page 100 next=s -> list continue=s limit=500; arm list
+        page 100 next=t -> list continue=t limit=500; arm list
+        fail expired -> count expired; list any; arm list; begin
+        fail overloaded retry-after=5 -> back off 5s
+        fired backoff -> count retry; list any limit=500; arm list; begin
+        page 140 next=u -> list continue=u limit=500; arm list
+        page 140 -> end 140; watch 140; arm watch
+        relist -> count asked; list >=140 limit=500; arm list; begin",
+    );
+}
+
+#[test]
+fn a_server_that_ignores_the_token_of_a_page() {
+    play(
+        "start -> count start; list any limit=500; arm list; begin
+        page 100 next=s -> list continue=s limit=500; arm list
+        page 100 next=s -> count retry; list any; arm list; begin
+        page 100 next=s -> list continue=s; arm list
+        page 100 next=s -> back off",
+    );
+}
+
+#[test]
+fn an_aggregated_server_without_versions() {
+    play(
+        "start -> count start; list any limit=500; arm list; begin
+        page - -> end -; watch -; arm watch
+        added - -> deliver
+        added - -> deliver
+        changed - -> deliver
+        end full -> count stuck; list consistent limit=500; arm list; begin
+        page - -> end -; watch -; arm watch
+        end short -> back off
+        fired backoff -> count stuck; list consistent limit=500; arm list; begin",
+    );
+}
+
+#[test]
+fn a_list_with_an_item_that_has_no_name() {
+    let end = play(
+        "start -> count start; list any limit=500; arm list; begin
+        items nameless -> deliver
+        items -> deliver
+        page 100 -> end 100 incomplete; back off
+        fired backoff -> count retry; list >=100; arm list; begin
+        items -> deliver
+        page 105 -> end 105; watch 105; arm watch",
+    );
+    assert_eq!(state(&end), "watching 105");
+}
+
+#[test]
+fn permissions_are_taken_away_and_given_back() {
+    play(
+        "start -> count start; list any limit=500; arm list; begin
+        fail forbidden -> back off
+        fired backoff -> count retry; list any limit=500; arm list; begin
+        page 100 -> end 100; watch 100; arm watch
+        changed 101 -> deliver
+        end full -> watch 101; arm watch
+        fail forbidden -> back off
+        fired backoff -> watch 101; arm watch
+        fail unauthorized -> back off
+        fired backoff -> watch 101; arm watch
+        fail refused -> back off
+        fired backoff -> watch 101; arm watch
+        fail overloaded retry-after=7 -> back off 7s
+        fired backoff -> watch 101; arm watch
+        changed 102 -> deliver",
+    );
+}

@@ -1,0 +1,203 @@
+//! States, inputs and outputs of the state machine as short texts, for scripts and for the table
+//! in docs/reflector.md.
+
+use std::time::Duration;
+
+use kube_listwatch::{Class, ListAt, WatchFrom};
+use kube_object::ResourceVersion;
+use kube_reflector::{
+    Deadline, EventKind, Input, ListPlan, Marker, Output, Position, RelistCause, State, Then, WatchEnd,
+};
+
+/// An input as text, parsed; keeps what an [`Input`] borrows.
+pub(crate) struct Spoken {
+    words: Vec<String>,
+    version: ResourceVersion,
+}
+
+impl Spoken {
+    /// `-` stands for an empty version.
+    pub(crate) fn parse(text: &str) -> Self {
+        let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        let version = words.get(1).map_or("", String::as_str).trim_start_matches('-');
+        Self { version: ResourceVersion::new(version), words }
+    }
+
+    pub(crate) fn input(&self) -> Input<'_> {
+        let word = |at: usize| self.words.get(at).map_or("", String::as_str);
+        let event = |kind| Input::Event { kind, version: &self.version };
+        match word(0) {
+            "start" => Input::Start,
+            "items" => Input::Items { complete: word(1).is_empty() },
+            "page" => Input::PageEnd { version: &self.version, next: word(2).strip_prefix("next=") },
+            "added" => event(EventKind::Added),
+            "changed" => event(EventKind::Changed),
+            "bookmark" => event(EventKind::Bookmark),
+            "end" => Input::WatchEnded(end(word(1))),
+            "fail" => Input::Failed(class(word(1)), retry_after(word(2))),
+            "fired" => Input::Fired(deadline(word(1))),
+            "relist" => Input::Relist,
+            other => panic!("{other:?} is no input"),
+        }
+    }
+}
+
+fn end(word: &str) -> WatchEnd {
+    match word {
+        "early" => WatchEnd::Early,
+        "short" => WatchEnd::Short,
+        "full" => WatchEnd::Full,
+        other => panic!("{other:?} is no end of a watch"),
+    }
+}
+
+fn class(word: &str) -> Class {
+    match word {
+        "expired" => Class::Expired,
+        "too-large" => Class::TooLarge,
+        "unsupported" => Class::Unsupported,
+        "overloaded" => Class::Overloaded,
+        "refused" => Class::Refused,
+        "unauthorized" => Class::Unauthorized,
+        "forbidden" => Class::Forbidden,
+        "not-found" => Class::NotFound,
+        "broken" => Class::Broken,
+        other => panic!("{other:?} is no class of errors"),
+    }
+}
+
+fn retry_after(word: &str) -> Option<Duration> {
+    let seconds = word.strip_prefix("retry-after=")?;
+    Some(Duration::from_secs(seconds.parse().unwrap()))
+}
+
+fn deadline(word: &str) -> Deadline {
+    match word {
+        "list" => Deadline::List,
+        "watch" => Deadline::Watch,
+        "bookmark" => Deadline::Bookmark,
+        "backoff" => Deadline::Backoff,
+        other => panic!("{other:?} is no deadline"),
+    }
+}
+
+/// `none` where nothing is to be done.
+pub(crate) fn outputs(outputs: &[Output]) -> String {
+    match outputs {
+        [] => "none".to_owned(),
+        outputs => outputs.iter().map(output).collect::<Vec<_>>().join("; "),
+    }
+}
+
+fn output(output: &Output) -> String {
+    match output {
+        Output::List { request, fresh } => {
+            let limit = request.limit.map(|limit| format!("limit={limit}"));
+            words(&["list", &at(&request.at), limit.as_deref().unwrap_or(""), flag(*fresh, "fresh")])
+        }
+        Output::Watch(WatchFrom::Version(version)) => format!("watch {}", shown(version)),
+        Output::Watch(WatchFrom::InitialEvents(_)) => "streaming list".to_owned(),
+        Output::BackOff(None) => "back off".to_owned(),
+        Output::BackOff(Some(delay)) => format!("back off {delay:?}"),
+        Output::Arm(deadline) => format!("arm {}", lower(deadline)),
+        Output::Deliver => "deliver".to_owned(),
+        Output::Discard => "discard".to_owned(),
+        Output::Mark(Marker::Begin { fresh }) => words(&["begin", flag(*fresh, "fresh")]),
+        Output::Mark(Marker::End { version, complete }) => {
+            words(&["end", &shown(version), flag(!complete, "incomplete")])
+        }
+        Output::Count(cause) => format!("count {}", self::cause(*cause)),
+    }
+}
+
+pub(crate) fn state(state: &State) -> String {
+    match state {
+        State::Idle => "idle".to_owned(),
+        State::Listing(listing) => {
+            let version = listing.version.as_ref().map(|version| format!("at {}", shown(version)));
+            let token = listing.token.as_ref().map(|token| format!("page {token}"));
+            let facts = [
+                version.as_deref().unwrap_or(""),
+                token.as_deref().unwrap_or(""),
+                flag(!listing.complete, "incomplete"),
+            ];
+            words(&["listing", &plan(&listing.plan), &brackets(&facts)])
+        }
+        State::Watching(watching) => {
+            let facts = [
+                flag(watching.spoke, "spoke"),
+                flag(watching.bookmarked, "bookmarked"),
+                flag(watching.synthetic, "synthetic"),
+            ];
+            words(&["watching", &position(&watching.position, &facts)])
+        }
+        State::Waiting(waiting) => {
+            let waits = if waiting.suspended { "suspended, then" } else { "waiting, then" };
+            words(&[waits, &then(&waiting.then)])
+        }
+    }
+}
+
+fn then(then: &Then) -> String {
+    match then {
+        Then::List { plan: list, cause: why } => words(&["list", &plan(list), &brackets(&[&cause(*why)])]),
+        Then::Watch(from) => words(&["watch", &position(from, &[])]),
+    }
+}
+
+fn plan(plan: &ListPlan) -> String {
+    let flags =
+        [flag(plan.fresh, "fresh"), flag(plan.unpaged, "unpaged"), flag(plan.pages_anyway, "pages-anyway")];
+    words(&[&at(&plan.at), &words(&flags)])
+}
+
+fn position(position: &Position, more: &[&str]) -> String {
+    let fruitless = (position.fruitless > 0).then(|| format!("fruitless {}", position.fruitless));
+    let mut facts = vec![
+        flag(position.moved, "moved"),
+        flag(position.after_expiry, "after expiry"),
+        fruitless.as_deref().unwrap_or(""),
+        flag(position.pages_anyway, "pages-anyway"),
+    ];
+    facts.extend(more);
+    words(&[&shown(&position.version), &brackets(&facts)])
+}
+
+fn at(at: &ListAt) -> String {
+    match at {
+        ListAt::Consistent => "consistent".to_owned(),
+        ListAt::Any => "any".to_owned(),
+        ListAt::NotOlderThan(version) => format!(">={version}"),
+        ListAt::Exactly(version) => format!("={version}"),
+        ListAt::Continue(token) => format!("continue={token}"),
+    }
+}
+
+fn cause(cause: RelistCause) -> String {
+    match cause {
+        RelistCause::TooLarge => "too-large".to_owned(),
+        RelistCause::NotFound => "not-found".to_owned(),
+        other => lower(&other),
+    }
+}
+
+fn shown(version: &ResourceVersion) -> String {
+    if version.is_empty() { "-".to_owned() } else { version.to_string() }
+}
+
+fn lower(value: &impl std::fmt::Debug) -> String {
+    format!("{value:?}").to_lowercase()
+}
+
+fn flag(is_set: bool, name: &str) -> &str {
+    if is_set { name } else { "" }
+}
+
+fn words(words: &[&str]) -> String {
+    words.iter().copied().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+fn brackets(facts: &[&str]) -> String {
+    let facts: Vec<_> = facts.iter().copied().filter(|fact| !fact.is_empty()).collect();
+    if facts.is_empty() { String::new() } else { format!("({})", facts.join(", ")) }
+}
