@@ -1,0 +1,172 @@
+//! The table of states and moves in docs/reflector.md, held against the state machine.
+//!
+//! `UPDATE_DOCS=1 cargo test -p kube-reflector --test table` writes it anew.
+
+mod support;
+
+use std::path::PathBuf;
+
+use kube_listwatch::ListAt;
+use kube_object::ResourceVersion;
+use kube_reflector::{
+    ListPlan, Listing, Options, Position, RelistCause, State, Then, Waiting, Watching, step,
+};
+use support::notation::{Spoken, outputs, state};
+
+const BEGIN: &str = "<!-- The rest is written by crates/reflector/tests/table.rs. -->\n";
+
+const INPUTS: [&str; 34] = [
+    "start",
+    "items",
+    "items nameless",
+    "page 100",
+    "page 100 next=s",
+    "page 100 next=t",
+    "added 8",
+    "added 10",
+    "added -",
+    "changed 8",
+    "changed 10",
+    "changed -",
+    "bookmark 8",
+    "bookmark 10",
+    "bookmark -",
+    "end early",
+    "end short",
+    "end full",
+    "fail expired",
+    "fail too-large",
+    "fail not-found",
+    "fail overloaded",
+    "fail overloaded retry-after=9",
+    "fail refused",
+    "fail unauthorized",
+    "fail forbidden",
+    "fail unsupported",
+    "fail broken",
+    "fail broken retry-after=9",
+    "fired list",
+    "fired watch",
+    "fired bookmark",
+    "fired backoff",
+    "relist",
+];
+
+fn plan(at: ListAt) -> ListPlan {
+    ListPlan { at, fresh: false, unpaged: false, pages_anyway: false }
+}
+
+fn at_nine() -> ListAt {
+    ListAt::NotOlderThan(9.into())
+}
+
+fn first_page(plan: ListPlan) -> Listing {
+    Listing { plan, version: None, token: None, complete: true }
+}
+
+fn later_page(plan: ListPlan) -> Listing {
+    Listing { version: Some(100.into()), token: Some("s".to_owned()), ..first_page(plan) }
+}
+
+fn lists() -> Vec<State> {
+    let unpaged = ListPlan { unpaged: true, ..plan(at_nine()) };
+    let fresh = ListPlan { fresh: true, ..plan(ListAt::Consistent) };
+    let listings = vec![
+        first_page(plan(ListAt::Any)),
+        later_page(plan(ListAt::Any)),
+        Listing { complete: false, ..first_page(plan(ListAt::Any)) },
+        first_page(plan(at_nine())),
+        later_page(ListPlan { pages_anyway: true, ..plan(at_nine()) }),
+        first_page(unpaged),
+        first_page(fresh.clone()),
+        later_page(fresh),
+    ];
+    listings.into_iter().map(State::Listing).collect()
+}
+
+fn position(version: &str) -> Position {
+    let version = ResourceVersion::new(version);
+    Position { version, moved: false, after_expiry: false, fruitless: 0, pages_anyway: false }
+}
+
+fn watches() -> Vec<State> {
+    let opened = |position| Watching { position, spoke: false, bookmarked: false, synthetic: false };
+    let moved = || Position { moved: true, ..position("9") };
+    let watches = vec![
+        opened(position("9")),
+        opened(Position { after_expiry: true, ..position("9") }),
+        Watching { spoke: true, ..opened(moved()) },
+        Watching { spoke: true, bookmarked: true, ..opened(moved()) },
+        Watching { spoke: true, ..opened(Position { after_expiry: true, ..moved() }) },
+        opened(Position { fruitless: 6, ..moved() }),
+        opened(Position { fruitless: 8, ..moved() }),
+        opened(Position { fruitless: 11, ..moved() }),
+        Watching { synthetic: true, ..opened(position("")) },
+    ];
+    watches.into_iter().map(State::Watching).collect()
+}
+
+fn waits() -> Vec<State> {
+    let again = |plan| Then::List { plan, cause: RelistCause::Retry };
+    let wait = |then, suspended| State::Waiting(Waiting { then, suspended });
+    vec![
+        wait(again(plan(ListAt::Any)), false),
+        wait(Then::Watch(position("9")), false),
+        wait(again(plan(ListAt::Consistent)), true),
+    ]
+}
+
+/// The rows of one state; inputs that lead to the same share one.
+fn rows(before: &State) -> Vec<(Vec<&'static str>, String)> {
+    let mut rows: Vec<(Vec<&str>, String)> = Vec::new();
+    for input in INPUTS {
+        let (after, done) = step(before.clone(), Spoken::parse(input).input(), &Options::default());
+        if after == *before && done.is_empty() {
+            continue;
+        }
+        let after = if after == *before { "the same".to_owned() } else { format!("`{}`", state(&after)) };
+        let result = format!("{after} | {}", outputs(&done));
+        match rows.iter_mut().find(|(_, other)| *other == result) {
+            Some((inputs, _)) => inputs.push(input),
+            None => rows.push((vec![input], result)),
+        }
+    }
+    rows
+}
+
+fn table() -> String {
+    let mut text = String::from(BEGIN);
+    for before in [vec![State::Idle], lists(), watches(), waits()].concat() {
+        text += &format!("\n### `{}`\n\n| input | next state | outputs |\n|---|---|---|\n", state(&before));
+        for (inputs, result) in rows(&before) {
+            text += &format!("| {} | {result} |\n", inputs.join(", "));
+        }
+    }
+    text
+}
+
+#[test]
+fn the_document_says_what_the_machine_does() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reflector.md");
+    let document = std::fs::read_to_string(&path).unwrap();
+    let (prose, written) = document.split_at(document.find(BEGIN).expect("the table has its heading"));
+    let table = table();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, format!("{prose}{table}")).unwrap();
+        return;
+    }
+    let differs = written.lines().zip(table.lines()).find(|(written, now)| written != now);
+    assert!(written == table, "UPDATE_DOCS=1 writes the table anew; it differs first at {differs:#?}");
+}
+
+#[test]
+fn the_table_shows_every_kind_of_state_and_of_input() {
+    let shown: Vec<&str> = INPUTS.iter().map(|input| input.split(' ').next().unwrap()).collect();
+    for kind in ["start", "items", "page", "added", "changed", "bookmark", "end", "fail", "fired", "relist"] {
+        assert!(shown.contains(&kind), "no {kind}");
+    }
+    let table = table();
+    for kind in ["idle", "listing", "watching", "waiting", "suspended"] {
+        assert!(table.contains(&format!("### `{kind}")), "no {kind}");
+    }
+}
