@@ -1,0 +1,134 @@
+//! Every state that the machine can reach by a set of inputs, and what must hold in all of them.
+
+mod support;
+
+use std::collections::{HashMap, HashSet};
+
+use kube_listwatch::ListAt;
+use kube_reflector::{Marker, Options, Output, State, step};
+use support::notation::{Spoken, state};
+
+/// What a server can do in no time at all, over and over.
+const AT_ONCE: [&str; 17] = [
+    "items",
+    "items nameless",
+    "page 9",
+    "page -",
+    "page 9 next=s",
+    "changed 10",
+    "changed 8",
+    "changed -",
+    "added 10",
+    "bookmark 10",
+    "end early",
+    "fail expired",
+    "fail too-large",
+    "fail not-found",
+    "fail overloaded",
+    "fail forbidden",
+    "fail broken",
+];
+
+const IN_TIME: [&str; 8] = [
+    "start",
+    "end short",
+    "end full",
+    "fired list",
+    "fired watch",
+    "fired bookmark",
+    "fired backoff",
+    "relist",
+];
+
+fn go(before: &State, input: &str) -> (State, Vec<Output>) {
+    step(before.clone(), Spoken::parse(input).input(), &Options::default())
+}
+
+/// All that can be reached by all inputs, by name.
+fn reachable() -> HashMap<String, State> {
+    let mut found = HashMap::from([(state(&State::Idle), State::Idle)]);
+    let mut open = vec![State::Idle];
+    while let Some(before) = open.pop() {
+        for input in AT_ONCE.into_iter().chain(IN_TIME) {
+            let (after, _) = go(&before, input);
+            if found.insert(state(&after), after.clone()).is_none() {
+                open.push(after);
+            }
+        }
+    }
+    found
+}
+
+fn asks(outputs: &[Output]) -> bool {
+    outputs.iter().any(|output| matches!(output, Output::List { .. } | Output::Watch(_)))
+}
+
+fn waits(outputs: &[Output]) -> bool {
+    outputs.iter().any(|output| matches!(output, Output::BackOff(_)))
+}
+
+/// The most requests in a row that answers without delay can lead to from here.
+fn longest(before: &State, path: &mut HashSet<String>, known: &mut HashMap<String, usize>) -> usize {
+    let name = state(before);
+    if let Some(length) = known.get(&name) {
+        return *length;
+    }
+    assert!(path.insert(name.clone()), "a loop without a delay through {name}");
+    let mut most = 0;
+    for input in AT_ONCE {
+        let (after, outputs) = go(before, input);
+        if after == *before {
+            assert!(!asks(&outputs), "{name} asks the same again without a delay");
+        } else if !waits(&outputs) {
+            most = most.max(usize::from(asks(&outputs)) + longest(&after, path, known));
+        }
+    }
+    path.remove(&name);
+    known.insert(name, most);
+    most
+}
+
+#[test]
+fn no_server_that_answers_at_once_gets_more_than_a_few_requests_without_a_delay() {
+    let states = reachable();
+    assert!(states.len() > 100, "{}", states.len());
+    let mut known = HashMap::new();
+    let most = states.values().map(|from| longest(from, &mut HashSet::new(), &mut known)).max();
+    // A page, the full list, a consistent list, its next page, its full list, the full list's next
+    // page, and the watch.
+    assert!(most.is_some_and(|most| (3..=10).contains(&most)), "{most:?}");
+}
+
+#[test]
+fn after_a_list_was_shown_any_state_is_never_asked_for_again() {
+    let mut seen = HashSet::new();
+    let mut open = vec![(State::Idle, false)];
+    while let Some((before, was_shown)) = open.pop() {
+        for input in AT_ONCE.into_iter().chain(IN_TIME) {
+            let (after, outputs) = go(&before, input);
+            let any = outputs
+                .iter()
+                .any(|output| matches!(output, Output::List { request, .. } if request.at == ListAt::Any));
+            assert!(!(any && was_shown), "{} {input}", state(&before));
+            let shows = outputs.iter().any(|output| matches!(output, Output::Mark(Marker::End { .. })));
+            if seen.insert((state(&after), was_shown || shows)) {
+                open.push((after, was_shown || shows));
+            }
+        }
+    }
+}
+
+#[test]
+fn whatever_has_happened_a_server_that_works_again_is_soon_watched() {
+    for from in reachable().into_values().filter(|from| *from != State::Idle) {
+        let mut machine = from.clone();
+        for _ in 0..4 {
+            machine = match &machine {
+                State::Waiting(_) => go(&machine, "fired backoff").0,
+                State::Listing(_) => go(&machine, "page 20").0,
+                State::Watching(_) | State::Idle => break,
+            };
+        }
+        assert!(matches!(machine, State::Watching(_)), "{} leads to {}", state(&from), state(&machine));
+    }
+}
