@@ -62,7 +62,8 @@ async fn dynamic(flags: Flags) -> anyhow::Result<()> {
 }
 
 async fn come_and_go(client: &Client, factory: &InformerFactory) -> anyhow::Result<()> {
-    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, "v1", "Gadget"), "gadgets");
+    let resource =
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, "v1", "Gadget"), "gadgets");
     let gadgets = factory.dynamic::<DynamicObject>(&resource, Scope::Namespaced)?;
     let mut events = gadgets.events();
     factory.start();
@@ -129,6 +130,9 @@ async fn read_only(factory: &InformerFactory) -> anyhow::Result<()> {
     let config_maps = factory.dynamic::<DynamicObject>(&resource, Scope::Namespaced)?;
     factory.start();
     factory.wait_for_sync(STEP).await?;
-    println!("{} ConfigMaps; with --write this example installs a CRD of its own", config_maps.lister().len());
+    println!(
+        "{} ConfigMaps; with --write this example installs a CRD of its own",
+        config_maps.lister().len()
+    );
     Ok(())
 }

@@ -55,8 +55,8 @@ async fn filtered(flags: Flags) -> anyhow::Result<()> {
     cluster.can_list::<Pod>(Some(namespace)).await?;
 
     let selector = flags.selector.clone();
-    let source = ListWatch::<Pod>::new(Api::namespaced(cluster.client.clone(), namespace))
-        .options(move |options| {
+    let source =
+        ListWatch::<Pod>::new(Api::namespaced(cluster.client.clone(), namespace)).options(move |options| {
             options.label_selector = Some(selector.clone());
             options.field_selector = Some("status.phase=Running".into());
         });

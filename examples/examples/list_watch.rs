@@ -54,7 +54,8 @@ async fn every_way(flags: ClusterArgs) -> anyhow::Result<()> {
 
     let resource = ApiResource::erase::<Pod>(&());
     let dynamic: Api<DynamicObject> = Api::namespaced_with(cluster.client.clone(), namespace, &resource);
-    show("of a type known only at run time", &ListWatch::<DynamicObject>::dynamic(dynamic, &resource)).await?;
+    show("of a type known only at run time", &ListWatch::<DynamicObject>::dynamic(dynamic, &resource))
+        .await?;
 
     show("from two functions", &from_functions(api)).await?;
     cluster.close().await;
@@ -67,11 +68,11 @@ fn from_functions(api: Api<Pod>) -> ListWatch<Pod> {
     let list = move |request: ListRequest| {
         let api = listing.clone();
         async move {
-            let mut params = ListParams::default();
-            params.limit = request.limit;
-            if let ListAt::Continue(token) = &request.at {
-                params.continue_token = Some(token.clone());
-            }
+            let continue_token = match request.at {
+                ListAt::Continue(token) => Some(token),
+                _ => None,
+            };
+            let params = ListParams { limit: request.limit, continue_token, ..ListParams::default() };
             api.list(&params).await.map(Into::into).map_err(Error::list_function)
         }
     };
@@ -83,7 +84,10 @@ fn from_functions(api: Api<Pod>) -> ListWatch<Pod> {
         };
         let events = async move {
             let events = api.watch(&WatchParams::default(), &from).await.map_err(Error::watch_function)?;
-            Ok(events.map_err(Error::watch_function).and_then(|event| async { WatchEvent::from_kube(event) }).boxed())
+            Ok(events
+                .map_err(Error::watch_function)
+                .and_then(|event| async { WatchEvent::from_kube(event) })
+                .boxed())
         };
         stream::once(events).try_flatten()
     };

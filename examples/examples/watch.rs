@@ -13,7 +13,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube_client::Api;
 use kube_informer::ResourceVersion;
 use kube_informer_examples::cluster::{self, ClusterArgs};
-use kube_listwatch::{ListAt, ListPart, ListRequest, ListWatch, ListerWatcher, WatchEvent, WatchFrom, WatchRequest};
+use kube_listwatch::{
+    ListAt, ListPart, ListRequest, ListWatch, ListerWatcher, WatchEvent, WatchFrom, WatchRequest,
+};
 use kube_object::NothingKnown;
 use kube_testserver::Server;
 use serde_json::json;
@@ -61,7 +63,11 @@ async fn list(pods: &ListWatch<Pod>) -> anyhow::Result<ResourceVersion> {
         let mut end = None;
         while let Some(part) = parts.next().await {
             match part? {
-                ListPart::Items { items, .. } => items.iter().for_each(|item| println!("LISTED : {}", item.id().key.name())),
+                ListPart::Items { items, .. } => {
+                    for item in items {
+                        println!("LISTED : {}", item.id().key.name());
+                    }
+                }
                 ListPart::End(page) => end = Some(page),
             }
         }

@@ -44,9 +44,8 @@ async fn controller(flags: ClusterArgs) -> anyhow::Result<()> {
     // Workers begin once the cache is full: "not found" then means "deleted".
     factory.wait_for_sync(Duration::from_secs(30)).await?;
 
-    let workers: Vec<_> = (0..WORKERS)
-        .map(|number| tokio::spawn(work(number, queue.clone(), pods.lister())))
-        .collect();
+    let workers: Vec<_> =
+        (0..WORKERS).map(|number| tokio::spawn(work(number, queue.clone(), pods.lister()))).collect();
     flags.life.over().await;
 
     factory.shutdown().await;

@@ -1,3 +1,4 @@
-//! What the tests that cross crates share.
+//! What the tests that cross crates share: real API servers, the guide's ground, the conformance checks.
 
+pub mod guide;
 pub mod real;
