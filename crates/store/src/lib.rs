@@ -10,6 +10,13 @@
 //! a table from hashes to numbers (`hashed`); elements in numbered slots (`slots`); which slots
 //! have which value (`slot_set`, `postings`); indexes of any type behind one trait (`erased`); one
 //! moment of it all and the rules by which a delta changes it (`root`, `replace`).
+//!
+//! # Invariants
+//! - [`Store::apply`] is the only way in: objects, indexes and watermark move in one step, and readers see all of a
+//!   batch or nothing.
+//! - A snapshot never changes, and holding one keeps no writer waiting.
+//! - Within an epoch the watermark never goes back, and it is never ahead of what was applied.
+//! - What is listed again unchanged keeps its `Arc`.
 
 mod cow;
 mod erased;
