@@ -47,11 +47,13 @@ impl ObjectKey {
     }
 
     /// The namespace; `None` for a cluster-scoped object.
+    #[inline]
     pub fn namespace(&self) -> Option<&str> {
         (self.namespace_len > 0).then(|| &self.text[..self.namespace_len as usize])
     }
 
     /// The name within the namespace.
+    #[inline]
     pub fn name(&self) -> &str {
         match self.namespace_len {
             0 => &self.text,
@@ -65,6 +67,7 @@ impl ObjectKey {
     }
 
     /// The same key, borrowed.
+    #[inline]
     pub fn as_ref(&self) -> KeyRef<'_> {
         KeyRef { namespace: self.namespace(), name: self.name() }
     }
@@ -79,6 +82,7 @@ pub struct KeyRef<'a> {
 
 impl<'a> KeyRef<'a> {
     /// The borrowed key of `name` in `namespace`. An empty namespace is the same as none.
+    #[inline]
     pub fn new(namespace: Option<&'a str>, name: &'a str) -> Self {
         Self { namespace: namespace.filter(|namespace| !namespace.is_empty()), name }
     }
@@ -100,12 +104,14 @@ impl<'a> KeyRef<'a> {
 }
 
 impl<'a> From<&'a ObjectKey> for KeyRef<'a> {
+    #[inline]
     fn from(key: &'a ObjectKey) -> Self {
         key.as_ref()
     }
 }
 
 impl PartialEq<ObjectKey> for KeyRef<'_> {
+    #[inline]
     fn eq(&self, other: &ObjectKey) -> bool {
         *self == other.as_ref()
     }

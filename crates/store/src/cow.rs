@@ -40,7 +40,7 @@ impl<E, const LEAF: usize> CowVec<E, LEAF> {
     }
 
     /// The leaf around this index; empty where nothing was written.
-    fn leaf(&self, at: usize) -> &[E] {
+    pub(crate) fn leaf(&self, at: usize) -> &[E] {
         let mut bits = self.bits();
         if at >> bits != 0 {
             return &[];

@@ -12,25 +12,42 @@ use std::{
 
 use kube_object::Entry;
 
-use crate::{
-    hashed::hash_of,
-    postings::{Postings, Values},
-};
+use crate::{hashed::hash_of, postings::Postings};
 
 /// An index without the type of its values.
 trait AnyIndex<T>: Any + Send + Sync {
     fn name(&self) -> &'static str;
     fn boxed(&self) -> Box<dyn AnyIndex<T>>;
-    /// The values of these objects as a `Vec<Values<V>>`, and how often the function panicked.
+    /// The values of these objects as [`BatchValues`], and how often the function panicked.
     fn evaluate(&self, entries: &[&Entry<T>]) -> (Box<dyn Any>, u64);
-    /// Makes the values at place `at` of what `evaluate` gave those of the slot.
+    /// Makes the values at place `at` of what `evaluate` gave those of the slot. Places are asked
+    /// for in ascending order, each at most once.
     fn set(&mut self, slot: u32, evaluated: &mut dyn Any, at: usize);
     fn clear(&mut self, slot: u32);
     fn check(&self, slots: &[u32]);
 }
 
-/// An index function, whatever it returned, gives a list.
-pub(crate) type IndexFn<T, V> = dyn Fn(&T) -> Vec<V> + Send + Sync;
+/// An index function, whatever it returns, adds values with their hashes to a list.
+pub(crate) type IndexFn<T, V> = dyn Fn(&T, &mut Vec<(u64, V)>) + Send + Sync;
+
+/// The values of a batch of objects in one list, so that few allocations serve many objects.
+struct BatchValues<V> {
+    values: std::vec::IntoIter<(u64, V)>,
+    /// Where the values of each object end.
+    ends: Vec<usize>,
+    /// How many of all values are gone.
+    taken: usize,
+}
+
+impl<V> BatchValues<V> {
+    /// The values of the object at this place; those of the objects before it are dropped.
+    fn of(&mut self, at: usize) -> impl ExactSizeIterator<Item = (u64, V)> {
+        let begin = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        self.values.by_ref().take(begin - self.taken).for_each(drop);
+        self.taken = self.ends[at];
+        self.values.by_ref().take(self.ends[at] - begin)
+    }
+}
 
 /// One index: its function and what it has found.
 pub(crate) struct IndexState<T, V> {
@@ -50,20 +67,37 @@ impl<T, V> IndexState<T, V> {
 }
 
 impl<T: 'static, V: Hash + Eq + Clone + Send + Sync + 'static> IndexState<T, V> {
-    pub(crate) fn new(name: &'static str, function: Arc<IndexFn<T, V>>) -> Self {
-        Self { name, function, postings: Postings::default() }
+    pub(crate) fn new<I: IntoIterator<Item = V>>(
+        name: &'static str,
+        function: impl Fn(&T) -> I + Send + Sync + 'static,
+    ) -> Self {
+        let function = move |object: &T, values: &mut Vec<(u64, V)>| {
+            values.extend(function(object).into_iter().map(|value| (hash_of(&value), value)));
+        };
+        Self { name, function: Arc::new(function), postings: Postings::default() }
     }
 
-    /// `None` if the function panicked. The panic's message is not logged: it may quote the object.
-    fn values_of(&self, entry: &Entry<T>) -> Option<Values<V>> {
-        let values = catch_unwind(AssertUnwindSafe(|| {
-            let values = (self.function)(&entry.object);
-            values.into_iter().map(|value| (hash_of(&value), value)).collect()
-        }));
-        if values.is_err() {
+    /// Adds the values of an object, none if the function panics, and says whether it did. The
+    /// panic's message is not logged: it may quote the object.
+    fn add_values(&self, entry: &Entry<T>, values: &mut Vec<(u64, V)>) -> bool {
+        let before = values.len();
+        let panicked = catch_unwind(AssertUnwindSafe(|| (self.function)(&entry.object, values))).is_err();
+        if panicked {
+            values.truncate(before);
             tracing::error!(index = self.name, key = %entry.key(), "an index function panicked");
         }
-        values.ok()
+        panicked
+    }
+
+    fn evaluate(&self, entries: &[&Entry<T>]) -> (BatchValues<V>, u64) {
+        let mut panics = 0;
+        let mut values = Vec::with_capacity(entries.len());
+        let end_of = |entry: &&Entry<T>| {
+            panics += u64::from(self.add_values(entry, &mut values));
+            values.len()
+        };
+        let ends = entries.iter().map(end_of).collect();
+        (BatchValues { values: values.into_iter(), ends, taken: 0 }, panics)
     }
 }
 
@@ -78,25 +112,18 @@ impl<T: 'static, V: Hash + Eq + Clone + Send + Sync + 'static> AnyIndex<T> for I
     }
 
     fn evaluate(&self, entries: &[&Entry<T>]) -> (Box<dyn Any>, u64) {
-        let mut panics = 0;
-        let values = entries.iter().map(|entry| {
-            self.values_of(entry).unwrap_or_else(|| {
-                panics += 1;
-                Values::new()
-            })
-        });
-        let values: Vec<Values<V>> = values.collect();
+        let (values, panics) = IndexState::evaluate(self, entries);
         (Box::new(values), panics)
     }
 
     fn set(&mut self, slot: u32, evaluated: &mut dyn Any, at: usize) {
-        if let Some(all) = evaluated.downcast_mut::<Vec<Values<V>>>() {
-            self.postings.set(slot, std::mem::take(&mut all[at]));
+        if let Some(values) = evaluated.downcast_mut::<BatchValues<V>>() {
+            self.postings.set(slot, values.of(at));
         }
     }
 
     fn clear(&mut self, slot: u32) {
-        self.postings.set(slot, Values::new());
+        self.postings.clear(slot);
     }
 
     fn check(&self, slots: &[u32]) {
@@ -160,17 +187,15 @@ impl<T: 'static> Indexes<T> {
     }
 
     /// Adds an index, filled from what is there; gives the number of panics of its function.
-    pub(crate) fn add<'a, V: Hash + Eq + Clone + Send + Sync + 'static>(
+    pub(crate) fn add<V: Hash + Eq + Clone + Send + Sync + 'static>(
         &mut self,
         mut index: IndexState<T, V>,
-        objects: impl Iterator<Item = (u32, &'a Entry<T>)>,
+        objects: &[(u32, &Entry<T>)],
     ) -> u64 {
-        let mut panics = 0;
-        for (slot, entry) in objects {
-            match index.values_of(entry) {
-                Some(values) => index.postings.set(slot, values),
-                None => panics += 1,
-            }
+        let entries: Vec<&Entry<T>> = objects.iter().map(|(_, entry)| *entry).collect();
+        let (mut values, panics) = index.evaluate(&entries);
+        for (at, (slot, _)) in objects.iter().enumerate() {
+            index.postings.set(*slot, values.of(at));
         }
         self.0.push(Box::new(index));
         panics

@@ -10,10 +10,9 @@ use crate::cow::CowVec;
 
 /// Plain numbers, 512 bytes a leaf: copied without touching a reference count.
 const LEAF: usize = 64;
-const SMALLEST: usize = 16;
 
 pub(crate) fn hash_of<Q: ?Sized + Hash>(key: &Q) -> u64 {
-    foldhash::fast::FixedState::default().hash_one(key)
+    foldhash::quality::FixedState::default().hash_one(key)
 }
 
 #[derive(Clone, Copy, Default)]
@@ -24,7 +23,7 @@ struct Bucket {
     number: u32,
 }
 
-/// Invariants: `size` is zero or a power of two, at most 3/4 of the buckets are taken, and between
+/// Invariants: `size` is zero or a power of two of at least `LEAF`, at most 3/4 of the buckets are taken, and between
 /// the place where a number's search begins and the number there is no free bucket.
 #[derive(Clone, Default)]
 pub(crate) struct HashedNumbers {
@@ -38,22 +37,32 @@ impl HashedNumbers {
         self.buckets.get(at).copied().unwrap_or_default()
     }
 
-    /// The taken buckets from where a search for this tag begins, up to the first free one.
-    fn candidates(&self, tag: u32) -> impl Iterator<Item = (usize, Bucket)> {
-        let mask = self.size.wrapping_sub(1);
-        (0..self.size)
-            .map(move |step| (tag as usize + step) & mask)
-            .map(|at| (at, self.bucket(at)))
-            .take_while(|(_, bucket)| bucket.number != 0)
+    /// Where the search for this tag finds a number that `is_it` confirms.
+    fn search(&self, tag: u32, is_it: impl Fn(u32) -> bool) -> Option<(usize, u32)> {
+        let mut at = tag as usize & self.size.wrapping_sub(1);
+        loop {
+            // One leaf at a time: it begins and ends at multiples of its length, as the table does.
+            let leaf = self.buckets.leaf(at);
+            if leaf.is_empty() {
+                return None;
+            }
+            for bucket in &leaf[at % LEAF..] {
+                if bucket.number == 0 {
+                    return None;
+                }
+                let number = bucket.number - 1;
+                if bucket.tag == tag && is_it(number) {
+                    return Some((at, number));
+                }
+                at += 1;
+            }
+            at &= self.size - 1;
+        }
     }
 
     /// The number under this hash that `is_it` confirms.
     pub(crate) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
-        let tag = tag_of(hash);
-        self.candidates(tag)
-            .filter(|(_, bucket)| bucket.tag == tag)
-            .map(|(_, bucket)| bucket.number - 1)
-            .find(|number| is_it(*number))
+        self.search(tag_of(hash), is_it).map(|(_, number)| number)
     }
 
     /// Stores a number that is not stored yet.
@@ -75,7 +84,7 @@ impl HashedNumbers {
     }
 
     fn grow(&mut self) {
-        let larger = Self { size: (self.size * 2).max(SMALLEST), len: self.len, ..Self::default() };
+        let larger = Self { size: (self.size * 2).max(LEAF), len: self.len, ..Self::default() };
         let smaller = std::mem::replace(self, larger);
         for bucket in smaller.buckets.iter(smaller.size).filter(|bucket| bucket.number != 0) {
             self.place(*bucket);
@@ -84,11 +93,7 @@ impl HashedNumbers {
 
     /// Removes a number and moves later ones up, so that no search ends too early.
     pub(crate) fn remove(&mut self, hash: u64, number: u32) {
-        let Some((mut hole, _)) =
-            self.candidates(tag_of(hash)).find(|(_, bucket)| bucket.number == number + 1)
-        else {
-            return;
-        };
+        let Some((mut hole, _)) = self.search(tag_of(hash), |other| other == number) else { return };
         let mask = self.size - 1;
         let mut next = (hole + 1) & mask;
         while self.bucket(next).number != 0 {
@@ -119,14 +124,23 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
+    #[test]
+    fn nothing_is_found_where_nothing_was_stored() {
+        let mut numbers = HashedNumbers::default();
+        assert_eq!((0..200).find_map(|tag| numbers.find(tag << 32, |_| true)), None);
+        (0..100).for_each(|number| numbers.insert(7 << 32, number));
+        assert_eq!((107..200).find_map(|tag| numbers.find(tag << 32, |_| true)), None);
+    }
+
     proptest! {
         /// Hashes of few different tags, so that runs of buckets collide, wrap around and move.
         #[test]
         fn each_number_is_found_under_its_hash_and_no_other_is(
             steps in prop::collection::vec((0u32..60, any::<bool>()), 0..300),
             spread in 1u64..40,
+            start in 0u64..64,
         ) {
-            let hash = |number: u32| (u64::from(number) % spread * 5 + 11) << 32;
+            let hash = |number: u32| (u64::from(number) % spread * 5 + start) << 32;
             let mut real = HashedNumbers::default();
             let mut model = BTreeSet::new();
             for (number, add) in steps {

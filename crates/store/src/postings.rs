@@ -10,9 +10,6 @@ use crate::{cow::CowVec, hashed::hash_of, slot_set::SlotSet, slots::Slots};
 /// A leaf of numbers, rarely with a reference count among them.
 const LEAF: usize = 32;
 
-/// The values of one object, each with its hash, as an index function gave them.
-pub(crate) type Values<V> = Vec<(u64, V)>;
-
 #[derive(Clone)]
 struct Posting<V> {
     value: V,
@@ -99,15 +96,42 @@ impl<V: Hash + Eq> Postings<V> {
 }
 
 impl<V: Hash + Eq + Clone> Postings<V> {
-    /// Makes these the values of a slot; the same value twice counts once.
-    pub(crate) fn set(&mut self, slot: u32, values: Values<V>) {
-        let mut new: Vec<u32> = values.into_iter().map(|(hash, value)| self.number_of(hash, value)).collect();
-        new.sort_unstable();
-        new.dedup();
+    /// Makes these the values of a slot, each with its hash; the same value twice counts once.
+    pub(crate) fn set(&mut self, slot: u32, mut values: impl ExactSizeIterator<Item = (u64, V)>) {
+        if values.len() > 1 {
+            let mut numbers: Vec<u32> = values.map(|(hash, value)| self.number_of(hash, value)).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            return self.set_numbers(slot, &numbers);
+        }
+        match values.next() {
+            Some((_, value)) if self.has_only(slot, &value) => {}
+            Some((hash, value)) => {
+                let number = self.number_of(hash, value);
+                self.set_numbers(slot, &[number]);
+            }
+            None => self.clear(slot),
+        }
+    }
+
+    /// Takes all values from a slot.
+    pub(crate) fn clear(&mut self, slot: u32) {
+        self.set_numbers(slot, &[]);
+    }
+
+    /// Whether this is the one value of the slot: the common update, which changes nothing here.
+    fn has_only(&self, slot: u32, value: &V) -> bool {
+        match self.numbers(slot) {
+            [number] => self.values.get(*number).is_some_and(|posting| posting.value == *value),
+            _ => false,
+        }
+    }
+
+    fn set_numbers(&mut self, slot: u32, new: &[u32]) {
         if self.numbers(slot) == new {
             return;
         }
-        let old = std::mem::replace(self.of_slot.get_mut(slot as usize), ValueNumbers::new(&new));
+        let old = std::mem::replace(self.of_slot.get_mut(slot as usize), ValueNumbers::new(new));
         for number in new.iter().filter(|number| !old.as_slice().contains(number)) {
             if let Some(posting) = self.values.get_mut(*number) {
                 Arc::make_mut(posting).slots.insert(slot);

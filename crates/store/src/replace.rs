@@ -58,10 +58,9 @@ impl<T: Object> Relist<T> {
     }
 
     fn put(&mut self, entry: Entry<T>, root: &Root<T>) {
-        self.forget(entry.key(), root);
-        if let Some((slot, held)) = root.held(entry.key().as_ref())
-            && !held.uid.differs_from(&entry.id.uid)
-        {
+        let held = root.held(entry.key().as_ref());
+        self.forget(entry.key(), held);
+        if let Some((slot, held)) = held.filter(|(_, held)| !held.uid.differs_from(&entry.id.uid)) {
             self.seen.insert(slot);
             if !self.fresh && is_unchanged(held, &entry, root, slot) {
                 return;
@@ -74,7 +73,7 @@ impl<T: Object> Relist<T> {
         if self.current(&id.key, root).is_none_or(|current| current.uid.differs_from(&id.uid)) {
             return;
         }
-        self.forget(&id.key, root);
+        self.forget(&id.key, root.held(id.key.as_ref()));
         if let Some(last) = last {
             self.change(id.key.clone(), Change::Gone(last));
         }
@@ -87,10 +86,9 @@ impl<T: Object> Relist<T> {
             *stale = true;
             return;
         }
-        self.forget(&id.key, root);
-        if let Some((slot, held)) = root.held(id.key.as_ref())
-            && !held.uid.differs_from(&id.uid)
-        {
+        let held = root.held(id.key.as_ref());
+        self.forget(&id.key, held);
+        if let Some((slot, _)) = held.filter(|(_, held)| !held.uid.differs_from(&id.uid)) {
             self.seen.insert(slot);
             self.undecodable.insert(slot);
         }
@@ -114,12 +112,12 @@ impl<T: Object> Relist<T> {
         self.changes.push(Some(change));
     }
 
-    /// Takes back what was collected for this key.
-    fn forget(&mut self, key: &ObjectKey, root: &Root<T>) {
+    /// Takes back what was collected for this key and for what is held under it.
+    fn forget(&mut self, key: &ObjectKey, held: Option<(u32, &ObjectId)>) {
         if let Some(at) = self.latest.remove(key) {
             self.changes[at] = None;
         }
-        if let Some(slot) = root.find(key.as_ref()) {
+        if let Some((slot, _)) = held {
             self.seen.remove(slot);
             self.undecodable.remove(&slot);
         }

@@ -160,8 +160,7 @@ impl<T: Object> Root<T> {
     ) {
         let slot = self.objects.insert(hash_of(entry.key()), entry.clone());
         if let Some(namespace) = entry.key().namespace() {
-            let hash = hash_of(namespace);
-            self.namespaces.set(slot, vec![(hash, namespace.into())]);
+            self.namespaces.set(slot, std::iter::once((hash_of(namespace), namespace.into())));
         }
         self.indexes.set(slot, evaluated, at);
         let initial = matches!(source, Source::List { initial: true });
@@ -200,7 +199,7 @@ impl<T: Object> Root<T> {
     ) {
         let Some(hash) = self.objects.get(slot).map(|entry| hash_of(entry.key())) else { return };
         let Some(cached) = self.objects.remove(hash, slot) else { return };
-        self.namespaces.set(slot, Vec::new());
+        self.namespaces.clear(slot);
         self.indexes.clear(slot);
         self.set_stale(slot, false);
         match last {

@@ -74,7 +74,9 @@ impl<E> Slots<E> {
 impl<E: Clone> Slots<E> {
     /// The element to write to; what its hash is made of must stay.
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut E> {
-        self.get(slot)?;
+        if slot >= self.used {
+            return None;
+        }
         match self.slots.get_mut(slot as usize) {
             Slot::Full(element) => Some(element),
             Slot::Free(_) => None,

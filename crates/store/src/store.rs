@@ -229,9 +229,9 @@ impl<T: Object> Store<T> {
         if before.indexes.position(name).is_some() {
             return Err(IndexError::Taken(name.to_owned()));
         }
-        let function = Arc::new(move |object: &T| values(object).into_iter().collect());
         let mut root = Root::clone(&before);
-        let panics = root.indexes.add(IndexState::<T, V>::new(name, function), before.objects.iter());
+        let objects: Vec<_> = before.objects.iter().collect();
+        let panics = root.indexes.add(IndexState::new(name, values), &objects);
         self.shared.index_panics.fetch_add(panics, Relaxed);
         self.publish(Arc::new(root));
         Ok(Index::new(self.clone(), name, before.indexes.len()))

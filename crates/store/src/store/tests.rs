@@ -129,6 +129,44 @@ fn a_snapshot_shows_all_of_a_batch_or_nothing() {
     assert_eq!(store.snapshot().watermark(), Some(&"7".into()));
 }
 
+/// Properties 4 and 6: one writer, three readers, and batches of which half are also deletions of
+/// what was, so that slots are freed and used again.
+#[test]
+fn readers_on_other_threads_see_all_of_a_batch_or_nothing() {
+    const LAST: u64 = 400;
+    let store = Store::new();
+    let by_node = store.add_index("node", |pod: &Pod| pod.spec.as_ref()?.node_name.clone()).unwrap();
+    let batch = |version: u64| {
+        let (node, version) = (format!("node-{}", version % 3), version.to_string());
+        let puts = (0..20).map(|n| Delta::Put(pod_on(&node, &format!("a/{n}"), "u", &version)));
+        let deletions = (0..20).filter(|n| n % 2 == 0).map(|n| remove(&format!("a/{n}"), "u", &version));
+        deletions.chain(puts).collect::<Vec<_>>()
+    };
+    let read = || {
+        let snapshot = store.snapshot();
+        let Some(version) = snapshot.watermark() else { return 0 };
+        assert!(snapshot.iter().all(|entry| entry.id.version == *version));
+        let number: u64 = version.to_string().parse().unwrap();
+        let found = by_node.at(&snapshot).unwrap().len(&format!("node-{}", number % 3));
+        assert_eq!((snapshot.len(), snapshot.namespace_len("a"), found), (20, 20, 20));
+        number
+    };
+    std::thread::scope(|threads| {
+        for _ in 0..3 {
+            threads.spawn(|| {
+                let mut seen = 0;
+                while seen < LAST {
+                    let now = read();
+                    assert!(now >= seen);
+                    seen = now;
+                }
+            });
+        }
+        (1..=LAST).for_each(|version| drop(store.apply(batch(version))));
+    });
+    store.check();
+}
+
 #[test]
 fn a_batch_that_nobody_looks_at_is_written_in_place() {
     let store = Store::new();
