@@ -159,7 +159,7 @@ impl Run {
             Step::AddIndex => {
                 if self.index.is_none() {
                     let added = self.store.add_index("values", |thing: &Thing| thing.values.clone());
-                    self.index = Some(added.unwrap());
+                    self.index = Some(added.expect("the only index"));
                 }
             }
         }

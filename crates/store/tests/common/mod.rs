@@ -31,7 +31,7 @@ impl Object for Thing {
 }
 
 pub(crate) fn key(text: &str) -> ObjectKey {
-    text.parse().unwrap()
+    text.parse().expect("a test names its objects well")
 }
 
 pub(crate) fn id(key_text: &str, uid: &str, version: &str) -> ObjectId {
