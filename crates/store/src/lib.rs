@@ -6,6 +6,14 @@
 //! each of which sees one moment. The store is plain data: it knows no watch, does no I/O, spawns
 //! and awaits nothing, and can be used alone.
 //!
+//! # Invariants
+//! - Objects, key map, indexes, stale marks and watermark belong to one root, and every reader looks
+//!   at one root: no two of them ever speak of different moments.
+//! - A root that somebody holds is never written to.
+//! - A slot keeps its number for as long as its object lives; indexes hold numbers, never keys.
+//! - No foreign code but `Eq`, `Clone` and `Drop` of index values runs while readers are kept out.
+//! - Nothing is listed in the order of hashes, so the same history gives the same order.
+//!
 //! From the bottom up: a growing array whose chunks are copied when a snapshot holds them (`cow`);
 //! a table from hashes to numbers (`hashed`); elements in numbered slots (`slots`); which slots
 //! have which value (`slot_set`, `postings`); indexes of any type behind one trait (`erased`); one
