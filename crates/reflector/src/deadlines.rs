@@ -26,8 +26,13 @@ pub(crate) struct Deadlines {
 impl Deadlines {
     /// Sets a deadline, in place of the same one set before.
     pub(crate) fn arm(&mut self, deadline: Deadline, at: Instant) {
-        self.armed.retain(|(_, armed)| *armed != deadline);
+        self.disarm(deadline);
         self.armed.push((at, deadline));
+    }
+
+    /// Forgets this deadline.
+    pub(crate) fn disarm(&mut self, deadline: Deadline) {
+        self.armed.retain(|(_, armed)| *armed != deadline);
     }
 
     /// Forgets all deadlines.

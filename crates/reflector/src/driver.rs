@@ -384,6 +384,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     }
 
     fn fired(&mut self, deadline: Deadline) {
+        self.deadlines.disarm(deadline);
         let verb = match &self.request {
             Request::None => None,
             Request::List(_) => Some(Verb::List),

@@ -356,6 +356,40 @@ async fn the_time_in_which_the_sink_has_no_room_is_not_held_against_the_server()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_at_once_after_a_long_wait_for_the_sink_ended_early() {
+    let fake = Fake::new(|_, _| list(&[], "5"), |n, _| if n == 0 { Vec::new() } else { hangs() });
+    let (sender, mut received) = mpsc::channel(1);
+    let reflector = kube_reflector::Reflector::from_shared(Arc::clone(&fake) as _, sender).options(options());
+    tokio::spawn(reflector.run());
+    // When the first batch leaves the channel the watch is made, and waits for the End to find room.
+    for _ in 0..2 {
+        seconds(1000).await;
+        received.recv().await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(fake.watches().len(), 1);
+    received.recv().await.unwrap();
+    seconds(2).await;
+    assert_eq!(fake.watches().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadlines_of_a_watch_end_with_it() {
+    let fake = Fake::new(
+        |n, _| if n == 0 { list(&[], "5") } else { hangs() },
+        |_, _| vec![events(&["*6"]), Beat::Hang],
+    );
+    let (ask, asked) = tokio::sync::watch::channel(0);
+    let run = run_with(&fake, options(), |reflector| reflector.relist_on(asked));
+    seconds(100).await;
+    ask.send(1).unwrap();
+    seconds(100).await;
+    assert_eq!(run.errors(), [""; 0], "the bookmark deadline was due after 180 seconds");
+    seconds(25).await;
+    assert_eq!(run.errors(), ["LIST: given up after 120s"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn dropping_the_run_closes_its_streams() {
     let fake = Fake::new(|_, _| list(&[], "5"), |_, _| hangs());
     let run = run(&fake);

@@ -250,9 +250,9 @@ pub(crate) fn events(texts: &[&str]) -> Beat<Vec<WatchEvent<Thing>>> {
     Beat::Give(texts.iter().map(|text| event(text)).collect())
 }
 
-/// A watch that says nothing and lasts as long as was asked for.
+/// A watch that says nothing and lasts as long as was asked for, in whole seconds as servers count.
 pub(crate) fn silent(request: &WatchRequest) -> WatchAnswer {
-    vec![Beat::Wait(request.timeout.unwrap())]
+    vec![Beat::Wait(Duration::from_secs(request.timeout.unwrap().as_secs()))]
 }
 
 pub(crate) fn fails<X>(code: u16) -> Answer<X> {
