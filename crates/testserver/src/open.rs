@@ -12,8 +12,8 @@ use crate::journal::About;
 /// What a test tells an open watch to do.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
-    /// Send a bookmark as soon as all events are out.
-    Bookmark,
+    /// Send a bookmark as soon as all events are out, if the watch started before this revision.
+    Bookmark(u64),
     /// Send these bytes as they are.
     Inject(Bytes),
     /// End cleanly.

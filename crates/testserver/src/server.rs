@@ -156,9 +156,10 @@ impl Server {
         self.shared.write(|state| state.store.compact(up_to));
     }
 
-    /// Sends a bookmark to every open watch that allows them and has seen more than its start version.
+    /// Sends a bookmark to every open watch that allows them and started before the present version; gives how many
+    /// watches are open. A watch that is read later sends what happened before the bookmark first.
     pub fn bookmark_now(&self) -> usize {
-        self.shared.open.tell(&Command::Bookmark, |_| true)
+        self.shared.open.tell(&Command::Bookmark(self.resource_version()), |_| true)
     }
 
     /// Ends every open watch cleanly; gives how many there were.

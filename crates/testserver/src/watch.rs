@@ -192,7 +192,8 @@ impl Watcher {
                 Some(Command::Cut) => return Some(Err(Broken)),
                 Some(Command::Close) => return None,
                 Some(Command::Inject(frame)) => self.ready.push_back(frame),
-                Some(Command::Bookmark) => self.push_bookmark(),
+                Some(Command::Bookmark(revision)) if revision <= self.start => {}
+                Some(Command::Bookmark(_)) => self.push_bookmark(),
                 None => self.wait().await,
             }
         }

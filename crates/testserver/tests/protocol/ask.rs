@@ -1,0 +1,151 @@
+//! Requests as bytes in, answers as bytes out.
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use kube_testserver::{Body, Clock, Server};
+use serde_json::{Value, json};
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).expect("a JSON body")
+    }
+
+    pub(crate) fn message(&self) -> String {
+        self.json()["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        let json = self.json();
+        let items = json["items"].as_array().expect("a list");
+        items.iter().map(|item| item["metadata"]["name"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    /// The lines of a watch, as type, name and version.
+    pub(crate) fn events(&self) -> Vec<(String, String, String)> {
+        self.text.lines().map(event).collect()
+    }
+}
+
+pub(crate) fn event(line: &str) -> (String, String, String) {
+    let frame: Value = serde_json::from_str(line).expect("a frame");
+    let text = |pointer: &str| frame.pointer(pointer).and_then(Value::as_str).unwrap_or("").to_owned();
+    (text("/type"), text("/object/metadata/name"), text("/object/metadata/resourceVersion"))
+}
+
+/// A server whose objects carry the same timestamps in each run.
+pub(crate) fn server() -> Server {
+    Server::builder().clock(Clock::Fixed("2026-11-21T02:25:40Z".parse().expect("a timestamp"))).build()
+}
+
+/// Creates ConfigMaps in the namespace `r`, which is made if needed, and gives the last version.
+pub(crate) fn configmaps(server: &Server, names: &[&str]) -> u64 {
+    let _ = server.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "r"}}));
+    for name in names {
+        let object =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "r"}});
+        server.create(object).expect("a new ConfigMap");
+    }
+    server.resource_version()
+}
+
+pub(crate) const R: &str = "/api/v1/namespaces/r/configmaps";
+
+pub(crate) async fn open(
+    server: &Server,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> http::Response<Body> {
+    let mut request = Request::builder().method(method).uri(path.replace(' ', "%20"));
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Full::new(Bytes::from(body.to_owned()))).expect("a request");
+    server.service().answer(request).await.expect("an answer")
+}
+
+pub(crate) async fn ask(
+    server: &Server,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Answer {
+    let response = open(server, method, path, headers, body).await;
+    let (parts, body) = response.into_parts();
+    let bytes = body.collect().await.expect("a whole body").to_bytes();
+    let text = String::from_utf8(bytes.to_vec()).expect("UTF-8");
+    Answer { code: parts.status.as_u16(), headers: parts.headers, text }
+}
+
+pub(crate) async fn get(server: &Server, path: &str) -> Answer {
+    ask(server, "GET", path, &[], "").await
+}
+
+pub(crate) async fn post(server: &Server, path: &str, body: Value) -> Answer {
+    ask(server, "POST", path, &[("content-type", "application/json")], &body.to_string()).await
+}
+
+pub(crate) async fn put(server: &Server, path: &str, body: Value) -> Answer {
+    ask(server, "PUT", path, &[("content-type", "application/json")], &body.to_string()).await
+}
+
+pub(crate) async fn merge(server: &Server, path: &str, body: Value) -> Answer {
+    ask(server, "PATCH", path, &[("content-type", "application/merge-patch+json")], &body.to_string()).await
+}
+
+pub(crate) async fn delete(server: &Server, path: &str, body: &str) -> Answer {
+    ask(server, "DELETE", path, &[("content-type", "application/json")], body).await
+}
+
+/// An open watch whose lines are read one by one.
+pub(crate) struct Lines {
+    body: Body,
+    left: String,
+}
+
+impl Lines {
+    pub(crate) async fn open(server: &Server, path: &str) -> Self {
+        let response = open(server, "GET", path, &[], "").await;
+        assert_eq!(response.status(), 200);
+        Self { body: response.into_body(), left: String::new() }
+    }
+
+    /// The next line, `None` at a clean end, an error where the connection broke.
+    pub(crate) async fn line(&mut self) -> Option<Result<String, kube_testserver::Broken>> {
+        loop {
+            if let Some((line, rest)) = self.left.split_once('\n') {
+                let line = line.to_owned();
+                self.left = rest.to_owned();
+                return Some(Ok(line));
+            }
+            match self.body.frame().await? {
+                Ok(frame) => {
+                    let data = frame.into_data().expect("data");
+                    self.left.push_str(std::str::from_utf8(&data).expect("UTF-8"));
+                }
+                Err(broken) => return Some(Err(broken)),
+            }
+        }
+    }
+
+    /// The next event as type, name and version; the watch must still be open.
+    pub(crate) async fn event(&mut self) -> (String, String, String) {
+        event(&self.line().await.expect("not the end").expect("not broken"))
+    }
+}
+
+/// A triple to compare events with.
+pub(crate) fn seen(kind: &str, name: &str, version: u64) -> (String, String, String) {
+    (kind.into(), name.into(), version.to_string())
+}

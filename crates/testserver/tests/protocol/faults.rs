@@ -1,0 +1,112 @@
+//! Faults on demand, and the journal that counts what was asked.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+use kube_testserver::{Cut, Fault, Match, Outcome, Server, Status, Verb};
+use tokio::time::timeout;
+
+use crate::ask::{Lines, R, configmaps, get, server};
+
+#[tokio::test]
+async fn the_next_matching_request_fails_and_the_one_after_does_not() {
+    let server = server();
+    configmaps(&server, &["c1"]);
+    server
+        .faults()
+        .next(Match::verb(Verb::List).resource("configmaps"), Fault::status(429, "TooManyRequests", Some(2)));
+    assert_eq!(get(&server, &format!("{R}/c1")).await.code, 200);
+    let refused = get(&server, R).await;
+    assert_eq!((refused.code, &refused.headers["retry-after"]), (429, &"2".parse().unwrap()));
+    assert_eq!(refused.json()["details"]["retryAfterSeconds"], 2);
+    assert_eq!(get(&server, R).await.code, 200);
+    let log = server.journal().requests();
+    let outcomes: Vec<_> = log.iter().map(|request| request.outcome).collect();
+    assert_eq!(outcomes, [200, 429, 200].map(Outcome::Answered));
+    assert_eq!(log[1].path, R);
+}
+
+#[tokio::test]
+async fn a_fault_holds_as_long_as_its_guard() {
+    let server = server();
+    let guard = server.faults().always(Match::any().namespace("r"), Fault::Status(Status::unauthorized()));
+    for _ in 0..3 {
+        let refused = get(&server, R).await;
+        assert_eq!(
+            refused.text,
+            "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"Unauthorized\",\"reason\":\"Unauthorized\",\"code\":401}\n"
+        );
+    }
+    assert_eq!(get(&server, "/api/v1/pods").await.code, 200);
+    drop(guard);
+    assert_eq!(get(&server, R).await.code, 200);
+    assert_eq!(server.journal().count(Verb::List, "configmaps"), 4);
+}
+
+fn request(path: &str) -> Request<Full<Bytes>> {
+    Request::get(path).body(Full::default()).expect("a request")
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_break_hang_or_are_answered_with_any_bytes() {
+    let server = server();
+    let faults = server.faults();
+    faults.next(Match::any(), Fault::Reset);
+    faults.next(Match::any(), Fault::Hang);
+    faults.next(Match::any(), Fault::json("{\"kind\":\"Table\"}"));
+    assert!(server.service().answer(request(R)).await.is_err());
+    let hung = timeout(Duration::from_secs(3600), server.service().answer(request(R))).await;
+    assert!(hung.is_err());
+    assert_eq!(get(&server, R).await.text, "{\"kind\":\"Table\"}");
+    let outcomes: Vec<_> = server.journal().requests().iter().map(|request| request.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Broken, Outcome::Pending, Outcome::Answered(200)]);
+    assert_eq!(server.faults().waiting(), 0);
+}
+
+async fn two_events(server: &Server, fault: Fault) -> (usize, bool) {
+    let start = server.resource_version();
+    server.faults().next(Match::verb(Verb::Watch), fault);
+    let mut watch =
+        Lines::open(server, &format!("{R}?watch=1&resourceVersion={start}&timeoutSeconds=60")).await;
+    configmaps(server, &["c1", "c2"]);
+    for name in ["c1", "c2"] {
+        server.delete("v1", "ConfigMap", Some("r"), name).expect("a deleted ConfigMap");
+    }
+    let mut lines = 0;
+    loop {
+        match watch.line().await {
+            Some(Ok(_)) => lines += 1,
+            Some(Err(_)) => return (lines, true),
+            None => return (lines, false),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_breaks_after_frames_or_bytes_or_says_nothing() {
+    let server = server();
+    configmaps(&server, &[]);
+    assert_eq!(two_events(&server, Fault::Cut(Cut::Frames(0))).await, (0, true));
+    assert_eq!(two_events(&server, Fault::Cut(Cut::Frames(3))).await, (3, true));
+    assert_eq!(two_events(&server, Fault::Cut(Cut::Bytes(10))).await, (0, true));
+    assert_eq!(two_events(&server, Fault::Cut(Cut::Bytes(400))).await, (1, true));
+    assert_eq!(two_events(&server, Fault::Silence).await, (0, false));
+}
+
+#[tokio::test]
+async fn an_open_watch_takes_any_frame_and_can_be_broken() {
+    let server = server();
+    configmaps(&server, &["c1"]);
+    let mut maps = Lines::open(&server, &format!("{R}?watch=1&resourceVersion=1")).await;
+    let mut pods = Lines::open(&server, "/api/v1/pods?watch=1&resourceVersion=1").await;
+    assert_eq!(server.open_watches(), 2);
+    assert_eq!(server.inject(&Match::any().resource("configmaps"), "{oops\n"), 1);
+    assert_eq!(maps.event().await.1, "c1");
+    assert_eq!(maps.line().await.unwrap().unwrap(), "{oops");
+    assert_eq!(server.cut_watches(&Match::any().resource("pods")), 1);
+    assert!(pods.line().await.unwrap().is_err());
+    drop((maps, pods));
+    assert_eq!(server.open_watches(), 0);
+}

@@ -1,0 +1,10 @@
+//! The protocol, request by request, against answers that were recorded from kube-apiserver 1.36.
+
+mod ask;
+mod crds;
+mod deletes;
+mod faults;
+mod lists;
+mod robustness;
+mod watches;
+mod writes;

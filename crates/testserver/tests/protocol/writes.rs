@@ -1,0 +1,195 @@
+//! Creates, updates, patches and the status.
+
+use serde_json::json;
+
+use crate::ask::{R, ask, configmaps, delete, get, merge, post, put, server};
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+#[tokio::test]
+async fn a_created_object_is_answered_as_the_real_server_does() {
+    let server = server();
+    configmaps(&server, &[]);
+    let created = post(&server, R, json!({"metadata": {"name": "q1"}, "data": {"k": "v"}})).await;
+    let uid = created.json()["metadata"]["uid"].clone();
+    let version = server.resource_version();
+    assert_eq!(created.code, 201);
+    assert_eq!(
+        created.text,
+        format!(
+            "{{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{{\"name\":\"q1\",\"namespace\":\"r\",\"uid\":{uid},\"resourceVersion\":\"{version}\",\"creationTimestamp\":\"2026-11-21T02:25:40Z\"}},\"data\":{{\"k\":\"v\"}}}}\n"
+        )
+    );
+    let named = post(&server, R, json!({"metadata": {"generateName": "gen-"}})).await.json();
+    let name = named["metadata"]["name"].as_str().unwrap();
+    assert!(name.starts_with("gen-") && name.len() == 9, "{name}");
+}
+
+#[tokio::test]
+async fn refused_creates_say_why_in_the_words_of_the_real_server() {
+    let server = server();
+    configmaps(&server, &["q1"]);
+    for (path, body, code, message) in [
+        (
+            R,
+            json!({"metadata": {}}),
+            422,
+            "ConfigMap \"\" is invalid: metadata.name: Required value: name or generateName is required",
+        ),
+        (R, json!({"metadata": {"name": "q1"}}), 409, "configmaps \"q1\" already exists"),
+        (
+            "/api/v1/namespaces/nope/configmaps",
+            json!({"metadata": {"name": "x"}}),
+            404,
+            "namespaces \"nope\" not found",
+        ),
+        (
+            R,
+            json!({"metadata": {"name": "x", "namespace": "other"}}),
+            400,
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ),
+        (
+            R,
+            json!({"metadata": {"name": "x", "resourceVersion": "5"}}),
+            500,
+            "resourceVersion should not be set on objects to be created",
+        ),
+        (
+            R,
+            json!({"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "x"}}),
+            400,
+            "Secret in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Secret) to (core.ConfigMap): unknown conversion",
+        ),
+        (
+            "/api/v1/configmaps",
+            json!({"metadata": {"name": "x"}}),
+            405,
+            "the server does not allow this method on the requested resource",
+        ),
+    ] {
+        let answer = post(&server, path, body).await;
+        assert_eq!((answer.code, answer.message().as_str()), (code, message));
+    }
+    let bad = post(&server, R, json!({"metadata": {"name": "Bad_Name"}})).await;
+    assert_eq!(bad.json()["details"]["causes"][0]["reason"], "FieldValueInvalid");
+    let cut = ask(&server, "POST", R, &[JSON], "{\"metadata\":").await;
+    assert_eq!(
+        cut.message(),
+        "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: unexpected end of JSON input ({\"metadata\":)"
+    );
+    let text = ask(&server, "POST", R, &[("content-type", "text/plain")], "x").await;
+    assert_eq!((text.code, text.json()["reason"].as_str()), (415, Some("UnsupportedMediaType")));
+    assert_eq!(server.count("v1", "ConfigMap", Some("r")).unwrap(), 1);
+}
+
+#[tokio::test]
+async fn refused_updates_say_why() {
+    let server = server();
+    configmaps(&server, &["q1"]);
+    let uid = server.get("v1", "ConfigMap", Some("r"), "q1").unwrap()["metadata"]["uid"].clone();
+    let uid = uid.as_str().unwrap();
+    let other = "11111111-1111-1111-1111-111111111111";
+    let q1 = format!("{R}/q1");
+    for (path, body, code, message) in [
+        (q1.clone(), json!({"metadata": {"name": "other"}}), 400, "the name of the object (other) does not match the name on the URL (q1)".to_owned()),
+        (q1.clone(), json!({"metadata": {}}), 400, "the name of the object (q1 based on URL) was undeterminable: name must be provided".into()),
+        (format!("{R}/absent"), json!({"metadata": {"name": "absent"}}), 404, "configmaps \"absent\" not found".into()),
+        (q1.clone(), json!({"metadata": {"name": "q1", "resourceVersion": "1"}}), 409, "Operation cannot be fulfilled on configmaps \"q1\": the object has been modified; please apply your changes to the latest version and try again".into()),
+        (q1.clone(), json!({"metadata": {"name": "q1", "uid": other}}), 409, format!("Operation cannot be fulfilled on configmaps \"q1\": StorageError: invalid object, Code: 4, Key: /registry/configmaps/r/q1, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {other}, UID in object meta: {uid}")),
+    ] {
+        let answer = put(&server, &path, body).await;
+        assert_eq!((answer.code, answer.message()), (code, message));
+    }
+    let renamed = merge(&server, &q1, json!({"metadata": {"name": "other"}})).await;
+    assert_eq!(renamed.message(), "the name of the object (other) does not match the name on the URL (q1)");
+    let immutable = merge(&server, &q1, json!({"metadata": {"uid": other}})).await;
+    assert_eq!(
+        immutable.message(),
+        format!("ConfigMap \"q1\" is invalid: metadata.uid: Invalid value: \"{other}\": field is immutable")
+    );
+    let odd = ask(&server, "PATCH", &q1, &[JSON], "{}").await;
+    assert_eq!((odd.code, odd.message().as_str()), (415, "415: Unsupported Media Type"));
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}});
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/r/leases/l";
+    assert_eq!(put(&server, leases, lease.clone()).await.code, 201);
+    assert_eq!(put(&server, leases, lease).await.code, 422);
+}
+
+#[tokio::test]
+async fn a_write_that_changes_nothing_is_no_event() {
+    let server = server();
+    configmaps(&server, &["q1"]);
+    let q1 = format!("{R}/q1");
+    put(&server, &q1, json!({"metadata": {"name": "q1"}, "data": {"k": "v"}})).await;
+    let version = server.resource_version();
+    let read = get(&server, &q1).await.json();
+    put(&server, &q1, read).await;
+    put(&server, &q1, json!({"metadata": {"name": "q1"}, "data": {"k": "v"}})).await;
+    merge(&server, &q1, json!({"data": {"absent": null}})).await;
+    assert_eq!(server.resource_version(), version);
+    merge(&server, &q1, json!({"data": {"k": "w"}})).await;
+    assert_eq!(server.resource_version(), version + 1);
+    let dry = merge(&server, &format!("{q1}?dryRun=All"), json!({"data": {"k": "x"}})).await;
+    assert_eq!((dry.code, &dry.json()["data"]["k"]), (200, &json!("x")));
+    let dry = post(&server, &format!("{R}?dryRun=All"), json!({"metadata": {"name": "dry"}})).await;
+    assert_eq!((dry.code, dry.json()["metadata"].get("resourceVersion")), (201, None));
+    assert_eq!(server.resource_version(), version + 1);
+}
+
+#[tokio::test]
+async fn spec_and_status_are_written_apart_and_the_spec_counts_generations() {
+    let server = server();
+    configmaps(&server, &[]);
+    let all = "/apis/apps/v1/namespaces/r/deployments";
+    let d = format!("{all}/d");
+    let s = format!("{d}/status");
+    let shown = |answer: &crate::ask::Answer| {
+        let json = answer.json();
+        let status = json["status"]["replicas"].clone();
+        (json["metadata"]["generation"].as_i64(), json["spec"]["replicas"].as_i64(), status.as_i64())
+    };
+    let created = post(
+        &server,
+        all,
+        json!({"metadata": {"name": "d"}, "spec": {"replicas": 1}, "status": {"replicas": 9}}),
+    )
+    .await;
+    assert_eq!(shown(&created), (Some(1), Some(1), None));
+    let both = json!({"spec": {"replicas": 2}, "status": {"replicas": 5}});
+    assert_eq!(shown(&merge(&server, &d, both).await), (Some(2), Some(2), None));
+    let both =
+        json!({"metadata": {"labels": {"l": "1"}}, "spec": {"replicas": 9}, "status": {"replicas": 5}});
+    let status = merge(&server, &s, both).await;
+    assert_eq!(shown(&status), (Some(2), Some(2), Some(5)));
+    assert_eq!(status.json()["metadata"].get("labels"), None);
+    let labels = merge(&server, &d, json!({"metadata": {"labels": {"l": "2"}}})).await;
+    assert_eq!(shown(&labels), (Some(2), Some(2), Some(5)));
+    let version = server.resource_version();
+    merge(&server, &d, json!({"status": {"replicas": 7}})).await;
+    let mut read = get(&server, &s).await.json();
+    read["metadata"]["generation"] = json!(99);
+    put(&server, &d, read).await;
+    assert_eq!(server.resource_version(), version);
+    assert_eq!(
+        get(&server, &format!("{R}/x/status")).await.message(),
+        "the server could not find the requested resource"
+    );
+}
+
+#[tokio::test]
+async fn two_who_write_from_the_same_version_conflict() {
+    let server = server();
+    configmaps(&server, &["q1"]);
+    let q1 = format!("{R}/q1");
+    let mut one = get(&server, &q1).await.json();
+    let mut two = one.clone();
+    one["data"] = json!({"k": "1"});
+    two["data"] = json!({"k": "2"});
+    assert_eq!(put(&server, &q1, one).await.code, 200);
+    assert_eq!(put(&server, &q1, two).await.code, 409);
+    let stale = merge(&server, &q1, json!({"metadata": {"resourceVersion": "1"}, "data": {"z": "1"}})).await;
+    assert_eq!((stale.code, stale.json()["reason"].as_str()), (409, Some("Conflict")));
+    assert_eq!(get(&server, &q1).await.json()["data"]["k"], "1");
+    assert_eq!(delete(&server, &q1, "").await.code, 200);
+}
