@@ -10,7 +10,6 @@ use crate::entry::{Draft, Entry};
 use crate::resources::{Generation, Kind};
 use crate::state::{Shared, State};
 use crate::status::Status;
-use crate::storage::key_of;
 use crate::view::View;
 use crate::write::{Object, Target, generation};
 
@@ -132,7 +131,7 @@ fn mark(shared: &Shared, kind: &Kind, object: &mut Object, grace: i64, finalizer
 }
 
 fn remove(state: &mut State, target: &Target, entry: &Arc<Entry>) -> Deleted {
-    let last = state.store.remove(target.served.table, &key_of(entry));
+    let last = state.store.remove(target.served.table, entry.key());
     crate::namespaces::removed(state, &target.served, entry);
     match last {
         Some(last) if target.kind().rules.returns_deleted => Deleted::Object(last),

@@ -47,6 +47,8 @@ struct Shape {
 /// What is known of an object without parsing it.
 #[derive(Debug)]
 pub(crate) struct Essentials {
+    /// `namespace/name`, or the name alone.
+    pub key: Arc<str>,
     pub name: Box<str>,
     pub namespace: Option<Box<str>>,
     pub uid: Box<str>,
@@ -148,9 +150,12 @@ impl Draft {
     pub(crate) fn new(kind: &Kind, object: &Map<String, Value>) -> Self {
         let empty = Map::new();
         let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+        let name = text(metadata, "name");
+        let namespace = kind.rules.namespaced.then(|| text(metadata, "namespace"));
         let essentials = Essentials {
-            name: text(metadata, "name").into(),
-            namespace: kind.rules.namespaced.then(|| text(metadata, "namespace").into()),
+            key: crate::storage::key(namespace, name),
+            name: name.into(),
+            namespace: namespace.map(Into::into),
             uid: text(metadata, "uid").into(),
             labels: read_labels(metadata),
             fields: kind.read_fields(object).into(),
@@ -243,6 +248,10 @@ impl Entry {
     /// The same state as another change at another revision: a delete, or an object that leaves a selector.
     pub(crate) fn again(&self, change: Change, revision: u64) -> Self {
         splice(change, revision, self.essentials.clone(), self.bytes(), &self.shape)
+    }
+
+    pub(crate) fn key(&self) -> &Arc<str> {
+        &self.essentials.key
     }
 
     fn bytes(&self) -> &[u8] {

@@ -57,12 +57,12 @@ impl Match {
     }
 }
 
-/// After how much of a watch the connection breaks.
+/// After how much of an answer's body the connection breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// After so many bytes of the body, in the middle of a frame if need be.
     Bytes(usize),
-    /// After so many whole frames.
+    /// After so many whole frames of a watch. (Of a list: pieces of about 64 KiB.)
     Frames(usize),
 }
 
@@ -84,7 +84,12 @@ pub enum Fault {
         /// The body.
         body: Bytes,
     },
-    /// A watch breaks on the way. Other requests are not touched.
+    /// It is refused as the real server refuses a user without rights.
+    Forbidden {
+        /// The user's name in the message.
+        user: String,
+    },
+    /// The answer breaks on the way, after its headers.
     Cut(Cut),
     /// A watch is accepted, says nothing and ends when its time is over. Other requests are not touched.
     Silence,
@@ -165,7 +170,7 @@ impl Faults {
     pub(crate) fn take(&self, about: &About) -> Option<Fault> {
         let mut rules = self.0.lock();
         let applies = |rule: &Rule| {
-            let for_watches = matches!(rule.fault, Fault::Cut(_) | Fault::Silence);
+            let for_watches = matches!(rule.fault, Fault::Silence);
             rule.matches.picks(about) && (!for_watches || about.verb == Verb::Watch)
         };
         let at = rules.rules.iter().position(applies)?;

@@ -9,7 +9,6 @@ use tokio::sync::watch;
 use crate::body::Body;
 use crate::decode;
 use crate::delete::Deleted;
-use crate::faults::Fault;
 use crate::journal::Verb;
 use crate::list::list;
 use crate::patch::Patch;
@@ -34,7 +33,7 @@ pub(crate) async fn handle(
     closing: &watch::Receiver<bool>,
     call: Call,
     body: Bytes,
-    fault: Option<Fault>,
+    silent: bool,
 ) -> Answer {
     let found = match &call.route {
         Route::Health => return Ok(plain(200, "ok")),
@@ -47,7 +46,7 @@ pub(crate) async fn handle(
         }
         Route::Resource(path) => {
             let path = path.clone();
-            return resource(shared, closing, call, &path, body, fault).await;
+            return resource(shared, closing, call, &path, body, silent).await;
         }
         Route::Unknown => None,
     };
@@ -60,7 +59,7 @@ async fn resource(
     call: Call,
     path: &ResourcePath,
     body: Bytes,
-    fault: Option<Fault>,
+    silent: bool,
 ) -> Answer {
     let known = shared.read(|state| state.registry.resources(&path.group, &path.version).is_some());
     if !known {
@@ -73,7 +72,7 @@ async fn resource(
     let part = part(&served, path)?;
     match call.about.verb {
         Verb::List => collection(shared, &served, path, &call).await,
-        Verb::Watch => open_watch(shared, closing, served, path, call, fault),
+        Verb::Watch => open_watch(shared, closing, served, path, call, silent),
         _ if !inside => Err(Status::method_not_allowed()),
         Verb::Get => get(shared, &target(served, path), &call).await,
         Verb::Create if path.name.is_none() => create(shared, &target(served, path), &call, &body),
@@ -119,7 +118,7 @@ fn open_watch(
     served: Served,
     path: &ResourcePath,
     call: Call,
-    fault: Option<Fault>,
+    silent: bool,
 ) -> Answer {
     let mut options = watch_options(&call.query, &served.kind, shared.config.streaming_lists)?;
     let view = match view(&call, &served, Shape::One) {
@@ -138,7 +137,7 @@ fn open_watch(
         view,
         about: call.about,
         closing: closing.clone(),
-        fault,
+        silent,
     };
     Ok(stream(Body::frames(crate::watch::watch(opening, options))))
 }

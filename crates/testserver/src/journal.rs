@@ -28,6 +28,23 @@ pub enum Verb {
     Other,
 }
 
+impl Verb {
+    /// The verb as RBAC writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// What a request is about.
 #[derive(Clone, Debug)]
 pub struct About {

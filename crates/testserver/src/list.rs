@@ -111,8 +111,8 @@ fn page<'a>(
     }
     let mut meta = ListMeta { revision, ..ListMeta::default() };
     if walk.next().is_some() {
-        let last = items.back().map(|entry| crate::storage::key_of(entry));
-        let start = last.as_deref().and_then(|key| key.strip_prefix(prefix)).unwrap_or("");
+        let last = items.back().map_or("", |entry| entry.key());
+        let start = last.strip_prefix(prefix).unwrap_or("");
         meta.continue_token = Some(Token { revision: Some(revision), start: format!("{start}\0") }.encode());
         meta.remaining = everything.then(|| walk.count() + 1);
     }

@@ -12,7 +12,6 @@ use crate::decode::{meta, metadata_mut};
 use crate::entry::{Draft, Entry};
 use crate::state::{Served, Shared, State};
 use crate::status::{Named, Status};
-use crate::storage::key_of;
 use crate::write::Target;
 
 /// The namespaces that exist from the start.
@@ -99,7 +98,7 @@ fn finish(state: &mut State, namespace: &str) {
     if state.registry.tables().any(occupied) || held_by_others(&entry) {
         return;
     }
-    state.store.remove(table, &key_of(&entry));
+    state.store.remove(table, entry.key());
 }
 
 fn held_by_others(namespace: &Entry) -> bool {

@@ -13,12 +13,13 @@ use crate::decode::{self, DeleteOptions, meta};
 use crate::delete::Deleted;
 use crate::faults::{Faults, Match};
 use crate::journal::Journal;
+use crate::list::prefix;
 use crate::listen::Listening;
 use crate::open::Command;
 use crate::service::ApiService;
 use crate::state::{Config, Served, Shared};
 use crate::status::{Named, Status};
-use crate::storage::{Retention, key};
+use crate::storage::Retention;
 use crate::write::{self, Mode, Part, Target, Via};
 
 /// How a server behaves. Made by [`Server::builder`].
@@ -154,6 +155,18 @@ impl Server {
     /// Forgets the history up to and including this version.
     pub fn expire(&self, up_to: u64) {
         self.shared.write(|state| state.store.compact(up_to));
+    }
+
+    /// Goes back to an earlier version, as a cluster does whose etcd was restored from a backup: what was written
+    /// since is lost, its versions will be given again, and all watches break. Kinds defined since stay served.
+    ///
+    /// # Errors
+    /// Expired where the history does not reach back so far; nothing has changed then.
+    pub fn restore(&self, version: u64) -> Result<(), Status> {
+        let restored = self.shared.write(|state| state.store.restore(version));
+        restored.map_err(|_| Status::list_expired())?;
+        self.cut_watches(&Match::any());
+        Ok(())
     }
 
     /// Sends a bookmark to every open watch that allows them and started before the present version; gives how many
@@ -321,13 +334,26 @@ impl Server {
         Ok(Place { target: Target { served, namespace, name: name.into() } })
     }
 
-    /// The stored objects of a kind: how many there are, in all namespaces or in one.
+    /// All objects of a kind, in all namespaces or in one, in the order of their keys.
+    ///
+    /// # Errors
+    /// NotFound for an unknown kind.
+    pub fn list(&self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, Status> {
+        let place = self.find(api_version, kind, None, "")?;
+        let (prefix, view, table) = (prefix(namespace), place.view(), place.target.served.table);
+        let entries: Vec<_> = self
+            .shared
+            .read(|state| state.store.table(table).under(&prefix).map(|(_, e)| e.clone()).collect());
+        Ok(entries.iter().map(|entry| parsed(&view.object(entry))).collect())
+    }
+
+    /// How many objects of a kind there are, in all namespaces or in one.
     ///
     /// # Errors
     /// NotFound for an unknown kind.
     pub fn count(&self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<usize, Status> {
         let place = self.find(api_version, kind, None, "")?;
-        let prefix = namespace.map(|namespace| key(Some(namespace), "").to_string()).unwrap_or_default();
+        let prefix = prefix(namespace);
         Ok(self.shared.read(|state| state.store.table(place.target.served.table).under(&prefix).count()))
     }
 }

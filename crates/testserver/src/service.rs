@@ -17,7 +17,7 @@ use crate::journal::{About, Outcome, Request as Record, Verb};
 use crate::query::Query;
 use crate::route::{ResourcePath, Route, route};
 use crate::state::Shared;
-use crate::status::Status;
+use crate::status::{Named, Status};
 
 /// A request's body may have this many bytes, as in the real server.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
@@ -80,14 +80,27 @@ impl ApiService {
                 return Err(Broken);
             }
             Some(Fault::Raw { status, content_type, body }) => return Ok(raw(status, &content_type, body)),
-            Some(Fault::Cut(_) | Fault::Silence) | None => {}
+            Some(Fault::Forbidden { user }) => return Ok(refusal(&forbidden(&call.about, &user))),
+            Some(Fault::Cut(cut)) => {
+                return Ok(self.serve(call, body, false).await.map(|body| body.cut(cut)));
+            }
+            Some(Fault::Silence) => return Ok(self.serve(call, body, true).await),
+            None => {}
         }
+        Ok(self.serve(call, body, false).await)
+    }
+
+    async fn serve<B>(&self, call: Call, body: B, silent: bool) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
         let body = match collect(body).await {
             Ok(body) => body,
-            Err(status) => return Ok(refusal(&status)),
+            Err(status) => return refusal(&status),
         };
-        let answer = handle::handle(&self.shared, &self.closing, call, body, fault).await;
-        Ok(answer.unwrap_or_else(|status| refusal(&status)))
+        let answer = handle::handle(&self.shared, &self.closing, call, body, silent).await;
+        answer.unwrap_or_else(|status| refusal(&status))
     }
 }
 
@@ -215,6 +228,19 @@ fn refusal(status: &Status) -> Response<Body> {
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }
     response
+}
+
+/// What a user without rights is told.
+fn forbidden(about: &About, user: &str) -> Status {
+    let (resource, group) = (&about.resource, &about.group);
+    let scope = match &about.namespace {
+        Some(namespace) => format!("in the namespace \"{namespace}\""),
+        None => "at the cluster scope".into(),
+    };
+    let verb = about.verb.name();
+    let why =
+        format!("User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"{group}\" {scope}");
+    Status::forbidden(Named { group, resource }, about.name.as_deref().unwrap_or(""), &why)
 }
 
 /// A path that nothing is served under.

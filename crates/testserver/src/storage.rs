@@ -96,8 +96,7 @@ impl Table {
     pub(crate) fn at(&self, revision: u64) -> Result<Snapshot<'_>, Compacted> {
         let mut undone = BTreeMap::new();
         for event in self.after(revision)? {
-            let key = key_of(&event.object);
-            undone.entry(key).or_insert_with(|| event.previous.clone());
+            undone.entry(event.object.key().clone()).or_insert_with(|| event.previous.clone());
         }
         Ok(Snapshot::new(&self.objects, undone))
     }
@@ -117,6 +116,18 @@ impl Table {
         }
     }
 
+    /// Undoes everything after `revision`, which must not be before `floor`.
+    fn restore(&mut self, revision: u64) {
+        while self.log.back().is_some_and(|event| event.revision() > revision) {
+            let Some(event) = self.log.pop_back() else { break };
+            let key = event.object.key().clone();
+            match event.previous {
+                Some(previous) => self.objects.insert(key, previous),
+                None => self.objects.remove(&key),
+            };
+        }
+    }
+
     fn compact(&mut self, revision: u64) {
         while self.log.front().is_some_and(|event| event.revision() <= revision) {
             self.log.pop_front();
@@ -125,11 +136,7 @@ impl Table {
     }
 }
 
-/// The key of an object.
-pub(crate) fn key_of(entry: &Entry) -> Key {
-    key(entry.essentials.namespace.as_deref(), &entry.essentials.name)
-}
-
+/// Where an object with this namespace and name is.
 pub(crate) fn key(namespace: Option<&str>, name: &str) -> Key {
     match namespace {
         Some(namespace) => format!("{namespace}/{name}").into(),
@@ -172,7 +179,7 @@ impl Store {
         self.revision += 1;
         let (revision, retention) = (self.revision, self.retention);
         let table = self.table_mut(id);
-        let key = key(draft.essentials.namespace.as_deref(), &draft.essentials.name);
+        let key = draft.essentials.key.clone();
         let previous = table.objects.get(&key).cloned();
         let change = if previous.is_some() { Change::Modified } else { Change::Added };
         let object = Arc::new(draft.seal(change, revision));
@@ -195,6 +202,19 @@ impl Store {
         };
         self.table_mut(id).append(event, retention);
         Some(object)
+    }
+
+    /// Goes back to `revision`: everything after it has never been.
+    pub(crate) fn restore(&mut self, revision: u64) -> Result<(), Compacted> {
+        let floor = self.tables.iter().map(|table| table.floor).max().unwrap_or(0);
+        if revision < floor {
+            return Err(Compacted { floor });
+        }
+        for table in &mut self.tables {
+            table.restore(revision);
+        }
+        self.revision = self.revision.min(revision);
+        Ok(())
     }
 
     /// Forgets the history up to and including `revision`.

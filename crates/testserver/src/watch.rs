@@ -11,14 +11,13 @@ use tokio::time::{Duration, Instant, sleep_until};
 
 use crate::body::Broken;
 use crate::entry::{Change, Entry};
-use crate::faults::{Cut, Fault};
 use crate::journal::About;
 use crate::list::prefix;
 use crate::open::{Command, OpenWatch};
 use crate::query::{From, Selection, WatchOptions};
 use crate::state::{Served, Shared};
 use crate::status::Status;
-use crate::storage::{Event, TableId, key_of};
+use crate::storage::{Event, TableId};
 use crate::view::View;
 
 /// At most this many events are taken from the log under one lock.
@@ -52,7 +51,6 @@ struct Watcher {
     closing: watch::Receiver<bool>,
     open: Arc<OpenWatch>,
     silent: bool,
-    cut: Option<Cut>,
     ended: bool,
 }
 
@@ -79,7 +77,8 @@ pub(crate) struct Opening {
     pub view: View,
     pub about: About,
     pub closing: watch::Receiver<bool>,
-    pub fault: Option<Fault>,
+    /// Nothing is said until the time is over.
+    pub silent: bool,
 }
 
 /// Opens a watch, which starts now and not when it is first read. Its stream ends when the watch's time is over.
@@ -95,7 +94,7 @@ pub(crate) fn watch(
 
 impl Watcher {
     fn open(opening: Opening, options: WatchOptions) -> Self {
-        let Opening { shared, served, namespace, view, about, closing, fault } = opening;
+        let Opening { shared, served, namespace, view, about, closing, silent } = opening;
         let now = Instant::now();
         let timeout = options.timeout.unwrap_or_else(|| random_timeout(&shared));
         let deadline = now + timeout;
@@ -124,8 +123,7 @@ impl Watcher {
             signal,
             closing,
             open,
-            silent: matches!(fault, Some(Fault::Silence)),
-            cut: if let Some(Fault::Cut(cut)) = fault { Some(cut) } else { None },
+            silent,
             ended: false,
             shared,
         };
@@ -167,11 +165,8 @@ impl Watcher {
     /// The next frame, an error where the connection is to break, or the end.
     async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
         loop {
-            if let Some(cut) = self.cut_now() {
-                return cut.map(Ok).or(Some(Err(Broken)));
-            }
             if let Some(frame) = self.ready.pop_front() {
-                return Some(Ok(self.counted(frame)));
+                return Some(Ok(frame));
             }
             if self.ended {
                 return None;
@@ -189,7 +184,11 @@ impl Watcher {
                 Found::Nothing => {}
             }
             match self.open.next() {
-                Some(Command::Cut) => return Some(Err(Broken)),
+                Some(Command::Cut) => {
+                    // What was sent before goes out first.
+                    tokio::task::yield_now().await;
+                    return Some(Err(Broken));
+                }
                 Some(Command::Close) => return None,
                 Some(Command::Inject(frame)) => self.ready.push_back(frame),
                 Some(Command::Bookmark(revision)) if revision <= self.start => {}
@@ -241,7 +240,7 @@ impl Watcher {
 
     /// What this watch says about an event: an object that starts to match is added, one that stops is deleted.
     fn frame(&self, event: &Event) -> Option<Bytes> {
-        if !key_of(&event.object).starts_with(&self.prefix) {
+        if !event.object.key().starts_with(&self.prefix) {
             return None;
         }
         if self.everything {
@@ -300,28 +299,6 @@ impl Watcher {
                 self.push_bookmark();
             }
         }
-    }
-
-    /// Whether the connection breaks now: `Some(None)` at once, `Some(Some(bytes))` after these last bytes.
-    fn cut_now(&mut self) -> Option<Option<Bytes>> {
-        match self.cut? {
-            Cut::Frames(0) | Cut::Bytes(0) => Some(None),
-            Cut::Bytes(left) if self.ready.front().is_some_and(|frame| frame.len() > left) => {
-                let frame = self.ready.pop_front()?;
-                self.cut = Some(Cut::Bytes(0));
-                Some(Some(frame.slice(..left)))
-            }
-            _ => None,
-        }
-    }
-
-    fn counted(&mut self, frame: Bytes) -> Bytes {
-        self.cut = match self.cut {
-            Some(Cut::Frames(left)) => Some(Cut::Frames(left.saturating_sub(1))),
-            Some(Cut::Bytes(left)) => Some(Cut::Bytes(left.saturating_sub(frame.len()))),
-            None => None,
-        };
-        frame
     }
 }
 

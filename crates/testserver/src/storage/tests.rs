@@ -28,7 +28,7 @@ type Model = BTreeMap<String, String>;
 fn listed(snapshot: &Snapshot<'_>, prefix: &str, start: &str) -> Model {
     snapshot
         .walk(prefix, start)
-        .map(|entry| (key_of(entry).to_string(), String::from_utf8(entry.json().to_vec()).unwrap()))
+        .map(|entry| (entry.key().to_string(), String::from_utf8(entry.json().to_vec()).unwrap()))
         .collect()
 }
 
@@ -55,7 +55,7 @@ fn a_list_at_each_revision_equals_the_replay_up_to_it() {
         }
         let mut replayed = Model::new();
         for event in store.table(id).after(0).ok().unwrap() {
-            let key = key_of(&event.object).to_string();
+            let key = event.object.key().to_string();
             match event.change {
                 Change::Deleted => replayed.remove(&key),
                 _ => replayed.insert(key, String::from_utf8(event.object.json().to_vec()).unwrap()),
@@ -113,4 +113,24 @@ async fn history_grows_old_by_the_clock() {
     tokio::time::advance(Duration::from_secs(1)).await;
     store.age();
     assert_eq!(store.table(id).after(1).err(), Some(Compacted { floor: 2 }));
+}
+
+#[test]
+fn a_restore_gives_the_state_of_then_and_its_versions_again() {
+    let kind = configmaps();
+    let mut rng = fastrand::Rng::with_seed(4);
+    let (mut store, id) = store(10_000, None);
+    for _ in 0..100 {
+        random_write(&mut store, id, &kind, &mut rng);
+    }
+    let then = store.revision();
+    let state = listed(&store.table(id).at(then).ok().unwrap(), "", "");
+    for _ in 0..100 {
+        random_write(&mut store, id, &kind, &mut rng);
+    }
+    assert_eq!(store.restore(then), Ok(()));
+    assert_eq!(store.revision(), then);
+    assert_eq!(listed(&store.table(id).at(then).ok().unwrap(), "", ""), state);
+    store.compact(then);
+    assert_eq!(store.restore(then - 1), Err(Compacted { floor: then }));
 }

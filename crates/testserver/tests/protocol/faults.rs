@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use kube_testserver::{Cut, Fault, Match, Outcome, Server, Status, Verb};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::ask::{Lines, R, configmaps, get, server};
+use crate::ask::{Lines, R, configmaps, get, open, server};
 
 #[tokio::test]
 async fn the_next_matching_request_fails_and_the_one_after_does_not() {
@@ -109,4 +111,60 @@ async fn an_open_watch_takes_any_frame_and_can_be_broken() {
     assert!(pods.line().await.unwrap().is_err());
     drop((maps, pods));
     assert_eq!(server.open_watches(), 0);
+}
+
+#[tokio::test]
+async fn a_list_can_break_in_the_middle() {
+    let server = server();
+    configmaps(&server, &["c1"]);
+    server.faults().next(Match::verb(Verb::List), Fault::Cut(Cut::Bytes(20)));
+    let mut body = open(&server, "GET", R, &[], "").await.into_body();
+    let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+    assert_eq!(&first[..], b"{\"kind\":\"ConfigMapLi");
+    assert!(body.frame().await.unwrap().is_err());
+}
+
+#[tokio::test]
+async fn over_tcp_what_comes_before_a_break_arrives() {
+    let server = server();
+    configmaps(&server, &["c1", "c2", "c3"]);
+    let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
+    server.faults().next(Match::verb(Verb::Watch), Fault::Cut(Cut::Frames(2)));
+    let mut socket = TcpStream::connect(listening.addr()).await.unwrap();
+    let request = format!("GET {R}?watch=true HTTP/1.1\r\nhost: x\r\n\r\n");
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut read = Vec::new();
+    let _ = socket.read_to_end(&mut read).await;
+    let text = String::from_utf8_lossy(&read).into_owned();
+    assert_eq!(text.matches("\"ADDED\"").count(), 2, "{text}");
+    assert!(!text.ends_with("\r\n0\r\n\r\n"));
+    listening.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_user_without_rights_is_told_which() {
+    let server = server();
+    let _guard = server.faults().always(Match::any(), Fault::Forbidden { user: "nobody".into() });
+    let watch = get(&server, "/apis/apps/v1/deployments?watch=true").await;
+    assert_eq!(
+        watch.text,
+        "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"deployments.apps is forbidden: User \\\"nobody\\\" cannot watch resource \\\"deployments\\\" in API group \\\"apps\\\" at the cluster scope\",\"reason\":\"Forbidden\",\"details\":{\"group\":\"apps\",\"kind\":\"deployments\"},\"code\":403}\n"
+    );
+    let get = get(&server, &format!("{R}/q1")).await;
+    assert!(get.message().ends_with("in the namespace \"r\""), "{}", get.message());
+}
+
+#[tokio::test]
+async fn a_restored_server_has_forgotten_and_gives_its_versions_again() {
+    let server = server();
+    let then = configmaps(&server, &["c1"]);
+    let mut watch = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={then}")).await;
+    configmaps(&server, &["c2"]);
+    assert_eq!(watch.event().await.1, "c2");
+    server.restore(then).unwrap();
+    assert!(watch.line().await.unwrap().is_err());
+    assert_eq!(get(&server, R).await.names(), ["c1"]);
+    assert_eq!(configmaps(&server, &["c3"]), then + 1);
+    server.compact();
+    assert_eq!(server.restore(then).unwrap_err().code(), 410);
 }
