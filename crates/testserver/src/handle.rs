@@ -179,7 +179,7 @@ fn patch(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes
     let view = view(call, &target.served, Shape::One)?;
     let patch = Patch::read(decode::media_type(&call.parts.headers), body, target.kind())?;
     let mode = Mode { via: Via::Patch, part, dry_run: dry_run(call) };
-    let written = write::update(shared, target, mode, |object| patch.apply(object))?;
+    let written = write::update(shared, target, mode, |object| patch.apply(object.clone()))?;
     Ok(json(written.code(), &written.bytes(&view)))
 }
 

@@ -255,7 +255,7 @@ impl Server {
         let body = Bytes::from(patch.to_string());
         let patch = crate::patch::Patch::read("application/merge-patch+json", &body, place.target.kind())?;
         let mode = Mode { via: Via::Patch, part: Part::Main, dry_run: false };
-        let written = write::update(&self.shared, &place.target, mode, |object| patch.apply(object))?;
+        let written = write::update(&self.shared, &place.target, mode, |object| patch.apply(object.clone()))?;
         Ok(parsed(&written.bytes(&place.view())))
     }
 

@@ -236,7 +236,7 @@ pub(crate) fn update(
     shared: &Shared,
     target: &Target,
     mode: Mode,
-    edit: impl Fn(Object) -> Result<Object, Status>,
+    edit: impl Fn(&Object) -> Result<Object, Status>,
 ) -> Result<Written, Status> {
     loop {
         let table = target.served.table;
@@ -244,7 +244,7 @@ pub(crate) fn update(
         let old = old.ok_or_else(|| target.not_found())?;
         let mut before = old.object();
         before.insert("apiVersion".into(), target.kind().api_version().into());
-        let after = edit(before.clone())?;
+        let after = edit(&before)?;
         crate::decode::check_metadata(&after, target.kind())?;
         check_name(target, meta(&after, "name"))?;
         let after = settle(target, mode, &before, after)?;
