@@ -18,8 +18,8 @@ pub struct Position {
     /// The last list was made because a version had expired, and no watch has lasted since: if
     /// one expires again the server may do so with every version.
     pub after_expiry: bool,
-    /// How much speaks for resuming from this version leading nowhere: the sum of [`Fruitless`]
-    /// watches since the version was reached.
+    /// How much speaks for resuming from this version leading nowhere: the sum of the weights of
+    /// the fruitless watches since the version was reached.
     pub fruitless: u8,
     /// The server pages even lists of any state: it has no watch cache, so paging spares it.
     pub pages_anyway: bool,

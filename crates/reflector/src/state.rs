@@ -100,7 +100,8 @@ pub enum Input<'a> {
     Failed(Class, Option<Duration>),
     /// A deadline has passed.
     Fired(Deadline),
-    /// Somebody asks for a relist, for example because events may have been lost.
+    /// Somebody asks for a relist, for example because events may have been lost. A list that is
+    /// read or waits already is as good: no watch was open since it was decided on.
     Relist,
 }
 
