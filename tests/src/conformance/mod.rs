@@ -1,0 +1,62 @@
+//! What a Kubernetes API server promises its watchers, as checks that run unchanged against any server.
+//!
+//! Each check stands under the sentence that it checks. A [`Target`] says how to reach the server; the one thing that
+//! servers do by different means, forgetting history, has happened before the checks start (see [`Past`]). No check
+//! knows which server it talks to: where two servers differ, one of them fails.
+//!
+//! Checks don't share objects. Each has a namespace named after it, so they run side by side.
+
+/// The checks of one topic: sentences, and below each the functions that check it.
+macro_rules! checks {
+    ($($sentence:literal: $($check:ident),+;)+) => {
+        pub(super) const CHECKS: &[$crate::conformance::Check] = &[$($($crate::conformance::Check {
+            sentence: $sentence,
+            name: stringify!($check),
+            run: |place| Box::pin($check(place)),
+        }),+),+];
+    };
+}
+
+mod bookmarks;
+mod crds;
+mod deletes;
+mod expiry;
+mod list;
+mod metadata_only;
+mod paging;
+mod patches;
+mod place;
+mod raw;
+mod refusals;
+mod report;
+mod selector_edges;
+mod selectors;
+mod streaming_list;
+mod subresources;
+mod suite;
+mod target;
+mod values;
+mod watch;
+mod writes;
+
+pub use suite::{Check, DEADLINE, checks, failing, run};
+pub use target::{Clients, Past, Target};
+
+/// Every topic, in reading order.
+const TOPICS: &[&[Check]] = &[
+    list::CHECKS,
+    paging::CHECKS,
+    watch::CHECKS,
+    bookmarks::CHECKS,
+    streaming_list::CHECKS,
+    expiry::CHECKS,
+    selectors::CHECKS,
+    selector_edges::CHECKS,
+    metadata_only::CHECKS,
+    writes::CHECKS,
+    patches::CHECKS,
+    subresources::CHECKS,
+    deletes::CHECKS,
+    refusals::CHECKS,
+    crds::CHECKS,
+];

@@ -1,0 +1,230 @@
+//! LIST in pages: that all pages show one moment, and what may come with a continue token.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+use super::place::Place;
+use super::values::{items, names, next_page, version};
+
+checks! {
+    "A LIST with a limit gives pages that together show one moment, however long the reader takes.":
+        pages_split_a_list_in_order, pages_show_the_moment_of_the_first,
+        pages_across_namespaces_miss_nothing, a_page_without_limit_is_the_whole_rest;
+    "A full page has a continue token, the last one has none.":
+        a_list_that_fits_has_no_token, a_list_that_just_fits_has_no_token;
+    "A page says how many items remain, unless a selector hides the number.":
+        a_page_counts_what_remains, a_page_of_a_selection_does_not_count;
+    "A limit counts the items that the selectors let through.":
+        a_limit_counts_selected_items_only, the_last_page_of_a_selection_may_be_empty;
+    "A LIST at version 0 ignores the limit.":
+        a_list_at_zero_ignores_the_limit;
+    "A LIST at N with a limit means exactly N.":
+        a_limit_at_a_version_means_exactly_it, exact_pages_go_on_at_their_version;
+    "NotOlderThan with a limit pages through the newest state.":
+        pages_not_older_than_a_version_are_the_newest;
+    "A limit of 0 or less is none.":
+        a_limit_of_zero_or_less_is_none;
+    "A request with a continue token carries neither version nor match.":
+        a_token_with_a_version_is_refused, a_token_with_a_match_is_refused, a_token_with_version_zero_is_accepted,
+        a_token_that_nobody_gave_is_refused;
+}
+
+/// The page behind `page`.
+async fn following(place: &Place, page: &Value, query: &str) -> Result<Value> {
+    let token = next_page(page).with_context(|| format!("no token in {page}"))?;
+    place.list(&format!("{query}&continue={token}")).await
+}
+
+async fn pages_split_a_list_in_order(place: Place) -> Result<()> {
+    place.create_all(["a", "b", "c", "d", "e"]).await?;
+    let first = place.list("limit=2").await?;
+    ensure!(names(&first) == ["a", "b"], "{first}");
+    let second = following(&place, &first, "limit=2").await?;
+    ensure!(names(&second) == ["c", "d"], "{second}");
+    let third = following(&place, &second, "limit=2").await?;
+    ensure!(names(&third) == ["e"] && next_page(&third).is_none(), "{third}");
+    for page in [&second, &third] {
+        ensure!(version(page)? == version(&first)?, "{page}");
+        ensure!(page["kind"] == "ConfigMapList", "{page}");
+    }
+    Ok(())
+}
+
+async fn pages_show_the_moment_of_the_first(place: Place) -> Result<()> {
+    place.create_all(["a", "b", "d", "e"]).await?;
+    let first = place.list("limit=1").await?;
+    place.delete("b").await?;
+    place.create("c").await?;
+    place.set("d", "new").await?;
+    place.delete("e").await?;
+
+    let second = following(&place, &first, "limit=2").await?;
+    ensure!(names(&second) == ["b", "d"], "{second}");
+    ensure!(items(&second).iter().all(|item| item.get("data").is_none()), "{second}");
+    let third = following(&place, &second, "limit=2").await?;
+    ensure!(names(&third) == ["e"], "{third}");
+    ensure!(version(&second)? == version(&first)? && version(&third)? == version(&first)?);
+    Ok(())
+}
+
+async fn pages_across_namespaces_miss_nothing(place: Place) -> Result<()> {
+    let beside = place.beside().await?;
+    let label = json!({"everywhere": place.namespace});
+    for (there, name) in [(&beside, "b"), (&beside, "c"), (&place, "a"), (&place, "b")] {
+        there.create_labelled(name, label.clone()).await?;
+    }
+    let path = format!("/api/v1/configmaps?labelSelector=everywhere%3D{}&limit=1", place.namespace);
+    let mut page = place.admin().get(&path).await?.ok()?;
+    let mut seen: Vec<String> = names(&page).into_iter().map(Into::into).collect();
+    while let Some(token) = next_page(&page) {
+        page = place.admin().get(&format!("{path}&continue={token}")).await?.ok()?;
+        seen.extend(names(&page).into_iter().map(Into::into));
+    }
+    ensure!(seen == ["b", "c", "a", "b"], "{seen:?}");
+    Ok(())
+}
+
+async fn a_page_without_limit_is_the_whole_rest(place: Place) -> Result<()> {
+    place.create_all(["a", "b", "c", "d"]).await?;
+    let first = place.list("limit=1").await?;
+    let rest = following(&place, &first, "").await?;
+    ensure!(names(&rest) == ["b", "c", "d"] && next_page(&rest).is_none(), "{rest}");
+    Ok(())
+}
+
+async fn a_list_that_fits_has_no_token(place: Place) -> Result<()> {
+    place.create_all(["a", "b"]).await?;
+    let list = place.list("limit=500").await?;
+    ensure!(names(&list) == ["a", "b"] && next_page(&list).is_none(), "{list}");
+    ensure!(list["metadata"].get("remainingItemCount").is_none(), "{list}");
+    Ok(())
+}
+
+async fn a_list_that_just_fits_has_no_token(place: Place) -> Result<()> {
+    place.create_all(["a", "b"]).await?;
+    let list = place.list("limit=2").await?;
+    ensure!(names(&list) == ["a", "b"] && next_page(&list).is_none(), "{list}");
+    Ok(())
+}
+
+async fn a_page_counts_what_remains(place: Place) -> Result<()> {
+    place.create_all(["a", "b", "c", "d"]).await?;
+    let first = place.list("limit=1").await?;
+    ensure!(first["metadata"]["remainingItemCount"] == 3, "{first}");
+    let second = following(&place, &first, "limit=2").await?;
+    ensure!(second["metadata"]["remainingItemCount"] == 1, "{second}");
+    Ok(())
+}
+
+async fn a_page_of_a_selection_does_not_count(place: Place) -> Result<()> {
+    place.create_all(["a", "b", "c"]).await?;
+    for selector in ["labelSelector=!x", "fieldSelector=metadata.name!%3Dc"] {
+        let page = place.list(&format!("limit=1&{selector}")).await?;
+        ensure!(next_page(&page).is_some() && page["metadata"].get("remainingItemCount").is_none(), "{page}");
+    }
+    Ok(())
+}
+
+async fn a_limit_counts_selected_items_only(place: Place) -> Result<()> {
+    for (name, x) in [("a", "0"), ("b", "1"), ("c", "0"), ("d", "1"), ("e", "0"), ("f", "1")] {
+        place.create_labelled(name, json!({"x": x})).await?;
+    }
+    let first = place.list("limit=2&labelSelector=x%3D1").await?;
+    ensure!(names(&first) == ["b", "d"], "{first}");
+    let second = following(&place, &first, "limit=2&labelSelector=x%3D1").await?;
+    ensure!(names(&second) == ["f"] && next_page(&second).is_none(), "{second}");
+    Ok(())
+}
+
+async fn the_last_page_of_a_selection_may_be_empty(place: Place) -> Result<()> {
+    place.create_labelled("a", json!({"x": "1"})).await?;
+    place.create("b").await?;
+    let first = place.list("limit=1&labelSelector=x").await?;
+    ensure!(names(&first) == ["a"], "{first}");
+    let last = following(&place, &first, "limit=1&labelSelector=x").await?;
+    ensure!(last["items"] == json!([]) && next_page(&last).is_none(), "{last}");
+    ensure!(version(&last)? == version(&first)?, "{last}");
+    Ok(())
+}
+
+async fn a_list_at_zero_ignores_the_limit(place: Place) -> Result<()> {
+    let [_, b] = place.create_all(["a", "b"]).await?;
+    // Until the cache that answers has seen both.
+    place.list(&format!("resourceVersion={}", version(&b)?)).await?;
+    for query in ["resourceVersion=0&limit=1", "resourceVersion=0&limit=1&resourceVersionMatch=NotOlderThan"]
+    {
+        let list = place.list(query).await?;
+        ensure!(names(&list) == ["a", "b"] && next_page(&list).is_none(), "{list}");
+    }
+    Ok(())
+}
+
+async fn a_limit_at_a_version_means_exactly_it(place: Place) -> Result<()> {
+    let [a, _] = place.create_all(["a", "b"]).await?;
+    let n = version(&a)?;
+    let list = place.list(&format!("resourceVersion={n}&limit=5")).await?;
+    ensure!(version(&list)? == n && names(&list) == ["a"], "{list}");
+    Ok(())
+}
+
+async fn exact_pages_go_on_at_their_version(place: Place) -> Result<()> {
+    let [_, _, c] = place.create_all(["a", "b", "c"]).await?;
+    let n = version(&c)?;
+    place.delete("b").await?;
+    place.create("bb").await?;
+    let first = place.list(&format!("resourceVersion={n}&resourceVersionMatch=Exact&limit=1")).await?;
+    ensure!(version(&first)? == n && names(&first) == ["a"], "{first}");
+    let rest = following(&place, &first, "limit=5").await?;
+    ensure!(version(&rest)? == n && names(&rest) == ["b", "c"], "{rest}");
+    Ok(())
+}
+
+async fn pages_not_older_than_a_version_are_the_newest(place: Place) -> Result<()> {
+    let [a, b] = place.create_all(["a", "b"]).await?;
+    let query = format!("resourceVersion={}&resourceVersionMatch=NotOlderThan&limit=1", version(&a)?);
+    let first = place.list(&query).await?;
+    ensure!(version(&first)? >= version(&b)? && names(&first) == ["a"], "{first}");
+    ensure!(names(&following(&place, &first, "limit=1").await?) == ["b"]);
+    Ok(())
+}
+
+async fn a_limit_of_zero_or_less_is_none(place: Place) -> Result<()> {
+    place.create_all(["a", "b"]).await?;
+    for query in ["limit=0", "limit=-1"] {
+        let list = place.list(query).await?;
+        ensure!(names(&list) == ["a", "b"] && next_page(&list).is_none(), "{query}: {list}");
+    }
+    Ok(())
+}
+
+async fn token(place: &Place) -> Result<String> {
+    place.create_all(["a", "b"]).await?;
+    Ok(next_page(&place.list("limit=1").await?).context("no token")?.to_owned())
+}
+
+async fn a_token_with_a_version_is_refused(place: Place) -> Result<()> {
+    let path = format!("{}?continue={}&resourceVersion=1", place.all(), token(&place).await?);
+    place.admin().get(&path).await?.refused(400, "BadRequest")?;
+    Ok(())
+}
+
+async fn a_token_with_a_match_is_refused(place: Place) -> Result<()> {
+    let path = format!("{}?continue={}", place.all(), token(&place).await?);
+    for more in ["resourceVersionMatch=NotOlderThan", "resourceVersion=1&resourceVersionMatch=Exact"] {
+        place.admin().get(&format!("{path}&{more}")).await?.refused(422, "Invalid")?;
+    }
+    Ok(())
+}
+
+async fn a_token_with_version_zero_is_accepted(place: Place) -> Result<()> {
+    let token = token(&place).await?;
+    ensure!(names(&place.list(&format!("continue={token}&resourceVersion=0")).await?) == ["b"]);
+    Ok(())
+}
+
+async fn a_token_that_nobody_gave_is_refused(place: Place) -> Result<()> {
+    for token in ["bad", "!!", "e30"] {
+        place.admin().get(&format!("{}?continue={token}", place.all())).await?.refused(400, "BadRequest")?;
+    }
+    Ok(())
+}

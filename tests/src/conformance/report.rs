@@ -1,0 +1,77 @@
+//! What a run says: the checks below their sentences, then counts, and at last everything that failed.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use anyhow::{Result, bail};
+
+use super::suite::Check;
+
+/// How a check went.
+pub(super) struct Outcome<'a> {
+    pub(super) check: &'a Check,
+    pub(super) result: Result<()>,
+}
+
+/// Prints the outcomes, which stand in reading order, and fails with all failures.
+pub(super) fn report(server: &str, outcomes: &[Outcome<'_>]) -> Result<()> {
+    // Not println: the test harness would hide it when the test passes.
+    write!(std::io::stderr(), "{}", listing(server, outcomes))?;
+    verdict(server, outcomes)
+}
+
+fn listing(server: &str, outcomes: &[Outcome<'_>]) -> String {
+    let (mut text, mut sentence, mut sentences) = (format!("Conformance of {server}\n"), "", 0);
+    for Outcome { check, result } in outcomes {
+        if check.sentence != sentence {
+            sentence = check.sentence;
+            sentences += 1;
+            let _ = writeln!(text, "{sentence}");
+        }
+        let _ = writeln!(text, "  {:6} {}", if result.is_ok() { "ok" } else { "FAILED" }, check.name);
+    }
+    let failed = outcomes.iter().filter(|outcome| outcome.result.is_err()).count();
+    let checks = outcomes.len();
+    let _ = writeln!(text, "{sentences} sentences, {checks} checks: {} ok, {failed} failed", checks - failed);
+    text
+}
+
+fn verdict(server: &str, outcomes: &[Outcome<'_>]) -> Result<()> {
+    let failed =
+        outcomes.iter().filter_map(|Outcome { check, result }| Some((check, result.as_ref().err()?)));
+    let failures: Vec<String> =
+        failed.map(|(check, error)| format!("- {}\n  {}: {error:#}", check.sentence, check.name)).collect();
+    if !failures.is_empty() {
+        bail!("{server} fails {} checks:\n{}", failures.len(), failures.join("\n"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    const fn check(sentence: &'static str, name: &'static str) -> Check {
+        Check { sentence, name, run: |_| Box::pin(async { Ok(()) }) }
+    }
+
+    #[test]
+    fn checks_stand_below_their_sentence_and_failures_at_the_end() {
+        let [one, two, three] = [check("First.", "one"), check("First.", "two"), check("Second.", "three")];
+        let outcomes = [
+            Outcome { check: &one, result: Ok(()) },
+            Outcome { check: &two, result: Err(anyhow!("inner").context("outer")) },
+            Outcome { check: &three, result: Ok(()) },
+        ];
+        assert_eq!(
+            listing("S", &outcomes),
+            "Conformance of S\nFirst.\n  ok     one\n  FAILED two\nSecond.\n  ok     three\n\
+             2 sentences, 3 checks: 2 ok, 1 failed\n"
+        );
+        let failure = verdict("S", &outcomes).map_err(|error| error.to_string());
+        assert_eq!(failure, Err("S fails 1 checks:\n- First.\n  two: outer: inner".to_owned()));
+        assert!(verdict("S", &outcomes[2..]).is_ok());
+    }
+}

@@ -1,0 +1,77 @@
+//! The server that is checked: how to reach it as different users, and a stretch of its history that it has forgotten.
+
+use anyhow::{Context as _, Result};
+use kube_client::Client;
+use serde_json::json;
+
+use super::raw::Api;
+use super::values::{names, version};
+
+/// A server under test.
+pub struct Target {
+    pub(super) name: &'static str,
+    pub(super) admin: Api,
+    pub(super) nobody: Api,
+    pub(super) stranger: Api,
+    pub(super) past: Past,
+}
+
+/// Clients of one server. None of them may repeat requests by itself: a check wants the first answer.
+pub struct Clients {
+    /// May do everything.
+    pub admin: Client,
+    /// Known to the server, and allowed nothing.
+    pub nobody: Client,
+    /// Has a token that the server never issued.
+    pub stranger: Client,
+}
+
+impl Target {
+    /// The server `name`, which has forgotten `past` since it was written.
+    #[must_use]
+    pub fn new(name: &'static str, clients: Clients, past: Past) -> Self {
+        let Clients { admin, nobody, stranger } = clients;
+        Self { name, admin: Api::new(admin), nobody: Api::new(nobody), stranger: Api::new(stranger), past }
+    }
+}
+
+/// What happened before the server forgot its history: `a` to `e` were created, a list of two at a time stopped
+/// after `b`, and then `c` was deleted, `cc` created and `d` changed.
+pub struct Past {
+    /// The path of the objects.
+    pub(super) path: String,
+    /// A version at which `a` to `e` were there.
+    pub(super) version: String,
+    /// Goes on after `b`, at that version.
+    pub(super) token: String,
+}
+
+impl Past {
+    /// Writes the history. The caller then makes the server forget it, by whatever means that server has, before
+    /// it makes a [`Target`].
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses something.
+    ///
+    /// # Cancel safety
+    ///
+    /// When this is dropped early, a part of the history may be written.
+    pub async fn write(admin: &Client) -> Result<Self> {
+        let api = Api::new(admin.clone());
+        api.post("/api/v1/namespaces", &json!({"metadata": {"name": "past"}})).await?.expect(201)?;
+        let path = "/api/v1/namespaces/past/configmaps".to_owned();
+        for name in ["a", "b", "c", "d", "e"] {
+            api.post(&path, &json!({"metadata": {"name": name}})).await?.expect(201)?;
+        }
+        let page = api.get(&format!("{path}?limit=2")).await?.ok()?;
+        anyhow::ensure!(names(&page) == ["a", "b"], "not a page of two: {page}");
+        let token = page["metadata"]["continue"].as_str().context("no continue token")?.to_owned();
+        let version = version(&page)?.to_string();
+
+        api.delete(&format!("{path}/c")).await?.ok()?;
+        api.post(&path, &json!({"metadata": {"name": "cc"}})).await?.expect(201)?;
+        api.patch(&format!("{path}/d"), &json!({"data": {"k": "1"}})).await?.ok()?;
+        Ok(Self { path, version, token })
+    }
+}
