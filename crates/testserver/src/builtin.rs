@@ -1,7 +1,7 @@
 //! The table of built-in kinds: everything a cluster's usual programs list and watch.
 
 use crate::names::NameRule;
-use crate::resources::{Field, Generation, Kind, Rules};
+use crate::resources::{Field, Generation, Kind, NAMES, Rules};
 
 /// One line of the table. Letters in `flags`: `c` cluster-scoped, `s` has `/status`, `g` counts generations, `u`
 /// PUT creates, `v` PUT needs a resourceVersion, `d` DELETE answers with the object, `l` names without dots, `r`
@@ -106,7 +106,11 @@ pub(crate) fn kinds() -> Vec<Kind> {
 
 impl Row {
     fn kind(&self) -> Kind {
-        let names = ["metadata.name", "metadata.namespace"].iter();
+        // Nodes and namespaces have conversions of their own, which know no namespace.
+        let names: &[&str] = match (self.group, self.plural) {
+            ("", "nodes" | "namespaces") => &["metadata.name"],
+            _ => &NAMES,
+        };
         Kind {
             group: self.group.into(),
             version: self.version.into(),
@@ -118,7 +122,7 @@ impl Row {
             short_names: self.short.split(',').filter(|s| !s.is_empty()).map(Into::into).collect(),
             categories: self.categories(),
             rules: self.rules(),
-            fields: names.chain(self.fields()).map(|name| Field::at_path(name)).collect(),
+            fields: names.iter().chain(self.fields()).map(|name| Field::at_path(name)).collect(),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::entry::{Draft, Entry};
 use crate::names::NameRule;
 use crate::namespaces::is_being_deleted;
 use crate::open::Command;
-use crate::resources::{Field, Generation, Kind, Rules};
+use crate::resources::{Field, Generation, Kind, NAMES, Rules};
 use crate::state::{Served, Shared, State};
 use crate::status::{Cause, Status};
 use crate::write::{Object, Target};
@@ -131,6 +131,8 @@ fn kind(crd: &Value, version: &Value, storage: &str) -> Kind {
     let selectable = version.get("selectableFields").and_then(Value::as_array);
     let paths =
         selectable.into_iter().flatten().map(|field| text(field, "/jsonPath").trim_start_matches('.'));
+    let namespaced = text(crd, "/spec/scope") == "Namespaced";
+    let names = if namespaced { &NAMES[..] } else { &NAMES[..1] };
     Kind {
         group: text(crd, "/spec/group").into(),
         version: text(version, "/name").into(),
@@ -142,7 +144,7 @@ fn kind(crd: &Value, version: &Value, storage: &str) -> Kind {
         short_names: list("/spec/names/shortNames"),
         categories: list("/spec/names/categories"),
         rules: Rules {
-            namespaced: text(crd, "/spec/scope") == "Namespaced",
+            namespaced,
             custom: true,
             status,
             generation: if status { Generation::Content } else { Generation::Everything },
@@ -151,11 +153,7 @@ fn kind(crd: &Value, version: &Value, storage: &str) -> Kind {
             create_on_update: false,
             returns_deleted: false,
         },
-        fields: ["metadata.name", "metadata.namespace"]
-            .into_iter()
-            .chain(paths)
-            .map(Field::at_path)
-            .collect(),
+        fields: names.iter().copied().chain(paths).map(Field::at_path).collect(),
     }
 }
 

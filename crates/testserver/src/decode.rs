@@ -76,7 +76,7 @@ fn check_type(object: &Map<String, Value>, kind: &Kind) -> Result<(), Status> {
     Ok(())
 }
 
-/// Metadata, labels and annotations must be maps, and of strings.
+/// Metadata, labels and annotations must be maps, and of strings; labels such as selectors can name.
 pub(crate) fn check_metadata(object: &Map<String, Value>, kind: &Kind) -> Result<(), Status> {
     let bad = |field: &str| {
         let (name, version) = (&kind.kind, &kind.version);
@@ -104,6 +104,13 @@ pub(crate) fn check_metadata(object: &Map<String, Value>, kind: &Kind) -> Result
         if !good {
             return Err(bad(field));
         }
+    }
+    let labels = metadata.get("labels").and_then(Value::as_object).into_iter().flatten();
+    let causes: Vec<Cause> = labels
+        .filter_map(|(key, value)| crate::selector::label_complaint(key, value.as_str().unwrap_or("")))
+        .collect();
+    if !causes.is_empty() {
+        return Err(Status::invalid(kind.named_kind(), meta(object, "name"), causes));
     }
     if metadata.get("finalizers").is_some_and(|value| !value.is_array() && !value.is_null()) {
         return Err(bad("finalizers"));

@@ -74,6 +74,8 @@ async fn resource(
         Verb::List => collection(shared, &served, path, &call).await,
         Verb::Watch => open_watch(shared, closing, served, path, call, silent),
         _ if !inside => Err(Status::method_not_allowed()),
+        Verb::Create if part == Part::Binding => bind(shared, &target(served, path), &call, &body),
+        _ if part == Part::Binding => Err(Status::method_not_allowed()),
         Verb::Get => get(shared, &target(served, path), &call).await,
         Verb::Create if path.name.is_none() => create(shared, &target(served, path), &call, &body),
         Verb::Update if path.name.is_some() => update(shared, &target(served, path), part, &call, &body),
@@ -92,6 +94,7 @@ fn part(served: &Served, path: &ResourcePath) -> Result<Part, Status> {
         None => Ok(Part::Main),
         Some("status") if served.kind.rules.status => Ok(Part::Status),
         Some("finalize") if served.kind.is_namespace() => Ok(Part::Finalize),
+        Some("binding") if served.kind.is_pod() => Ok(Part::Binding),
         Some(_) => Err(Status::no_such_resource()),
     }
 }
@@ -164,6 +167,12 @@ fn create(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer
     let object = decode::object(body, target.kind())?;
     let written = write::create(shared, target, object, dry_run(call))?;
     Ok(json(written.code(), &written.bytes(&view)))
+}
+
+fn bind(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer {
+    decode::check_json(&call.parts.headers)?;
+    crate::binding::bind(shared, target, body, dry_run(call))?;
+    Ok(json(201, crate::binding::DONE))
 }
 
 fn update(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> Answer {

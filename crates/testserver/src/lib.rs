@@ -3,8 +3,8 @@
 //! Programs that list, watch and write can't tell it from kube-apiserver 1.36 within its scope: LIST with all its
 //! versions, pages and selectors; WATCH with replay, bookmarks, expiry and streaming lists; writes with conflicts,
 //! `/status`, generations and finalizers; the usual built-in kinds, and CRDs as soon as they are created; and the
-//! exact failures. It does not validate or default specs (a few fields that selectors need aside), knows no users,
-//! and runs no controllers: only namespaces and CRDs that are deleted are emptied by the server itself.
+//! exact failures. It does not validate or default specs (a few fields that selectors need aside), knows users by
+//! their tokens only, and runs no controllers: only namespaces and CRDs that are deleted are emptied by the server itself.
 //!
 //! ```
 //! use kube_testserver::Server;
@@ -27,6 +27,7 @@
 //!
 //! What goes wrong on purpose is said by [`Faults`]; what was asked is in the [`Journal`].
 
+mod binding;
 mod body;
 mod builtin;
 mod clock;
@@ -56,6 +57,7 @@ mod state;
 mod status;
 mod storage;
 mod token;
+mod users;
 mod view;
 mod watch;
 mod workload;
@@ -69,4 +71,5 @@ pub use listen::Listening;
 pub use server::{Server, ServerBuilder};
 pub use service::ApiService;
 pub use status::Status;
+pub use users::Rights;
 pub use workload::{Workload, WorkloadHandle};

@@ -20,7 +20,10 @@ pub(crate) struct Page {
 
 impl Page {
     pub(crate) fn body(self, view: View) -> ListBody {
-        let (head, tail) = (view.list_head(&self.meta), view.list_tail(&self.meta));
+        let (head, tail) = (
+            view.list_head(&self.meta, self.items.is_empty()),
+            view.list_tail(&self.meta, self.items.is_empty()),
+        );
         ListBody::new(head, self.items, tail, view)
     }
 }

@@ -24,6 +24,8 @@ const GRACE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Listening {
     addr: SocketAddr,
+    /// What its kubeconfig presents.
+    token: Option<String>,
     closing: watch::Sender<bool>,
     task: Option<JoinHandle<()>>,
 }
@@ -32,10 +34,11 @@ impl Listening {
     pub(crate) async fn bind(shared: Arc<Shared>, addr: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(addr).await?;
         let addr = listener.local_addr()?;
+        let token = shared.config.users.admin_token().map(str::to_owned);
         let (closing, told) = watch::channel(false);
         let service = ApiService::new(shared, told.clone());
         let task = tokio::spawn(accept(listener, service, told));
-        Ok(Self { addr, closing, task: Some(task) })
+        Ok(Self { addr, token, closing, task: Some(task) })
     }
 
     /// The address that clients connect to.
@@ -48,12 +51,16 @@ impl Listening {
         format!("http://{}", self.addr)
     }
 
-    /// A kubeconfig for this address, as YAML (which JSON is).
+    /// A kubeconfig for this address, as YAML (which JSON is); its user may do everything.
     pub fn kubeconfig(&self) -> String {
+        let user = match &self.token {
+            Some(token) => serde_json::json!({"token": token}),
+            None => serde_json::json!({}),
+        };
         let config = serde_json::json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "testserver",
             "clusters": [{"name": "testserver", "cluster": {"server": self.url()}}],
-            "users": [{"name": "testserver", "user": {}}],
+            "users": [{"name": "testserver", "user": user}],
             "contexts": [{"name": "testserver",
                           "context": {"cluster": "testserver", "user": "testserver", "namespace": "default"}}],
         });

@@ -22,7 +22,7 @@ const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
 const FINALIZER: &str = "kubernetes";
 
 /// The place of `status.phase` among the selectable fields of a namespace.
-const PHASE: usize = 2;
+const PHASE: usize = 1;
 
 pub(crate) fn is_terminating(namespace: &Entry) -> bool {
     namespace.essentials.fields.get(PHASE).is_some_and(|phase| &**phase == "Terminating")

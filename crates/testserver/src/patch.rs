@@ -1,6 +1,7 @@
 //! PATCH: merge patch and JSON patch, with the refusals of the real server.
 
 use bytes::Bytes;
+use json_patch::{AddOperation, PatchOperation};
 use serde_json::{Map, Value};
 
 use crate::resources::Kind;
@@ -40,7 +41,10 @@ impl Patch {
         match self {
             Self::Merge(patch) => merge_into(&mut value, patch),
             Self::Json(operations) => {
-                json_patch::patch(&mut value, operations).map_err(|_| Status::patch_rejected())?;
+                for operation in operations.iter() {
+                    let operation = as_server(operation, &value);
+                    json_patch::patch(&mut value, &[operation]).map_err(|_| Status::patch_rejected())?;
+                }
             }
         }
         match value {
@@ -48,6 +52,18 @@ impl Patch {
             _ => Err(Status::patch_rejected()),
         }
     }
+}
+
+/// The operation as the real server takes it: to replace what an object does not have is to add it.
+fn as_server(operation: &PatchOperation, to: &Value) -> PatchOperation {
+    let PatchOperation::Replace(replace) = operation else { return operation.clone() };
+    let parent = replace.path.parent().and_then(|parent| to.pointer(parent.as_str()));
+    let absent = to.pointer(replace.path.as_str()).is_none();
+    if absent && parent.is_some_and(Value::is_object) {
+        let (path, value) = (replace.path.clone(), replace.value.clone());
+        return PatchOperation::Add(AddOperation { path, value });
+    }
+    operation.clone()
 }
 
 fn has_list(value: &Value) -> bool {

@@ -36,10 +36,7 @@ impl Query {
     }
 
     pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, Status> {
-        let value = self.text(name);
-        if value.is_empty() {
-            return Ok(None);
-        }
+        let Some(value) = self.get(name) else { return Ok(None) };
         let bad = |_| Status::bad_request(format!("strconv.ParseInt: parsing {value:?}: invalid syntax"));
         value.parse().map(Some).map_err(bad)
     }

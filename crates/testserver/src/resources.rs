@@ -5,6 +5,9 @@ use serde_json::{Map, Value};
 use crate::names::NameRule;
 use crate::status::{Named, Status};
 
+/// The fields that can be selected by in every kind that says nothing else.
+pub(crate) const NAMES: [&str; 2] = ["metadata.name", "metadata.namespace"];
+
 /// One served kind in one version. Built-in kinds come from `builtin`, the others from CRDs.
 #[derive(Debug)]
 pub(crate) struct Kind {
@@ -20,7 +23,7 @@ pub(crate) struct Kind {
     pub short_names: Vec<String>,
     pub categories: Vec<String>,
     pub rules: Rules,
-    /// What field selectors may name; the first two are `metadata.name` and `metadata.namespace`.
+    /// What field selectors may name; the first is `metadata.name`.
     pub fields: Vec<Field>,
 }
 
@@ -113,7 +116,8 @@ impl Kind {
     /// The place of a field's value, or the refusal to select by it.
     pub(crate) fn field_place(&self, name: &str) -> Result<usize, Status> {
         self.fields.iter().position(|field| field.name == name).ok_or_else(|| {
-            Status::bad_request(if self.rules.custom || self.fields.len() > 2 {
+            let plain = self.fields.iter().map(|field| field.name.as_str()).eq(NAMES);
+            Status::bad_request(if self.rules.custom || !plain {
                 format!("field label not supported: {name}")
             } else {
                 format!(

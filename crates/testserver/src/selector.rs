@@ -1,6 +1,6 @@
 //! Label selectors and field selectors: the grammar of kube-apiserver, its messages, and the match.
 
-use crate::status::Status;
+use crate::status::{Cause, Status};
 
 /// Which labels an object must carry. Empty: all objects.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -241,32 +241,41 @@ fn is_label_part(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-fn check_key(key: &str) -> Result<(), String> {
-    let good = match key.split_once('/') {
+const KEY_RULE: &str = "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start \
+     and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation \
+     is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. \
+     'example.com/MyName')";
+const VALUE_RULE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
+     '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
+     used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+fn is_key(key: &str) -> bool {
+    match key.split_once('/') {
         None => is_label_part(key),
         Some((prefix, name)) => crate::names::is_subdomain(prefix) && is_label_part(name),
-    };
-    if good {
-        return Ok(());
     }
-    Err(format!(
-        "<nil>: Invalid value: \"{key}\": a valid label key must consist of alphanumeric characters, '-', '_' or \
-         '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or \
-         '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional \
-         DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-    ))
+}
+
+fn is_value(value: &str) -> bool {
+    value.is_empty() || is_label_part(value)
+}
+
+fn check_key(key: &str) -> Result<(), String> {
+    if is_key(key) { Ok(()) } else { Err(format!("<nil>: Invalid value: \"{key}\": {KEY_RULE}")) }
 }
 
 fn check_value(value: &str) -> Result<(), String> {
-    if value.is_empty() || is_label_part(value) {
-        return Ok(());
-    }
-    Err(format!(
-        "<nil>: Invalid value: \"{value}\": a valid label must be an empty string or consist of alphanumeric \
-         characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  \
-         or 'my_value',  or '12345', regex used for validation is \
-         '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-    ))
+    if is_value(value) { Ok(()) } else { Err(format!("<nil>: Invalid value: \"{value}\": {VALUE_RULE}")) }
+}
+
+/// What is wrong with a label of an object, if anything.
+pub(crate) fn label_complaint(key: &str, value: &str) -> Option<Cause> {
+    let (wrong, rule) = match (is_key(key), is_value(value)) {
+        (true, true) => return None,
+        (false, _) => (key, KEY_RULE),
+        (true, false) => (value, VALUE_RULE),
+    };
+    Some(Cause::invalid("metadata.labels", &format!("{wrong:?}"), rule))
 }
 
 /// Which fields an object must have, each by the place of its value among the kind's selectable fields.

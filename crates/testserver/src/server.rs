@@ -20,6 +20,7 @@ use crate::service::ApiService;
 use crate::state::{Config, Served, Shared};
 use crate::status::{Named, Status};
 use crate::storage::Retention;
+use crate::users::{Rights, Users};
 use crate::write::{self, Mode, Part, Target, Via};
 
 /// How a server behaves. Made by [`Server::builder`].
@@ -61,6 +62,13 @@ impl ServerBuilder {
     /// Whether `sendInitialEvents` is understood; `false` is a server with the gate WatchList off. Default: `true`.
     pub fn streaming_lists(mut self, on: bool) -> Self {
         self.0.streaming_lists = on;
+        self
+    }
+
+    /// From now on requests need the bearer token of a user: an unknown one is refused with 401, and what the user
+    /// may not do with 403. May be called for several users. Default: everyone may do everything.
+    pub fn user(mut self, token: &str, name: &str, rights: Rights) -> Self {
+        self.0.users.add(token, name, rights);
         self
     }
 
@@ -108,6 +116,7 @@ impl Server {
             retention: Retention { events: 65_536, age: None },
             bookmark_period: Duration::from_secs(60),
             streaming_lists: true,
+            users: Users::default(),
         })
     }
 

@@ -17,7 +17,8 @@ use crate::journal::{About, Outcome, Request as Record, Verb};
 use crate::query::Query;
 use crate::route::{ResourcePath, Route, route};
 use crate::state::Shared;
-use crate::status::{Named, Status};
+use crate::status::Status;
+use crate::users::{self, Asked};
 
 /// A request's body may have this many bytes, as in the real server.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
@@ -80,7 +81,7 @@ impl ApiService {
                 return Err(Broken);
             }
             Some(Fault::Raw { status, content_type, body }) => return Ok(raw(status, &content_type, body)),
-            Some(Fault::Forbidden { user }) => return Ok(refusal(&forbidden(&call.about, &user))),
+            Some(Fault::Forbidden { user }) => return Ok(refusal(&users::forbidden(&call.about, &user))),
             Some(Fault::Cut(cut)) => {
                 return Ok(self.serve(call, body, false).await.map(|body| body.cut(cut)));
             }
@@ -95,6 +96,15 @@ impl ApiService {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
+        let asked = Asked {
+            about: &call.about,
+            route: &call.route,
+            method: &call.parts.method,
+            path: call.parts.uri.path(),
+        };
+        if let Err(status) = self.shared.config.users.check(&call.parts.headers, asked) {
+            return refusal(&status);
+        }
         let body = match collect(body).await {
             Ok(body) => body,
             Err(status) => return refusal(&status),
@@ -228,19 +238,6 @@ fn refusal(status: &Status) -> Response<Body> {
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }
     response
-}
-
-/// What a user without rights is told.
-fn forbidden(about: &About, user: &str) -> Status {
-    let (resource, group) = (&about.resource, &about.group);
-    let scope = match &about.namespace {
-        Some(namespace) => format!("in the namespace \"{namespace}\""),
-        None => "at the cluster scope".into(),
-    };
-    let verb = about.verb.name();
-    let why =
-        format!("User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"{group}\" {scope}");
-    Status::forbidden(Named { group, resource }, about.name.as_deref().unwrap_or(""), &why)
 }
 
 /// A path that nothing is served under.

@@ -14,6 +14,7 @@ use crate::open::OpenWatches;
 use crate::resources::Kind;
 use crate::status::Status;
 use crate::storage::{Retention, Store, TableId};
+use crate::users::Users;
 
 /// A kind that can be asked for, and where its objects are.
 #[derive(Clone, Debug)]
@@ -105,6 +106,7 @@ pub(crate) struct Config {
     pub retention: Retention,
     pub bookmark_period: Duration,
     pub streaming_lists: bool,
+    pub users: Users,
 }
 
 /// A server's insides, shared by its handles, its requests and its open watches.

@@ -221,6 +221,12 @@ impl Status {
         Self::new(403, "Forbidden", message).with(what.details(name))
     }
 
+    /// 403 for a path that names no resource.
+    pub(crate) fn forbidden_path(user: &str, verb: &str, path: &str) -> Self {
+        let message = format!("forbidden: User \"{user}\" cannot {verb} path \"{path}\"");
+        Self::new(403, "Forbidden", message).with(Details::default())
+    }
+
     pub(crate) fn terminating(what: Named<'_>, name: &str, namespace: &str) -> Self {
         let why =
             format!("unable to create new content in namespace {namespace} because it is being terminated");

@@ -152,11 +152,12 @@ impl View {
         parts.concat().into()
     }
 
-    /// What stands before the items of a list.
-    pub(crate) fn list_head(&self, meta: &ListMeta) -> Vec<u8> {
+    /// What stands before the items of a list; the real server says null where metadata of nothing is asked for.
+    pub(crate) fn list_head(&self, meta: &ListMeta, empty: bool) -> Vec<u8> {
         if self.form == Form::Metadata {
             let names = "\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\"";
-            return format!("{{{names},\"metadata\":{},\"items\":[", meta.json(false)).into_bytes();
+            let items = if empty { "null" } else { "[" };
+            return format!("{{{names},\"metadata\":{},\"items\":{items}", meta.json(false)).into_bytes();
         }
         let version = self.kind.api_version();
         if self.kind.rules.custom {
@@ -168,7 +169,10 @@ impl View {
     }
 
     /// What stands after the items of a list.
-    pub(crate) fn list_tail(&self, meta: &ListMeta) -> Vec<u8> {
+    pub(crate) fn list_tail(&self, meta: &ListMeta, empty: bool) -> Vec<u8> {
+        if self.form == Form::Metadata && empty {
+            return b"}\n".to_vec();
+        }
         if self.form == Form::Metadata || !self.kind.rules.custom {
             return b"]}\n".to_vec();
         }

@@ -80,6 +80,8 @@ pub(crate) enum Part {
     Status,
     /// A namespace's `spec.finalizers`.
     Finalize,
+    /// A pod's node, which the server itself puts in.
+    Binding,
 }
 
 /// Generated names that are taken are drawn again, this often.
@@ -311,6 +313,7 @@ fn settle(target: &Target, mode: Mode, before: &Object, mut after: Object) -> Re
             crate::defaults::spec(kind, &mut after);
         }
         Part::Status => after = with_status(kind, before, &mut after),
+        Part::Binding => {}
         Part::Finalize => {
             let spec = after.remove("spec");
             after = before.clone();
