@@ -22,16 +22,9 @@ use kube_listwatch::{
 };
 use kube_object::NothingKnown;
 
-/// Lists Pods in every way.
-#[derive(Parser)]
-struct Flags {
-    #[command(flatten)]
-    cluster: ClusterArgs,
-}
-
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    cluster::run(every_way(Flags::parse().cluster)).await
+    cluster::run(every_way(ClusterArgs::parse())).await
 }
 
 async fn every_way(flags: ClusterArgs) -> anyhow::Result<()> {

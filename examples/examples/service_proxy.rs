@@ -21,16 +21,9 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// Changes that come together are shown together.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// Prints the routes of Services as their endpoints change.
-#[derive(Parser)]
-struct Flags {
-    #[command(flatten)]
-    cluster: ClusterArgs,
-}
-
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    cluster::run(proxy(Flags::parse().cluster)).await
+    cluster::run(proxy(ClusterArgs::parse())).await
 }
 
 async fn proxy(flags: ClusterArgs) -> anyhow::Result<()> {

@@ -20,16 +20,9 @@ use kube_object::NothingKnown;
 use kube_testserver::Server;
 use serde_json::json;
 
-/// Lists and watches the Pods of one namespace.
-#[derive(Parser)]
-struct Flags {
-    #[command(flatten)]
-    cluster: ClusterArgs,
-}
-
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    cluster::run(list_then_watch(Flags::parse().cluster)).await
+    cluster::run(list_then_watch(ClusterArgs::parse())).await
 }
 
 async fn list_then_watch(flags: ClusterArgs) -> anyhow::Result<()> {

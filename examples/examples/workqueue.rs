@@ -15,16 +15,9 @@ use kube_workqueue::WorkQueue;
 const WORKERS: usize = 2;
 const MAX_RETRIES: u32 = 5;
 
-/// Works on Pods as they change.
-#[derive(Parser)]
-struct Flags {
-    #[command(flatten)]
-    cluster: ClusterArgs,
-}
-
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    cluster::run(controller(Flags::parse().cluster)).await
+    cluster::run(controller(ClusterArgs::parse())).await
 }
 
 async fn controller(flags: ClusterArgs) -> anyhow::Result<()> {

@@ -3,7 +3,7 @@
 use std::{future::Future, process::ExitCode, time::Duration};
 
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::Parser;
 use kube_client::{
     Api, Client, Config, Error, Resource,
     api::ListParams,
@@ -17,8 +17,8 @@ use crate::life::Life;
 /// How often the simulated workload changes something.
 const PERIOD: Duration = Duration::from_millis(150);
 
-/// The flags that all examples have.
-#[derive(Debug, Clone, Args)]
+/// The flags that all examples have. Without any, an API server in memory with a simulated workload is used.
+#[derive(Debug, Clone, Parser)]
 pub struct ClusterArgs {
     /// Use the current kubeconfig context, or the in-cluster account, instead of the embedded server.
     #[arg(long)]
