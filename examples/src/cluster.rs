@@ -73,7 +73,10 @@ impl ClusterArgs {
         match client.apiserver_version().await {
             // Whether the credentials suffice is for the first list to say.
             Ok(_) | Err(Error::Api(_)) => Ok(Cluster { client, embedded: None }),
-            Err(error) => Err(error).with_context(|| format!("the cluster at {url} can't be reached")),
+            // What hyper wraps around the cause says nothing to a person.
+            Err(error) => {
+                bail!("the cluster at {url} can't be reached: {}", anyhow::Error::from(error).root_cause())
+            }
         }
     }
 

@@ -368,19 +368,16 @@ async fn an_informer_ends_when_nobody_can_see_it_any_more() {
         if keeper != "nothing" {
             let seen = async {
                 fake.added(object("b", "2", 6)).await;
-                match (&lister, &index, &handler) {
-                    (Some(lister), _, _) => {
-                        while lister.len() < 2 {
-                            tokio::task::yield_now().await
-                        }
-                    }
-                    (_, Some(index), _) => {
-                        while index.len("b") < 1 {
-                            tokio::task::yield_now().await
-                        }
-                    }
-                    (_, _, Some(_)) => drop(log.reach(2).await),
-                    _ => {}
+                let arrived = || match (&lister, &index) {
+                    (Some(lister), _) => lister.len() == 2,
+                    (_, Some(index)) => index.len("b") == 1,
+                    _ => true,
+                };
+                while !arrived() {
+                    tokio::task::yield_now().await;
+                }
+                if handler.is_some() {
+                    log.reach(2).await;
                 }
             };
             tokio::time::timeout(WITHIN, seen)
@@ -388,9 +385,8 @@ async fn an_informer_ends_when_nobody_can_see_it_any_more() {
                 .unwrap_or_else(|_| panic!("a {keeper} did not keep it alive"));
         }
         drop((lister, index, stream));
-        match handler {
-            Some(handler) => handler.remove().await,
-            None => {}
+        if let Some(handler) = handler {
+            handler.remove().await;
         }
         released(&held).await;
     }
