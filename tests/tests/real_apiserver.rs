@@ -26,7 +26,7 @@ macro_rules! checks {
 
 #[tokio::test]
 async fn a_real_server_keeps_the_promises_of_its_harness() -> Result<()> {
-    let Some(mut server) = RealServer::start_or_skip("real_apiserver", 9, Options::default()).await? else {
+    let Some(mut server) = RealServer::start_or_skip("real_apiserver", 10, Options::default()).await? else {
         return Ok(());
     };
     let mut failures = checks!(
@@ -43,6 +43,7 @@ async fn a_real_server_keeps_the_promises_of_its_harness() -> Result<()> {
             an_apiserver_restart_keeps_data_and_clients,
             etcd_restarts_under_a_running_apiserver,
             a_server_without_watch_list_refuses_initial_events,
+            a_sharding_server_says_which_shard_it_sends,
             without_watch_cache_a_compaction_expires_an_exact_list,
         );
     }
@@ -164,6 +165,16 @@ async fn a_server_without_watch_list_refuses_initial_events(server: &mut RealSer
         Err(Error::Api(status)) if status.code == 422 => Ok(()),
         other => bail!("{other:?}"),
     }
+}
+
+async fn a_sharding_server_says_which_shard_it_sends(server: &mut RealServer) -> Result<()> {
+    server.restart_apiserver_with(&["--feature-gates=ShardedListAndWatch=true"]).await?;
+    let half = "shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')";
+    let request = http::Request::get(format!("/api/v1/configmaps?shardSelector={half}")).body(Vec::new())?;
+    let list: serde_json::Value = server.client().await?.request(request).await?;
+    let selector = list["metadata"]["shardInfo"]["selector"].as_str().context("no shardInfo")?;
+    ensure!(selector.starts_with("shardRange(object.metadata.uid"), "{selector}");
+    Ok(())
 }
 
 async fn without_watch_cache_a_compaction_expires_an_exact_list(server: &mut RealServer) -> Result<()> {
