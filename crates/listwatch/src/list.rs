@@ -62,13 +62,15 @@ struct ListMeta {
 /// Reads one body.
 pub(crate) struct ListReader {
     splitter: Splitter,
-    metadata: ListMeta,
-    saw_items: bool,
+    /// `None` until it has come: JSON without it is no list.
+    metadata: Option<ListMeta>,
+    /// Go writes a list without items as null where nobody has made an empty one.
+    items_are_null: bool,
 }
 
 impl ListReader {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { splitter: Splitter::new(limit), metadata: ListMeta::default(), saw_items: false }
+        Self { splitter: Splitter::new(limit), metadata: None, items_are_null: false }
     }
 
     /// The items that this chunk completes; `None` where it completes none.
@@ -84,13 +86,10 @@ impl ListReader {
         let (mut items, mut nameless) = (Vec::new(), Vec::new());
         for piece in pieces {
             match piece {
-                Piece::Item(bytes) => {
-                    self.saw_items = true;
-                    match decode(&bytes, decoder, kind, known) {
-                        Ok(item) => items.push(item),
-                        Err(error) => nameless.push(error),
-                    }
-                }
+                Piece::Item(bytes) => match decode(&bytes, decoder, kind, known) {
+                    Ok(item) => items.push(item),
+                    Err(error) => nameless.push(error),
+                },
                 Piece::Field { name, value } => self.field(&name, &value, kind)?,
             }
         }
@@ -98,12 +97,19 @@ impl ListReader {
         Ok((!empty).then_some(ListPart::Items { items, nameless }))
     }
 
-    /// What the list says of itself, once its body has ended.
+    /// What the list says of itself, once its body has ended. What has no metadata or no items is
+    /// some other JSON, say of a proxy; taken for an empty list it would delete everything.
     pub(crate) fn end(self) -> Result<ListEnd, ListError> {
         if !self.splitter.is_complete() {
             return Err(ListError::Malformed("the list ends in the middle"));
         }
-        let ListMeta { resource_version, r#continue, remaining_item_count } = self.metadata;
+        if !self.splitter.has_items() && !self.items_are_null {
+            return Err(ListError::Malformed("a list without items"));
+        }
+        let Some(metadata) = self.metadata else {
+            return Err(ListError::Malformed("a list without metadata"));
+        };
+        let ListMeta { resource_version, r#continue, remaining_item_count } = metadata;
         Ok(ListEnd {
             version: ResourceVersion::new(&resource_version),
             next: (!r#continue.is_empty()).then_some(r#continue),
@@ -114,14 +120,17 @@ impl ListReader {
     fn field(&mut self, name: &str, value: &[u8], expected: &TypeMeta) -> Result<(), ListError> {
         match name {
             "metadata" => {
-                self.metadata =
+                let metadata =
                     serde_json::from_slice(value).map_err(|_| ListError::Malformed("unreadable metadata"))?;
+                self.metadata = Some(metadata);
             }
             "kind" => {
                 let kind: String =
                     serde_json::from_slice(value).map_err(|_| ListError::Malformed("unreadable kind"))?;
                 check_list_kind(&kind, expected)?;
             }
+            "items" if value == b"null" => self.items_are_null = true,
+            "items" => return Err(ListError::Malformed("items that are no list")),
             _ => {}
         }
         Ok(())

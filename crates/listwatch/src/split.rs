@@ -36,6 +36,8 @@ pub(crate) struct Splitter {
     /// The beginning of the value being read, where it came with earlier chunks.
     partial: BytesMut,
     limit: usize,
+    /// The list of items has begun.
+    has_items: bool,
 }
 
 /// What is expected next; white space may come before it.
@@ -71,7 +73,7 @@ enum Role {
 impl Splitter {
     /// Cuts pieces of at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
-        Self { state: State::Start, partial: BytesMut::new(), limit }
+        Self { state: State::Start, partial: BytesMut::new(), limit, has_items: false }
     }
 
     /// Calls `piece` with each piece that `chunk` completes.
@@ -94,6 +96,7 @@ impl Splitter {
                 }
                 state => {
                     let (next, consumed) = advance(state, first)?;
+                    self.has_items |= matches!(next, State::ItemOrEnd);
                     self.state = next;
                     let _ = chunk.split_to(consumed);
                 }
@@ -105,6 +108,11 @@ impl Splitter {
     /// Whether the object has been read to its end.
     pub(crate) fn is_complete(&self) -> bool {
         matches!(self.state, State::End)
+    }
+
+    /// Whether there was a list of items, be it an empty one.
+    pub(crate) fn has_items(&self) -> bool {
+        self.has_items
     }
 
     /// Joins the end of a value with what came before; copies nothing where nothing did.

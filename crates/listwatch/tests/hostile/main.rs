@@ -154,6 +154,23 @@ async fn a_list_that_is_no_list_is_a_named_error() {
     assert!(matches!(list_error(body(r#"{"kind":"Status","code":500}"#)).await, Error::NotAList { .. }));
 }
 
+/// What a proxy or a login page answers with 200 must not read as "there is nothing".
+#[tokio::test]
+async fn json_without_metadata_or_items_is_no_empty_list() {
+    let body = |text: &str| Answer::new("200 OK", "connection: close\r\n", text);
+    for text in [
+        "{}",
+        r#"{"message":"please log in"}"#,
+        r#"{"items":[]}"#,
+        r#"{"kind":"PodList","metadata":{"resourceVersion":"5"}}"#,
+        r#"{"metadata":{"resourceVersion":"5"},"items":{}}"#,
+        r#"{"metadata":{"resourceVersion":"5"},"items":"none"}"#,
+    ] {
+        let error = list_error(body(text)).await;
+        assert!(matches!(error, Error::Malformed { .. }), "{text}: {error}");
+    }
+}
+
 #[tokio::test]
 async fn a_body_that_breaks_off_is_told_from_one_that_is_cut_off() {
     let promised = "HTTP/1.1 200 OK\r\ncontent-length: 10000\r\n\r\n{\"kind\":\"PodList\",\"items\":[";
