@@ -186,14 +186,41 @@ impl Error {
         }
     }
 
-    /// An error of a ListFunc.
+    /// An error of a ListFunc. Of one that serde_json gave only position and category are kept, since
+    /// its text quotes the object.
     pub fn list_function(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Error::Function { verb: Verb::List, source: source.into() }
+        Error::Function { verb: Verb::List, source: without_quotes(source.into()) }
     }
 
-    /// An error of a WatchFunc.
+    /// An error of a WatchFunc, see [`Error::list_function`].
     pub fn watch_function(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Error::Function { verb: Verb::Watch, source: source.into() }
+        Error::Function { verb: Verb::Watch, source: without_quotes(source.into()) }
+    }
+}
+
+/// What is left of a serde_json error, whose text may quote a Secret.
+#[derive(Debug, thiserror::Error)]
+#[error("an answer that can't be decoded: {category:?} error at line {line} column {column}")]
+struct Undecodable {
+    category: serde_json::error::Category,
+    line: usize,
+    column: usize,
+}
+
+impl From<&serde_json::Error> for Undecodable {
+    fn from(error: &serde_json::Error) -> Self {
+        Self { category: error.classify(), line: error.line(), column: error.column() }
+    }
+}
+
+fn without_quotes(source: Box<dyn StdError + Send + Sync>) -> Box<dyn StdError + Send + Sync> {
+    let quoting = match source.downcast_ref::<kube_client::Error>() {
+        Some(kube_client::Error::SerdeError(error)) => Some(error),
+        _ => source.downcast_ref::<serde_json::Error>(),
+    };
+    match quoting.map(Undecodable::from) {
+        Some(error) => Box::new(error),
+        None => source,
     }
 }
 

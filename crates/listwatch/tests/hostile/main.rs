@@ -256,6 +256,37 @@ async fn no_error_shows_what_a_secret_holds() {
     assert!(!shown.contains("hunter2"), "{shown}");
 }
 
+/// kube-client's own decoding quotes the value that did not fit.
+#[tokio::test]
+async fn a_function_that_fails_to_decode_shows_nothing_of_the_object_either() {
+    let fails =
+        || serde_json::from_str::<Secret>(r#"{"metadata":{"name":"s"},"data":"hunter2"}"#).unwrap_err();
+    let plain = fails();
+    assert!(plain.to_string().contains("hunter2"), "this is what the test is about");
+    for error in [
+        Error::list_function(kube_client::Error::SerdeError(fails())),
+        Error::watch_function(kube_client::Error::SerdeError(fails())),
+        Error::list_function(plain),
+    ] {
+        let shown = format!("{error} {error:?}");
+        assert!(!shown.contains("hunter2"), "{shown}");
+        assert!(shown.contains("column"), "{shown}");
+        assert_eq!(error.class(), Class::Broken);
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_says_of_a_failure_is_cut_to_a_length_that_is_safe_to_log() {
+    let status =
+        format!(r#"{{"kind":"Status","code":500,"reason":"{0}","message":"{0}"}}"#, "é".repeat(9000));
+    let refused = list_error(Answer::new("500 Oops", "connection: close\r\n", &status)).await;
+    assert!(refused.to_string().chars().count() < 3000, "it was not cut");
+    let stub = Stub::serve(Answer::open_ended(&[&frame("ERROR", &status)])).await;
+    let source = ListWatch::<Pod>::new(Api::all(stub.client()));
+    let failed = source.watch(watch_request(), nothing()).next().await.unwrap().unwrap_err();
+    assert!(failed.to_string().chars().count() < 3000, "it was not cut");
+}
+
 #[tokio::test]
 async fn a_type_known_only_at_run_time_keeps_its_kind() {
     let body = r#"{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"3"},"items":[{"metadata":{"name":"w"},"spec":{"size":2}}]}"#;
