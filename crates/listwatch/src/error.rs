@@ -159,7 +159,20 @@ pub enum Class {
     Broken,
 }
 
+/// How many characters of a server's own words are kept: enough for any that a person wrote.
+const WORDS: usize = 1024;
+
 impl Error {
+    /// A refusal, its words cut to a length that is safe to log.
+    pub(crate) fn status(target: Target, mut status: Box<Status>, retry_after: Option<Duration>) -> Self {
+        for words in [&mut status.reason, &mut status.message] {
+            if let Some((end, _)) = words.char_indices().nth(WORDS) {
+                words.truncate(end);
+            }
+        }
+        Error::Status { target, status, retry_after }
+    }
+
     /// What this failure means.
     pub fn class(&self) -> Class {
         match self {

@@ -113,7 +113,7 @@ impl<K: Object> WatchEvent<K> {
             KubeWatchEvent::Error(status) => {
                 let target = Target { verb: Verb::Watch, url: "(a watch function)".to_owned() };
                 let retry_after = retry_after(&status);
-                return Err(Error::Status { target, status, retry_after });
+                return Err(Error::status(target, status, retry_after));
             }
         })
     }

@@ -279,7 +279,7 @@ fn frame_error(target: Target, error: FrameError) -> Error {
         FrameError::Nameless(reason) => Error::Nameless { target, reason },
         FrameError::Status(status) => {
             let retry_after = retry_after(&status);
-            Error::Status { target, status, retry_after }
+            Error::status(target, status, retry_after)
         }
     }
 }
@@ -302,5 +302,5 @@ async fn refusal(target: Target, response: Response<Body>) -> Error {
     }
     let header = parts.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     let retry_after = header.map(std::time::Duration::from_secs).or_else(|| retry_after(&status));
-    Error::Status { target, status: Box::new(status), retry_after }
+    Error::status(target, Box::new(status), retry_after)
 }
