@@ -134,7 +134,8 @@ impl Hash for ObjectKey {
 
 impl PartialEq for ObjectKey {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
+        // A server that breaks its own rules may send a slash in a name.
+        self.namespace_len == other.namespace_len && self.text == other.text
     }
 }
 
@@ -205,6 +206,17 @@ mod tests {
             let borrowed = KeyRef::new(namespace, name);
             assert_eq!(hasher.hash_one(&owned), hasher.hash_one(borrowed));
             assert_eq!(borrowed, owned);
+        }
+    }
+
+    #[test]
+    fn a_slash_where_none_may_be_makes_no_two_keys_equal_that_hash_or_sort_differently() {
+        let hasher = std::hash::RandomState::new();
+        let keys = [(Some("a"), "b/c"), (Some("a/b"), "c"), (None, "a/b/c")];
+        let keys = keys.map(|(namespace, name)| ObjectKey::new(namespace, name));
+        for (one, other) in keys.iter().flat_map(|one| keys.iter().map(move |other| (one, other))) {
+            assert_eq!(one == other, one.cmp(other).is_eq(), "{one:?} {other:?}");
+            assert!(one != other || hasher.hash_one(one) == hasher.hash_one(other));
         }
     }
 
