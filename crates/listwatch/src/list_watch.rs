@@ -54,13 +54,15 @@ impl<T: Cached> ListWatch<T> {
     }
 
     /// client-go's `NewListWatchFromClient`: a client, a resource (`&()` where the type knows it),
-    /// a namespace (`None` for all, and for cluster-scoped resources) and a field selector.
+    /// a namespace (`None` or an empty one for all, and for cluster-scoped resources) and a field
+    /// selector.
     pub fn from_client(
         client: Client,
         resource: &<T::Resource as Resource>::DynamicType,
         namespace: Option<&str>,
         field_selector: &str,
     ) -> Self {
+        let namespace = namespace.filter(|namespace| !namespace.is_empty());
         let path = T::Resource::url_path(resource, namespace);
         Self::at(client, path, resource).fields(field_selector)
     }

@@ -113,6 +113,15 @@ async fn requests_say_what_they_accept() {
     assert!(requests[3].contains("as=partialobjectmetadata;g=meta.k8s.io;v=v1"));
 }
 
+/// client-go's `NamespaceAll`.
+#[tokio::test]
+async fn an_empty_namespace_is_no_namespace() {
+    let stub = Stub::serve(Answer::raw(String::new())).await;
+    let url = |namespace| ListWatch::<Pod>::from_client(stub.client(), &(), namespace, "").list_url(&LIST);
+    assert_eq!(url(Some("")), url(None));
+    assert_ne!(url(Some("shop")), url(None));
+}
+
 #[tokio::test]
 async fn nobody_listening_is_refused() {
     let stub = Stub::serve(Answer::raw(String::new())).await;
