@@ -10,7 +10,7 @@ use std::{
 use kube_object::{Event, Object};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use crate::{EventHandler, handler, informer::Shared, mailbox::Mailbox};
+use crate::{EventHandler, handler, shared::Shared, mailbox::Mailbox};
 
 /// Runs until the mailbox is closed.
 pub(crate) async fn deliver<T: Object>(

@@ -13,7 +13,7 @@ use kube_object::{Event, Object};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use crate::{
-    informer::Shared,
+    shared::Shared,
     mailbox::{Mailbox, Queued},
 };
 

@@ -44,6 +44,7 @@ mod handler;
 mod informer;
 mod mailbox;
 mod registration;
+mod shared;
 mod sync;
 
 pub use builder::InformerBuilder;

@@ -10,8 +10,8 @@ use kube_object::Object;
 use tokio::sync::watch;
 
 use crate::{
-    informer::Shared,
     mailbox::{Mailbox, Queued},
+    shared::Shared,
     sync,
 };
 
@@ -32,12 +32,18 @@ impl<T: Object> HandlerRegistration<T> {
     }
 
     /// Waits until the handler has returned from each add of its initial list; `false` if that
-    /// did not happen within the time.
+    /// did not happen within the time or before the handler or its informer came to an end.
     ///
     /// # Cancel safety
     /// Safe: nothing but the wait is lost.
     pub async fn wait_for_sync(&self, within: Duration) -> bool {
-        sync::wait_true(self.mailbox.synced(), within).await
+        let mut ended = self.ended.clone();
+        tokio::select! {
+            biased;
+            _ = sync::wait_true(self.mailbox.synced(), within) => {}
+            () = async { while ended.changed().await.is_ok() {} } => {}
+        }
+        self.has_synced()
     }
 
     /// Events that wait for the handler; far behind, one for each changed object.

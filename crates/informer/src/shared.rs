@@ -1,0 +1,292 @@
+//! `Shared`: what an informer's tasks and its users share, and the task that keeps the cache fresh.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use futures_util::{FutureExt, future::BoxFuture};
+use kube_delta_fifo as fifo;
+use kube_object::{Delta, Event, Object};
+use kube_reflector::{Phase, Reflector, Sink, SinkClosed, Status};
+use kube_store::Store;
+use parking_lot::Mutex;
+use tokio::{runtime::Handle, sync::watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    InformerBuilder,
+    mailbox::{Mailbox, Queued},
+};
+
+/// A panicking ListFunc or WatchFunc is given this much time before it is called again.
+const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(30);
+
+/// Held by everybody for whom the informer must go on; the last one stops it.
+pub(crate) struct Alive(pub(crate) CancellationToken);
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// What the informer's tasks share.
+pub(crate) struct Shared<T> {
+    pub(crate) config: InformerBuilder<T>,
+    pub(crate) store: Store<T>,
+    /// Also held over each write of the store and what follows from it, so that a handler that
+    /// joins gets a snapshot and exactly the changes after it. Never across an await.
+    audience: Mutex<Audience<T>>,
+    pub(crate) synced: watch::Sender<bool>,
+    pub(crate) reflector: watch::Sender<Status>,
+    pub(crate) relist: watch::Sender<u64>,
+    pub(crate) stopping: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+    alive: Weak<Alive>,
+}
+
+struct Audience<T> {
+    members: Vec<Member<T>>,
+    next_id: u64,
+    running: Running,
+}
+
+struct Member<T> {
+    id: u64,
+    mailbox: Arc<Mailbox<T>>,
+    /// What becomes of its queued events when the informer stops.
+    at_stop: Queued,
+    /// A member keeps the informer alive.
+    _alive: Option<Arc<Alive>>,
+}
+
+/// Tasks of handlers by the number of the member.
+type HandlerTasks = Vec<(u64, BoxFuture<'static, ()>)>;
+
+enum Running {
+    /// Handlers' tasks that begin with the informer.
+    NotYet(HandlerTasks),
+    On(Handle),
+    Stopped,
+}
+
+impl<T: Object> Shared<T> {
+    pub(crate) fn new(config: InformerBuilder<T>, stopping: CancellationToken, alive: Weak<Alive>) -> Self {
+        let audience = Audience { members: Vec::new(), next_id: 0, running: Running::NotYet(Vec::new()) };
+        Self {
+            config,
+            store: Store::new(),
+            audience: Mutex::new(audience),
+            synced: watch::Sender::new(false),
+            reflector: watch::Sender::new(Status::default()),
+            relist: watch::Sender::new(0),
+            stopping,
+            tasks: TaskTracker::new(),
+            alive,
+        }
+    }
+
+    /// How many handlers and streams there are.
+    pub(crate) fn members(&self) -> usize {
+        self.audience.lock().members.len()
+    }
+
+    /// Spawns everything, once. Panics outside of a runtime, and has done nothing then.
+    pub(crate) fn start(this: &Arc<Self>) {
+        // A stop that comes meanwhile waits for this, too.
+        let _spawning = this.tasks.token();
+        let Some((runtime, handlers)) = this.begin() else { return };
+        // Not under the lock: a runtime that is gone drops tasks here, and users' handlers with them.
+        for (_, handler) in handlers {
+            this.tasks.spawn_on(handler, &runtime);
+        }
+        let ending = Ending(Arc::clone(this));
+        this.tasks.spawn_on(async move { ending.0.run().await }, &runtime);
+    }
+
+    /// What is to be spawned, the first time; nothing later or after a stop.
+    fn begin(&self) -> Option<(Handle, HandlerTasks)> {
+        let mut audience = self.audience.lock();
+        let Running::NotYet(handlers) = &mut audience.running else { return None };
+        let runtime = Handle::current();
+        let handlers = std::mem::take(handlers);
+        audience.running = Running::On(runtime.clone());
+        Some((runtime, handlers))
+    }
+
+    /// Until stopped. A panic (of a ListFunc, a modifier or an `on_error`) must not end the
+    /// watch silently: it is logged, and the reflector begins anew.
+    async fn run(&self) {
+        let running = async {
+            loop {
+                if AssertUnwindSafe(self.reflect()).catch_unwind().await.is_err() {
+                    self.panicked();
+                }
+                tokio::time::sleep(PAUSE_AFTER_PANIC).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.stopping.cancelled() => {}
+            () = running => {}
+        }
+    }
+
+    fn panicked(&self) {
+        tracing::error!(informer = self.config.name, "a function given to the informer panicked");
+        self.reflector.send_modify(|status| {
+            status.errors += 1;
+            status.last_error = Some("a function given to the informer panicked".to_owned());
+            status.phase = Phase::Waiting;
+        });
+    }
+
+    /// Reflector, queue and store, on one task: the bytes of a batch are decoded, stored and
+    /// handed to the mailboxes without leaving it.
+    async fn reflect(&self) {
+        let (sender, mut deltas) = fifo::channel(self.config.queue_bound);
+        let on_error = self.config.on_error.clone();
+        let mut options = self.config.reflector.clone();
+        // After a panic any state could be one older than what is cached.
+        options.stale_start &= !self.store.is_synced();
+        let reflector = Reflector::from_shared(Arc::clone(&self.config.source), FifoSink(sender))
+            .known(Arc::new(self.store.clone()))
+            .options(options)
+            .status_in(self.reflector.clone())
+            .relist_on(self.relist.subscribe())
+            .on_error(move |error| {
+                if let Some(on_error) = &on_error {
+                    on_error(error);
+                }
+            });
+        let applying = async {
+            while let Some(batch) = deltas.recv().await {
+                self.apply(batch);
+            }
+        };
+        futures_util::future::join(reflector.run(), applying).await;
+    }
+
+    /// One write of the store, and its changes to everyone.
+    fn apply(&self, batch: Vec<Delta<T>>) {
+        let audience = self.audience.lock();
+        let events: Arc<[Event<T>]> = self.store.apply(batch).into();
+        let synced = self.store.is_synced();
+        let first = synced && !*self.synced.borrow();
+        if first || !events.is_empty() {
+            for member in &audience.members {
+                member.mailbox.push(Arc::clone(&events), synced);
+            }
+        }
+        if first {
+            self.synced.send_replace(true);
+        }
+    }
+
+    /// A new member of the audience, with the state it finds as its first events.
+    pub(crate) fn join(
+        &self,
+        task: impl FnOnce(Arc<Mailbox<T>>) -> Option<BoxFuture<'static, ()>>,
+    ) -> (u64, Arc<Mailbox<T>>) {
+        // A stop that comes meanwhile waits for this, too.
+        let _spawning = self.tasks.token();
+        let mut audience = self.audience.lock();
+        let mailbox = Arc::new(Mailbox::new(self.config.backlog_mark));
+        let initial = |object| Event::Added { object, initial: true };
+        let snapshot = self.store.snapshot();
+        mailbox.push(snapshot.iter().cloned().map(initial).collect(), self.store.is_synced());
+        let id = audience.next_id;
+        audience.next_id += 1;
+        let mut task = task(Arc::clone(&mailbox));
+        let at_stop = if task.is_some() { Queued::Drop } else { Queued::Deliver };
+        let member = Member { id, mailbox: Arc::clone(&mailbox), at_stop, _alive: self.alive.upgrade() };
+        let runtime = match &mut audience.running {
+            Running::NotYet(tasks) => {
+                tasks.extend(task.take().map(|task| (id, task)));
+                audience.members.push(member);
+                None
+            }
+            Running::On(runtime) => {
+                let runtime = runtime.clone();
+                audience.members.push(member);
+                Some(runtime)
+            }
+            Running::Stopped => {
+                mailbox.close(Queued::Drop);
+                None
+            }
+        };
+        drop(audience);
+        // Not under the lock: what is not spawned is dropped here, and the user's handler with it.
+        if let (Some(runtime), Some(task)) = (runtime, task) {
+            self.tasks.spawn_on(task, &runtime);
+        }
+        (id, mailbox)
+    }
+
+    /// Forgets a member; its mailbox is closed by the caller.
+    pub(crate) fn remove(&self, id: u64) {
+        let mut audience = self.audience.lock();
+        let at = audience.members.iter().position(|member| member.id == id);
+        let gone = at.map(|at| audience.members.swap_remove(at));
+        let unspawned = match &mut audience.running {
+            Running::NotYet(tasks) => {
+                let at = tasks.iter().position(|(task, _)| *task == id);
+                at.map(|at| tasks.remove(at))
+            }
+            Running::On(_) | Running::Stopped => None,
+        };
+        drop(audience);
+        // Not under the lock: the last member may be what kept the informer alive, and the task
+        // holds the user's handler.
+        drop((gone, unspawned));
+    }
+
+    /// Shows a member everything again, unless newer events of an object wait for it.
+    pub(crate) fn resync(&self, mailbox: &Mailbox<T>) {
+        let _unchanging = self.audience.lock();
+        mailbox.push_resync(self.store.snapshot().iter().cloned());
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stopping.cancel();
+        let mut audience = self.audience.lock();
+        let members = std::mem::take(&mut audience.members);
+        let before = std::mem::replace(&mut audience.running, Running::Stopped);
+        drop(audience);
+        for member in &members {
+            member.mailbox.close(member.at_stop);
+        }
+        // One that runs is stopped when its task has ended.
+        if matches!(before, Running::NotYet(_)) {
+            self.show_stopped();
+        }
+        drop((members, before));
+    }
+
+    fn show_stopped(&self) {
+        self.reflector.send_modify(|status| status.phase = Phase::Stopped);
+    }
+}
+
+/// The informer's task holds this: it ends the informer, also where a runtime that shuts down
+/// drops the task in the middle or has never polled it.
+struct Ending<T: Object>(Arc<Shared<T>>);
+
+impl<T: Object> Drop for Ending<T> {
+    fn drop(&mut self) {
+        self.0.stop();
+        self.0.show_stopped();
+    }
+}
+
+/// The queue in front of the store as a reflector's sink.
+struct FifoSink<T>(fifo::Sender<T>);
+
+impl<T: Send + Sync + 'static> Sink<T> for FifoSink<T> {
+    async fn push(&mut self, deltas: Vec<Delta<T>>) -> Result<(), SinkClosed> {
+        self.0.send(&mut deltas.into()).await.map_err(|_| SinkClosed)
+    }
+}

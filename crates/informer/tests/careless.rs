@@ -1,0 +1,320 @@
+//! Users who do what they should not: none of it may panic elsewhere, hang or leave something behind.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
+
+use futures_util::{StreamExt, stream};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_informer::{EventHandler, Informer, InformerBuilder, ListWatch, ListWatchError, Phase};
+use kube_listwatch::{ListAt, ListPage, ListRequest, WatchEvent, WatchRequest};
+use parking_lot::Mutex;
+use tokio::{
+    runtime::{Builder, Runtime},
+    time::Instant,
+};
+
+const WITHIN: Duration = Duration::from_secs(60);
+
+fn object(name: String) -> ConfigMap {
+    let mut object = ConfigMap::default();
+    object.metadata.namespace = Some("ns".into());
+    object.metadata.uid = Some(name.clone());
+    object.metadata.name = Some(name);
+    object.metadata.resource_version = Some("3".into());
+    object
+}
+
+fn page(objects: usize) -> Result<ListPage<ConfigMap>, ListWatchError> {
+    let items = (0..objects).map(|n| object(format!("o{n}"))).collect();
+    Ok(ListPage { items, version: 5.into(), next: None })
+}
+
+/// Lists so many objects, and its watches say nothing.
+fn quiet(objects: usize) -> InformerBuilder<ConfigMap> {
+    let list = move |_: ListRequest| async move { page(objects) };
+    let watch = |_: WatchRequest| stream::pending::<Result<WatchEvent<ConfigMap>, ListWatchError>>();
+    Informer::from_source(ListWatch::from_functions(list, watch))
+}
+
+/// Its list never answers.
+fn mute() -> InformerBuilder<ConfigMap> {
+    let list = |_: ListRequest| std::future::pending();
+    let watch = |_: WatchRequest| stream::pending();
+    Informer::from_source(ListWatch::from_functions(list, watch))
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Runs on a thread of its own, so that a deadlock fails the test instead of hanging it.
+fn without_deadlock(story: impl FnOnce() + Send + 'static) {
+    let (done, finished) = mpsc::channel();
+    let telling = std::thread::spawn(move || {
+        story();
+        done.send(()).unwrap();
+    });
+    match finished.recv_timeout(WITHIN) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("a deadlock"),
+        _ => telling.join().unwrap(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_period_of_zero_is_none_and_no_other_period_panics_or_spins() {
+    for (period, expected) in [
+        (Duration::ZERO, 0..=0),
+        (Duration::from_nanos(1), 1..=11),
+        (Duration::from_secs(5), 1..=2),
+        (Duration::MAX, 0..=0),
+    ] {
+        let informer = quiet(1).default_resync(period).build();
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        let registration = informer.on(move |_| _ = counted.fetch_add(1, Ordering::SeqCst));
+        let mut events = informer.events();
+        informer.start();
+        assert!(registration.wait_for_sync(WITHIN).await, "{period:?} ended the handler's task");
+        assert!(events.next().await.is_some());
+        let mut streamed = 0;
+        let reading = async {
+            while events.next().await.is_some() {
+                streamed += 1;
+            }
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(11), reading).await;
+        let resyncs = calls.load(Ordering::SeqCst) - 1;
+        assert!(expected.contains(&resyncs), "{resyncs} resyncs of a handler at {period:?}");
+        assert!(expected.contains(&streamed), "{streamed} resyncs of a stream at {period:?}");
+        informer.stop().await;
+    }
+}
+
+#[test]
+fn handlers_indexes_and_streams_can_be_made_before_there_is_a_runtime() {
+    let informer = quiet(1).default_resync(WITHIN).build();
+    let mut events = informer.events();
+    let registration = informer.on(|_| ());
+    let index = informer.add_index("name", |object: &ConfigMap| object.metadata.name.clone()).unwrap();
+    runtime().block_on(async {
+        informer.start();
+        assert!(events.next().await.is_some());
+        assert!(registration.wait_for_sync(WITHIN).await);
+        assert_eq!(index.len("o0"), 1);
+        informer.stop().await;
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_was_stopped_says_so_and_nobody_waits_for_it() {
+    for start in [true, false] {
+        let informer = mute().build();
+        let registration = informer.on(|_| ());
+        if start {
+            informer.start();
+            tokio::task::yield_now().await;
+        }
+        let began = Instant::now();
+        let stopping = async {
+            tokio::task::yield_now().await;
+            tokio::join!(informer.stop(), informer.stop());
+        };
+        let hour = Duration::from_secs(3600);
+        let (filled, synced, ()) =
+            tokio::join!(informer.wait_for_sync(hour), registration.wait_for_sync(hour), stopping);
+        assert_eq!(informer.status().reflector.phase, Phase::Stopped);
+        assert_eq!(filled.unwrap_err().informers[0].phase, Phase::Stopped);
+        assert!(!synced);
+        assert_eq!(began.elapsed(), Duration::ZERO, "somebody waited for what can't happen any more");
+        informer.start();
+        informer.stop().await;
+    }
+    let informer = quiet(1).build();
+    informer.start();
+    informer.wait_for_sync(WITHIN).await.unwrap();
+    informer.stop().await;
+    assert_eq!(informer.status().reflector.phase, Phase::Stopped);
+    informer.wait_for_sync(WITHIN).await.expect("it was synced before it was stopped");
+}
+
+#[test]
+fn what_waits_for_an_informer_ends_when_its_runtime_is_dropped() {
+    let first = runtime();
+    let informer = quiet(2).build();
+    let late = mute().build();
+    let mut events = informer.events();
+    let registration = informer.on(|_| ());
+    first.block_on(async {
+        informer.start();
+        late.start();
+        assert!(registration.wait_for_sync(WITHIN).await);
+    });
+    drop(first);
+    runtime().block_on(async {
+        let all = async {
+            assert_eq!(events.by_ref().count().await, 2, "what is queued is still given");
+            assert!(late.wait_for_sync(Duration::from_secs(3600)).await.is_err());
+            registration.remove().await;
+            informer.on(|_| panic!("called after the end")).remove().await;
+            assert_eq!(informer.status().reflector.phase, Phase::Stopped);
+            assert_eq!(informer.lister().len(), 2);
+            informer.stop().await;
+        };
+        tokio::time::timeout(WITHIN, all).await.expect("something waits for a runtime that is gone");
+    });
+}
+
+/// A handler that looks at its informer whenever it can, also while it is dropped.
+struct Nosy(Informer<ConfigMap>);
+
+impl EventHandler<ConfigMap> for Nosy {}
+
+impl Drop for Nosy {
+    fn drop(&mut self) {
+        let _ = self.0.status();
+        let _ = self.0.on(|_| ());
+    }
+}
+
+#[test]
+fn a_handler_may_use_its_informer_while_it_is_dropped() {
+    without_deadlock(|| {
+        let informer = quiet(1).build();
+        let registration = informer.add_handler(Nosy(informer.clone()));
+        runtime().block_on(registration.remove());
+    });
+    without_deadlock(|| {
+        let informer = quiet(1).build();
+        let _dropped_by_the_stop = informer.add_handler(Nosy(informer.clone()));
+        runtime().block_on(informer.stop());
+        let _dropped_at_once = informer.add_handler(Nosy(informer.clone()));
+    });
+    without_deadlock(|| {
+        let (informer, runtime) = (quiet(1).build(), runtime());
+        let handle = runtime.handle().clone();
+        let _dropped_by_the_dead_runtime = informer.add_handler(Nosy(informer.clone()));
+        drop(runtime);
+        let _entered = handle.enter();
+        informer.start();
+        assert_eq!(informer.status().reflector.phase, Phase::Stopped);
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_may_use_everything_of_its_informer() {
+    let informer = quiet(3).build();
+    let (same, calls) = (informer.clone(), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&calls);
+    let registration = informer.on(move |event| {
+        let again = Arc::clone(&counted);
+        assert!(same.lister().get_by_key(event.key()).is_some());
+        assert!(same.status().synced);
+        let _ = same.add_index("name", |object: &ConfigMap| object.metadata.name.clone());
+        assert_eq!(same.index::<String>("name").unwrap().len(event.key().name()), 1);
+        drop(same.on(move |_| _ = again.fetch_add(1, Ordering::SeqCst)));
+        drop(same.events());
+        same.relist();
+    });
+    informer.start();
+    assert!(registration.wait_for_sync(WITHIN).await);
+    tokio::time::sleep(WITHIN).await;
+    assert_eq!(registration.panics(), 0);
+    assert_eq!(
+        calls.load(Ordering::SeqCst),
+        9,
+        "each of three calls has added a handler that was told of all"
+    );
+    informer.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_function_may_read_the_cache_and_may_panic() {
+    let informer = quiet(3).build();
+    let lister = informer.lister();
+    let index = informer
+        .add_index("others", move |object: &ConfigMap| {
+            assert!(object.metadata.name.as_deref() != Some("o1"), "an index function that panics");
+            Some(lister.snapshot().len())
+        })
+        .unwrap();
+    informer.start();
+    informer.wait_for_sync(WITHIN).await.unwrap();
+    assert_eq!(index.len(&0), 2, "the list shows in one step, after its indexes were computed");
+    assert_eq!(informer.lister().len(), 3);
+    informer.stop().await;
+}
+
+/// On a runtime with one thread everything else would stand still meanwhile, the watch included.
+#[tokio::test(start_paused = true)]
+async fn a_long_list_does_not_keep_the_thread_from_other_tasks() {
+    let informer = quiet(10_000).build();
+    let (streak, longest) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (count, most) = (Arc::clone(&streak), Arc::clone(&longest));
+    let registration = informer.on(move |_| {
+        most.fetch_max(count.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+    });
+    let other = tokio::spawn(async move {
+        loop {
+            streak.store(0, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+        }
+    });
+    informer.start();
+    assert!(registration.wait_for_sync(WITHIN).await);
+    other.abort();
+    let longest = longest.load(Ordering::SeqCst);
+    assert!(longest <= 1000, "{longest} calls in a row");
+    informer.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_handlers_come_and_go() {
+    let informer = quiet(10).build();
+    informer.start();
+    let handlers: Vec<_> = (0..1000).map(|_| informer.on(|_| ())).collect();
+    for handler in &handlers {
+        assert!(handler.wait_for_sync(WITHIN).await);
+    }
+    for handler in handlers {
+        handler.remove().await;
+    }
+    assert_eq!(informer.status().handlers, 0);
+    informer.stop().await;
+}
+
+/// Property 13: the first list may show any state, which after a panic could be an older one.
+#[tokio::test(start_paused = true)]
+async fn after_a_panic_of_a_callback_the_cache_does_not_go_back() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let listed = Arc::clone(&asked);
+    let list = move |request: ListRequest| {
+        listed.lock().push(request.at);
+        async { page(1) }
+    };
+    let failed = AtomicUsize::new(0);
+    let watch = move |_: WatchRequest| match failed.fetch_add(1, Ordering::SeqCst) {
+        0 => stream::once(async {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            Err(ListWatchError::watch_function("out of order"))
+        })
+        .left_stream(),
+        _ => stream::pending().right_stream(),
+    };
+    let informer = Informer::from_source(ListWatch::from_functions(list, watch))
+        .on_error(|_| panic!("an error handler that panics"))
+        .build();
+    informer.start();
+    let mut status = informer.reflector_status();
+    status.wait_for(|status| status.lists == 2 && status.phase == Phase::Watching).await.unwrap();
+    assert_eq!(*asked.lock(), [ListAt::Any, ListAt::Consistent]);
+    let status = informer.status().reflector;
+    assert_eq!(status.errors, 2, "the failure and the panic");
+    assert!(status.last_error.unwrap().contains("panicked"));
+    informer.stop().await;
+}
