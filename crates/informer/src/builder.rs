@@ -75,7 +75,8 @@ impl<T: Object> InformerBuilder<T> {
     }
 
     /// The resync period of handlers that don't say their own: how often a handler is shown each
-    /// cached object again, as an update from the object to itself. Never, unless set.
+    /// cached object again, as an update from the object to itself. Never, unless set; zero is never
+    /// too, and less than a second is taken for a second.
     #[must_use]
     pub fn default_resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);

@@ -10,7 +10,7 @@ use std::{
 use kube_object::{Event, Object};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use crate::{EventHandler, handler, shared::Shared, mailbox::Mailbox};
+use crate::{EventHandler, handler, mailbox::Mailbox, resync, shared::Shared};
 
 /// Runs until the mailbox is closed.
 pub(crate) async fn deliver<T: Object>(
@@ -42,9 +42,7 @@ pub(crate) async fn deliver<T: Object>(
 
 /// Never returns.
 async fn resync_forever<T: Object>(shared: &Weak<Shared<T>>, mailbox: &Mailbox<T>, period: Option<Duration>) {
-    let Some(period) = period else { return std::future::pending().await };
-    let mut ticks = interval_at(Instant::now() + period, period);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let Some(mut ticks) = period.and_then(resync::ticks) else { return std::future::pending().await };
     loop {
         ticks.tick().await;
         // Weak: a handler's task waits in its informer until that is started.

@@ -10,24 +10,28 @@ use std::{
 use futures_util::Stream;
 use kube_delta_fifo::Delivery;
 use kube_object::{Event, Object};
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+use tokio::time::Interval;
 
 use crate::{
-    shared::Shared,
     mailbox::{Mailbox, Queued},
+    resync,
+    shared::Shared,
 };
 
 /// The events of an informer as a [`Stream`], with the promises of an
 /// [`EventHandler`](crate::EventHandler); an event counts as handled when the next is asked for.
 ///
 /// Far behind, changes are merged: memory is bounded by the objects, not by the events. Ends when
-/// the informer is stopped. Dropping it unregisters it.
+/// the informer is stopped. Dropping it unregisters it. With a resync period it must be polled on a
+/// tokio runtime.
 pub struct EventStream<T: Object> {
     id: u64,
     shared: Arc<Shared<T>>,
     mailbox: Arc<Mailbox<T>>,
     /// The delivery in hand, and how many of its events have been given out.
     current: Option<(Delivery<T>, usize)>,
+    /// Taken in the first poll: a stream may be made before there is a runtime with a clock.
+    period: Option<Duration>,
     resync: Option<Interval>,
 }
 
@@ -36,14 +40,9 @@ impl<T: Object> EventStream<T> {
         id: u64,
         shared: Arc<Shared<T>>,
         mailbox: Arc<Mailbox<T>>,
-        resync: Option<Duration>,
+        period: Option<Duration>,
     ) -> Self {
-        let resync = resync.map(|period| {
-            let mut ticks = interval_at(Instant::now() + period, period);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            ticks
-        });
-        Self { id, shared, mailbox, current: None, resync }
+        Self { id, shared, mailbox, current: None, period, resync: None }
     }
 
     /// Whether each object of the initial list has been handled.
@@ -75,6 +74,9 @@ impl<T: Object> Stream for EventStream<T> {
     type Item = Event<T>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<T>>> {
+        if let Some(period) = self.period.take() {
+            self.resync = resync::ticks(period);
+        }
         loop {
             if let Some(event) = self.next_in_hand() {
                 return Poll::Ready(Some(event));

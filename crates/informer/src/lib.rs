@@ -44,6 +44,7 @@ mod handler;
 mod informer;
 mod mailbox;
 mod registration;
+mod resync;
 mod shared;
 mod sync;
 
