@@ -8,7 +8,6 @@ use std::{
 };
 
 use kube_object::{Event, Object};
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::{EventHandler, handler, mailbox::Mailbox, resync, shared::Shared};
 
@@ -27,10 +26,10 @@ pub(crate) async fn deliver<T: Object>(
                     break;
                 }
                 call_guarded(&mailbox, &mut handler, event);
+                // A long list or backlog must not keep the thread from other tasks.
+                tokio::task::consume_budget().await;
             }
             mailbox.returned(delivery);
-            // A handler with a long backlog must not keep its thread from other tasks.
-            tokio::task::consume_budget().await;
         }
     };
     tokio::select! {
