@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use dashmap::{DashMap, mapref::entry::Entry as Slot};
+use dashmap::DashMap;
 use kube_client::{Client, Resource, core::ClusterResourceScope};
 use kube_listwatch::{Error, ListOptions, ListWatch};
 use kube_object::{Cached, Object};
@@ -92,10 +92,12 @@ impl InformerFactory {
         Self { config, registry: Arc::default() }
     }
 
-    /// Restricts namespaced types to this namespace.
+    /// Restricts namespaced types to this namespace; an empty one means all, as everywhere in the
+    /// API.
     #[must_use]
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
-        self.configured(|config| config.namespace = Some(namespace.into()))
+        let namespace = Some(namespace.into()).filter(|namespace| !namespace.is_empty());
+        self.configured(|config| config.namespace = namespace)
     }
 
     /// Restricts every type to objects with these labels, in the syntax of the API.
@@ -150,6 +152,9 @@ impl InformerFactory {
     ///
     /// # Errors
     /// The factory is shut down.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, where the factory was started.
     pub fn informer<T: Cached>(&self) -> Result<Informer<T>, FactoryError>
     where
         <T::Resource as Resource>::DynamicType: Default,
@@ -166,6 +171,9 @@ impl InformerFactory {
     ///
     /// # Errors
     /// The factory is shut down.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, where the factory was started.
     pub fn dynamic<T: Cached>(
         &self,
         resource: &<T::Resource as Resource>::DynamicType,
@@ -177,14 +185,19 @@ impl InformerFactory {
         if self.registry.shut_down.load(Ordering::Acquire) {
             return Err(FactoryError::ShutDown(name));
         }
-        let informer = match self.registry.informers.entry(Key { cached: TypeId::of::<T>(), path }) {
-            Slot::Occupied(slot) => typed::<T>(slot.get().as_ref()),
-            Slot::Vacant(slot) => {
-                let informer = self.build::<T>(resource, namespace, name);
-                slot.insert(Arc::new(informer.clone()));
-                informer
-            }
-        };
+        let key = Key { cached: TypeId::of::<T>(), path };
+        let found = self.registry.informers.get(&key).map(|found| typed::<T>(found.as_ref()));
+        let informer = found.unwrap_or_else(|| {
+            // Not under the registry's lock: what describes the resource may be a user's code.
+            let built: Arc<dyn AnyInformer> = Arc::new(self.build::<T>(resource, namespace, name.clone()));
+            typed(self.registry.informers.entry(key.clone()).or_insert(built).as_ref())
+        });
+        // A shutdown that came meanwhile may not have seen it.
+        if self.registry.shut_down.load(Ordering::Acquire) {
+            self.registry.informers.remove(&key);
+            informer.shared.stop();
+            return Err(FactoryError::ShutDown(name));
+        }
         if self.registry.started.load(Ordering::Acquire) {
             informer.start();
         }
@@ -224,18 +237,20 @@ impl InformerFactory {
     /// Waits until every informer's first list is in its store.
     ///
     /// # Errors
-    /// Some are not within this time: the error names each with its last failure. They go on
-    /// trying.
+    /// Some are not within this time, or were stopped before: the error names each, in the order of
+    /// their names, with its last failure. Those that were not stopped go on trying.
     ///
     /// # Cancel safety
     /// Safe: nothing but the wait is lost.
     pub async fn wait_for_sync(&self, within: Duration) -> Result<(), NotSynced> {
-        let deadline = Instant::now() + within;
+        // Beyond the clock is never.
+        let deadline = Instant::now().checked_add(within);
         let mut late = Vec::new();
         for informer in self.registry.all() {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
             late.extend(informer.wait_for_sync(left).await);
         }
+        late.sort_unstable_by(|a, b| a.informer.cmp(&b.informer));
         match late.is_empty() {
             true => Ok(()),
             false => Err(NotSynced { within, informers: late }),

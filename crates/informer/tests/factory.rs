@@ -1,0 +1,305 @@
+//! Factories against the embedded server: which informers there are, when they start and end, and what they ask.
+
+use std::{borrow::Cow, sync::Arc, time::Duration};
+
+use futures_util::{FutureExt, StreamExt};
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Pod},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube_client::{
+    Client, Resource,
+    api::{DynamicObject, PartialObjectMeta},
+    core::{ApiResource, NamespaceResourceScope},
+};
+use kube_informer::{Event, FactoryError, InformerFactory, Phase, Scope};
+use kube_testserver::{Fault, Match, Request, Server, Verb};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::runtime::Handle;
+
+const WITHIN: Duration = Duration::from_secs(60);
+
+fn config_map(server: &Server, namespace: &str, name: &str, app: &str) {
+    let metadata = json!({"name": name, "namespace": namespace, "labels": {"app": app}});
+    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+}
+
+/// Two ConfigMaps in `default`, one in `kube-system`.
+fn server() -> Server {
+    let server = Server::new();
+    config_map(&server, "default", "a", "web");
+    config_map(&server, "default", "b", "db");
+    config_map(&server, "kube-system", "c", "web");
+    server
+}
+
+fn factory(server: &Server) -> InformerFactory {
+    InformerFactory::new(Client::new(server.service(), "default"))
+}
+
+fn asked(server: &Server, verb: Verb) -> Request {
+    let requests = server.journal().requests();
+    requests.into_iter().find(|request| request.about.verb == verb).expect("nothing was asked")
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_type_is_the_same_informer_and_another_representation_is_not() {
+    let server = server();
+    let factory = factory(&server);
+    let (first, second) =
+        (factory.informer::<ConfigMap>().unwrap(), factory.clone().informer::<ConfigMap>().unwrap());
+    first.add_index("name", |object: &ConfigMap| object.metadata.name.clone()).unwrap();
+    assert!(second.index::<String>("name").is_some());
+    let metadata = factory.informer::<PartialObjectMeta<ConfigMap>>().unwrap();
+    assert!(metadata.index::<String>("name").is_none());
+    factory.start();
+    factory.start();
+    factory.wait_for_sync(WITHIN).await.unwrap();
+    assert_eq!(server.journal().count(Verb::List, "configmaps"), 2);
+    assert_eq!(factory.status().len(), 2);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_of_a_started_factory_starts_by_itself() {
+    let server = server();
+    let factory = factory(&server);
+    factory.start();
+    factory.wait_for_sync(WITHIN).await.expect("there is nothing to wait for");
+    let late = factory.informer::<ConfigMap>().unwrap();
+    late.wait_for_sync(WITHIN).await.unwrap();
+    assert_eq!(late.lister().len(), 3);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn typed_dynamic_and_metadata_only_informers_share_a_server() {
+    let server = server();
+    let factory = factory(&server);
+    let resource = ApiResource::erase::<ConfigMap>(&());
+    let typed = factory.informer::<ConfigMap>().unwrap();
+    let dynamic = factory.dynamic::<DynamicObject>(&resource, Scope::Namespaced).unwrap();
+    let metadata = factory.informer::<PartialObjectMeta<ConfigMap>>().unwrap();
+    let nodes = ApiResource::erase::<k8s_openapi::api::core::v1::Node>(&());
+    let nodes = factory.dynamic::<DynamicObject>(&nodes, Scope::Cluster).unwrap();
+    factory.start();
+    factory.wait_for_sync(WITHIN).await.unwrap();
+    let lens = [typed.lister().len(), dynamic.lister().len(), metadata.lister().len(), nodes.lister().len()];
+    assert_eq!(lens, [3, 3, 3, 0]);
+    config_map(&server, "default", "later", "web");
+    for mut events in [
+        typed.events().map(drop).boxed(),
+        dynamic.events().map(drop).boxed(),
+        metadata.events().map(drop).boxed(),
+    ] {
+        for _ in 0..4 {
+            tokio::time::timeout(WITHIN, events.next()).await.expect("an event is missing");
+        }
+    }
+    let later = dynamic.lister().namespace("default").get("later").unwrap();
+    assert_eq!(later.types.as_ref().unwrap().kind, "ConfigMap");
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_error_of_a_wait_names_each_informer_that_is_late_and_why() {
+    let server = server();
+    let forbidden = Fault::status(403, "Forbidden", None);
+    let _pods = server.faults().always(Match::any().resource("pods"), forbidden.clone());
+    let _nodes = server.faults().always(Match::any().resource("nodes"), forbidden);
+    let factory = factory(&server);
+    let synced = factory.informer::<ConfigMap>().unwrap();
+    factory.informer::<Pod>().unwrap();
+    factory.informer::<k8s_openapi::api::core::v1::Node>().unwrap();
+    let unstarted = factory.wait_for_sync(WITHIN).await.unwrap_err();
+    assert_eq!(unstarted.informers.len(), 3);
+    assert!(unstarted.to_string().contains("ConfigMap /api/v1/configmaps: not started"), "{unstarted}");
+    factory.start();
+    let late = factory.wait_for_sync(WITHIN).await.unwrap_err();
+    assert!(synced.has_synced());
+    let names: Vec<_> = late.informers.iter().map(|late| late.informer.as_str()).collect();
+    assert_eq!(names, ["Node /api/v1/nodes", "Pod /api/v1/pods"], "each once, in the order of their names");
+    for late in &late.informers {
+        let why = late.last_error.as_deref().unwrap();
+        assert!(why.contains("403 Forbidden") && why.contains("LIST /api/v1/"), "{why}");
+    }
+    drop((_pods, _nodes));
+    factory.wait_for_sync(Duration::MAX).await.expect("they have gone on trying");
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_leaves_no_task_and_no_watch() {
+    let server = server();
+    let alive = || Handle::current().metrics().num_alive_tasks();
+    let before = alive();
+    let factory = factory(&server);
+    let (maps, pods) = (factory.informer::<ConfigMap>().unwrap(), factory.informer::<Pod>().unwrap());
+    let _handlers: Vec<_> = (0..10).map(|_| maps.on(|_| ())).collect();
+    let mut events = maps.events();
+    factory.start();
+    factory.wait_for_sync(WITHIN).await.unwrap();
+    while server.open_watches() < 2 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(alive() > before);
+    tokio::join!(factory.shutdown(), factory.shutdown());
+    assert_eq!(server.open_watches(), 0);
+    assert_eq!(events.by_ref().count().await, 3);
+    for informer in [maps.status(), pods.status()] {
+        assert_eq!((informer.reflector.phase, informer.handlers), (Phase::Stopped, 0));
+    }
+    assert_eq!(maps.lister().len(), 3, "what was cached can still be read");
+    let error = factory.informer::<ConfigMap>().err();
+    assert_eq!(error, Some(FactoryError::ShutDown("ConfigMap /api/v1/configmaps".into())));
+    // The client has a task of its own, which ends with its last clone.
+    drop((factory, maps, pods, events));
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(alive(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespace_labels_fields_and_options_go_into_each_list_and_watch() {
+    let server = server();
+    let factory = factory(&server)
+        .namespace("default")
+        .labels("app=web")
+        .fields("metadata.name!=z")
+        .options(|options| options.parameters.push(("pretty".into(), "false".into())));
+    let maps = factory.informer::<ConfigMap>().unwrap();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let lines = Arc::clone(&log);
+    let registration = maps.on(move |event| lines.lock().push(short(event)));
+    factory.start();
+    assert!(registration.wait_for_sync(WITHIN).await);
+    while server.open_watches() == 0 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    for verb in [Verb::List, Verb::Watch] {
+        let request = asked(&server, verb);
+        assert_eq!(request.path, "/api/v1/namespaces/default/configmaps");
+        assert_eq!(request.parameter("labelSelector").as_deref(), Some("app=web"));
+        assert_eq!(request.parameter("fieldSelector").as_deref(), Some("metadata.name!=z"));
+        assert_eq!(request.parameter("pretty").as_deref(), Some("false"));
+    }
+    let label = |app: &str| json!({"metadata": {"labels": {"app": app}}});
+    server.patch("v1", "ConfigMap", Some("default"), "b", &label("web")).unwrap();
+    server.patch("v1", "ConfigMap", Some("default"), "a", &label("db")).unwrap();
+    config_map(&server, "kube-system", "d", "web");
+    config_map(&server, "default", "z", "web");
+    config_map(&server, "default", "e", "web");
+    while log.lock().len() < 4 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(*log.lock(), ["+a", "+b", "-a", "+e"]);
+    factory.shutdown().await;
+}
+
+fn short(event: &Event<ConfigMap>) -> String {
+    let sign = match event {
+        Event::Added { .. } => '+',
+        Event::Updated { .. } => '~',
+        Event::Deleted { .. } => '-',
+    };
+    format!("{sign}{}", event.key().name())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_namespace_means_all_of_them() {
+    let server = server();
+    let factory = factory(&server).namespace("");
+    let maps = factory.informer::<ConfigMap>().unwrap();
+    factory.start();
+    factory.wait_for_sync(WITHIN).await.unwrap();
+    assert_eq!(maps.lister().len(), 3);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn handlers_have_the_resync_period_of_their_factory() {
+    let server = server();
+    let factory = factory(&server).namespace("kube-system").default_resync(WITHIN);
+    let maps = factory.informer::<ConfigMap>().unwrap();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let lines = Arc::clone(&log);
+    let _registration = maps.on(move |event| lines.lock().push(short(event)));
+    factory.start();
+    tokio::time::sleep(WITHIN * 2 + Duration::from_secs(1)).await;
+    assert_eq!(*log.lock(), ["+c", "~c", "~c"]);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_factory_configured_after_its_start_begins_anew_and_lets_go_of_the_old_informers() {
+    let server = server();
+    let all = factory(&server);
+    drop(all.informer::<ConfigMap>().unwrap());
+    all.start();
+    all.wait_for_sync(WITHIN).await.unwrap();
+    let one = all.namespace("kube-system");
+    let maps = one.informer::<ConfigMap>().unwrap();
+    assert_eq!(maps.status().reflector.phase, Phase::Idle, "a new factory has not been started");
+    one.start();
+    one.wait_for_sync(WITHIN).await.unwrap();
+    assert_eq!(maps.lister().len(), 1);
+    tokio::time::sleep(WITHIN).await;
+    assert_eq!(server.open_watches(), 1, "nobody can see the old informer any more");
+    one.shutdown().await;
+}
+
+/// A ConfigMap whose type does something at the last moment before its informer is registered.
+#[derive(Deserialize)]
+struct Hooked {
+    metadata: ObjectMeta,
+}
+
+#[derive(Clone)]
+struct Hook(Arc<dyn Fn() + Send + Sync>);
+
+impl Resource for Hooked {
+    type DynamicType = Hook;
+    type Scope = NamespaceResourceScope;
+
+    fn kind(_: &Hook) -> Cow<'_, str> {
+        "ConfigMap".into()
+    }
+    fn group(_: &Hook) -> Cow<'_, str> {
+        "".into()
+    }
+    fn version(_: &Hook) -> Cow<'_, str> {
+        "v1".into()
+    }
+    fn api_version(hook: &Hook) -> Cow<'_, str> {
+        (hook.0)();
+        "v1".into()
+    }
+    fn plural(_: &Hook) -> Cow<'_, str> {
+        "configmaps".into()
+    }
+    fn url_path(_: &Hook, _: Option<&str>) -> String {
+        "/api/v1/configmaps".into()
+    }
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_asked_for_while_the_factory_shuts_down_is_refused() {
+    let server = server();
+    let factory = factory(&server);
+    factory.start();
+    let same = factory.clone();
+    let hook = Hook(Arc::new(move || same.shutdown().now_or_never().expect("there is nothing to wait for")));
+    let late = factory.dynamic::<Hooked>(&hook, Scope::Namespaced);
+    assert!(late.is_err(), "an informer runs that no shutdown will stop");
+    tokio::time::sleep(WITHIN).await;
+    assert_eq!((server.open_watches(), factory.status().len()), (0, 0));
+}
