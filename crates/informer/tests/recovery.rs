@@ -1,0 +1,155 @@
+//! What happened while no watch was open is told, however the server says that its history is gone.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::{Api, Client};
+use kube_informer::{Event, Informer, Phase};
+use kube_testserver::{Fault, Match, Server, Verb};
+use parking_lot::Mutex;
+use serde_json::json;
+
+/// Ways to lose what a watch would have said.
+#[derive(Debug, Clone, Copy)]
+enum Loss {
+    /// The version has expired: 200 and an ERROR event, as kube-apiserver says it.
+    Compacted,
+    /// HTTP 410, as proxies and aggregated servers say it.
+    HttpGone,
+    /// Nothing but closed and broken connections: the watch resumes and nothing is lost.
+    Broken,
+}
+
+struct Stack {
+    server: Server,
+    informer: Informer<ConfigMap>,
+    told: Arc<Mutex<Vec<String>>>,
+}
+
+impl Stack {
+    async fn watching() -> Self {
+        let server = Server::new();
+        for name in ["kept", "changed", "deleted", "replaced"] {
+            create(&server, name);
+        }
+        let api = Api::<ConfigMap>::namespaced(Client::new(server.service(), "default"), "default");
+        let informer = Informer::builder(api).build();
+        let told: Arc<Mutex<Vec<String>>> = Arc::default();
+        let lines = Arc::clone(&told);
+        let _detached = informer.on(move |event| lines.lock().push(short(event)));
+        informer.start();
+        let stack = Self { server, informer, told };
+        stack.until(|stack| stack.server.open_watches() == 1 && stack.told.lock().len() == 4).await;
+        stack.told.lock().clear();
+        stack
+    }
+
+    /// The clock is paused: an hour of backoff passes at once.
+    async fn until(&self, reached: impl Fn(&Self) -> bool) {
+        let reaching = async {
+            while !reached(self) {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        if tokio::time::timeout(Duration::from_secs(3600), reaching).await.is_err() {
+            panic!("{:?} {:?}", self.told.lock(), self.informer.status());
+        }
+    }
+
+    /// Everything that can happen to an object, while nobody watches.
+    fn change_unseen(&self) {
+        let server = &self.server;
+        let patch = json!({"data": {"key": "new"}});
+        server.patch("v1", "ConfigMap", Some("default"), "changed", &patch).unwrap();
+        server.delete("v1", "ConfigMap", Some("default"), "deleted").unwrap();
+        server.delete("v1", "ConfigMap", Some("default"), "replaced").unwrap();
+        create(server, "replaced");
+        create(server, "added");
+    }
+}
+
+fn create(server: &Server, name: &str) {
+    let metadata = json!({"name": name, "namespace": "default"});
+    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+}
+
+fn short(event: &Event<ConfigMap>) -> String {
+    let name = event.key().name();
+    match event {
+        Event::Added { .. } => format!("+{name}"),
+        Event::Updated { .. } => format!("~{name}"),
+        Event::Deleted { final_state_unknown: false, .. } => format!("-{name}"),
+        Event::Deleted { final_state_unknown: true, .. } => format!("?{name}"),
+    }
+}
+
+/// Properties 2 and 3: the cache converges, deletions missed while away included.
+#[tokio::test(start_paused = true)]
+async fn whatever_is_lost_of_a_watch_the_cache_becomes_what_the_server_has() {
+    for loss in [Loss::Compacted, Loss::HttpGone, Loss::Broken] {
+        let stack = Stack::watching().await;
+        let watches = Match::verb(Verb::Watch);
+        // The next attempt fails, so that the changes happen while nobody watches.
+        stack.server.faults().next(watches.clone(), Fault::Reset);
+        stack.server.close_watches();
+        stack.until(|stack| stack.server.faults().waiting() == 0).await;
+        stack.change_unseen();
+        match loss {
+            Loss::Compacted => stack.server.compact(),
+            Loss::HttpGone => stack.server.faults().next(watches, Fault::status(410, "Expired", None)),
+            Loss::Broken => {}
+        }
+        stack.until(|stack| stack.told.lock().len() >= 5).await;
+        stack.until(|stack| stack.informer.status().reflector.phase == Phase::Watching).await;
+        let mut told = stack.told.lock().clone();
+        let expected = match loss {
+            Loss::Broken => ["+added", "+replaced", "-deleted", "-replaced", "~changed"],
+            Loss::Compacted | Loss::HttpGone => ["+added", "+replaced", "?deleted", "?replaced", "~changed"],
+        };
+        told.sort();
+        // After an expiry no version is trusted, so what did not change is shown again.
+        told.retain(|line| line != "~kept");
+        assert_eq!(told, expected, "{loss:?}");
+        let mut keys: Vec<String> =
+            stack.informer.lister().keys().iter().map(|key| key.name().to_owned()).collect();
+        keys.sort();
+        assert_eq!(keys, ["added", "changed", "kept", "replaced"], "{loss:?}");
+        stack.informer.stop().await;
+    }
+}
+
+/// A failure costs a relist at most once: the server's journal counts.
+#[tokio::test(start_paused = true)]
+async fn an_expiry_costs_one_list_and_a_broken_connection_none() {
+    for (loss, lists) in [(Loss::Compacted, 2), (Loss::HttpGone, 2), (Loss::Broken, 1)] {
+        let stack = Stack::watching().await;
+        let watches = Match::verb(Verb::Watch);
+        match loss {
+            Loss::Compacted => {
+                stack.change_unseen();
+                stack.until(|stack| stack.told.lock().len() == 5).await;
+                stack.server.faults().next(watches, Fault::Reset);
+                create(&stack.server, "later");
+                stack.until(|stack| stack.told.lock().len() == 6).await;
+                stack.server.close_watches();
+                stack.until(|stack| stack.server.faults().waiting() == 0).await;
+                create(&stack.server, "latest");
+                stack.server.compact();
+            }
+            Loss::HttpGone => {
+                stack.server.faults().next(watches, Fault::status(410, "Expired", None));
+                stack.server.close_watches();
+                stack.until(|stack| stack.server.faults().waiting() == 0).await;
+            }
+            Loss::Broken => {
+                stack.server.cut_watches(&watches);
+            }
+        }
+        stack.until(|stack| stack.server.journal().count(Verb::List, "configmaps") == lists).await;
+        stack.until(|stack| stack.informer.status().reflector.phase == Phase::Watching).await;
+        create(&stack.server, "last");
+        stack.until(|stack| stack.told.lock().iter().any(|line| line == "+last")).await;
+        assert_eq!(stack.server.journal().count(Verb::List, "configmaps"), lists, "{loss:?}");
+        stack.informer.stop().await;
+    }
+}
