@@ -40,6 +40,11 @@ impl Stack {
         informer.start();
         let stack = Self { server, informer, told };
         stack.until(|stack| stack.server.open_watches() == 1 && stack.told.lock().len() == 4).await;
+        // A watch that has lived and said something: what fails from here on is no sequel of a bad start, which
+        // would lead to a relist by itself.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        stack.server.patch("v1", "ConfigMap", Some("default"), "kept", &json!({"data": {"a": "b"}})).unwrap();
+        stack.until(|stack| stack.told.lock().len() == 5).await;
         stack.told.lock().clear();
         stack
     }
