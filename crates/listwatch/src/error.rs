@@ -143,7 +143,7 @@ pub enum Class {
     Expired,
     /// The server has not reached the version asked for.
     TooLarge,
-    /// The server understands the request but not these parameters (422).
+    /// The server does not take these parameters, such as a version that it can't read (400, 422).
     Unsupported,
     /// The server is overloaded (429, or 5xx with Retry-After): wait, then go on.
     Overloaded,
@@ -251,7 +251,7 @@ fn class_of(status: &Status, asked_to_wait: bool) -> Class {
         (401, _) => Class::Unauthorized,
         (403, _) => Class::Forbidden,
         (404, _) => Class::NotFound,
-        (422, _) => Class::Unsupported,
+        (400 | 422, _) => Class::Unsupported,
         (500.., _) if asked_to_wait => Class::Overloaded,
         _ => Class::Broken,
     }
@@ -347,6 +347,7 @@ mod tests {
         assert_eq!(class(403, ""), Class::Forbidden);
         assert_eq!(class(404, ""), Class::NotFound);
         assert_eq!(class(422, "Invalid"), Class::Unsupported);
+        assert_eq!(class(400, "BadRequest"), Class::Unsupported);
         assert_eq!(class(500, ""), Class::Broken);
     }
 

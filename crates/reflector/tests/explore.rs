@@ -9,7 +9,7 @@ use kube_reflector::{Marker, Options, Output, State, step};
 use support::notation::{Spoken, state};
 
 /// What a server can do in no time at all, over and over.
-const AT_ONCE: [&str; 17] = [
+const AT_ONCE: [&str; 18] = [
     "items",
     "items nameless",
     "page 9",
@@ -26,6 +26,7 @@ const AT_ONCE: [&str; 17] = [
     "fail not-found",
     "fail overloaded",
     "fail forbidden",
+    "fail unsupported",
     "fail broken",
 ];
 

@@ -85,6 +85,11 @@ fn failed(listing: Listing, class: Class, retry_after: Option<Duration>, options
         }
         // Consistent already: nothing newer can be asked for, but versions may be used again.
         Class::Expired | Class::TooLarge => again_later(ListPlan::fresh(plan.pages_anyway), retry_after),
+        // The token is not understood, or the version is none that this server gave.
+        Class::Unsupported if later_page && !plan.unpaged => without_pages(plan, RelistCause::Retry, options),
+        Class::Unsupported if matches!(plan.at, ListAt::NotOlderThan(_)) => {
+            again_later(ListPlan::fresh(plan.pages_anyway), retry_after)
+        }
         Class::NotFound => {
             let plan = ListPlan { at: ListAt::Consistent, unpaged: false, ..plan };
             suspend(plan, RelistCause::Retry, retry_after)

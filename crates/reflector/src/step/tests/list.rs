@@ -171,13 +171,38 @@ fn a_list_waits_as_long_as_the_server_asks_whatever_the_failure() {
 #[test]
 fn other_failures_wait_as_long_as_the_server_asks_and_list_the_same_again() {
     let delay = Some(Duration::from_secs(9));
-    for class in causes().into_iter().chain([Class::Broken, Class::Unsupported]) {
+    for class in causes().into_iter().chain([Class::Broken]) {
         for (before, again) in [(plan(ListAt::Any), ListAt::Any), (plan(newer_than("7")), newer_than("7"))] {
             let (state, outputs) = go(first_page(before), Input::Failed(class, delay));
             assert_eq!(outputs, [Output::BackOff(delay)], "{class:?}");
             let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));
             assert_eq!(list_request(&outputs).map(|request| request.at), Some(again));
         }
+    }
+}
+
+/// Such a version comes from a server that was replaced, or broken when it gave it.
+#[test]
+fn a_version_that_the_server_refuses_to_read_is_not_asked_for_again() {
+    let delay = Some(Duration::from_secs(9));
+    let (state, outputs) = go(first_page(plan(newer_than("7"))), Input::Failed(Class::Unsupported, delay));
+    assert_eq!(outputs, [Output::BackOff(delay)]);
+    let (state, outputs) = go(state, Input::Fired(Deadline::Backoff));
+    assert_eq!(outputs, list_outputs(RelistCause::Retry, ListAt::Consistent, Some(500), true));
+    let (state, outputs) = go(state, failed(Class::Unsupported));
+    assert_eq!(outputs, [Output::BackOff(None)]);
+    let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));
+    assert_eq!(list_request(&outputs).map(|request| request.at), Some(ListAt::Consistent));
+}
+
+#[test]
+fn a_token_that_the_server_refuses_to_read_makes_one_full_list() {
+    for at in [ListAt::Any, ListAt::Consistent, newer_than("7")] {
+        let (state, outputs) = go(later_page(plan(at.clone())), failed(Class::Unsupported));
+        assert_eq!(state, first_page(ListPlan { unpaged: true, ..plan(at.clone()) }));
+        assert_eq!(outputs, list_outputs(RelistCause::Retry, at, None, false));
+        let (_, outputs) = go(state, failed(Class::Unsupported));
+        assert_eq!(outputs, [Output::BackOff(None)]);
     }
 }
 
