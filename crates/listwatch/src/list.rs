@@ -162,8 +162,9 @@ pub(crate) fn decode<T: 'static>(
     match (id.map(ObjectId::from), decoder.decode(bytes, kind)) {
         (Some(id), Ok(object)) => Ok(Decoded::Object(Entry::new(id, object.into()))),
         (Some(id), Err(error)) => Ok(Decoded::Undecodable { id, error }),
+        // That there is no name says more than which field the decoder misses first.
+        (None, Ok(_) | Err(DecodeError::Shape { .. })) => Err(DecodeError::NoName),
         (None, Err(error)) => Err(error),
-        (None, Ok(_)) => Err(DecodeError::NoName),
     }
 }
 

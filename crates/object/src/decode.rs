@@ -32,8 +32,8 @@ pub enum DecodeError {
         /// Offset on the line, which is the offset in the frame: frames have one line.
         column: usize,
     },
-    /// JSON, but of another shape than the type has.
-    #[error("a field has another type than {kind} expects, before byte {column}")]
+    /// JSON, but of another shape than the type has: a field is missing, or of another type.
+    #[error("a field is missing or has another type than {kind} expects, before byte {column}")]
     Shape {
         /// The kind that was asked for.
         kind: String,
