@@ -1,0 +1,466 @@
+//! A broken or hostile server under the whole stack: each bad answer is an error with a name and the URL, is counted
+//! in the status, shows nothing of an object, changes nothing in the cache, and is recovered from.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::Secret;
+use kube_client::{Api, Client};
+use kube_informer::{Event, Informer, ListWatch, Phase};
+use kube_testserver::{Cut, Fault, Match, Server, Verb};
+use parking_lot::Mutex;
+use serde_json::json;
+use tracing::{
+    Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+
+/// What no error, status or log line may show.
+const CONTENTS: &str = "hunter2";
+const LIMIT: usize = 4096;
+const SECRETS: &str = "/api/v1/secrets";
+
+/// Keeps the fields of everything that is logged on this thread, by whichever crate.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<String>>);
+
+impl Subscriber for Lines {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
+        span.record(&mut self.clone());
+        span::Id::from_u64(1)
+    }
+    fn record(&self, _: &span::Id, values: &span::Record<'_>) {
+        values.record(&mut self.clone());
+    }
+    fn event(&self, event: &tracing::Event<'_>) {
+        event.record(&mut self.clone());
+    }
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+impl Visit for Lines {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.lock().push_str(&format!("{field}={value:?}\n"));
+    }
+}
+
+fn secret(server: &Server, name: &str) {
+    let metadata = json!({"name": name, "namespace": "default"});
+    let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"password": "aHVudGVyMg=="}});
+    server.create(object).unwrap();
+}
+
+/// An informer of Secrets, what its `on_error` was given, and what a handler was told.
+struct Stack {
+    server: Server,
+    informer: Informer<Secret>,
+    errors: Arc<Mutex<Vec<String>>>,
+    debugged: Arc<Mutex<Vec<String>>>,
+    told: Arc<Mutex<Vec<String>>>,
+    logged: Lines,
+    _logging: tracing::subscriber::DefaultGuard,
+}
+
+impl Stack {
+    /// Not started; the server has the Secret `s`.
+    fn new() -> Self {
+        let logged = Lines::default();
+        let logging = tracing::subscriber::set_default(logged.clone());
+        let server = Server::new();
+        secret(&server, "s");
+        let (errors, debugged) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<Mutex<Vec<String>>>::default());
+        let api = Api::all(Client::new(server.service(), "default"));
+        let (failed, debug) = (Arc::clone(&errors), Arc::clone(&debugged));
+        let told = Arc::<Mutex<Vec<String>>>::default();
+        let informer = Informer::from_source(ListWatch::<Secret>::new(api).max_object_bytes(LIMIT))
+            .on_error(move |error| {
+                failed.lock().push(error.to_string());
+                debug.lock().push(format!("{error:?}"));
+            })
+            .build();
+        let lines = Arc::clone(&told);
+        let _detached = informer.on(move |event| lines.lock().push(short(event)));
+        Self { server, informer, errors, debugged, told, logged, _logging: logging }
+    }
+
+    /// Started, and its watch is open.
+    async fn watching() -> Self {
+        let stack = Self::new();
+        stack.informer.start();
+        stack.until(|stack| stack.server.open_watches() == 1 && stack.told.lock().len() == 1).await;
+        stack
+    }
+
+    /// The clock is paused, so that hours of waiting pass at once.
+    async fn until(&self, reached: impl Fn(&Self) -> bool) {
+        let reaching = async {
+            while !reached(self) {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        };
+        if tokio::time::timeout(Duration::from_secs(24 * 3600), reaching).await.is_err() {
+            panic!(
+                "{:?}\n{:?}\n{:?}",
+                self.informer.status(),
+                self.told.lock(),
+                self.server.journal().requests()
+            );
+        }
+    }
+
+    /// The cache follows the server again, and nothing has shown what a Secret holds.
+    async fn recovers(self, case: &str) {
+        secret(&self.server, "later");
+        self.until(|stack| stack.told.lock().iter().any(|line| line == "+later")).await;
+        self.until(|stack| stack.informer.status().reflector.phase == Phase::Watching).await;
+        let status = self.informer.status();
+        assert_eq!((status.objects, status.stale), (2, 0), "{case}");
+        let told = self.told.lock().clone();
+        assert!(!told.iter().any(|line| line.starts_with('-')), "{case} deleted something: {told:?}");
+        let shown = format!(
+            "{status:?} {:?} {:?} {}",
+            self.errors.lock(),
+            self.debugged.lock(),
+            self.logged.0.lock()
+        );
+        for contents in [CONTENTS, "aHVudGVyMg"] {
+            assert!(!shown.contains(contents), "{case}: {shown}");
+        }
+        self.informer.stop().await;
+        assert_eq!(self.server.open_watches(), 0, "{case}");
+    }
+
+    /// The one error there was, and that it names what was asked.
+    fn the_error(&self, case: &str, verb: &str) -> String {
+        let errors = self.errors.lock();
+        let error = errors.first().unwrap_or_else(|| panic!("{case} is no error")).clone();
+        assert!(error.starts_with(&format!("{verb} {SECRETS}")), "{case}: {error}");
+        let status = self.informer.status().reflector;
+        assert_eq!(status.errors, errors.len() as u64, "{case}");
+        assert!(status.last_error.is_some(), "{case}");
+        error
+    }
+}
+
+fn short(event: &Event<Secret>) -> String {
+    let sign = match event {
+        Event::Added { .. } => '+',
+        Event::Updated { .. } => '~',
+        Event::Deleted { .. } => '-',
+    };
+    format!("{sign}{}", event.key().name())
+}
+
+fn lists() -> Match {
+    Match::verb(Verb::List).resource("secrets")
+}
+
+fn watches() -> Match {
+    Match::verb(Verb::Watch).resource("secrets")
+}
+
+/// Answers to a LIST and what their errors say.
+fn bad_lists() -> Vec<(&'static str, Fault, &'static str)> {
+    let json = |body: &str| Fault::json(body.to_owned());
+    let endless =
+        format!(r#"{{"kind":"SecretList","metadata":{{}},"items":[{{"data":"{}"#, CONTENTS.repeat(LIMIT));
+    let html = Fault::Raw { status: 200, content_type: "text/html".into(), body: "<html>hunter2".into() };
+    let teapot = Fault::Raw { status: 500, content_type: "text/plain".into(), body: "panic: hunter2".into() };
+    vec![
+        ("no body", json(""), "malformed answer: the list ends in the middle"),
+        ("malformed JSON", json("hunter2"), "malformed answer: not the JSON of one object"),
+        ("HTML", html, "malformed answer: not the JSON of one object"),
+        (
+            "a list that is cut off",
+            json(r#"{"kind":"SecretList","items":[{"data":{"p":"hunter2"#),
+            "ends in the middle",
+        ),
+        ("a body that never ends", json(&endless), "more than 4096 bytes without the end of an object"),
+        (
+            "a Table",
+            json(r#"{"kind":"Table","metadata":{"resourceVersion":"9"},"rows":[{"cells":["hunter2"]}]}"#),
+            "expected a list, got Table",
+        ),
+        (
+            "a Status",
+            json(r#"{"kind":"Status","metadata":{},"status":"Failure","code":500}"#),
+            "expected a list, got Status",
+        ),
+        (
+            "one object",
+            json(r#"{"kind":"Secret","metadata":{"name":"x"},"data":{"p":"hunter2"}}"#),
+            "expected a list, got Secret",
+        ),
+        (
+            "another list",
+            json(r#"{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[]}"#),
+            "expected a list, got PodList",
+        ),
+        ("an empty object", json("{}"), "malformed answer: a list without items"),
+        ("a login page", json(r#"{"error":"hunter2 is wrong"}"#), "malformed answer: a list without items"),
+        (
+            "no metadata",
+            json(r#"{"kind":"SecretList","items":[]}"#),
+            "malformed answer: a list without metadata",
+        ),
+        (
+            "items that are none",
+            json(r#"{"metadata":{},"items":{"a":"hunter2"}}"#),
+            "malformed answer: items that are no list",
+        ),
+        (
+            "odd metadata",
+            json(r#"{"metadata":"hunter2","items":[]}"#),
+            "malformed answer: unreadable metadata",
+        ),
+        ("an error that is no Status", teapot, "the server answered 500 : Internal Server Error"),
+        ("no answer", Fault::Reset, "no answer"),
+        ("401", Fault::status(401, "Unauthorized", Some(u32::MAX)), "the server answered 401 Unauthorized"),
+        ("403", Fault::status(403, "Forbidden", None), "the server answered 403 Forbidden"),
+        (
+            "429",
+            Fault::status(429, "TooManyRequests", Some(u32::MAX)),
+            "the server answered 429 TooManyRequests",
+        ),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_first_list_is_named_counted_and_tried_again() {
+    for (case, fault, says) in bad_lists() {
+        let stack = Stack::new();
+        stack.server.faults().next(lists(), fault);
+        stack.informer.start();
+        stack
+            .informer
+            .wait_for_sync(Duration::from_secs(3600))
+            .await
+            .unwrap_or_else(|late| panic!("{case}: {late}"));
+        let error = stack.the_error(case, "LIST");
+        assert!(error.contains(says), "{case}: {error}");
+        stack.recovers(case).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_relist_deletes_nothing() {
+    for (case, fault, says) in bad_lists() {
+        let stack = Stack::watching().await;
+        stack.server.faults().next(lists(), fault);
+        stack.informer.relist();
+        stack.until(|stack| !stack.errors.lock().is_empty()).await;
+        let error = stack.the_error(case, "LIST");
+        assert!(error.contains(says), "{case}: {error}");
+        stack.recovers(case).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_without_a_name_is_counted_and_deletes_nothing() {
+    let item = r#"{"metadata":{"labels":{}},"data":{"p":"hunter2"}}"#;
+    let status = r#"{"kind":"Status","metadata":{},"message":"hunter2"}"#;
+    for item in [item, status, "null", "7", "\"hunter2\"", "[[]]"] {
+        let stack = Stack::watching().await;
+        let body =
+            format!(r#"{{"kind":"SecretList","metadata":{{"resourceVersion":"9"}},"items":[{item}]}}"#);
+        stack.server.faults().next(lists(), Fault::json(body));
+        stack.informer.relist();
+        stack.until(|stack| stack.informer.status().reflector.nameless == 1).await;
+        stack.recovers(item).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_whose_versions_are_no_numbers_is_taken_and_left_again() {
+    for version in ["", "abc", "-1", "0", "007", "99999999999999999999999999"] {
+        let stack = Stack::new();
+        let item = json!({"metadata": {"name": "s", "namespace": "default", "resourceVersion": version}});
+        let body = json!({"kind": "SecretList", "metadata": {"resourceVersion": version}, "items": [item]});
+        stack.server.faults().next(lists(), Fault::json(body.to_string()));
+        stack.informer.start();
+        stack.informer.wait_for_sync(Duration::from_secs(3600)).await.unwrap();
+        stack.recovers(version).await;
+    }
+}
+
+/// Frames of a watch and what their errors say.
+fn bad_frames() -> Vec<(&'static str, String, &'static str)> {
+    let added = |object: &str| format!("{{\"type\":\"ADDED\",\"object\":{object}}}\n");
+    let line = |text: &str| format!("{text}\n");
+    vec![
+        ("malformed JSON", line("hunter2"), "malformed answer: not the JSON of a watch event"),
+        (
+            "an object without its event",
+            line(r#"{"kind":"Secret","metadata":{"name":"x"}}"#),
+            "malformed answer",
+        ),
+        ("two frames on a line", line(&added("{}").trim().repeat(2)), "malformed answer"),
+        (
+            "a frame that never ends",
+            CONTENTS.repeat(LIMIT),
+            "more than 4096 bytes without the end of an object",
+        ),
+        (
+            "a Table",
+            added(r#"{"kind":"Table","metadata":{},"rows":[{"cells":["hunter2"]}]}"#),
+            "expected Secret, got Table",
+        ),
+        (
+            "a Status",
+            added(r#"{"kind":"Status","metadata":{},"message":"hunter2"}"#),
+            "expected Secret, got Status",
+        ),
+        (
+            "no metadata",
+            added(r#"{"kind":"Secret","data":{"p":"hunter2"}}"#),
+            "can't be identified: an object without metadata.name",
+        ),
+        ("no object", added("null"), "can't be identified"),
+        (
+            "an unknown type",
+            line(r#"{"type":"SURPRISE","object":{"data":"hunter2"}}"#),
+            "unknown watch event type \"SURPRISE\"",
+        ),
+        (
+            "a bookmark of nothing",
+            line(r#"{"type":"BOOKMARK","object":{"data":"hunter2"}}"#),
+            "a bookmark without a resourceVersion",
+        ),
+        (
+            "an ERROR without a Status",
+            line(r#"{"type":"ERROR","object":["hunter2"]}"#),
+            "an ERROR event without a Status",
+        ),
+        (
+            "an ERROR",
+            line(r#"{"type":"ERROR","object":{"kind":"Status","code":500,"reason":"InternalError"}}"#),
+            "the server answered 500 InternalError",
+        ),
+        (
+            "expiry",
+            line(r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}"#),
+            "the server answered 410 Expired",
+        ),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_frame_of_a_watch_is_named_counted_and_recovered_from() {
+    for (case, frame, says) in bad_frames() {
+        let stack = Stack::watching().await;
+        assert_eq!(stack.server.inject(&watches(), frame), 1);
+        stack.until(|stack| !stack.errors.lock().is_empty()).await;
+        let error = stack.the_error(case, "WATCH");
+        assert!(error.contains(says), "{case}: {error}");
+        stack.recovers(case).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_breaks_in_the_middle_of_a_frame_loses_nothing() {
+    for (case, cut) in [("a broken connection", true), ("a clean end", false)] {
+        let stack = Stack::watching().await;
+        stack.server.inject(&watches(), r#"{"type":"ADDED","object":{"data":"hunter2"#);
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        match cut {
+            true => stack.server.cut_watches(&watches()),
+            false => stack.server.close_watches(),
+        };
+        stack.until(|stack| !stack.errors.lock().is_empty()).await;
+        let error = stack.the_error(case, "WATCH");
+        let says = if cut { "the connection broke" } else { "cut off in the middle of an object" };
+        assert!(error.contains(says), "{error}");
+        stack.recovers(case).await;
+    }
+    let stack = Stack::new();
+    stack.server.faults().next(watches(), Fault::Cut(Cut::Bytes(50)));
+    stack.informer.start();
+    stack.recovers("a cut on the way").await;
+}
+
+/// The last good state stays, marked as stale, until one comes that can be decoded.
+#[tokio::test(start_paused = true)]
+async fn an_object_of_another_kind_or_shape_is_counted_and_the_cached_one_stays() {
+    let meta = r#""metadata":{"name":"s","namespace":"default","resourceVersion":"odd"}"#;
+    for object in [
+        format!(r#"{{"kind":"Pod",{meta}}}"#),
+        format!(r#"{{"kind":"Secret",{meta},"data":"hunter2"}}"#),
+        format!(r#"{{"kind":"Secret",{meta},"data":{{"p":7}}}}"#),
+    ] {
+        let stack = Stack::watching().await;
+        stack.server.inject(&watches(), format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n"));
+        stack.until(|stack| stack.informer.status().stale == 1).await;
+        let status = stack.informer.status();
+        assert_eq!((status.reflector.undecodable, status.objects), (1, 1), "{object}");
+        stack
+            .server
+            .patch("v1", "Secret", Some("default"), "s", &json!({"metadata": {"labels": {"a": "b"}}}))
+            .unwrap();
+        stack.until(|stack| stack.told.lock().contains(&"~s".to_owned())).await;
+        stack.recovers(&object).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn repeats_and_deletions_of_the_unknown_are_told_to_nobody() {
+    let stack = Stack::watching().await;
+    let s = stack.server.get("v1", "Secret", Some("default"), "s").unwrap();
+    let stranger = json!({"metadata": {"name": "x", "namespace": "default", "resourceVersion": "odd"}});
+    let mut impostor = s.clone();
+    impostor["metadata"]["uid"] = "another".into();
+    impostor["metadata"]["resourceVersion"] = "odd".into();
+    for (kind, object) in
+        [("ADDED", &s), ("MODIFIED", &s), ("DELETED", &s), ("DELETED", &stranger), ("DELETED", &impostor)]
+    {
+        stack.server.inject(&watches(), format!("{}\n", json!({"type": kind, "object": object})));
+    }
+    secret(&stack.server, "after");
+    stack.until(|stack| stack.told.lock().len() == 2).await;
+    assert_eq!(*stack.told.lock(), ["+s", "+after"]);
+    assert_eq!(stack.informer.status().reflector.repeats, 3);
+    assert!(stack.errors.lock().is_empty());
+    stack.informer.stop().await;
+}
+
+/// A version from the future makes all that follows look old: the silence gives it away.
+#[tokio::test(start_paused = true)]
+async fn a_version_from_the_future_does_not_blind_the_cache_for_ever() {
+    let stack = Stack::watching().await;
+    let mut s = stack.server.get("v1", "Secret", Some("default"), "s").unwrap();
+    s["metadata"]["resourceVersion"] = "99999999999999999999999999".into();
+    stack.server.inject(&watches(), format!("{}\n", json!({"type": "MODIFIED", "object": s})));
+    stack.until(|stack| stack.told.lock().len() == 2).await;
+    stack.recovers("a version from the future").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_is_given_up_and_asked_again() {
+    for matches in [lists(), watches()] {
+        let stack = Stack::new();
+        stack.server.faults().next(matches, Fault::Hang);
+        stack.informer.start();
+        stack.until(|stack| stack.errors.lock().iter().any(|error| error.contains("given up after"))).await;
+        stack.recovers("silence").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_expires_everything_or_closes_at_once_is_asked_seldom() {
+    let expired = Fault::status(410, "Expired", None);
+    let empty = Fault::Raw { status: 200, content_type: "application/json".into(), body: "".into() };
+    for (case, fault) in [("expired", expired), ("closed", empty)] {
+        let stack = Stack::new();
+        let guard = stack.server.faults().always(watches(), fault);
+        stack.informer.start();
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let asked = stack.server.journal().count_where(|request| request.about.resource == "secrets");
+        assert!(asked <= 2 * (14 + 9 * 4), "{case}: {asked} requests in ten minutes");
+        drop(guard);
+        stack.recovers(case).await;
+    }
+}
