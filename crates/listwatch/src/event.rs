@@ -7,31 +7,7 @@ use kube_object::{Decode, DecodeError, Entry, Known, ObjectId, ResourceVersion, 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::list::decode;
-
-/// An object as it came from the server.
-#[derive(Debug)]
-pub enum Decoded<T> {
-    /// It was decoded, or is known already.
-    Object(Entry<T>),
-    /// It could not be decoded, but it is known who it is.
-    Undecodable {
-        /// Who it is.
-        id: ObjectId,
-        /// Why it could not be decoded.
-        error: DecodeError,
-    },
-}
-
-impl<T> Decoded<T> {
-    /// Who this is.
-    pub fn id(&self) -> &ObjectId {
-        match self {
-            Decoded::Object(entry) => &entry.id,
-            Decoded::Undecodable { id, .. } => id,
-        }
-    }
-}
+use crate::decoded::{Decoded, decode};
 
 /// An event of a watch. ERROR events are errors of the stream.
 #[derive(Debug)]

@@ -19,6 +19,7 @@
 //! - No error, log line or `Debug` output quotes an object.
 
 mod blank_body;
+mod decoded;
 mod error;
 mod event;
 mod frame;
@@ -30,8 +31,9 @@ mod request;
 mod source;
 mod split;
 
+pub use decoded::Decoded;
 pub use error::{Class, Error, Target, Verb};
-pub use event::{Decoded, WatchEvent};
+pub use event::WatchEvent;
 pub use functions::ListPage;
 pub use list::{ListEnd, ListPart};
 pub use list_watch::ListWatch;

@@ -1,11 +1,11 @@
 //! The pieces of a list body as decoded items and, at its end, what the list says of itself.
 
 use bytes::Bytes;
-use kube_object::{Decode, DecodeError, Entry, Known, ObjectId, ResourceVersion, TypeMeta};
+use kube_object::{Decode, DecodeError, Known, ResourceVersion, TypeMeta};
 use serde::Deserialize;
 
 use crate::{
-    event::Decoded,
+    decoded::{Decoded, decode},
     split::{Piece, SplitError, Splitter},
 };
 
@@ -146,26 +146,6 @@ fn check_list_kind(found: &str, expected: &TypeMeta) -> Result<(), ListError> {
         _ => of_a_crd || found.strip_suffix("List") == Some(expected.kind.as_str()),
     };
     if fits { Ok(()) } else { Err(ListError::WrongKind(found.chars().take(64).collect())) }
-}
-
-/// One object: what is known is handed back, what can't be decoded keeps its name.
-pub(crate) fn decode<T: 'static>(
-    bytes: &[u8],
-    decoder: &dyn Decode<T>,
-    kind: &TypeMeta,
-    known: &dyn Known<T>,
-) -> Result<Decoded<T>, DecodeError> {
-    let id = decoder.peek(bytes);
-    if let Some(entry) = id.and_then(|id| known.unchanged(&id)) {
-        return Ok(Decoded::Object(entry));
-    }
-    match (id.map(ObjectId::from), decoder.decode(bytes, kind)) {
-        (Some(id), Ok(object)) => Ok(Decoded::Object(Entry::new(id, object.into()))),
-        (Some(id), Err(error)) => Ok(Decoded::Undecodable { id, error }),
-        // That there is no name says more than which field the decoder misses first.
-        (None, Ok(_) | Err(DecodeError::Shape { .. })) => Err(DecodeError::NoName),
-        (None, Err(error)) => Err(error),
-    }
 }
 
 #[cfg(test)]
