@@ -126,6 +126,7 @@ impl<T: Object> Informer<T> {
 
     /// Adds an index, now or at any later time; it covers what is cached already. The function runs
     /// while the cache is written: it may read the cache, and must not call its informer otherwise.
+    /// A lister that it holds keeps the informer alive until it is stopped.
     ///
     /// # Errors
     /// An index of this name exists.
