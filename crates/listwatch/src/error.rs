@@ -118,10 +118,10 @@ pub enum Error {
     },
     /// The caller's patience is over: nothing comes, or no end of it. Never made by a
     /// [`ListerWatcher`](crate::ListerWatcher), which waits as long as its streams are held.
-    #[error("{verb}: given up after {after:?}")]
+    #[error("{target}: given up after {after:?}")]
     TimedOut {
-        /// Which of the two.
-        verb: Verb,
+        /// What was asked; the URL is without a query.
+        target: Target,
         /// How long it was waited.
         after: Duration,
     },

@@ -176,4 +176,11 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
             Source::Functions(functions) => functions.watch(request),
         }
     }
+
+    fn path(&self) -> String {
+        match &self.source {
+            Source::Http(http) => http.path.clone(),
+            Source::Functions(_) => "(two functions)".to_owned(),
+        }
+    }
 }

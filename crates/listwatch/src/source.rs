@@ -29,4 +29,10 @@ pub trait ListerWatcher<T>: Send + Sync + 'static {
         request: WatchRequest,
         known: Arc<dyn Known<T>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, Error>>;
+
+    /// Where this source asks, for errors of those who wait for it: a path without a query. A source
+    /// that has none goes by the name of its type.
+    fn path(&self) -> String {
+        std::any::type_name::<Self>().to_owned()
+    }
 }

@@ -4,7 +4,7 @@ use std::{hash::BuildHasher, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream::BoxStream};
 use kube_listwatch::{
-    Decoded, Error, ListPart, ListRequest, ListerWatcher, Verb, WatchEvent, WatchFrom, WatchRequest,
+    Decoded, Error, ListPart, ListRequest, ListerWatcher, Target, Verb, WatchEvent, WatchFrom, WatchRequest,
 };
 use kube_object::{Delta, Known, Listed, NothingKnown};
 use tokio::{
@@ -391,7 +391,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
             Request::Watch { .. } => Some(Verb::Watch),
         };
         if let (Some(verb), Some(after)) = (verb, self.patience(deadline)) {
-            self.reflector.reports.failed(&Error::TimedOut { verb, after });
+            let target = Target { verb, url: self.reflector.source.path() };
+            self.reflector.reports.failed(&Error::TimedOut { target, after });
         }
         self.step(Input::Fired(deadline), || None);
     }
