@@ -176,6 +176,10 @@ impl ListerWatcher<Thing> for Fake {
         let answer = (self.watches.lock().unwrap())(number, &request);
         self.play(Verb::Watch, answer)
     }
+
+    fn path(&self) -> String {
+        "/things".to_owned()
+    }
 }
 
 struct Guard(Arc<AtomicUsize>);
