@@ -136,8 +136,19 @@ pub async fn run(example: impl Future<Output = anyhow::Result<()>>) -> ExitCode 
     match example.await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", format!("{error:#}").replace('\n', " "));
+            eprintln!("error: {}", one_line(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The error and its causes; libraries often repeat a cause's text in their own.
+fn one_line(error: &anyhow::Error) -> String {
+    let mut said = String::new();
+    for cause in error.chain().map(|cause| cause.to_string().replace('\n', " ")) {
+        if !said.contains(&cause) {
+            said = if said.is_empty() { cause } else { format!("{said}: {cause}") };
+        }
+    }
+    said
 }

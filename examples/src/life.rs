@@ -7,7 +7,7 @@ use std::{str::FromStr, time::Duration};
 pub struct Life(Option<Duration>);
 
 impl Life {
-    /// Returns when the time is over, or at once on Ctrl-C or SIGTERM.
+    /// Returns when the time is over, or at once on Ctrl-C.
     ///
     /// # Cancel safety
     /// Safe: nothing is kept.

@@ -9,9 +9,6 @@ use kube_reflector::Options;
 
 use crate::Informer;
 
-/// Deltas that wait between the reflector and the store; reading stops while there are more.
-const QUEUE_BOUND: usize = 1024;
-
 pub(crate) type OnError = Arc<dyn Fn(&Error) + Send + Sync>;
 
 /// Builds an [`Informer`]; nothing is asked of a server before [`Informer::start`].
@@ -47,7 +44,7 @@ impl<T: Object> Informer<T> {
             on_error: None,
             resync: None,
             backlog_mark: kube_delta_fifo::DEFAULT_MARK,
-            queue_bound: QUEUE_BOUND,
+            queue_bound: kube_delta_fifo::DEFAULT_BOUND,
         }
     }
 }

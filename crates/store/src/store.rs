@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// A batch up to this long is written in place if nobody holds a snapshot, and readers that come
-/// meanwhile wait for it: 256 writes are some 60 microseconds. A longer one goes to a copy.
+/// meanwhile wait for it. A longer one goes to a copy.
 const IN_PLACE: usize = 256;
 
 /// An indexed, always consistent cache of one type of objects. Cheap to clone: all clones are one store.
@@ -32,7 +32,7 @@ const IN_PLACE: usize = 256;
 /// 1. [`apply`](Store::apply) is the only way in; the other methods that write are built on it. A
 ///    batch shows in the objects, in every index and in the watermark in one step, before `apply`
 ///    returns: a reader sees all of it or nothing.
-/// 2. A [`Snapshot`] never changes. Taking one costs some ten nanoseconds; holding one makes writers
+/// 2. A [`Snapshot`] never changes. Taking one is one reference count; holding one makes writers
 ///    copy what they touch, never wait. A reader waits at most while a batch of up to 256 deltas is
 ///    written in place.
 /// 3. Identity is the uid: another uid under the same key is a deletion and an addition. An empty
