@@ -7,14 +7,14 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio::time::{Duration, timeout};
 
+use crate::access::users::Users;
 use crate::clock::Clock;
 use crate::faults::Faults;
 use crate::journal::Journal;
-use crate::open::OpenWatches;
-use crate::resources::Kind;
+use crate::kinds::kind::Kind;
+use crate::read::open_watches::OpenWatches;
 use crate::status::Status;
-use crate::storage::{Retention, Store, TableId};
-use crate::users::Users;
+use crate::storage::log::{Retention, Store, TableId};
 
 /// A kind that can be asked for, and where its objects are.
 #[derive(Clone, Debug)]
@@ -129,7 +129,7 @@ impl Shared {
     pub(crate) fn new(config: Config) -> Self {
         let mut store = Store::new(config.retention);
         let mut registry = Registry::default();
-        for kind in crate::builtin::kinds() {
+        for kind in crate::kinds::builtin::kinds() {
             let table = store.add_table();
             registry.add(Served { kind: Arc::new(kind), table });
         }

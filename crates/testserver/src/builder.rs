@@ -1,0 +1,82 @@
+//! How a server is set up.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::time::Duration;
+
+use crate::access::users::{Rights, Users};
+use crate::clock::Clock;
+use crate::server::Server;
+use crate::state::{Config, Shared};
+use crate::storage::log::Retention;
+
+/// How a server behaves. Made by [`Server::builder`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct ServerBuilder(Config);
+
+impl Default for ServerBuilder {
+    fn default() -> Self {
+        Self(Config {
+            clock: Clock::default(),
+            seed: 0,
+            retention: Retention { events: 65_536, age: None },
+            bookmark_period: Duration::from_secs(60),
+            streaming_lists: true,
+            users: Users::default(),
+        })
+    }
+}
+
+impl ServerBuilder {
+    /// Where timestamps in objects come from. Default: the wall clock.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.0.clock = clock;
+        self
+    }
+
+    /// What uids, generated names and the length of watches without `timeoutSeconds` are drawn from. Default: 0.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.0.seed = seed;
+        self
+    }
+
+    /// How often an idle watch gets a bookmark. Default: a minute, as the real server.
+    pub fn bookmark_period(mut self, period: Duration) -> Self {
+        self.0.bookmark_period = period;
+        self
+    }
+
+    /// How many events of each resource are kept for watches and paged lists; older ones expire. Default: 65,536.
+    pub fn history(mut self, events: usize) -> Self {
+        self.0.retention.events = events;
+        self
+    }
+
+    /// Events older than this expire. Default: never.
+    pub fn expire_after(mut self, age: Duration) -> Self {
+        self.0.retention.age = Some(age);
+        self
+    }
+
+    /// Whether `sendInitialEvents` is understood; `false` is a server with the gate WatchList off. Default: `true`.
+    pub fn streaming_lists(mut self, on: bool) -> Self {
+        self.0.streaming_lists = on;
+        self
+    }
+
+    /// From now on requests need the bearer token of a user: an unknown one is refused with 401, and what the user
+    /// may not do with 403. May be called for several users. Default: everyone may do everything.
+    pub fn user(mut self, token: &str, name: &str, rights: Rights) -> Self {
+        self.0.users.add(token, name, rights);
+        self
+    }
+
+    /// The server, with the four initial namespaces and nothing else.
+    pub fn build(self) -> Server {
+        let shared = Arc::new(Shared::new(self.0));
+        crate::write::namespaces::populate(&shared);
+        Server { shared, never: Arc::new(watch::Sender::new(false)) }
+    }
+}

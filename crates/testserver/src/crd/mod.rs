@@ -1,0 +1,3 @@
+//! CustomResourceDefinitions.
+
+pub(crate) mod definition;

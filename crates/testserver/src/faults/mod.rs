@@ -1,0 +1,5 @@
+//! What goes wrong on purpose.
+
+pub(crate) mod rule;
+
+pub use rule::{Cut, Fault, FaultGuard, Faults, Match};

@@ -1,0 +1,191 @@
+//! The body of an answer: bytes, a list that is written as it is read, or the frames of a watch.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::Stream;
+use http_body::{Frame, SizeHint};
+
+use crate::faults::Cut;
+use crate::http::view::View;
+use crate::storage::entry::Entry;
+
+/// The connection was broken on purpose.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("connection reset by the server")]
+pub struct Broken;
+
+type Frames = Pin<Box<dyn Stream<Item = Result<Bytes, Broken>> + Send>>;
+
+/// The body of an answer. Lists and watches are produced as they are read, so an unread body holds no more than
+/// references to what is stored.
+pub struct Body {
+    source: Source,
+    cut: Option<Cutting>,
+}
+
+/// A body that breaks on the way.
+#[derive(Clone, Copy)]
+enum Cutting {
+    /// After this much more.
+    After(Cut),
+    /// Now; what was sent before must go out first.
+    Flushing,
+    Now,
+}
+
+enum Source {
+    Bytes(Option<Bytes>),
+    List(ListBody),
+    Frames(Frames),
+}
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self.source {
+            Source::Bytes(_) => "Body(bytes)",
+            Source::List(_) => "Body(list)",
+            Source::Frames(_) => "Body(watch)",
+        })
+    }
+}
+
+impl From<Source> for Body {
+    fn from(source: Source) -> Self {
+        Self { source, cut: None }
+    }
+}
+
+impl Source {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
+        match self {
+            Self::Bytes(bytes) => Poll::Ready(bytes.take().map(Ok)),
+            Self::List(list) => Poll::Ready(list.chunk().map(Ok)),
+            Self::Frames(frames) => frames.as_mut().poll_next(cx),
+        }
+    }
+}
+
+impl Cutting {
+    /// What of `bytes` still goes out, and how it goes on.
+    fn pass(self, bytes: &Bytes) -> (Bytes, Self) {
+        let Self::After(cut) = self else { return (Bytes::new(), self) };
+        let (passed, left) = match cut {
+            Cut::Frames(left) => (bytes.clone(), Cut::Frames(left.saturating_sub(1))),
+            Cut::Bytes(left) => {
+                (bytes.slice(..left.min(bytes.len())), Cut::Bytes(left.saturating_sub(bytes.len())))
+            }
+        };
+        (passed, Self::start(left))
+    }
+
+    fn start(cut: Cut) -> Self {
+        if matches!(cut, Cut::Frames(0) | Cut::Bytes(0)) { Self::Flushing } else { Self::After(cut) }
+    }
+}
+
+impl Body {
+    /// The same body, which breaks on the way.
+    pub(crate) fn cut(self, cut: Cut) -> Self {
+        Self { cut: Some(Cutting::start(cut)), ..self }
+    }
+
+    pub(crate) fn bytes(bytes: impl Into<Bytes>) -> Self {
+        Self::from(Source::Bytes(Some(bytes.into()).filter(|b| !b.is_empty())))
+    }
+
+    pub(crate) fn list(list: ListBody) -> Self {
+        Self::from(Source::List(list))
+    }
+
+    pub(crate) fn frames(frames: impl Stream<Item = Result<Bytes, Broken>> + Send + 'static) -> Self {
+        Self::from(Source::Frames(Box::pin(frames)))
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        match self.cut {
+            Some(Cutting::Now) => return Poll::Ready(Some(Err(Broken))),
+            Some(Cutting::Flushing) => {
+                self.cut = Some(Cutting::Now);
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Some(Cutting::After(_)) | None => {}
+        }
+        let Poll::Ready(polled) = self.source.poll(cx) else { return Poll::Pending };
+        Poll::Ready(polled.map(|frame| {
+            let bytes = frame?;
+            let Some(cutting) = self.cut else { return Ok(Frame::data(bytes)) };
+            let (passed, left) = cutting.pass(&bytes);
+            self.cut = Some(left);
+            Ok(Frame::data(passed))
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        if self.cut.is_some() {
+            return false;
+        }
+        match &self.source {
+            Source::Bytes(bytes) => bytes.is_none(),
+            Source::List(list) => list.tail.is_empty(),
+            Source::Frames(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Bytes(bytes) if self.cut.is_none() => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64))
+            }
+            _ => SizeHint::default(),
+        }
+    }
+}
+
+/// A list is sent in pieces of about this many bytes.
+const CHUNK: usize = 64 * 1024;
+
+/// The items of a list, serialised as they are sent.
+pub(crate) struct ListBody {
+    head: Vec<u8>,
+    items: VecDeque<Arc<Entry>>,
+    tail: Vec<u8>,
+    view: View,
+}
+
+impl ListBody {
+    pub(crate) fn new(head: Vec<u8>, items: VecDeque<Arc<Entry>>, tail: Vec<u8>, view: View) -> Self {
+        Self { head, items, tail, view }
+    }
+
+    /// The next piece; the tail goes out with the last one and marks the end by being empty.
+    fn chunk(&mut self) -> Option<Bytes> {
+        if self.tail.is_empty() {
+            return None;
+        }
+        let mut out = std::mem::take(&mut self.head);
+        while out.len() < CHUNK {
+            let Some(entry) = self.items.pop_front() else {
+                out.append(&mut self.tail);
+                break;
+            };
+            self.view.item(&entry, &mut out);
+            if !self.items.is_empty() {
+                out.push(b',');
+            }
+        }
+        Some(out.into())
+    }
+}

@@ -1,0 +1,226 @@
+//! From a request to the verb that serves it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Response;
+use tokio::sync::watch;
+
+use crate::http::body::Body;
+use crate::http::query::{list_options, parse_version, watch_options};
+use crate::http::route::{ResourcePath, Route};
+use crate::http::service::{Call, json, page_not_found, plain, stream};
+use crate::http::view::{Shape, View, negotiate};
+use crate::journal::Verb;
+use crate::kinds::discovery;
+use crate::read::list::list;
+use crate::read::watch::Opening;
+use crate::state::{Served, Shared};
+use crate::status::Status;
+use crate::write::decode;
+use crate::write::delete::Deleted;
+use crate::write::patch::Patch;
+use crate::write::{self, Mode, Part, Target, Via, WriteOptions};
+
+type Answer = Result<Response<Body>, Status>;
+
+/// Answers a request about anything.
+///
+/// # Cancel safety
+/// Writes happen in one step, so it may be dropped at any time.
+pub(crate) async fn handle(
+    shared: &Arc<Shared>,
+    closing: &watch::Receiver<bool>,
+    call: Call,
+    body: Bytes,
+    silent: bool,
+) -> Answer {
+    let found = match &call.route {
+        Route::Health => return Ok(plain(200, "ok")),
+        Route::Version => Some(discovery::version()),
+        Route::CoreVersions => Some(discovery::core_versions()),
+        Route::Groups => Some(shared.read(|state| discovery::groups(&state.registry))),
+        Route::Group(group) => shared.read(|state| discovery::group(&state.registry, group)),
+        Route::Resources { group, version } => {
+            shared.read(|state| discovery::resources(&state.registry, group, version))
+        }
+        Route::Resource(path) => {
+            let path = path.clone();
+            return resource(shared, closing, call, &path, body, silent).await;
+        }
+        Route::Unknown => None,
+    };
+    Ok(found.map_or_else(page_not_found, |value| json(200, value.to_string().as_bytes())))
+}
+
+async fn resource(
+    shared: &Arc<Shared>,
+    closing: &watch::Receiver<bool>,
+    call: Call,
+    path: &ResourcePath,
+    body: Bytes,
+    silent: bool,
+) -> Answer {
+    let known = shared.read(|state| state.registry.resources(&path.group, &path.version).is_some());
+    if !known {
+        return Ok(page_not_found());
+    }
+    let served = shared.find(&path.group, &path.version, &path.resource);
+    let served = served.filter(|served| served.kind.rules.namespaced || path.namespace.is_none());
+    let served = served.ok_or_else(Status::no_such_resource)?;
+    let inside = !served.kind.rules.namespaced || path.namespace.is_some();
+    let part = part(&served, path)?;
+    match call.about.verb {
+        Verb::List => collection(shared, &served, path, &call).await,
+        Verb::Watch => open_watch(shared, closing, served, path, call, silent),
+        _ if !inside => Err(Status::method_not_allowed()),
+        Verb::Create if part == Part::Binding => bind(shared, &target(served, path), &call, &body),
+        _ if part == Part::Binding => Err(Status::method_not_allowed()),
+        Verb::Get => get(shared, &target(served, path), &call).await,
+        Verb::Create if path.name.is_none() => create(shared, &target(served, path), &call, &body),
+        Verb::Update if path.name.is_some() => update(shared, &target(served, path), part, &call, &body),
+        Verb::Patch if path.name.is_some() => patch(shared, &target(served, path), part, &call, &body),
+        Verb::Delete if part == Part::Main => delete(shared, &target(served, path), &call, &body),
+        Verb::DeleteCollection if !served.kind.is_namespace() => {
+            delete_collection(shared, &served, path, &call, &body).await
+        }
+        _ => Err(Status::method_not_allowed()),
+    }
+}
+
+/// The part of the object that the path names.
+fn part(served: &Served, path: &ResourcePath) -> Result<Part, Status> {
+    match path.subresource.as_deref() {
+        None => Ok(Part::Main),
+        Some("status") if served.kind.rules.status => Ok(Part::Status),
+        Some("finalize") if served.kind.is_namespace() => Ok(Part::Finalize),
+        Some("binding") if served.kind.is_pod() => Ok(Part::Binding),
+        Some(_) => Err(Status::no_such_resource()),
+    }
+}
+
+fn target(served: Served, path: &ResourcePath) -> Target {
+    Target { served, namespace: path.namespace.clone(), name: path.name.clone().unwrap_or_default() }
+}
+
+fn view(call: &Call, served: &Served, shape: Shape) -> Result<View, Status> {
+    let form = negotiate(&call.parts.headers, shape, &served.kind)?;
+    Ok(View::new(served.kind.clone(), form))
+}
+
+async fn collection(shared: &Shared, served: &Served, path: &ResourcePath, call: &Call) -> Answer {
+    let view = view(call, served, Shape::List)?;
+    let options = list_options(&call.query, &served.kind)?;
+    let page = list(shared, served, path.namespace.as_deref(), &options).await?;
+    Ok(stream(Body::list(page.body(view))))
+}
+
+fn open_watch(
+    shared: &Arc<Shared>,
+    closing: &watch::Receiver<bool>,
+    served: Served,
+    path: &ResourcePath,
+    call: Call,
+    silent: bool,
+) -> Answer {
+    let mut options = watch_options(&call.query, &served.kind, shared.config.streaming_lists)?;
+    let view = match view(&call, &served, Shape::One) {
+        Ok(view) => view,
+        // The real server accepts a watch in the form of a list and ends it at once.
+        Err(_) if view(&call, &served, Shape::List).is_ok() => return Ok(stream(Body::bytes(""))),
+        Err(status) => return Err(status),
+    };
+    if let Some(name) = &path.name {
+        options.select.fields = options.select.fields.named(name);
+    }
+    let opening = Opening {
+        shared: shared.clone(),
+        served,
+        namespace: path.namespace.clone(),
+        view,
+        about: call.about,
+        closing: closing.clone(),
+        silent,
+    };
+    Ok(stream(Body::frames(crate::read::watch::watch(opening, options))))
+}
+
+async fn get(shared: &Shared, target: &Target, call: &Call) -> Answer {
+    let view = view(call, &target.served, Shape::One)?;
+    if let Some(version) = call.query.get("resourceVersion").filter(|v| !matches!(*v, "" | "0")) {
+        let revision = parse_version(version)
+            .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
+        shared.reach(revision).await?;
+    }
+    let entry = shared.read(|state| state.store.table(target.served.table).get(&target.key()).cloned());
+    let entry = entry.ok_or_else(|| target.not_found())?;
+    Ok(json(200, &view.object(&entry)))
+}
+
+fn write_options(call: &Call) -> Result<WriteOptions, Status> {
+    WriteOptions::read(&call.query, &call.parts.headers)
+}
+
+fn create(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer {
+    let view = view(call, &target.served, Shape::One)?;
+    decode::check_json(&call.parts.headers)?;
+    let object = decode::object(body, target.kind())?;
+    let written = write::create(shared, target, object, &write_options(call)?)?;
+    Ok(json(written.code(), &written.bytes(&view)))
+}
+
+fn bind(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer {
+    decode::check_json(&call.parts.headers)?;
+    crate::write::binding::bind(shared, target, body, write_options(call)?)?;
+    Ok(json(201, crate::write::binding::DONE))
+}
+
+fn update(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> Answer {
+    let view = view(call, &target.served, Shape::One)?;
+    decode::check_json(&call.parts.headers)?;
+    let object = decode::object(body, target.kind())?;
+    let mode = Mode { via: Via::Put, part, options: write_options(call)? };
+    let written = write::replace(shared, target, object, &mode)?;
+    Ok(json(written.code(), &written.bytes(&view)))
+}
+
+fn patch(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> Answer {
+    let view = view(call, &target.served, Shape::One)?;
+    let patch = Patch::read(decode::media_type(&call.parts.headers), body, target.kind())?;
+    let mode = Mode { via: Via::Patch, part, options: write_options(call)? };
+    let written = write::update(shared, target, &mode, |object| patch.apply(object.clone()))?;
+    Ok(json(written.code(), &written.bytes(&view)))
+}
+
+fn delete(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer {
+    let view = view(call, &target.served, Shape::One)?;
+    let options = decode::delete_options(body, &call.query)?;
+    let deleted = crate::write::delete::delete(shared, target, &options)?;
+    Ok(json(200, &deleted.bytes(target.kind(), &view)))
+}
+
+async fn delete_collection(
+    shared: &Shared,
+    served: &Served,
+    path: &ResourcePath,
+    call: &Call,
+    body: &Bytes,
+) -> Answer {
+    let view = view(call, served, Shape::List)?;
+    let selected = list_options(&call.query, &served.kind)?;
+    let options = decode::delete_options(body, &call.query)?;
+    let page = list(shared, served, path.namespace.as_deref(), &selected).await?;
+    for entry in &page.items {
+        let target = Target {
+            served: served.clone(),
+            namespace: path.namespace.clone(),
+            name: entry.essentials.name.to_string(),
+        };
+        match crate::write::delete::delete(shared, &target, &options) {
+            Ok(Deleted::Object(_) | Deleted::Gone { .. }) => {}
+            Err(status) if status.code() == 404 => {}
+            Err(status) => return Err(status),
+        }
+    }
+    Ok(stream(Body::list(page.body(view))))
+}

@@ -1,0 +1,9 @@
+//! From a request to an answer: paths, queries, negotiation, bodies, and the server on a socket.
+
+pub(crate) mod body;
+pub(crate) mod handle;
+pub(crate) mod listen;
+pub(crate) mod query;
+pub(crate) mod route;
+pub(crate) mod service;
+pub(crate) mod view;

@@ -1,0 +1,292 @@
+//! The options of a LIST or WATCH: read from the query, checked like the real server, and turned into what is
+//! meant, so that no later code looks at a parameter.
+
+use tokio::time::Duration;
+
+use crate::kinds::kind::Kind;
+use crate::read::selector::{FieldSelector, LabelSelector};
+use crate::read::token::Token;
+use crate::status::{Cause, Status};
+
+/// The parameters after the `?`; of a repeated one the first counts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(crate) fn parse(text: &str) -> Self {
+        Self(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.get(name).unwrap_or("")
+    }
+
+    /// As the real server reads booleans: present and neither `0` nor `false`.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.optional_flag(name).unwrap_or(false)
+    }
+
+    fn optional_flag(&self, name: &str) -> Option<bool> {
+        let value = self.get(name)?;
+        Some(value != "0" && !value.eq_ignore_ascii_case("false"))
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, Status> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let bad = |_| Status::bad_request(format!("strconv.ParseInt: parsing {value:?}: invalid syntax"));
+        value.parse().map(Some).map_err(bad)
+    }
+
+    fn selection(&self, kind: &Kind) -> Result<Selection, Status> {
+        let labels = LabelSelector::parse(self.text("labelSelector"))?;
+        let fields = FieldSelector::parse(self.text("fieldSelector"), |name| kind.field_place(name))?;
+        Ok(Selection { labels, fields })
+    }
+}
+
+/// Which objects are wanted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selection {
+    pub labels: LabelSelector,
+    pub fields: FieldSelector,
+}
+
+impl Selection {
+    pub(crate) fn is_everything(&self) -> bool {
+        self.labels.is_everything() && self.fields.is_everything()
+    }
+
+    pub(crate) fn matches(&self, object: &crate::storage::entry::Essentials) -> bool {
+        self.labels.matches(&object.labels) && self.fields.matches(&object.fields)
+    }
+}
+
+/// At which revision a list is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    Latest,
+    /// Version 0: whatever is at hand; a limit is ignored.
+    Any,
+    NotOlderThan(u64),
+    Exactly(u64),
+    Continue(Token),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ListOptions {
+    pub at: At,
+    pub limit: Option<usize>,
+    pub select: Selection,
+}
+
+/// Where a watch starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum From {
+    /// Everything after this revision.
+    After(u64),
+    /// The objects as they are, then everything after.
+    Everything,
+    /// The same, as a streaming list: not before this revision is reached, and too large is an error.
+    Stream(u64),
+    /// Only what happens from now on.
+    Now,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct WatchOptions {
+    pub from: From,
+    pub bookmarks: bool,
+    pub timeout: Option<Duration>,
+    pub select: Selection,
+}
+
+const MATCH: &str = "resourceVersionMatch";
+const INITIAL: &str = "sendInitialEvents";
+
+pub(crate) fn list_options(query: &Query, kind: &Kind) -> Result<ListOptions, Status> {
+    let limit = query.number("limit")?.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
+    query.number("timeoutSeconds")?;
+    let select = query.selection(kind)?;
+    let causes = list_causes(query);
+    if !causes.is_empty() {
+        return Err(Status::invalid_options("ListOptions", causes));
+    }
+    let at = list_at(query, limit.is_some())?;
+    let limit = limit.filter(|_| at != At::Any);
+    Ok(ListOptions { at, limit, select })
+}
+
+fn list_causes(query: &Query) -> Vec<Cause> {
+    let (version, matching) = (query.text("resourceVersion"), query.text(MATCH));
+    let mut causes = Vec::new();
+    if !matching.is_empty() {
+        if version.is_empty() {
+            let text = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+            causes.push(Cause::forbidden(MATCH, text));
+        }
+        if !query.text("continue").is_empty() {
+            let text = "resourceVersionMatch is forbidden when continue is provided";
+            causes.push(Cause::forbidden(MATCH, text));
+        }
+        if !matches!(matching, "Exact" | "NotOlderThan") {
+            causes.push(Cause::unsupported(MATCH, matching, &["Exact", "NotOlderThan", ""]));
+        }
+        if matching == "Exact" && version == "0" {
+            let text = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+            causes.push(Cause::forbidden(MATCH, text));
+        }
+    }
+    if query.optional_flag(INITIAL).is_some() {
+        causes.push(Cause::forbidden(INITIAL, "sendInitialEvents is forbidden for list"));
+    }
+    causes
+}
+
+fn list_at(query: &Query, limited: bool) -> Result<At, Status> {
+    let (version, token) = (query.text("resourceVersion"), query.text("continue"));
+    if !token.is_empty() {
+        if !matches!(version, "" | "0") {
+            let text = "specifying resource version is not allowed when using continue";
+            return Err(Status::bad_request(text));
+        }
+        return Token::decode(token).map(At::Continue);
+    }
+    match version {
+        "" => Ok(At::Latest),
+        "0" => Ok(At::Any),
+        _ => {
+            let revision = parse_version(version)
+                .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
+            Ok(match query.text(MATCH) {
+                "Exact" => At::Exactly(revision),
+                "" if limited => At::Exactly(revision),
+                _ => At::NotOlderThan(revision),
+            })
+        }
+    }
+}
+
+/// A version as a number, or the complaint of Go's parser.
+pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
+    let digits = text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty();
+    let why = if digits { "value out of range" } else { "invalid syntax" };
+    text.parse().ok().filter(|_| digits).ok_or_else(|| {
+        format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}")
+    })
+}
+
+pub(crate) fn watch_options(query: &Query, kind: &Kind, streaming: bool) -> Result<WatchOptions, Status> {
+    query.number("limit")?;
+    let seconds = query.number("timeoutSeconds")?;
+    let select = query.selection(kind)?;
+    let causes = watch_causes(query, streaming);
+    if !causes.is_empty() {
+        return Err(Status::invalid_options("ListOptions", causes));
+    }
+    let timeout = seconds.filter(|n| *n != 0).map(|n| Duration::from_secs(n.try_into().unwrap_or(0)));
+    Ok(WatchOptions {
+        from: watch_from(query)?,
+        bookmarks: query.flag("allowWatchBookmarks"),
+        timeout,
+        select,
+    })
+}
+
+fn watch_causes(query: &Query, streaming: bool) -> Vec<Cause> {
+    let matching = query.text(MATCH);
+    let initial = query.optional_flag(INITIAL).is_some();
+    let mut causes = Vec::new();
+    if initial && !streaming {
+        let text = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+        causes.push(Cause::forbidden(INITIAL, text));
+        return causes;
+    }
+    if initial && matching != "NotOlderThan" {
+        let text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        causes.push(Cause::forbidden(MATCH, text));
+    }
+    if initial && !matches!(matching, "" | "NotOlderThan") {
+        causes.push(Cause::unsupported(MATCH, matching, &["NotOlderThan"]));
+    }
+    if !initial && !matching.is_empty() {
+        let text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+        causes.push(Cause::forbidden(MATCH, text));
+    }
+    causes
+}
+
+fn watch_from(query: &Query) -> Result<From, Status> {
+    let version = match query.text("resourceVersion") {
+        "" => 0,
+        text => parse_version(text).map_err(Status::internal)?,
+    };
+    Ok(match (query.optional_flag(INITIAL), version) {
+        (Some(true), version) => From::Stream(version),
+        (Some(false), 0) => From::Now,
+        (None, 0) => From::Everything,
+        (_, version) => From::After(version),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind() -> Kind {
+        crate::kinds::builtin::kinds().into_iter().find(|k| k.plural == "configmaps").unwrap()
+    }
+
+    fn at(query: &str) -> At {
+        list_options(&Query::parse(query), &kind()).unwrap().at
+    }
+
+    fn refused(query: &str) -> (u16, String) {
+        let status = list_options(&Query::parse(query), &kind()).unwrap_err();
+        (status.code(), status.message().to_owned())
+    }
+
+    #[test]
+    fn a_version_means_exactly_only_with_a_limit_or_when_asked() {
+        assert_eq!(at(""), At::Latest);
+        assert_eq!(at("resourceVersion=0&limit=5"), At::Any);
+        assert_eq!(at("resourceVersion=7"), At::NotOlderThan(7));
+        assert_eq!(at("resourceVersion=7&limit=1"), At::Exactly(7));
+        assert_eq!(at("resourceVersion=7&limit=1&resourceVersionMatch=NotOlderThan"), At::NotOlderThan(7));
+        assert_eq!(at("resourceVersion=7&resourceVersionMatch=Exact"), At::Exactly(7));
+    }
+
+    #[test]
+    fn impossible_combinations_are_refused_in_the_words_of_the_real_server() {
+        assert_eq!(
+            refused("resourceVersionMatch=Bogus").1,
+            "ListOptions.meta.k8s.io \"\" is invalid: [resourceVersionMatch: Forbidden: resourceVersionMatch is \
+             forbidden unless resourceVersion is provided, resourceVersionMatch: Unsupported value: \"Bogus\": \
+             supported values: \"Exact\", \"NotOlderThan\", \"\"]"
+        );
+        assert_eq!(refused("resourceVersionMatch=Exact&resourceVersion=0").0, 422);
+        assert_eq!(refused("limit=abc"), (400, "strconv.ParseInt: parsing \"abc\": invalid syntax".into()));
+        assert_eq!(
+            refused("resourceVersion=-1").1,
+            "invalid resource version: resourceVersion: Invalid value: \"-1\": strconv.ParseUint: parsing \"-1\": \
+             invalid syntax"
+        );
+        let status = watch_options(&Query::parse("resourceVersion=abc"), &kind(), true).unwrap_err();
+        assert_eq!((status.code(), status.reason()), (500, ""));
+    }
+
+    #[test]
+    fn a_watch_starts_where_its_parameters_say() {
+        let from = |query: &str| watch_options(&Query::parse(query), &kind(), true).unwrap().from;
+        assert_eq!(from("resourceVersion=0"), From::Everything);
+        assert_eq!(from("resourceVersion=9"), From::After(9));
+        let stream = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+        assert_eq!(from(stream), From::Stream(0));
+        assert_eq!(from("sendInitialEvents=false&resourceVersionMatch=NotOlderThan"), From::Now);
+        let off = watch_options(&Query::parse(stream), &kind(), false).unwrap_err();
+        assert!(off.message().contains("unless the WatchList feature gate is enabled"));
+    }
+}

@@ -1,0 +1,246 @@
+//! One request: what it asks for, what the faults say, and the answer.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header, request::Parts};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio::sync::watch;
+
+use crate::access::users::{self, Asked};
+use crate::faults::Fault;
+use crate::http::body::{Body, Broken};
+use crate::http::handle;
+use crate::http::query::Query;
+use crate::http::route::{ResourcePath, Route, route};
+use crate::journal::{About, Outcome, Request as Record, Verb};
+use crate::state::Shared;
+use crate::status::Status;
+
+/// A request's body may have this many bytes, as in the real server.
+const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The server as a [`tower::Service`]: cloneable, without a socket, for any body.
+///
+/// Requests are answered on the caller's task. Dropping the future of an answer gives the request up; a write that
+/// has begun is either done or not. [`Broken`] is only returned where a fault asks for it.
+#[derive(Clone, Debug)]
+pub struct ApiService {
+    shared: Arc<Shared>,
+    closing: watch::Receiver<bool>,
+}
+
+impl ApiService {
+    pub(crate) fn new(shared: Arc<Shared>, closing: watch::Receiver<bool>) -> Self {
+        Self { shared, closing }
+    }
+
+    /// Answers one request.
+    ///
+    /// # Errors
+    /// [`Broken`] where a fault breaks the connection before the answer.
+    ///
+    /// # Cancel safety
+    /// A request that is given up has either not written or has written completely.
+    pub async fn answer<B>(self, request: Request<B>) -> Result<Response<Body>, Broken>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let (parts, body) = request.into_parts();
+        let route = route(parts.uri.path());
+        let query = Query::parse(parts.uri.query().unwrap_or(""));
+        let about = about(&parts, &route, &query);
+        let ticket = self.shared.journal.begin(record(&parts, about.clone()));
+        let journal = &self.shared.clone().journal;
+        let answered = self.respond(Call { parts, route, query, about }, body).await;
+        let outcome = match &answered {
+            Ok(response) => Outcome::Answered(response.status().as_u16()),
+            Err(Broken) => Outcome::Broken,
+        };
+        journal.end(ticket, outcome);
+        answered
+    }
+
+    async fn respond<B>(mut self, call: Call, body: B) -> Result<Response<Body>, Broken>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let fault = self.shared.faults.take(&call.about);
+        match fault {
+            Some(Fault::Status(status)) => return Ok(refusal(&status)),
+            Some(Fault::Reset) => return Err(Broken),
+            Some(Fault::Hang) => {
+                crate::read::watch::closed(&mut self.closing).await;
+                return Err(Broken);
+            }
+            Some(Fault::Raw { status, content_type, body }) => return Ok(raw(status, &content_type, body)),
+            Some(Fault::Forbidden { user }) => return Ok(refusal(&users::forbidden(&call.about, &user))),
+            Some(Fault::Cut(cut)) => {
+                return Ok(self.serve(call, body, false).await.map(|body| body.cut(cut)));
+            }
+            Some(Fault::Silence) => return Ok(self.serve(call, body, true).await),
+            None => {}
+        }
+        Ok(self.serve(call, body, false).await)
+    }
+
+    async fn serve<B>(&self, call: Call, body: B, silent: bool) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let asked = Asked {
+            about: &call.about,
+            route: &call.route,
+            method: &call.parts.method,
+            path: call.parts.uri.path(),
+        };
+        if let Err(status) = self.shared.config.users.check(&call.parts.headers, asked) {
+            return refusal(&status);
+        }
+        let body = match collect(body).await {
+            Ok(body) => body,
+            Err(status) => return refusal(&status),
+        };
+        let answer = handle::handle(&self.shared, &self.closing, call, body, silent).await;
+        answer.unwrap_or_else(|status| refusal(&status))
+    }
+}
+
+/// A request as the handlers see it.
+pub(crate) struct Call {
+    pub parts: Parts,
+    pub route: Route,
+    pub query: Query,
+    pub about: About,
+}
+
+impl<B> tower::Service<Request<B>> for ApiService
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<Body>;
+    type Error = Broken;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Broken>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        Box::pin(self.clone().answer(request))
+    }
+}
+
+async fn collect<B>(body: B) -> Result<Bytes, Status>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    match Limited::new(body, BODY_LIMIT).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Status::body_too_large(BODY_LIMIT)),
+        Err(_) => Err(Status::bad_request("the request's body broke off")),
+    }
+}
+
+fn record(parts: &Parts, about: About) -> Record {
+    let header = |name| parts.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    Record {
+        about,
+        path: parts.uri.path().into(),
+        query: parts.uri.query().unwrap_or("").into(),
+        content_type: header(header::CONTENT_TYPE),
+        accept: header(header::ACCEPT),
+        outcome: Outcome::Pending,
+    }
+}
+
+fn about(parts: &Parts, route: &Route, query: &Query) -> About {
+    let Route::Resource(path) = route else {
+        return About {
+            verb: Verb::Other,
+            resource: String::new(),
+            group: String::new(),
+            namespace: None,
+            name: None,
+            subresource: None,
+        };
+    };
+    About {
+        verb: verb(&parts.method, path, query),
+        resource: path.resource.clone(),
+        group: path.group.clone(),
+        namespace: path.namespace.clone(),
+        name: path.name.clone(),
+        subresource: path.subresource.clone(),
+    }
+}
+
+fn verb(method: &Method, path: &ResourcePath, query: &Query) -> Verb {
+    let watches = path.watch || query.flag("watch");
+    match (method.as_str(), path.name.is_some()) {
+        ("GET" | "HEAD", _) if path.watch => Verb::Watch,
+        ("GET" | "HEAD", true) => Verb::Get,
+        ("GET" | "HEAD", false) if watches => Verb::Watch,
+        ("GET" | "HEAD", false) => Verb::List,
+        ("POST", _) => Verb::Create,
+        ("PUT", _) => Verb::Update,
+        ("PATCH", _) => Verb::Patch,
+        ("DELETE", true) => Verb::Delete,
+        ("DELETE", false) => Verb::DeleteCollection,
+        _ => Verb::Other,
+    }
+}
+
+fn response(code: u16, content_type: &str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-cache, private"));
+    if let Ok(value) = content_type.parse() {
+        headers.insert(header::CONTENT_TYPE, value);
+    }
+    response
+}
+
+fn raw(code: u16, content_type: &str, body: Bytes) -> Response<Body> {
+    response(code, content_type, Body::bytes(body))
+}
+
+/// An answer in JSON, with the final newline that the real server sends.
+pub(crate) fn json(code: u16, body: &[u8]) -> Response<Body> {
+    response(code, "application/json", Body::bytes([body, b"\n"].concat()))
+}
+
+pub(crate) fn stream(body: Body) -> Response<Body> {
+    response(200, "application/json", body)
+}
+
+pub(crate) fn plain(code: u16, text: &'static str) -> Response<Body> {
+    let mut response = response(code, "text/plain; charset=utf-8", Body::bytes(text));
+    let nosniff = header::HeaderValue::from_static("nosniff");
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
+    response
+}
+
+fn refusal(status: &Status) -> Response<Body> {
+    let mut response = json(status.code(), &status.json());
+    if let Some(seconds) = status.retry_after_seconds() {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// A path that nothing is served under.
+pub(crate) fn page_not_found() -> Response<Body> {
+    plain(404, "404 page not found\n")
+}

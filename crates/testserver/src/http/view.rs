@@ -1,0 +1,248 @@
+//! How objects are shown: whole or only their metadata, in which version, and as items, objects or frames.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, header};
+
+use crate::kinds::kind::Kind;
+use crate::status::Status;
+use crate::storage::entry::{Change, Entry, frame_around, type_prefix};
+
+/// What the client accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Whole,
+    Metadata,
+}
+
+/// Whether one object or a list of them is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    One,
+    List,
+}
+
+enum Clause {
+    Json,
+    As(Shape),
+    /// JSON in a form that is not known here.
+    OtherForm,
+    OtherType,
+}
+
+fn clause(text: &str) -> Clause {
+    let mut parts = text.split(';').map(str::trim);
+    if !matches!(parts.next(), Some("application/json" | "application/*" | "*/*")) {
+        return Clause::OtherType;
+    }
+    match parts.find_map(|part| part.strip_prefix("as=")) {
+        None => Clause::Json,
+        Some("PartialObjectMetadata") => Clause::As(Shape::One),
+        Some("PartialObjectMetadataList") => Clause::As(Shape::List),
+        Some(_) => Clause::OtherForm,
+    }
+}
+
+/// Chooses the form by the first acceptable clause of `Accept`.
+pub(crate) fn negotiate(headers: &HeaderMap, shape: Shape, kind: &Kind) -> Result<Form, Status> {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
+    if accept.trim().is_empty() {
+        return Ok(Form::Whole);
+    }
+    let mut refusal = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
+                       application/vnd.kubernetes.protobuf, application/json;stream=watch, \
+                       application/vnd.kubernetes.protobuf;stream=watch";
+    for text in accept.split(',') {
+        match clause(text) {
+            Clause::Json => return Ok(Form::Whole),
+            Clause::As(wanted) if wanted == shape => return Ok(Form::Metadata),
+            Clause::As(_) => return Err(wrong_shape(shape, kind)),
+            Clause::OtherForm => {
+                refusal = "only the following media types are accepted: application/json, application/yaml, \
+                           application/vnd.kubernetes.protobuf";
+            }
+            Clause::OtherType => {}
+        }
+    }
+    Err(Status::not_acceptable(refusal))
+}
+
+fn wrong_shape(shape: Shape, kind: &Kind) -> Status {
+    Status::not_acceptable(match shape {
+        Shape::List => format!(
+            "you requested PartialObjectMetadata, but the requested object is a list (*core.{}List)",
+            kind.kind
+        ),
+        Shape::One => format!(
+            "you requested PartialObjectMetadataList, but the requested object is not a list (*core.{})",
+            kind.kind
+        ),
+    })
+}
+
+/// How the objects of one answer are shown.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    kind: Arc<Kind>,
+    form: Form,
+    /// Kind and apiVersion to show instead of the stored ones.
+    retyped: Option<Arc<[u8]>>,
+}
+
+const METADATA_PREFIX: &[u8] = b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",";
+
+impl View {
+    pub(crate) fn new(kind: Arc<Kind>, form: Form) -> Self {
+        let retyped =
+            (kind.version != kind.storage_version).then(|| type_prefix(&kind, &kind.api_version()).into());
+        Self { kind, form, retyped }
+    }
+
+    /// The whole object or its metadata, with kind and apiVersion.
+    pub(crate) fn object(&self, entry: &Entry) -> Bytes {
+        match (self.form, &self.retyped) {
+            (Form::Whole, None) => entry.json(),
+            (Form::Whole, Some(prefix)) => [prefix, entry.rest()].concat().into(),
+            (Form::Metadata, _) => {
+                [METADATA_PREFIX, b"\"metadata\":", entry.metadata(), b"}"].concat().into()
+            }
+        }
+    }
+
+    /// An item of a list: built-in kinds without kind and apiVersion.
+    pub(crate) fn item(&self, entry: &Entry, out: &mut Vec<u8>) {
+        if self.form == Form::Whole && !self.kind.rules.custom {
+            out.push(b'{');
+            out.extend_from_slice(entry.rest());
+        } else {
+            out.extend_from_slice(&self.object(entry));
+        }
+    }
+
+    /// The watch frame of `change`.
+    pub(crate) fn frame(&self, change: Change, entry: &Entry) -> Bytes {
+        match (self.form, &self.retyped) {
+            (Form::Whole, None) => entry.frame(change),
+            _ => frame_around(change, &self.object(entry)),
+        }
+    }
+
+    /// A bookmark; `initial_end` marks the one that ends the initial events.
+    pub(crate) fn bookmark(&self, revision: u64, initial_end: bool) -> Bytes {
+        let annotation = "\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}";
+        let metadata = match (initial_end, self.kind.rules.custom && self.form == Form::Whole) {
+            (false, _) => format!("{{\"resourceVersion\":\"{revision}\"}}"),
+            (true, false) => format!("{{\"resourceVersion\":\"{revision}\",{annotation}}}"),
+            (true, true) => format!("{{{annotation},\"resourceVersion\":\"{revision}\"}}"),
+        };
+        let prefix = match self.form {
+            Form::Metadata => METADATA_PREFIX.to_vec(),
+            Form::Whole => type_prefix(&self.kind, &self.kind.api_version()),
+        };
+        let empty = if self.form == Form::Whole { empty_content(&self.kind) } else { "" };
+        let parts = [
+            b"{\"type\":\"BOOKMARK\",\"object\":".as_slice(),
+            &prefix,
+            b"\"metadata\":",
+            metadata.as_bytes(),
+            empty.as_bytes(),
+            b"}}\n",
+        ];
+        parts.concat().into()
+    }
+
+    /// What stands before the items of a list; the real server says null where metadata of nothing is asked for.
+    pub(crate) fn list_head(&self, meta: &ListMeta, empty: bool) -> Vec<u8> {
+        if self.form == Form::Metadata {
+            let names = "\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\"";
+            let items = if empty { "null" } else { "[" };
+            return format!("{{{names},\"metadata\":{},\"items\":{items}", meta.json(false)).into_bytes();
+        }
+        let version = self.kind.api_version();
+        if self.kind.rules.custom {
+            return format!("{{\"apiVersion\":\"{version}\",\"items\":[").into_bytes();
+        }
+        let (kind, meta) = (&self.kind.list_kind, meta.json(false));
+        format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{version}\",\"metadata\":{meta},\"items\":[")
+            .into_bytes()
+    }
+
+    /// What stands after the items of a list.
+    pub(crate) fn list_tail(&self, meta: &ListMeta, empty: bool) -> Vec<u8> {
+        if self.form == Form::Metadata && empty {
+            return b"}\n".to_vec();
+        }
+        if self.form == Form::Metadata || !self.kind.rules.custom {
+            return b"]}\n".to_vec();
+        }
+        format!("],\"kind\":\"{}\",\"metadata\":{}}}\n", self.kind.list_kind, meta.json(true)).into_bytes()
+    }
+}
+
+/// The metadata of a list.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ListMeta {
+    pub revision: u64,
+    pub continue_token: Option<String>,
+    pub remaining: Option<usize>,
+}
+
+impl ListMeta {
+    fn json(&self, custom: bool) -> String {
+        let token = self.continue_token.as_deref();
+        let remaining = self.remaining.map(|n| format!(",\"remainingItemCount\":{n}")).unwrap_or_default();
+        let revision = self.revision;
+        if custom {
+            let token = token.unwrap_or("");
+            return format!("{{\"continue\":\"{token}\"{remaining},\"resourceVersion\":\"{revision}\"}}");
+        }
+        let token = token.map(|t| format!(",\"continue\":\"{t}\"")).unwrap_or_default();
+        format!("{{\"resourceVersion\":\"{revision}\"{token}{remaining}}}")
+    }
+}
+
+/// The required fields of a typed object without content, as bookmarks carry them.
+fn empty_content(kind: &Kind) -> &'static str {
+    if kind.rules.custom {
+        return "";
+    }
+    match kind.kind.as_str() {
+        "Pod" => ",\"spec\":{\"containers\":null},\"status\":{}",
+        "Deployment" => {
+            ",\"spec\":{\"replicas\":0,\"selector\":null,\"template\":{\"metadata\":{},\"spec\":{\"containers\":null}},\
+             \"strategy\":{}},\"status\":{}"
+        }
+        _ if kind.rules.status => ",\"spec\":{},\"status\":{}",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accepts(accept: &str, shape: Shape) -> Result<Form, u16> {
+        let kind = crate::kinds::builtin::kinds().into_iter().find(|k| k.plural == "configmaps").unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, accept.parse().unwrap());
+        negotiate(&headers, shape, &kind).map_err(|status| status.code())
+    }
+
+    #[test]
+    fn the_first_acceptable_form_is_chosen() {
+        let metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+        assert_eq!(accepts("*/*", Shape::List), Ok(Form::Whole));
+        assert_eq!(accepts(metadata, Shape::List), Ok(Form::Metadata));
+        assert_eq!(accepts(metadata, Shape::One), Err(406));
+        assert_eq!(
+            accepts("application/vnd.kubernetes.protobuf,application/json", Shape::One),
+            Ok(Form::Whole)
+        );
+        assert_eq!(
+            accepts("application/json;as=Table;g=meta.k8s.io;v=v1,application/json", Shape::List),
+            Ok(Form::Whole)
+        );
+        assert_eq!(accepts("text/html", Shape::List), Err(406));
+    }
+}

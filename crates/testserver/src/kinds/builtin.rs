@@ -1,0 +1,234 @@
+//! The table of built-in kinds: everything a cluster's usual programs list and watch.
+
+use crate::kinds::kind::{Field, Generation, Kind, NAMES, Rules};
+use crate::kinds::names::NameRule;
+
+/// One line of the table. Letters in `flags`: `c` cluster-scoped, `s` has `/status`, `g` counts generations, `u`
+/// PUT creates, `v` PUT needs a resourceVersion, `d` DELETE answers with the object, `l` names without dots, `r`
+/// names that are only path segments.
+struct Row {
+    group: &'static str,
+    version: &'static str,
+    plural: &'static str,
+    kind: &'static str,
+    short: &'static str,
+    flags: &'static str,
+}
+
+const fn row(
+    group: &'static str,
+    version: &'static str,
+    plural: &'static str,
+    kind: &'static str,
+    short: &'static str,
+    flags: &'static str,
+) -> Row {
+    Row { group, version, plural, kind, short, flags }
+}
+
+const APPS: &str = "apps";
+const RBAC: &str = "rbac.authorization.k8s.io";
+const NETWORKING: &str = "networking.k8s.io";
+const STORAGE: &str = "storage.k8s.io";
+const ADMISSION: &str = "admissionregistration.k8s.io";
+
+const TABLE: &[Row] = &[
+    row("", "v1", "configmaps", "ConfigMap", "cm", ""),
+    row("", "v1", "endpoints", "Endpoints", "ep", "u"),
+    row("", "v1", "events", "Event", "ev", "u"),
+    row("", "v1", "limitranges", "LimitRange", "limits", "u"),
+    row("", "v1", "namespaces", "Namespace", "ns", "csl"),
+    row("", "v1", "nodes", "Node", "no", "cs"),
+    row("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", "pvc", "sd"),
+    row("", "v1", "persistentvolumes", "PersistentVolume", "pv", "csd"),
+    row("", "v1", "pods", "Pod", "po", "sgd"),
+    row("", "v1", "podtemplates", "PodTemplate", "", "ud"),
+    row("", "v1", "replicationcontrollers", "ReplicationController", "rc", "sg"),
+    row("", "v1", "resourcequotas", "ResourceQuota", "quota", "sd"),
+    row("", "v1", "secrets", "Secret", "", ""),
+    row("", "v1", "serviceaccounts", "ServiceAccount", "sa", "d"),
+    row("", "v1", "services", "Service", "svc", "sudl"),
+    row(ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", "", "cg"),
+    row(ADMISSION, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", "", "csg"),
+    row(ADMISSION, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", "", "cg"),
+    row(ADMISSION, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", "", "cg"),
+    row(
+        "apiextensions.k8s.io",
+        "v1",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        "crd,crds",
+        "csg",
+    ),
+    row("apiregistration.k8s.io", "v1", "apiservices", "APIService", "", "cs"),
+    row(APPS, "v1", "controllerrevisions", "ControllerRevision", "", ""),
+    row(APPS, "v1", "daemonsets", "DaemonSet", "ds", "sg"),
+    row(APPS, "v1", "deployments", "Deployment", "deploy", "sg"),
+    row(APPS, "v1", "replicasets", "ReplicaSet", "rs", "sg"),
+    row(APPS, "v1", "statefulsets", "StatefulSet", "sts", "sg"),
+    row("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", "hpa", "s"),
+    row("batch", "v1", "cronjobs", "CronJob", "cj", "sg"),
+    row("batch", "v1", "jobs", "Job", "", "sg"),
+    row("certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", "csr", "cs"),
+    row("coordination.k8s.io", "v1", "leases", "Lease", "", "uv"),
+    row("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", "", "g"),
+    row("events.k8s.io", "v1", "events", "Event", "ev", "u"),
+    row("flowcontrol.apiserver.k8s.io", "v1", "flowschemas", "FlowSchema", "", "csg"),
+    row(
+        "flowcontrol.apiserver.k8s.io",
+        "v1",
+        "prioritylevelconfigurations",
+        "PriorityLevelConfiguration",
+        "",
+        "csg",
+    ),
+    row(NETWORKING, "v1", "ingressclasses", "IngressClass", "", "cg"),
+    row(NETWORKING, "v1", "ingresses", "Ingress", "ing", "sg"),
+    row(NETWORKING, "v1", "networkpolicies", "NetworkPolicy", "netpol", "g"),
+    row("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", "", "c"),
+    row("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", "sgv"),
+    row(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", "", "cur"),
+    row(RBAC, "v1", "clusterroles", "ClusterRole", "", "cur"),
+    row(RBAC, "v1", "rolebindings", "RoleBinding", "", "ur"),
+    row(RBAC, "v1", "roles", "Role", "", "ur"),
+    row("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", "pc", "c"),
+    row(STORAGE, "v1", "csidrivers", "CSIDriver", "", "cd"),
+    row(STORAGE, "v1", "csinodes", "CSINode", "", "cd"),
+    row(STORAGE, "v1", "csistoragecapacities", "CSIStorageCapacity", "", ""),
+    row(STORAGE, "v1", "storageclasses", "StorageClass", "sc", "cd"),
+    row(STORAGE, "v1", "volumeattachments", "VolumeAttachment", "", "csd"),
+];
+
+/// All built-in kinds.
+pub(crate) fn kinds() -> Vec<Kind> {
+    TABLE.iter().map(Row::kind).collect()
+}
+
+impl Row {
+    fn kind(&self) -> Kind {
+        // Nodes and namespaces have conversions of their own, which know no namespace.
+        let names: &[&str] = match (self.group, self.plural) {
+            ("", "nodes" | "namespaces") => &["metadata.name"],
+            _ => &NAMES,
+        };
+        Kind {
+            group: self.group.into(),
+            version: self.version.into(),
+            storage_version: self.version.into(),
+            plural: self.plural.into(),
+            singular: self.kind.to_lowercase(),
+            kind: self.kind.into(),
+            list_kind: format!("{}List", self.kind),
+            short_names: self.short.split(',').filter(|s| !s.is_empty()).map(Into::into).collect(),
+            categories: self.categories(),
+            rules: self.rules(),
+            fields: names.iter().chain(self.fields()).map(|name| Field::at_path(name)).collect(),
+        }
+    }
+
+    fn has(&self, flag: char) -> bool {
+        self.flags.contains(flag)
+    }
+
+    fn rules(&self) -> Rules {
+        let generation = match (self.has('g'), self.has('s') || self.kind == "EndpointSlice") {
+            (false, _) => Generation::None,
+            (true, true) if self.kind != "EndpointSlice" => Generation::Spec,
+            (true, _) => Generation::Content,
+        };
+        let names = match () {
+            () if self.has('l') => NameRule::Label,
+            () if self.has('r') => NameRule::Segment,
+            () => NameRule::Subdomain,
+        };
+        Rules {
+            namespaced: !self.has('c'),
+            custom: false,
+            status: self.has('s'),
+            generation,
+            names,
+            unconditional_update: !self.has('v'),
+            create_on_update: self.has('u'),
+            returns_deleted: self.has('d'),
+        }
+    }
+
+    fn categories(&self) -> Vec<String> {
+        const ALL: [&str; 10] = [
+            "pods",
+            "replicationcontrollers",
+            "services",
+            "daemonsets",
+            "deployments",
+            "replicasets",
+            "statefulsets",
+            "horizontalpodautoscalers",
+            "cronjobs",
+            "jobs",
+        ];
+        if ALL.contains(&self.plural) { vec!["all".into()] } else { Vec::new() }
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        match (self.group, self.plural) {
+            ("", "pods") => &[
+                "spec.nodeName",
+                "spec.restartPolicy",
+                "spec.schedulerName",
+                "spec.serviceAccountName",
+                "spec.hostNetwork",
+                "status.phase",
+                "status.podIP",
+                "status.nominatedNodeName",
+            ],
+            ("", "nodes") => &["spec.unschedulable"],
+            ("", "secrets") => &["type"],
+            ("", "namespaces") => &["status.phase"],
+            ("", "replicationcontrollers") | (APPS, "replicasets") => &["status.replicas"],
+            ("", "services") => &["spec.clusterIP", "spec.type"],
+            ("batch", "jobs") => &["status.successful"],
+            ("certificates.k8s.io", _) => &["spec.signerName"],
+            ("", "events") => &[
+                "involvedObject.kind",
+                "involvedObject.namespace",
+                "involvedObject.name",
+                "involvedObject.uid",
+                "involvedObject.apiVersion",
+                "involvedObject.resourceVersion",
+                "involvedObject.fieldPath",
+                "reason",
+                "reportingComponent",
+                "source",
+                "type",
+            ],
+            ("events.k8s.io", "events") => &[
+                "regarding.kind",
+                "regarding.namespace",
+                "regarding.name",
+                "regarding.uid",
+                "regarding.apiVersion",
+                "regarding.resourceVersion",
+                "regarding.fieldPath",
+                "reason",
+                "reportingController",
+                "type",
+            ],
+            _ => &[],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_stands_in_the_table_once() {
+        let all = kinds();
+        let mut names: Vec<_> = all.iter().map(|k| (&k.group, &k.plural)).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), all.len());
+        assert!(all.iter().all(|k| k.plural == k.plural.to_lowercase()));
+    }
+}

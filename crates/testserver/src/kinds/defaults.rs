@@ -1,0 +1,81 @@
+//! What the server fills in. Only the fields that programs watching a cluster select by or look at: not the whole
+//! of Kubernetes' defaulting, and no validation of specs.
+
+use serde_json::{Map, Value, json};
+
+use crate::kinds::kind::Kind;
+use crate::write::decode::metadata_mut;
+
+fn object_mut<'a>(parent: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Map<String, Value>> {
+    parent.get_mut(key).and_then(Value::as_object_mut)
+}
+
+fn fill(parent: &mut Map<String, Value>, defaults: &[(&str, Value)]) {
+    for (key, value) in defaults {
+        if parent.get(*key).is_none_or(Value::is_null) {
+            parent.insert((*key).into(), value.clone());
+        }
+    }
+}
+
+/// Defaults of the spec, on every write of the main resource.
+pub(crate) fn spec(kind: &Kind, object: &mut Map<String, Value>) {
+    if kind.is_pod() {
+        pod(object);
+    }
+    if kind.is_namespace() {
+        let name = crate::write::decode::meta(object, "name").to_owned();
+        let labels = metadata_mut(object).entry("labels").or_insert_with(|| json!({}));
+        if let Some(labels) = labels.as_object_mut() {
+            labels.insert("kubernetes.io/metadata.name".into(), name.into());
+        }
+    }
+}
+
+fn pod(object: &mut Map<String, Value>) {
+    let Some(spec) = object_mut(object, "spec") else { return };
+    fill(
+        spec,
+        &[
+            ("restartPolicy", json!("Always")),
+            ("terminationGracePeriodSeconds", json!(30)),
+            ("dnsPolicy", json!("ClusterFirst")),
+            ("securityContext", json!({})),
+            ("schedulerName", json!("default-scheduler")),
+            ("enableServiceLinks", json!(true)),
+        ],
+    );
+    for container in spec.get_mut("containers").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(container) = container.as_object_mut() {
+            fill(
+                container,
+                &[
+                    ("resources", json!({})),
+                    ("terminationMessagePath", json!("/dev/termination-log")),
+                    ("terminationMessagePolicy", json!("File")),
+                    ("imagePullPolicy", json!("Always")),
+                ],
+            );
+        }
+    }
+}
+
+/// The status a new object starts with: what the client sent is not looked at, except for nodes.
+pub(crate) fn status(kind: &Kind, object: &mut Map<String, Value>) {
+    let start = match (kind.rules.custom, kind.kind.as_str()) {
+        (true, _) => None,
+        (_, "Pod") => Some(json!({"phase": "Pending", "qosClass": "BestEffort"})),
+        (_, "Namespace") => Some(json!({"phase": "Active"})),
+        (_, "PersistentVolume" | "PersistentVolumeClaim") => Some(json!({"phase": "Pending"})),
+        (_, "Service") => Some(json!({"loadBalancer": {}})),
+        (_, "Node") => object.remove("status").or_else(|| Some(json!({}))),
+        _ => Some(json!({})),
+    };
+    object.remove("status");
+    if let Some(status) = start {
+        object.insert("status".into(), status);
+    }
+    if kind.is_namespace() {
+        object.insert("spec".into(), json!({"finalizers": ["kubernetes"]}));
+    }
+}

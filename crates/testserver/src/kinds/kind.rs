@@ -1,0 +1,145 @@
+//! What the server knows about each kind: its names, its scope and the rules of its writes.
+
+use serde_json::{Map, Value};
+
+use crate::kinds::names::NameRule;
+use crate::status::{Named, Status};
+
+/// The fields that can be selected by in every kind that says nothing else.
+pub(crate) const NAMES: [&str; 2] = ["metadata.name", "metadata.namespace"];
+
+/// One served kind in one version. Built-in kinds come from `builtin`, the others from CRDs.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    pub group: String,
+    /// The version in the URL and in what is sent.
+    pub version: String,
+    /// The version in what is stored; differs only for CRDs with several versions.
+    pub storage_version: String,
+    pub plural: String,
+    pub singular: String,
+    pub kind: String,
+    pub list_kind: String,
+    pub short_names: Vec<String>,
+    pub categories: Vec<String>,
+    pub rules: Rules,
+    /// What field selectors may name; the first is `metadata.name`.
+    pub fields: Vec<Field>,
+}
+
+/// How the writes of a kind behave.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub namespaced: bool,
+    /// Custom resources: keys in alphabetical order, list items with kind and apiVersion.
+    pub custom: bool,
+    /// Has `/status`, which alone writes the status.
+    pub status: bool,
+    pub generation: Generation,
+    pub names: NameRule,
+    /// A PUT without resourceVersion overwrites.
+    pub unconditional_update: bool,
+    /// A PUT of an absent object creates it.
+    pub create_on_update: bool,
+    /// A DELETE answers with the object instead of a Status.
+    pub returns_deleted: bool,
+}
+
+/// What counts up `metadata.generation`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Generation {
+    /// Nothing: the kind has none.
+    None,
+    /// A change of the spec.
+    Spec,
+    /// A change of anything but metadata and status.
+    Content,
+    /// A change of anything but metadata, the status included: custom resources without `/status`.
+    Everything,
+}
+
+/// A field that selectors may name.
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    pub name: String,
+    /// The JSON pointer of its value.
+    pub pointer: String,
+    /// Its value where the object has none.
+    pub absent: &'static str,
+}
+
+impl Field {
+    /// A field whose name, like `spec.nodeName`, is also its path.
+    pub(crate) fn at_path(name: &str) -> Self {
+        let absent = if matches!(name, "spec.unschedulable" | "spec.hostNetwork") { "false" } else { "" };
+        Self { name: name.into(), pointer: format!("/{}", name.replace('.', "/")), absent }
+    }
+
+    fn read(&self, object: &Map<String, Value>) -> Box<str> {
+        let mut steps = self.pointer.split('/').skip(1);
+        let first = steps.next().and_then(|step| object.get(step));
+        let found = steps.try_fold(first, |at, step| at.map(|value| value.get(step)));
+        match found.flatten() {
+            Some(Value::String(text)) => text.as_str().into(),
+            Some(value @ (Value::Bool(_) | Value::Number(_))) => value.to_string().into(),
+            _ => self.absent.into(),
+        }
+    }
+}
+
+impl Kind {
+    /// `v1` or `apps/v1`, as requests and answers carry it.
+    pub(crate) fn api_version(&self) -> String {
+        group_version(&self.group, &self.version)
+    }
+
+    /// The apiVersion of the stored bytes.
+    pub(crate) fn storage_api_version(&self) -> String {
+        group_version(&self.group, &self.storage_version)
+    }
+
+    /// The resource as messages name it.
+    pub(crate) fn named(&self) -> Named<'_> {
+        Named { group: &self.group, resource: &self.plural }
+    }
+
+    /// The kind as messages about invalid objects name it.
+    pub(crate) fn named_kind(&self) -> Named<'_> {
+        Named { group: &self.group, resource: &self.kind }
+    }
+
+    /// The values of all selectable fields, in the order of `fields`.
+    pub(crate) fn read_fields(&self, object: &Map<String, Value>) -> Vec<Box<str>> {
+        self.fields.iter().map(|field| field.read(object)).collect()
+    }
+
+    /// The place of a field's value, or the refusal to select by it.
+    pub(crate) fn field_place(&self, name: &str) -> Result<usize, Status> {
+        self.fields.iter().position(|field| field.name == name).ok_or_else(|| {
+            let plain = self.fields.iter().map(|field| field.name.as_str()).eq(NAMES);
+            Status::bad_request(if self.rules.custom || !plain {
+                format!("field label not supported: {name}")
+            } else {
+                format!(
+                    "\"{name}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                )
+            })
+        })
+    }
+
+    pub(crate) fn is_crd(&self) -> bool {
+        self.group == "apiextensions.k8s.io" && self.plural == "customresourcedefinitions"
+    }
+
+    pub(crate) fn is_namespace(&self) -> bool {
+        self.group.is_empty() && self.plural == "namespaces"
+    }
+
+    pub(crate) fn is_pod(&self) -> bool {
+        self.group.is_empty() && self.plural == "pods"
+    }
+}
+
+pub(crate) fn group_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.into() } else { format!("{group}/{version}") }
+}

@@ -1,0 +1,7 @@
+//! What is served: the kinds with their names and rules, and how clients find them.
+
+pub(crate) mod builtin;
+pub(crate) mod defaults;
+pub(crate) mod discovery;
+pub(crate) mod kind;
+pub(crate) mod names;

@@ -1,0 +1,123 @@
+//! LIST: one page of a consistent snapshot.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::http::body::ListBody;
+use crate::http::query::{At, ListOptions, Selection};
+use crate::http::view::{ListMeta, View};
+use crate::read::token::Token;
+use crate::state::{Served, Shared, State};
+use crate::status::Status;
+use crate::storage::entry::Entry;
+use crate::storage::log::Compacted;
+
+/// The objects of one page and what its metadata says.
+pub(crate) struct Page {
+    pub items: VecDeque<Arc<Entry>>,
+    pub meta: ListMeta,
+}
+
+impl Page {
+    pub(crate) fn body(self, view: View) -> ListBody {
+        let (head, tail) = (
+            view.list_head(&self.meta, self.items.is_empty()),
+            view.list_tail(&self.meta, self.items.is_empty()),
+        );
+        ListBody::new(head, self.items, tail, view)
+    }
+}
+
+/// The keys of a namespace, or of everything.
+pub(crate) fn prefix(namespace: Option<&str>) -> String {
+    namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default()
+}
+
+/// Reads a page.
+///
+/// # Cancel safety
+/// Nothing is changed, so it may be dropped at any time.
+pub(crate) async fn list(
+    shared: &Shared,
+    served: &Served,
+    namespace: Option<&str>,
+    options: &ListOptions,
+) -> Result<Page, Status> {
+    if let At::NotOlderThan(revision) | At::Exactly(revision) = options.at {
+        shared.reach(revision).await?;
+    }
+    shared.age();
+    let prefix = prefix(namespace);
+    shared.read(|state| match &options.at {
+        At::Latest | At::Any | At::NotOlderThan(_) => Ok(now(state, served, &prefix, "", options)),
+        At::Exactly(revision) => {
+            then(state, served, &prefix, "", *revision, options).map_err(|_| Status::list_expired())
+        }
+        At::Continue(token) => go_on(state, served, &prefix, token, options),
+    })
+}
+
+fn go_on(
+    state: &State,
+    served: &Served,
+    prefix: &str,
+    token: &Token,
+    options: &ListOptions,
+) -> Result<Page, Status> {
+    let start = format!("{prefix}{}", token.start);
+    match token.revision {
+        None => Ok(now(state, served, prefix, &start, options)),
+        Some(revision) => then(state, served, prefix, &start, revision, options).map_err(|_| {
+            let loose = Token { revision: None, start: token.start.clone() };
+            Status::continue_expired(loose.encode())
+        }),
+    }
+}
+
+fn now(state: &State, served: &Served, prefix: &str, start: &str, options: &ListOptions) -> Page {
+    let revision = state.store.revision();
+    then(state, served, prefix, start, revision, options).unwrap_or_else(|_| Page {
+        items: VecDeque::new(),
+        meta: ListMeta { revision, ..ListMeta::default() },
+    })
+}
+
+fn then(
+    state: &State,
+    served: &Served,
+    prefix: &str,
+    start: &str,
+    revision: u64,
+    options: &ListOptions,
+) -> Result<Page, Compacted> {
+    let snapshot = state.store.table(served.table).at(revision)?;
+    let walk = snapshot.walk(prefix, start);
+    Ok(page(walk, prefix, revision, options.limit, &options.select))
+}
+
+fn page<'a>(
+    mut walk: impl Iterator<Item = &'a Arc<Entry>>,
+    prefix: &str,
+    revision: u64,
+    limit: Option<usize>,
+    select: &Selection,
+) -> Page {
+    let mut items = VecDeque::new();
+    let everything = select.is_everything();
+    for entry in walk.by_ref() {
+        if everything || select.matches(&entry.essentials) {
+            items.push_back(entry.clone());
+        }
+        if limit.is_some_and(|limit| items.len() >= limit) {
+            break;
+        }
+    }
+    let mut meta = ListMeta { revision, ..ListMeta::default() };
+    if walk.next().is_some() {
+        let last = items.back().map_or("", |entry| entry.key());
+        let start = last.strip_prefix(prefix).unwrap_or("");
+        meta.continue_token = Some(Token { revision: Some(revision), start: format!("{start}\0") }.encode());
+        meta.remaining = everything.then(|| walk.count() + 1);
+    }
+    Page { items, meta }
+}

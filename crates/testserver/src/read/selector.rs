@@ -1,0 +1,370 @@
+//! Label selectors and field selectors: the grammar of kube-apiserver, its messages, and the match.
+
+use crate::status::{Cause, Status};
+
+/// Which labels an object must carry. Empty: all objects.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct LabelSelector(Vec<Requirement>);
+
+#[derive(Clone, Debug, PartialEq)]
+struct Requirement {
+    key: String,
+    test: Test,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Test {
+    Exists,
+    Absent,
+    In(Vec<String>),
+    /// Also true where the label is absent.
+    NotIn(Vec<String>),
+    Above(i64),
+    Below(i64),
+}
+
+/// An object's labels, sorted by name.
+pub(crate) type Labels = [(Box<str>, Box<str>)];
+
+impl LabelSelector {
+    pub(crate) fn parse(text: &str) -> Result<Self, Status> {
+        Parser::new(text).selector().map(Self).map_err(Status::bad_request)
+    }
+
+    pub(crate) fn is_everything(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn matches(&self, labels: &Labels) -> bool {
+        self.0.iter().all(|requirement| requirement.matches(labels))
+    }
+}
+
+impl Requirement {
+    fn matches(&self, labels: &Labels) -> bool {
+        let value = labels
+            .binary_search_by(|(name, _)| (**name).cmp(self.key.as_str()))
+            .ok()
+            .and_then(|at| labels.get(at))
+            .map(|(_, value)| &**value);
+        match (&self.test, value) {
+            (Test::Exists, found) => found.is_some(),
+            (Test::Absent, found) => found.is_none(),
+            (Test::In(_) | Test::Above(_) | Test::Below(_), None) => false,
+            (Test::NotIn(_), None) => true,
+            (Test::In(allowed), Some(value)) => allowed.iter().any(|a| a == value),
+            (Test::NotIn(refused), Some(value)) => !refused.iter().any(|r| r == value),
+            (Test::Above(bound), Some(value)) => value.parse::<i64>().is_ok_and(|v| v > *bound),
+            (Test::Below(bound), Some(value)) => value.parse::<i64>().is_ok_and(|v| v < *bound),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Token {
+    Word(String),
+    Symbol(&'static str),
+    End,
+}
+
+impl Token {
+    fn text(&self) -> &str {
+        match self {
+            Self::Word(word) => word,
+            Self::Symbol(symbol) => symbol,
+            Self::End => "",
+        }
+    }
+}
+
+/// Longest first, so that `==` is not read as two `=`.
+const SYMBOLS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
+
+fn tokens(text: &str) -> Vec<Token> {
+    let mut found = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let (token, length) = match SYMBOLS.into_iter().find(|s| rest.starts_with(s)) {
+            Some(symbol) => (Token::Symbol(symbol), symbol.len()),
+            None => {
+                let end =
+                    rest.find(|c: char| c.is_whitespace() || "=!(),><".contains(c)).unwrap_or(rest.len());
+                let end = end.max(first.len_utf8());
+                (Token::Word(rest.get(..end).unwrap_or(rest).to_owned()), end)
+            }
+        };
+        found.push(token);
+        rest = rest.get(length..).unwrap_or("").trim_start();
+    }
+    found
+}
+
+struct Parser {
+    tokens: std::vec::IntoIter<Token>,
+}
+
+const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
+
+impl Parser {
+    fn new(text: &str) -> Self {
+        Self { tokens: tokens(text).into_iter() }
+    }
+
+    fn peek(&self) -> Token {
+        self.tokens.as_slice().first().cloned().unwrap_or(Token::End)
+    }
+
+    fn next(&mut self) -> Token {
+        self.tokens.next().unwrap_or(Token::End)
+    }
+
+    fn selector(&mut self) -> Result<Vec<Requirement>, String> {
+        let mut requirements = Vec::new();
+        if self.peek() == Token::End {
+            return Ok(requirements);
+        }
+        loop {
+            match self.peek() {
+                Token::Word(_) | Token::Symbol("!") => {}
+                other => {
+                    return Err(format!(
+                        "found '{}', expected: !, identifier, or 'end of string'",
+                        other.text()
+                    ));
+                }
+            }
+            let requirement = self.requirement();
+            requirements.push(requirement.map_err(|why| format!("unable to parse requirement: {why}"))?);
+            match self.next() {
+                Token::End => break,
+                Token::Symbol(",") => match self.peek() {
+                    Token::Word(_) | Token::Symbol("!") => {}
+                    other => return Err(format!("found '{}', expected: identifier after ','", other.text())),
+                },
+                other => return Err(format!("found '{}', expected: ',' or 'end of string'", other.text())),
+            }
+        }
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(requirements)
+    }
+
+    fn requirement(&mut self) -> Result<Requirement, String> {
+        let absent = self.peek() == Token::Symbol("!");
+        if absent {
+            self.next();
+        }
+        let Token::Word(key) = self.next() else { return Err("found '', expected: identifier".into()) };
+        check_key(&key)?;
+        let test = match self.peek() {
+            Token::End | Token::Symbol(",") if absent => Test::Absent,
+            Token::End | Token::Symbol(",") => Test::Exists,
+            other if absent => {
+                return Err(format!("found '{}', expected: ',' or 'end of string'", other.text()));
+            }
+            _ => self.operation()?,
+        };
+        Ok(Requirement { key, test })
+    }
+
+    fn operation(&mut self) -> Result<Test, String> {
+        let operator = self.next();
+        match operator.text() {
+            "in" => self.values().map(Test::In),
+            "notin" => self.values().map(Test::NotIn),
+            "=" | "==" => self.value().map(|value| Test::In(vec![value])),
+            "!=" => self.value().map(|value| Test::NotIn(vec![value])),
+            ">" | "gt" => self.bound().map(Test::Above),
+            "<" | "lt" => self.bound().map(Test::Below),
+            other => Err(format!("found '{other}', expected: {OPERATORS}")),
+        }
+    }
+
+    fn bound(&mut self) -> Result<i64, String> {
+        let value = self.value()?;
+        value.parse().map_err(|_| {
+            format!(
+                "<nil>: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"
+            )
+        })
+    }
+
+    /// One value; none at all is the empty string.
+    fn value(&mut self) -> Result<String, String> {
+        match self.peek() {
+            Token::End | Token::Symbol(",") => Ok(String::new()),
+            Token::Word(word) => {
+                self.next();
+                check_value(&word)?;
+                Ok(word)
+            }
+            other => Err(format!("found '{}', expected: identifier", other.text())),
+        }
+    }
+
+    fn values(&mut self) -> Result<Vec<String>, String> {
+        match self.next() {
+            Token::Symbol("(") => {}
+            other => return Err(format!("found '{}' expected: '('", other.text())),
+        }
+        let mut values = Vec::new();
+        loop {
+            match self.next() {
+                Token::Word(word) => {
+                    check_value(&word)?;
+                    values.push(word);
+                    match self.next() {
+                        Token::Symbol(",") if self.peek() == Token::Symbol(")") => values.push(String::new()),
+                        Token::Symbol(",") => {}
+                        Token::Symbol(")") => return Ok(values),
+                        other => return Err(format!("found '{}', expected: ',' or ')'", other.text())),
+                    }
+                }
+                Token::Symbol(")") => {
+                    if values.is_empty() {
+                        values.push(String::new());
+                    }
+                    return Ok(values);
+                }
+                Token::Symbol(",") => values.push(String::new()),
+                other => return Err(format!("found '{}', expected: ',', ')' or identifier", other.text())),
+            }
+        }
+    }
+}
+
+/// A name or a value of a label, without its prefix: at most 63 characters, alphanumeric at both ends.
+fn is_label_part(text: &str) -> bool {
+    let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    text.len() <= 63
+        && edge(text.chars().next())
+        && edge(text.chars().next_back())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+}
+
+const KEY_RULE: &str = "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start \
+     and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation \
+     is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. \
+     'example.com/MyName')";
+const VALUE_RULE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
+     '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
+     used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+fn is_key(key: &str) -> bool {
+    match key.split_once('/') {
+        None => is_label_part(key),
+        Some((prefix, name)) => crate::kinds::names::is_subdomain(prefix) && is_label_part(name),
+    }
+}
+
+fn is_value(value: &str) -> bool {
+    value.is_empty() || is_label_part(value)
+}
+
+fn check_key(key: &str) -> Result<(), String> {
+    if is_key(key) { Ok(()) } else { Err(format!("<nil>: Invalid value: \"{key}\": {KEY_RULE}")) }
+}
+
+fn check_value(value: &str) -> Result<(), String> {
+    if is_value(value) { Ok(()) } else { Err(format!("<nil>: Invalid value: \"{value}\": {VALUE_RULE}")) }
+}
+
+/// What is wrong with a label of an object, if anything.
+pub(crate) fn label_complaint(key: &str, value: &str) -> Option<Cause> {
+    let (wrong, rule) = match (is_key(key), is_value(value)) {
+        (true, true) => return None,
+        (false, _) => (key, KEY_RULE),
+        (true, false) => (value, VALUE_RULE),
+    };
+    Some(Cause::invalid("metadata.labels", &format!("{wrong:?}"), rule))
+}
+
+/// Which fields an object must have, each by the place of its value among the kind's selectable fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct FieldSelector(Vec<FieldTest>);
+
+#[derive(Clone, Debug, PartialEq)]
+struct FieldTest {
+    place: usize,
+    value: String,
+    equal: bool,
+}
+
+impl FieldSelector {
+    /// Reads `text`; `place` says where a field's value is found, or why it can't be selected by.
+    pub(crate) fn parse(text: &str, place: impl Fn(&str) -> Result<usize, Status>) -> Result<Self, Status> {
+        let mut tests = Vec::new();
+        for term in split_terms(text) {
+            if term.is_empty() {
+                continue;
+            }
+            let (name, value, equal) = split_term(term).ok_or_else(|| {
+                Status::bad_request(format!("invalid selector: '{text}'; can't understand '{term}'"))
+            })?;
+            let value = unescape(value).ok_or_else(|| {
+                Status::bad_request(format!("invalid field selector: invalid escape in {term}"))
+            })?;
+            tests.push(FieldTest { place: place(name)?, value, equal });
+        }
+        Ok(Self(tests))
+    }
+
+    /// The same selector, only for objects with this name, whose place is the first.
+    pub(crate) fn named(mut self, name: &str) -> Self {
+        self.0.push(FieldTest { place: 0, value: name.into(), equal: true });
+        self
+    }
+
+    pub(crate) fn is_everything(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn matches(&self, fields: &[Box<str>]) -> bool {
+        self.0.iter().all(|test| {
+            let value = fields.get(test.place).map_or("", |v| &**v);
+            (value == test.value) == test.equal
+        })
+    }
+}
+
+/// Splits at commas that no backslash precedes.
+fn split_terms(text: &str) -> Vec<&str> {
+    let mut terms = Vec::new();
+    let (mut start, mut escaped) = (0, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            ',' => {
+                terms.push(text.get(start..at).unwrap_or(""));
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    terms.push(text.get(start..).unwrap_or(""));
+    terms
+}
+
+fn split_term(term: &str) -> Option<(&str, &str, bool)> {
+    let at = term.find(['=', '!'])?;
+    let (name, rest) = term.split_at_checked(at)?;
+    let operators = [("!=", false), ("==", true), ("=", true)];
+    operators.into_iter().find_map(|(op, equal)| Some((name, rest.strip_prefix(op)?, equal)))
+}
+
+/// The value without its backslashes; `None` for a backslash before anything but `\`, `,` and `=`.
+fn unescape(value: &str) -> Option<String> {
+    let mut out = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => out.push(chars.next().filter(|c| "\\,=".contains(*c))?),
+            ',' | '=' => return None,
+            other => out.push(other),
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests;

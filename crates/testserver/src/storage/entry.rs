@@ -1,0 +1,342 @@
+//! One state of one object: its bytes, written once, and the few things that are read without parsing them.
+//!
+//! The bytes are kept as the watch frame of the change that made them, so that all watchers send the same
+//! allocation. `Shape` remembers where in it things stand: lists drop kind and apiVersion, metadata-only answers
+//! take one slice, and another resourceVersion (a delete, the edge of a selector) is spliced in.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use crate::kinds::kind::Kind;
+use crate::read::selector::Labels;
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Added,
+    Modified,
+    Deleted,
+}
+
+impl Change {
+    fn head(self) -> &'static [u8] {
+        match self {
+            Self::Added => b"{\"type\":\"ADDED\",\"object\":",
+            Self::Modified => b"{\"type\":\"MODIFIED\",\"object\":",
+            Self::Deleted => b"{\"type\":\"DELETED\",\"object\":",
+        }
+    }
+}
+
+const TAIL: &[u8] = b"}\n";
+
+/// Offsets within the object's JSON.
+#[derive(Clone, Debug)]
+struct Shape {
+    /// Where the first key after kind and apiVersion starts.
+    rest: usize,
+    /// The value of `metadata`.
+    metadata: Range<usize>,
+    /// The digits of `metadata.resourceVersion`.
+    version: Range<usize>,
+}
+
+/// What is known of an object without parsing it.
+#[derive(Debug)]
+pub(crate) struct Essentials {
+    /// `namespace/name`, or the name alone.
+    pub key: Arc<str>,
+    pub name: Box<str>,
+    pub namespace: Option<Box<str>>,
+    pub uid: Box<str>,
+    pub labels: Box<Labels>,
+    /// The values of the kind's selectable fields.
+    pub fields: Box<[Box<str>]>,
+}
+
+/// An object about to be stored: complete but for its resourceVersion.
+pub(crate) struct Draft {
+    pub essentials: Arc<Essentials>,
+    json: Vec<u8>,
+    shape: Shape,
+}
+
+/// A stored state of an object.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub revision: u64,
+    pub essentials: Arc<Essentials>,
+    change: Change,
+    frame: Bytes,
+    shape: Shape,
+}
+
+/// The order of kube-apiserver's metadata for built-in kinds; custom ones are sorted by name.
+const METADATA_ORDER: [&str; 16] = [
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+    "clusterName",
+];
+
+fn text<'a>(metadata: &'a Map<String, Value>, key: &str) -> &'a str {
+    metadata.get(key).and_then(Value::as_str).unwrap_or("")
+}
+
+fn read_labels(metadata: &Map<String, Value>) -> Box<Labels> {
+    let labels = metadata.get("labels").and_then(Value::as_object);
+    let mut all: Vec<(Box<str>, Box<str>)> = labels
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| (name.as_str().into(), value.as_str().unwrap_or("").into()))
+        .collect();
+    all.sort();
+    all.into()
+}
+
+fn write_pair(out: &mut Vec<u8>, key: &str, value: &Value) {
+    if !matches!(out.last(), Some(b'{')) {
+        out.push(b',');
+    }
+    write_value(out, &Value::from(key));
+    out.push(b':');
+    write_value(out, value);
+}
+
+fn write_value(out: &mut Vec<u8>, value: &Value) {
+    // Values with string keys, written to memory: neither of serde_json's ways to fail exists here.
+    let _ = serde_json::to_writer(out, value);
+}
+
+/// Writes the metadata, without a resourceVersion, and gives the place where its digits belong.
+fn write_metadata(out: &mut Vec<u8>, metadata: &Map<String, Value>, custom: bool) -> usize {
+    let mut keys: Vec<&str> =
+        metadata.keys().map(String::as_str).filter(|k| *k != "resourceVersion").collect();
+    keys.push("resourceVersion");
+    let place = |key: &str| METADATA_ORDER.iter().position(|k| *k == key).unwrap_or(METADATA_ORDER.len());
+    keys.sort_by(|a, b| if custom { a.cmp(b) } else { (place(a), *a).cmp(&(place(b), *b)) });
+    let mut hole = 0;
+    out.push(b'{');
+    for key in keys {
+        match metadata.get(key) {
+            Some(value) if key != "resourceVersion" => write_pair(out, key, value),
+            _ => {
+                write_pair(out, key, &Value::from(""));
+                hole = out.len() - 1;
+            }
+        }
+    }
+    out.push(b'}');
+    hole
+}
+
+impl Draft {
+    /// Serialises an object of `kind`, in its storage version. Kind and apiVersion are the kind's, not the object's.
+    pub(crate) fn new(kind: &Kind, object: &Map<String, Value>) -> Self {
+        let empty = Map::new();
+        let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+        let name = text(metadata, "name");
+        let namespace = kind.rules.namespaced.then(|| text(metadata, "namespace"));
+        let essentials = Essentials {
+            key: crate::storage::log::key(namespace, name),
+            name: name.into(),
+            namespace: namespace.map(Into::into),
+            uid: text(metadata, "uid").into(),
+            labels: read_labels(metadata),
+            fields: kind.read_fields(object).into(),
+        };
+        let (json, shape) = serialise(kind, object, metadata);
+        Self { essentials: Arc::new(essentials), json, shape }
+    }
+
+    /// The object with its version, as the frame of the change that stores it.
+    pub(crate) fn seal(self, change: Change, revision: u64) -> Entry {
+        splice(change, revision, self.essentials, &self.json, &self.shape)
+    }
+
+    /// The object's JSON without any version, for a dry run.
+    pub(crate) fn unversioned(&self) -> Bytes {
+        let (before, after) = self.json.split_at(self.shape.version.start);
+        let before = String::from_utf8_lossy(before);
+        let after = String::from_utf8_lossy(after);
+        let key = "\"resourceVersion\":\"";
+        let before = before.strip_suffix(key).unwrap_or(&before);
+        let after = after.strip_prefix('"').unwrap_or(&after);
+        let joined = match (before.strip_suffix(','), after.strip_prefix(',')) {
+            (Some(before), _) => format!("{before}{after}"),
+            (None, Some(after)) => format!("{before}{after}"),
+            (None, None) => format!("{before}{after}"),
+        };
+        joined.into_bytes().into()
+    }
+}
+
+fn serialise(kind: &Kind, object: &Map<String, Value>, metadata: &Map<String, Value>) -> (Vec<u8>, Shape) {
+    let mut out = type_prefix(kind, &kind.storage_api_version());
+    let rest = out.len();
+    let mut keys: Vec<&str> = object.keys().map(String::as_str).collect();
+    keys.retain(|key| !matches!(*key, "kind" | "apiVersion" | "metadata"));
+    keys.push("metadata");
+    let rank = |key: &str| match key {
+        "metadata" => 0,
+        "status" => 2,
+        _ => 1,
+    };
+    keys.sort_by(|a, b| if kind.rules.custom { a.cmp(b) } else { (rank(a), *a).cmp(&(rank(b), *b)) });
+    let (mut span, mut hole) = (0..0, 0);
+    for key in keys {
+        if out.len() > rest {
+            out.push(b',');
+        }
+        write_value(&mut out, &Value::from(key));
+        out.push(b':');
+        if key == "metadata" {
+            let start = out.len();
+            hole = write_metadata(&mut out, metadata, kind.rules.custom);
+            span = start..out.len();
+        } else {
+            write_value(&mut out, object.get(key).unwrap_or(&Value::Null));
+        }
+    }
+    out.push(b'}');
+    (out, Shape { rest, metadata: span, version: hole..hole })
+}
+
+/// `{"kind":"Pod","apiVersion":"v1",` and, for custom resources, the other way round.
+pub(crate) fn type_prefix(kind: &Kind, api_version: &str) -> Vec<u8> {
+    let name = &kind.kind;
+    if kind.rules.custom {
+        format!("{{\"apiVersion\":\"{api_version}\",\"kind\":\"{name}\",").into_bytes()
+    } else {
+        format!("{{\"kind\":\"{name}\",\"apiVersion\":\"{api_version}\",").into_bytes()
+    }
+}
+
+fn splice(change: Change, revision: u64, essentials: Arc<Essentials>, json: &[u8], shape: &Shape) -> Entry {
+    let version = revision.to_string();
+    let head = change.head();
+    let (before, after) = (&json[..shape.version.start], &json[shape.version.end..]);
+    let mut frame = Vec::with_capacity(head.len() + json.len() + version.len() + TAIL.len());
+    for part in [head, before, version.as_bytes(), after, TAIL] {
+        frame.extend_from_slice(part);
+    }
+    let shift = |at: usize| at + version.len() - shape.version.len();
+    let shape = Shape {
+        rest: shape.rest,
+        metadata: shape.metadata.start..shift(shape.metadata.end),
+        version: shape.version.start..shape.version.start + version.len(),
+    };
+    Entry { revision, essentials, change, frame: frame.into(), shape }
+}
+
+impl Entry {
+    /// The same state as another change at another revision: a delete, or an object that leaves a selector.
+    pub(crate) fn again(&self, change: Change, revision: u64) -> Self {
+        splice(change, revision, self.essentials.clone(), self.bytes(), &self.shape)
+    }
+
+    pub(crate) fn key(&self) -> &Arc<str> {
+        &self.essentials.key
+    }
+
+    fn bytes(&self) -> &[u8] {
+        let head = self.change.head().len();
+        self.frame.get(head..self.frame.len() - TAIL.len()).unwrap_or_default()
+    }
+
+    /// The object as JSON, sharing the stored bytes.
+    pub(crate) fn json(&self) -> Bytes {
+        self.frame.slice(self.change.head().len()..self.frame.len() - TAIL.len())
+    }
+
+    /// The JSON after kind and apiVersion: put a `{` before it and it is a list item.
+    pub(crate) fn rest(&self) -> &[u8] {
+        self.bytes().get(self.shape.rest..).unwrap_or_default()
+    }
+
+    /// The value of `metadata`.
+    pub(crate) fn metadata(&self) -> &[u8] {
+        self.bytes().get(self.shape.metadata.clone()).unwrap_or_default()
+    }
+
+    /// The watch frame of `change` for this state; shared where this very change made it.
+    pub(crate) fn frame(&self, change: Change) -> Bytes {
+        if change == self.change {
+            return self.frame.clone();
+        }
+        [change.head(), self.bytes(), TAIL].concat().into()
+    }
+
+    /// The object, parsed.
+    pub(crate) fn object(&self) -> Map<String, Value> {
+        // The bytes were written by `serialise`, so they parse; an empty object keeps the function total.
+        serde_json::from_slice(self.bytes()).unwrap_or_default()
+    }
+}
+
+/// Wraps `json` as the frame of `change`.
+pub(crate) fn frame_around(change: Change, json: &[u8]) -> Bytes {
+    [change.head(), json, TAIL].concat().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn kind(plural: &str) -> Kind {
+        crate::kinds::builtin::kinds().into_iter().find(|k| k.plural == plural).unwrap()
+    }
+
+    fn pod() -> Map<String, Value> {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "spec": {"nodeName": "n1"}, "status": {"phase": "Running"},
+            "metadata": {"uid": "u", "name": "web-0", "namespace": "shop", "labels": {"b": "2", "a": "1"},
+                         "resourceVersion": "7"}});
+        pod.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn bytes_are_in_the_order_of_the_real_server() {
+        let entry = Draft::new(&kind("pods"), &pod()).seal(Change::Added, 12);
+        assert_eq!(
+            entry.frame(Change::Added),
+            r#"{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-0","namespace":"shop","uid":"u","resourceVersion":"12","labels":{"a":"1","b":"2"}},"spec":{"nodeName":"n1"},"status":{"phase":"Running"}}}
+"#
+        );
+        assert_eq!(entry.essentials.fields[2].as_ref(), "n1");
+        assert!(entry.rest().starts_with(b"\"metadata\":{\"name\""));
+    }
+
+    #[test]
+    fn another_version_is_spliced_in_and_everything_keeps_its_place() {
+        let entry = Draft::new(&kind("pods"), &pod()).seal(Change::Added, 9);
+        let gone = entry.again(Change::Deleted, 1_000);
+        assert_eq!(gone.object()["metadata"]["resourceVersion"], "1000");
+        let metadata: Value = serde_json::from_slice(gone.metadata()).unwrap();
+        assert_eq!(metadata["name"], "web-0");
+        let back = gone.again(Change::Added, 9);
+        assert_eq!(back.frame(Change::Added), entry.frame(Change::Added));
+    }
+
+    #[test]
+    fn a_dry_run_has_no_version() {
+        let draft = Draft::new(&kind("pods"), &pod());
+        let object: Value = serde_json::from_slice(&draft.unversioned()).unwrap();
+        assert_eq!(object["metadata"].get("resourceVersion"), None);
+    }
+}

@@ -1,0 +1,136 @@
+//! The log against a naive model that keeps a copy of everything at each revision.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::*;
+use crate::kinds::kind::Kind;
+
+fn configmaps() -> Kind {
+    crate::kinds::builtin::kinds().into_iter().find(|k| k.plural == "configmaps").unwrap()
+}
+
+fn draft(kind: &Kind, namespace: &str, name: &str, value: u32) -> Draft {
+    let object =
+        json!({"metadata": {"name": name, "namespace": namespace}, "data": {"v": value.to_string()}});
+    Draft::new(kind, object.as_object().unwrap())
+}
+
+fn store(events: usize, age: Option<Duration>) -> (Store, TableId) {
+    let mut store = Store::new(Retention { events, age });
+    let id = store.add_table();
+    (store, id)
+}
+
+type Model = BTreeMap<String, String>;
+
+fn listed(snapshot: &Snapshot<'_>, prefix: &str, start: &str) -> Model {
+    snapshot
+        .walk(prefix, start)
+        .map(|entry| (entry.key().to_string(), String::from_utf8(entry.json().to_vec()).unwrap()))
+        .collect()
+}
+
+fn random_write(store: &mut Store, id: TableId, kind: &Kind, rng: &mut fastrand::Rng) {
+    let (namespace, name) = (["a", "a-b", "b"][rng.usize(..3)], format!("n{}", rng.u8(..6)));
+    if rng.u8(..3) == 0 {
+        store.remove(id, &key(Some(namespace), &name));
+    } else {
+        store.put(id, draft(kind, namespace, &name, rng.u32(..)));
+    }
+}
+
+#[test]
+fn a_list_at_each_revision_equals_the_replay_up_to_it() {
+    let kind = configmaps();
+    for seed in 0..20 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let (mut store, id) = store(10_000, None);
+        let mut history: BTreeMap<u64, Model> = BTreeMap::from([(1, Model::new())]);
+        for _ in 0..200 {
+            random_write(&mut store, id, &kind, &mut rng);
+            let now = store.table(id).at(store.revision()).ok().unwrap();
+            history.insert(store.revision(), listed(&now, "", ""));
+        }
+        let mut replayed = Model::new();
+        for event in store.table(id).after(0).ok().unwrap() {
+            let key = event.object.key().to_string();
+            match event.change {
+                Change::Deleted => replayed.remove(&key),
+                _ => replayed.insert(key, String::from_utf8(event.object.json().to_vec()).unwrap()),
+            };
+            assert_eq!(replayed, history[&event.revision()], "seed {seed}");
+        }
+        for (revision, model) in &history {
+            let then = store.table(id).at(*revision).ok().unwrap();
+            assert_eq!(&listed(&then, "", ""), model, "seed {seed} revision {revision}");
+            let under_a: Model = model
+                .iter()
+                .filter(|(k, _)| k.starts_with("a/"))
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect();
+            assert_eq!(listed(&then, "a/", ""), under_a);
+            let late: Model = under_a.into_iter().filter(|(k, _)| k.as_str() >= "a/n3").collect();
+            assert_eq!(listed(&then, "a/", "a/n3"), late);
+        }
+    }
+}
+
+#[test]
+fn compaction_refuses_what_is_gone_and_nothing_else() {
+    let (mut store, id) = store(10_000, None);
+    let kind = configmaps();
+    for value in 0..5 {
+        store.put(id, draft(&kind, "a", "n", value));
+    }
+    store.compact(4);
+    assert_eq!(store.table(id).after(3).err(), Some(Compacted { floor: 4 }));
+    assert_eq!(store.table(id).after(4).ok().unwrap().count(), 2);
+    assert!(store.table(id).at(3).is_err());
+    assert_eq!(store.table(id).at(4).ok().unwrap().walk("", "").count(), 1);
+}
+
+#[test]
+fn the_window_bounds_the_log() {
+    let (mut store, id) = store(3, None);
+    let kind = configmaps();
+    for value in 0..10 {
+        store.put(id, draft(&kind, "a", "n", value));
+    }
+    assert_eq!(store.revision(), 11);
+    assert_eq!(store.table(id).after(7).err(), Some(Compacted { floor: 8 }));
+    assert_eq!(store.table(id).after(8).ok().unwrap().count(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_grows_old_by_the_clock() {
+    let (mut store, id) = store(100, Some(Duration::from_secs(60)));
+    store.put(id, draft(&configmaps(), "a", "n", 1));
+    tokio::time::advance(Duration::from_secs(59)).await;
+    store.age();
+    assert!(store.table(id).after(1).is_ok());
+    tokio::time::advance(Duration::from_secs(1)).await;
+    store.age();
+    assert_eq!(store.table(id).after(1).err(), Some(Compacted { floor: 2 }));
+}
+
+#[test]
+fn a_restore_gives_the_state_of_then_and_its_versions_again() {
+    let kind = configmaps();
+    let mut rng = fastrand::Rng::with_seed(4);
+    let (mut store, id) = store(10_000, None);
+    for _ in 0..100 {
+        random_write(&mut store, id, &kind, &mut rng);
+    }
+    let then = store.revision();
+    let state = listed(&store.table(id).at(then).ok().unwrap(), "", "");
+    for _ in 0..100 {
+        random_write(&mut store, id, &kind, &mut rng);
+    }
+    assert_eq!(store.restore(then), Ok(()));
+    assert_eq!(store.revision(), then);
+    assert_eq!(listed(&store.table(id).at(then).ok().unwrap(), "", ""), state);
+    store.compact(then);
+    assert_eq!(store.restore(then - 1), Err(Compacted { floor: then }));
+}

@@ -1,0 +1,63 @@
+//! `pods/NAME/binding`: a scheduler says on which node a pod is to run. It is the only write of `spec.nodeName`.
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+
+use crate::state::Shared;
+use crate::status::{Cause, Named, Status};
+use crate::write::{self, Mode, Object, Part, Target, Via, WriteOptions};
+
+/// What a binding answers.
+pub(crate) const DONE: &[u8] =
+    br#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}"#;
+
+/// Binds the pod `target` to the node that `body` names.
+pub(crate) fn bind(
+    shared: &Shared,
+    target: &Target,
+    body: &Bytes,
+    options: WriteOptions,
+) -> Result<(), Status> {
+    let binding: Value = serde_json::from_slice(body).map_err(|error| {
+        Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+    })?;
+    let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or("");
+    if node.is_empty() {
+        let what = Named { group: "", resource: "Binding" };
+        return Err(Status::invalid(what, &target.name, vec![Cause::required("target.name", "")]));
+    }
+    let now = shared.config.clock.timestamp(0);
+    let mode = Mode { via: Via::Patch, part: Part::Binding, options };
+    write::update(shared, target, &mode, |pod| place(pod.clone(), &target.name, node, &now))?;
+    Ok(())
+}
+
+fn place(mut pod: Object, name: &str, node: &str, now: &str) -> Result<Object, Status> {
+    let spec = part(&mut pod, "spec");
+    let conflict = |why: String| Status::conflict(Named { group: "", resource: "pods/binding" }, name, &why);
+    if let Some(other) = spec.get("nodeName").and_then(Value::as_str).filter(|other| !other.is_empty()) {
+        return Err(conflict(format!("pod {name} is already assigned to node \"{other}\"")));
+    }
+    spec.insert("nodeName".into(), node.into());
+    if !crate::write::decode::meta(&pod, "deletionTimestamp").is_empty() {
+        return Err(conflict(format!("pod {name} is being deleted, cannot be assigned to a host")));
+    }
+    let conditions = part(&mut pod, "status").entry("conditions").or_insert_with(|| json!([]));
+    if let Some(conditions) = conditions.as_array_mut() {
+        conditions.retain(|condition| condition["type"] != "PodScheduled");
+        conditions.push(json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": now}));
+    }
+    Ok(pod)
+}
+
+/// A part of the pod, made if it has none.
+fn part<'a>(pod: &'a mut Object, key: &str) -> &'a mut Map<String, Value> {
+    let slot = pod.entry(key).or_insert(Value::Null);
+    if !slot.is_object() {
+        *slot = Value::Object(Map::new());
+    }
+    match slot {
+        Value::Object(part) => part,
+        _ => unreachable!("the line above made it an object"),
+    }
+}

@@ -1,0 +1,114 @@
+//! CREATE.
+
+use crate::kinds::kind::{Generation, Kind};
+use crate::kinds::names;
+use crate::state::{Shared, State};
+use crate::status::{Named, Status};
+use crate::storage::entry::Draft;
+use crate::write::decode::{meta, metadata_mut};
+use crate::write::{Object, Target, WriteOptions, Written};
+
+/// Generated names that are taken are drawn again, this often.
+const DRAWS: usize = 8;
+
+/// Creates an object in the collection of `target`, whose name is ignored.
+pub(crate) fn create(
+    shared: &Shared,
+    target: &Target,
+    mut object: Object,
+    options: &WriteOptions,
+) -> Result<Written, Status> {
+    let kind = target.kind();
+    let version = meta(&object, "resourceVersion");
+    if !matches!(version, "" | "0") {
+        return Err(Status::internal("resourceVersion should not be set on objects to be created"));
+    }
+    place(target, &mut object)?;
+    crate::crd::definition::complete(kind, &mut object)?;
+    let base = meta(&object, "generateName").to_owned();
+    let generated = meta(&object, "name").is_empty() && !base.is_empty();
+    born(shared, kind, &mut object);
+    for draw in 1.. {
+        if generated {
+            let name = shared.random(|rng| names::generate(&base, rng));
+            metadata_mut(&mut object).insert("name".into(), name.into());
+        }
+        let name = meta(&object, "name").to_owned();
+        names::check(kind.rules.names, kind.named_kind(), &name)?;
+        crate::kinds::defaults::spec(kind, &mut object);
+        let target = Target { name, ..target.clone() };
+        match insert(shared, &target, &object, options.dry_run) {
+            Err(status) if status.reason() == "AlreadyExists" && generated && draw < DRAWS => {}
+            done => return done,
+        }
+    }
+    unreachable!("the last draw returns")
+}
+
+/// Puts the namespace of the URL into the object, which may not name another.
+pub(crate) fn place(target: &Target, object: &mut Object) -> Result<(), Status> {
+    let found = meta(object, "namespace").to_owned();
+    let metadata = metadata_mut(object);
+    match &target.namespace {
+        Some(namespace) if found.is_empty() || found == *namespace => {
+            metadata.insert("namespace".into(), namespace.as_str().into());
+        }
+        Some(_) => {
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        None => {
+            metadata.remove("namespace");
+        }
+    }
+    Ok(())
+}
+
+/// Metadata and status of a new object.
+fn born(shared: &Shared, kind: &Kind, object: &mut Object) {
+    if kind.rules.status {
+        crate::kinds::defaults::status(kind, object);
+    }
+    let metadata = metadata_mut(object);
+    for key in
+        ["resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"]
+    {
+        metadata.remove(key);
+    }
+    metadata.retain(|_, value| !value.is_null());
+    metadata.insert("uid".into(), shared.random(names::uid).into());
+    metadata.insert("creationTimestamp".into(), shared.config.clock.timestamp(0).into());
+    if kind.rules.generation != Generation::None {
+        metadata.insert("generation".into(), 1.into());
+    }
+}
+
+fn insert(shared: &Shared, target: &Target, object: &Object, dry_run: bool) -> Result<Written, Status> {
+    let draft = Draft::new(target.kind(), object);
+    shared.write(|state| {
+        check_namespace(state, target)?;
+        let exists = state.store.table(target.served.table).get(&target.key()).is_some();
+        if exists {
+            return Err(Status::already_exists(target.kind().named(), &target.name));
+        }
+        if dry_run {
+            return Ok(Written::WouldCreate(draft.unversioned()));
+        }
+        let entry = state.store.put(target.served.table, draft);
+        crate::crd::definition::stored(state, &target.served, &entry, shared);
+        Ok(Written::Created(entry))
+    })
+}
+
+/// Objects are only created in namespaces that exist and stay.
+fn check_namespace(state: &State, target: &Target) -> Result<(), Status> {
+    let Some(namespace) = &target.namespace else { return Ok(()) };
+    let what = Named { group: "", resource: "namespaces" };
+    let found = state.store.table(state.namespaces.table).get(namespace);
+    let found = found.ok_or_else(|| Status::not_found(what, namespace))?;
+    if crate::write::namespaces::is_terminating(found) {
+        return Err(Status::terminating(target.kind().named(), &target.name, namespace));
+    }
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! From the bytes of a request to an object of the right kind.
+
+use bytes::Bytes;
+use http::{HeaderMap, header};
+use serde_json::{Map, Value};
+
+use crate::kinds::kind::Kind;
+use crate::status::{Cause, Status};
+
+/// The media type of the body, without parameters; empty if there is none.
+pub(crate) fn media_type(headers: &HeaderMap) -> &str {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    value.split(';').next().unwrap_or("").trim()
+}
+
+/// Refuses bodies that are not JSON.
+pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Status> {
+    match media_type(headers) {
+        "" | "application/json" | "*/*" => Ok(()),
+        _ => Err(Status::unsupported_body(
+            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+        )),
+    }
+}
+
+/// Reads an object of `kind`.
+pub(crate) fn object(body: &Bytes, kind: &Kind) -> Result<Map<String, Value>, Status> {
+    let shown = excerpt(body);
+    let name = &kind.kind;
+    let unrecognized = |why: String| {
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {name}): {why} ({shown})"
+        ))
+    };
+    let value: Value = serde_json::from_slice(body).map_err(|error| {
+        let why = if error.is_eof() { "unexpected end of JSON input".into() } else { error.to_string() };
+        unrecognized(format!("couldn't get version/kind; json parse error: {why}"))
+    })?;
+    let Value::Object(object) = value else {
+        let what = "json: cannot unmarshal into Go value of type struct { APIVersion string; Kind string }";
+        return Err(unrecognized(format!("couldn't get version/kind; json parse error: {what}")));
+    };
+    if kind.rules.custom && object.get("kind").and_then(Value::as_str).unwrap_or("").is_empty() {
+        let text = String::from_utf8_lossy(body);
+        return Err(unrecognized(format!("Object 'Kind' is missing in '{text}'")));
+    }
+    check_type(&object, kind)?;
+    check_metadata(&object, kind)?;
+    Ok(object)
+}
+
+/// The start of a body, as messages quote it.
+fn excerpt(body: &Bytes) -> String {
+    match body.get(..31) {
+        Some(start) if body.len() > 31 => format!("{} ...", String::from_utf8_lossy(start)),
+        _ => String::from_utf8_lossy(body).into_owned(),
+    }
+}
+
+/// Kind and apiVersion may be left out by built-in kinds, but not be others than the URL's.
+fn check_type(object: &Map<String, Value>, kind: &Kind) -> Result<(), Status> {
+    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or("");
+    let (found, version, expected) = (text("kind"), text("apiVersion"), kind.api_version());
+    if !version.is_empty() && version != expected {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({version}) does not match the expected API version ({expected})"
+        )));
+    }
+    if !found.is_empty() && found != kind.kind {
+        let (short, wanted) = (&kind.version, &kind.kind);
+        return Err(Status::bad_request(format!(
+            "{found} in version \"{short}\" cannot be handled as a {wanted}: converting ({short}.{found}) to \
+             (core.{wanted}): unknown conversion"
+        )));
+    }
+    Ok(())
+}
+
+/// Metadata, labels and annotations must be maps, and of strings; labels such as selectors can name.
+pub(crate) fn check_metadata(object: &Map<String, Value>, kind: &Kind) -> Result<(), Status> {
+    let bad = |field: &str| {
+        let (name, version) = (&kind.kind, &kind.version);
+        Status::bad_request(format!(
+            "{name} in version \"{version}\" cannot be handled as a {name}: json: cannot unmarshal into Go struct \
+             field ObjectMeta.{field}"
+        ))
+    };
+    let metadata = match object.get("metadata") {
+        None | Some(Value::Null) => return Ok(()),
+        Some(Value::Object(metadata)) => metadata,
+        Some(_) => return Err(bad("metadata")),
+    };
+    for field in ["name", "namespace", "generateName", "uid", "resourceVersion"] {
+        if metadata.get(field).is_some_and(|value| !value.is_string() && !value.is_null()) {
+            return Err(bad(field));
+        }
+    }
+    for field in ["labels", "annotations"] {
+        let good = match metadata.get(field) {
+            None | Some(Value::Null) => true,
+            Some(Value::Object(map)) => map.values().all(Value::is_string),
+            Some(_) => false,
+        };
+        if !good {
+            return Err(bad(field));
+        }
+    }
+    let labels = metadata.get("labels").and_then(Value::as_object).into_iter().flatten();
+    let causes: Vec<Cause> = labels
+        .filter_map(|(key, value)| crate::read::selector::label_complaint(key, value.as_str().unwrap_or("")))
+        .collect();
+    if !causes.is_empty() {
+        return Err(Status::invalid(kind.named_kind(), meta(object, "name"), causes));
+    }
+    if metadata.get("finalizers").is_some_and(|value| !value.is_array() && !value.is_null()) {
+        return Err(bad("finalizers"));
+    }
+    Ok(())
+}
+
+/// The object's metadata, made if it has none.
+pub(crate) fn metadata_mut(object: &mut Map<String, Value>) -> &mut Map<String, Value> {
+    let slot = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    if !slot.is_object() {
+        *slot = Value::Object(Map::new());
+    }
+    match slot {
+        Value::Object(metadata) => metadata,
+        _ => unreachable!("the line above made it an object"),
+    }
+}
+
+/// A text of the object's metadata; empty if absent.
+pub(crate) fn meta<'a>(object: &'a Map<String, Value>, key: &str) -> &'a str {
+    object.get("metadata").and_then(|metadata| metadata.get(key)).and_then(Value::as_str).unwrap_or("")
+}
+
+/// The object's finalizers.
+pub(crate) fn finalizers(object: &Map<String, Value>) -> Vec<&str> {
+    let list = object.get("metadata").and_then(|metadata| metadata.get("finalizers"));
+    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// What a DELETE asks for, from its body or its query.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DeleteOptions {
+    pub grace: Option<i64>,
+    pub uid: Option<String>,
+    pub resource_version: Option<String>,
+    pub propagation: Propagation,
+    pub dry_run: bool,
+}
+
+/// What becomes of dependents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    #[default]
+    Background,
+    Foreground,
+    Orphan,
+}
+
+/// Reads the options of a DELETE; the body wins over the query.
+pub(crate) fn delete_options(
+    body: &Bytes,
+    query: &crate::http::query::Query,
+) -> Result<DeleteOptions, Status> {
+    let value: Value = if body.is_empty() {
+        Value::Null
+    } else {
+        serde_json::from_slice(body).map_err(|error| {
+            Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+        })?
+    };
+    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let policy = text("/propagationPolicy").or_else(|| query.get("propagationPolicy").map(Into::into));
+    let propagation = match policy.as_deref() {
+        None | Some("" | "Background") => Propagation::Background,
+        Some("Foreground") => Propagation::Foreground,
+        Some("Orphan") => Propagation::Orphan,
+        Some(other) => {
+            let cause =
+                Cause::unsupported("propagationPolicy", other, &["Background", "Foreground", "Orphan"]);
+            return Err(Status::invalid_options("DeleteOptions", vec![cause]));
+        }
+    };
+    let grace = match value.get("gracePeriodSeconds").and_then(Value::as_i64) {
+        Some(seconds) => Some(seconds),
+        None => query.number("gracePeriodSeconds")?,
+    };
+    Ok(DeleteOptions {
+        grace,
+        uid: text("/preconditions/uid"),
+        resource_version: text("/preconditions/resourceVersion"),
+        propagation,
+        dry_run: value.get("dryRun").is_some() || query.get("dryRun").is_some_and(|v| v == "All"),
+    })
+}

@@ -1,0 +1,16 @@
+//! CREATE, UPDATE, PATCH and DELETE.
+
+pub(crate) mod binding;
+pub(crate) mod create;
+pub(crate) mod decode;
+pub(crate) mod delete;
+pub(crate) mod namespaces;
+pub(crate) mod options;
+pub(crate) mod patch;
+pub(crate) mod target;
+pub(crate) mod update;
+
+pub(crate) use create::create;
+pub(crate) use options::WriteOptions;
+pub(crate) use target::{Object, Target, Written};
+pub(crate) use update::{Mode, Part, Via, generation, replace, update};

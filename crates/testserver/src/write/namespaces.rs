@@ -1,0 +1,127 @@
+//! Namespaces: the four that every cluster has, and what happens when one is deleted.
+//!
+//! In a cluster a controller empties a namespace that is being deleted and takes its finalizer away. Here the server
+//! does that itself, in the same step: the namespace is seen Terminating, then its objects go, then it goes. Objects
+//! with finalizers hold it until the last of them is gone.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::state::{Served, Shared, State};
+use crate::status::{Named, Status};
+use crate::storage::entry::{Draft, Entry};
+use crate::write::decode::{meta, metadata_mut};
+use crate::write::{Target, WriteOptions};
+
+/// The namespaces that exist from the start.
+pub(crate) const INITIAL: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+/// Those that may not be deleted.
+const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
+/// The finalizer that stands for the controller.
+const FINALIZER: &str = "kubernetes";
+
+/// The place of `status.phase` among the selectable fields of a namespace.
+const PHASE: usize = 1;
+
+pub(crate) fn is_terminating(namespace: &Entry) -> bool {
+    namespace.essentials.fields.get(PHASE).is_some_and(|phase| &**phase == "Terminating")
+}
+
+/// Starts the deletion of a namespace and carries it as far as it goes.
+pub(crate) fn terminate(
+    state: &mut State,
+    entry: &Arc<Entry>,
+    shared: &Shared,
+) -> Result<Arc<Entry>, Status> {
+    let name = entry.essentials.name.clone();
+    if IMMORTAL.contains(&&*name) {
+        let what = Named { group: "", resource: "namespaces" };
+        return Err(Status::forbidden(what, &name, "this namespace may not be deleted"));
+    }
+    if is_terminating(entry) {
+        return Ok(entry.clone());
+    }
+    let mut object = entry.object();
+    let now = shared.config.clock.timestamp(0);
+    metadata_mut(&mut object).insert("deletionTimestamp".into(), now.into());
+    let status = object.entry("status").or_insert_with(|| json!({}));
+    if let Some(status) = status.as_object_mut() {
+        status.insert("phase".into(), "Terminating".into());
+    }
+    let served = state.namespaces.clone();
+    let marked = state.store.put(served.table, Draft::new(&served.kind, &object));
+    empty(state, &name, shared);
+    finish(state, &name);
+    Ok(marked)
+}
+
+/// Deletes what is in the namespace.
+fn empty(state: &mut State, namespace: &str, shared: &Shared) {
+    let prefix = format!("{namespace}/");
+    let tables: Vec<Served> = state.registry.tables().filter(|s| s.kind.rules.namespaced).cloned().collect();
+    for served in tables {
+        let inside: Vec<Arc<Entry>> =
+            state.store.table(served.table).under(&prefix).map(|(_, entry)| entry.clone()).collect();
+        for entry in inside {
+            let target = Target {
+                served: served.clone(),
+                namespace: Some(namespace.into()),
+                name: entry.essentials.name.to_string(),
+            };
+            crate::write::delete::sweep(state, shared, &target, &entry);
+        }
+    }
+}
+
+/// After an object went: its namespace, or its CRD, may have waited for that.
+pub(crate) fn removed(state: &mut State, served: &Served, entry: &Entry) {
+    if let Some(namespace) = &entry.essentials.namespace {
+        finish(state, namespace);
+    }
+    if served.kind.rules.custom {
+        crate::crd::definition::finish(state, &served.kind);
+    }
+}
+
+/// Removes a terminating namespace once nothing is left in it and only the controller's finalizer holds it.
+fn finish(state: &mut State, namespace: &str) {
+    let table = state.namespaces.table;
+    let Some(entry) = state.store.table(table).get(namespace).cloned() else { return };
+    if !is_terminating(&entry) {
+        return;
+    }
+    let prefix = format!("{namespace}/");
+    let occupied = |served: &Served| {
+        served.kind.rules.namespaced && state.store.table(served.table).under(&prefix).next().is_some()
+    };
+    if state.registry.tables().any(occupied) || held_by_others(&entry) {
+        return;
+    }
+    state.store.remove(table, entry.key());
+}
+
+fn held_by_others(namespace: &Entry) -> bool {
+    let object = namespace.object();
+    let spec = object.get("spec").and_then(|spec| spec.get("finalizers")).and_then(Value::as_array);
+    let own = spec.into_iter().flatten().any(|finalizer| finalizer != FINALIZER);
+    own || !crate::write::decode::finalizers(&object).is_empty()
+}
+
+/// Creates the initial namespaces.
+pub(crate) fn populate(shared: &Shared) {
+    let served = shared.read(|state| state.namespaces.clone());
+    for name in INITIAL {
+        let object = json!({"metadata": {"name": name}});
+        let target = Target { served: served.clone(), namespace: None, name: name.into() };
+        let object = object.as_object().cloned().unwrap_or_default();
+        if let Err(status) = crate::write::create(shared, &target, object, &WriteOptions::default()) {
+            tracing::error!(name, %status, "initial namespace was refused");
+        }
+    }
+}
+
+/// Whether an object says that it is being deleted.
+pub(crate) fn is_being_deleted(entry: &Entry) -> bool {
+    !meta(&entry.object(), "deletionTimestamp").is_empty()
+}

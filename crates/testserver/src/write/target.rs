@@ -1,0 +1,64 @@
+//! What is written, and what a write answers.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use crate::http::view::View;
+use crate::kinds::kind::Kind;
+use crate::state::Served;
+use crate::status::Status;
+use crate::storage::entry::Entry;
+use crate::storage::log::key;
+
+pub(crate) type Object = Map<String, Value>;
+
+/// The collection or object that is written.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub served: Served,
+    pub namespace: Option<String>,
+    pub name: String,
+}
+
+impl Target {
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.served.kind
+    }
+
+    pub(crate) fn key(&self) -> Arc<str> {
+        key(self.namespace.as_deref(), &self.name)
+    }
+
+    pub(crate) fn not_found(&self) -> Status {
+        Status::not_found(self.kind().named(), &self.name)
+    }
+}
+
+/// What a write answers.
+#[derive(Clone, Debug)]
+pub(crate) enum Written {
+    Created(Arc<Entry>),
+    Updated(Arc<Entry>),
+    /// Not stored: a dry run.
+    WouldCreate(Bytes),
+    /// Not stored: a dry run, or the last state of an object that this very write removed.
+    WouldUpdate(Bytes),
+}
+
+impl Written {
+    pub(crate) fn code(&self) -> u16 {
+        match self {
+            Self::Created(_) | Self::WouldCreate(_) => 201,
+            Self::Updated(_) | Self::WouldUpdate(_) => 200,
+        }
+    }
+
+    pub(crate) fn bytes(&self, view: &View) -> Bytes {
+        match self {
+            Self::Created(entry) | Self::Updated(entry) => view.object(entry),
+            Self::WouldCreate(json) | Self::WouldUpdate(json) => json.clone(),
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! UPDATE and PATCH. The work on an object is done without the lock; a write goes in only if what it was made from is
+//! still there, else it is made again.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::kinds::kind::{Generation, Kind};
+use crate::state::Shared;
+use crate::status::{Cause, Status};
+use crate::storage::entry::{Change, Draft, Entry};
+use crate::write::create::{create, place};
+use crate::write::decode::{finalizers, meta, metadata_mut};
+use crate::write::{Object, Target, WriteOptions, Written};
+
+/// How an update came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Via {
+    Put,
+    Patch,
+}
+
+/// Which part of an object an update may write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Main,
+    Status,
+    /// A namespace's `spec.finalizers`.
+    Finalize,
+    /// A pod's node, which the server itself puts in.
+    Binding,
+}
+
+/// How an update is to be made.
+#[derive(Clone, Debug)]
+pub(crate) struct Mode {
+    pub via: Via,
+    pub part: Part,
+    pub options: WriteOptions,
+}
+
+/// PUT: replaces an object, or creates it where the kind allows that.
+pub(crate) fn replace(
+    shared: &Shared,
+    target: &Target,
+    object: Object,
+    mode: &Mode,
+) -> Result<Written, Status> {
+    let mut object = object;
+    let name = meta(&object, "name");
+    if name.is_empty() {
+        let url = &target.name;
+        return Err(Status::bad_request(format!(
+            "the name of the object ({url} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    check_name(target, name)?;
+    place(target, &mut object)?;
+    let creates = target.kind().rules.create_on_update && mode.part == Part::Main;
+    match update(shared, target, mode, |_| Ok(object.clone())) {
+        Err(status) if status.code() == 404 && creates && meta(&object, "resourceVersion").is_empty() => {
+            create(shared, target, object, &mode.options)
+        }
+        done => done,
+    }
+}
+
+fn check_name(target: &Target, name: &str) -> Result<(), Status> {
+    if name == target.name {
+        return Ok(());
+    }
+    let url = &target.name;
+    Err(Status::bad_request(format!(
+        "the name of the object ({name}) does not match the name on the URL ({url})"
+    )))
+}
+
+/// Changes an object by `edit`, which may be called again if another write came in between.
+pub(crate) fn update(
+    shared: &Shared,
+    target: &Target,
+    mode: &Mode,
+    edit: impl Fn(&Object) -> Result<Object, Status>,
+) -> Result<Written, Status> {
+    loop {
+        let table = target.served.table;
+        let old = shared.read(|state| state.store.table(table).get(&target.key()).cloned());
+        let old = old.ok_or_else(|| target.not_found())?;
+        let mut before = old.object();
+        before.insert("apiVersion".into(), target.kind().api_version().into());
+        let after = edit(&before)?;
+        crate::write::decode::check_metadata(&after, target.kind())?;
+        check_name(target, meta(&after, "name"))?;
+        let after = settle(target, mode, &before, after)?;
+        if after == before {
+            return Ok(Written::Updated(old));
+        }
+        if let Some(done) = commit(shared, target, mode, &old, &before, &after) {
+            return Ok(done);
+        }
+    }
+}
+
+/// Stores `after` if the object is still `old`; else nothing happens and the answer is `None`.
+fn commit(
+    shared: &Shared,
+    target: &Target,
+    mode: &Mode,
+    old: &Arc<Entry>,
+    before: &Object,
+    after: &Object,
+) -> Option<Written> {
+    let draft = Draft::new(target.kind(), after);
+    let removes = is_last_finalizer(target.kind(), before, after);
+    shared.write(|state| {
+        let table = target.served.table;
+        let now = state.store.table(table).get(&target.key())?;
+        if !Arc::ptr_eq(now, old) {
+            return None;
+        }
+        if mode.options.dry_run || removes {
+            if !mode.options.dry_run {
+                state.store.remove(table, &target.key());
+                crate::write::namespaces::removed(state, &target.served, old);
+            }
+            return Some(Written::WouldUpdate(draft.seal(Change::Modified, old.revision).json()));
+        }
+        let entry = state.store.put(table, draft);
+        crate::crd::definition::stored(state, &target.served, &entry, shared);
+        Some(Written::Updated(entry))
+    })
+}
+
+/// Whether this update takes away what held back the object's deletion.
+fn is_last_finalizer(kind: &Kind, before: &Object, after: &Object) -> bool {
+    let deleted = !meta(before, "deletionTimestamp").is_empty();
+    if kind.is_namespace() {
+        let held = after.get("spec").and_then(|spec| spec.get("finalizers")).and_then(Value::as_array);
+        return deleted && held.is_none_or(Vec::is_empty) && finalizers(after).is_empty();
+    }
+    let grace =
+        before.get("metadata").and_then(|m| m.get("deletionGracePeriodSeconds")).and_then(Value::as_i64);
+    deleted && grace.unwrap_or(0) == 0 && !finalizers(before).is_empty() && finalizers(after).is_empty()
+}
+
+/// Takes from `after` what this update may write and the rest from `before`.
+fn settle(target: &Target, mode: &Mode, before: &Object, mut after: Object) -> Result<Object, Status> {
+    check_version(target, mode, before, &after)?;
+    check_uid(target, mode, before, &after)?;
+    check_finalizers(target, before, &after)?;
+    let kind = target.kind();
+    match mode.part {
+        Part::Main => {
+            keep(&mut after, before, "status", kind.rules.status);
+            crate::kinds::defaults::spec(kind, &mut after);
+        }
+        Part::Status => after = with_status(kind, before, &mut after),
+        Part::Binding => {}
+        Part::Finalize => {
+            let spec = after.remove("spec");
+            after = before.clone();
+            after.insert("spec".into(), spec.unwrap_or_else(|| Value::Object(Map::new())));
+        }
+    }
+    after.insert("apiVersion".into(), kind.api_version().into());
+    after.insert("kind".into(), kind.kind.as_str().into());
+    inherit(&mut after, before);
+    if mode.part == Part::Main && content_changed(kind.rules.generation, before, &after) {
+        let next = generation(before) + 1;
+        metadata_mut(&mut after).insert("generation".into(), next.into());
+    }
+    Ok(after)
+}
+
+fn keep(after: &mut Object, before: &Object, key: &str, kept: bool) {
+    if kept {
+        after.remove(key);
+        if let Some(value) = before.get(key) {
+            after.insert(key.into(), value.clone());
+        }
+    }
+}
+
+/// A status write: the old object with the new status; core kinds also take labels and annotations.
+fn with_status(kind: &Kind, before: &Object, after: &mut Object) -> Object {
+    let mut result = before.clone();
+    match after.remove("status") {
+        Some(status) => result.insert("status".into(), status),
+        None => result.remove("status"),
+    };
+    if kind.group.is_empty() {
+        let metadata = metadata_mut(after);
+        for key in ["labels", "annotations"] {
+            match metadata.remove(key) {
+                Some(value) => metadata_mut(&mut result).insert(key.into(), value),
+                None => metadata_mut(&mut result).remove(key),
+            };
+        }
+    }
+    result
+}
+
+/// Metadata that no update changes.
+fn inherit(after: &mut Object, before: &Object) {
+    let empty = Map::new();
+    let old = before.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+    let metadata = metadata_mut(after);
+    metadata.retain(|_, value| !value.is_null());
+    for key in ["labels", "annotations"] {
+        if !old.contains_key(key) && metadata.get(key).and_then(Value::as_object).is_some_and(Map::is_empty) {
+            metadata.remove(key);
+        }
+    }
+    let fixed = [
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "generateName",
+        "selfLink",
+    ];
+    for key in fixed {
+        match old.get(key) {
+            Some(value) => metadata.insert(key.into(), value.clone()),
+            None => metadata.remove(key),
+        };
+    }
+}
+
+pub(crate) fn generation(object: &Object) -> i64 {
+    object.get("metadata").and_then(|m| m.get("generation")).and_then(Value::as_i64).unwrap_or(0)
+}
+
+fn content_changed(rule: Generation, before: &Object, after: &Object) -> bool {
+    let differs = |ignored: &[&str]| {
+        let mut keys = before.keys().chain(after.keys()).filter(|key| !ignored.contains(&key.as_str()));
+        keys.any(|key| before.get(key) != after.get(key))
+    };
+    match rule {
+        Generation::None => false,
+        Generation::Spec => before.get("spec") != after.get("spec"),
+        Generation::Content => differs(&["metadata", "status", "kind", "apiVersion"]),
+        Generation::Everything => differs(&["metadata", "kind", "apiVersion"]),
+    }
+}
+
+fn check_version(target: &Target, mode: &Mode, before: &Object, after: &Object) -> Result<(), Status> {
+    let (stored, sent) = (meta(before, "resourceVersion"), meta(after, "resourceVersion"));
+    let kind = target.kind();
+    let unset = matches!(sent, "" | "0");
+    if unset && mode.via == Via::Put && !kind.rules.unconditional_update {
+        let cause = Cause::invalid("metadata.resourceVersion", "0", "must be specified for an update");
+        return Err(Status::invalid(kind.named_kind(), &target.name, vec![cause]));
+    }
+    if unset || sent == stored { Ok(()) } else { Err(Status::modified(kind.named(), &target.name)) }
+}
+
+fn check_uid(target: &Target, mode: &Mode, before: &Object, after: &Object) -> Result<(), Status> {
+    let (stored, sent) = (meta(before, "uid"), meta(after, "uid"));
+    if sent.is_empty() || sent == stored {
+        return Ok(());
+    }
+    let kind = target.kind();
+    if mode.via == Via::Patch {
+        let cause = Cause::invalid("metadata.uid", &format!("{sent:?}"), "field is immutable");
+        return Err(Status::invalid(kind.named_kind(), &target.name, vec![cause.clone(), cause]));
+    }
+    let (plural, key) = (&kind.plural, target.key());
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{plural}/{key}, ResourceVersion: 0, \
+         AdditionalErrorMsg: Precondition failed: UID in precondition: {sent}, UID in object meta: {stored}"
+    );
+    Err(Status::conflict(kind.named(), &target.name, &why))
+}
+
+/// An object that is being deleted takes no new finalizers.
+fn check_finalizers(target: &Target, before: &Object, after: &Object) -> Result<(), Status> {
+    if meta(before, "deletionTimestamp").is_empty() {
+        return Ok(());
+    }
+    let old = finalizers(before);
+    let new: Vec<String> =
+        finalizers(after).into_iter().filter(|f| !old.contains(f)).map(|f| format!("{f:?}")).collect();
+    if new.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+        new.join(", ")
+    );
+    let cause = Cause::forbidden("metadata.finalizers", &text);
+    Err(Status::invalid(target.kind().named_kind(), &target.name, vec![cause.clone(), cause]))
+}
