@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use anyhow::Result;
 use http::{HeaderValue, Request, header};
 use kube_client::{Client, Config, client::Body};
-use kube_informer_tests::conformance::{self, Clients, Past, Target};
-use kube_testserver::{Rights, Server};
+use kube_informer_tests::conformance::{self, Clients, Past, Target, Variant};
+use kube_testserver::{Rights, Server, ServerBuilder};
 use tower::ServiceExt as _;
 
 const ADMIN: &str = "token-of-admin";
@@ -15,12 +15,27 @@ const STRANGER: &str = "token-of-no-user";
 
 #[tokio::test(start_paused = true)]
 async fn the_embedded_server_keeps_the_protocol_in_process() -> Result<()> {
-    let server = server();
+    keeps_the_protocol(server(), Variant::Standard).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_watch_list_it_keeps_the_protocol_of_the_real_one_without() -> Result<()> {
+    let server = set_up(Server::builder().streaming_lists(false));
+    keeps_the_protocol(server, Variant::WithoutWatchList).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_watch_cache_it_keeps_the_protocol_of_the_real_one_without() -> Result<()> {
+    let server = set_up(Server::builder().watch_cache(false));
+    keeps_the_protocol(server, Variant::WithoutWatchCache).await
+}
+
+async fn keeps_the_protocol(server: Server, variant: Variant) -> Result<()> {
     let past = Past::write(&in_process(&server, ADMIN)).await?;
     server.compact();
     let [admin, nobody, stranger] = [ADMIN, NOBODY, STRANGER].map(|token| in_process(&server, token));
     let clients = Clients { admin, nobody, stranger };
-    conformance::run(Target::new("kube-testserver in process", clients, past)).await
+    conformance::run(Target::new("kube-testserver in process", clients, past).set_up_as(variant)).await
 }
 
 #[tokio::test]
@@ -65,8 +80,11 @@ async fn the_checks_find_what_a_server_does_not_keep() -> Result<()> {
 }
 
 fn server() -> Server {
-    let users = Server::builder().user(ADMIN, "admin", Rights::All).user(NOBODY, "nobody", Rights::None);
-    users.build()
+    set_up(Server::builder())
+}
+
+fn set_up(builder: ServerBuilder) -> Server {
+    builder.user(ADMIN, "admin", Rights::All).user(NOBODY, "nobody", Rights::None).build()
 }
 
 fn in_process(server: &Server, token: &'static str) -> Client {

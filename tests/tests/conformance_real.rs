@@ -3,13 +3,36 @@
 use anyhow::Result;
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Client, Config};
-use kube_informer_tests::conformance::{self, Clients, Past, Target};
-use kube_informer_tests::real::{Options, RealServer, skip_or_fail};
+use kube_informer_tests::conformance::{self, Clients, Past, Target, Variant};
+use kube_informer_tests::real::{Options, RealServer, Source, skip_or_fail};
+use tokio::sync::Mutex;
+
+/// The checks of two servers at once would be too slow for their deadlines.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 #[tokio::test]
 async fn the_real_server_keeps_the_protocol() -> Result<()> {
+    keeps_the_protocol(Variant::Standard, &[]).await
+}
+
+#[tokio::test]
+async fn without_watch_list_the_real_server_keeps_the_rest_of_the_protocol() -> Result<()> {
+    keeps_the_protocol(Variant::WithoutWatchList, &["--feature-gates=WatchList=false"]).await
+}
+
+#[tokio::test]
+async fn without_watch_cache_the_real_server_keeps_the_rest_of_the_protocol() -> Result<()> {
+    keeps_the_protocol(Variant::WithoutWatchCache, &["--watch-cache=false"]).await
+}
+
+async fn keeps_the_protocol(variant: Variant, flags: &[&str]) -> Result<()> {
+    let _alone = ONE_AT_A_TIME.lock().await;
     let checks = conformance::checks().count();
-    let Some(mut server) = RealServer::start_or_skip("conformance", checks, Options::default()).await? else {
+    let options = Options { apiserver_flags: flags.iter().map(|&flag| flag.to_owned()).collect() };
+    if !flags.is_empty() && matches!(Source::find()?, Some(Source::Cluster(_))) {
+        return skip_or_fail("conformance, which needs a server with flags of its own", checks);
+    }
+    let Some(mut server) = RealServer::start_or_skip("conformance", checks, options).await? else {
         return Ok(());
     };
     if !server.is_own() {
@@ -25,7 +48,7 @@ async fn the_real_server_keeps_the_protocol() -> Result<()> {
         nobody: client(&server, |choice| choice.user = nobody).await?,
         stranger: stranger(&server).await?,
     };
-    conformance::run(Target::new("kube-apiserver", clients, past)).await?;
+    conformance::run(Target::new("kube-apiserver", clients, past).set_up_as(variant)).await?;
     server.stop().await
 }
 

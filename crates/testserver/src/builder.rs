@@ -24,6 +24,7 @@ impl Default for ServerBuilder {
             retention: Retention { events: 65_536, age: None },
             bookmark_period: Duration::from_secs(60),
             streaming_lists: true,
+            watch_cache: true,
             users: Users::default(),
         })
     }
@@ -63,6 +64,13 @@ impl ServerBuilder {
     /// Whether `sendInitialEvents` is understood; `false` is a server with the gate WatchList off. Default: `true`.
     pub fn streaming_lists(mut self, on: bool) -> Self {
         self.0.streaming_lists = on;
+        self
+    }
+
+    /// Whether reads come from a watch cache; `false` is a server with `--watch-cache=false`, which pages lists at
+    /// version 0, too, and sends no bookmarks but the one that ends an initial state. Default: `true`.
+    pub fn watch_cache(mut self, on: bool) -> Self {
+        self.0.watch_cache = on;
         self
     }
 

@@ -106,6 +106,7 @@ pub(crate) struct Config {
     pub retention: Retention,
     pub bookmark_period: Duration,
     pub streaming_lists: bool,
+    pub watch_cache: bool,
     pub users: Users,
 }
 
@@ -179,7 +180,13 @@ impl Shared {
         let mut known = self.revision.subscribe();
         let reached = known.wait_for(|now| *now >= revision);
         let waited = timeout(FRESHNESS, reached).await.is_ok();
-        if waited { Ok(()) } else { Err(Status::too_large(revision, self.revision())) }
+        if waited { Ok(()) } else { Err(self.too_large(revision)) }
+    }
+
+    fn too_large(&self, revision: u64) -> Status {
+        // Etcd itself does not say when to try again; a watch cache that lags does.
+        let status = Status::too_large(revision, self.revision());
+        if self.config.watch_cache { status.retry_after(1) } else { status }
     }
 
     pub(crate) fn random<T>(&self, draw: impl FnOnce(&mut fastrand::Rng) -> T) -> T {

@@ -289,13 +289,18 @@ impl Status {
     pub(crate) fn too_large(asked: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
         let cause = Cause::new("ResourceVersionTooLarge", "Too large resource version", "");
-        let details = Details { causes: vec![cause], retry_after_seconds: Some(1), ..Details::default() };
+        let details = Details { causes: vec![cause], ..Details::default() };
         Self::new(504, "Timeout", message).with(details)
     }
 
     /// A watch from a version whose events are gone.
     pub(crate) fn watch_expired(asked: u64, oldest: u64) -> Self {
         Self::new(410, "Expired", format!("too old resource version: {asked} ({oldest})"))
+    }
+
+    /// The same, where no watch cache stands before etcd.
+    pub(crate) fn watch_compacted() -> Self {
+        Self::new(410, "Expired", "The resourceVersion for the provided watch is too old.")
     }
 
     pub(crate) fn list_expired() -> Self {
@@ -357,7 +362,7 @@ mod tests {
             r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"deployments.apps \"absent\" not found","reason":"NotFound","details":{"name":"absent","group":"apps","kind":"deployments"},"code":404}"#
         );
         assert_eq!(
-            String::from_utf8_lossy(&Status::too_large(999_999_999, 244).json()),
+            String::from_utf8_lossy(&Status::too_large(999_999_999, 244).retry_after(1).json()),
             r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Timeout: Too large resource version: 999999999, current: 244","reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":1},"code":504}"#
         );
         assert_eq!(

@@ -7,16 +7,23 @@ use super::raw::Event;
 use super::values::version;
 
 checks! {
-    "A WATCH that allows bookmarks gets one shortly before it ends, even if nothing else was to be told.":
+    "A WATCH that allows bookmarks gets one shortly before it ends, even if nothing else was to be told."
+        if has_watch_cache:
         a_bookmark_comes_before_the_end, a_bookmark_comes_after_the_events_it_covers;
     "The metadata of a bookmark is its version and nothing else.":
         a_bookmark_has_its_version_only;
-    "A bookmark's version is above the one the watch began with, and nothing at or below it is told after it.":
+    "A bookmark's version is above the one the watch began with, and nothing at or below it is told after it."
+        if has_watch_cache:
         a_bookmark_is_above_the_start, a_watch_goes_on_from_a_bookmark;
+    "Without a watch cache no bookmark comes but the one at the end of an initial state."
+        if lacks_watch_cache:
+        without_watch_cache_no_bookmark_comes;
     "A WATCH that does not allow bookmarks gets none.":
         no_bookmark_without_permission, permission_can_be_denied;
-    "A WATCH that allows bookmarks and begins without a version, or at 0, gets one where its initial state ends.":
-        a_bookmark_ends_the_state_of_a_watch_without_version, a_bookmark_ends_the_state_of_a_watch_at_zero,
+    "A WATCH that allows bookmarks and begins without a version, or at 0, gets one where its initial state ends."
+        if has_watch_list:
+        a_bookmark_ends_the_state_of_a_watch_without_version, a_bookmark_ends_the_state_of_a_watch_at_zero;
+    "No bookmark ends a state that was not sent, or that is watched without bookmarks.":
         no_bookmark_ends_a_state_without_permission, no_bookmark_ends_a_state_that_was_not_sent;
 }
 
@@ -50,6 +57,13 @@ async fn a_bookmark_comes_after_the_events_it_covers(place: Place) -> Result<()>
     for line in &lines[2..] {
         ensure!(line.kind == "BOOKMARK" && version(&line.object)? >= version(&c)?, "{line}");
     }
+    Ok(())
+}
+
+async fn without_watch_cache_no_bookmark_comes(place: Place) -> Result<()> {
+    let n = an_older_version(&place).await?;
+    let lines = lines_with_bookmarks(&place, n).await?;
+    ensure!(lines.is_empty(), "{lines:?}");
     Ok(())
 }
 

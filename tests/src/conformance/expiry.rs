@@ -15,7 +15,8 @@ checks! {
         an_exact_list_of_a_forgotten_version_expires, a_limited_list_of_a_forgotten_version_expires;
     "A LIST not older than a forgotten version shows the newest state.":
         a_list_not_older_than_a_forgotten_version_is_the_newest;
-    "A streaming list not older than a forgotten version shows the newest state.":
+    "A streaming list not older than a forgotten version shows the newest state."
+        if has_watch_list:
         a_streaming_list_of_a_forgotten_version_is_the_newest;
     "An expired continue token is refused with 410, and the refusal has a token for the rest of the newest state.":
         an_expired_token_gives_another, the_other_token_shows_the_rest_as_it_is_now, the_rest_has_pages_of_its_own;
@@ -24,7 +25,8 @@ checks! {
     "A LIST or GET at a version of the future fails with 504, reason Timeout and cause ResourceVersionTooLarge.":
         a_list_of_the_future_is_too_large, an_exact_list_of_the_future_is_too_large,
         a_limited_list_of_the_future_is_too_large, a_get_of_the_future_is_too_large;
-    "The refusal of too large a version says when to try again.":
+    "The refusal of too large a version says when to try again."
+        if has_watch_cache:
         too_large_a_version_says_when_to_try_again;
 }
 

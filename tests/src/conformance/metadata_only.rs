@@ -18,7 +18,8 @@ checks! {
         a_get_has_metadata_only, a_write_answers_with_metadata_only;
     "A metadata-only WATCH tells every change of the object, also of what it does not show.":
         a_watch_has_metadata_only, a_change_of_data_is_told_without_them, edges_have_metadata_only;
-    "Bookmarks of a metadata-only WATCH are PartialObjectMetadata, with their annotation.":
+    "Bookmarks of a metadata-only WATCH are PartialObjectMetadata, with their annotation."
+        if is_standard:
         bookmarks_have_metadata_only;
     "The first acceptable representation is sent.":
         the_first_acceptable_representation_is_sent, without_accept_the_whole_object_is_sent;

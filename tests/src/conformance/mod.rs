@@ -6,14 +6,21 @@
 //!
 //! Checks don't share objects. Each has a namespace named after it, so they run side by side.
 
-/// The checks of one topic: sentences, and below each the functions that check it.
+/// The checks of one topic: sentences, and below each the functions that check it. A sentence that not every variant of
+/// a server keeps names the method of `Variant` that says which do.
 macro_rules! checks {
-    ($($sentence:literal: $($check:ident),+;)+) => {
-        pub(super) const CHECKS: &[$crate::conformance::Check] = &[$($($crate::conformance::Check {
+    ($($sentence:literal $(if $on:ident)?: $($check:ident),+;)+) => {
+        pub(super) const CHECKS: &[&[$crate::conformance::Check]] = &[$({
+            // Of one or two predicates the first counts.
+            const ON: fn($crate::conformance::Variant) -> bool =
+                [$($crate::conformance::Variant::$on as fn(_) -> _,)? $crate::conformance::Variant::any][0];
+            &[$($crate::conformance::Check {
             sentence: $sentence,
+            on: ON,
             name: stringify!($check),
             run: |place| Box::pin($check(place)),
-        }),+),+];
+        }),+]
+        }),+];
     };
 }
 
@@ -36,14 +43,16 @@ mod subresources;
 mod suite;
 mod target;
 mod values;
+mod variant;
 mod watch;
 mod writes;
 
 pub use suite::{Check, DEADLINE, checks, failing, run};
 pub use target::{Clients, Past, Target};
+pub use variant::Variant;
 
 /// Every topic, in reading order.
-const TOPICS: &[&[Check]] = &[
+const TOPICS: &[&[&[Check]]] = &[
     list::CHECKS,
     paging::CHECKS,
     watch::CHECKS,

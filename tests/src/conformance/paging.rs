@@ -16,8 +16,12 @@ checks! {
         a_page_counts_what_remains, a_page_of_a_selection_does_not_count;
     "A limit counts the items that the selectors let through.":
         a_limit_counts_selected_items_only, the_last_page_of_a_selection_may_be_empty;
-    "A LIST at version 0 ignores the limit.":
+    "A LIST at version 0 ignores the limit, which is for those who read from a cache."
+        if has_watch_cache:
         a_list_at_zero_ignores_the_limit;
+    "Without a watch cache a LIST at version 0 is paged like any other."
+        if lacks_watch_cache:
+        without_watch_cache_a_list_at_zero_is_paged;
     "A LIST at N with a limit means exactly N.":
         a_limit_at_a_version_means_exactly_it, exact_pages_go_on_at_their_version;
     "NotOlderThan with a limit pages through the newest state.":
@@ -144,6 +148,13 @@ async fn the_last_page_of_a_selection_may_be_empty(place: Place) -> Result<()> {
     let last = following(&place, &first, "limit=1&labelSelector=x").await?;
     ensure!(last["items"] == json!([]) && next_page(&last).is_none(), "{last}");
     ensure!(version(&last)? == version(&first)?, "{last}");
+    Ok(())
+}
+
+async fn without_watch_cache_a_list_at_zero_is_paged(place: Place) -> Result<()> {
+    place.create_all(["a", "b"]).await?;
+    let page = place.list("resourceVersion=0&limit=1").await?;
+    ensure!(names(&page) == ["a"] && next_page(&page).is_some(), "{page}");
     Ok(())
 }
 

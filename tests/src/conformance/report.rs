@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     const fn check(sentence: &'static str, name: &'static str) -> Check {
-        Check { sentence, name, run: |_| Box::pin(async { Ok(()) }) }
+        Check { sentence, name, on: |_| true, run: |_| Box::pin(async { Ok(()) }) }
     }
 
     #[test]

@@ -8,28 +8,63 @@ use super::raw::{Watch, is_failure};
 use super::values::version;
 
 checks! {
-    "A streaming list sends an ADDED for each object, in the order of a LIST, and then an annotated bookmark.":
+    "A streaming list sends an ADDED for each object, in the order of a LIST, and then an annotated bookmark."
+        if has_watch_list:
         a_streaming_list_is_the_state_and_its_end, a_streaming_list_of_nothing_is_its_end,
         a_streaming_list_keeps_the_selectors;
-    "The bookmark at the end has the version that the whole state has reached, and changes after it follow.":
+    "The bookmark at the end has the version that the whole state has reached, and changes after it follow."
+        if has_watch_list:
         the_end_has_the_version_of_the_state, changes_follow_the_end, a_watch_goes_on_from_the_end;
-    "A streaming list shows the newest state without a version, and one not older than N at N.":
+    "A streaming list shows the newest state without a version, and one not older than N at N."
+        if has_watch_list:
         a_streaming_list_shows_each_write_before_it, a_streaming_list_at_a_version_is_not_older,
         a_streaming_list_at_zero_is_complete;
-    "A streaming list that does not allow bookmarks never says where the state ends.":
+    "A streaming list that does not allow bookmarks never says where the state ends."
+        if has_watch_list:
         without_bookmarks_the_end_is_not_told;
-    "With sendInitialEvents=false a WATCH without a version begins now, and one at N after N.":
+    "With sendInitialEvents=false a WATCH without a version begins now, and one at N after N."
+        if has_watch_list:
         without_initial_events_a_watch_begins_now, without_initial_events_a_watch_at_a_version_replays;
     "The parameter sendInitialEvents needs NotOlderThan, and has no place in a LIST.":
         initial_events_need_a_match, a_list_has_no_initial_events, a_watch_has_no_match_otherwise;
-    "A streaming list at a version of the future ends with an ERROR that says Timeout and too large.":
+    "A streaming list at a version of the future ends with an ERROR that says Timeout and too large."
+        if has_watch_list:
         a_streaming_list_of_the_future_is_an_error;
+    "Without the gate WatchList the parameter sendInitialEvents is refused with 422."
+        if lacks_watch_list:
+        without_watch_list_a_streaming_list_is_refused;
+    "Without the gate WatchList no bookmark says where an initial state ends."
+        if lacks_watch_list:
+        without_watch_list_the_end_of_a_state_is_not_told;
 }
 
 const STREAMING: &str = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
 
 async fn streaming(place: &Place, more: &str) -> Result<Watch> {
     place.watch(&format!("{STREAMING}{more}")).await
+}
+
+async fn without_watch_list_a_streaming_list_is_refused(place: Place) -> Result<()> {
+    for value in ["true", "false"] {
+        let query = format!("watch=true&sendInitialEvents={value}&resourceVersionMatch=NotOlderThan");
+        let reply = place.admin().get(&format!("{}?{query}", place.all())).await?;
+        let status = reply.refused(422, "Invalid")?;
+        let cause = &status["details"]["causes"][0];
+        ensure!(
+            cause["field"] == "sendInitialEvents" && cause["reason"] == "FieldValueForbidden",
+            "{status}"
+        );
+    }
+    Ok(())
+}
+
+async fn without_watch_list_the_end_of_a_state_is_not_told(place: Place) -> Result<()> {
+    place.create("a").await?;
+    let mut watch = place.watch("allowWatchBookmarks=true").await?;
+    watch.expect("ADDED", "a").await?;
+    place.set("a", "1").await?;
+    watch.expect("MODIFIED", "a").await?;
+    Ok(())
 }
 
 async fn a_streaming_list_is_the_state_and_its_end(place: Place) -> Result<()> {

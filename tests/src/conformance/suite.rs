@@ -11,6 +11,7 @@ use super::TOPICS;
 use super::place::Place;
 use super::report::{Outcome, report};
 use super::target::Target;
+use super::variant::Variant;
 
 /// How long a check may take. The slowest wait for a watch to time out, a few seconds.
 pub const DEADLINE: Duration = Duration::from_secs(20);
@@ -27,12 +28,19 @@ pub struct Check {
     pub sentence: &'static str,
     /// The case that is checked.
     pub name: &'static str,
+    /// On which variants of a server the sentence is true.
+    pub(super) on: fn(Variant) -> bool,
     pub(super) run: fn(Place) -> BoxFuture<'static, Result<()>>,
 }
 
 /// All checks, in reading order.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
-    TOPICS.iter().copied().flatten()
+    TOPICS.iter().copied().flatten().copied().flatten()
+}
+
+/// The checks of what this variant promises.
+fn on(variant: Variant) -> impl Iterator<Item = &'static Check> {
+    checks().filter(move |check| (check.on)(variant))
 }
 
 /// Runs the checks against `target`, prints how each went, and fails if one of them failed.
@@ -48,7 +56,7 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
 /// When this is dropped early, the checks stop where they are and leave their namespaces behind.
 pub async fn run(target: Target) -> Result<()> {
     let choice = std::env::var(CHOICE).unwrap_or_default();
-    let chosen: Vec<&Check> = checks().filter(|check| check.name.contains(&choice)).collect();
+    let chosen: Vec<&Check> = on(target.variant).filter(|check| check.name.contains(&choice)).collect();
     ensure!(!chosen.is_empty(), "{CHOICE} is {choice:?}, and no check has this in its name");
     let name = target.name;
     report(name, &outcomes(target, &chosen).await)
@@ -60,7 +68,7 @@ pub async fn run(target: Target) -> Result<()> {
 ///
 /// As [`run`].
 pub async fn failing(target: Target) -> Vec<&'static str> {
-    let chosen: Vec<&Check> = checks().collect();
+    let chosen: Vec<&Check> = on(target.variant).collect();
     let outcomes = outcomes(target, &chosen).await;
     outcomes.iter().filter(|outcome| outcome.result.is_err()).map(|outcome| outcome.check.name).collect()
 }

@@ -6,10 +6,12 @@ use serde_json::json;
 
 use super::raw::Api;
 use super::values::{names, version};
+use super::variant::Variant;
 
 /// A server under test.
 pub struct Target {
     pub(super) name: &'static str,
+    pub(super) variant: Variant,
     pub(super) admin: Api,
     pub(super) nobody: Api,
     pub(super) stranger: Api,
@@ -31,7 +33,21 @@ impl Target {
     #[must_use]
     pub fn new(name: &'static str, clients: Clients, past: Past) -> Self {
         let Clients { admin, nobody, stranger } = clients;
-        Self { name, admin: Api::new(admin), nobody: Api::new(nobody), stranger: Api::new(stranger), past }
+        let variant = Variant::Standard;
+        Self {
+            name,
+            variant,
+            admin: Api::new(admin),
+            nobody: Api::new(nobody),
+            stranger: Api::new(stranger),
+            past,
+        }
+    }
+
+    /// The same server, set up as `variant`.
+    #[must_use]
+    pub fn set_up_as(self, variant: Variant) -> Self {
+        Self { variant, ..self }
     }
 }
 

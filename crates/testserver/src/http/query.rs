@@ -69,7 +69,7 @@ impl Selection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum At {
     Latest,
-    /// Version 0: whatever is at hand; a limit is ignored.
+    /// Version 0: whatever is at hand.
     Any,
     NotOlderThan(u64),
     Exactly(u64),
@@ -116,7 +116,6 @@ pub(crate) fn list_options(query: &Query, kind: &Kind) -> Result<ListOptions, St
         return Err(Status::invalid_options("ListOptions", causes));
     }
     let at = list_at(query, limit.is_some())?;
-    let limit = limit.filter(|_| at != At::Any);
     Ok(ListOptions { at, limit, select })
 }
 

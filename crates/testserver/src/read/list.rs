@@ -48,6 +48,9 @@ pub(crate) async fn list(
     }
     shared.age();
     let prefix = prefix(namespace);
+    // Limits are for reads from etcd: a watch cache that is asked for whatever it has answers in one piece.
+    let unlimited = ListOptions { limit: None, ..options.clone() };
+    let options = if options.at == At::Any && shared.config.watch_cache { &unlimited } else { options };
     shared.read(|state| match &options.at {
         At::Latest | At::Any | At::NotOlderThan(_) => Ok(now(state, served, &prefix, "", options)),
         At::Exactly(revision) => {

@@ -41,7 +41,9 @@ struct Watcher {
     awaited: Option<u64>,
     /// Objects that are still to be sent as the initial state.
     initial: VecDeque<Arc<Entry>>,
-    /// The initial state is followed by a bookmark that says so.
+    /// Whether a bookmark says where the initial state ends.
+    marks_end: bool,
+    /// That bookmark, still to be sent.
     end_bookmark: Option<u64>,
     /// Frames to send; at most one batch.
     ready: VecDeque<Bytes>,
@@ -99,7 +101,7 @@ impl Watcher {
         let timeout = options.timeout.unwrap_or_else(|| random_timeout(&shared));
         let deadline = now + timeout;
         let period = shared.config.bookmark_period;
-        let bookmark = if options.bookmarks {
+        let bookmark = if options.bookmarks && shared.config.watch_cache {
             Bookmarks::At(next_bookmark(now, deadline, period))
         } else {
             Bookmarks::Unwanted
@@ -117,6 +119,7 @@ impl Watcher {
             awaited: None,
             initial: VecDeque::new(),
             end_bookmark: None,
+            marks_end: options.bookmarks && shared.config.streaming_lists,
             ready: VecDeque::new(),
             bookmark,
             deadline,
@@ -146,8 +149,7 @@ impl Watcher {
                 let objects = state.store.table(self.table).under(&self.prefix);
                 let wanted = objects.filter(|(_, entry)| self.wants(entry)).map(|(_, entry)| entry.clone());
                 self.initial = wanted.collect();
-                let marked = matches!(self.bookmark, Bookmarks::At(_)) && shared.config.streaming_lists;
-                self.end_bookmark = marked.then_some(revision);
+                self.end_bookmark = self.marks_end.then_some(revision);
             }
         });
         self.start = self.cursor;
@@ -213,12 +215,13 @@ impl Watcher {
             self.ready.push_back(self.view.bookmark(revision, true));
             return Found::Frames;
         }
-        self.shared.clone().read(|state| {
+        let shared = self.shared.clone();
+        shared.read(|state| {
             let table = state.store.table(self.table);
             let events = match table.after(self.cursor) {
                 Ok(events) => events,
                 Err(gone) => {
-                    self.fail(&Status::watch_expired(self.cursor, gone.floor));
+                    self.fail(&expired(shared.config.watch_cache, self.cursor, gone.floor));
                     return Found::Frames;
                 }
             };
@@ -300,6 +303,11 @@ impl Watcher {
             }
         }
     }
+}
+
+/// A version whose events are gone, as the watch cache says it or etcd itself.
+fn expired(cached: bool, asked: u64, floor: u64) -> Status {
+    if cached { Status::watch_expired(asked, floor) } else { Status::watch_compacted() }
 }
 
 /// Waits until the listener shuts down; for ever where there is none.

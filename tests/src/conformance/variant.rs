@@ -1,0 +1,39 @@
+//! The ways in which a server may be set up that its clients can notice.
+
+/// How the server under test is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// As kube-apiserver is without flags.
+    Standard,
+    /// `--feature-gates=WatchList=false`: it knows no streaming lists.
+    WithoutWatchList,
+    /// `--watch-cache=false`: all is read from etcd itself.
+    WithoutWatchCache,
+}
+
+/// Which variants a sentence speaks of; a sentence that names none of these speaks of all.
+impl Variant {
+    pub(super) fn any(self) -> bool {
+        matches!(self, Self::Standard | Self::WithoutWatchList | Self::WithoutWatchCache)
+    }
+
+    pub(super) fn is_standard(self) -> bool {
+        self == Self::Standard
+    }
+
+    pub(super) fn has_watch_list(self) -> bool {
+        self != Self::WithoutWatchList
+    }
+
+    pub(super) fn lacks_watch_list(self) -> bool {
+        !self.has_watch_list()
+    }
+
+    pub(super) fn has_watch_cache(self) -> bool {
+        self != Self::WithoutWatchCache
+    }
+
+    pub(super) fn lacks_watch_cache(self) -> bool {
+        !self.has_watch_cache()
+    }
+}
