@@ -1,5 +1,6 @@
-//! What the tests that cross crates share: real API servers, the guide's ground, the conformance checks.
+//! What the tests that cross crates share: real API servers, the ground of docs, the conformance checks.
 
 pub mod conformance;
 pub mod guide;
 pub mod real;
+pub mod testserver_page;

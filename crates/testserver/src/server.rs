@@ -64,6 +64,24 @@ impl Server {
         self.shared.revision()
     }
 
+    /// Waits until a look at the server finds something: looks now and after each write. It waits for ever where nothing
+    /// is found, so put a timeout around it.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed, so it may be dropped at any time.
+    pub async fn until<T>(&self, mut look: impl FnMut(&Self) -> Option<T>) -> T {
+        let mut revisions = self.shared.revisions();
+        loop {
+            revisions.mark_unchanged();
+            if let Some(found) = look(self) {
+                return found;
+            }
+            if revisions.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
     /// What was asked so far.
     pub fn journal(&self) -> &Journal {
         &self.shared.journal

@@ -177,10 +177,15 @@ impl Shared {
 
     /// Waits a little until `revision` is reached; past that it is too large.
     pub(crate) async fn reach(&self, revision: u64) -> Result<(), Status> {
-        let mut known = self.revision.subscribe();
+        let mut known = self.revisions();
         let reached = known.wait_for(|now| *now >= revision);
         let waited = timeout(FRESHNESS, reached).await.is_ok();
         if waited { Ok(()) } else { Err(self.too_large(revision)) }
+    }
+
+    /// The revisions from now on.
+    pub(crate) fn revisions(&self) -> watch::Receiver<u64> {
+        self.revision.subscribe()
     }
 
     fn too_large(&self, revision: u64) -> Status {
