@@ -1,6 +1,8 @@
-//! What the tests that cross crates share: real API servers, the ground of docs, the conformance checks.
+//! What the tests that cross crates share: real API servers, the embedded one as a program, the ground of docs, the
+//! conformance checks.
 
 pub mod conformance;
+pub mod embedded;
 pub mod guide;
 pub mod real;
 pub mod testserver_page;

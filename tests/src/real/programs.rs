@@ -121,6 +121,15 @@ pub(super) fn kubectl(programs: Option<&Programs>) -> Command {
     }
 }
 
+/// The words that start kubectl where there is no server beside which it could lie: the built binary's, or the one on
+/// PATH.
+pub fn kubectl_words() -> Vec<PathBuf> {
+    match existing(built_binary()) {
+        Some(binary) => vec![binary, PathBuf::from("kubectl")],
+        None => vec![PathBuf::from("kubectl")],
+    }
+}
+
 fn existing(path: PathBuf) -> Option<PathBuf> {
     path.is_file().then_some(path)
 }

@@ -1,0 +1,23 @@
+# What there is, and what one may do.
+kubectl api-resources --no-headers
+kubectl api-resources --namespaced=false --no-headers -o name
+kubectl api-resources --api-group=apps -o wide --no-headers
+kubectl api-resources --verbs=list,create --categories=all -o name
+kubectl api-versions
+kubectl get --raw /version | grep -o '"gitVersion": "v1.36[^"]*"'
+kubectl cluster-info dump --output-directory=/dev/null --namespaces=absent
+kubectl auth can-i get pods
+kubectl auth can-i '*' '*' --all-namespaces
+kubectl auth can-i delete configmaps/one
+kubectl auth can-i get nonsense
+kubectl auth can-i get /healthz
+kubectl auth can-i get pods --subresource=log -q
+kubectl --context=nobody auth can-i get pods
+kubectl --context=nobody auth can-i list configmaps --all-namespaces
+kubectl --context=nobody get configmaps
+kubectl --context=nobody create configmap one
+kubectl --context=nobody delete configmap one
+kubectl --context=nobody get configmap one
+kubectl auth can-i --list --no-headers
+kubectl auth whoami -o json
+kubectl --context=nobody auth whoami -o json

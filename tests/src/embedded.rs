@@ -1,0 +1,67 @@
+//! The embedded server as the program that users run: `kube-testserver --port 0 --kubeconfig FILE`.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::timeout;
+
+/// How long the program may take until it is ready; it takes milliseconds.
+const READY_DEADLINE: Duration = Duration::from_secs(20);
+
+/// The running program. It is killed when this is dropped.
+#[derive(Debug)]
+pub struct EmbeddedProgram {
+    kubeconfig: PathBuf,
+    _child: Child,
+    /// Open, so that the program can go on writing.
+    _stdout: BufReader<ChildStdout>,
+    _dir: TempDir,
+}
+
+impl EmbeddedProgram {
+    /// Builds the program, starts it with `flags` besides port and kubeconfig, and waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// When it can't be built, or ends or says nothing instead of being ready.
+    ///
+    /// # Cancel safety
+    ///
+    /// When this is dropped early, what was started is killed.
+    pub async fn start(flags: &[&str]) -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let kubeconfig = dir.path().join("kubeconfig");
+        let mut command = Command::new(build().await?);
+        command.args(["--port", "0", "--kubeconfig"]).arg(&kubeconfig).args(flags);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
+        let mut stdout = BufReader::new(child.stdout.take().context("standard output is a pipe")?);
+        let mut line = String::new();
+        timeout(READY_DEADLINE, stdout.read_line(&mut line)).await.context("the program is not ready")??;
+        ensure!(line.starts_with("ready "), "kube-testserver {flags:?} said {line:?} instead of being ready");
+        Ok(Self { kubeconfig, _child: child, _stdout: stdout, _dir: dir })
+    }
+
+    /// The kubeconfig that the program wrote.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+}
+
+/// Cargo builds no programs of other packages for a test, so this asks it to; mostly there is nothing to do.
+async fn build() -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--quiet", "--package", "kube-testserver", "--bin", "kube-testserver"]);
+    let built = command.current_dir(env!("CARGO_MANIFEST_DIR")).stdin(Stdio::null()).output().await?;
+    ensure!(built.status.success(), "building it: {}", String::from_utf8_lossy(&built.stderr));
+    // Tests are in `deps` beside the programs.
+    let test = std::env::current_exe()?;
+    let folder = test.parent().and_then(Path::parent).context("a test lies in target/PROFILE/deps")?;
+    Ok(folder.join("kube-testserver"))
+}

@@ -1,0 +1,59 @@
+//! kubectl on both servers: the same commands, then exit codes and output side by side.
+//!
+//! The commands stand in `tests/kubectl/topics`. `KUBE_INFORMER_KUBECTL=read` runs one topic only.
+
+use std::io::Write as _;
+
+use anyhow::{Context as _, Result, ensure};
+use kube_informer_tests::embedded::EmbeddedProgram;
+use kube_informer_tests::real::{Options, RealServer, skip_or_fail};
+
+mod compare;
+mod differences;
+mod mask;
+mod side;
+mod topic;
+
+use compare::Verdict;
+use side::Side;
+use topic::Topic;
+
+/// Names the variable that chooses topics: those whose name contains its value.
+const CHOICE: &str = "KUBE_INFORMER_KUBECTL";
+
+#[tokio::test]
+async fn kubectl_cannot_tell_the_embedded_server_from_the_real_one() -> Result<()> {
+    let topics = topic::read("topics")?;
+    let commands = topics.iter().map(|topic| topic.commands.len()).sum();
+    let Some(real) = RealServer::start_or_skip("kubectl", commands, Options::default()).await? else {
+        return Ok(());
+    };
+    if !real.is_own() {
+        // Its controllers act on what the commands create.
+        return skip_or_fail("kubectl, which needs a server of its own", commands);
+    }
+    let embedded = EmbeddedProgram::start(&[]).await?;
+    let sides = (Side::new(real.kubeconfig())?, Side::new(embedded.kubeconfig())?);
+    let choice = std::env::var(CHOICE).unwrap_or_default();
+    let mut failures = 0;
+    for topic in topics.iter().filter(|topic| topic.name.contains(&choice)) {
+        failures += compared(topic, &sides).await?;
+    }
+    real.stop().await?;
+    ensure!(failures == 0, "{failures} commands differ");
+    Ok(())
+}
+
+/// Runs a topic on both servers at once and reports each command; gives how many failed.
+async fn compared(topic: &Topic, (real, ours): &(Side, Side)) -> Result<usize> {
+    let (real, ours) = tokio::join!(real.run(topic), ours.run(topic));
+    let (real, ours) = (real.context("kube-apiserver")?, ours.context("kube-testserver")?);
+    let verdicts: Vec<Verdict> = topic.commands.iter().zip(real.iter().zip(&ours))
+        .map(|(command, (real, ours))| Verdict::of(command, real, ours))
+        .collect();
+    // In one piece, so that lines of other tests don't come in between.
+    let report: String =
+        topic.commands.iter().zip(&verdicts).map(|(command, verdict)| verdict.line(&topic.name, command)).collect();
+    std::io::stderr().write_all(report.as_bytes())?;
+    Ok(verdicts.iter().filter(|verdict| verdict.is_failure()).count())
+}
