@@ -35,6 +35,7 @@ mod faults;
 mod http;
 mod journal;
 mod kinds;
+mod protobuf;
 mod read;
 mod server;
 mod state;

@@ -48,12 +48,19 @@ async fn kubectl_cannot_tell_the_embedded_server_from_the_real_one() -> Result<(
 async fn compared(topic: &Topic, (real, ours): &(Side, Side)) -> Result<usize> {
     let (real, ours) = tokio::join!(real.run(topic), ours.run(topic));
     let (real, ours) = (real.context("kube-apiserver")?, ours.context("kube-testserver")?);
-    let verdicts: Vec<Verdict> = topic.commands.iter().zip(real.iter().zip(&ours))
+    let verdicts: Vec<Verdict> = topic
+        .commands
+        .iter()
+        .zip(real.iter().zip(&ours))
         .map(|(command, (real, ours))| Verdict::of(command, real, ours))
         .collect();
     // In one piece, so that lines of other tests don't come in between.
-    let report: String =
-        topic.commands.iter().zip(&verdicts).map(|(command, verdict)| verdict.line(&topic.name, command)).collect();
+    let report: String = topic
+        .commands
+        .iter()
+        .zip(&verdicts)
+        .map(|(command, verdict)| verdict.line(&topic.name, command))
+        .collect();
     std::io::stderr().write_all(report.as_bytes())?;
     Ok(verdicts.iter().filter(|verdict| verdict.is_failure()).count())
 }

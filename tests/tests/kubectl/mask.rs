@@ -11,7 +11,11 @@ const MASKS: [(&str, &str, &str); 6] = [
     ("TIME", r"\b([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z)", "clocks go on"),
     ("VERSION", r#"resourceVersion\\?"?: ?\\?"([0-9]+)"#, "other writes count, too"),
     ("EDITED", r"(kubectl-edit-[0-9]+\.(?:yaml|json))", "the name of a temporary file"),
-    ("LOG", r"(?m)^[EWIF]([0-9]{4} [0-9:.]+ +[0-9]+) ", "the time and the process of a line in kubectl's log"),
+    (
+        "LOG",
+        r"(?m)^[EWIF]([0-9]{4} [0-9:.]+ +[0-9]+) ",
+        "the time and the process of a line in kubectl's log",
+    ),
 ];
 
 /// The masks of one topic on one server: they remember which values they have seen, so that what is equal on one
@@ -31,7 +35,9 @@ impl Masks {
         let mut text = text.to_owned();
         for (name, expression) in &self.expressions {
             let seen = &mut self.seen;
-            text = expression.replace_all(&text, |found: &Captures<'_>| replaced(name, found, seen)).into_owned();
+            text = expression
+                .replace_all(&text, |found: &Captures<'_>| replaced(name, found, seen))
+                .into_owned();
         }
         text
     }
@@ -39,7 +45,11 @@ impl Masks {
 
 /// The match with its first group replaced by a name. Times are not told apart: whether two fall into the same second
 /// is chance.
-fn replaced(name: &'static str, found: &Captures<'_>, seen: &mut HashMap<(&'static str, String), usize>) -> String {
+fn replaced(
+    name: &'static str,
+    found: &Captures<'_>,
+    seen: &mut HashMap<(&'static str, String), usize>,
+) -> String {
     let (whole, value) = (&found[0], &found[1]);
     let mask = if matches!(name, "UID" | "VERSION") {
         let known = seen.iter().filter(|((kind, _), _)| *kind == name).count();

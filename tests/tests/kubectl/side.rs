@@ -60,7 +60,8 @@ impl Side {
         self.command(&topic.name, &namespace, &mut masks).await.context("the topic's namespace")?;
         let mut outcomes = Vec::with_capacity(topic.commands.len());
         for command in &topic.commands {
-            outcomes.push(self.command(&topic.name, command, &mut masks).await.with_context(|| command.clone())?);
+            outcomes
+                .push(self.command(&topic.name, command, &mut masks).await.with_context(|| command.clone())?);
         }
         Ok(outcomes)
     }

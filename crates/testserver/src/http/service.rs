@@ -91,7 +91,7 @@ impl ApiService {
         Ok(self.serve(call, body, false).await)
     }
 
-    async fn serve<B>(&self, call: Call, body: B, silent: bool) -> Response<Body>
+    async fn serve<B>(&self, mut call: Call, body: B, silent: bool) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
@@ -105,7 +105,8 @@ impl ApiService {
         if let Err(status) = self.shared.config.users.check(&call.parts.headers, asked) {
             return refusal(&status);
         }
-        let body = match collect(body).await {
+        let collected = collect(body).await;
+        let body = match collected.and_then(|body| crate::protobuf::to_json(&mut call.parts.headers, body)) {
             Ok(body) => body,
             Err(status) => return refusal(&status),
         };
