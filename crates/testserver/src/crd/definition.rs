@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::kinds::kind::{Field, Generation, Kind, NAMES, Rules};
+use crate::kinds::kind::{Field, Generation, Kind, NAMES, Rules, ScalePaths};
 use crate::kinds::names::NameRule;
 use crate::read::open_watches::Command;
 use crate::state::{Served, Shared, State};
@@ -154,6 +154,16 @@ fn kind(crd: &Value, version: &Value, storage: &str) -> Kind {
             returns_deleted: false,
         },
         fields: names.iter().copied().chain(paths).map(Field::at_path).collect(),
+        scale: version.pointer("/subresources/scale").map(scale),
+    }
+}
+
+fn scale(scale: &Value) -> ScalePaths {
+    let selector = scale.get("labelSelectorPath").and_then(Value::as_str).filter(|path| !path.is_empty());
+    ScalePaths {
+        spec_replicas: text(scale, "/specReplicasPath").into(),
+        status_replicas: text(scale, "/statusReplicasPath").into(),
+        label_selector: selector.map(Into::into),
     }
 }
 

@@ -123,6 +123,7 @@ impl Row {
             categories: self.categories(),
             rules: self.rules(),
             fields: names.iter().chain(self.fields()).map(|name| Field::at_path(name)).collect(),
+            scale: None,
         }
     }
 

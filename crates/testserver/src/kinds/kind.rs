@@ -25,6 +25,16 @@ pub(crate) struct Kind {
     pub rules: Rules,
     /// What field selectors may name; the first is `metadata.name`.
     pub fields: Vec<Field>,
+    /// Where `/scale` finds what it shows: custom resources that have that subresource.
+    pub scale: Option<ScalePaths>,
+}
+
+/// The fields behind the `/scale` of a custom resource, as the CRD writes them: `.spec.replicas`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ScalePaths {
+    pub spec_replicas: String,
+    pub status_replicas: String,
+    pub label_selector: Option<String>,
 }
 
 /// How the writes of a kind behave.
