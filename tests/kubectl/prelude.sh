@@ -15,14 +15,19 @@ watching() {
     return 0
 }
 
-# meanwhile ACTION ARGS...: `kubectl ARGS` with its output and exit code, while ACTION happens beside it.
+# meanwhile ACTION ARGS...: `kubectl ARGS` with its output and exit code; ACTION happens as soon as it watches.
 meanwhile() {
-    local action=$1 waiting
+    local action=$1 log waiting
     shift
-    kubectl "$@" &
+    log=$(mktemp)
+    kubectl -v=6 "$@" 2>"$log" &
     waiting=$!
+    until grep -q 'watch=true' "$log" || ! kill -0 "$waiting" 2>/dev/null; do sleep 0.02; done
     eval "$action" >/dev/null
     wait "$waiting"
+    waiting=$?
+    cat "$log" >&2
+    return "$waiting"
 }
 
 # editing SCRIPT ARGS...: `kubectl edit ARGS` with sed as the editor.

@@ -7,7 +7,6 @@ kubectl patch configmap one --type=json -p '[{"op": "add", "path": "/data/m", "v
 kubectl patch configmap one --type=json -p '[{"op": "test", "path": "/data/m", "value": "z"}, {"op": "remove", "path": "/data/m"}]'
 kubectl patch configmap one --type=json -p '[{"op": "remove", "path": "/data/absent"}]'
 kubectl patch configmap one --type=json -p '[{"op": "nonsense", "path": "/data/absent"}]'
-kubectl patch configmap one --type=merge -p '{"data": {"k": 1}}'
 kubectl patch configmap one --type=merge -p '{"metadata": {"name": "two"}}'
 kubectl patch configmap one --type=merge -p '{"metadata": {"resourceVersion": "1"}}'
 kubectl patch configmap one --type=merge -p 'nonsense'
@@ -59,3 +58,4 @@ kubectl set env deployment/web MODE=test -o json
 kubectl set env deployment/web MODE-
 kubectl set resources deployment/web --limits=cpu=100m
 kubectl get deployment web -o 'jsonpath={.metadata.generation} {.spec.template.spec.containers}'
+kubectl patch configmap one --type=merge -p '{"data": {"k": 1}}'

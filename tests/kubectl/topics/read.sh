@@ -47,10 +47,10 @@ kubectl get namespaces kube-system kube-public default kube-node-lease -o name
 kubectl get --raw /readyz
 kubectl get --raw /livez/ping
 kubectl get --raw "/api/v1/namespaces/$NAMESPACE/configmaps/absent"
-kubectl get --raw "/api/v1/namespaces/$NAMESPACE/configmaps?limit=1&fieldSelector=metadata.name%3Done"
+kubectl get --raw "/api/v1/namespaces/$NAMESPACE/configmaps?limit=1&fieldSelector=metadata.name%3Done" | grep -o '"continue"'
 kubectl get --raw /apis/absent.example.com/v1
 kubectl get cm one --request-timeout=5s -o name
 watching 4 'kubectl label cm one seen=yes; kubectl label cm one seen-' get cm -w -l tier -o name
 watching 2 'kubectl annotate cm two note=x' get cm two -w -o 'jsonpath={.metadata.name} {.metadata.annotations}{"\n"}'
 watching 3 'kubectl create configmap four; kubectl delete configmap four' get cm --watch-only=false -w --field-selector metadata.name!=two --output-watch-events -o 'jsonpath={.type} {.object.metadata.name}{"\n"}'
-watching 1 : get cm one -w --output-watch-events -o 'jsonpath={.type} {.object.metadata.resourceVersion}{"\n"}'
+watching 1 : get cm one -w --output-watch-events -o 'jsonpath={.type} {.object.metadata.name}{"\n"}'

@@ -10,11 +10,11 @@ const MASKS: [(&str, &str, &str); 6] = [
     ("UID", r"\b([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\b", "uids are random"),
     ("TIME", r"\b([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z)", "clocks go on"),
     ("VERSION", r#"resourceVersion\\?"?: ?\\?"([0-9]+)"#, "other writes count, too"),
-    ("EDITED", r"(kubectl-edit-[0-9]+\.(?:yaml|json))", "the name of a temporary file"),
+    ("EDITED", r#"([^" ]*/kubectl-edit-[0-9]+\.(?:yaml|json))"#, "the name of a temporary file"),
     (
-        "LOG",
-        r"(?m)^[EWIF]([0-9]{4} [0-9:.]+ +[0-9]+) ",
-        "the time and the process of a line in kubectl's log",
+        "",
+        r"(?m)^([EWIF][0-9]{4} [0-9:.]+ +[0-9]+ .*\n)",
+        "kubectl's log tells what its requests met, and when",
     ),
 ];
 
@@ -70,4 +70,5 @@ fn equal_values_get_equal_names() {
     let uid = "uid: 6c1d5f44-0d6c-4b9e-8a8e-111111111111 at 2026-01-02T03:04:05Z";
     assert_eq!(masks.apply(uid), "uid: UID-1 at TIME");
     assert_eq!(masks.apply("https://127.0.0.1:4321/api"), "https://SERVER/api");
+    assert_eq!(masks.apply("W1121 09:27:36.123456   42 x.go:1] slow\nerror\n"), "error\n");
 }

@@ -5,3 +5,4 @@ pub(crate) mod defaults;
 pub(crate) mod discovery;
 pub(crate) mod kind;
 pub(crate) mod names;
+pub(crate) mod qualified;

@@ -50,7 +50,11 @@ pub(crate) async fn list(
     let prefix = prefix(namespace);
     // Limits are for reads from etcd: a watch cache that is asked for whatever it has answers in one piece.
     let unlimited = ListOptions { limit: None, ..options.clone() };
-    let options = if options.at == At::Any && shared.config.watch_cache { &unlimited } else { options };
+    let cached = options.at == At::Any && shared.config.watch_cache;
+    // One object is fetched by its key, so there is no more of it to continue with.
+    let single =
+        options.select.fields.is_one_name() && (namespace.is_some() || !served.kind.rules.namespaced);
+    let options = if cached || single { &unlimited } else { options };
     shared.read(|state| match &options.at {
         At::Latest | At::Any | At::NotOlderThan(_) => Ok(now(state, served, &prefix, "", options)),
         At::Exactly(revision) => {

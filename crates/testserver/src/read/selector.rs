@@ -1,6 +1,9 @@
 //! Label selectors and field selectors: the grammar of kube-apiserver, its messages, and the match.
 
-use crate::status::{Cause, Status};
+use std::collections::BTreeSet;
+
+use crate::kinds::qualified::{key_complaints, value_complaints};
+use crate::status::Status;
 
 /// Which labels an object must carry. Empty: all objects.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -163,6 +166,9 @@ impl Parser {
             }
             _ => self.operation()?,
         };
+        if let Test::In(values) | Test::NotIn(values) = &test {
+            check_values(&key, values)?;
+        }
         Ok(Requirement { key, test })
     }
 
@@ -183,7 +189,7 @@ impl Parser {
         let value = self.value()?;
         value.parse().map_err(|_| {
             format!(
-                "<nil>: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"
+                "values[0]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"
             )
         })
     }
@@ -194,7 +200,6 @@ impl Parser {
             Token::End | Token::Symbol(",") => Ok(String::new()),
             Token::Word(word) => {
                 self.next();
-                check_value(&word)?;
                 Ok(word)
             }
             other => Err(format!("found '{}', expected: identifier", other.text())),
@@ -210,7 +215,6 @@ impl Parser {
         loop {
             match self.next() {
                 Token::Word(word) => {
-                    check_value(&word)?;
                     values.push(word);
                     match self.next() {
                         Token::Symbol(",") if self.peek() == Token::Symbol(")") => values.push(String::new()),
@@ -232,50 +236,27 @@ impl Parser {
     }
 }
 
-/// A name or a value of a label, without its prefix: at most 63 characters, alphanumeric at both ends.
-fn is_label_part(text: &str) -> bool {
-    let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    text.len() <= 63
-        && edge(text.chars().next())
-        && edge(text.chars().next_back())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-}
-
-const KEY_RULE: &str = "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start \
-     and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation \
-     is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. \
-     'example.com/MyName')";
-const VALUE_RULE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
-     '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
-     used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
-
-fn is_key(key: &str) -> bool {
-    match key.split_once('/') {
-        None => is_label_part(key),
-        Some((prefix, name)) => crate::kinds::names::is_subdomain(prefix) && is_label_part(name),
-    }
-}
-
-fn is_value(value: &str) -> bool {
-    value.is_empty() || is_label_part(value)
-}
-
 fn check_key(key: &str) -> Result<(), String> {
-    if is_key(key) { Ok(()) } else { Err(format!("<nil>: Invalid value: \"{key}\": {KEY_RULE}")) }
+    let complaints = key_complaints(key);
+    if complaints.is_empty() {
+        return Ok(());
+    }
+    Err(format!("<nil>: Invalid value: \"{key}\": {}", complaints.join("; ")))
 }
 
-fn check_value(value: &str) -> Result<(), String> {
-    if is_value(value) { Ok(()) } else { Err(format!("<nil>: Invalid value: \"{value}\": {VALUE_RULE}")) }
-}
-
-/// What is wrong with a label of an object, if anything.
-pub(crate) fn label_complaint(key: &str, value: &str) -> Option<Cause> {
-    let (wrong, rule) = match (is_key(key), is_value(value)) {
-        (true, true) => return None,
-        (false, _) => (key, KEY_RULE),
-        (true, false) => (value, VALUE_RULE),
-    };
-    Some(Cause::invalid("metadata.labels", &format!("{wrong:?}"), rule))
+/// Checks the values of a requirement, in the order of a set.
+fn check_values(key: &str, values: &[String]) -> Result<(), String> {
+    let set: BTreeSet<&String> = values.iter().collect();
+    let wrong = set.iter().enumerate().filter_map(|(place, value)| {
+        let complaints = value_complaints(value);
+        let shown = format!("values[{place}][{key}]: Invalid value: \"{value}\": {}", complaints.join("; "));
+        (!complaints.is_empty()).then_some(shown)
+    });
+    match wrong.collect::<Vec<_>>().as_slice() {
+        [] => Ok(()),
+        [one] => Err(one.clone()),
+        several => Err(format!("[{}]", several.join(", "))),
+    }
 }
 
 /// Which fields an object must have, each by the place of its value among the kind's selectable fields.
@@ -312,6 +293,11 @@ impl FieldSelector {
     pub(crate) fn named(mut self, name: &str) -> Self {
         self.0.push(FieldTest { place: 0, value: name.into(), equal: true });
         self
+    }
+
+    /// Whether only one name is wanted; its place is the first.
+    pub(crate) fn is_one_name(&self) -> bool {
+        self.0.iter().any(|test| test.place == 0 && test.equal)
     }
 
     pub(crate) fn is_everything(&self) -> bool {

@@ -5,6 +5,7 @@ use http::{HeaderMap, header};
 use serde_json::{Map, Value};
 
 use crate::kinds::kind::Kind;
+use crate::kinds::qualified::{key_complaints, value_complaints};
 use crate::status::{Cause, Status};
 
 /// The media type of the body, without parameters; empty if there is none.
@@ -105,10 +106,7 @@ pub(crate) fn check_metadata(object: &Map<String, Value>, kind: &Kind) -> Result
             return Err(bad(field));
         }
     }
-    let labels = metadata.get("labels").and_then(Value::as_object).into_iter().flatten();
-    let causes: Vec<Cause> = labels
-        .filter_map(|(key, value)| crate::read::selector::label_complaint(key, value.as_str().unwrap_or("")))
-        .collect();
+    let causes = label_causes(metadata);
     if !causes.is_empty() {
         return Err(Status::invalid(kind.named_kind(), meta(object, "name"), causes));
     }
@@ -116,6 +114,25 @@ pub(crate) fn check_metadata(object: &Map<String, Value>, kind: &Kind) -> Result
         return Err(bad("finalizers"));
     }
     Ok(())
+}
+
+/// What is wrong with the labels and the names of annotations.
+fn label_causes(metadata: &Map<String, Value>) -> Vec<Cause> {
+    let map = |field: &str| metadata.get(field).and_then(Value::as_object).into_iter().flatten();
+    let cause = |field: &str, wrong: &str, why: &str| {
+        Cause::invalid(&format!("metadata.{field}"), &format!("{wrong:?}"), why)
+    };
+    let mut causes = Vec::new();
+    for (key, value) in map("labels") {
+        let value = value.as_str().unwrap_or("");
+        causes.extend(key_complaints(key).iter().map(|why| cause("labels", key, why)));
+        causes.extend(value_complaints(value).iter().map(|why| cause("labels", value, why)));
+    }
+    for (key, _) in map("annotations") {
+        // Their prefixes may have upper case letters.
+        causes.extend(key_complaints(&key.to_lowercase()).iter().map(|why| cause("annotations", key, why)));
+    }
+    causes
 }
 
 /// The object's metadata, made if it has none.
