@@ -1,0 +1,120 @@
+// client-go uses a server the way programs in Go do: informers of every kind, leader election, events, conflicts,
+// server-side apply, finalizers. It prints a line for each step and ends with 0 if all of them went well.
+//
+// Where it needs the server's history to be forgotten, it prints "compact" and waits for a line on its standard input.
+package main
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// deadline bounds each step.
+const deadline = 20 * time.Second
+
+// program is what the steps share.
+type program struct {
+	config    *rest.Config
+	typed     kubernetes.Interface
+	dynamic   dynamic.Interface
+	metadata  metadata.Interface
+	namespace string
+	stdin     *bufio.Reader
+}
+
+// step does one thing and says what it saw.
+type step struct {
+	name string
+	run  func(ctx context.Context, p *program) (string, error)
+}
+
+var steps = []step{
+	{"namespace", createNamespace},
+	{"shared informer", sharedInformer},
+	{"filtered informer", filteredInformer},
+	{"custom kind", createWidgets},
+	{"dynamic informer, built-in kind", dynamicConfigMaps},
+	{"dynamic informer, custom kind", dynamicWidgets},
+	{"metadata informer", metadataInformer},
+	{"how informers listed", howListed},
+	{"relist after compaction", relist},
+	{"leader election", leaderElection},
+	{"event recorder", recordEvents},
+	{"conflicts", conflicts},
+	{"server-side apply", serverSideApply},
+	{"strategic merge patch", strategicPatch},
+	{"status and scale", statusAndScale},
+	{"finalizers", finalizers},
+	{"pages", pages},
+	{"discovery", discover},
+	{"deletion", deletion},
+}
+
+func main() {
+	kubeconfig := flag.String("kubeconfig", "", "how to reach the server")
+	namespace := flag.String("namespace", "client-go", "a namespace that is not there yet")
+	contentType := flag.String("content-type", "application/json", "of bodies; empty leaves it to client-go")
+	flag.Parse()
+	if err := run(*kubeconfig, *namespace, *contentType); err != nil {
+		fmt.Printf("FAILED %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(kubeconfig, namespace, contentType string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	config.ContentType = contentType
+	config.QPS = -1 // the tests' server needs no mercy
+	watched.wrap(config)
+	p := &program{config: config, namespace: namespace, stdin: bufio.NewReader(os.Stdin)}
+	if p.typed, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	if p.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return err
+	}
+	if p.metadata, err = metadata.NewForConfig(config); err != nil {
+		return err
+	}
+	for _, step := range steps {
+		ctx, cancel := context.WithTimeout(context.Background(), deadline)
+		seen, err := step.run(ctx, p)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+		fmt.Printf("%s: %s\n", step.name, seen)
+	}
+	return nil
+}
+
+func createNamespace(ctx context.Context, p *program) (string, error) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}}
+	created, err := p.typed.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+	if err != nil {
+		return "", err
+	}
+	return string(created.Status.Phase), nil
+}
+
+// compact has the server's history forgotten.
+func (p *program) compact() error {
+	fmt.Println("compact")
+	_, err := p.stdin.ReadString('\n')
+	return err
+}
