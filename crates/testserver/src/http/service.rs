@@ -19,6 +19,7 @@ use crate::http::route::{ResourcePath, Route, route};
 use crate::journal::{About, Outcome, Request as Record, Verb};
 use crate::state::Shared;
 use crate::status::Status;
+use crate::write::decode;
 
 /// A request's body may have this many bytes, as in the real server.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
@@ -106,12 +107,24 @@ impl ApiService {
             return refusal(&status);
         }
         let collected = collect(body).await;
-        let body = match collected.and_then(|body| crate::protobuf::to_json(&mut call.parts.headers, body)) {
+        let body = match collected.and_then(|body| self.to_json(&mut call, body)) {
             Ok(body) => body,
             Err(status) => return refusal(&status),
         };
         let answer = handle::handle(&self.shared, &self.closing, call, body, silent).await;
         answer.unwrap_or_else(|status| refusal(&status))
+    }
+}
+
+impl ApiService {
+    /// The body as JSON, which is all that the handlers read. What it can't be made of stays as it is.
+    fn to_json(&self, call: &mut Call, body: Bytes) -> Result<Bytes, Status> {
+        let Route::Resource(path) = &call.route else { return Ok(body) };
+        let headers = &mut call.parts.headers;
+        let body = crate::protobuf::to_json(headers, body)?;
+        let served = self.shared.find(&path.group, &path.version, &path.resource);
+        let kind = served.as_ref().map_or("", |served| &served.kind.kind);
+        decode::yaml_to_json(headers, body, kind)
     }
 }
 

@@ -1,8 +1,9 @@
 //! From the bytes of a request to an object of the right kind.
 
 use bytes::Bytes;
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 use serde_json::{Map, Value};
+use serde_saphyr::options::DuplicateKeyPolicy;
 
 use crate::kinds::kind::Kind;
 use crate::kinds::qualified::{key_complaints, value_complaints};
@@ -24,15 +25,53 @@ pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Status> {
     }
 }
 
+/// Reads a body that is YAML or JSON, which is YAML, too; of several documents the first counts, of a repeated key
+/// the last. The error is what a message says about it, without what stood around it.
+pub(crate) fn json_or_yaml(body: &[u8]) -> Result<Value, String> {
+    if let Ok(value) = serde_json::from_slice(body) {
+        return Ok(value);
+    }
+    let options = serde_saphyr::options! {
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        legacy_octal_numbers: true,
+        with_snippet: false,
+    };
+    let mut reader = body;
+    match serde_saphyr::read_with_options(&mut reader, options).next() {
+        None => Ok(Value::Null),
+        Some(Ok(value)) => Ok(value),
+        Some(Err(error)) => Err(format!("yaml: {error}")),
+    }
+}
+
+/// A body in YAML as JSON, with headers that say so; any other as it is. `kind` is what it should hold.
+///
+/// # Errors
+/// BadRequest where it is not YAML.
+pub(crate) fn yaml_to_json(headers: &mut HeaderMap, body: Bytes, kind: &str) -> Result<Bytes, Status> {
+    if media_type(headers) != "application/yaml" {
+        return Ok(body);
+    }
+    let value = match json_or_yaml(&body).map_err(|why| unrecognized(kind, &why, &body))? {
+        // An empty document is an empty object.
+        Value::Null => Value::Object(Map::new()),
+        value => value,
+    };
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(value.to_string().into())
+}
+
+/// The refusal of a body that is no object at all.
+fn unrecognized(kind: &str, why: &str, body: &Bytes) -> Status {
+    let shown = excerpt(body);
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+    ))
+}
+
 /// Reads an object of `kind`.
 pub(crate) fn object(body: &Bytes, kind: &Kind) -> Result<Map<String, Value>, Status> {
-    let shown = excerpt(body);
-    let name = &kind.kind;
-    let unrecognized = |why: String| {
-        Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {name}): {why} ({shown})"
-        ))
-    };
+    let unrecognized = |why: String| unrecognized(&kind.kind, &why, body);
     let value: Value = serde_json::from_slice(body).map_err(|error| {
         let why = if error.is_eof() { "unexpected end of JSON input".into() } else { error.to_string() };
         unrecognized(format!("couldn't get version/kind; json parse error: {why}"))
@@ -52,9 +91,15 @@ pub(crate) fn object(body: &Bytes, kind: &Kind) -> Result<Map<String, Value>, St
 
 /// The start of a body, as messages quote it.
 fn excerpt(body: &Bytes) -> String {
-    match body.get(..31) {
-        Some(start) if body.len() > 31 => format!("{} ...", String::from_utf8_lossy(start)),
-        _ => String::from_utf8_lossy(body).into_owned(),
+    let (start, more) = match body.get(..30) {
+        Some(start) if body.len() > 30 => (start, " ..."),
+        _ => (body.as_ref(), ""),
+    };
+    match start.first() {
+        None => "<empty>".into(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(start)),
+        // What does not look like JSON is shown byte by byte.
+        Some(_) => start.iter().map(|byte| format!("{byte:02x}")).chain([more.into()]).collect(),
     }
 }
 
@@ -212,4 +257,49 @@ pub(crate) fn delete_options(
         propagation,
         dry_run: value.get("dryRun").is_some() || query.get("dryRun").is_some_and(|v| v == "All"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn to_json(yaml: &'static str) -> Result<Value, Status> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/yaml; charset=utf-8"));
+        let body = yaml_to_json(&mut headers, Bytes::from_static(yaml.as_bytes()), "ConfigMap")?;
+        assert_eq!(media_type(&headers), "application/json");
+        Ok(serde_json::from_slice(&body).unwrap())
+    }
+
+    #[test]
+    fn yaml_is_read_as_the_json_it_means() {
+        let value = to_json("a: {b: [1, 'two', yes, null]}\nc: |\n  x\n  y\nt: 2001-01-01\no: 017\n").unwrap();
+        assert_eq!(
+            value,
+            json!({"a": {"b": [1, "two", true, null]}, "c": "x\ny\n", "t": "2001-01-01", "o": 15})
+        );
+        assert_eq!(to_json("a: 1\na: 2\n---\na: 3\n").unwrap(), json!({"a": 2}));
+        assert_eq!(to_json("").unwrap(), json!({}));
+        assert_eq!(to_json("<<: {a: 1}\n").unwrap(), json!({"a": 1}));
+        assert_eq!(to_json("{\"a\":[1]}").unwrap(), json!({"a": [1]}));
+        assert_eq!(to_json("x: &d {k: v}\ny: *d\n").unwrap(), json!({"x": {"k": "v"}, "y": {"k": "v"}}));
+    }
+
+    #[test]
+    fn what_is_no_yaml_is_refused_and_shown() {
+        let status = to_json("metadata: [\n").unwrap_err();
+        assert_eq!((status.code(), status.reason()), (400, "BadRequest"));
+        let start = "the object provided is unrecognized (must be of type ConfigMap): yaml: ";
+        assert!(status.message().starts_with(start), "{status}");
+        assert!(status.message().ends_with(" (6d657461646174613a205b0a)"), "{status}");
+    }
+
+    #[test]
+    fn an_excerpt_is_text_where_it_looks_like_json_and_hexadecimal_elsewhere() {
+        assert_eq!(excerpt(&Bytes::from_static(b"")), "<empty>");
+        assert_eq!(excerpt(&Bytes::from_static(b"{\"a")), "{\"a");
+        assert_eq!(excerpt(&Bytes::from("{".repeat(31))), format!("{} ...", "{".repeat(30)));
+        assert_eq!(excerpt(&Bytes::from("a".repeat(31))), format!("{} ...", "61".repeat(30)));
+    }
 }
