@@ -83,6 +83,11 @@ impl Cause {
         Self::new("FieldValueNotSupported", text, field)
     }
 
+    /// `text` is the whole message: supported values that are not all quoted, or a value that is a list.
+    pub(crate) fn not_supported(field: &str, text: String) -> Self {
+        Self::new("FieldValueNotSupported", text, field)
+    }
+
     fn line(&self) -> String {
         format!("{}: {}", self.field, self.message)
     }

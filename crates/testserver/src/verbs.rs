@@ -8,8 +8,8 @@ use crate::read::list::prefix;
 use crate::server::Server;
 use crate::state::Served;
 use crate::status::{Named, Status};
-use crate::write::decode::{self, DeleteOptions, meta};
-use crate::write::delete::Deleted;
+use crate::write::decode::{self, meta};
+use crate::write::delete_options::DeleteOptions;
 use crate::write::patch::Patch;
 use crate::write::{self, Mode, Part, Target, Via, WriteOptions};
 
@@ -121,10 +121,7 @@ impl Server {
         let place = self.find(api_version, kind, namespace, name)?;
         let options = DeleteOptions { grace: Some(0), ..DeleteOptions::default() };
         let deleted = crate::write::delete::delete(&self.shared, &place.target, &options)?;
-        Ok(match deleted {
-            Deleted::Object(entry) => parsed(&place.view().object(&entry)),
-            gone @ Deleted::Gone { .. } => parsed(&gone.bytes(place.target.kind(), &place.view())),
-        })
+        Ok(parsed(&deleted.bytes(place.target.kind(), &place.view())))
     }
 
     fn put(&self, object: Value, part: Part) -> Result<Value, Status> {

@@ -26,7 +26,9 @@ macro_rules! checks {
 
 mod bookmarks;
 mod crds;
+mod delete_options;
 mod deletes;
+mod dry_run;
 mod expiry;
 mod list;
 mod metadata_only;
@@ -66,6 +68,8 @@ const TOPICS: &[&[&[Check]]] = &[
     patches::CHECKS,
     subresources::CHECKS,
     deletes::CHECKS,
+    delete_options::CHECKS,
+    dry_run::CHECKS,
     refusals::CHECKS,
     crds::CHECKS,
 ];

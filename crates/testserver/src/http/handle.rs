@@ -18,7 +18,7 @@ use crate::read::watch::Opening;
 use crate::state::{Served, Shared};
 use crate::status::Status;
 use crate::write::decode;
-use crate::write::delete::Deleted;
+use crate::write::delete_options;
 use crate::write::patch::Patch;
 use crate::write::{self, Mode, Part, Target, Via, WriteOptions};
 
@@ -158,28 +158,30 @@ async fn get(shared: &Shared, target: &Target, call: &Call) -> Answer {
 }
 
 fn write_options(call: &Call) -> Result<WriteOptions, Status> {
-    WriteOptions::read(&call.query, &call.parts.headers)
+    WriteOptions::read(call.about.verb, &call.query, &call.parts.headers)
 }
 
 fn create(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer {
     let view = view(call, &target.served, Shape::One)?;
+    let options = write_options(call)?;
     decode::check_json(&call.parts.headers)?;
     let object = decode::object(body, target.kind())?;
-    let written = write::create(shared, target, object, &write_options(call)?)?;
+    let written = write::create(shared, target, object, &options)?;
     Ok(json(written.code(), &written.bytes(&view)))
 }
 
 fn bind(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer {
+    let options = write_options(call)?;
     decode::check_json(&call.parts.headers)?;
-    crate::write::binding::bind(shared, target, body, write_options(call)?)?;
+    crate::write::binding::bind(shared, target, body, options)?;
     Ok(json(201, crate::write::binding::DONE))
 }
 
 fn update(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> Answer {
     let view = view(call, &target.served, Shape::One)?;
+    let mode = Mode { via: Via::Put, part, options: write_options(call)? };
     decode::check_json(&call.parts.headers)?;
     let object = decode::object(body, target.kind())?;
-    let mode = Mode { via: Via::Put, part, options: write_options(call)? };
     let written = write::replace(shared, target, object, &mode)?;
     Ok(json(written.code(), &written.bytes(&view)))
 }
@@ -194,9 +196,9 @@ fn patch(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes
 
 fn delete(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer {
     let view = view(call, &target.served, Shape::One)?;
-    let options = decode::delete_options(body, &call.query)?;
+    let options = delete_options::read(&call.parts.headers, body, &call.query)?;
     let deleted = crate::write::delete::delete(shared, target, &options)?;
-    Ok(json(200, &deleted.bytes(target.kind(), &view)))
+    Ok(json(deleted.code(&options), &deleted.bytes(target.kind(), &view)))
 }
 
 async fn delete_collection(
@@ -208,7 +210,7 @@ async fn delete_collection(
 ) -> Answer {
     let view = view(call, served, Shape::List)?;
     let selected = list_options(&call.query, &served.kind)?;
-    let options = decode::delete_options(body, &call.query)?;
+    let options = delete_options::read(&call.parts.headers, body, &call.query)?;
     let page = list(shared, served, path.namespace.as_deref(), &selected).await?;
     for entry in &page.items {
         let target = Target {
@@ -217,7 +219,7 @@ async fn delete_collection(
             name: entry.essentials.name.to_string(),
         };
         match crate::write::delete::delete(shared, &target, &options) {
-            Ok(Deleted::Object(_) | Deleted::Gone { .. }) => {}
+            Ok(_) => {}
             Err(status) if status.code() == 404 => {}
             Err(status) => return Err(status),
         }

@@ -21,6 +21,11 @@ impl Query {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
+    /// Every value of a parameter that may be repeated.
+    pub(crate) fn all(&self, name: &str) -> Vec<&str> {
+        self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str()).collect()
+    }
+
     fn text(&self, name: &str) -> &str {
         self.get(name).unwrap_or("")
     }
@@ -37,7 +42,10 @@ impl Query {
 
     pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, Status> {
         let Some(value) = self.get(name) else { return Ok(None) };
-        let bad = |_| Status::bad_request(format!("strconv.ParseInt: parsing {value:?}: invalid syntax"));
+        let digits = value.strip_prefix(['-', '+']).unwrap_or(value);
+        let number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+        let why = if number { "value out of range" } else { "invalid syntax" };
+        let bad = |_| Status::bad_request(format!("strconv.ParseInt: parsing {value:?}: {why}"));
         value.parse().map(Some).map_err(bad)
     }
 

@@ -145,6 +145,11 @@ impl Kind {
         self.group.is_empty() && self.plural == "namespaces"
     }
 
+    /// Of either group: both show the same objects.
+    pub(crate) fn is_event(&self) -> bool {
+        self.plural == "events" && matches!(self.group.as_str(), "" | "events.k8s.io")
+    }
+
     pub(crate) fn is_pod(&self) -> bool {
         self.group.is_empty() && self.plural == "pods"
     }

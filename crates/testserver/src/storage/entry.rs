@@ -169,20 +169,22 @@ impl Draft {
         splice(change, revision, self.essentials, &self.json, &self.shape)
     }
 
-    /// The object's JSON without any version, for a dry run.
-    pub(crate) fn unversioned(&self) -> Bytes {
-        let (before, after) = self.json.split_at(self.shape.version.start);
-        let before = String::from_utf8_lossy(before);
-        let after = String::from_utf8_lossy(after);
-        let key = "\"resourceVersion\":\"";
-        let before = before.strip_suffix(key).unwrap_or(&before);
-        let after = after.strip_prefix('"').unwrap_or(&after);
-        let joined = match (before.strip_suffix(','), after.strip_prefix(',')) {
-            (Some(before), _) => format!("{before}{after}"),
-            (None, Some(after)) => format!("{before}{after}"),
-            (None, None) => format!("{before}{after}"),
-        };
-        joined.into_bytes().into()
+    /// The object without any version, as a dry run shows what it would create.
+    pub(crate) fn seal_unversioned(self) -> Entry {
+        const KEY: &[u8] = b"\"resourceVersion\":\"";
+        let Shape { rest, metadata, version } = self.shape;
+        let (mut start, mut end) = (version.start.saturating_sub(KEY.len()), version.end + 1);
+        match (self.json.get(start.saturating_sub(1)), self.json.get(end)) {
+            (Some(b','), _) => start -= 1,
+            (_, Some(b',')) => end += 1,
+            _ => {}
+        }
+        let mut json = self.json;
+        json.drain(start..end);
+        let shape =
+            Shape { rest, metadata: metadata.start..metadata.end - (end - start), version: start..start };
+        let frame = [Change::Added.head(), &json, TAIL].concat();
+        Entry { revision: 0, essentials: self.essentials, change: Change::Added, frame: frame.into(), shape }
     }
 }
 
@@ -336,7 +338,9 @@ mod tests {
     #[test]
     fn a_dry_run_has_no_version() {
         let draft = Draft::new(&kind("pods"), &pod());
-        let object: Value = serde_json::from_slice(&draft.unversioned()).unwrap();
-        assert_eq!(object["metadata"].get("resourceVersion"), None);
+        let entry = draft.seal_unversioned();
+        let metadata: Value = serde_json::from_slice(entry.metadata()).unwrap();
+        assert_eq!(metadata.get("resourceVersion"), None);
+        assert_eq!(Value::Object(entry.object())["metadata"], metadata);
     }
 }

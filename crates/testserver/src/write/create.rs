@@ -1,5 +1,7 @@
 //! CREATE.
 
+use std::sync::Arc;
+
 use crate::kinds::kind::{Generation, Kind};
 use crate::kinds::names;
 use crate::state::{Shared, State};
@@ -93,7 +95,7 @@ fn insert(shared: &Shared, target: &Target, object: &Object, dry_run: bool) -> R
             return Err(Status::already_exists(target.kind().named(), &target.name));
         }
         if dry_run {
-            return Ok(Written::WouldCreate(draft.unversioned()));
+            return Ok(Written::Created(Arc::new(draft.seal_unversioned())));
         }
         let entry = state.store.put(target.served.table, draft);
         crate::crd::definition::stored(state, &target.served, &entry, shared);

@@ -203,62 +203,6 @@ pub(crate) fn finalizers(object: &Map<String, Value>) -> Vec<&str> {
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// What a DELETE asks for, from its body or its query.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct DeleteOptions {
-    pub grace: Option<i64>,
-    pub uid: Option<String>,
-    pub resource_version: Option<String>,
-    pub propagation: Propagation,
-    pub dry_run: bool,
-}
-
-/// What becomes of dependents.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Propagation {
-    #[default]
-    Background,
-    Foreground,
-    Orphan,
-}
-
-/// Reads the options of a DELETE; the body wins over the query.
-pub(crate) fn delete_options(
-    body: &Bytes,
-    query: &crate::http::query::Query,
-) -> Result<DeleteOptions, Status> {
-    let value: Value = if body.is_empty() {
-        Value::Null
-    } else {
-        serde_json::from_slice(body).map_err(|error| {
-            Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
-        })?
-    };
-    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-    let policy = text("/propagationPolicy").or_else(|| query.get("propagationPolicy").map(Into::into));
-    let propagation = match policy.as_deref() {
-        None | Some("" | "Background") => Propagation::Background,
-        Some("Foreground") => Propagation::Foreground,
-        Some("Orphan") => Propagation::Orphan,
-        Some(other) => {
-            let cause =
-                Cause::unsupported("propagationPolicy", other, &["Background", "Foreground", "Orphan"]);
-            return Err(Status::invalid_options("DeleteOptions", vec![cause]));
-        }
-    };
-    let grace = match value.get("gracePeriodSeconds").and_then(Value::as_i64) {
-        Some(seconds) => Some(seconds),
-        None => query.number("gracePeriodSeconds")?,
-    };
-    Ok(DeleteOptions {
-        grace,
-        uid: text("/preconditions/uid"),
-        resource_version: text("/preconditions/resourceVersion"),
-        propagation,
-        dry_run: value.get("dryRun").is_some() || query.get("dryRun").is_some_and(|v| v == "All"),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,20 +3,30 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use crate::clock::Clock;
 use crate::http::view::View;
-use crate::kinds::kind::{Generation, Kind};
+use crate::kinds::kind::Kind;
 use crate::state::{Shared, State};
 use crate::status::Status;
-use crate::storage::entry::{Draft, Entry};
-use crate::write::decode::{DeleteOptions, Propagation, finalizers, meta, metadata_mut};
+use crate::storage::entry::{Change, Draft, Entry};
+use crate::write::decode::{finalizers, meta, metadata_mut};
+use crate::write::delete_options::{DeleteOptions, Dependents, Propagation};
 use crate::write::{Object, Target, generation};
+
+/// Holds an object until its dependents are gone.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+/// Holds an object until its dependents no longer name it as their owner.
+pub(crate) const ORPHAN: &str = "orphan";
 
 /// What a DELETE answers.
 #[derive(Clone, Debug)]
 pub(crate) enum Deleted {
-    /// The object: it is still there, or its kind answers so.
+    /// The object is still there, marked.
+    Kept(Arc<Entry>),
+    /// It is gone, and its kind answers with what it was.
     Object(Arc<Entry>),
     /// It is gone.
     Gone { name: Box<str>, uid: Box<str> },
@@ -28,19 +38,12 @@ pub(crate) fn delete(shared: &Shared, target: &Target, options: &DeleteOptions) 
         let found = state.store.table(target.served.table).get(&target.key()).cloned();
         let entry = found.ok_or_else(|| target.not_found())?;
         check_preconditions(target.kind(), &entry, options)?;
-        if options.dry_run {
-            return Ok(Deleted::Object(entry));
-        }
         if target.kind().is_namespace() {
-            return crate::write::namespaces::terminate(state, &entry, shared).map(Deleted::Object);
+            return crate::write::namespaces::terminate(state, &entry, options, shared).map(Deleted::Kept);
         }
-        if target.kind().is_crd() {
-            return Ok(Deleted::Object(crate::crd::definition::terminate(
-                state,
-                &target.served,
-                &entry,
-                shared,
-            )));
+        if target.kind().is_crd() && !options.dry_run {
+            let crd = crate::crd::definition::terminate(state, &target.served, &entry, shared);
+            return Ok(Deleted::Kept(crd));
         }
         Ok(one(state, shared, target, &entry, options))
     })
@@ -74,88 +77,282 @@ pub(crate) fn one(
     options: &DeleteOptions,
 ) -> Deleted {
     let kind = target.kind();
-    let mut object = entry.object();
-    let grace = grace(kind, &object, options);
-    let fresh = meta(&object, "deletionTimestamp").is_empty();
-    let wanted = match options.propagation {
-        Propagation::Background => None,
-        Propagation::Foreground => Some("foregroundDeletion"),
-        Propagation::Orphan => Some("orphan"),
+    let before = entry.object();
+    let Some((after, stays)) = marked(shared.config.clock, kind, &before, options) else {
+        return Deleted::Kept(entry.clone());
     };
-    let held = !finalizers(&object).is_empty() || (fresh && wanted.is_some());
-    if !held && !kind.is_pod() {
-        return remove(state, target, entry);
+    let stays = stays || kind.is_crd();
+    if options.dry_run {
+        return rehearsed(kind, entry, &before, &after, stays);
     }
-    if !fresh && (held || grace >= remaining(&object)) {
-        return if held || grace > 0 { Deleted::Object(entry.clone()) } else { remove(state, target, entry) };
-    }
-    mark(shared, kind, &mut object, grace, wanted);
-    let marked = state.store.put(target.served.table, Draft::new(kind, &object));
-    if held || grace > 0 {
-        return Deleted::Object(marked);
-    }
-    remove(state, target, &marked)
+    let entry = match after == before {
+        true => entry.clone(),
+        false => state.store.put(target.served.table, Draft::new(kind, &after)),
+    };
+    if stays { Deleted::Kept(entry) } else { remove(state, target, &entry) }
 }
 
-/// Seconds that a pod on a node has left by its earlier delete.
-fn remaining(object: &Object) -> i64 {
-    let metadata = object.get("metadata");
-    metadata.and_then(|m| m.get("deletionGracePeriodSeconds")).and_then(Value::as_i64).unwrap_or(0)
+/// What a delete would answer: nothing is stored.
+fn rehearsed(kind: &Kind, entry: &Arc<Entry>, before: &Object, after: &Object, stays: bool) -> Deleted {
+    if after == before {
+        return if stays { Deleted::Kept(entry.clone()) } else { gone(kind, entry, entry.clone()) };
+    }
+    let would = Arc::new(Draft::new(kind, after).seal(Change::Modified, entry.revision));
+    if stays { Deleted::Kept(would) } else { Deleted::Object(would) }
 }
 
-/// Seconds until the object may go. Only pods on a node that have not ended are given time.
-fn grace(kind: &Kind, object: &Object, options: &DeleteOptions) -> i64 {
-    let text = |part: &str, key: &str| {
-        object.get(part).and_then(|part| part.get(key)).and_then(Value::as_str).unwrap_or("").to_owned()
+/// The object as the delete leaves it, and whether it stays so for now. `None` where an earlier delete has not ended
+/// and this one asks for nothing sooner.
+fn marked(clock: Clock, kind: &Kind, before: &Object, options: &DeleteOptions) -> Option<(Object, bool)> {
+    let mut after = before.clone();
+    let grace = match begin_grace(clock, kind, &mut after, options.grace) {
+        Grace::Pending => return None,
+        Grace::Given(seconds) => Some(seconds),
+        Grace::Unknown => None,
     };
-    let ended = matches!(text("status", "phase").as_str(), "Succeeded" | "Failed");
-    if !kind.is_pod() || text("spec", "nodeName").is_empty() || ended {
+    settle_dependents(kind, &mut after, options.dependents);
+    let held = !finalizers(&after).is_empty();
+    if held && grace.is_none() {
+        mark(clock, &mut after);
+    }
+    Some((after, held || grace.is_some_and(|seconds| seconds > 0)))
+}
+
+/// Whether an object is given time before it goes.
+enum Grace {
+    /// Its kind knows no such thing.
+    Unknown,
+    /// This many seconds.
+    Given(i64),
+    /// As many as an earlier delete gave, which are no more than what is asked for now.
+    Pending,
+}
+
+/// Gives a pod its time. A later delete can only make it shorter.
+fn begin_grace(clock: Clock, kind: &Kind, object: &mut Object, asked: Option<i64>) -> Grace {
+    if !kind.is_pod() {
+        return Grace::Unknown;
+    }
+    let began = meta(object, "deletionTimestamp").to_owned();
+    if began.is_empty() {
+        let seconds = pod_grace(object, asked);
+        bump_generation(object);
+        set_deletion(object, clock.timestamp(seconds), seconds);
+        return Grace::Given(seconds);
+    }
+    let left = object.get("metadata").and_then(|m| m.get("deletionGracePeriodSeconds"));
+    let Some(left) = left.and_then(Value::as_i64) else { return Grace::Unknown };
+    match asked {
+        Some(asked) if asked < left => {
+            let sooner = began.parse::<Timestamp>().ok();
+            let sooner = sooner.and_then(|at| at.checked_add(SignedDuration::from_secs(asked - left)).ok());
+            let at = sooner.map_or(began, |at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+            set_deletion(object, at, asked);
+            Grace::Given(asked)
+        }
+        _ => Grace::Pending,
+    }
+}
+
+/// Seconds until the pod may go: none unless it is on a node and has not ended.
+fn pod_grace(pod: &Object, asked: Option<i64>) -> i64 {
+    let part = |part: &str, key: &str| pod.get(part).and_then(|part| part.get(key));
+    let ended = matches!(part("status", "phase").and_then(Value::as_str), Some("Succeeded" | "Failed"));
+    let bound = part("spec", "nodeName").and_then(Value::as_str).is_some_and(|node| !node.is_empty());
+    if !bound || ended {
         return 0;
     }
-    let own =
-        object.get("spec").and_then(|spec| spec.get("terminationGracePeriodSeconds")).and_then(Value::as_i64);
-    options.grace.or(own).unwrap_or(30).max(0)
+    let own = part("spec", "terminationGracePeriodSeconds").and_then(Value::as_i64);
+    match asked.or(own).unwrap_or(0) {
+        seconds if seconds < 0 => 1,
+        seconds => seconds,
+    }
 }
 
-/// Marks the object as being deleted.
-fn mark(shared: &Shared, kind: &Kind, object: &mut Object, grace: i64, finalizer: Option<&str>) {
-    let fresh = meta(object, "deletionTimestamp").is_empty();
-    let next = generation(object) + 1;
+/// Marks an object without grace as being deleted.
+pub(crate) fn mark(clock: Clock, object: &mut Object) {
+    let began = meta(object, "deletionTimestamp").to_owned();
+    if began.is_empty() {
+        bump_generation(object);
+    }
+    let now = clock.timestamp(0);
+    let at = if began.is_empty() || began > now { now } else { began };
+    set_deletion(object, at, 0);
+}
+
+fn set_deletion(object: &mut Object, at: String, grace: i64) {
     let metadata = metadata_mut(object);
-    metadata.insert("deletionTimestamp".into(), shared.config.clock.timestamp(grace).into());
+    metadata.insert("deletionTimestamp".into(), at.into());
     metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
-    if fresh && kind.rules.generation != Generation::None {
-        metadata.insert("generation".into(), next.into());
+}
+
+fn bump_generation(object: &mut Object) {
+    let generation = generation(object);
+    if generation > 0 {
+        metadata_mut(object).insert("generation".into(), (generation + 1).into());
     }
-    if let Some(finalizer) = finalizer {
-        let list = metadata.entry("finalizers").or_insert_with(|| json!([]));
-        if let Some(list) = list.as_array_mut().filter(|list| !list.contains(&json!(finalizer))) {
-            list.push(finalizer.into());
-        }
+}
+
+/// Puts the finalizer of the garbage collector that this delete asks for into the object, and takes out the other.
+pub(crate) fn settle_dependents(kind: &Kind, object: &mut Object, asked: Dependents) {
+    let old: Vec<String> = finalizers(object).into_iter().map(Into::into).collect();
+    let mut new: Vec<&str> =
+        old.iter().map(String::as_str).filter(|f| !matches!(*f, ORPHAN | FOREGROUND)).collect();
+    match propagation(kind, &old, asked) {
+        Propagation::Orphan => new.push(ORPHAN),
+        Propagation::Foreground => new.push(FOREGROUND),
+        Propagation::Background => {}
     }
+    let same = old.len() == new.len() && old.iter().all(|finalizer| new.contains(&finalizer.as_str()));
+    if !same {
+        let new = json!(new);
+        let metadata = metadata_mut(object);
+        if new == json!([]) {
+            metadata.remove("finalizers")
+        } else {
+            metadata.insert("finalizers".into(), new)
+        };
+    }
+}
+
+/// What becomes of dependents: what is asked for, else what the object's finalizers say, else what its kind does.
+fn propagation(kind: &Kind, finalizers: &[String], asked: Dependents) -> Propagation {
+    if kind.is_event() {
+        return Propagation::Background;
+    }
+    match asked {
+        Dependents::Policy(policy) => return policy,
+        Dependents::Orphaned(true) => return Propagation::Orphan,
+        Dependents::Orphaned(false) => return Propagation::Background,
+        Dependents::Unsaid => {}
+    }
+    let said = finalizers.iter().find_map(|finalizer| match finalizer.as_str() {
+        ORPHAN => Some(Propagation::Orphan),
+        FOREGROUND => Some(Propagation::Foreground),
+        _ => None,
+    });
+    said.unwrap_or(match (kind.group.as_str(), kind.plural.as_str()) {
+        // As in the first versions of Kubernetes.
+        ("", "replicationcontrollers") | ("batch", "jobs") => Propagation::Orphan,
+        _ => Propagation::Background,
+    })
 }
 
 fn remove(state: &mut State, target: &Target, entry: &Arc<Entry>) -> Deleted {
     let last = state.store.remove(target.served.table, entry.key());
     crate::write::namespaces::removed(state, &target.served, entry);
-    match last {
-        Some(last) if target.kind().rules.returns_deleted => Deleted::Object(last),
-        _ => Deleted::Gone { name: entry.essentials.name.clone(), uid: entry.essentials.uid.clone() },
+    gone(target.kind(), entry, last.unwrap_or_else(|| entry.clone()))
+}
+
+fn gone(kind: &Kind, entry: &Entry, last: Arc<Entry>) -> Deleted {
+    if kind.rules.returns_deleted {
+        return Deleted::Object(last);
+    }
+    Deleted::Gone { name: entry.essentials.name.clone(), uid: entry.essentials.uid.clone() }
+}
+
+/// Stores an object of which finalizers or owners were taken, or removes it if they were the last to hold it.
+pub(crate) fn release(state: &mut State, target: &Target, entry: &Arc<Entry>, after: &Object) {
+    if crate::write::update::is_last_finalizer(target.kind(), &entry.object(), after) {
+        remove(state, target, entry);
+    } else {
+        let entry = state.store.put(target.served.table, Draft::new(target.kind(), after));
+        crate::write::namespaces::stored(state, &target.served, &entry);
     }
 }
 
 /// Deletes without waiting: the content of a namespace or of a CRD. What has finalizers stays, marked.
 pub(crate) fn sweep(state: &mut State, shared: &Shared, target: &Target, entry: &Arc<Entry>) {
-    let options = DeleteOptions { grace: Some(0), ..DeleteOptions::default() };
+    let dependents = Dependents::Policy(Propagation::Background);
+    let options = DeleteOptions { grace: Some(0), dependents, ..DeleteOptions::default() };
     one(state, shared, target, entry, &options);
 }
 
 impl Deleted {
+    /// Accepted, where the old option asks for the dependents to go and the object is still there.
+    pub(crate) fn code(&self, options: &DeleteOptions) -> u16 {
+        match (self, options.dependents) {
+            (Self::Kept(_), Dependents::Orphaned(false)) => 202,
+            _ => 200,
+        }
+    }
+
     /// The body of the answer.
     pub(crate) fn bytes(&self, kind: &Kind, view: &View) -> Bytes {
         match self {
-            Self::Object(entry) => view.object(entry),
+            Self::Kept(entry) | Self::Object(entry) => view.object(entry),
             Self::Gone { name, uid } => crate::status::deleted(kind.named(), name, uid).into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLOCK: Clock = Clock::Fixed(Timestamp::UNIX_EPOCH);
+
+    fn kind(plural: &str) -> Kind {
+        crate::kinds::builtin::kinds()
+            .into_iter()
+            .find(|k| k.plural == plural && k.group != "events.k8s.io")
+            .unwrap()
+    }
+
+    fn deleted(plural: &str, object: Value, options: &DeleteOptions) -> Option<(Value, bool)> {
+        let object = object.as_object().unwrap().clone();
+        marked(CLOCK, &kind(plural), &object, options).map(|(object, stays)| (Value::Object(object), stays))
+    }
+
+    fn policy(policy: Propagation) -> DeleteOptions {
+        DeleteOptions { dependents: Dependents::Policy(policy), ..DeleteOptions::default() }
+    }
+
+    #[test]
+    fn the_finalizer_of_the_garbage_collector_is_the_one_that_was_asked_for_last() {
+        let with = |list: Value| json!({"metadata": {"finalizers": list}});
+        let after = |object: Value, options: &DeleteOptions| {
+            deleted("configmaps", object, options).unwrap().0["metadata"]["finalizers"].clone()
+        };
+        assert_eq!(after(with(json!(["a/b"])), &policy(Propagation::Orphan)), json!(["a/b", ORPHAN]));
+        assert_eq!(
+            after(with(json!(["a/b", ORPHAN])), &policy(Propagation::Foreground)),
+            json!(["a/b", FOREGROUND])
+        );
+        assert_eq!(after(with(json!(["a/b", ORPHAN])), &policy(Propagation::Background)), json!(["a/b"]));
+        assert_eq!(after(with(json!([ORPHAN])), &DeleteOptions::default()), json!([ORPHAN]));
+        let (object, stays) =
+            deleted("configmaps", with(json!([ORPHAN])), &policy(Propagation::Background)).unwrap();
+        assert_eq!((object, stays), (json!({"metadata": {}}), false));
+    }
+
+    #[test]
+    fn kinds_of_the_first_days_keep_their_dependents_and_events_have_none() {
+        let stays = |plural: &str, options: &DeleteOptions| deleted(plural, json!({}), options).unwrap().1;
+        assert!(
+            stays("jobs", &DeleteOptions::default())
+                && stays("replicationcontrollers", &DeleteOptions::default())
+        );
+        assert!(
+            !stays("jobs", &policy(Propagation::Background))
+                && !stays("replicasets", &DeleteOptions::default())
+        );
+        assert!(!stays("events", &policy(Propagation::Foreground)));
+    }
+
+    #[test]
+    fn a_pods_time_only_gets_shorter_and_counts_from_the_first_delete() {
+        let pod = json!({"spec": {"nodeName": "n", "terminationGracePeriodSeconds": 30}});
+        let grace = |seconds: i64| DeleteOptions { grace: Some(seconds), ..DeleteOptions::default() };
+        let (first, stays) = deleted("pods", pod, &DeleteOptions::default()).unwrap();
+        assert!(stays);
+        let at = |object: &Value| object["metadata"]["deletionTimestamp"].as_str().unwrap().to_owned();
+        assert_eq!(at(&first), "1970-01-01T00:00:30Z");
+        assert!(deleted("pods", first.clone(), &grace(30)).is_none());
+        assert!(deleted("pods", first.clone(), &DeleteOptions::default()).is_none());
+        let (sooner, stays) = deleted("pods", first, &grace(2)).unwrap();
+        assert_eq!((at(&sooner).as_str(), stays), ("1970-01-01T00:00:02Z", true));
+        let (now, stays) = deleted("pods", sooner, &grace(0)).unwrap();
+        assert_eq!((at(&now).as_str(), stays), ("1970-01-01T00:00:00Z", false));
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod binding;
 pub(crate) mod create;
 pub(crate) mod decode;
 pub(crate) mod delete;
+pub(crate) mod delete_options;
 pub(crate) mod namespaces;
 pub(crate) mod options;
 pub(crate) mod patch;

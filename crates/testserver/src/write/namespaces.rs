@@ -8,11 +8,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::kinds::kind::Kind;
 use crate::state::{Served, Shared, State};
 use crate::status::{Named, Status};
-use crate::storage::entry::{Draft, Entry};
+use crate::storage::entry::{Change, Draft, Entry};
 use crate::write::decode::{meta, metadata_mut};
-use crate::write::{Target, WriteOptions};
+use crate::write::delete_options::DeleteOptions;
+use crate::write::{Object, Target, WriteOptions};
 
 /// The namespaces that exist from the start.
 pub(crate) const INITIAL: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -32,6 +34,7 @@ pub(crate) fn is_terminating(namespace: &Entry) -> bool {
 pub(crate) fn terminate(
     state: &mut State,
     entry: &Arc<Entry>,
+    options: &DeleteOptions,
     shared: &Shared,
 ) -> Result<Arc<Entry>, Status> {
     let name = entry.essentials.name.clone();
@@ -42,18 +45,28 @@ pub(crate) fn terminate(
     if is_terminating(entry) {
         return Ok(entry.clone());
     }
+    let served = state.namespaces.clone();
+    let draft = Draft::new(&served.kind, &marked(entry, &served.kind, options, shared));
+    if options.dry_run {
+        return Ok(Arc::new(draft.seal(Change::Modified, entry.revision)));
+    }
+    let marked = state.store.put(served.table, draft);
+    empty(state, &name, shared);
+    finish(state, &name);
+    Ok(marked)
+}
+
+/// The namespace as a delete marks it.
+fn marked(entry: &Entry, kind: &Kind, options: &DeleteOptions, shared: &Shared) -> Object {
     let mut object = entry.object();
     let now = shared.config.clock.timestamp(0);
     metadata_mut(&mut object).insert("deletionTimestamp".into(), now.into());
+    crate::write::delete::settle_dependents(kind, &mut object, options.dependents);
     let status = object.entry("status").or_insert_with(|| json!({}));
     if let Some(status) = status.as_object_mut() {
         status.insert("phase".into(), "Terminating".into());
     }
-    let served = state.namespaces.clone();
-    let marked = state.store.put(served.table, Draft::new(&served.kind, &object));
-    empty(state, &name, shared);
-    finish(state, &name);
-    Ok(marked)
+    object
 }
 
 /// Deletes what is in the namespace.
@@ -81,6 +94,13 @@ pub(crate) fn removed(state: &mut State, served: &Served, entry: &Entry) {
     }
     if served.kind.rules.custom {
         crate::crd::definition::finish(state, &served.kind);
+    }
+}
+
+/// After an object was changed: a namespace may have waited for the finalizer that was taken from it.
+pub(crate) fn stored(state: &mut State, served: &Served, entry: &Entry) {
+    if served.kind.is_namespace() {
+        finish(state, &entry.essentials.name);
     }
 }
 

@@ -1,9 +1,10 @@
-//! What a write says about itself in its query: a trial only, in whose name, and how strictly it is read.
+//! What a write says about itself in its query: a dry run, in whose name, and how strictly it is read.
 
 use http::{HeaderMap, header};
 
 use crate::http::query::Query;
-use crate::status::Status;
+use crate::journal::Verb;
+use crate::status::{Cause, Status};
 
 /// How strictly unknown and repeated fields of a body are taken. Without `fieldValidation` the real server warns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +27,16 @@ pub(crate) struct WriteOptions {
 
 impl WriteOptions {
     /// Reads them. Who names no `fieldManager` is known by the first part of the user agent.
-    pub(crate) fn read(query: &Query, headers: &HeaderMap) -> Result<Self, Status> {
+    pub(crate) fn read(verb: Verb, query: &Query, headers: &HeaderMap) -> Result<Self, Status> {
+        let causes: Vec<Cause> = check_dry_run(&query.all("dryRun")).into_iter().collect();
+        if !causes.is_empty() {
+            let kind = match verb {
+                Verb::Update => "UpdateOptions",
+                Verb::Patch => "PatchOptions",
+                _ => "CreateOptions",
+            };
+            return Err(Status::invalid_options(kind, causes));
+        }
         let agent = headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("");
         let manager = query.get("fieldManager").filter(|manager| !manager.is_empty());
         let validation = match query.get("fieldValidation") {
@@ -35,9 +45,37 @@ impl WriteOptions {
             _ => FieldValidation::Warn,
         };
         Ok(Self {
-            dry_run: query.get("dryRun").is_some_and(|value| value == "All"),
+            dry_run: query.get("dryRun").is_some(),
             manager: manager.unwrap_or_else(|| agent.split('/').next().unwrap_or("")).to_owned(),
             validation,
         })
+    }
+}
+
+/// What is wrong with the values of `dryRun`, if anything: the only one there is is `All`.
+pub(crate) fn check_dry_run(values: &[&str]) -> Option<Cause> {
+    if values.iter().all(|value| *value == "All") {
+        return None;
+    }
+    let shown: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
+    let text = format!("Unsupported value: [{}]: supported values: \"All\"", shown.join(","));
+    Some(Cause::not_supported("dryRun", text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dry_run_is_all_or_nothing() {
+        let read = |query: &str| WriteOptions::read(Verb::Update, &Query::parse(query), &HeaderMap::new());
+        assert!(!read("").unwrap().dry_run);
+        assert!(read("dryRun=All&dryRun=All").unwrap().dry_run);
+        for (query, shown) in [("dryRun=", "[\"\"]"), ("dryRun=All&dryRun=x", "[\"All\",\"x\"]")] {
+            let text = format!(
+                "UpdateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: {shown}: supported values: \"All\""
+            );
+            assert_eq!(read(query).unwrap_err().message(), text);
+        }
     }
 }

@@ -36,29 +36,28 @@ impl Target {
     }
 }
 
-/// What a write answers.
+/// What a write answers: the object as it is now, or, after a dry run, as it would be.
 #[derive(Clone, Debug)]
 pub(crate) enum Written {
     Created(Arc<Entry>),
     Updated(Arc<Entry>),
-    /// Not stored: a dry run.
-    WouldCreate(Bytes),
-    /// Not stored: a dry run, or the last state of an object that this very write removed.
-    WouldUpdate(Bytes),
 }
 
 impl Written {
     pub(crate) fn code(&self) -> u16 {
         match self {
-            Self::Created(_) | Self::WouldCreate(_) => 201,
-            Self::Updated(_) | Self::WouldUpdate(_) => 200,
+            Self::Created(_) => 201,
+            Self::Updated(_) => 200,
+        }
+    }
+
+    pub(crate) fn entry(&self) -> &Arc<Entry> {
+        match self {
+            Self::Created(entry) | Self::Updated(entry) => entry,
         }
     }
 
     pub(crate) fn bytes(&self, view: &View) -> Bytes {
-        match self {
-            Self::Created(entry) | Self::Updated(entry) => view.object(entry),
-            Self::WouldCreate(json) | Self::WouldUpdate(json) => json.clone(),
-        }
+        view.object(self.entry())
     }
 }

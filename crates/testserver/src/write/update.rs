@@ -123,16 +123,17 @@ fn commit(
                 state.store.remove(table, &target.key());
                 crate::write::namespaces::removed(state, &target.served, old);
             }
-            return Some(Written::WouldUpdate(draft.seal(Change::Modified, old.revision).json()));
+            return Some(Written::Updated(Arc::new(draft.seal(Change::Modified, old.revision))));
         }
         let entry = state.store.put(table, draft);
         crate::crd::definition::stored(state, &target.served, &entry, shared);
+        crate::write::namespaces::stored(state, &target.served, &entry);
         Some(Written::Updated(entry))
     })
 }
 
 /// Whether this update takes away what held back the object's deletion.
-fn is_last_finalizer(kind: &Kind, before: &Object, after: &Object) -> bool {
+pub(crate) fn is_last_finalizer(kind: &Kind, before: &Object, after: &Object) -> bool {
     let deleted = !meta(before, "deletionTimestamp").is_empty();
     if kind.is_namespace() {
         let held = after.get("spec").and_then(|spec| spec.get("finalizers")).and_then(Value::as_array);
