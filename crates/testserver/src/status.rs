@@ -65,7 +65,8 @@ impl Cause {
     }
 
     pub(crate) fn required(field: &str, text: &str) -> Self {
-        Self::new("FieldValueRequired", format!("Required value: {text}"), field)
+        let message = if text.is_empty() { "Required value".into() } else { format!("Required value: {text}") };
+        Self::new("FieldValueRequired", message, field)
     }
 
     pub(crate) fn forbidden(field: &str, text: &str) -> Self {
@@ -77,9 +78,44 @@ impl Cause {
         Self::new("FieldValueInvalid", format!("Invalid value: {shown}: {text}"), field)
     }
 
+    /// A value of the wrong type; `shown` as for `invalid`.
+    pub(crate) fn wrong_type(field: &str, shown: &str, text: &str) -> Self {
+        Self::new("FieldValueTypeInvalid", format!("Invalid value: {shown}: {text}"), field)
+    }
+
+    pub(crate) fn duplicate(field: &str, shown: &str) -> Self {
+        Self::new("FieldValueDuplicate", format!("Duplicate value: {shown}"), field)
+    }
+
+    pub(crate) fn too_long(field: &str, limit: u64) -> Self {
+        Self::new("FieldValueTooLong", format!("Too long: may not be more than {limit} bytes"), field)
+    }
+
+    pub(crate) fn too_many(field: &str, count: usize, limit: u64) -> Self {
+        let text = format!("Too many: {count}: must have at most {limit} items");
+        Self::new("FieldValueTooMany", text, field)
+    }
+
+    /// The same about an object inside another: `prefix` is where that one stands.
+    pub(crate) fn under(mut self, prefix: &str) -> Self {
+        self.field = format!("{prefix}.{}", self.field);
+        self
+    }
+
+    /// Whether the value is missing, of the wrong type, too long or not among those allowed.
+    pub(crate) fn is_blocking(&self) -> bool {
+        let blocking = ["NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"];
+        self.reason.strip_prefix("FieldValue").is_some_and(|reason| blocking.contains(&reason))
+    }
+
     pub(crate) fn unsupported(field: &str, value: &str, supported: &[&str]) -> Self {
+        Self::not_supported(field, &format!("{value:?}"), supported)
+    }
+
+    /// A value that is none of those supported; `shown` as for `invalid`.
+    pub(crate) fn not_supported(field: &str, shown: &str, supported: &[&str]) -> Self {
         let list: Vec<String> = supported.iter().map(|s| format!("\"{s}\"")).collect();
-        let text = format!("Unsupported value: {value:?}: supported values: {}", list.join(", "));
+        let text = format!("Unsupported value: {shown}: supported values: {}", list.join(", "));
         Self::new("FieldValueNotSupported", text, field)
     }
 

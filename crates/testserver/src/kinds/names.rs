@@ -43,6 +43,17 @@ pub(crate) fn is_label(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('-') && !text.ends_with('-') && text.chars().all(inner)
 }
 
+/// What is said of a name that is no label of RFC 1035.
+pub(crate) const LABEL_1035: &str =
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, \
+     and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is \
+     '[a-z]([-a-z0-9]*[a-z0-9])?')";
+
+/// A label that starts with a letter.
+pub(crate) fn is_label_1035(text: &str) -> bool {
+    is_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase())
+}
+
 /// Labels joined by dots.
 pub(crate) fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)

@@ -1,0 +1,57 @@
+//! Where in an object something is, as messages write it: `spec.list[0].name`.
+
+use std::fmt::Write as _;
+
+/// A path that grows and shrinks while an object is walked.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Path(String);
+
+impl Path {
+    pub(crate) fn at(start: &str) -> Self {
+        Self(start.into())
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The path of a field here.
+    pub(crate) fn child(&self, name: &str) -> String {
+        if self.0.is_empty() { name.into() } else { format!("{}.{name}", self.0) }
+    }
+
+    /// Walks into a field.
+    pub(crate) fn enter<T>(&mut self, name: &str, walk: impl FnOnce(&mut Self) -> T) -> T {
+        let length = self.0.len();
+        if length > 0 {
+            self.0.push('.');
+        }
+        self.0.push_str(name);
+        self.walk(length, walk)
+    }
+
+    /// Walks into an entry of a map whose keys the schema does not name.
+    pub(crate) fn enter_key<T>(&mut self, key: &str, walk: impl FnOnce(&mut Self) -> T) -> T {
+        let length = self.0.len();
+        // Writing to a string does not fail.
+        let _ = write!(self.0, "[{key}]");
+        self.walk(length, walk)
+    }
+
+    /// Walks into an item of a list.
+    pub(crate) fn enter_item<T>(&mut self, index: usize, walk: impl FnOnce(&mut Self) -> T) -> T {
+        let length = self.0.len();
+        let _ = write!(self.0, "[{index}]");
+        self.walk(length, walk)
+    }
+
+    fn walk<T>(&mut self, length: usize, walk: impl FnOnce(&mut Self) -> T) -> T {
+        let result = walk(self);
+        self.0.truncate(length);
+        result
+    }
+}
