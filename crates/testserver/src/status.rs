@@ -120,7 +120,7 @@ impl Cause {
     }
 
     /// `text` is the whole message: supported values that are not all quoted, or a value that is a list.
-    pub(crate) fn not_supported(field: &str, text: String) -> Self {
+    pub(crate) fn unsupported_list(field: &str, text: String) -> Self {
         Self::new("FieldValueNotSupported", text, field)
     }
 

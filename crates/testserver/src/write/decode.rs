@@ -162,7 +162,7 @@ pub(crate) fn check_metadata(object: &Map<String, Value>, kind: &Kind) -> Result
 }
 
 /// What is wrong with the labels and the names of annotations.
-fn label_causes(metadata: &Map<String, Value>) -> Vec<Cause> {
+pub(crate) fn label_causes(metadata: &Map<String, Value>) -> Vec<Cause> {
     let map = |field: &str| metadata.get(field).and_then(Value::as_object).into_iter().flatten();
     let cause = |field: &str, wrong: &str, why: &str| {
         Cause::invalid(&format!("metadata.{field}"), &format!("{wrong:?}"), why)
@@ -218,7 +218,8 @@ mod tests {
 
     #[test]
     fn yaml_is_read_as_the_json_it_means() {
-        let value = to_json("a: {b: [1, 'two', yes, null]}\nc: |\n  x\n  y\nt: 2001-01-01\no: 017\n").unwrap();
+        let value =
+            to_json("a: {b: [1, 'two', yes, null]}\nc: |\n  x\n  y\nt: 2001-01-01\no: 017\n").unwrap();
         assert_eq!(
             value,
             json!({"a": {"b": [1, "two", true, null]}, "c": "x\ny\n", "t": "2001-01-01", "o": 15})

@@ -59,7 +59,7 @@ pub(crate) fn check_dry_run(values: &[&str]) -> Option<Cause> {
     }
     let shown: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
     let text = format!("Unsupported value: [{}]: supported values: \"All\"", shown.join(","));
-    Some(Cause::not_supported("dryRun", text))
+    Some(Cause::unsupported_list("dryRun", text))
 }
 
 #[cfg(test)]

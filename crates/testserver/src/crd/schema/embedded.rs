@@ -6,8 +6,8 @@ use crate::crd::schema::metadata;
 use crate::crd::schema::path::Path;
 use crate::crd::schema::shape::{self, Additional};
 use crate::kinds::names::{LABEL_1035, is_label_1035};
-use crate::read::selector::label_complaint;
 use crate::status::Cause;
+use crate::write::decode::label_causes;
 
 /// Tidies the metadata of all objects inside; gives the paths of unknown fields, sorted.
 ///
@@ -130,9 +130,7 @@ fn check_own(map: &Map<String, Value>, path: &Path, causes: &mut Vec<Cause>) {
         };
         causes.extend(why.map(|why| Cause::invalid(&path.child("kind"), &format!("{kind:?}"), &why)));
     }
-    let labels = map.get("metadata").and_then(|metadata| metadata.get("labels")).and_then(Value::as_object);
-    for (key, value) in labels.into_iter().flatten() {
-        let complaint = label_complaint(key, value.as_str().unwrap_or(""));
-        causes.extend(complaint.map(|cause| if path.is_root() { cause } else { cause.under(path.text()) }));
-    }
+    let metadata = map.get("metadata").and_then(Value::as_object);
+    let wrong = metadata.map(label_causes).unwrap_or_default().into_iter();
+    causes.extend(wrong.map(|cause| if path.is_root() { cause } else { cause.under(path.text()) }));
 }
