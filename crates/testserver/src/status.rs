@@ -124,7 +124,8 @@ impl Cause {
         Self::new("FieldValueNotSupported", text, field)
     }
 
-    fn line(&self) -> String {
+    /// The field and what is wrong with it, as messages say it.
+    pub(crate) fn line(&self) -> String {
         format!("{}: {}", self.field, self.message)
     }
 }

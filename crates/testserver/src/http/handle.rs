@@ -157,13 +157,14 @@ async fn get(shared: &Shared, target: &Target, call: &Call) -> Answer {
     Ok(json(200, &view.object(&entry)))
 }
 
-fn write_options(call: &Call) -> Result<WriteOptions, Status> {
-    WriteOptions::read(call.about.verb, &call.query, &call.parts.headers)
+fn write_options(call: &Call, body: &Bytes) -> Result<WriteOptions, Status> {
+    let options = WriteOptions::read(call.about.verb, &call.query, &call.parts.headers)?;
+    Ok(WriteOptions { warnings: call.warnings.clone(), ..options.with_body(body) })
 }
 
 fn create(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer {
     let view = view(call, &target.served, Shape::One)?;
-    let options = write_options(call)?;
+    let options = write_options(call, body)?;
     decode::check_json(&call.parts.headers)?;
     let object = decode::object(body, target.kind())?;
     let written = write::create(shared, target, object, &options)?;
@@ -171,7 +172,7 @@ fn create(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer
 }
 
 fn bind(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer {
-    let options = write_options(call)?;
+    let options = write_options(call, body)?;
     decode::check_json(&call.parts.headers)?;
     crate::write::binding::bind(shared, target, body, options)?;
     Ok(json(201, crate::write::binding::DONE))
@@ -179,7 +180,7 @@ fn bind(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer {
 
 fn update(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> Answer {
     let view = view(call, &target.served, Shape::One)?;
-    let mode = Mode { via: Via::Put, part, options: write_options(call)? };
+    let mode = Mode { via: Via::Put, part, options: write_options(call, body)? };
     decode::check_json(&call.parts.headers)?;
     let object = decode::object(body, target.kind())?;
     let written = write::replace(shared, target, object, &mode)?;
@@ -189,7 +190,7 @@ fn update(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Byte
 fn patch(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> Answer {
     let view = view(call, &target.served, Shape::One)?;
     let patch = Patch::read(decode::media_type(&call.parts.headers), body, target.kind())?;
-    let mode = Mode { via: Via::Patch, part, options: write_options(call)? };
+    let mode = Mode { via: Via::Patch, part, options: write_options(call, body)? };
     let written = write::update(shared, target, &mode, |object| patch.apply(object.clone()))?;
     Ok(json(written.code(), &written.bytes(&view)))
 }

@@ -20,6 +20,7 @@ use crate::journal::{About, Outcome, Request as Record, Verb};
 use crate::state::Shared;
 use crate::status::Status;
 use crate::write::decode;
+use crate::write::strict::Warnings;
 
 /// A request's body may have this many bytes, as in the real server.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
@@ -59,7 +60,7 @@ impl ApiService {
         let about = about(&parts, &route, &query);
         let ticket = self.shared.journal.begin(record(&parts, about.clone()));
         let journal = &self.shared.clone().journal;
-        let answered = self.respond(Call { parts, route, query, about }, body).await;
+        let answered = self.respond(Call { parts, route, query, about, warnings: Warnings::default() }, body).await;
         let outcome = match &answered {
             Ok(response) => Outcome::Answered(response.status().as_u16()),
             Err(Broken) => Outcome::Broken,
@@ -111,8 +112,9 @@ impl ApiService {
             Ok(body) => body,
             Err(status) => return refusal(&status),
         };
+        let warnings = call.warnings.clone();
         let answer = handle::handle(&self.shared, &self.closing, call, body, silent).await;
-        answer.unwrap_or_else(|status| refusal(&status))
+        warned(answer.unwrap_or_else(|status| refusal(&status)), &warnings)
     }
 }
 
@@ -134,6 +136,8 @@ pub(crate) struct Call {
     pub route: Route,
     pub query: Query,
     pub about: About,
+    /// What the client is told beside the answer.
+    pub warnings: Warnings,
 }
 
 impl<B> tower::Service<Request<B>> for ApiService
@@ -250,6 +254,18 @@ fn refusal(status: &Status) -> Response<Body> {
     let mut response = json(status.code(), &status.json());
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// The answer with the warnings in its header, as `299 - "text"`.
+fn warned(mut response: Response<Body>, warnings: &Warnings) -> Response<Body> {
+    for text in warnings.said() {
+        let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+        // What can't stand in a header is left out.
+        if let Ok(value) = header::HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
+            response.headers_mut().append(header::WARNING, value);
+        }
     }
     response
 }

@@ -103,7 +103,10 @@ impl View {
     pub(crate) fn object(&self, entry: &Entry) -> Bytes {
         match (self.form, &self.retyped) {
             (Form::Whole, None) => entry.json(),
-            (Form::Whole, Some(prefix)) => [prefix, entry.rest()].concat().into(),
+            (Form::Whole, Some(prefix)) => match crate::crd::admit::converted(&self.kind, entry) {
+                Some(rest) => [prefix, rest.as_slice()].concat().into(),
+                None => [prefix, entry.rest()].concat().into(),
+            },
             (Form::Metadata, _) => {
                 [METADATA_PREFIX, b"\"metadata\":", entry.metadata(), b"}"].concat().into()
             }

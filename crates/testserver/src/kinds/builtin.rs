@@ -124,6 +124,7 @@ impl Row {
             rules: self.rules(),
             fields: names.iter().chain(self.fields()).map(|name| Field::at_path(name)).collect(),
             scale: None,
+            schemas: None,
         }
     }
 

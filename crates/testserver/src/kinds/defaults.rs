@@ -66,6 +66,7 @@ pub(crate) fn status(kind: &Kind, object: &mut Map<String, Value>) {
         (true, _) => None,
         (_, "Pod") => Some(json!({"phase": "Pending", "qosClass": "BestEffort"})),
         (_, "Namespace") => Some(json!({"phase": "Active"})),
+        (_, "CustomResourceDefinition") => Some(crate::crd::defaults::status(object)),
         (_, "PersistentVolume" | "PersistentVolumeClaim") => Some(json!({"phase": "Pending"})),
         (_, "Service") => Some(json!({"loadBalancer": {}})),
         (_, "Node") => object.remove("status").or_else(|| Some(json!({}))),

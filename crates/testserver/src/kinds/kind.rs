@@ -1,7 +1,10 @@
 //! What the server knows about each kind: its names, its scope and the rules of its writes.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
+use crate::crd::schema::Schema;
 use crate::kinds::names::NameRule;
 use crate::status::{Named, Status};
 
@@ -27,6 +30,24 @@ pub(crate) struct Kind {
     pub fields: Vec<Field>,
     /// Where `/scale` finds what it shows: custom resources that have that subresource.
     pub scale: Option<ScalePaths>,
+    /// What objects look like: custom resources only.
+    pub schemas: Option<Schemas>,
+}
+
+/// The schemas that objects of a version go through.
+#[derive(Clone, Debug)]
+pub(crate) struct Schemas {
+    /// Of the version that is asked for.
+    pub own: Arc<Schema>,
+    /// Of the version in which objects are stored.
+    pub storage: Arc<Schema>,
+}
+
+impl Schemas {
+    /// Whether objects are stored as this version has them.
+    pub(crate) fn is_storage(&self) -> bool {
+        Arc::ptr_eq(&self.own, &self.storage)
+    }
 }
 
 /// The fields behind the `/scale` of a custom resource, as the CRD writes them: `.spec.replicas`.
@@ -76,13 +97,15 @@ pub(crate) struct Field {
     pub pointer: String,
     /// Its value where the object has none.
     pub absent: &'static str,
+    /// Custom resources are stored with the fields of all versions; each is selected by its own.
+    pub selectable: bool,
 }
 
 impl Field {
     /// A field whose name, like `spec.nodeName`, is also its path.
     pub(crate) fn at_path(name: &str) -> Self {
         let absent = if matches!(name, "spec.unschedulable" | "spec.hostNetwork") { "false" } else { "" };
-        Self { name: name.into(), pointer: format!("/{}", name.replace('.', "/")), absent }
+        Self { name: name.into(), pointer: format!("/{}", name.replace('.', "/")), absent, selectable: true }
     }
 
     fn read(&self, object: &Map<String, Value>) -> Box<str> {
@@ -125,7 +148,7 @@ impl Kind {
 
     /// The place of a field's value, or the refusal to select by it.
     pub(crate) fn field_place(&self, name: &str) -> Result<usize, Status> {
-        self.fields.iter().position(|field| field.name == name).ok_or_else(|| {
+        self.fields.iter().position(|field| field.selectable && field.name == name).ok_or_else(|| {
             let plain = self.fields.iter().map(|field| field.name.as_str()).eq(NAMES);
             Status::bad_request(if self.rules.custom || !plain {
                 format!("field label not supported: {name}")

@@ -188,6 +188,17 @@ impl Store {
         object
     }
 
+    /// Writes all objects of a table anew, without a change: their versions stay. Since history was written the old
+    /// way, it is forgotten.
+    pub(crate) fn reread(&mut self, id: TableId, read: impl Fn(&Entry) -> Draft) {
+        let revision = self.revision;
+        let table = self.table_mut(id);
+        for entry in table.objects.values_mut() {
+            *entry = Arc::new(read(entry).seal(Change::Modified, entry.revision));
+        }
+        table.compact(revision);
+    }
+
     /// Removes an object; gives its last state with the revision of the delete.
     pub(crate) fn remove(&mut self, id: TableId, key: &str) -> Option<Arc<Entry>> {
         let previous = self.table_mut(id).objects.remove(key)?;

@@ -6,9 +6,8 @@ use crate::kinds::kind::{Generation, Kind};
 use crate::kinds::names;
 use crate::state::{Shared, State};
 use crate::status::{Named, Status};
-use crate::storage::entry::Draft;
 use crate::write::decode::{meta, metadata_mut};
-use crate::write::{Object, Target, WriteOptions, Written};
+use crate::write::{Object, Target, Via, WriteOptions, Written};
 
 /// Generated names that are taken are drawn again, this often.
 const DRAWS: usize = 8;
@@ -26,7 +25,7 @@ pub(crate) fn create(
         return Err(Status::internal("resourceVersion should not be set on objects to be created"));
     }
     place(target, &mut object)?;
-    crate::crd::definition::complete(kind, &mut object)?;
+    crate::crd::admit::read(kind, Via::Put, &mut object, options)?;
     let base = meta(&object, "generateName").to_owned();
     let generated = meta(&object, "name").is_empty() && !base.is_empty();
     born(shared, kind, &mut object);
@@ -38,6 +37,7 @@ pub(crate) fn create(
         let name = meta(&object, "name").to_owned();
         names::check(kind.rules.names, kind.named_kind(), &name)?;
         crate::kinds::defaults::spec(kind, &mut object);
+        crate::crd::admit::check_new(kind, &object, options)?;
         let target = Target { name, ..target.clone() };
         match insert(shared, &target, &object, options.dry_run) {
             Err(status) if status.reason() == "AlreadyExists" && generated && draw < DRAWS => {}
@@ -87,9 +87,10 @@ fn born(shared: &Shared, kind: &Kind, object: &mut Object) {
 }
 
 fn insert(shared: &Shared, target: &Target, object: &Object, dry_run: bool) -> Result<Written, Status> {
-    let draft = Draft::new(target.kind(), object);
+    let draft = crate::crd::admit::draft(target.kind(), object);
     shared.write(|state| {
         check_namespace(state, target)?;
+        crate::crd::removal::check_stays(state, target)?;
         let exists = state.store.table(target.served.table).get(&target.key()).is_some();
         if exists {
             return Err(Status::already_exists(target.kind().named(), &target.name));
@@ -98,7 +99,7 @@ fn insert(shared: &Shared, target: &Target, object: &Object, dry_run: bool) -> R
             return Ok(Written::Created(Arc::new(draft.seal_unversioned())));
         }
         let entry = state.store.put(target.served.table, draft);
-        crate::crd::definition::stored(state, &target.served, &entry, shared);
+        crate::crd::serve::stored(state, &target.served, None, &entry, shared);
         Ok(Written::Created(entry))
     })
 }

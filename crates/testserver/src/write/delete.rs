@@ -42,7 +42,7 @@ pub(crate) fn delete(shared: &Shared, target: &Target, options: &DeleteOptions) 
             return crate::write::namespaces::terminate(state, &entry, options, shared).map(Deleted::Kept);
         }
         if target.kind().is_crd() && !options.dry_run {
-            let crd = crate::crd::definition::terminate(state, &target.served, &entry, shared);
+            let crd = crate::crd::removal::terminate(state, &target.served, &entry, shared);
             return Ok(Deleted::Kept(crd));
         }
         Ok(one(state, shared, target, &entry, options))

@@ -8,6 +8,7 @@ pub(crate) mod delete_options;
 pub(crate) mod namespaces;
 pub(crate) mod options;
 pub(crate) mod patch;
+pub(crate) mod strict;
 pub(crate) mod target;
 pub(crate) mod update;
 

@@ -93,7 +93,8 @@ pub(crate) fn removed(state: &mut State, served: &Served, entry: &Entry) {
         finish(state, namespace);
     }
     if served.kind.rules.custom {
-        crate::crd::definition::finish(state, &served.kind);
+        let kind = &served.kind;
+        crate::crd::removal::finish(state, &format!("{}.{}", kind.plural, kind.group));
     }
 }
 

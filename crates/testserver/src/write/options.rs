@@ -5,6 +5,7 @@ use http::{HeaderMap, header};
 use crate::http::query::Query;
 use crate::journal::Verb;
 use crate::status::{Cause, Status};
+use crate::write::strict::{Warnings, repeated};
 
 /// How strictly unknown and repeated fields of a body are taken. Without `fieldValidation` the real server warns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,12 +24,28 @@ pub(crate) struct WriteOptions {
     /// In whose name fields are owned; empty for writes of the server itself.
     pub manager: String,
     pub validation: FieldValidation,
+    /// The fields that the body has more than once, as warnings name them.
+    pub repeated: Vec<String>,
+    /// What the client is told beside the answer.
+    pub warnings: Warnings,
 }
 
 impl WriteOptions {
     /// Reads them. Who names no `fieldManager` is known by the first part of the user agent.
     pub(crate) fn read(verb: Verb, query: &Query, headers: &HeaderMap) -> Result<Self, Status> {
-        let causes: Vec<Cause> = check_dry_run(&query.all("dryRun")).into_iter().collect();
+        let mut causes: Vec<Cause> = check_dry_run(&query.all("dryRun")).into_iter().collect();
+        let agent = headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("");
+        let manager = query.get("fieldManager").filter(|manager| !manager.is_empty());
+        let validation = match query.get("fieldValidation") {
+            None | Some("" | "Warn") => FieldValidation::Warn,
+            Some("Ignore") => FieldValidation::Ignore,
+            Some("Strict") => FieldValidation::Strict,
+            Some(other) => {
+                let supported = ["", "Ignore", "Strict", "Warn"];
+                causes.push(Cause::unsupported("fieldValidation", other, &supported));
+                FieldValidation::Warn
+            }
+        };
         if !causes.is_empty() {
             let kind = match verb {
                 Verb::Update => "UpdateOptions",
@@ -37,18 +54,21 @@ impl WriteOptions {
             };
             return Err(Status::invalid_options(kind, causes));
         }
-        let agent = headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("");
-        let manager = query.get("fieldManager").filter(|manager| !manager.is_empty());
-        let validation = match query.get("fieldValidation") {
-            Some("Ignore") => FieldValidation::Ignore,
-            Some("Strict") => FieldValidation::Strict,
-            _ => FieldValidation::Warn,
-        };
         Ok(Self {
             dry_run: query.get("dryRun").is_some(),
             manager: manager.unwrap_or_else(|| agent.split('/').next().unwrap_or("")).to_owned(),
             validation,
+            repeated: Vec::new(),
+            warnings: Warnings::default(),
         })
+    }
+
+    /// The same options for a write with this body of JSON.
+    pub(crate) fn with_body(mut self, body: &[u8]) -> Self {
+        if self.validation != FieldValidation::Ignore {
+            self.repeated = repeated(body);
+        }
+        self
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::kinds::kind::{Generation, Kind};
 use crate::state::Shared;
 use crate::status::{Cause, Status};
-use crate::storage::entry::{Change, Draft, Entry};
+use crate::storage::entry::{Change, Entry};
 use crate::write::create::{create, place};
 use crate::write::decode::{finalizers, meta, metadata_mut};
 use crate::write::{Object, Target, WriteOptions, Written};
@@ -88,10 +88,13 @@ pub(crate) fn update(
         let old = old.ok_or_else(|| target.not_found())?;
         let mut before = old.object();
         before.insert("apiVersion".into(), target.kind().api_version().into());
-        let after = edit(&before)?;
+        crate::crd::admit::from_store(target.kind(), &mut before);
+        let mut after = edit(&before)?;
+        crate::crd::admit::read(target.kind(), mode.via, &mut after, &mode.options)?;
         crate::write::decode::check_metadata(&after, target.kind())?;
         check_name(target, meta(&after, "name"))?;
-        let after = settle(target, mode, &before, after)?;
+        let mut after = settle(target, mode, &before, after)?;
+        crate::crd::admit::check_update(target.kind(), mode.part, &before, &mut after, &mode.options)?;
         if after == before {
             return Ok(Written::Updated(old));
         }
@@ -110,7 +113,7 @@ fn commit(
     before: &Object,
     after: &Object,
 ) -> Option<Written> {
-    let draft = Draft::new(target.kind(), after);
+    let draft = crate::crd::admit::draft(target.kind(), after);
     let removes = is_last_finalizer(target.kind(), before, after);
     shared.write(|state| {
         let table = target.served.table;
@@ -126,7 +129,7 @@ fn commit(
             return Some(Written::Updated(Arc::new(draft.seal(Change::Modified, old.revision))));
         }
         let entry = state.store.put(table, draft);
-        crate::crd::definition::stored(state, &target.served, &entry, shared);
+        crate::crd::serve::stored(state, &target.served, Some(old), &entry, shared);
         crate::write::namespaces::stored(state, &target.served, &entry);
         Some(Written::Updated(entry))
     })

@@ -112,6 +112,8 @@ fn translate_children(schema: &Value, out: &mut Map<String, Value>) {
             out.insert("additionalProperties".into(), translate(schema));
         }
         Some(Value::Bool(allowed)) => {
+            // Beside properties, if only none, the validator names the fields that are too many.
+            out.entry("properties").or_insert_with(|| json!({}));
             out.insert("additionalProperties".into(), (*allowed).into());
         }
         _ => {}

@@ -44,12 +44,6 @@ pub(crate) fn is_known(format: &str) -> bool {
     plain == "password" || TEXTS.iter().any(|(name, _)| *name == plain)
 }
 
-/// Whether a text has the format, which is known.
-pub(crate) fn has(format: &str, text: &str) -> bool {
-    let plain = format.replace('-', "");
-    TEXTS.iter().find(|(name, _)| *name == plain).is_none_or(|(_, check)| check(text))
-}
-
 /// A pattern of this file; a test compiles each, so none is ever absent.
 type Pattern = LazyLock<Option<Regex>>;
 
@@ -224,6 +218,11 @@ fn is_subdomain_of_any_labels(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn has(format: &str, text: &str) -> bool {
+        let plain = format.replace('-', "");
+        TEXTS.iter().find(|(name, _)| *name == plain).is_none_or(|(_, check)| check(text))
+    }
 
     #[test]
     fn every_pattern_compiles() {

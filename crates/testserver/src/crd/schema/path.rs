@@ -7,10 +7,6 @@ use std::fmt::Write as _;
 pub(crate) struct Path(String);
 
 impl Path {
-    pub(crate) fn at(start: &str) -> Self {
-        Self(start.into())
-    }
-
     pub(crate) fn text(&self) -> &str {
         &self.0
     }

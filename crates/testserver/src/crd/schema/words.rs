@@ -132,13 +132,6 @@ impl Speaker<'_> {
                 };
                 unexpected.iter().map(say).collect()
             }
-            // Where no field is named at all, each is an error of its own.
-            Kind::FalseSchema => {
-                let path = found.error.instance_path().into_iter().last();
-                let key = path.map(|segment| segment.to_string()).unwrap_or_default();
-                let text = format!("{name}.{key} in body is a forbidden property");
-                vec![Cause::invalid(&at, &format!("{key:?}"), &text)]
-            }
             Kind::AnyOf { context } => {
                 let text = format!("\"{name}\" must validate at least one schema (anyOf)");
                 self.with_best(&text, context)
@@ -186,7 +179,7 @@ fn turn(kind: &Kind) -> Turn {
         Kind::Enum { .. } => Turn::Enum,
         Kind::MinProperties { .. } => Turn::MinProperties,
         Kind::MaxProperties { .. } => Turn::MaxProperties,
-        Kind::AdditionalProperties { .. } | Kind::FalseSchema => Turn::Forbidden,
+        Kind::AdditionalProperties { .. } => Turn::Forbidden,
         Kind::Required { .. } => Turn::Required,
         _ => Turn::Type,
     }

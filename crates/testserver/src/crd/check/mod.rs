@@ -1,0 +1,156 @@
+//! What authors of CRDs get wrong, in the words and the order of kube-apiserver.
+//!
+//! Where all versions say the same of their schema, subresources, columns or selectable fields, the real server
+//! complains of it once, under `spec`: that is how it keeps them.
+
+mod conversion;
+mod default_values;
+mod names;
+mod parts;
+mod schema;
+mod spec;
+mod structural;
+
+use serde_json::Value;
+
+use crate::crd::definition::{text, versions};
+use crate::crd::schema::formats;
+use crate::crd::schema::shape::{self, texts};
+use crate::crd::status;
+use crate::status::Cause;
+use crate::write::Object;
+use crate::write::decode::meta;
+
+/// What is wrong with a new CRD.
+pub(crate) fn new(crd: &Object) -> Vec<Cause> {
+    let spec = crd.get("spec").unwrap_or(&Value::Null);
+    let (name, plural, group) = (meta(crd, "name"), text(spec, "/names/plural"), text(spec, "/group"));
+    let mut causes = Vec::new();
+    if name != format!("{plural}.{group}") {
+        let text = "must be spec.names.plural+\".\"+spec.group";
+        causes.push(Cause::invalid("metadata.name", &format!("{name:?}"), text));
+    }
+    causes.extend(spec::check(crd));
+    causes.extend(stored_versions(crd));
+    causes.extend(approval(crd, None));
+    causes.extend(unknown_fields_kept(spec, None));
+    causes
+}
+
+/// What is wrong with a changed CRD.
+pub(crate) fn update(before: &Object, after: &Object) -> Vec<Cause> {
+    let null = Value::Null;
+    let (old, spec) = (before.get("spec").unwrap_or(&null), after.get("spec").unwrap_or(&null));
+    let mut causes = spec::check(after);
+    let established: &[&str] =
+        if status::is(before, "Established") { &["/scope", "/names/kind"] } else { &[] };
+    for pointer in established.iter().copied().chain(["/group", "/names/plural"]) {
+        let value = text(spec, pointer);
+        if value != text(old, pointer) {
+            let field = format!("spec{}", pointer.replace('/', "."));
+            causes.push(Cause::invalid(&field, &format!("{value:?}"), "field is immutable"));
+        }
+    }
+    causes.extend(stored_versions(after));
+    causes.extend(approval(after, Some(before)));
+    causes.extend(unknown_fields_kept(spec, Some(old)));
+    causes
+}
+
+/// What the author is warned of: formats that are not checked, and not before.
+pub(crate) fn warnings(crd: &Object, before: Option<&Object>) -> Vec<String> {
+    let old = before.map(unknown_formats).unwrap_or_default();
+    let new = unknown_formats(crd).into_iter().filter(|format| !old.contains(format));
+    new.map(|format| format!("unrecognized format \"{format}\"")).collect()
+}
+
+fn unknown_formats(crd: &Object) -> Vec<String> {
+    let found = std::cell::RefCell::new(Vec::new());
+    for schema in versions(crd).filter_map(|version| version.pointer("/schema/openAPIV3Schema")) {
+        shape::any(schema, &|node| {
+            let format = shape::text(node, "format");
+            let known = match shape::text(node, "type") {
+                "" | "string" => formats::is_known(format),
+                "integer" => matches!(format, "int32" | "int64"),
+                "number" => matches!(format, "float" | "double"),
+                _ => false,
+            };
+            let mut found = found.borrow_mut();
+            if !format.is_empty() && !known && !found.iter().any(|other| other == format) {
+                found.push(format.to_owned());
+            }
+            false
+        });
+    }
+    found.into_inner()
+}
+
+/// Versions in which objects may be stored must stay, and the present one must be among them.
+fn stored_versions(crd: &Object) -> Vec<Cause> {
+    const FIELD: &str = "status.storedVersions";
+    let stored = crd.get("status").and_then(|status| status.get("storedVersions"));
+    let names: Vec<&str> = crd.get("status").into_iter().flat_map(|s| texts(s, "storedVersions")).collect();
+    if names.is_empty() {
+        return vec![Cause::invalid(FIELD, "null", "must have at least one stored version")];
+    }
+    let mut causes = Vec::new();
+    let storing = versions(crd).filter(|version| shape::flag(version, "storage"));
+    for name in storing.map(|version| shape::text(version, "name")).filter(|name| !names.contains(name)) {
+        let shown = stored.map(Value::to_string).unwrap_or_default();
+        causes.push(Cause::invalid(FIELD, &shown, &format!("must have the storage version {name}")));
+    }
+    for (index, name) in names.iter().enumerate() {
+        if versions(crd).any(|version| shape::text(version, "name") == *name) {
+            continue;
+        }
+        let text = format!(
+            "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions \
+             until a storage migration ensures no data remains persisted in {name} and removes {name} from \
+             status.storedVersions"
+        );
+        causes.push(Cause::invalid(&format!("{FIELD}[{index}]"), &format!("{name:?}"), &text));
+    }
+    causes
+}
+
+const APPROVED: &str = "api-approved.kubernetes.io";
+
+/// Groups of the project itself need its approval, or a word that they have none.
+fn approval(crd: &Object, before: Option<&Object>) -> Option<Cause> {
+    let annotation = |crd: &Object| {
+        let annotations = crd.get("metadata").and_then(|metadata| metadata.get("annotations"));
+        annotations.and_then(|map| map.get(APPROVED)).and_then(Value::as_str).unwrap_or("").to_owned()
+    };
+    let group = crd.get("spec").map(|spec| text(spec, "/group")).unwrap_or("");
+    let own = ["k8s.io", "kubernetes.io"];
+    let protected = own.iter().any(|own| group == *own || group.ends_with(&format!(".{own}")));
+    let value = annotation(crd);
+    if !protected || before.is_some_and(|before| annotation(before) == value) {
+        return None;
+    }
+    let field = format!("metadata.annotations[{APPROVED}]");
+    let see = "see https://github.com/kubernetes/enhancements/pull/1111";
+    let text = format!("protected groups must have approval annotation \"{APPROVED}\"");
+    if value.is_empty() {
+        return Some(Cause::required(&field, &format!("{text}, {see}")));
+    }
+    let good = value.starts_with("unapproved") || value.split_once("://").is_some_and(|(_, rest)| !rest.is_empty());
+    let text = format!("{text} with either a URL or a reason starting with \"unapproved\", {see}");
+    (!good).then(|| Cause::invalid(&field, &format!("{value:?}"), &text))
+}
+
+fn unknown_fields_kept(spec: &Value, before: Option<&Value>) -> Option<Cause> {
+    let kept = |spec: &Value| shape::flag(spec, "preserveUnknownFields");
+    let text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+    (kept(spec) && !before.is_some_and(kept)).then(|| Cause::invalid("spec.preserveUnknownFields", "true", text))
+}
+
+/// Whether all versions say the same of this, and something.
+fn is_shared(crd: &Object, pointer: &str) -> bool {
+    let said = |version: &Value| version.pointer(pointer).cloned().filter(|value| !value.is_null());
+    let first = versions(crd).next().and_then(said);
+    first.is_some() && versions(crd).all(|version| said(version) == first)
+}
+
+#[cfg(test)]
+mod tests;

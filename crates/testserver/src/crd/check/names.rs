@@ -1,0 +1,47 @@
+//! The names of a CRD: which are needed, and what they may look like.
+
+use serde_json::Value;
+
+use crate::crd::definition::text;
+use crate::crd::schema::shape::texts;
+use crate::kinds::names::{LABEL_1035, is_label_1035};
+use crate::status::Cause;
+
+pub(super) fn check(spec: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for key in ["plural", "singular", "kind", "listKind"] {
+        if text(spec, &format!("/names/{key}")).is_empty() {
+            causes.push(Cause::required(&format!("spec.names.{key}"), ""));
+        }
+    }
+    let names = spec.get("names").unwrap_or(&Value::Null);
+    let name = |key: &str| names.get(key).and_then(Value::as_str).unwrap_or("");
+    for key in ["plural", "singular"] {
+        causes.extend(label(&format!("spec.names.{key}"), name(key)));
+    }
+    for key in ["kind", "listKind"] {
+        let value = name(key);
+        if !value.is_empty() && !is_label_1035(&value.to_lowercase()) {
+            let why = format!("may have mixed case, but should otherwise match: {LABEL_1035}");
+            causes.push(Cause::invalid(&format!("spec.names.{key}"), &format!("{value:?}"), &why));
+        }
+    }
+    for (index, short) in texts(names, "shortNames").enumerate() {
+        causes.extend(label(&format!("spec.names.shortNames[{index}]"), short));
+    }
+    let (kind, list_kind) = (name("kind"), name("listKind"));
+    if !kind.is_empty() && kind == list_kind {
+        let why = "kind and listKind may not be the same";
+        causes.push(Cause::invalid("spec.names.listKind", &format!("{list_kind:?}"), why));
+    }
+    for (index, category) in texts(names, "categories").enumerate() {
+        causes.extend(label(&format!("spec.names.categories[{index}]"), category));
+    }
+    causes
+}
+
+/// What is wrong with a label; an empty one is not looked at.
+pub(super) fn label(field: &str, value: &str) -> Option<Cause> {
+    let good = value.is_empty() || is_label_1035(value);
+    (!good).then(|| Cause::invalid(field, &format!("{value:?}"), LABEL_1035))
+}

@@ -1,0 +1,284 @@
+//! The schema of a version: that it is structural, that its defaults fit it, and that it uses only what is supported.
+
+use serde_json::Value;
+
+use crate::crd::check::{default_values, structural};
+use crate::crd::schema::shape::{self, Additional, flag, properties, text, texts};
+use crate::status::Cause;
+
+/// What stays at the root if the status has a schema of its own, in the real server's words.
+const AT_ROOT: [&str; 22] = [
+    "Description",
+    "Type",
+    "Format",
+    "Title",
+    "Maximum",
+    "ExclusiveMaximum",
+    "Minimum",
+    "ExclusiveMinimum",
+    "MaxLength",
+    "MinLength",
+    "Pattern",
+    "MaxItems",
+    "MinItems",
+    "UniqueItems",
+    "MultipleOf",
+    "Required",
+    "Items",
+    "Properties",
+    "ExternalDocs",
+    "Example",
+    "XPreserveUnknownFields",
+    "XValidations",
+];
+
+/// Checks a schema that stands at the field `at`; `status` says whether objects have a `/status`.
+pub(super) fn check(schema: Option<&Value>, at: &str, status: bool) -> Vec<Cause> {
+    let Some(schema) = schema.filter(|schema| schema.is_object()) else { return Vec::new() };
+    let mut causes: Vec<Cause> = Vec::new();
+    if status {
+        causes.extend(root_of_status(schema, at));
+    }
+    if flag(schema, "nullable") {
+        causes.push(Cause::forbidden(&format!("{at}.nullable"), "nullable cannot be true at the root"));
+    }
+    let structure = structural::check(schema, at);
+    if structure.is_empty() {
+        causes.extend(default_values::check(schema, at));
+    }
+    causes.extend(structure);
+    walk(schema, at, Inside { root: true, ..Inside::default() }, &mut causes);
+    causes
+}
+
+/// What the status is validated by must not be said at the root, where it would be lost.
+fn root_of_status(schema: &Value, at: &str) -> Option<Cause> {
+    let kind = text(schema, "type");
+    if !kind.is_empty() && kind != "object" {
+        let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
+        return Some(Cause::invalid(&format!("{at}.type"), &format!("{kind:?}"), why));
+    }
+    let lost = |key: &String| {
+        let plain = key.replace("x-kubernetes-", "x-").replace('-', "");
+        !AT_ROOT.iter().any(|allowed| allowed.eq_ignore_ascii_case(&plain))
+    };
+    let lost = schema.as_object().into_iter().flatten().any(|(key, value)| !value.is_null() && lost(key));
+    let list = AT_ROOT.join(" ");
+    let why = format!("only [{list}] fields are allowed at the root of the schema if the status subresource is enabled");
+    lost.then(|| Cause::invalid(at, &schema.to_string(), &why))
+}
+
+/// Where in the schema a node stands.
+#[derive(Clone, Copy, Debug, Default)]
+struct Inside {
+    root: bool,
+    /// In the metadata, kind or apiVersion of an object.
+    meta: bool,
+    /// Why defaults are forbidden; empty where they are not.
+    no_defaults: &'static str,
+}
+
+fn walk(schema: &Value, at: &str, inside: Inside, causes: &mut Vec<Cause>) {
+    unsupported(schema, at, inside, causes);
+    let below = Inside { root: false, ..inside };
+    if let Additional::Schema(additional) = shape::additional(schema) {
+        let no_defaults = match inside.meta {
+            true => " inside additionalProperties applying to object metadata",
+            false => inside.no_defaults,
+        };
+        walk(additional, &format!("{at}.additionalProperties"), Inside { no_defaults, ..below }, causes);
+    }
+    for (name, property) in properties(schema) {
+        let of_object = inside.root || shape::is_embedded(schema);
+        let below = match name.as_str() {
+            "metadata" | "kind" | "apiVersion" if of_object => Inside {
+                meta: true,
+                no_defaults: if inside.root { in_top_level(name) } else { inside.no_defaults },
+                ..below
+            },
+            _ => below,
+        };
+        walk(property, &format!("{at}.properties[{name}]"), below, causes);
+    }
+    if let Some(not) = schema.get("not").filter(|not| not.is_object()) {
+        walk(not, &format!("{at}.not"), below, causes);
+    }
+    for key in ["allOf", "oneOf", "anyOf"] {
+        for (index, part) in schema.get(key).and_then(Value::as_array).into_iter().flatten().enumerate() {
+            walk(part, &format!("{at}.{key}[{index}]"), below, causes);
+        }
+    }
+    if let Some(items) = shape::items(schema) {
+        walk(items, &format!("{at}.items"), below, causes);
+    }
+    kinds_of_lists(schema, at, causes);
+}
+
+fn in_top_level(name: &str) -> &'static str {
+    match name {
+        "metadata" => " in top-level metadata",
+        "kind" => " in top-level kind",
+        _ => " in top-level apiVersion",
+    }
+}
+
+/// What OpenAPI knows and CRDs do not.
+fn unsupported(schema: &Value, at: &str, inside: Inside, causes: &mut Vec<Cause>) {
+    const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+    let kind = text(schema, "type");
+    if !kind.is_empty() && !TYPES.contains(&kind) {
+        causes.push(Cause::unsupported(&format!("{at}.type"), kind, &TYPES));
+    }
+    if shape::default(schema).is_some() && !inside.no_defaults.is_empty() {
+        causes.push(Cause::forbidden(&format!("{at}.default"), &format!("must not be set{}", inside.no_defaults)));
+    }
+    for key in ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"] {
+        if schema.get(key).is_some_and(|value| !value.is_null()) {
+            causes.push(Cause::forbidden(&format!("{at}.{key}"), &format!("{key} is not supported")));
+        }
+    }
+    if kind == "null" {
+        let why = "type cannot be set to null, use nullable as an alternative";
+        causes.push(Cause::forbidden(&format!("{at}.type"), why));
+    }
+    if schema.get("items").is_some_and(Value::is_array) {
+        causes.push(Cause::forbidden(&format!("{at}.items"), "items must be a schema object and not an array"));
+    }
+    if inside.meta && shape::is_embedded(schema) {
+        let field = format!("{at}.x-kubernetes-embedded-resource");
+        causes.push(Cause::forbidden(&field, "must not be used inside of resource meta"));
+    }
+    if flag(schema, "uniqueItems") {
+        let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+        causes.push(Cause::forbidden(&format!("{at}.uniqueItems"), why));
+    }
+    let additional = schema.get("additionalProperties").filter(|value| !value.is_null());
+    if additional.is_some_and(|value| *value != true) && properties(schema).next().is_some() {
+        let why = "additionalProperties and properties are mutual exclusive";
+        causes.push(Cause::forbidden(&format!("{at}.additionalProperties"), why));
+    }
+}
+
+/// The extensions that say how lists and maps are merged.
+fn kinds_of_lists(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
+    if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
+        let field = format!("{at}.x-kubernetes-preserve-unknown-fields");
+        causes.push(Cause::invalid(&field, "false", "must be true or undefined"));
+    }
+    let (map_type, list_type) = (text(schema, "x-kubernetes-map-type"), text(schema, "x-kubernetes-list-type"));
+    if !map_type.is_empty() {
+        causes.extend(needs_type(schema, at, "object", "x-kubernetes-map-type"));
+        if !["atomic", "granular"].contains(&map_type) {
+            let field = format!("{at}.x-kubernetes-map-type");
+            causes.push(Cause::unsupported(&field, map_type, &["atomic", "granular"]));
+        }
+    }
+    if !list_type.is_empty() {
+        let wrong = needs_type(schema, at, "array", "x-kubernetes-list-type");
+        if wrong.is_none() && list_type == "set" {
+            causes.extend(items_of_set(schema, at));
+        }
+        causes.extend(wrong);
+        if !["atomic", "set", "map"].contains(&list_type) {
+            let field = format!("{at}.x-kubernetes-list-type");
+            causes.push(Cause::unsupported(&field, list_type, &["atomic", "set", "map"]));
+        }
+    }
+    let has_keys = texts(schema, "x-kubernetes-list-map-keys").next().is_some();
+    if has_keys && list_type != "map" {
+        let field = format!("{at}.x-kubernetes-list-type");
+        let why = "must be map if x-kubernetes-list-map-keys is non-empty";
+        causes.push(match list_type {
+            "" => Cause::required(&field, why),
+            other => Cause::invalid(&field, &format!("{other:?}"), why),
+        });
+    }
+    if list_type == "map" {
+        keys_of_map(schema, at, has_keys, causes);
+    }
+    if ["set", "map"].contains(&list_type) {
+        items_are_there(schema, at, list_type, causes);
+    }
+}
+
+fn needs_type(schema: &Value, at: &str, wanted: &str, extension: &str) -> Option<Cause> {
+    let why = format!("must be {wanted} if {extension} is specified");
+    let field = format!("{at}.type");
+    match text(schema, "type") {
+        kind if kind == wanted => None,
+        "" => Some(Cause::required(&field, &why)),
+        other => Some(Cause::invalid(&field, &format!("{other:?}"), &why)),
+    }
+}
+
+fn items_of_set(schema: &Value, at: &str) -> Option<Cause> {
+    let items = shape::items(schema)?;
+    let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
+    let list_type = text(items, "x-kubernetes-list-type");
+    let shown = if list_type.is_empty() { "null".into() } else { format!("{list_type:?}") };
+    let key = match text(items, "type") {
+        "array" if !["", "atomic"].contains(&list_type) => "x-kubernetes-list-type",
+        "object" if text(items, "x-kubernetes-map-type") != "atomic" => "x-kubernetes-map-type",
+        _ => return None,
+    };
+    Some(Cause::invalid(&format!("{at}.items.{key}"), &shown, why))
+}
+
+fn keys_of_map(schema: &Value, at: &str, has_keys: bool, causes: &mut Vec<Cause>) {
+    let field = format!("{at}.x-kubernetes-list-map-keys");
+    if !has_keys {
+        causes.push(Cause::required(&field, "must not be empty if x-kubernetes-list-type is map"));
+    }
+    let Some(items) = shape::items(schema) else {
+        let why = "must have a schema if x-kubernetes-list-type is map";
+        causes.push(Cause::required(&format!("{at}.items"), why));
+        return;
+    };
+    let kind = text(items, "type");
+    if kind != "object" {
+        let why = "must be object if parent array's x-kubernetes-list-type is map";
+        causes.push(Cause::invalid(&format!("{at}.items.type"), &format!("{kind:?}"), why));
+        return;
+    }
+    let shown = schema.get("x-kubernetes-list-map-keys").map(Value::to_string).unwrap_or_default();
+    let mut seen = Vec::new();
+    for key in texts(schema, "x-kubernetes-list-map-keys") {
+        match shape::property(items, key).map(|property| text(property, "type")) {
+            None => causes.push(Cause::invalid(&field, &shown, "entries must all be names of item properties")),
+            Some("array" | "object") => {
+                let field = format!("{at}.items.properties[{key}].type");
+                let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                causes.push(Cause::invalid(&field, &format!("{kind:?}"), why));
+            }
+            Some(_) => {}
+        }
+        if seen.contains(&key) {
+            causes.push(Cause::invalid(&field, &shown, "must not contain duplicate entries"));
+        }
+        seen.push(key);
+    }
+}
+
+/// Items of sets and maps, and their keys, are always there.
+fn items_are_there(schema: &Value, at: &str, list_type: &str, causes: &mut Vec<Cause>) {
+    let Some(items) = shape::items(schema) else { return };
+    if flag(items, "nullable") {
+        let why = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
+        causes.push(Cause::forbidden(&format!("{at}.items.nullable"), &why));
+    }
+    if list_type != "map" {
+        return;
+    }
+    for key in texts(schema, "x-kubernetes-list-map-keys") {
+        let Some(property) = shape::property(items, key) else { continue };
+        let field = format!("{at}.items.properties[{key}]");
+        if !texts(items, "required").any(|required| required == key) && shape::default(property).is_none() {
+            let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+            causes.push(Cause::required(&format!("{field}.default"), why));
+        }
+        if flag(property, "nullable") {
+            let why = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
+            causes.push(Cause::forbidden(&format!("{field}.nullable"), why));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The end of a CRD: it is marked, its objects are deleted, and once the last is gone it goes, too.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::crd::definition::{kinds, text};
+use crate::crd::serve::settle_group;
+use crate::crd::status::{self, Condition};
+use crate::crd::{GROUP, PLURAL};
+use crate::state::{Served, Shared, State};
+use crate::status::Status;
+use crate::storage::entry::{Draft, Entry};
+use crate::write::Target;
+use crate::write::decode::{finalizers, metadata_mut};
+use crate::write::namespaces::is_being_deleted;
+
+const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Deletes a CRD, as far as the finalizers of its objects allow.
+pub(crate) fn terminate(
+    state: &mut State,
+    served: &Served,
+    entry: &Arc<Entry>,
+    shared: &Shared,
+) -> Arc<Entry> {
+    if is_being_deleted(entry) {
+        return entry.clone();
+    }
+    let mut crd = entry.object();
+    let now = shared.config.clock.timestamp(0);
+    let metadata = metadata_mut(&mut crd);
+    metadata.insert("deletionTimestamp".into(), now.as_str().into());
+    let held = metadata.entry("finalizers").or_insert_with(|| json!([]));
+    if let Some(list) = held.as_array_mut().filter(|list| !list.contains(&json!(FINALIZER))) {
+        list.push(FINALIZER.into());
+    }
+    let pending = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    status::set(&mut crd, &Condition::new("Terminating", true, "InstanceDeletionPending", pending), &now);
+    let marked = state.store.put(served.table, Draft::new(&served.kind, &crd));
+    let message = "CustomResource deletion is in progress";
+    status::set(&mut crd, &Condition::new("Terminating", true, "InstanceDeletionInProgress", message), &now);
+    state.store.put(served.table, Draft::new(&served.kind, &crd));
+    let name = marked.essentials.name.clone();
+    // Objects are deleted by the storage version's rules, whether it is served or not.
+    let storage = kinds(&crd).into_iter().find(|defined| defined.storage);
+    if let Some((table, storage)) = state.registry.find_custom_table(&name).zip(storage) {
+        sweep(state, &Served { kind: Arc::new(storage.kind), table }, shared);
+    }
+    if finish(state, &name) {
+        settle_group(state, text(&Value::Object(crd), "/spec/group"), shared);
+    }
+    marked
+}
+
+fn sweep(state: &mut State, custom: &Served, shared: &Shared) {
+    let all: Vec<Arc<Entry>> = state.store.table(custom.table).objects().values().cloned().collect();
+    for entry in all {
+        let target = Target {
+            served: custom.clone(),
+            namespace: entry.essentials.namespace.as_deref().map(Into::into),
+            name: entry.essentials.name.to_string(),
+        };
+        crate::write::delete::sweep(state, shared, &target, &entry);
+    }
+}
+
+/// Ends a CRD that is being deleted once neither an object of it nor a finalizer of others is left. Gives whether it
+/// is gone.
+pub(crate) fn finish(state: &mut State, name: &str) -> bool {
+    let Some(crds) = state.registry.find(GROUP, "v1", PLURAL).cloned() else { return false };
+    let Some(entry) = state.store.table(crds.table).get(name).cloned() else { return false };
+    let table = state.registry.find_custom_table(name);
+    let empty = table.is_none_or(|table| state.store.table(table).objects().is_empty());
+    let crd = entry.object();
+    let held = finalizers(&crd).iter().any(|finalizer| *finalizer != FINALIZER);
+    if !is_being_deleted(&entry) || !empty || held {
+        return false;
+    }
+    state.store.remove(crds.table, name);
+    let spec = crd.get("spec").unwrap_or(&Value::Null);
+    state.registry.remove(text(spec, "/group"), text(spec, "/names/plural"));
+    state.registry.drop_custom_table(name);
+    if let Some(table) = table {
+        let table = state.store.table_mut(table);
+        table.closed = true;
+        table.signal.send_replace(());
+    }
+    true
+}
+
+/// Refuses new objects of a CRD that is being deleted.
+///
+/// # Errors
+/// 403 Forbidden.
+pub(crate) fn check_stays(state: &State, target: &Target) -> Result<(), Status> {
+    let kind = target.kind();
+    if !kind.rules.custom {
+        return Ok(());
+    }
+    let name = format!("{}.{}", kind.plural, kind.group);
+    let crds = state.registry.find(GROUP, "v1", PLURAL);
+    let crd = crds.and_then(|crds| state.store.table(crds.table).get(&name));
+    if crd.is_some_and(|crd| is_being_deleted(crd)) {
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(Status::forbidden(kind.named(), &target.name, why));
+    }
+    Ok(())
+}

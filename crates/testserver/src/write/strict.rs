@@ -1,0 +1,174 @@
+//! `fieldValidation`: what becomes of fields that are unknown or come twice. Ignored, told in warnings, or refused.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+
+use crate::kinds::kind::Kind;
+use crate::status::{Cause, Named, Status};
+use crate::write::options::{FieldValidation, WriteOptions};
+use crate::write::{Object, Via};
+
+/// What a write is told beside its answer, as headers `Warning`. Copies share what they hold.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl Warnings {
+    /// Says these things; once each, also where a write is tried again.
+    pub(crate) fn say(&self, texts: impl IntoIterator<Item = String>) {
+        let mut said = self.0.lock();
+        for text in texts {
+            if !said.contains(&text) {
+                said.push(text);
+            }
+        }
+    }
+
+    pub(crate) fn said(&self) -> Vec<String> {
+        self.0.lock().clone()
+    }
+}
+
+/// Judges the fields of a body: those that came twice, and the `unknown` ones.
+///
+/// # Errors
+/// The refusal, where the write wants it strictly.
+pub(crate) fn judge(
+    kind: &Kind,
+    via: Via,
+    object: &Object,
+    unknown: Vec<String>,
+    options: &WriteOptions,
+) -> Result<(), Status> {
+    let unknown = unknown.into_iter().map(|path| format!("unknown field \"{path}\""));
+    let odd: Vec<String> = options.repeated.iter().cloned().chain(unknown).collect();
+    match options.validation {
+        _ if odd.is_empty() => Ok(()),
+        FieldValidation::Ignore => Ok(()),
+        FieldValidation::Warn => {
+            options.warnings.say(odd);
+            Ok(())
+        }
+        FieldValidation::Strict => {
+            Err(unreadable(kind, via, object, &format!("strict decoding error: {}", odd.join(", "))))
+        }
+    }
+}
+
+/// The refusal of an object that can't be read: of the body itself, or of what a patch would make.
+pub(crate) fn unreadable(kind: &Kind, via: Via, object: &Object, why: &str) -> Status {
+    match via {
+        Via::Put => {
+            let (name, version) = (&kind.kind, &kind.version);
+            Status::bad_request(format!("{name} in version \"{version}\" cannot be handled as a {name}: {why}"))
+        }
+        Via::Patch => {
+            let patched = serde_json::to_string(object).unwrap_or_default();
+            let cause = Cause::invalid("patch", &format!("{patched:?}"), why);
+            Status::invalid(Named { group: "", resource: "" }, "", vec![cause])
+        }
+    }
+}
+
+/// The fields of a JSON text that come more than once, in the words of the real server. None for what is no JSON.
+pub(crate) fn repeated(json: &[u8]) -> Vec<String> {
+    let walk = Walk { path: String::new(), found: Found::default() };
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    let found = walk.found.clone();
+    let walked = serde::de::DeserializeSeed::deserialize(walk, &mut deserializer);
+    if walked.is_ok() { std::mem::take(&mut *found.lock()) } else { Vec::new() }
+}
+
+type Found = Arc<Mutex<Vec<String>>>;
+
+/// Walks a value without keeping it.
+struct Walk {
+    path: String,
+    found: Found,
+}
+
+impl<'de> serde::de::DeserializeSeed<'de> for Walk {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Walk {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut seen = HashSet::new();
+        while let Some(key) = map.next_key::<String>()? {
+            let path = if self.path.is_empty() { key.clone() } else { format!("{}.{key}", self.path) };
+            if !seen.insert(key) {
+                self.found.lock().push(format!("duplicate field \"{path}\""));
+            }
+            map.next_value_seed(Walk { path, found: self.found.clone() })?;
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let mut index = 0;
+        loop {
+            let path = format!("{}[{index}]", self.path);
+            if list.next_element_seed(Walk { path, found: self.found.clone() })?.is_none() {
+                return Ok(());
+            }
+            index += 1;
+        }
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_fields_are_found_at_any_depth() {
+        let json = br#"{"metadata":{"name":"d","name":"e"},"spec":{"list":[{"a":1},{"b":null,"b":true,"b":1.5}]},"spec":"x"}"#;
+        assert_eq!(
+            repeated(json),
+            [
+                "duplicate field \"metadata.name\"",
+                "duplicate field \"spec.list[1].b\"",
+                "duplicate field \"spec.list[1].b\"",
+                "duplicate field \"spec\""
+            ]
+        );
+        assert!(repeated(b"{\"a\":1,\"a\":").is_empty());
+    }
+}
