@@ -145,6 +145,10 @@ impl Watcher {
         shared.read(|state| {
             let revision = state.store.revision();
             self.cursor = if let From::After(revision) = from { revision } else { revision };
+            let reread = state.store.table(self.table).reread;
+            if self.cursor < reread {
+                self.fail(&Status::watch_expired(self.cursor, reread));
+            }
             if matches!(from, From::Everything | From::Stream(_)) && !self.silent {
                 let objects = state.store.table(self.table).under(&self.prefix);
                 let wanted = objects.filter(|(_, entry)| self.wants(entry)).map(|(_, entry)| entry.clone());

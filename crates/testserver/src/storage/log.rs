@@ -57,6 +57,8 @@ pub(crate) struct Table {
     objects: BTreeMap<Key, Arc<Entry>>,
     log: VecDeque<Event>,
     floor: u64,
+    /// When the objects were last written anew; watches start there at the earliest.
+    pub reread: u64,
     /// No longer served: watches drain the log and end.
     pub closed: bool,
     /// Wakes the watchers of this table; carries nothing.
@@ -66,7 +68,7 @@ pub(crate) struct Table {
 impl Table {
     fn new() -> Self {
         let signal = watch::Sender::new(());
-        Self { objects: BTreeMap::new(), log: VecDeque::new(), floor: 0, closed: false, signal }
+        Self { objects: BTreeMap::new(), log: VecDeque::new(), floor: 0, reread: 0, closed: false, signal }
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<Entry>> {
@@ -188,15 +190,15 @@ impl Store {
         object
     }
 
-    /// Writes all objects of a table anew, without a change: their versions stay. Since history was written the old
-    /// way, it is forgotten.
+    /// Writes all objects of a table anew, without a change: their versions stay. What happened before was written
+    /// the old way, so no watch may start there any more.
     pub(crate) fn reread(&mut self, id: TableId, read: impl Fn(&Entry) -> Draft) {
         let revision = self.revision;
         let table = self.table_mut(id);
         for entry in table.objects.values_mut() {
             *entry = Arc::new(read(entry).seal(Change::Modified, entry.revision));
         }
-        table.compact(revision);
+        table.reread = revision;
     }
 
     /// Removes an object; gives its last state with the revision of the delete.

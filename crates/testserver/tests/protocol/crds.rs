@@ -7,6 +7,14 @@ use crate::ask::{Lines, ask, configmaps, delete, get, merge, post, put, server};
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/ex.test/v1/namespaces/default/widgets";
 
+fn schema() -> Value {
+    let spec = json!({"type": "object", "properties": {
+        "color": {"type": "string"}, "size": {"type": "integer", "maximum": 10},
+    }});
+    let status = json!({"type": "object", "properties": {"ok": {"type": "boolean"}, "n": {"type": "integer", "default": 5}}});
+    json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": status}}})
+}
+
 fn crd() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -15,9 +23,10 @@ fn crd() -> Value {
             "group": "ex.test", "scope": "Namespaced",
             "names": {"plural": "widgets", "kind": "Widget", "shortNames": ["wd"]},
             "versions": [
-                {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}},
+                {"name": "v1", "served": true, "storage": true, "schema": schema(),
                  "subresources": {"status": {}}, "selectableFields": [{"jsonPath": ".spec.color"}]},
-                {"name": "v1beta1", "served": true, "storage": false, "subresources": {"status": {}}}
+                {"name": "v1beta1", "served": true, "storage": false, "schema": schema(),
+                 "subresources": {"status": {}}}
             ]
         }
     })
@@ -116,7 +125,7 @@ async fn a_changed_definition_ends_the_watches_and_an_unserved_one_is_not_found(
     let path = format!("{WIDGETS}?watch=1&resourceVersion={start}");
     let mut watch = Lines::open(&server, &path).await;
     let name = format!("{CRDS}/widgets.ex.test");
-    let version = |served: bool| json!([{"name": "v1", "served": served, "storage": true}]);
+    let version = |served: bool| json!([{"name": "v1", "served": served, "storage": true, "schema": schema()}]);
     merge(&server, &name, json!({"spec": {"versions": version(false)}})).await;
     assert!(watch.line().await.is_none());
     assert_eq!(get(&server, WIDGETS).await.text, "404 page not found\n");
@@ -133,4 +142,177 @@ async fn an_incomplete_definition_is_refused() {
     assert_eq!(post(&server, CRDS, wrong).await.code, 422);
     let empty = post(&server, CRDS, json!({"metadata": {"name": "x"}})).await;
     assert_eq!((empty.code, empty.json()["reason"].as_str()), (422, Some("Invalid")));
+}
+
+/// What the answers to a request warn of.
+fn warnings(answer: &crate::ask::Answer) -> Vec<String> {
+    answer.headers.get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn an_object_that_breaks_its_schema_is_refused_with_all_that_is_wrong() {
+    let server = server();
+    server.create(crd()).unwrap();
+    let refused = post(&server, WIDGETS, widget("w1", &json!({"color": 5, "size": 11}))).await;
+    assert_eq!((refused.code, refused.json()["reason"].as_str()), (422, Some("Invalid")));
+    assert_eq!(
+        refused.message(),
+        "Widget.ex.test \"w1\" is invalid: [spec.color: Invalid value: \"integer\": spec.color in body must be of type \
+         string: \"integer\", spec.size: Invalid value: 11: spec.size in body should be less than or equal to 10]"
+    );
+    assert_eq!(refused.json()["details"]["causes"][1]["field"], "spec.size");
+    server.create(widget("w1", &json!({"size": 1}))).unwrap();
+    let path = format!("{WIDGETS}/w1");
+    assert_eq!(merge(&server, &path, json!({"spec": {"size": 11}})).await.code, 422);
+    let status = merge(&server, &format!("{path}/status"), json!({"status": {"ok": 1}})).await;
+    assert_eq!(
+        status.message(),
+        "Widget.ex.test \"w1\" is invalid: status.ok: Invalid value: \"integer\": ok in body must be of type boolean: \
+         \"integer\""
+    );
+    assert_eq!(get(&server, &path).await.json()["metadata"]["generation"], 1);
+}
+
+#[tokio::test]
+async fn unknown_and_repeated_fields_are_dropped_warned_of_or_refused() {
+    let server = server();
+    server.create(crd()).unwrap();
+    let body = r#"{"apiVersion":"ex.test/v1","kind":"Widget","metadata":{"name":"w","foo":1},
+        "spec":{"size":1,"size":2,"zz":{"a":1}}}"#;
+    let sent = async |query: &str| ask(&server, "POST", &format!("{WIDGETS}?dryRun=All&{query}"), &[], body).await;
+    let strict = sent("fieldValidation=Strict").await;
+    assert_eq!(strict.code, 400);
+    assert_eq!(
+        strict.message(),
+        "Widget in version \"v1\" cannot be handled as a Widget: strict decoding error: duplicate field \
+         \"spec.size\", unknown field \"metadata.foo\", unknown field \"spec.zz\""
+    );
+    let warned = sent("").await;
+    assert_eq!(warned.code, 201);
+    assert_eq!(warned.json()["spec"], json!({"size": 2}));
+    assert_eq!(warned.json()["metadata"].get("foo"), None);
+    assert_eq!(
+        warnings(&warned),
+        [
+            r#"299 - "duplicate field \"spec.size\"""#,
+            r#"299 - "unknown field \"metadata.foo\"""#,
+            r#"299 - "unknown field \"spec.zz\"""#
+        ]
+    );
+    let ignored = sent("fieldValidation=Ignore").await;
+    assert_eq!((ignored.code, warnings(&ignored).len()), (201, 0));
+    assert_eq!(
+        sent("fieldValidation=Maybe").await.message(),
+        "CreateOptions.meta.k8s.io \"\" is invalid: fieldValidation: Unsupported value: \"Maybe\": supported values: \
+         \"\", \"Ignore\", \"Strict\", \"Warn\""
+    );
+    server.create(widget("w", &json!({}))).unwrap();
+    let patch = merge(&server, &format!("{WIDGETS}/w?fieldValidation=Strict"), json!({"spec": {"zz": 1}})).await;
+    assert_eq!(patch.code, 422);
+    assert!(patch.message().starts_with(" \"\" is invalid: patch: Invalid value: \"{"));
+    assert!(patch.message().ends_with("\": strict decoding error: unknown field \"spec.zz\""));
+}
+
+#[tokio::test]
+async fn a_changed_schema_shows_at_once_in_what_is_stored_and_expires_the_past() {
+    let server = server();
+    server.create(crd()).unwrap();
+    let created = server.create(widget("w", &json!({"color": "red", "size": 3}))).unwrap();
+    let mut versions = crd()["spec"]["versions"].clone();
+    let spec = &mut versions[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    *spec = json!({"color": {"type": "string"}, "more": {"type": "string", "default": "yes"}});
+    let path = format!("{CRDS}/widgets.ex.test");
+    let changed = merge(&server, &path, json!({"spec": {"versions": versions}})).await;
+    assert_eq!((changed.code, &changed.json()["metadata"]["generation"]), (200, &json!(2)));
+    let seen = get(&server, &format!("{WIDGETS}/w")).await.json();
+    assert_eq!(seen["spec"], json!({"color": "red", "more": "yes"}));
+    assert_eq!(seen["metadata"]["resourceVersion"], created["metadata"]["resourceVersion"]);
+    let version = created["metadata"]["resourceVersion"].as_str().unwrap();
+    let mut late = Lines::open(&server, &format!("{WIDGETS}?watch=1&resourceVersion={version}")).await;
+    let error: Value = serde_json::from_str(&late.line().await.unwrap().unwrap()).unwrap();
+    assert_eq!((&error["type"], &error["object"]["reason"]), (&json!("ERROR"), &json!("Expired")));
+    let now = server.resource_version();
+    let mut watch = Lines::open(&server, &format!("{WIDGETS}?watch=1&resourceVersion={now}")).await;
+    merge(&server, &path, json!({"metadata": {"labels": {"l": "1"}}})).await;
+    server.create(widget("after", &json!({}))).unwrap();
+    assert_eq!(watch.event().await.1, "after", "a change of metadata only ends no watch");
+}
+
+#[tokio::test]
+async fn versions_read_and_write_by_their_own_schema() {
+    let server = server();
+    let mut both = crd();
+    let second = &mut both["spec"]["versions"][1];
+    second["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] = json!({"color": {"type": "string"}});
+    server.create(both).unwrap();
+    server.create(widget("w", &json!({"color": "red", "size": 3}))).unwrap();
+    let beta = WIDGETS.replace("v1", "v1beta1");
+    assert_eq!(get(&server, &format!("{beta}/w")).await.json()["spec"], json!({"color": "red"}));
+    assert_eq!(merge(&server, &format!("{beta}/w"), json!({"spec": {"color": "blue"}})).await.code, 200);
+    let stored = get(&server, &format!("{WIDGETS}/w")).await.json();
+    assert_eq!(stored["spec"], json!({"color": "blue"}), "what a version does not know is lost when it writes");
+    let refused = get(&server, &format!("{beta}?fieldSelector=spec.color=blue")).await;
+    assert_eq!(refused.message(), "field label not supported: spec.color");
+    assert_eq!(get(&server, &format!("{WIDGETS}?fieldSelector=spec.color=blue")).await.names(), ["w"]);
+}
+
+#[tokio::test]
+async fn names_belong_to_the_first_and_go_to_the_next() {
+    let server = server();
+    server.create(crd()).unwrap();
+    let mut second = crd();
+    second["metadata"]["name"] = json!("gadgets.ex.test");
+    second["spec"]["names"] = json!({"plural": "gadgets", "kind": "Gadget", "shortNames": ["wd"]});
+    server.create(second).unwrap();
+    let gadgets = format!("{CRDS}/gadgets.ex.test");
+    let status = get(&server, &gadgets).await.json()["status"].clone();
+    assert_eq!(status["conditions"][0]["reason"], "ShortNamesConflict");
+    assert_eq!(status["conditions"][0]["message"], "\"wd\" is already in use");
+    assert_eq!(status["conditions"][1]["reason"], "NotAccepted");
+    let unserved = get(&server, &WIDGETS.replace("widgets", "gadgets")).await;
+    assert_eq!(unserved.code, 404);
+    delete(&server, &format!("{CRDS}/widgets.ex.test"), "").await;
+    let status = get(&server, &gadgets).await.json()["status"].clone();
+    assert_eq!(status["acceptedNames"]["shortNames"], json!(["wd"]));
+    assert_eq!(status["conditions"][1]["status"], "True");
+    assert_eq!(get(&server, &WIDGETS.replace("widgets", "gadgets")).await.code, 200);
+}
+
+#[tokio::test]
+async fn a_finalizer_of_an_object_holds_its_definition() {
+    let server = server();
+    server.create(crd()).unwrap();
+    let mut held = widget("w", &json!({}));
+    held["metadata"]["finalizers"] = json!(["ex.test/hold"]);
+    server.create(held).unwrap();
+    let path = format!("{CRDS}/widgets.ex.test");
+    delete(&server, &path, "").await;
+    let terminating = get(&server, &path).await.json();
+    assert_eq!(terminating["status"]["conditions"][2]["reason"], "InstanceDeletionInProgress");
+    let refused = post(&server, WIDGETS, widget("late", &json!({}))).await;
+    assert_eq!(
+        refused.message(),
+        "widgets.ex.test \"late\" is forbidden: create not allowed while custom resource definition is terminating"
+    );
+    merge(&server, &format!("{WIDGETS}/w"), json!({"metadata": {"finalizers": null}})).await;
+    assert_eq!(get(&server, &path).await.code, 404);
+    assert_eq!(get(&server, WIDGETS).await.text, "404 page not found\n");
+}
+
+#[tokio::test]
+async fn the_names_scope_and_stored_versions_of_a_definition_stay() {
+    let server = server();
+    server.create(crd()).unwrap();
+    let path = format!("{CRDS}/widgets.ex.test");
+    let refused = merge(&server, &path, json!({"spec": {"scope": "Cluster", "names": {"kind": "Other"}}})).await;
+    assert_eq!(
+        refused.message(),
+        "CustomResourceDefinition.apiextensions.k8s.io \"widgets.ex.test\" is invalid: [spec.scope: Invalid value: \
+         \"Cluster\": field is immutable, spec.names.kind: Invalid value: \"Other\": field is immutable]"
+    );
+    let mut versions = crd()["spec"]["versions"].clone();
+    versions.as_array_mut().unwrap().remove(0);
+    versions[0]["storage"] = json!(true);
+    let refused = merge(&server, &path, json!({"spec": {"versions": versions}})).await;
+    assert_eq!(refused.json()["details"]["causes"][0]["field"], "status.storedVersions[0]");
 }
