@@ -53,6 +53,7 @@ struct Details {
 /// One reason among several for an invalid object.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Cause {
+    #[serde(skip_serializing_if = "String::is_empty")]
     reason: String,
     message: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -65,7 +66,8 @@ impl Cause {
     }
 
     pub(crate) fn required(field: &str, text: &str) -> Self {
-        let message = if text.is_empty() { "Required value".into() } else { format!("Required value: {text}") };
+        let message =
+            if text.is_empty() { "Required value".into() } else { format!("Required value: {text}") };
         Self::new("FieldValueRequired", message, field)
     }
 
@@ -222,6 +224,19 @@ impl Status {
     /// A failure the real server did not expect: no reason.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
+    }
+
+    /// A failure the real server knows as its own.
+    pub(crate) fn internal_error(why: &str) -> Self {
+        let details = Details { causes: vec![Cause::new("", why, "")], ..Details::default() };
+        Self::new(500, "InternalError", format!("Internal error occurred: {why}")).with(details)
+    }
+
+    /// An eviction that a disruption budget does not allow now.
+    pub(crate) fn over_budget(why: String) -> Self {
+        let details = Details { causes: vec![Cause::new("DisruptionBudget", why, "")], ..Details::default() };
+        let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+        Self::new(429, "TooManyRequests", message).with(details)
     }
 
     pub(crate) fn not_found(what: Named<'_>, name: &str) -> Self {

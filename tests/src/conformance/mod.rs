@@ -29,6 +29,7 @@ mod crds;
 mod delete_options;
 mod deletes;
 mod dry_run;
+mod evictions;
 mod expiry;
 mod list;
 mod metadata_only;
@@ -38,6 +39,7 @@ mod place;
 mod raw;
 mod refusals;
 mod report;
+mod scale;
 mod selector_edges;
 mod selectors;
 mod streaming_list;
@@ -70,6 +72,8 @@ const TOPICS: &[&[&[Check]]] = &[
     deletes::CHECKS,
     delete_options::CHECKS,
     dry_run::CHECKS,
+    scale::CHECKS,
+    evictions::CHECKS,
     refusals::CHECKS,
     crds::CHECKS,
 ];

@@ -37,7 +37,8 @@ pub(crate) fn status(crd: &Object) -> Value {
 pub(crate) fn note_storage_version(crd: &mut Object) {
     let Some(name) = storage_version(crd).map(|version| text(version, "/name").to_owned()) else { return };
     let stored = crd.get_mut("status").and_then(|status| status.get_mut("storedVersions"));
-    if let Some(stored) = stored.and_then(Value::as_array_mut).filter(|stored| !stored.contains(&json!(name))) {
+    if let Some(stored) = stored.and_then(Value::as_array_mut).filter(|stored| !stored.contains(&json!(name)))
+    {
         stored.push(name.into());
     }
 }

@@ -40,7 +40,8 @@ pub(crate) fn kinds(crd: &Object) -> Vec<Defined> {
     let schema = |version: &Value| {
         version.pointer("/schema/openAPIV3Schema").filter(|schema| schema.is_object()).cloned()
     };
-    let storage = storage_version(crd).and_then(schema).map(|root| (root.clone(), Arc::new(Schema::new(root))));
+    let storage =
+        storage_version(crd).and_then(schema).map(|root| (root.clone(), Arc::new(Schema::new(root))));
     let stored_as = storage_version(crd).map(|version| name(version, "name")).unwrap_or("").to_owned();
     let define = |version| {
         let own = schema(version);
@@ -95,7 +96,8 @@ fn kind(crd: &Object, version: &Value, stored_as: &str, schemas: Option<Schemas>
 fn fields(crd: &Object, version: &Value, namespaced: bool) -> Vec<Field> {
     let paths = |version| selectable(version).map(|path| path.trim_start_matches('.').to_owned());
     let own: Vec<String> = paths(version).collect();
-    let mut fields: Vec<Field> = NAMES[..if namespaced { 2 } else { 1 }].iter().map(|n| Field::at_path(n)).collect();
+    let mut fields: Vec<Field> =
+        NAMES[..if namespaced { 2 } else { 1 }].iter().map(|n| Field::at_path(n)).collect();
     for path in versions(crd).flat_map(paths) {
         if fields.iter().all(|field| field.name != path) {
             let selectable = own.contains(&path);

@@ -116,18 +116,23 @@ mod tests {
 
     #[test]
     fn names_of_others_are_not_accepted() {
-        let mut first = crd(json!({"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList",
+        let mut first =
+            crd(json!({"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList",
             "shortNames": ["th"]}));
         assert!(settle(&mut first, &Taken::default(), "now") && status::is(&first, "NamesAccepted"));
         assert!(!settle(&mut first, &Taken::default(), "later"));
         let mut taken = Taken::default();
         taken.add(&first);
-        let mut second = crd(json!({"plural": "gadgets", "singular": "thing", "kind": "Thing", "listKind": "ThingList",
+        let mut second =
+            crd(json!({"plural": "gadgets", "singular": "thing", "kind": "Thing", "listKind": "ThingList",
             "shortNames": ["th", "gg"]}));
         assert!(settle(&mut second, &taken, "now"));
         assert_eq!(status::accepted(&second), json!({"plural": "gadgets"}));
         let condition = &second["status"]["conditions"][0];
-        assert_eq!((&condition["status"], &condition["reason"]), (&json!("False"), &json!("ListKindConflict")));
+        assert_eq!(
+            (&condition["status"], &condition["reason"]),
+            (&json!("False"), &json!("ListKindConflict"))
+        );
         assert_eq!(condition["message"], "\"ThingList\" is already in use");
         second["spec"]["names"] =
             json!({"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"});

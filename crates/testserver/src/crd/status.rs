@@ -36,7 +36,8 @@ pub(crate) fn is(crd: &Object, kind: &str) -> bool {
 pub(crate) fn set(crd: &mut Object, condition: &Condition, now: &str) -> bool {
     let before: Option<Value> = conditions(crd).find(|old| old["type"] == condition.kind).cloned();
     let status = if condition.is { "True" } else { "False" };
-    let since = before.as_ref().filter(|old| old["status"] == status).map(|old| old["lastTransitionTime"].clone());
+    let since =
+        before.as_ref().filter(|old| old["status"] == status).map(|old| old["lastTransitionTime"].clone());
     let after = json!({
         "type": condition.kind, "status": status, "lastTransitionTime": since.unwrap_or_else(|| now.into()),
         "reason": condition.reason, "message": condition.message,

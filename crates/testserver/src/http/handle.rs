@@ -10,6 +10,7 @@ use crate::http::body::Body;
 use crate::http::query::{list_options, parse_version, watch_options};
 use crate::http::route::{ResourcePath, Route};
 use crate::http::service::{Call, json, page_not_found, plain, stream};
+use crate::http::subresources;
 use crate::http::view::{Shape, View, negotiate};
 use crate::journal::Verb;
 use crate::kinds::discovery;
@@ -74,8 +75,19 @@ async fn resource(
         Verb::List => collection(shared, &served, path, &call).await,
         Verb::Watch => open_watch(shared, closing, served, path, call, silent),
         _ if !inside => Err(Status::method_not_allowed()),
-        Verb::Create if part == Part::Binding => bind(shared, &target(served, path), &call, &body),
-        _ if part == Part::Binding => Err(Status::method_not_allowed()),
+        Verb::Create if part == Part::Binding => {
+            subresources::bind(shared, &target(served, path), &call, &body)
+        }
+        Verb::Create if part == Part::Eviction => {
+            subresources::evict(shared, &target(served, path), &call, &body)
+        }
+        _ if matches!(part, Part::Binding | Part::Eviction) => Err(Status::method_not_allowed()),
+        Verb::Get | Verb::Update | Verb::Patch if part == Part::Scale => {
+            let view = view(&call, &served, Shape::One)?;
+            subresources::scale(shared, &target(served, path), &view, &call, &body)
+        }
+        Verb::Get if part == Part::Finalize => Err(Status::method_not_allowed()),
+        Verb::Patch if part == Part::Finalize => Err(Status::method_not_allowed()),
         Verb::Get => get(shared, &target(served, path), &call).await,
         Verb::Create if path.name.is_none() => create(shared, &target(served, path), &call, &body),
         Verb::Update if path.name.is_some() => update(shared, &target(served, path), part, &call, &body),
@@ -94,7 +106,9 @@ fn part(served: &Served, path: &ResourcePath) -> Result<Part, Status> {
         None => Ok(Part::Main),
         Some("status") if served.kind.rules.status => Ok(Part::Status),
         Some("finalize") if served.kind.is_namespace() => Ok(Part::Finalize),
+        Some("scale") if served.kind.scale.is_some() => Ok(Part::Scale),
         Some("binding") if served.kind.is_pod() => Ok(Part::Binding),
+        Some("eviction") if served.kind.is_pod() => Ok(Part::Eviction),
         Some(_) => Err(Status::no_such_resource()),
     }
 }
@@ -157,7 +171,7 @@ async fn get(shared: &Shared, target: &Target, call: &Call) -> Answer {
     Ok(json(200, &view.object(&entry)))
 }
 
-fn write_options(call: &Call, body: &Bytes) -> Result<WriteOptions, Status> {
+pub(crate) fn write_options(call: &Call, body: &Bytes) -> Result<WriteOptions, Status> {
     let options = WriteOptions::read(call.about.verb, &call.query, &call.parts.headers)?;
     Ok(WriteOptions { warnings: call.warnings.clone(), ..options.with_body(body) })
 }
@@ -169,13 +183,6 @@ fn create(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer
     let object = decode::object(body, target.kind())?;
     let written = write::create(shared, target, object, &options)?;
     Ok(json(written.code(), &written.bytes(&view)))
-}
-
-fn bind(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer {
-    let options = write_options(call, body)?;
-    decode::check_json(&call.parts.headers)?;
-    crate::write::binding::bind(shared, target, body, options)?;
-    Ok(json(201, crate::write::binding::DONE))
 }
 
 fn update(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> Answer {

@@ -6,4 +6,5 @@ pub(crate) mod listen;
 pub(crate) mod query;
 pub(crate) mod route;
 pub(crate) mod service;
+pub(crate) mod subresources;
 pub(crate) mod view;

@@ -60,7 +60,8 @@ impl ApiService {
         let about = about(&parts, &route, &query);
         let ticket = self.shared.journal.begin(record(&parts, about.clone()));
         let journal = &self.shared.clone().journal;
-        let answered = self.respond(Call { parts, route, query, about, warnings: Warnings::default() }, body).await;
+        let answered =
+            self.respond(Call { parts, route, query, about, warnings: Warnings::default() }, body).await;
         let outcome = match &answered {
             Ok(response) => Outcome::Answered(response.status().as_u16()),
             Err(Broken) => Outcome::Broken,

@@ -8,6 +8,7 @@ use http::{HeaderMap, header};
 use crate::kinds::kind::Kind;
 use crate::status::Status;
 use crate::storage::entry::{Change, Entry, frame_around, type_prefix};
+use crate::write::scale::Scale;
 
 /// What the client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +110,17 @@ impl View {
             },
             (Form::Metadata, _) => {
                 [METADATA_PREFIX, b"\"metadata\":", entry.metadata(), b"}"].concat().into()
+            }
+        }
+    }
+
+    /// A scale or its metadata.
+    pub(crate) fn scale(&self, scale: &Scale) -> Bytes {
+        match self.form {
+            Form::Whole => scale.json().to_string().into(),
+            Form::Metadata => {
+                let metadata = serde_json::Value::Object(scale.metadata.clone()).to_string();
+                [METADATA_PREFIX, b"\"metadata\":", metadata.as_bytes(), b"}"].concat().into()
             }
         }
     }

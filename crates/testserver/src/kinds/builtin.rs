@@ -1,6 +1,6 @@
 //! The table of built-in kinds: everything a cluster's usual programs list and watch.
 
-use crate::kinds::kind::{Field, Generation, Kind, NAMES, Rules};
+use crate::kinds::kind::{Field, Generation, Kind, NAMES, Rules, ScalePaths};
 use crate::kinds::names::NameRule;
 
 /// One line of the table. Letters in `flags`: `c` cluster-scoped, `s` has `/status`, `g` counts generations, `u`
@@ -123,8 +123,8 @@ impl Row {
             categories: self.categories(),
             rules: self.rules(),
             fields: names.iter().chain(self.fields()).map(|name| Field::at_path(name)).collect(),
-            scale: None,
             schemas: None,
+            scale: self.scale(),
         }
     }
 
@@ -153,6 +153,18 @@ impl Row {
             create_on_update: self.has('u'),
             returns_deleted: self.has('d'),
         }
+    }
+
+    fn scale(&self) -> Option<ScalePaths> {
+        let scales = matches!(
+            (self.group, self.plural),
+            ("", "replicationcontrollers") | (APPS, "deployments" | "replicasets" | "statefulsets")
+        );
+        scales.then(|| ScalePaths {
+            spec_replicas: ".spec.replicas".into(),
+            status_replicas: ".status.replicas".into(),
+            label_selector: Some(".spec.selector".into()),
+        })
     }
 
     fn categories(&self) -> Vec<String> {

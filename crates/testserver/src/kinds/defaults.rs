@@ -6,11 +6,14 @@ use serde_json::{Map, Value, json};
 use crate::kinds::kind::Kind;
 use crate::write::decode::metadata_mut;
 
-fn object_mut<'a>(parent: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Map<String, Value>> {
+pub(crate) fn object_mut<'a>(
+    parent: &'a mut Map<String, Value>,
+    key: &str,
+) -> Option<&'a mut Map<String, Value>> {
     parent.get_mut(key).and_then(Value::as_object_mut)
 }
 
-fn fill(parent: &mut Map<String, Value>, defaults: &[(&str, Value)]) {
+pub(crate) fn fill(parent: &mut Map<String, Value>, defaults: &[(&str, Value)]) {
     for (key, value) in defaults {
         if parent.get(*key).is_none_or(Value::is_null) {
             parent.insert((*key).into(), value.clone());
@@ -23,6 +26,7 @@ pub(crate) fn spec(kind: &Kind, object: &mut Map<String, Value>) {
     if kind.is_pod() {
         pod(object);
     }
+    crate::kinds::workloads::spec(kind, object);
     if kind.is_namespace() {
         let name = crate::write::decode::meta(object, "name").to_owned();
         let labels = metadata_mut(object).entry("labels").or_insert_with(|| json!({}));
@@ -34,6 +38,12 @@ pub(crate) fn spec(kind: &Kind, object: &mut Map<String, Value>) {
 
 fn pod(object: &mut Map<String, Value>) {
     let Some(spec) = object_mut(object, "spec") else { return };
+    fill(spec, &[("enableServiceLinks", json!(true))]);
+    pod_spec(spec);
+}
+
+/// Defaults of a pod's spec that the templates of pods have, too.
+pub(crate) fn pod_spec(spec: &mut Map<String, Value>) {
     fill(
         spec,
         &[
@@ -42,18 +52,32 @@ fn pod(object: &mut Map<String, Value>) {
             ("dnsPolicy", json!("ClusterFirst")),
             ("securityContext", json!({})),
             ("schedulerName", json!("default-scheduler")),
-            ("enableServiceLinks", json!(true)),
         ],
     );
-    for container in spec.get_mut("containers").and_then(Value::as_array_mut).into_iter().flatten() {
+    for list in ["initContainers", "containers"] {
+        containers(spec, list);
+    }
+}
+
+/// An image without a tag, or of the latest, is always pulled.
+fn pull_policy(container: &Map<String, Value>) -> &'static str {
+    let image = container.get("image").and_then(Value::as_str).unwrap_or("");
+    let name = image.rsplit('/').next().unwrap_or("");
+    let tagged = name.contains('@') || name.split_once(':').is_some_and(|(_, tag)| tag != "latest");
+    if tagged { "IfNotPresent" } else { "Always" }
+}
+
+fn containers(spec: &mut Map<String, Value>, list: &str) {
+    for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(container) = container.as_object_mut() {
+            let pulled = pull_policy(container);
             fill(
                 container,
                 &[
                     ("resources", json!({})),
                     ("terminationMessagePath", json!("/dev/termination-log")),
                     ("terminationMessagePolicy", json!("File")),
-                    ("imagePullPolicy", json!("Always")),
+                    ("imagePullPolicy", json!(pulled)),
                 ],
             );
         }
@@ -70,7 +94,7 @@ pub(crate) fn status(kind: &Kind, object: &mut Map<String, Value>) {
         (_, "PersistentVolume" | "PersistentVolumeClaim") => Some(json!({"phase": "Pending"})),
         (_, "Service") => Some(json!({"loadBalancer": {}})),
         (_, "Node") => object.remove("status").or_else(|| Some(json!({}))),
-        _ => Some(json!({})),
+        _ => crate::kinds::workloads::status(kind).or_else(|| Some(json!({}))),
     };
     object.remove("status");
     if let Some(status) = start {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::kinds::kind::{Kind, group_version};
+use crate::kinds::subresources;
 use crate::state::{Registry, Served};
 
 /// `/version`
@@ -84,8 +85,6 @@ fn entries(kind: &Kind) -> Vec<Value> {
     if kind.rules.status {
         all.push(part("status"));
     }
-    if kind.is_namespace() {
-        all.push(part("finalize"));
-    }
+    all.extend(subresources::of(kind));
     all
 }

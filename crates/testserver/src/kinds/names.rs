@@ -45,8 +45,7 @@ pub(crate) fn is_label(text: &str) -> bool {
 }
 
 /// What is said of a name that is no label of RFC 1035.
-pub(crate) const LABEL_1035: &str =
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, \
+pub(crate) const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, \
      and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is \
      '[a-z]([-a-z0-9]*[a-z0-9])?')";
 

@@ -7,10 +7,6 @@ use crate::state::Shared;
 use crate::status::{Cause, Named, Status};
 use crate::write::{self, Mode, Object, Part, Target, Via, WriteOptions};
 
-/// What a binding answers.
-pub(crate) const DONE: &[u8] =
-    br#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}"#;
-
 /// Binds the pod `target` to the node that `body` names.
 pub(crate) fn bind(
     shared: &Shared,

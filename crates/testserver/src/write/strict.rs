@@ -63,7 +63,9 @@ pub(crate) fn unreadable(kind: &Kind, via: Via, object: &Object, why: &str) -> S
     match via {
         Via::Put => {
             let (name, version) = (&kind.kind, &kind.version);
-            Status::bad_request(format!("{name} in version \"{version}\" cannot be handled as a {name}: {why}"))
+            Status::bad_request(format!(
+                "{name} in version \"{version}\" cannot be handled as a {name}: {why}"
+            ))
         }
         Via::Patch => {
             let patched = serde_json::to_string(object).unwrap_or_default();

@@ -29,6 +29,10 @@ pub(crate) enum Part {
     Finalize,
     /// A pod's node, which the server itself puts in.
     Binding,
+    /// A pod's end; no update comes this way.
+    Eviction,
+    /// The number of replicas, which the server itself puts in.
+    Scale,
 }
 
 /// How an update is to be made.
@@ -47,14 +51,7 @@ pub(crate) fn replace(
     mode: &Mode,
 ) -> Result<Written, Status> {
     let mut object = object;
-    let name = meta(&object, "name");
-    if name.is_empty() {
-        let url = &target.name;
-        return Err(Status::bad_request(format!(
-            "the name of the object ({url} based on URL) was undeterminable: name must be provided"
-        )));
-    }
-    check_name(target, name)?;
+    check_named(target, &object)?;
     place(target, &mut object)?;
     let creates = target.kind().rules.create_on_update && mode.part == Part::Main;
     match update(shared, target, mode, |_| Ok(object.clone())) {
@@ -63,6 +60,18 @@ pub(crate) fn replace(
         }
         done => done,
     }
+}
+
+/// A PUT says the name of its object, which is the one in the URL.
+pub(crate) fn check_named(target: &Target, object: &Object) -> Result<(), Status> {
+    let name = meta(object, "name");
+    if name.is_empty() {
+        let url = &target.name;
+        return Err(Status::bad_request(format!(
+            "the name of the object ({url} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    check_name(target, name)
 }
 
 fn check_name(target: &Target, name: &str) -> Result<(), Status> {
@@ -156,10 +165,11 @@ fn settle(target: &Target, mode: &Mode, before: &Object, mut after: Object) -> R
     match mode.part {
         Part::Main => {
             keep(&mut after, before, "status", kind.rules.status);
+            keep(&mut after, before, "spec", kind.is_namespace());
             crate::kinds::defaults::spec(kind, &mut after);
         }
         Part::Status => after = with_status(kind, before, &mut after),
-        Part::Binding => {}
+        Part::Binding | Part::Eviction | Part::Scale => {}
         Part::Finalize => {
             let spec = after.remove("spec");
             after = before.clone();
@@ -169,7 +179,8 @@ fn settle(target: &Target, mode: &Mode, before: &Object, mut after: Object) -> R
     after.insert("apiVersion".into(), kind.api_version().into());
     after.insert("kind".into(), kind.kind.as_str().into());
     inherit(&mut after, before);
-    if mode.part == Part::Main && content_changed(kind.rules.generation, before, &after) {
+    if matches!(mode.part, Part::Main | Part::Scale) && content_changed(kind.rules.generation, before, &after)
+    {
         let next = generation(before) + 1;
         metadata_mut(&mut after).insert("generation".into(), next.into());
     }
@@ -254,7 +265,7 @@ fn check_version(target: &Target, mode: &Mode, before: &Object, after: &Object) 
     let (stored, sent) = (meta(before, "resourceVersion"), meta(after, "resourceVersion"));
     let kind = target.kind();
     let unset = matches!(sent, "" | "0");
-    if unset && mode.via == Via::Put && !kind.rules.unconditional_update {
+    if unset && mode.via == Via::Put && mode.part != Part::Scale && !kind.rules.unconditional_update {
         let cause = Cause::invalid("metadata.resourceVersion", "0", "must be specified for an update");
         return Err(Status::invalid(kind.named_kind(), &target.name, vec![cause]));
     }

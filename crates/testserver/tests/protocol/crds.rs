@@ -125,7 +125,8 @@ async fn a_changed_definition_ends_the_watches_and_an_unserved_one_is_not_found(
     let path = format!("{WIDGETS}?watch=1&resourceVersion={start}");
     let mut watch = Lines::open(&server, &path).await;
     let name = format!("{CRDS}/widgets.ex.test");
-    let version = |served: bool| json!([{"name": "v1", "served": served, "storage": true, "schema": schema()}]);
+    let version =
+        |served: bool| json!([{"name": "v1", "served": served, "storage": true, "schema": schema()}]);
     merge(&server, &name, json!({"spec": {"versions": version(false)}})).await;
     assert!(watch.line().await.is_none());
     assert_eq!(get(&server, WIDGETS).await.text, "404 page not found\n");
@@ -179,7 +180,8 @@ async fn unknown_and_repeated_fields_are_dropped_warned_of_or_refused() {
     server.create(crd()).unwrap();
     let body = r#"{"apiVersion":"ex.test/v1","kind":"Widget","metadata":{"name":"w","foo":1},
         "spec":{"size":1,"size":2,"zz":{"a":1}}}"#;
-    let sent = async |query: &str| ask(&server, "POST", &format!("{WIDGETS}?dryRun=All&{query}"), &[], body).await;
+    let sent =
+        async |query: &str| ask(&server, "POST", &format!("{WIDGETS}?dryRun=All&{query}"), &[], body).await;
     let strict = sent("fieldValidation=Strict").await;
     assert_eq!(strict.code, 400);
     assert_eq!(
@@ -207,7 +209,8 @@ async fn unknown_and_repeated_fields_are_dropped_warned_of_or_refused() {
          \"\", \"Ignore\", \"Strict\", \"Warn\""
     );
     server.create(widget("w", &json!({}))).unwrap();
-    let patch = merge(&server, &format!("{WIDGETS}/w?fieldValidation=Strict"), json!({"spec": {"zz": 1}})).await;
+    let patch =
+        merge(&server, &format!("{WIDGETS}/w?fieldValidation=Strict"), json!({"spec": {"zz": 1}})).await;
     assert_eq!(patch.code, 422);
     assert!(patch.message().starts_with(" \"\" is invalid: patch: Invalid value: \"{"));
     assert!(patch.message().ends_with("\": strict decoding error: unknown field \"spec.zz\""));
@@ -243,14 +246,19 @@ async fn versions_read_and_write_by_their_own_schema() {
     let server = server();
     let mut both = crd();
     let second = &mut both["spec"]["versions"][1];
-    second["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] = json!({"color": {"type": "string"}});
+    second["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] =
+        json!({"color": {"type": "string"}});
     server.create(both).unwrap();
     server.create(widget("w", &json!({"color": "red", "size": 3}))).unwrap();
     let beta = WIDGETS.replace("v1", "v1beta1");
     assert_eq!(get(&server, &format!("{beta}/w")).await.json()["spec"], json!({"color": "red"}));
     assert_eq!(merge(&server, &format!("{beta}/w"), json!({"spec": {"color": "blue"}})).await.code, 200);
     let stored = get(&server, &format!("{WIDGETS}/w")).await.json();
-    assert_eq!(stored["spec"], json!({"color": "blue"}), "what a version does not know is lost when it writes");
+    assert_eq!(
+        stored["spec"],
+        json!({"color": "blue"}),
+        "what a version does not know is lost when it writes"
+    );
     let refused = get(&server, &format!("{beta}?fieldSelector=spec.color=blue")).await;
     assert_eq!(refused.message(), "field label not supported: spec.color");
     assert_eq!(get(&server, &format!("{WIDGETS}?fieldSelector=spec.color=blue")).await.names(), ["w"]);
@@ -304,7 +312,8 @@ async fn the_names_scope_and_stored_versions_of_a_definition_stay() {
     let server = server();
     server.create(crd()).unwrap();
     let path = format!("{CRDS}/widgets.ex.test");
-    let refused = merge(&server, &path, json!({"spec": {"scope": "Cluster", "names": {"kind": "Other"}}})).await;
+    let refused =
+        merge(&server, &path, json!({"spec": {"scope": "Cluster", "names": {"kind": "Other"}}})).await;
     assert_eq!(
         refused.message(),
         "CustomResourceDefinition.apiextensions.k8s.io \"widgets.ex.test\" is invalid: [spec.scope: Invalid value: \

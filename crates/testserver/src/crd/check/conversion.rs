@@ -22,7 +22,8 @@ pub(super) fn check(spec: &Value) -> Vec<Cause> {
     let (client_field, reviews_field) =
         ("spec.conversion.webhookClientConfig", "spec.conversion.conversionReviewVersions");
     if strategy == "Webhook" {
-        let given = |key: &str| client.is_some_and(|client| client.get(key).is_some_and(|value| !value.is_null()));
+        let given =
+            |key: &str| client.is_some_and(|client| client.get(key).is_some_and(|value| !value.is_null()));
         match client {
             None => causes.push(Cause::required(client_field, "required when strategy is set to Webhook")),
             Some(_) if given("url") == given("service") => {

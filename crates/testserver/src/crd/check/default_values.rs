@@ -23,7 +23,9 @@ fn walk(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
             causes.push(Cause::invalid(&field, &default.to_string(), "must not have unknown fields"));
         }
         // A schema that no validator can be made of is complained of elsewhere.
-        causes.extend(compile(schema).into_iter().flat_map(|compiled| complaints(&compiled, &pruned, &field, None)));
+        causes.extend(
+            compile(schema).into_iter().flat_map(|compiled| complaints(&compiled, &pruned, &field, None)),
+        );
     }
     if let Some(items) = shape::items(schema) {
         walk(items, &format!("{at}.items"), causes);

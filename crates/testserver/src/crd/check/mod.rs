@@ -134,7 +134,8 @@ fn approval(crd: &Object, before: Option<&Object>) -> Option<Cause> {
     if value.is_empty() {
         return Some(Cause::required(&field, &format!("{text}, {see}")));
     }
-    let good = value.starts_with("unapproved") || value.split_once("://").is_some_and(|(_, rest)| !rest.is_empty());
+    let good =
+        value.starts_with("unapproved") || value.split_once("://").is_some_and(|(_, rest)| !rest.is_empty());
     let text = format!("{text} with either a URL or a reason starting with \"unapproved\", {see}");
     (!good).then(|| Cause::invalid(&field, &format!("{value:?}"), &text))
 }
@@ -142,7 +143,8 @@ fn approval(crd: &Object, before: Option<&Object>) -> Option<Cause> {
 fn unknown_fields_kept(spec: &Value, before: Option<&Value>) -> Option<Cause> {
     let kept = |spec: &Value| shape::flag(spec, "preserveUnknownFields");
     let text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
-    (kept(spec) && !before.is_some_and(kept)).then(|| Cause::invalid("spec.preserveUnknownFields", "true", text))
+    (kept(spec) && !before.is_some_and(kept))
+        .then(|| Cause::invalid("spec.preserveUnknownFields", "true", text))
 }
 
 /// Whether all versions say the same of this, and something.

@@ -64,7 +64,9 @@ fn root_of_status(schema: &Value, at: &str) -> Option<Cause> {
     };
     let lost = schema.as_object().into_iter().flatten().any(|(key, value)| !value.is_null() && lost(key));
     let list = AT_ROOT.join(" ");
-    let why = format!("only [{list}] fields are allowed at the root of the schema if the status subresource is enabled");
+    let why = format!(
+        "only [{list}] fields are allowed at the root of the schema if the status subresource is enabled"
+    );
     lost.then(|| Cause::invalid(at, &schema.to_string(), &why))
 }
 
@@ -130,7 +132,10 @@ fn unsupported(schema: &Value, at: &str, inside: Inside, causes: &mut Vec<Cause>
         causes.push(Cause::unsupported(&format!("{at}.type"), kind, &TYPES));
     }
     if shape::default(schema).is_some() && !inside.no_defaults.is_empty() {
-        causes.push(Cause::forbidden(&format!("{at}.default"), &format!("must not be set{}", inside.no_defaults)));
+        causes.push(Cause::forbidden(
+            &format!("{at}.default"),
+            &format!("must not be set{}", inside.no_defaults),
+        ));
     }
     for key in ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"] {
         if schema.get(key).is_some_and(|value| !value.is_null()) {
@@ -142,7 +147,8 @@ fn unsupported(schema: &Value, at: &str, inside: Inside, causes: &mut Vec<Cause>
         causes.push(Cause::forbidden(&format!("{at}.type"), why));
     }
     if schema.get("items").is_some_and(Value::is_array) {
-        causes.push(Cause::forbidden(&format!("{at}.items"), "items must be a schema object and not an array"));
+        causes
+            .push(Cause::forbidden(&format!("{at}.items"), "items must be a schema object and not an array"));
     }
     if inside.meta && shape::is_embedded(schema) {
         let field = format!("{at}.x-kubernetes-embedded-resource");
@@ -165,7 +171,8 @@ fn kinds_of_lists(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
         let field = format!("{at}.x-kubernetes-preserve-unknown-fields");
         causes.push(Cause::invalid(&field, "false", "must be true or undefined"));
     }
-    let (map_type, list_type) = (text(schema, "x-kubernetes-map-type"), text(schema, "x-kubernetes-list-type"));
+    let (map_type, list_type) =
+        (text(schema, "x-kubernetes-map-type"), text(schema, "x-kubernetes-list-type"));
     if !map_type.is_empty() {
         causes.extend(needs_type(schema, at, "object", "x-kubernetes-map-type"));
         if !["atomic", "granular"].contains(&map_type) {
@@ -244,7 +251,9 @@ fn keys_of_map(schema: &Value, at: &str, has_keys: bool, causes: &mut Vec<Cause>
     let mut seen = Vec::new();
     for key in texts(schema, "x-kubernetes-list-map-keys") {
         match shape::property(items, key).map(|property| text(property, "type")) {
-            None => causes.push(Cause::invalid(&field, &shown, "entries must all be names of item properties")),
+            None => {
+                causes.push(Cause::invalid(&field, &shown, "entries must all be names of item properties"))
+            }
             Some("array" | "object") => {
                 let field = format!("{at}.items.properties[{key}].type");
                 let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";

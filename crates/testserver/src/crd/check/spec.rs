@@ -58,7 +58,11 @@ fn each_version(crd: &Object) -> Vec<Cause> {
         causes.extend(deprecation(version, &at));
         if !is_shared(crd, SCHEMA) {
             let status = has_status(version);
-            causes.extend(schema::check(version.pointer(SCHEMA), &format!("{at}.schema.openAPIV3Schema"), status));
+            causes.extend(schema::check(
+                version.pointer(SCHEMA),
+                &format!("{at}.schema.openAPIV3Schema"),
+                status,
+            ));
         }
         if !is_shared(crd, "/subresources") {
             causes.extend(parts::subresources(version, &format!("{at}.subresources")));

@@ -46,7 +46,11 @@ fn node(schema: &Value, level: Level, at: &str, causes: &mut Vec<Cause>) {
     let in_all_of = schema.pointer("/allOf/0").is_some_and(is_int_or_string);
     values(schema, any_of, in_all_of, at, causes);
     if level == Level::Root && !kind.is_empty() && kind != "object" {
-        causes.push(Cause::invalid(&format!("{at}.type"), &format!("{kind:?}"), "must be object at the root"));
+        causes.push(Cause::invalid(
+            &format!("{at}.type"),
+            &format!("{kind:?}"),
+            "must be object at the root",
+        ));
     }
     type_and_metadata(schema, level, at, causes);
 }
@@ -178,7 +182,8 @@ fn nested(schema: &Value, skip_any_of: bool, at: &str, causes: &mut Vec<Cause>) 
 /// What the alternatives of the root speak of must be said outside of them, too.
 fn complete(values: &Value, schema: &Value, at: &str, values_at: &str, causes: &mut Vec<Cause>) {
     let not = values.get("not").filter(|not| not.is_object());
-    let mut parts: Vec<(String, &Value)> = not.map(|not| (format!("{values_at}.not"), not)).into_iter().collect();
+    let mut parts: Vec<(String, &Value)> =
+        not.map(|not| (format!("{values_at}.not"), not)).into_iter().collect();
     for key in ["allOf", "anyOf", "oneOf"] {
         let list = values.get(key).and_then(Value::as_array).into_iter().flatten().enumerate();
         parts.extend(list.map(|(index, part)| (format!("{values_at}.{key}[{index}]"), part)));
@@ -190,7 +195,8 @@ fn complete(values: &Value, schema: &Value, at: &str, values_at: &str, causes: &
 
 fn complete_part(part: &Value, schema: &Value, at: &str, part_at: &str, causes: &mut Vec<Cause>) {
     complete(part, schema, at, part_at, causes);
-    let missing = |at: &str, part_at: &str| Cause::required(at, &format!("because it is defined in {part_at}"));
+    let missing =
+        |at: &str, part_at: &str| Cause::required(at, &format!("because it is defined in {part_at}"));
     if let Some(items) = shape::items(part) {
         let (at, part_at) = (format!("{at}.items"), format!("{part_at}.items"));
         match shape::items(schema) {

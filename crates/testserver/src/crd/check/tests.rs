@@ -24,7 +24,10 @@ fn filled(crd: Value) -> Object {
 
 /// `field: message` of each complaint, without the place of the shared schema.
 fn said(crd: Value) -> Vec<String> {
-    new(&filled(crd)).iter().map(|cause| cause.line().replace("spec.validation.openAPIV3Schema", "S")).collect()
+    new(&filled(crd))
+        .iter()
+        .map(|cause| cause.line().replace("spec.validation.openAPIV3Schema", "S"))
+        .collect()
 }
 
 fn of_field(field: Value) -> Vec<String> {
@@ -34,9 +37,13 @@ fn of_field(field: Value) -> Vec<String> {
 #[test]
 fn a_good_definition_passes() {
     assert_eq!(of_field(json!({"type": "string", "default": "x"})), Vec::<String>::new());
-    let int_or_string = json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]});
+    let int_or_string =
+        json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]});
     assert_eq!(of_field(int_or_string), Vec::<String>::new());
-    assert_eq!(of_field(json!({"type": "object", "anyOf": [{"properties": {"q": {"minimum": 1}}}]})), Vec::<String>::new());
+    assert_eq!(
+        of_field(json!({"type": "object", "anyOf": [{"properties": {"q": {"minimum": 1}}}]})),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
@@ -70,14 +77,19 @@ fn versions_are_unique_and_one_stores() {
     let versions = shown("v1", false);
     assert_eq!(
         said(none)[0],
-        format!("spec.versions: Invalid value: [{versions}]: must have exactly one version marked as storage version")
+        format!(
+            "spec.versions: Invalid value: [{versions}]: must have exactly one version marked as storage version"
+        )
     );
     let mut twice = crd(json!({"type": "object"}));
     let mut second = twice["spec"]["versions"][0].clone();
     second["storage"] = json!(false);
     twice["spec"]["versions"].as_array_mut().unwrap().push(second);
     let versions = format!("{},{}", shown("v1", true), shown("v1", false));
-    assert_eq!(said(twice), [format!("spec.versions: Invalid value: [{versions}]: must contain unique version names")]);
+    assert_eq!(
+        said(twice),
+        [format!("spec.versions: Invalid value: [{versions}]: must contain unique version names")]
+    );
     let mut without = crd(json!({"type": "object"}));
     without["spec"]["versions"][0]["schema"] = json!({});
     assert_eq!(said(without), ["spec.versions[0].schema.openAPIV3Schema: Required value"]);
@@ -88,8 +100,14 @@ fn schemas_are_structural() {
     for (schema, expected) in [
         (json!({}), "S.type: Required value: must not be empty at the root"),
         (json!({"type": "string"}), "S.type: Invalid value: \"string\": must be object at the root"),
-        (json!({"type": "object", "nullable": true}), "S.nullable: Forbidden: nullable cannot be true at the root"),
-        (json!({"type": "object", "additionalProperties": {"type": "string"}}), "S.additionalProperties: Forbidden: must not be used at the root"),
+        (
+            json!({"type": "object", "nullable": true}),
+            "S.nullable: Forbidden: nullable cannot be true at the root",
+        ),
+        (
+            json!({"type": "object", "additionalProperties": {"type": "string"}}),
+            "S.additionalProperties: Forbidden: must not be used at the root",
+        ),
         (
             json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}}}),
             "S.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified",
@@ -108,14 +126,25 @@ fn schemas_are_structural() {
             json!({"type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": {"type": "string"}}),
             "S.properties[a].additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive",
         ),
-        (json!({"type": "object", "x-kubernetes-preserve-unknown-fields": false}), "S.properties[a].x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or undefined"),
-        (json!({"type": "integer", "default": "x"}), "S.properties[a].default: Invalid value: \"string\":  in body must be of type integer: \"string\""),
-        (json!({"type": "object", "default": {"zz": 1}, "properties": {"y": {"type": "string"}}}), "S.properties[a].default: Invalid value: {\"zz\":1}: must not have unknown fields"),
+        (
+            json!({"type": "object", "x-kubernetes-preserve-unknown-fields": false}),
+            "S.properties[a].x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or undefined",
+        ),
+        (
+            json!({"type": "integer", "default": "x"}),
+            "S.properties[a].default: Invalid value: \"string\":  in body must be of type integer: \"string\"",
+        ),
+        (
+            json!({"type": "object", "default": {"zz": 1}, "properties": {"y": {"type": "string"}}}),
+            "S.properties[a].default: Invalid value: {\"zz\":1}: must not have unknown fields",
+        ),
     ] {
         assert_eq!(of_field(field), [expected]);
     }
     assert_eq!(
-        of_field(json!({"type": "string", "allOf": [{"type": "string", "description": "x", "default": "y"}]})),
+        of_field(
+            json!({"type": "string", "allOf": [{"type": "string", "description": "x", "default": "y"}]})
+        ),
         [
             "S.properties[a].allOf[0].default: Forbidden: must be undefined to be structural",
             "S.properties[a].allOf[0].description: Forbidden: must be empty to be structural",
@@ -134,7 +163,9 @@ fn lists_with_keys_have_keys_that_are_always_there() {
     };
     assert_eq!(
         list(json!({})),
-        ["S.properties[a].x-kubernetes-list-map-keys: Required value: must not be empty if x-kubernetes-list-type is map"]
+        [
+            "S.properties[a].x-kubernetes-list-map-keys: Required value: must not be empty if x-kubernetes-list-type is map"
+        ]
     );
     assert_eq!(
         list(json!({"x-kubernetes-list-map-keys": ["k", "z"]})),
@@ -191,7 +222,9 @@ fn a_version_that_objects_may_be_stored_in_stays() {
     let said: Vec<String> = update(&before, &after).iter().map(Cause::line).collect();
     assert_eq!(
         said,
-        ["status.storedVersions[0]: Invalid value: \"v1\": missing from spec.versions; v1 was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in v1 and removes v1 from status.storedVersions"]
+        [
+            "status.storedVersions[0]: Invalid value: \"v1\": missing from spec.versions; v1 was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in v1 and removes v1 from status.storedVersions"
+        ]
     );
 }
 

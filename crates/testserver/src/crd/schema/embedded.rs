@@ -119,7 +119,8 @@ fn check_own(map: &Map<String, Value>, path: &Path, causes: &mut Vec<Cause>) {
             0 | 1 => None,
             _ => Some(format!("unexpected GroupVersion string: {version}")),
         };
-        causes.extend(why.map(|why| Cause::invalid(&path.child("apiVersion"), &format!("{version:?}"), &why)));
+        causes
+            .extend(why.map(|why| Cause::invalid(&path.child("apiVersion"), &format!("{version:?}"), &why)));
     }
     if let Some(kind) = map.get("kind").and_then(Value::as_str) {
         let good = is_label_1035(&kind.to_lowercase());

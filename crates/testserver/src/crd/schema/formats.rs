@@ -14,7 +14,9 @@ pub(crate) const TEXTS: [Format; 25] = [
     ("bsonobjectid", |text| text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit())),
     ("uri", is_uri),
     ("email", is_email),
-    ("hostname", |text| text.len() <= 255 && matches(&HOSTNAME, text) && text.split('.').all(|p| p.len() <= 63)),
+    ("hostname", |text| {
+        text.len() <= 255 && matches(&HOSTNAME, text) && text.split('.').all(|p| p.len() <= 63)
+    }),
     ("ipv4", is_ipv4),
     ("ipv6", |text| text.parse::<std::net::Ipv6Addr>().is_ok()),
     ("cidr", is_cidr),
@@ -72,9 +74,8 @@ static CLOCK: Pattern = LazyLock::new(|| {
     Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$").ok()
 });
 /// `1h30m`, as Go reads durations.
-static DURATION: Pattern = LazyLock::new(|| {
-    Regex::new(r"^[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$").ok()
-});
+static DURATION: Pattern =
+    LazyLock::new(|| Regex::new(r"^[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$").ok());
 /// `2 days`, as Scala writes them: one part that is understood is enough.
 static LONG_DURATION: Pattern = LazyLock::new(|| {
     let units = "ns|nano[a-z]*|us|µs|micro[a-z]*|ms|milli[a-z]*|s|sec[a-z]*|m|min[a-z]*|h|hr|hour[a-z]*|d|day[a-z]*|w|wk|week[a-z]*";
@@ -106,10 +107,13 @@ fn is_email(text: &str) -> bool {
         _ => text,
     };
     let word = |part: &str| {
-        !part.is_empty() && part.chars().all(|c| !c.is_whitespace() && !matches!(c, '@' | '<' | '>' | ',' | '"'))
+        !part.is_empty()
+            && part.chars().all(|c| !c.is_whitespace() && !matches!(c, '@' | '<' | '>' | ',' | '"'))
     };
     let dots = |part: &str| !part.starts_with('.') && !part.ends_with('.') && !part.contains("..");
-    address.rsplit_once('@').is_some_and(|(local, domain)| [local, domain].into_iter().all(|p| word(p) && dots(p)))
+    address
+        .rsplit_once('@')
+        .is_some_and(|(local, domain)| [local, domain].into_iter().all(|p| word(p) && dots(p)))
 }
 
 /// Four numbers; leading zeros are tolerated.
@@ -129,7 +133,8 @@ fn is_cidr(text: &str) -> bool {
 
 /// 6, 8 or 20 bytes in hexadecimal, joined by colons, dashes, or in fours by dots.
 fn is_mac(text: &str) -> bool {
-    let hex = |size: usize| move |part: &str| part.len() == size && part.bytes().all(|b| b.is_ascii_hexdigit());
+    let hex =
+        |size: usize| move |part: &str| part.len() == size && part.bytes().all(|b| b.is_ascii_hexdigit());
     let sizes = |by: char, size: usize| {
         let parts: Vec<&str> = text.split(by).collect();
         parts.iter().copied().all(hex(size)) && [6, 8, 20].contains(&(parts.len() * size / 2))
@@ -174,7 +179,8 @@ fn is_isbn10(text: &str) -> bool {
 fn is_isbn13(text: &str) -> bool {
     let plain = without_separators(text);
     let digits = digits_of(&plain);
-    let weighted: u32 = digits.iter().zip([1, 3].into_iter().cycle()).map(|(digit, weight)| digit * weight).sum();
+    let weighted: u32 =
+        digits.iter().zip([1, 3].into_iter().cycle()).map(|(digit, weight)| digit * weight).sum();
     plain.len() == 13 && digits.len() == 13 && weighted.is_multiple_of(10)
 }
 
@@ -187,10 +193,11 @@ fn is_credit_card(text: &str) -> bool {
 }
 
 fn is_date(text: &str) -> bool {
-    let shape = text.len() == 10 && text.bytes().enumerate().all(|(at, byte)| match at {
-        4 | 7 => byte == b'-',
-        _ => byte.is_ascii_digit(),
-    });
+    let shape = text.len() == 10
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        });
     shape && text.parse::<jiff::civil::Date>().is_ok()
 }
 
@@ -227,7 +234,15 @@ mod tests {
     #[test]
     fn every_pattern_compiles() {
         let all = [
-            &HOSTNAME, &CREDIT_CARD, &SSN, &HEX_COLOR, &RGB_COLOR, &BASE64, &CLOCK, &DURATION, &LONG_DURATION,
+            &HOSTNAME,
+            &CREDIT_CARD,
+            &SSN,
+            &HEX_COLOR,
+            &RGB_COLOR,
+            &BASE64,
+            &CLOCK,
+            &DURATION,
+            &LONG_DURATION,
         ];
         assert!(all.iter().all(|pattern| pattern.is_some()));
     }

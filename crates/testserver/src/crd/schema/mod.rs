@@ -44,7 +44,9 @@ pub(crate) enum Scope {
 impl Schema {
     pub(crate) fn new(root: Value) -> Self {
         let has_rules = shape::any(&root, &|node| {
-            node.get("x-kubernetes-validations").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty())
+            node.get("x-kubernetes-validations")
+                .and_then(Value::as_array)
+                .is_some_and(|rules| !rules.is_empty())
         });
         Self { root, has_rules, whole: OnceLock::new(), status: OnceLock::new() }
     }
@@ -100,7 +102,8 @@ impl Schema {
     }
 
     fn of_status(&self, object: &Object, before: Option<&Object>) -> Vec<Cause> {
-        let (Some(value), Some(schema)) = (object.get("status"), shape::property(&self.root, "status")) else {
+        let (Some(value), Some(schema)) = (object.get("status"), shape::property(&self.root, "status"))
+        else {
             return Vec::new();
         };
         let Some(compiled) = self.status.get_or_init(|| compile(schema)) else { return Vec::new() };

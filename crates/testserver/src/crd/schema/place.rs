@@ -70,7 +70,9 @@ impl<'a> Place<'a> {
             };
             let inner = place.node.get(keyword);
             let inner = match key {
-                Some(key) => inner.and_then(|inner| inner.get(key).or_else(|| inner.get(key.parse::<usize>().ok()?))),
+                Some(key) => {
+                    inner.and_then(|inner| inner.get(key).or_else(|| inner.get(key.parse::<usize>().ok()?)))
+                }
                 None => inner,
             };
             let Some(inner) = inner.filter(|inner| inner.is_object()) else { break };

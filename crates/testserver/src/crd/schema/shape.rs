@@ -75,7 +75,8 @@ pub(crate) fn any(schema: &Value, picks: &impl Fn(&Value) -> bool) -> bool {
 }
 
 fn children(schema: &Value) -> impl Iterator<Item = &Value> {
-    let lists = ["allOf", "anyOf", "oneOf"].into_iter().filter_map(|key| schema.get(key)?.as_array()).flatten();
+    let lists =
+        ["allOf", "anyOf", "oneOf"].into_iter().filter_map(|key| schema.get(key)?.as_array()).flatten();
     let single = ["not", "items", "additionalProperties"].into_iter().filter_map(|key| schema.get(key));
     properties(schema).map(|(_, child)| child).chain(lists).chain(single)
 }

@@ -33,7 +33,8 @@ pub(crate) fn complaints(
 /// Where an error is.
 pub(crate) fn place<'a>(error: &jsonschema::ValidationError<'_>, translated: &'a Value) -> Place<'a> {
     let text = |location: &jsonschema::paths::Location| location.into_iter().map(|s| s.to_string()).collect();
-    let (schema, instance): (Vec<String>, Vec<String>) = (text(error.schema_path()), text(error.instance_path()));
+    let (schema, instance): (Vec<String>, Vec<String>) =
+        (text(error.schema_path()), text(error.instance_path()));
     Place::find(translated, &schema, &instance)
 }
 

@@ -91,9 +91,12 @@ impl Speaker<'_> {
         let value = found.error.instance().as_ref();
         let name = name(&found.place.steps);
         let at = self.at(&name);
-        let size = value.as_array().map(Vec::len).or(value.as_object().map(serde_json::Map::len)).unwrap_or(0);
-        let invalid = |text: &str| vec![Cause::invalid(&at, &value.to_string(), &format!("{name} in body {text}"))];
-        let few = |text: &str| vec![Cause::invalid(&at, &size.to_string(), &format!("{name} in body {text}"))];
+        let size =
+            value.as_array().map(Vec::len).or(value.as_object().map(serde_json::Map::len)).unwrap_or(0);
+        let invalid =
+            |text: &str| vec![Cause::invalid(&at, &value.to_string(), &format!("{name} in body {text}"))];
+        let few =
+            |text: &str| vec![Cause::invalid(&at, &size.to_string(), &format!("{name} in body {text}"))];
         match found.error.kind() {
             Kind::Type { .. } => vec![wrong_type(&at, &name, value, found.place.node)],
             Kind::Format { .. } => {
@@ -117,13 +120,23 @@ impl Speaker<'_> {
             Kind::MultipleOf { multiple_of } => {
                 invalid(&format!("should be a multiple of {}", go_float(*multiple_of)))
             }
-            Kind::Minimum { limit } => invalid(&format!("should be greater than or equal to {}", bound(value, limit))),
-            Kind::ExclusiveMinimum { limit } => invalid(&format!("should be greater than {}", bound(value, limit))),
-            Kind::Maximum { limit } => invalid(&format!("should be less than or equal to {}", bound(value, limit))),
-            Kind::ExclusiveMaximum { limit } => invalid(&format!("should be less than {}", bound(value, limit))),
+            Kind::Minimum { limit } => {
+                invalid(&format!("should be greater than or equal to {}", bound(value, limit)))
+            }
+            Kind::ExclusiveMinimum { limit } => {
+                invalid(&format!("should be greater than {}", bound(value, limit)))
+            }
+            Kind::Maximum { limit } => {
+                invalid(&format!("should be less than or equal to {}", bound(value, limit)))
+            }
+            Kind::ExclusiveMaximum { limit } => {
+                invalid(&format!("should be less than {}", bound(value, limit)))
+            }
             Kind::MinItems { limit } => few(&format!("should have at least {limit} items")),
             Kind::MinProperties { limit } => few(&format!("should have at least {limit} properties")),
-            Kind::MaxItems { limit } | Kind::MaxProperties { limit } => vec![Cause::too_many(&at, size, *limit)],
+            Kind::MaxItems { limit } | Kind::MaxProperties { limit } => {
+                vec![Cause::too_many(&at, size, *limit)]
+            }
             Kind::UniqueItems => invalid("shouldn't contain duplicates"),
             Kind::AdditionalProperties { unexpected } => {
                 let say = |key: &String| {
@@ -137,7 +150,8 @@ impl Speaker<'_> {
                 self.with_best(&text, context)
             }
             Kind::OneOfNotValid { context } => {
-                let text = format!("\"{name}\" must validate one and only one schema (oneOf). Found none valid");
+                let text =
+                    format!("\"{name}\" must validate one and only one schema (oneOf). Found none valid");
                 self.with_best(&text, context)
             }
             Kind::OneOfMultipleValid { context } => {
@@ -223,8 +237,10 @@ fn wrong_type(at: &str, name: &str, value: &Value, node: &Value) -> Cause {
     let types = node.get("type").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let types: Vec<&str> = types.filter(|text| *text != "null").collect();
     let (found, go_format) = type_of(value);
-    let by_format = !format(node).is_empty() && !matches!(value, Value::String(_) | Value::Array(_) | Value::Null);
-    let (expected, found) = if by_format { (format(node).into(), go_format) } else { (types.join(","), found) };
+    let by_format =
+        !format(node).is_empty() && !matches!(value, Value::String(_) | Value::Array(_) | Value::Null);
+    let (expected, found) =
+        if by_format { (format(node).into(), go_format) } else { (types.join(","), found) };
     let text = format!("{name} in body must be of type {expected}: \"{found}\"");
     Cause::wrong_type(at, &format!("\"{found}\""), &text)
 }

@@ -55,7 +55,12 @@ fn about(object: &Value, before: Option<&Value>) -> Vec<String> {
         .iter()
         .map(|c| {
             let reason = text(c, "reason");
-            format!("{} {}: {}", reason.trim_start_matches("FieldValue"), text(c, "field"), text(c, "message"))
+            format!(
+                "{} {}: {}",
+                reason.trim_start_matches("FieldValue"),
+                text(c, "field"),
+                text(c, "message")
+            )
         })
         .collect()
 }
@@ -73,13 +78,34 @@ fn what_fits_is_not_complained_of() {
 #[test]
 fn types_are_named_as_by_the_real_server() {
     for (spec, expected) in [
-        (json!({"size": "3"}), r#"TypeInvalid spec.size: Invalid value: "string": spec.size in body must be of type integer: "string""#),
-        (json!({"name": true}), r#"TypeInvalid spec.name: Invalid value: "boolean": spec.name in body must be of type string: "boolean""#),
-        (json!({"list": {"a": 1}}), r#"TypeInvalid spec.list: Invalid value: "object": spec.list in body must be of type array: "object""#),
-        (json!({"list": ["a", null]}), r#"TypeInvalid spec.list[1]: Invalid value: "null": spec.list[1] in body must be of type string: "null""#),
-        (json!({"port": 1.5}), r#"TypeInvalid spec.port: Invalid value: "number": spec.port in body must be of type integer,string: "number""#),
-        (json!({"ip": 5}), r#"TypeInvalid spec.ip: Invalid value: "int64": spec.ip in body must be of type ipv4: "int64""#),
-        (json!({"props": {"a": "x"}}), r#"TypeInvalid spec.props.a: Invalid value: "string": spec.props.a in body must be of type integer: "string""#),
+        (
+            json!({"size": "3"}),
+            r#"TypeInvalid spec.size: Invalid value: "string": spec.size in body must be of type integer: "string""#,
+        ),
+        (
+            json!({"name": true}),
+            r#"TypeInvalid spec.name: Invalid value: "boolean": spec.name in body must be of type string: "boolean""#,
+        ),
+        (
+            json!({"list": {"a": 1}}),
+            r#"TypeInvalid spec.list: Invalid value: "object": spec.list in body must be of type array: "object""#,
+        ),
+        (
+            json!({"list": ["a", null]}),
+            r#"TypeInvalid spec.list[1]: Invalid value: "null": spec.list[1] in body must be of type string: "null""#,
+        ),
+        (
+            json!({"port": 1.5}),
+            r#"TypeInvalid spec.port: Invalid value: "number": spec.port in body must be of type integer,string: "number""#,
+        ),
+        (
+            json!({"ip": 5}),
+            r#"TypeInvalid spec.ip: Invalid value: "int64": spec.ip in body must be of type ipv4: "int64""#,
+        ),
+        (
+            json!({"props": {"a": "x"}}),
+            r#"TypeInvalid spec.props.a: Invalid value: "string": spec.props.a in body must be of type integer: "string""#,
+        ),
     ] {
         assert_eq!(said(spec), [expected]);
     }
@@ -88,20 +114,53 @@ fn types_are_named_as_by_the_real_server() {
 #[test]
 fn bounds_and_sizes_are_named_as_by_the_real_server() {
     for (spec, expected) in [
-        (json!({"size": 3}), "Invalid spec.size: Invalid value: 3: spec.size in body should be a multiple of 2"),
-        (json!({"size": 12}), "Invalid spec.size: Invalid value: 12: spec.size in body should be less than or equal to 10"),
-        (json!({"size": 0}), "Invalid spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1"),
-        (json!({"num": 1.5}), "Invalid spec.num: Invalid value: 1.5: spec.num in body should be greater than 1.5"),
+        (
+            json!({"size": 3}),
+            "Invalid spec.size: Invalid value: 3: spec.size in body should be a multiple of 2",
+        ),
+        (
+            json!({"size": 12}),
+            "Invalid spec.size: Invalid value: 12: spec.size in body should be less than or equal to 10",
+        ),
+        (
+            json!({"size": 0}),
+            "Invalid spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1",
+        ),
+        (
+            json!({"num": 1.5}),
+            "Invalid spec.num: Invalid value: 1.5: spec.num in body should be greater than 1.5",
+        ),
         (json!({"num": 1}), "Invalid spec.num: Invalid value: 1: spec.num in body should be greater than 1"),
-        (json!({"name": "a"}), r#"Invalid spec.name: Invalid value: "a": spec.name in body should be at least 2 chars long"#),
+        (
+            json!({"name": "a"}),
+            r#"Invalid spec.name: Invalid value: "a": spec.name in body should be at least 2 chars long"#,
+        ),
         (json!({"name": "ABCDE"}), "TooLong spec.name: Too long: may not be more than 4 bytes"),
-        (json!({"name": "A1"}), r#"Invalid spec.name: Invalid value: "A1": spec.name in body should match '^[a-z]+$'"#),
-        (json!({"list": []}), "Invalid spec.list: Invalid value: 0: spec.list in body should have at least 1 items"),
+        (
+            json!({"name": "A1"}),
+            r#"Invalid spec.name: Invalid value: "A1": spec.name in body should match '^[a-z]+$'"#,
+        ),
+        (
+            json!({"list": []}),
+            "Invalid spec.list: Invalid value: 0: spec.list in body should have at least 1 items",
+        ),
         (json!({"list": ["a", "b", "c"]}), "TooMany spec.list: Too many: 3: must have at most 2 items"),
-        (json!({"props": {}}), "Invalid spec.props: Invalid value: 0: spec.props in body should have at least 1 properties"),
-        (json!({"props": {"a": 1, "b": 2, "c": 3}}), "TooMany spec.props: Too many: 3: must have at most 2 items"),
-        (json!({"i32": 3_000_000_000_u64}), r#"Invalid <nil>: Invalid value: "": Checked value must be of type integer with format int32 in spec.i32"#),
-        (json!({"closed": {"a": 1}}), r#"Invalid spec.closed: Invalid value: "a": spec.closed.a in body is a forbidden property"#),
+        (
+            json!({"props": {}}),
+            "Invalid spec.props: Invalid value: 0: spec.props in body should have at least 1 properties",
+        ),
+        (
+            json!({"props": {"a": 1, "b": 2, "c": 3}}),
+            "TooMany spec.props: Too many: 3: must have at most 2 items",
+        ),
+        (
+            json!({"i32": 3_000_000_000_u64}),
+            r#"Invalid <nil>: Invalid value: "": Checked value must be of type integer with format int32 in spec.i32"#,
+        ),
+        (
+            json!({"closed": {"a": 1}}),
+            r#"Invalid spec.closed: Invalid value: "a": spec.closed.a in body is a forbidden property"#,
+        ),
     ] {
         assert_eq!(said(spec), [expected]);
     }
@@ -110,9 +169,15 @@ fn bounds_and_sizes_are_named_as_by_the_real_server() {
 #[test]
 fn enums_and_formats_are_named_as_by_the_real_server() {
     for (spec, expected) in [
-        (json!({"color": "green"}), r#"NotSupported spec.color: Unsupported value: "green": supported values: "red", "blue""#),
+        (
+            json!({"color": "green"}),
+            r#"NotSupported spec.color: Unsupported value: "green": supported values: "red", "blue""#,
+        ),
         (json!({"level": 3}), r#"NotSupported spec.level: Unsupported value: 3: supported values: "1", "2""#),
-        (json!({"date": "x"}), r#"TypeInvalid spec.date: Invalid value: "x": spec.date in body must be of type date-time: "x""#),
+        (
+            json!({"date": "x"}),
+            r#"TypeInvalid spec.date: Invalid value: "x": spec.date in body must be of type date-time: "x""#,
+        ),
     ] {
         assert_eq!(said(spec), [expected]);
     }
@@ -136,13 +201,15 @@ fn alternatives_are_complained_of_with_the_best_of_them() {
         said(json!({"any": 3})),
         [
             nowhere("\"spec.any\" must validate at least one schema (anyOf)"),
-            "Invalid spec.any: Invalid value: 3: spec.any in body should be greater than or equal to 5".into()
+            "Invalid spec.any: Invalid value: 3: spec.any in body should be greater than or equal to 5"
+                .into()
         ]
     );
     assert_eq!(
         said(json!({"all": 3})),
         [
-            "Invalid spec.all: Invalid value: 3: spec.all in body should be greater than or equal to 5".into(),
+            "Invalid spec.all: Invalid value: 3: spec.all in body should be greater than or equal to 5"
+                .into(),
             nowhere("\"spec.all\" must validate all the schemas (allOf)")
         ]
     );
@@ -180,7 +247,9 @@ fn an_update_is_not_blamed_for_what_it_did_not_touch() {
     after["spec"]["keyed"] = json!([{"k": "b", "v": "y"}, {"k": "a", "v": "z"}]);
     assert_eq!(
         about(&after, Some(&before)),
-        [r#"TypeInvalid spec.keyed[1].v: Invalid value: "string": spec.keyed[1].v in body must be of type integer: "string""#]
+        [
+            r#"TypeInvalid spec.keyed[1].v: Invalid value: "string": spec.keyed[1].v in body must be of type integer: "string""#
+        ]
     );
     after["spec"]["size"] = json!(14);
     assert_eq!(about(&after, Some(&before)).len(), 2);

@@ -1,0 +1,75 @@
+//! The parts of objects that have a shape of their own: `/scale`, `/binding`, `/eviction`.
+
+use bytes::Bytes;
+use http::Response;
+
+use crate::http::body::Body;
+use crate::http::handle::write_options;
+use crate::http::service::{Call, json};
+use crate::http::view::View;
+use crate::journal::Verb;
+use crate::kinds::kind::ScalePaths;
+use crate::state::Shared;
+use crate::status::Status;
+use crate::write::patch::Patch;
+use crate::write::scale::{self, Scale};
+use crate::write::{self, Mode, Part, Target, Via, binding, decode, eviction};
+
+type Answer = Result<Response<Body>, Status>;
+
+/// What a binding and an eviction answer.
+const DONE: &[u8] = br#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}"#;
+
+/// `/binding`: a scheduler says where a pod is to run.
+pub(crate) fn bind(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer {
+    let options = write_options(call, body)?;
+    decode::check_json(&call.parts.headers)?;
+    binding::bind(shared, target, body, options)?;
+    Ok(json(201, DONE))
+}
+
+/// `/eviction`: a pod goes, if its disruption budget lets it.
+pub(crate) fn evict(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer {
+    let options = write_options(call, body)?;
+    decode::check_json(&call.parts.headers)?;
+    eviction::evict(shared, target, body, &options)?;
+    Ok(json(201, DONE))
+}
+
+/// GET, PUT and PATCH of `/scale`.
+pub(crate) fn scale(shared: &Shared, target: &Target, view: &View, call: &Call, body: &Bytes) -> Answer {
+    let paths = target.kind().scale.as_ref().ok_or_else(Status::no_such_resource)?;
+    if call.about.verb == Verb::Get {
+        let entry = shared.read(|state| state.store.table(target.served.table).get(&target.key()).cloned());
+        let object = entry.ok_or_else(|| target.not_found())?.object();
+        return Ok(json(200, &view.scale(&Scale::shown(&object, paths)?)));
+    }
+    let written = write_scale(shared, target, call, body, paths)?;
+    let scale = Scale::of(&written.entry().object(), paths);
+    Ok(json(written.code(), &view.scale(&scale)))
+}
+
+fn write_scale(
+    shared: &Shared,
+    target: &Target,
+    call: &Call,
+    body: &Bytes,
+    paths: &ScalePaths,
+) -> Result<write::Written, Status> {
+    let options = write_options(call, body)?;
+    if call.about.verb == Verb::Patch {
+        let patch = Patch::read(decode::media_type(&call.parts.headers), body, target.kind())?;
+        let mode = Mode { via: Via::Patch, part: Part::Scale, options };
+        return write::update(shared, target, &mode, |object| {
+            scale::edited(target, Via::Patch, object, paths, |scale| patch.apply(scale))
+        });
+    }
+    decode::check_json(&call.parts.headers)?;
+    let mut wanted = scale::decode(body)?;
+    write::update::check_named(target, &wanted)?;
+    write::create::place(target, &mut wanted)?;
+    let mode = Mode { via: Via::Put, part: Part::Scale, options };
+    write::update(shared, target, &mode, |object| {
+        scale::edited(target, Via::Put, object, paths, |_| Ok(wanted.clone()))
+    })
+}

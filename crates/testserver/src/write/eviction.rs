@@ -1,0 +1,155 @@
+//! `pods/NAME/eviction`: a delete that a disruption budget can hold up.
+//!
+//! A budget is read as its status says; nobody here keeps that status up to date, so a test writes it.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::read::selector::LabelSelector;
+use crate::state::{Shared, State};
+use crate::status::{Named, Status};
+use crate::storage::entry::{Draft, Entry};
+use crate::write::decode::{meta, metadata_mut};
+use crate::write::delete_options::{self, DeleteOptions};
+use crate::write::{Object, Target, WriteOptions, generation, scale};
+
+/// Evicts the pod `target`.
+pub(crate) fn evict(
+    shared: &Shared,
+    target: &Target,
+    body: &Bytes,
+    options: &WriteOptions,
+) -> Result<(), Status> {
+    let eviction: Value = serde_json::from_slice(body).map_err(|error| {
+        Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+    })?;
+    if eviction.pointer("/metadata/name").and_then(Value::as_str) != Some(&target.name) {
+        return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+    }
+    let asked = delete_options::read_value(eviction.get("deleteOptions"))?;
+    let asked = DeleteOptions { dry_run: asked.dry_run || options.dry_run, ..asked };
+    shared.write(|state| {
+        let found = state.store.table(target.served.table).get(&target.key()).cloned();
+        let entry = found.ok_or_else(|| target.not_found())?;
+        let pod = entry.object();
+        let ended = matches!(
+            pod.get("status").and_then(|s| s["phase"].as_str()),
+            Some("Pending" | "Succeeded" | "Failed")
+        );
+        if !ended && meta(&pod, "deletionTimestamp").is_empty() {
+            charge(shared, state, target, &entry, asked.dry_run)?;
+        }
+        if !asked.dry_run {
+            disrupt(shared, state, target, pod);
+        }
+        Ok(())
+    })?;
+    crate::write::delete::delete(shared, target, &asked).map(|_| ())
+}
+
+/// Takes one disruption off the budget of the pod, if it has one.
+fn charge(
+    shared: &Shared,
+    state: &mut State,
+    target: &Target,
+    entry: &Entry,
+    dry_run: bool,
+) -> Result<(), Status> {
+    let Some(served) = state.registry.find("policy", "v1", "poddisruptionbudgets").cloned() else {
+        return Ok(());
+    };
+    let prefix = crate::read::list::prefix(target.namespace.as_deref());
+    let budgets: Vec<Object> =
+        state.store.table(served.table).under(&prefix).map(|(_, entry)| entry.object()).collect();
+    let mut over = budgets.into_iter().filter(|budget| {
+        let selector = budget.get("spec").and_then(|spec| spec.get("selector"));
+        let selector = selector.filter(|selector| selector.is_object()).map(scale::selector_text);
+        let selector = selector.and_then(|text| LabelSelector::parse(&text).ok());
+        selector.is_some_and(|selector| selector.matches(&entry.essentials.labels))
+    });
+    let Some(mut budget) = over.next() else { return Ok(()) };
+    if over.next().is_some() {
+        return Err(Status::internal(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+        ));
+    }
+    let now = shared.config.clock.timestamp(0);
+    if is_charged(&entry.object(), &budget)? && !dry_run {
+        spend(&mut budget, &target.name, &now);
+        state.store.put(served.table, Draft::new(&served.kind, &budget));
+    }
+    Ok(())
+}
+
+fn number(budget: &Object, key: &str) -> i64 {
+    budget.get("status").and_then(|status| status.get(key)).and_then(Value::as_i64).unwrap_or(0)
+}
+
+/// Whether the eviction costs the budget a disruption: that of a pod which is not ready may be free.
+fn is_charged(pod: &Object, budget: &Object) -> Result<bool, Status> {
+    let name = meta(budget, "name");
+    let [allowed, desired, healthy, observed] =
+        ["disruptionsAllowed", "desiredHealthy", "currentHealthy", "observedGeneration"]
+            .map(|key| number(budget, key));
+    let policy = budget.get("spec").and_then(|spec| spec.get("unhealthyPodEvictionPolicy"));
+    let always = policy.and_then(Value::as_str) == Some("AlwaysAllow");
+    if !is_ready(pod) && (always || (healthy >= desired && desired > 0)) {
+        return Ok(false);
+    }
+    if observed < generation(budget) {
+        let why = format!("The disruption budget {name} is still being processed by the server.");
+        return Err(Status::over_budget(why).retry_after(10));
+    }
+    if allowed < 0 {
+        let what = Named { group: "policy", resource: "poddisruptionbudgets" };
+        return Err(Status::forbidden(what, name, "pdb disruptions allowed is negative"));
+    }
+    if allowed == 0 {
+        let why =
+            format!("The disruption budget {name} needs {desired} healthy pods and has {healthy} currently");
+        return Err(Status::over_budget(why));
+    }
+    Ok(true)
+}
+
+fn is_ready(pod: &Object) -> bool {
+    let conditions = pod.get("status").and_then(|status| status.get("conditions")).and_then(Value::as_array);
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+/// Takes one disruption off the budget, in the name of the pod.
+fn spend(budget: &mut Object, pod: &str, now: &str) {
+    let allowed = number(budget, "disruptionsAllowed");
+    let status = budget.entry("status").or_insert_with(|| json!({}));
+    let Some(status) = status.as_object_mut() else { return };
+    status.insert("disruptionsAllowed".into(), (allowed - 1).into());
+    let disrupted = status.entry("disruptedPods").or_insert_with(|| json!({}));
+    if let Some(disrupted) = disrupted.as_object_mut() {
+        disrupted.insert(pod.into(), now.into());
+    }
+}
+
+/// Says in the pod's status why it goes.
+fn disrupt(shared: &Shared, state: &mut State, target: &Target, mut pod: Object) {
+    metadata_mut(&mut pod);
+    let status = pod.entry("status").or_insert_with(|| json!({}));
+    let Some(status) = status.as_object_mut() else { return };
+    let conditions = status.entry("conditions").or_insert_with(|| json!([]));
+    let Some(conditions) = conditions.as_array_mut() else { return };
+    if conditions
+        .iter()
+        .any(|condition| condition["type"] == "DisruptionTarget" && condition["status"] == "True")
+    {
+        return;
+    }
+    conditions.retain(|condition| condition["type"] != "DisruptionTarget");
+    conditions.push(json!({
+        "type": "DisruptionTarget", "status": "True", "lastProbeTime": null,
+        "lastTransitionTime": shared.config.clock.timestamp(0),
+        "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"
+    }));
+    state.store.put(target.served.table, Draft::new(target.kind(), &pod));
+}

@@ -1,0 +1,302 @@
+//! `/scale`: how many replicas there are to be, for all kinds in one shape, autoscaling/v1 Scale.
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+
+use crate::kinds::kind::{Kind, ScalePaths};
+use crate::status::{Cause, Named, Status};
+use crate::write::decode::{meta, metadata_mut};
+use crate::write::{Object, Target, Via};
+
+const SCALE: Named<'_> = Named { group: "autoscaling", resource: "Scale" };
+
+/// What `/scale` shows of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Scale {
+    pub metadata: Object,
+    /// `None` where a custom resource has no such field.
+    pub replicas: Option<i64>,
+    observed: i64,
+    selector: String,
+}
+
+impl Scale {
+    /// The scale of an object, at the object's version.
+    pub(crate) fn of(object: &Object, paths: &ScalePaths) -> Self {
+        let number = |path: &str| at(object, path).and_then(Value::as_i64);
+        let selector = paths.label_selector.as_deref().and_then(|path| at(object, path));
+        let kept = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
+        let metadata = object.get("metadata").and_then(Value::as_object).into_iter().flatten();
+        Self {
+            metadata: metadata
+                .filter(|(key, _)| kept.contains(&key.as_str()))
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect(),
+            replicas: number(&paths.spec_replicas),
+            observed: number(&paths.status_replicas).unwrap_or(0),
+            selector: selector.map(selector_text).unwrap_or_default(),
+        }
+    }
+
+    /// The same, or the refusal of a GET where a custom resource lacks the field.
+    pub(crate) fn shown(object: &Object, paths: &ScalePaths) -> Result<Self, Status> {
+        let scale = Self::of(object, paths);
+        match scale.replicas {
+            Some(_) => Ok(scale),
+            None => {
+                let path = &paths.spec_replicas;
+                Err(Status::internal_error(&format!("the spec replicas field \"{path}\" does not exist")))
+            }
+        }
+    }
+
+    fn object(&self) -> Object {
+        let replicas = self.replicas.filter(|replicas| *replicas != 0);
+        let spec = replicas.map_or_else(|| json!({}), |replicas| json!({"replicas": replicas}));
+        let mut status = json!({"replicas": self.observed});
+        if let Some(status) = status.as_object_mut().filter(|_| !self.selector.is_empty()) {
+            status.insert("selector".into(), self.selector.as_str().into());
+        }
+        let parts = [
+            ("apiVersion", json!("autoscaling/v1")),
+            ("kind", json!("Scale")),
+            ("metadata", Value::Object(self.metadata.clone())),
+            ("spec", spec),
+            ("status", status),
+        ];
+        parts.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    }
+
+    /// The whole answer.
+    pub(crate) fn json(&self) -> Value {
+        Value::Object(self.object())
+    }
+
+    /// The object with the replicas and the conditions (name, uid, version) of `wanted`, a Scale.
+    fn put_into(&self, object: &Object, wanted: &Object, paths: &ScalePaths) -> Object {
+        let mut after = object.clone();
+        for key in ["name", "uid", "resourceVersion"] {
+            let value = meta(wanted, key);
+            if !value.is_empty() {
+                metadata_mut(&mut after).insert(key.into(), value.into());
+            }
+        }
+        let replicas = replicas(wanted);
+        if self.replicas != Some(replicas) {
+            set(&mut after, &paths.spec_replicas, replicas.into());
+        }
+        after
+    }
+}
+
+fn replicas(scale: &Object) -> i64 {
+    scale.get("spec").and_then(|spec| spec.get("replicas")).and_then(Value::as_i64).unwrap_or(0)
+}
+
+/// The value at a path such as `.spec.replicas`.
+fn at<'a>(object: &'a Object, path: &str) -> Option<&'a Value> {
+    let mut steps = path.trim_start_matches('.').split('.');
+    let first = steps.next().and_then(|step| object.get(step))?;
+    steps.try_fold(first, |value, step| value.get(step)).filter(|value| !value.is_null())
+}
+
+fn set(object: &mut Object, path: &str, value: Value) {
+    let path = path.trim_start_matches('.');
+    match path.split_once('.') {
+        None => {
+            object.insert(path.into(), value);
+        }
+        Some((step, rest)) => {
+            let slot = object.entry(step).or_insert(Value::Null);
+            if !slot.is_object() {
+                *slot = Value::Object(Map::new());
+            }
+            if let Value::Object(inner) = slot {
+                set(inner, rest, value);
+            }
+        }
+    }
+}
+
+/// A selector as text: what a custom resource says, a map of labels, or labels and expressions.
+pub(crate) fn selector_text(selector: &Value) -> String {
+    let Value::Object(selector) = selector else { return selector.as_str().unwrap_or("").to_owned() };
+    let structured = selector.contains_key("matchLabels") || selector.contains_key("matchExpressions");
+    let labels =
+        if structured { selector.get("matchLabels").and_then(Value::as_object) } else { Some(selector) };
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+    let mut parts: Vec<(String, String)> = labels
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key.clone(), format!("{key}={}", value.as_str().unwrap_or(""))))
+        .chain(expressions.filter(|_| structured).into_iter().flatten().map(expression))
+        .collect();
+    parts.sort_by(|a, b| a.0.cmp(&b.0));
+    let parts: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
+    parts.join(",")
+}
+
+fn expression(expression: &Value) -> (String, String) {
+    let text = |key: &str| expression.get(key).and_then(Value::as_str).unwrap_or("");
+    let key = text("key").to_owned();
+    let values = expression.get("values").and_then(Value::as_array).into_iter().flatten();
+    let mut values: Vec<&str> = values.filter_map(Value::as_str).collect();
+    values.sort_unstable();
+    let values = values.join(",");
+    let shown = match text("operator") {
+        "In" => format!("{key} in ({values})"),
+        "NotIn" => format!("{key} notin ({values})"),
+        "DoesNotExist" => format!("!{key}"),
+        _ => key.clone(),
+    };
+    (key, shown)
+}
+
+/// Reads the body of a PUT.
+pub(crate) fn decode(body: &Bytes) -> Result<Object, Status> {
+    let parse =
+        |why: String| Status::bad_request(format!("couldn't get version/kind; json parse error: {why}"));
+    let value: Value = serde_json::from_slice(body).map_err(|error| {
+        parse(if error.is_eof() { "unexpected end of JSON input".into() } else { error.to_string() })
+    })?;
+    let Value::Object(scale) = value else {
+        return Err(parse("json: cannot unmarshal into Go value of type struct".into()));
+    };
+    let said = |key: &str| scale.get(key).and_then(Value::as_str).unwrap_or("");
+    let (kind, version) = (said("kind"), said("apiVersion"));
+    let short = version.rsplit('/').next().filter(|short| !short.is_empty()).unwrap_or("v1");
+    let unlike = |kind: &str, why: String| {
+        Err(Status::bad_request(format!("{kind} in version \"{short}\" cannot be handled as a Scale: {why}")))
+    };
+    if !matches!(kind, "" | "Scale") {
+        return unlike(
+            kind,
+            format!("converting ({short}.{kind}) to (autoscaling.Scale): unknown conversion"),
+        );
+    }
+    if !matches!(version, "" | "autoscaling/v1") {
+        let why = format!(
+            "no kind \"Scale\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
+        );
+        return unlike("Scale", why);
+    }
+    if let Some(why) = complaint(&scale) {
+        return unlike("Scale", why);
+    }
+    Ok(scale)
+}
+
+/// Why the replicas are no number, if they aren't.
+fn complaint(scale: &Object) -> Option<String> {
+    let replicas = scale.get("spec")?.get("replicas").filter(|value| !value.is_null())?;
+    if replicas.as_i64().is_some_and(|replicas| i32::try_from(replicas).is_ok()) {
+        return None;
+    }
+    let found = match replicas {
+        Value::Number(number) => format!("number {number}"),
+        Value::String(_) => "string".into(),
+        Value::Bool(_) => "bool".into(),
+        Value::Array(_) => "array".into(),
+        _ => "object".into(),
+    };
+    Some(format!("json: cannot unmarshal {found} into Go struct field ScaleSpec.spec.replicas of type int32"))
+}
+
+/// The object after the scale that it shows was changed by `edit`.
+pub(crate) fn edited(
+    target: &Target,
+    via: Via,
+    object: &Object,
+    paths: &ScalePaths,
+    edit: impl Fn(Object) -> Result<Object, Status>,
+) -> Result<Object, Status> {
+    let scale = Scale::of(object, paths);
+    let wanted = edit(scale.object())?;
+    if let Some(why) = complaint(&wanted) {
+        return Err(Status::bad_request(why));
+    }
+    let (uid, sent) = (meta(object, "uid"), meta(&wanted, "uid"));
+    if via == Via::Patch && !sent.is_empty() && sent != uid {
+        let resource = format!("{}/scale", target.kind().plural);
+        let what = Named { group: &target.kind().group, resource: &resource };
+        let why = format!("Precondition failed: UID in precondition: {sent}, UID in object meta: {uid}");
+        return Err(Status::conflict(what, &target.name, &why));
+    }
+    check(target.kind(), &target.name, replicas(&wanted), paths)?;
+    Ok(scale.put_into(object, &wanted, paths))
+}
+
+fn check(kind: &Kind, name: &str, replicas: i64, paths: &ScalePaths) -> Result<(), Status> {
+    if replicas >= 0 {
+        return Ok(());
+    }
+    let shown = replicas.to_string();
+    if kind.rules.custom {
+        let cause = Cause::invalid(&paths.spec_replicas, &shown, "should be a non-negative integer");
+        return Err(Status::invalid(kind.named_kind(), name, vec![cause]));
+    }
+    let cause = Cause::invalid("spec.replicas", &shown, "must be greater than or equal to 0");
+    Err(Status::invalid(SCALE, name, vec![cause]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(value: Value) -> Object {
+        value.as_object().unwrap().clone()
+    }
+
+    fn paths() -> ScalePaths {
+        ScalePaths {
+            spec_replicas: ".spec.a.n".into(),
+            status_replicas: ".status.n".into(),
+            label_selector: Some(".status.sel".into()),
+        }
+    }
+
+    #[test]
+    fn a_selector_is_shown_sorted_by_its_keys() {
+        let deployment = json!({
+            "matchLabels": {"c": "d", "a": "b"},
+            "matchExpressions": [
+                {"key": "a", "operator": "In", "values": ["q", "b"]}, {"key": "z", "operator": "Exists"},
+                {"key": "y", "operator": "DoesNotExist"}, {"key": "x", "operator": "NotIn", "values": ["1"]}],
+        });
+        assert_eq!(selector_text(&deployment), "a=b,a in (b,q),c=d,x notin (1),!y,z");
+        assert_eq!(selector_text(&json!({"z": "1", "a": "b"})), "a=b,z=1");
+        assert_eq!(selector_text(&json!("a=b")), "a=b");
+        assert_eq!(selector_text(&json!(7)), "");
+    }
+
+    #[test]
+    fn a_scale_shows_and_sets_what_its_paths_name() {
+        let before = object(
+            json!({"metadata": {"name": "w", "labels": {"a": "b"}}, "status": {"n": 2, "sel": "x=y"}}),
+        );
+        assert_eq!(Scale::shown(&before, &paths()).unwrap_err().code(), 500);
+        let scale = Scale::of(&before, &paths()).json();
+        assert_eq!(scale["status"], json!({"replicas": 2, "selector": "x=y"}));
+        assert_eq!((&scale["metadata"], &scale["spec"]), (&json!({"name": "w"}), &json!({})));
+        let wanted =
+            object(json!({"metadata": {"name": "w", "resourceVersion": "9"}, "spec": {"replicas": 3}}));
+        let after = Scale::of(&before, &paths()).put_into(&before, &wanted, &paths());
+        assert_eq!(after["spec"], json!({"a": {"n": 3}}));
+        assert_eq!(after["metadata"]["resourceVersion"], "9");
+    }
+
+    #[test]
+    fn other_bodies_are_refused() {
+        let refused =
+            |body: &str| decode(&Bytes::copy_from_slice(body.as_bytes())).unwrap_err().message().to_owned();
+        assert!(refused("{").ends_with("unexpected end of JSON input"));
+        assert_eq!(
+            refused(r#"{"apiVersion":"apps/v1","kind":"Deployment"}"#),
+            "Deployment in version \"v1\" cannot be handled as a Scale: converting (v1.Deployment) to \
+             (autoscaling.Scale): unknown conversion"
+        );
+        assert!(refused(r#"{"spec":{"replicas":1.5}}"#).ends_with(
+            "json: cannot unmarshal number 1.5 into Go struct field ScaleSpec.spec.replicas of type int32"
+        ));
+    }
+}
