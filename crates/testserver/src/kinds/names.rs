@@ -1,7 +1,5 @@
 //! Names: which are valid for what, and how the server makes one up from `generateName`.
 
-use crate::status::{Cause, Named, Status};
-
 /// The rule a kind's names follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameRule {
@@ -9,8 +7,10 @@ pub(crate) enum NameRule {
     Subdomain,
     /// No dots: namespaces and services.
     Label,
-    /// Anything that can stand in a path: roles and their bindings.
+    /// Anything that can stand in a path: roles and their bindings, events.
     Segment,
+    /// A subdomain that leaves room for the names of jobs.
+    CronJob,
 }
 
 /// What is said of a name that is no subdomain of RFC 1123.
@@ -22,20 +22,55 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
 impl NameRule {
-    fn complaint(self, name: &str) -> Option<String> {
+    /// What is wrong with a name of this rule.
+    pub(crate) fn complaints(self, name: &str) -> Vec<String> {
         let (good, limit, text) = match self {
-            Self::Subdomain => (is_subdomain(name), 253, SUBDOMAIN),
+            Self::Subdomain => (is_subdomain_of_any_length(name), 253, SUBDOMAIN),
+            Self::Label if !is_label(name) && is_subdomain(name) => (false, 63, "must not contain dots"),
             Self::Label => (is_label(name), 63, LABEL),
-            Self::Segment => {
-                let good = !matches!(name, "." | "..") && !name.contains(['/', '%']);
-                (good, usize::MAX, "may not be '.' or '..' and may not contain '/' or '%'")
-            }
+            Self::CronJob => (is_subdomain_of_any_length(name), 253, SUBDOMAIN),
+            Self::Segment => return segment_complaints(name),
         };
+        let mut complaints = Vec::new();
         if name.len() > limit {
-            return Some(format!("must be no more than {limit} characters"));
+            complaints.push(format!("must be no more than {limit} characters"));
         }
-        (!good).then(|| text.to_owned())
+        if !good {
+            complaints.push(text.to_owned());
+        }
+        if complaints.is_empty() && self == Self::CronJob && name.len() > CRON_JOB_LIMIT {
+            complaints.push(format!("must be no more than {CRON_JOB_LIMIT} characters"));
+        }
+        complaints
     }
+
+    /// What is wrong with a `generateName`, whose last dash is not yet the end of a name.
+    pub(crate) fn prefix_complaints(self, base: &str) -> Vec<String> {
+        match (self, base.strip_suffix('-')) {
+            (Self::Segment, _) | (_, None | Some("")) => self.complaints(base),
+            (_, Some(start)) => self.complaints(&format!("{start}a")),
+        }
+    }
+}
+
+/// The jobs of a cron job add eleven characters to its name.
+const CRON_JOB_LIMIT: usize = 52;
+
+fn segment_complaints(name: &str) -> Vec<String> {
+    let mut complaints: Vec<String> = Vec::new();
+    if matches!(name, "." | "..") {
+        complaints.push(format!("may not be '{name}'"));
+    }
+    for c in ['/', '%'] {
+        if name.contains(c) {
+            complaints.push(format!("may not contain '{c}'"));
+        }
+    }
+    complaints
+}
+
+fn is_subdomain_of_any_length(text: &str) -> bool {
+    text.split('.').all(is_label)
 }
 
 /// Lower case letters, digits and dashes, at most 63, no dash at an end.
@@ -57,21 +92,6 @@ pub(crate) fn is_label_1035(text: &str) -> bool {
 /// Labels joined by dots.
 pub(crate) fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
-}
-
-/// Checks an object's name on creation; `kind` names the object in the message.
-pub(crate) fn check(rule: NameRule, kind: Named<'_>, name: &str) -> Result<(), Status> {
-    if name.is_empty() {
-        let cause = Cause::required("metadata.name", "name or generateName is required");
-        return Err(Status::invalid(kind, "", vec![cause]));
-    }
-    match rule.complaint(name) {
-        None => Ok(()),
-        Some(text) => {
-            let cause = Cause::invalid("metadata.name", &format!("{name:?}"), &text);
-            Err(Status::invalid(kind, name, vec![cause]))
-        }
-    }
 }
 
 /// The letters of generated names: no vowels, so that no words come out, and nothing that looks alike.
@@ -109,12 +129,27 @@ mod tests {
 
     #[test]
     fn names_follow_the_rule_of_their_kind() {
-        let kind = Named { group: "", resource: "ConfigMap" };
-        assert!(check(NameRule::Subdomain, kind, "a.b-c").is_ok());
-        for bad in ["", "Bad_Name", "-a", "a..b", "a/b"] {
-            assert_eq!(check(NameRule::Subdomain, kind, bad).unwrap_err().code(), 422, "{bad}");
+        let good = |rule: NameRule, name: &str| rule.complaints(name).is_empty();
+        assert!(good(NameRule::Subdomain, "a.b-c"));
+        for bad in ["Bad_Name", "-a", "a..b", "a/b", &"a".repeat(254)] {
+            assert!(!good(NameRule::Subdomain, bad), "{bad}");
         }
-        assert!(check(NameRule::Label, kind, "a.b").is_err());
-        assert!(check(NameRule::Segment, kind, "system:node").is_ok());
+        assert_eq!(NameRule::Label.complaints("a.b"), ["must not contain dots"]);
+        assert_eq!(NameRule::Label.complaints(&"a".repeat(64)), ["must be no more than 63 characters"]);
+        assert!(
+            good(NameRule::Segment, "system:node")
+                && !good(NameRule::Segment, "..")
+                && !good(NameRule::Segment, "%")
+        );
+        assert!(good(NameRule::CronJob, &"a".repeat(52)) && !good(NameRule::CronJob, &"a".repeat(53)));
+    }
+
+    #[test]
+    fn the_base_of_a_generated_name_may_end_with_a_dash() {
+        assert!(NameRule::Subdomain.prefix_complaints("a-").is_empty());
+        assert!(NameRule::Subdomain.prefix_complaints("a--").is_empty());
+        for bad in ["a.", "-a", "A-"] {
+            assert_eq!(NameRule::Subdomain.prefix_complaints(bad), [SUBDOMAIN], "{bad}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::kinds::qualified::{key_complaints, value_complaints};
+use crate::kinds::qualified::{name_complaints, value_complaints};
 use crate::status::Status;
 
 /// Which labels an object must carry. Empty: all objects.
@@ -237,7 +237,7 @@ impl Parser {
 }
 
 fn check_key(key: &str) -> Result<(), String> {
-    let complaints = key_complaints(key);
+    let complaints = name_complaints(key);
     if complaints.is_empty() {
         return Ok(());
     }

@@ -35,7 +35,7 @@ pub(crate) fn create(
             metadata_mut(&mut object).insert("name".into(), name.into());
         }
         let name = meta(&object, "name").to_owned();
-        names::check(kind.rules.names, kind.named_kind(), &name)?;
+        crate::write::metadata::check_new(kind, &object)?;
         crate::kinds::defaults::spec(kind, &mut object);
         crate::crd::admit::check_new(kind, &object, options)?;
         let target = Target { name, ..target.clone() };
@@ -79,6 +79,7 @@ fn born(shared: &Shared, kind: &Kind, object: &mut Object) {
         metadata.remove(key);
     }
     metadata.retain(|_, value| !value.is_null());
+    crate::write::metadata::unique_owners(metadata);
     metadata.insert("uid".into(), shared.random(names::uid).into());
     metadata.insert("creationTimestamp".into(), shared.config.clock.timestamp(0).into());
     if kind.rules.generation != Generation::None {

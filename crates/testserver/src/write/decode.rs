@@ -6,8 +6,7 @@ use serde_json::{Map, Value};
 use serde_saphyr::options::DuplicateKeyPolicy;
 
 use crate::kinds::kind::Kind;
-use crate::kinds::qualified::{key_complaints, value_complaints};
-use crate::status::{Cause, Status};
+use crate::status::Status;
 
 /// The media type of the body, without parameters; empty if there is none.
 pub(crate) fn media_type(headers: &HeaderMap) -> &str {
@@ -122,62 +121,19 @@ fn check_type(object: &Map<String, Value>, kind: &Kind) -> Result<(), Status> {
     Ok(())
 }
 
-/// Metadata, labels and annotations must be maps, and of strings; labels such as selectors can name.
+/// Metadata must be a map, and its fields of their types.
 pub(crate) fn check_metadata(object: &Map<String, Value>, kind: &Kind) -> Result<(), Status> {
-    let bad = |field: &str| {
-        let (name, version) = (&kind.kind, &kind.version);
-        Status::bad_request(format!(
-            "{name} in version \"{version}\" cannot be handled as a {name}: json: cannot unmarshal into Go struct \
-             field ObjectMeta.{field}"
-        ))
-    };
-    let metadata = match object.get("metadata") {
+    let why = match object.get("metadata") {
         None | Some(Value::Null) => return Ok(()),
-        Some(Value::Object(metadata)) => metadata,
-        Some(_) => return Err(bad("metadata")),
+        Some(Value::Object(metadata)) => crate::write::metadata::unreadable(metadata),
+        Some(_) => Some("json: cannot unmarshal into Go struct field ObjectMeta.metadata".into()),
     };
-    for field in ["name", "namespace", "generateName", "uid", "resourceVersion"] {
-        if metadata.get(field).is_some_and(|value| !value.is_string() && !value.is_null()) {
-            return Err(bad(field));
-        }
-    }
-    for field in ["labels", "annotations"] {
-        let good = match metadata.get(field) {
-            None | Some(Value::Null) => true,
-            Some(Value::Object(map)) => map.values().all(Value::is_string),
-            Some(_) => false,
-        };
-        if !good {
-            return Err(bad(field));
-        }
-    }
-    let causes = label_causes(metadata);
-    if !causes.is_empty() {
-        return Err(Status::invalid(kind.named_kind(), meta(object, "name"), causes));
-    }
-    if metadata.get("finalizers").is_some_and(|value| !value.is_array() && !value.is_null()) {
-        return Err(bad("finalizers"));
-    }
-    Ok(())
-}
-
-/// What is wrong with the labels and the names of annotations.
-pub(crate) fn label_causes(metadata: &Map<String, Value>) -> Vec<Cause> {
-    let map = |field: &str| metadata.get(field).and_then(Value::as_object).into_iter().flatten();
-    let cause = |field: &str, wrong: &str, why: &str| {
-        Cause::invalid(&format!("metadata.{field}"), &format!("{wrong:?}"), why)
-    };
-    let mut causes = Vec::new();
-    for (key, value) in map("labels") {
-        let value = value.as_str().unwrap_or("");
-        causes.extend(key_complaints(key).iter().map(|why| cause("labels", key, why)));
-        causes.extend(value_complaints(value).iter().map(|why| cause("labels", value, why)));
-    }
-    for (key, _) in map("annotations") {
-        // Their prefixes may have upper case letters.
-        causes.extend(key_complaints(&key.to_lowercase()).iter().map(|why| cause("annotations", key, why)));
-    }
-    causes
+    let (name, version) = (&kind.kind, &kind.version);
+    why.map_or(Ok(()), |why| {
+        Err(Status::bad_request(format!(
+            "{name} in version \"{version}\" cannot be handled as a {name}: {why}"
+        )))
+    })
 }
 
 /// The object's metadata, made if it has none.

@@ -6,6 +6,7 @@ pub(crate) mod decode;
 pub(crate) mod delete;
 pub(crate) mod delete_options;
 pub(crate) mod eviction;
+pub(crate) mod metadata;
 pub(crate) mod namespaces;
 pub(crate) mod options;
 pub(crate) mod patch;

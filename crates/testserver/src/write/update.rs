@@ -103,6 +103,7 @@ pub(crate) fn update(
         crate::write::decode::check_metadata(&after, target.kind())?;
         check_name(target, meta(&after, "name"))?;
         let mut after = settle(target, mode, &before, after)?;
+        crate::write::metadata::check(target.kind(), &after)?;
         crate::crd::admit::check_update(target.kind(), mode.part, &before, &mut after, &mode.options)?;
         if after == before {
             return Ok(Written::Updated(old));
@@ -226,6 +227,7 @@ fn inherit(after: &mut Object, before: &Object) {
             metadata.remove(key);
         }
     }
+    crate::write::metadata::unique_owners(metadata);
     let fixed = [
         "uid",
         "resourceVersion",

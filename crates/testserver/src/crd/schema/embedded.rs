@@ -7,7 +7,7 @@ use crate::crd::schema::path::Path;
 use crate::crd::schema::shape::{self, Additional};
 use crate::kinds::names::{LABEL_1035, is_label_1035};
 use crate::status::Cause;
-use crate::write::decode::label_causes;
+use crate::write::metadata::labels;
 
 /// Tidies the metadata of all objects inside; gives the paths of unknown fields, sorted.
 ///
@@ -131,7 +131,10 @@ fn check_own(map: &Map<String, Value>, path: &Path, causes: &mut Vec<Cause>) {
         };
         causes.extend(why.map(|why| Cause::invalid(&path.child("kind"), &format!("{kind:?}"), &why)));
     }
-    let metadata = map.get("metadata").and_then(Value::as_object);
-    let wrong = metadata.map(label_causes).unwrap_or_default().into_iter();
-    causes.extend(wrong.map(|cause| if path.is_root() { cause } else { cause.under(path.text()) }));
+    let mut wrong = Vec::new();
+    if let Some(Value::Object(metadata)) = map.get("metadata") {
+        labels(metadata, &mut wrong);
+    }
+    causes
+        .extend(wrong.into_iter().map(|cause| if path.is_root() { cause } else { cause.under(path.text()) }));
 }

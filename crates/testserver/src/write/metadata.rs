@@ -1,0 +1,314 @@
+//! The rules of metadata that every kind follows: names, labels, annotations, owners and finalizers.
+
+use serde_json::{Map, Value};
+
+use crate::kinds::kind::Kind;
+use crate::kinds::qualified::{name_complaints, value_complaints};
+use crate::status::{Cause, Status};
+use crate::write::Object;
+use crate::write::decode::meta;
+use crate::write::delete::{FOREGROUND, ORPHAN};
+
+/// Keys and values of all annotations together, in bytes.
+const ANNOTATIONS_LIMIT: usize = 256 * 1024;
+/// Finalizers that need no prefix.
+const PLAIN_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
+
+/// Checks a new object: its name by the rule of its kind, and all else.
+pub(crate) fn check_new(kind: &Kind, object: &Object) -> Result<(), Status> {
+    let (name, base) = (meta(object, "name"), meta(object, "generateName"));
+    let rule = kind.rules.names;
+    let mut causes = Vec::new();
+    let invalid = |field: &str, text: &str, why: String| Cause::invalid(field, &format!("{text:?}"), &why);
+    if !base.is_empty() {
+        let complaints = rule.prefix_complaints(base).into_iter();
+        causes.extend(complaints.map(|why| invalid("metadata.generateName", base, why)));
+    }
+    if name.is_empty() {
+        causes.push(Cause::required("metadata.name", "name or generateName is required"));
+    } else {
+        causes.extend(rule.complaints(name).into_iter().map(|why| invalid("metadata.name", name, why)));
+    }
+    causes.extend(self::causes(object));
+    refuse(kind, name, causes)
+}
+
+/// Checks an object that takes the place of another one.
+pub(crate) fn check(kind: &Kind, object: &Object) -> Result<(), Status> {
+    refuse(kind, meta(object, "name"), causes(object))
+}
+
+fn refuse(kind: &Kind, name: &str, causes: Vec<Cause>) -> Result<(), Status> {
+    if causes.is_empty() { Ok(()) } else { Err(Status::invalid(kind.named_kind(), name, causes)) }
+}
+
+fn causes(object: &Object) -> Vec<Cause> {
+    let empty = Map::new();
+    let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+    let mut causes = Vec::new();
+    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|n| *n < 0) {
+        let why = "must be greater than or equal to 0";
+        causes.push(Cause::invalid("metadata.generation", &generation.to_string(), why));
+    }
+    labels(metadata, &mut causes);
+    annotations(metadata, &mut causes);
+    owners(metadata, &mut causes);
+    finalizers(metadata, &mut causes);
+    causes
+}
+
+/// What is wrong with the labels.
+pub(crate) fn labels(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
+    let invalid = |text: &str, why: &String| Cause::invalid("metadata.labels", &format!("{text:?}"), why);
+    for (key, value) in metadata.get("labels").and_then(Value::as_object).into_iter().flatten() {
+        let value = value.as_str().unwrap_or("");
+        causes.extend(name_complaints(key).iter().map(|why| invalid(key, why)));
+        causes.extend(value_complaints(value).iter().map(|why| invalid(value, why)));
+    }
+}
+
+/// Their keys are qualified names in any case of letters; their values only count in bytes.
+fn annotations(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
+    let field = "metadata.annotations";
+    let mut size = 0;
+    for (key, value) in metadata.get("annotations").and_then(Value::as_object).into_iter().flatten() {
+        size += key.len() + value.as_str().map_or(0, str::len);
+        let complaints = name_complaints(&key.to_lowercase());
+        causes.extend(complaints.iter().map(|why| Cause::invalid(field, &format!("{key:?}"), why)));
+    }
+    if size > ANNOTATIONS_LIMIT {
+        causes.push(Cause::too_long(field, ANNOTATIONS_LIMIT as u64));
+    }
+}
+
+/// An owner as messages show it, in the order of its fields.
+fn shown(owner: &Value) -> String {
+    let fields = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+    let parts: Vec<String> = fields
+        .iter()
+        .filter_map(|key| {
+            owner.get(key).filter(|value| !value.is_null()).map(|value| format!("\"{key}\":{value}"))
+        })
+        .collect();
+    format!("{{{}}}", parts.join(","))
+}
+
+fn owners(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
+    let owners = metadata.get("ownerReferences").and_then(Value::as_array);
+    let owners: &[Value] = owners.map_or(&[], Vec::as_slice);
+    let mut controller: Option<&Value> = None;
+    for owner in owners {
+        let text = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or("");
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        if version.is_empty() || version.matches('/').count() > 1 || version.ends_with('/') {
+            let field = "metadata.ownerReferences.apiVersion";
+            causes.push(Cause::invalid(field, &format!("{version:?}"), "version must not be empty"));
+        }
+        for key in ["kind", "name", "uid"] {
+            if text(key).is_empty() {
+                let field = format!("metadata.ownerReferences.{key}");
+                causes.push(Cause::invalid(&field, "\"\"", "must not be empty"));
+            }
+        }
+        if (version, kind) == ("v1", "Event") {
+            let why = "/v1, Kind=Event is disallowed from being an owner";
+            causes.push(Cause::invalid("metadata.ownerReferences", &shown(owner), why));
+        }
+        if owner.get("controller").and_then(Value::as_bool) != Some(true) {
+            continue;
+        }
+        match controller {
+            Some(first) if first.get("uid") != owner.get("uid") => {
+                causes.push(two_controllers(owners, first, owner));
+            }
+            Some(_) => {}
+            None => controller = Some(owner),
+        }
+    }
+}
+
+fn two_controllers(owners: &[Value], one: &Value, other: &Value) -> Cause {
+    let called = |owner: &Value| {
+        let text = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or("").to_owned();
+        format!("{}/{}", text("kind"), text("name"))
+    };
+    let all: Vec<String> = owners.iter().map(shown).collect();
+    let why = format!(
+        "Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",
+        called(one),
+        called(other)
+    );
+    Cause::invalid("metadata.ownerReferences", &format!("[{}]", all.join(",")), &why)
+}
+
+fn finalizers(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
+    let list = metadata.get("finalizers").and_then(Value::as_array).into_iter().flatten();
+    let all: Vec<&str> = list.filter_map(Value::as_str).collect();
+    for (place, finalizer) in all.iter().enumerate() {
+        let shown = format!("{finalizer:?}");
+        let complaints = name_complaints(finalizer);
+        causes.extend(complaints.iter().map(|why| Cause::invalid("metadata.finalizers", &shown, why)));
+        if !finalizer.contains('/') && !PLAIN_FINALIZERS.contains(finalizer) {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(Cause::invalid(&format!("metadata.finalizers[{place}]"), &shown, why));
+        }
+    }
+    if all.contains(&ORPHAN) && all.contains(&FOREGROUND) {
+        let shown = serde_json::json!(all).to_string();
+        let why = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
+        causes.push(Cause::invalid("metadata.finalizers", &shown, &why));
+    }
+}
+
+/// The real server keeps owners that are named twice once.
+pub(crate) fn unique_owners(metadata: &mut Map<String, Value>) {
+    let Some(owners) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) else { return };
+    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
+    for owner in owners.drain(..) {
+        if !kept.contains(&owner) {
+            kept.push(owner);
+        }
+    }
+    *owners = kept;
+    if owners.is_empty() {
+        metadata.remove("ownerReferences");
+    }
+}
+
+/// Why a field of the metadata can't be read, as Go's decoder says it.
+pub(crate) fn unreadable(metadata: &Map<String, Value>) -> Option<String> {
+    let fields = [
+        ("name", "string"),
+        ("generateName", "string"),
+        ("namespace", "string"),
+        ("selfLink", "string"),
+        ("uid", "types.UID"),
+        ("resourceVersion", "string"),
+        ("generation", "int64"),
+        ("labels", "map[string]string"),
+        ("annotations", "map[string]string"),
+        ("ownerReferences", "[]v1.OwnerReference"),
+        ("finalizers", "[]string"),
+    ];
+    fields.iter().find_map(|(field, wanted)| {
+        let value = metadata.get(*field).filter(|value| !value.is_null())?;
+        let path = format!("ObjectMeta.metadata.{field}");
+        match (*wanted, value) {
+            ("string" | "types.UID", Value::String(_)) => None,
+            ("int64", Value::Number(number)) if number.is_i64() => None,
+            ("map[string]string", Value::Object(map)) => {
+                map.values().find_map(|value| unlike(value, Value::is_string, &path, "string"))
+            }
+            ("[]string", Value::Array(list)) => {
+                list.iter().find_map(|value| unlike(value, Value::is_string, &path, "string"))
+            }
+            ("[]v1.OwnerReference", Value::Array(list)) => {
+                list.iter().find_map(|value| unreadable_owner(value, &path))
+            }
+            (wanted, value) => unlike(value, |_| false, &path, wanted),
+        }
+    })
+}
+
+fn unreadable_owner(owner: &Value, path: &str) -> Option<String> {
+    let Value::Object(owner) = owner else {
+        return unlike(owner, |_| false, path, "v1.OwnerReference");
+    };
+    let field = |key: &str| format!("OwnerReference.metadata.ownerReferences.{key}");
+    let text = |key: &str, wanted: &str| unlike(owner.get(key)?, Value::is_string, &field(key), wanted);
+    let flag = |key: &str| unlike(owner.get(key)?, Value::is_boolean, &field(key), "bool");
+    let texts = ["apiVersion", "kind", "name"].iter().find_map(|key| text(key, "string"));
+    texts
+        .or_else(|| text("uid", "types.UID"))
+        .or_else(|| flag("controller"))
+        .or_else(|| flag("blockOwnerDeletion"))
+}
+
+fn unlike(value: &Value, good: impl Fn(&Value) -> bool, field: &str, wanted: &str) -> Option<String> {
+    if value.is_null() || good(value) {
+        return None;
+    }
+    let found = match value {
+        Value::Bool(_) => "bool".to_owned(),
+        Value::Number(number) if number.is_f64() => format!("number {number}"),
+        Value::Number(_) => "number".into(),
+        Value::String(_) => "string".into(),
+        Value::Array(_) => "array".into(),
+        _ => "object".into(),
+    };
+    Some(format!("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn refused(metadata: Value) -> String {
+        let kind = crate::kinds::builtin::kinds().into_iter().find(|k| k.plural == "configmaps").unwrap();
+        let object = json!({"metadata": metadata}).as_object().unwrap().clone();
+        match check_new(&kind, &object) {
+            Ok(()) => String::new(),
+            Err(status) => status.message().replace("ConfigMap \"a\" is invalid: ", ""),
+        }
+    }
+
+    #[test]
+    fn owners_need_all_their_names_and_one_controller() {
+        let owner =
+            |uid: &str| json!({"apiVersion": "v1", "kind": "K", "name": uid, "uid": uid, "controller": true});
+        assert_eq!(refused(json!({"name": "a", "ownerReferences": [owner("1"), owner("1")]})), "");
+        assert!(refused(json!({"name": "a", "ownerReferences": [owner("1"), owner("2")]})).ends_with(
+            "\"name\":\"2\",\"uid\":\"2\",\"controller\":true}]: Only one reference can have Controller set to true. \
+             Found \"true\" in references for K/1 and K/2"
+        ));
+        assert_eq!(
+            refused(json!({"name": "a", "ownerReferences": [{}]})).matches("must not be empty").count(),
+            4
+        );
+    }
+
+    #[test]
+    fn finalizers_are_qualified_or_standard() {
+        assert_eq!(refused(json!({"name": "a", "finalizers": ["x.test/f", "orphan", "kubernetes"]})), "");
+        assert_eq!(
+            refused(json!({"name": "a", "finalizers": ["bad"]})),
+            "metadata.finalizers[0]: Invalid value: \"bad\": name is neither a standard finalizer name nor is it fully \
+             qualified"
+        );
+        assert_eq!(
+            refused(json!({"name": "a", "finalizers": ["orphan", "foregroundDeletion"]})),
+            "metadata.finalizers: Invalid value: [\"orphan\",\"foregroundDeletion\"]: finalizer orphan and \
+             foregroundDeletion cannot be both set"
+        );
+    }
+
+    #[test]
+    fn annotations_may_be_large_together_but_not_too_large() {
+        let with = |bytes: usize| json!({"name": "a", "annotations": {"A": "x".repeat(bytes)}});
+        assert_eq!(refused(with(ANNOTATIONS_LIMIT - 1)), "");
+        assert_eq!(
+            refused(with(ANNOTATIONS_LIMIT)),
+            "metadata.annotations: Too long: may not be more than 262144 bytes"
+        );
+    }
+
+    #[test]
+    fn what_is_of_another_type_is_named_as_go_names_it() {
+        let why = |metadata: Value| unreadable(metadata.as_object().unwrap()).unwrap_or_default();
+        assert_eq!(why(json!({"name": "a", "labels": null, "ownerReferences": [{"uid": "u"}]})), "");
+        for (metadata, expected) in [
+            (
+                json!({"finalizers": [5]}),
+                "number into Go struct field ObjectMeta.metadata.finalizers of type string",
+            ),
+            (json!({"uid": 5}), "number into Go struct field ObjectMeta.metadata.uid of type types.UID"),
+            (
+                json!({"ownerReferences": [{"controller": "x"}]}),
+                "string into Go struct field OwnerReference.metadata.ownerReferences.controller of type bool",
+            ),
+        ] {
+            assert_eq!(why(metadata), format!("json: cannot unmarshal {expected}"));
+        }
+    }
+}
