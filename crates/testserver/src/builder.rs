@@ -25,6 +25,7 @@ impl Default for ServerBuilder {
             bookmark_period: Duration::from_secs(60),
             streaming_lists: true,
             watch_cache: true,
+            garbage_collector: false,
             users: Users::default(),
         })
     }
@@ -71,6 +72,14 @@ impl ServerBuilder {
     /// version 0, too, and sends no bookmarks but the one that ends an initial state. Default: `true`.
     pub fn watch_cache(mut self, on: bool) -> Self {
         self.0.watch_cache = on;
+        self
+    }
+
+    /// Whether objects that have lost their owners are deleted, and the finalizers `orphan` and `foregroundDeletion` are
+    /// acted on, as the garbage collector of a cluster does. Here it acts at once: what a write gives it to do is done
+    /// before the write is answered. Default: `false`, as an API server without controllers.
+    pub fn garbage_collector(mut self, on: bool) -> Self {
+        self.0.garbage_collector = on;
         self
     }
 

@@ -32,6 +32,7 @@ mod builder;
 mod clock;
 mod crd;
 mod faults;
+mod gc;
 mod http;
 mod journal;
 mod kinds;

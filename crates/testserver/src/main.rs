@@ -27,6 +27,9 @@ struct Flags {
     /// What random choices are drawn from.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Delete what has lost its owners, as the garbage collector of a cluster does.
+    #[arg(long)]
+    garbage_collector: bool,
     /// Let something happen: a simulated workload that writes this often, in milliseconds.
     #[arg(long, value_name = "MILLISECONDS")]
     workload: Option<u64>,
@@ -47,6 +50,7 @@ async fn main() -> ExitCode {
 async fn run(flags: Flags) -> Result<(), Box<dyn std::error::Error>> {
     let mut builder = Server::builder()
         .seed(flags.seed)
+        .garbage_collector(flags.garbage_collector)
         .bookmark_period(Duration::try_from_secs_f64(flags.bookmark_period)?.max(Duration::from_millis(1)));
     if let Some(seconds) = flags.expire_after {
         builder = builder.expire_after(Duration::try_from_secs_f64(seconds)?);

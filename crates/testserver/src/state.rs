@@ -10,6 +10,7 @@ use tokio::time::{Duration, timeout};
 use crate::access::users::Users;
 use crate::clock::Clock;
 use crate::faults::Faults;
+use crate::gc::Collector;
 use crate::journal::Journal;
 use crate::kinds::kind::Kind;
 use crate::read::open_watches::OpenWatches;
@@ -96,6 +97,8 @@ pub(crate) struct State {
     pub store: Store,
     pub registry: Registry,
     pub namespaces: Served,
+    /// Where it is switched on.
+    pub collector: Option<Collector>,
 }
 
 /// How a server behaves; see the methods of `ServerBuilder`.
@@ -107,6 +110,7 @@ pub(crate) struct Config {
     pub bookmark_period: Duration,
     pub streaming_lists: bool,
     pub watch_cache: bool,
+    pub garbage_collector: bool,
     pub users: Users,
 }
 
@@ -139,8 +143,12 @@ impl Shared {
             .cloned()
             .expect("namespaces are in the table of built-in kinds");
         let revision = watch::Sender::new(store.revision());
+        if config.garbage_collector {
+            store.keep_changes();
+        }
+        let collector = config.garbage_collector.then(Collector::default);
         Self {
-            state: RwLock::new(State { store, registry, namespaces }),
+            state: RwLock::new(State { store, registry, namespaces, collector }),
             revision,
             rng: Mutex::new(fastrand::Rng::with_seed(config.seed)),
             config,
@@ -159,6 +167,7 @@ impl Shared {
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.write();
         let result = change(&mut state);
+        crate::gc::settle(&mut state, self);
         let now = state.store.revision();
         self.revision.send_if_modified(|known| std::mem::replace(known, now) != now);
         result

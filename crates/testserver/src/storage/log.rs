@@ -146,9 +146,20 @@ pub(crate) fn key(namespace: Option<&str>, name: &str) -> Key {
     }
 }
 
+/// Something that happened to the objects, for whoever acts on it in the same write.
+#[derive(Clone, Debug)]
+pub(crate) enum Changed {
+    Put(TableId, Arc<Entry>),
+    Removed(Arc<Entry>),
+    /// Time went back: anything may be different.
+    Everything,
+}
+
 /// Every table under the one revision that each write raises.
 #[derive(Debug)]
 pub(crate) struct Store {
+    /// What changed since it was last taken, where somebody takes it.
+    changes: Option<Vec<Changed>>,
     revision: u64,
     tables: Vec<Table>,
     retention: Retention,
@@ -156,7 +167,7 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn new(retention: Retention) -> Self {
-        Self { revision: 1, tables: Vec::new(), retention }
+        Self { changes: None, revision: 1, tables: Vec::new(), retention }
     }
 
     pub(crate) fn revision(&self) -> u64 {
@@ -176,6 +187,22 @@ impl Store {
         &mut self.tables[id.0]
     }
 
+    /// From now on changes are kept until they are taken, which must be after each write.
+    pub(crate) fn keep_changes(&mut self) {
+        self.changes = Some(Vec::new());
+    }
+
+    /// What changed since the last time.
+    pub(crate) fn take_changes(&mut self) -> Vec<Changed> {
+        self.changes.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn changed(&mut self, change: impl FnOnce() -> Changed) {
+        if let Some(changes) = &mut self.changes {
+            changes.push(change());
+        }
+    }
+
     /// Stores an object, new or changed.
     pub(crate) fn put(&mut self, id: TableId, draft: Draft) -> Arc<Entry> {
         self.revision += 1;
@@ -187,6 +214,7 @@ impl Store {
         let object = Arc::new(draft.seal(change, revision));
         table.objects.insert(key, object.clone());
         table.append(Event { change, object: object.clone(), previous, at: Instant::now() }, retention);
+        self.changed(|| Changed::Put(id, object.clone()));
         object
     }
 
@@ -214,6 +242,7 @@ impl Store {
             at: Instant::now(),
         };
         self.table_mut(id).append(event, retention);
+        self.changed(|| Changed::Removed(object.clone()));
         Some(object)
     }
 
@@ -227,6 +256,7 @@ impl Store {
             table.restore(revision);
         }
         self.revision = self.revision.min(revision);
+        self.changed(|| Changed::Everything);
         Ok(())
     }
 

@@ -38,15 +38,26 @@ pub(crate) fn delete(shared: &Shared, target: &Target, options: &DeleteOptions) 
         let found = state.store.table(target.served.table).get(&target.key()).cloned();
         let entry = found.ok_or_else(|| target.not_found())?;
         check_preconditions(target.kind(), &entry, options)?;
-        if target.kind().is_namespace() {
-            return crate::write::namespaces::terminate(state, &entry, options, shared).map(Deleted::Kept);
-        }
-        if target.kind().is_crd() && !options.dry_run {
-            let crd = crate::crd::removal::terminate(state, &target.served, &entry, shared);
-            return Ok(Deleted::Kept(crd));
-        }
-        Ok(one(state, shared, target, &entry, options))
+        within(state, shared, target, &entry, options)
     })
+}
+
+/// Deletes an object of any kind. Under the lock.
+pub(crate) fn within(
+    state: &mut State,
+    shared: &Shared,
+    target: &Target,
+    entry: &Arc<Entry>,
+    options: &DeleteOptions,
+) -> Result<Deleted, Status> {
+    if target.kind().is_namespace() {
+        return crate::write::namespaces::terminate(state, entry, options, shared).map(Deleted::Kept);
+    }
+    if target.kind().is_crd() && !options.dry_run {
+        let crd = crate::crd::removal::terminate(state, &target.served, entry, shared);
+        return Ok(Deleted::Kept(crd));
+    }
+    Ok(one(state, shared, target, entry, options))
 }
 
 fn check_preconditions(kind: &Kind, entry: &Entry, options: &DeleteOptions) -> Result<(), Status> {

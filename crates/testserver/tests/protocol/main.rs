@@ -4,6 +4,7 @@ mod ask;
 mod crds;
 mod deletes;
 mod faults;
+mod garbage;
 mod lists;
 mod robustness;
 mod watches;

@@ -1,0 +1,133 @@
+//! Who owns whom, kept up to date from the changes of the store.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::storage::entry::Entry;
+use crate::storage::log::{Key, TableId};
+use crate::write::delete::{FOREGROUND, ORPHAN};
+
+pub(super) type Uid = Box<str>;
+
+/// An object as the collector knows it.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub table: TableId,
+    pub key: Key,
+    pub owners: Vec<Owner>,
+    pub stage: Stage,
+}
+
+/// One of an object's owner references.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub api_version: String,
+    pub kind: String,
+    pub name: String,
+    pub uid: Uid,
+    /// The owner waits for this dependent where it is deleted in the foreground.
+    pub blocks: bool,
+}
+
+/// How far an object's deletion is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Alive,
+    /// It goes without regard to its dependents.
+    Ending,
+    /// Its dependents are to stay, without it.
+    Orphaning,
+    /// It waits for its dependents to go.
+    Waiting,
+}
+
+/// Every object by its uid.
+#[derive(Debug, Default)]
+pub(super) struct Graph {
+    nodes: BTreeMap<Uid, Node>,
+    dependents: BTreeMap<Uid, BTreeSet<Uid>>,
+}
+
+impl Graph {
+    pub(super) fn get(&self, uid: &str) -> Option<&Node> {
+        self.nodes.get(uid)
+    }
+
+    pub(super) fn dependents(&self, uid: &str) -> impl Iterator<Item = &Uid> {
+        self.dependents.get(uid).into_iter().flatten()
+    }
+
+    /// Takes up a state of an object and gives the uids that have something to look at.
+    pub(super) fn put(&mut self, table: TableId, entry: &Arc<Entry>) -> Vec<Uid> {
+        let uid = entry.essentials.uid.clone();
+        let (owners, stage) = read(entry);
+        let node = Node { table, key: entry.key().clone(), owners: owners.clone(), stage };
+        let old = self.nodes.insert(uid.clone(), node);
+        let (old_owners, old_stage) =
+            old.map_or((Vec::new(), Stage::Alive), |node| (node.owners, node.stage));
+        if old_owners == owners && old_stage == stage {
+            return Vec::new();
+        }
+        self.disown(&uid, &old_owners);
+        for owner in &owners {
+            self.dependents.entry(owner.uid.clone()).or_default().insert(uid.clone());
+        }
+        let mut affected = vec![uid.clone()];
+        if stage == Stage::Waiting {
+            affected.extend(self.dependents(&uid).cloned());
+        }
+        affected.extend(old_owners.into_iter().chain(owners).map(|owner| owner.uid));
+        affected
+    }
+
+    /// Forgets an object and gives the uids that have something to look at.
+    pub(super) fn remove(&mut self, uid: &str) -> Vec<Uid> {
+        let Some(node) = self.nodes.remove(uid) else { return Vec::new() };
+        self.disown(uid, &node.owners);
+        let mut affected: Vec<Uid> = self.dependents(uid).cloned().collect();
+        affected.extend(node.owners.into_iter().map(|owner| owner.uid));
+        affected
+    }
+
+    fn disown(&mut self, uid: &str, owners: &[Owner]) {
+        for owner in owners {
+            if let Some(dependents) = self.dependents.get_mut(&owner.uid) {
+                dependents.remove(uid);
+                if dependents.is_empty() {
+                    self.dependents.remove(&owner.uid);
+                }
+            }
+        }
+    }
+}
+
+/// The owners and the stage of an object. Most have no owners and are not being deleted, which their bytes tell.
+fn read(entry: &Entry) -> (Vec<Owner>, Stage) {
+    let bytes = entry.metadata();
+    let plain = std::str::from_utf8(bytes)
+        .is_ok_and(|text| !text.contains("\"ownerReferences\"") && !text.contains("\"deletionTimestamp\""));
+    if plain {
+        return (Vec::new(), Stage::Alive);
+    }
+    // The server wrote these bytes, so they parse.
+    let metadata: Map<String, Value> = serde_json::from_slice(bytes).unwrap_or_default();
+    let list = |key: &str| metadata.get(key).and_then(Value::as_array).into_iter().flatten();
+    let text = |owner: &Value, key: &str| owner.get(key).and_then(Value::as_str).unwrap_or("").to_owned();
+    let owners = list("ownerReferences").map(|owner| Owner {
+        api_version: text(owner, "apiVersion"),
+        kind: text(owner, "kind"),
+        name: text(owner, "name"),
+        uid: text(owner, "uid").into(),
+        blocks: owner.get("blockOwnerDeletion").and_then(Value::as_bool).unwrap_or(false),
+    });
+    let held = |finalizer: &str| list("finalizers").any(|held| held == finalizer);
+    let stage = match metadata.contains_key("deletionTimestamp") {
+        false => Stage::Alive,
+        true if held(ORPHAN) => Stage::Orphaning,
+        true if held(FOREGROUND) => Stage::Waiting,
+        true => Stage::Ending,
+    };
+    (owners.collect(), stage)
+}
