@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::Duration;
 
-use crate::access::users::{Rights, Users};
+use crate::access::users::{MASTERS, Rights, Users};
 use crate::clock::Clock;
 use crate::server::Server;
 use crate::state::{Config, Shared};
@@ -83,10 +83,15 @@ impl ServerBuilder {
         self
     }
 
-    /// From now on requests need the bearer token of a user: an unknown one is refused with 401, and what the user
-    /// may not do with 403. May be called for several users. Default: everyone may do everything.
+    /// Adds a user, known by a bearer token: from now on requests need one. An unknown one is refused with 401, and
+    /// what the user may not do with 403. May be called for several users; [`Server::access`] changes them, and gives
+    /// finer rights, while the server runs. Default: everyone may do everything.
     pub fn user(mut self, token: &str, name: &str, rights: Rights) -> Self {
-        self.0.users.add(token, name, rights);
+        let groups: &[&str] = match rights {
+            Rights::All => &[MASTERS],
+            Rights::None => &[],
+        };
+        self.0.users.add(token, name, groups);
         self
     }
 

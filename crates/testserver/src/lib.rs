@@ -46,6 +46,8 @@ mod verbs;
 mod workload;
 mod write;
 
+pub use access::control::{Access, RuleId};
+pub use access::rule::Rule;
 pub use access::users::Rights;
 pub use builder::ServerBuilder;
 pub use clock::Clock;

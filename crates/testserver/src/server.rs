@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::watch;
 
+use crate::access::control::Access;
 use crate::builder::ServerBuilder;
 use crate::faults::{Faults, Match};
 use crate::http::listen::Listening;
@@ -90,6 +91,11 @@ impl Server {
     /// The faults that requests will meet.
     pub fn faults(&self) -> &Faults {
         &self.shared.faults
+    }
+
+    /// Who may do what: users and rules, which may change at any time.
+    pub fn access(&self) -> &Access {
+        &self.shared.access
     }
 
     /// How many watches are open.

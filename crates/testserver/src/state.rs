@@ -7,6 +7,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio::time::{Duration, timeout};
 
+use crate::access::control::Access;
 use crate::access::users::Users;
 use crate::clock::Clock;
 use crate::faults::Faults;
@@ -124,6 +125,7 @@ pub(crate) struct Shared {
     pub config: Config,
     pub journal: Journal,
     pub faults: Faults,
+    pub access: Access,
     pub open: OpenWatches,
 }
 
@@ -151,6 +153,7 @@ impl Shared {
             state: RwLock::new(State { store, registry, namespaces, collector }),
             revision,
             rng: Mutex::new(fastrand::Rng::with_seed(config.seed)),
+            access: Access::new(config.users.clone()),
             config,
             journal: Journal::default(),
             faults: Faults::default(),

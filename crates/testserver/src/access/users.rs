@@ -1,27 +1,44 @@
-//! Who asks: users known by their bearer tokens. Where none is set up, everyone may do everything.
+//! Who asks: users, known by their bearer tokens.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, header};
 
-use crate::http::route::Route;
+use crate::access::attributes::ResourceAttributes;
 use crate::journal::About;
-use crate::status::{Named, Status};
+use crate::status::Status;
 
-/// What a user may do.
+/// What a user may do from the start; rules can give and take more (see [`Access`](crate::Access)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// Everything.
+    /// Everything, as a member of the group `system:masters`.
     All,
-    /// Only what every user may: ask for the version, for health and for what is served.
+    /// Only what every user may: ask for the version, for health, for what is served and for its own rights.
     None,
 }
 
-#[derive(Clone, Debug)]
-struct User {
-    name: String,
-    rights: Rights,
+/// The group of those who may do everything.
+pub(crate) const MASTERS: &str = "system:masters";
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
+pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
+
+/// Someone who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct User {
+    pub name: String,
+    pub groups: Vec<String>,
+}
+
+impl User {
+    pub(crate) fn new(name: &str, groups: &[&str]) -> Self {
+        let groups = groups.iter().map(|group| (*group).to_owned()).collect();
+        Self { name: name.into(), groups }
+    }
+
+    pub(crate) fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|own| own == group)
+    }
 }
 
 /// Users by their tokens.
@@ -36,112 +53,79 @@ impl fmt::Debug for Users {
 }
 
 impl Users {
-    pub(crate) fn add(&mut self, token: &str, name: &str, rights: Rights) {
-        self.0.insert(token.into(), User { name: name.into(), rights });
+    /// Adds a user with its own groups, and that of all who are known.
+    pub(crate) fn add(&mut self, token: &str, name: &str, groups: &[&str]) {
+        let mut groups = groups.to_vec();
+        groups.push(AUTHENTICATED);
+        self.0.insert(token.into(), User::new(name, &groups));
+    }
+
+    /// Forgets all tokens of a user; whether there was one.
+    pub(crate) fn remove(&mut self, name: &str) -> bool {
+        let before = self.0.len();
+        self.0.retain(|_, user| user.name != name);
+        self.0.len() < before
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The token of a user who may do everything.
     pub(crate) fn admin_token(&self) -> Option<&str> {
-        self.0.iter().find(|(_, user)| user.rights == Rights::All).map(|(token, _)| token.as_str())
+        self.0.iter().find(|(_, user)| user.is_in(MASTERS)).map(|(token, _)| token.as_str())
     }
 
-    /// 401 for a token that nobody has, 403 for what its user may not do.
-    pub(crate) fn check(&self, headers: &HeaderMap, asked: Asked<'_>) -> Result<(), Status> {
-        if self.0.is_empty() {
-            return Ok(());
-        }
-        let credentials = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let token = credentials.and_then(|text| text.strip_prefix("Bearer ")).map(str::trim);
-        let user = token.and_then(|token| self.0.get(token)).ok_or_else(Status::unauthorized)?;
-        match (user.rights, asked.route) {
-            (Rights::None, Route::Resource(_) | Route::Unknown) => Err(asked.forbidden(&user.name)),
-            _ => Ok(()),
+    /// Who sends these headers. Without a token that is nobody in particular, if `anonymous` users are let in.
+    pub(crate) fn authenticate(&self, headers: &HeaderMap, anonymous: bool) -> Result<User, Status> {
+        match token(headers) {
+            Some(token) => self.0.get(token).cloned().ok_or_else(Status::unauthorized),
+            None if anonymous => Ok(User::new("system:anonymous", &[UNAUTHENTICATED])),
+            None => Err(Status::unauthorized()),
         }
     }
 }
 
-/// What a request asks for, as far as rights depend on it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
-    pub about: &'a About,
-    pub route: &'a Route,
-    pub method: &'a Method,
-    pub path: &'a str,
-}
-
-impl Asked<'_> {
-    fn forbidden(self, user: &str) -> Status {
-        match self.route {
-            Route::Unknown => Status::forbidden_path(user, &self.method.as_str().to_lowercase(), self.path),
-            _ => forbidden(self.about, user),
-        }
-    }
+/// The bearer token, if there is one.
+fn token(headers: &HeaderMap) -> Option<&str> {
+    let credentials = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
+    let (scheme, token) = credentials.split_once(' ')?;
+    Some(token.trim()).filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
 }
 
 /// What a user without the right to a resource is told.
 pub(crate) fn forbidden(about: &About, user: &str) -> Status {
-    let (resource, group, verb) = (&about.resource, &about.group, about.verb.name());
-    let part = about.subresource.as_ref().map(|part| format!("/{part}")).unwrap_or_default();
-    let place = match &about.namespace {
-        Some(namespace) => format!("in the namespace \"{namespace}\""),
-        None => "at the cluster scope".into(),
-    };
-    let why = format!(
-        "User \"{user}\" cannot {verb} resource \"{resource}{part}\" in API group \"{group}\" {place}"
-    );
-    Status::forbidden(Named { group, resource }, about.name.as_deref().unwrap_or(""), &why)
+    ResourceAttributes::from(about).forbidden(user)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::Verb;
 
-    fn check(users: &Users, token: Option<&str>, path: &str) -> Result<(), Status> {
+    fn who(users: &Users, credentials: Option<&str>, anonymous: bool) -> Result<String, u16> {
         let mut headers = HeaderMap::new();
-        if let Some(token) = token {
-            headers.insert(header::AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
+        if let Some(credentials) = credentials {
+            headers.insert(header::AUTHORIZATION, credentials.parse().unwrap());
         }
-        let route = crate::http::route::route(path);
-        let about = About {
-            verb: Verb::Get,
-            resource: "deployments".into(),
-            group: "apps".into(),
-            namespace: Some("shop".into()),
-            name: Some("web".into()),
-            subresource: Some("status".into()),
-        };
-        users.check(&headers, Asked { about: &about, route: &route, method: &Method::GET, path })
-    }
-
-    const OBJECT: &str = "/apis/apps/v1/namespaces/shop/deployments/web/status";
-
-    #[test]
-    fn without_users_everyone_may_do_everything() {
-        let users = Users::default();
-        assert!(check(&users, None, OBJECT).is_ok());
-        assert!(check(&users, Some("any"), OBJECT).is_ok());
+        let user = users.authenticate(&headers, anonymous);
+        user.map(|user| user.name).map_err(|status| status.code())
     }
 
     #[test]
-    fn with_users_a_token_decides() {
+    fn a_token_says_who_asks() {
         let mut users = Users::default();
-        users.add("a", "admin", Rights::All);
-        users.add("n", "nobody", Rights::None);
-        assert!(check(&users, Some("a"), OBJECT).is_ok());
-        for token in [None, Some("x")] {
-            assert_eq!(check(&users, token, "/version").map_err(|status| status.code()), Err(401));
+        users.add("n", "nobody", &[]);
+        users.add("a", "admin", &[MASTERS]);
+        assert_eq!(who(&users, Some("Bearer a"), true), Ok("admin".into()));
+        assert_eq!(who(&users, Some("bearer  n "), true), Ok("nobody".into()));
+        assert_eq!(who(&users, Some("Bearer x"), true), Err(401));
+        for nothing in [None, Some("Bearer "), Some("Basic YTpi")] {
+            assert_eq!(who(&users, nothing, true), Ok("system:anonymous".into()));
+            assert_eq!(who(&users, nothing, false), Err(401));
         }
-        assert!(check(&users, Some("n"), "/version").is_ok());
-        let status = check(&users, Some("n"), OBJECT).unwrap_err();
-        assert_eq!(
-            status.message(),
-            "deployments.apps \"web\" is forbidden: User \"nobody\" cannot get resource \"deployments/status\" in API \
-             group \"apps\" in the namespace \"shop\""
-        );
-        let status = check(&users, Some("n"), "/nothing").unwrap_err();
-        assert_eq!(status.message(), "forbidden: User \"nobody\" cannot get path \"/nothing\"");
         assert_eq!(users.admin_token(), Some("a"));
         assert!(!format!("{users:?}").contains("\"a\""));
+        assert!(users.remove("admin") && !users.remove("admin"));
+        assert_eq!(who(&users, Some("Bearer a"), true), Err(401));
     }
 }

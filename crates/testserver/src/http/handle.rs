@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::Response;
 use tokio::sync::watch;
 
+use crate::access::review;
 use crate::http::body::Body;
 use crate::http::query::{list_options, parse_version, watch_options};
 use crate::http::route::{ResourcePath, Route};
@@ -62,6 +63,9 @@ async fn resource(
     body: Bytes,
     silent: bool,
 ) -> Answer {
+    if let Some(review) = review::find(path) {
+        return review.answer(shared, path, &call, &body);
+    }
     let known = shared.read(|state| state.registry.resources(&path.group, &path.version).is_some());
     if !known {
         return Ok(page_not_found());

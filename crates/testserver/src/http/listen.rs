@@ -34,7 +34,7 @@ impl Listening {
     pub(crate) async fn bind(shared: Arc<Shared>, addr: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(addr).await?;
         let addr = listener.local_addr()?;
-        let token = shared.config.users.admin_token().map(str::to_owned);
+        let token = shared.access.admin_token();
         let (closing, told) = watch::channel(false);
         let service = ApiService::new(shared, told.clone());
         let task = tokio::spawn(accept(listener, service, told));

@@ -87,7 +87,7 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Route {
 }
 
 /// Percent-decodes one segment; what is not valid stays as it is.
-fn decode(segment: &str) -> String {
+pub(crate) fn decode(segment: &str) -> String {
     if !segment.contains('%') {
         return segment.into();
     }

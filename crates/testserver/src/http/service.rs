@@ -10,7 +10,8 @@ use http::{Method, Request, Response, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::watch;
 
-use crate::access::users::{self, Asked};
+use crate::access::attributes::Attributes;
+use crate::access::users;
 use crate::faults::Fault;
 use crate::http::body::{Body, Broken};
 use crate::http::handle;
@@ -99,13 +100,7 @@ impl ApiService {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let asked = Asked {
-            about: &call.about,
-            route: &call.route,
-            method: &call.parts.method,
-            path: call.parts.uri.path(),
-        };
-        if let Err(status) = self.shared.config.users.check(&call.parts.headers, asked) {
+        if let Err(status) = self.authorize(&call) {
             return refusal(&status);
         }
         let collected = collect(body).await;
@@ -120,6 +115,13 @@ impl ApiService {
 }
 
 impl ApiService {
+    /// 401 for whom nobody knows, 403 for what is not allowed.
+    fn authorize(&self, call: &Call) -> Result<(), Status> {
+        let access = &self.shared.access;
+        let user = access.authenticate(&call.parts.headers)?;
+        access.authorize(&user, &Attributes::of(&call.parts, &call.query))
+    }
+
     /// The body as JSON, which is all that the handlers read. What it can't be made of stays as it is.
     fn to_json(&self, call: &mut Call, body: Bytes) -> Result<Bytes, Status> {
         let Route::Resource(path) = &call.route else { return Ok(body) };

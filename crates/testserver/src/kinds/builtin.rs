@@ -99,6 +99,20 @@ const TABLE: &[Row] = &[
     row(STORAGE, "v1", "volumeattachments", "VolumeAttachment", "", "csd"),
 ];
 
+/// What can be asked by creating it, and is never stored.
+const REVIEWS: &[Row] = &[
+    row("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", "", "c"),
+    row("authorization.k8s.io", "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview", "", ""),
+    row("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", "", "c"),
+    row("authorization.k8s.io", "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", "", "c"),
+    row("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", "", "c"),
+];
+
+/// The kinds of reviews.
+pub(crate) fn reviews() -> impl Iterator<Item = Kind> {
+    REVIEWS.iter().map(Row::kind)
+}
+
 /// All built-in kinds.
 pub(crate) fn kinds() -> Vec<Kind> {
     TABLE.iter().map(Row::kind).collect()

@@ -289,6 +289,11 @@ impl FieldSelector {
         Ok(Self(tests))
     }
 
+    /// The value that the field at this place must have, if there is just one.
+    pub(crate) fn exactly(&self, place: usize) -> Option<&str> {
+        self.0.iter().find(|test| test.place == place && test.equal).map(|test| test.value.as_str())
+    }
+
     /// The same selector, only for objects with this name, whose place is the first.
     pub(crate) fn named(mut self, name: &str) -> Self {
         self.0.push(FieldTest { place: 0, value: name.into(), equal: true });

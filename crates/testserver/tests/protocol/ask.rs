@@ -116,7 +116,11 @@ pub(crate) struct Lines {
 
 impl Lines {
     pub(crate) async fn open(server: &Server, path: &str) -> Self {
-        let response = open(server, "GET", path, &[], "").await;
+        Self::open_as(server, path, &[]).await
+    }
+
+    pub(crate) async fn open_as(server: &Server, path: &str, headers: &[(&str, &str)]) -> Self {
+        let response = open(server, "GET", path, headers, "").await;
         assert_eq!(response.status(), 200);
         Self { body: response.into_body(), left: String::new() }
     }

@@ -1,5 +1,6 @@
 //! The protocol, request by request, against answers that were recorded from kube-apiserver 1.36.
 
+mod access;
 mod ask;
 mod crds;
 mod deletes;

@@ -1,0 +1,231 @@
+//! What a request asks for, as far as rights depend on it: read from method, path and query alone, as the real server
+//! does before it knows whether the resource exists.
+
+use http::request::Parts;
+
+use crate::http::query::Query;
+use crate::http::route::decode;
+use crate::journal::About;
+use crate::read::selector::FieldSelector;
+use crate::status::{Named, Status};
+
+/// What someone wants to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Attributes {
+    Resource(ResourceAttributes),
+    /// Anything outside of `/api/VERSION` and `/apis/GROUP/VERSION`; the verb is the method in lower case.
+    Path {
+        verb: String,
+        path: String,
+    },
+}
+
+/// Empty texts stand for what is not said: no namespace, no name, no subresource.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ResourceAttributes {
+    pub verb: String,
+    pub group: String,
+    pub resource: String,
+    pub subresource: String,
+    pub namespace: String,
+    pub name: String,
+}
+
+impl Attributes {
+    /// What a request asks for.
+    pub(crate) fn of(parts: &Parts, query: &Query) -> Self {
+        let path = parts.uri.path();
+        let method = parts.method.as_str();
+        let steps: Vec<String> = path.trim_matches('/').split('/').map(decode).collect();
+        let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+        let (group, rest) = match steps.as_slice() {
+            ["api", _, rest @ ..] if !rest.is_empty() => ("", rest),
+            ["apis", group, _, rest @ ..] if !rest.is_empty() => (*group, rest),
+            _ => return Self::Path { verb: method.to_lowercase(), path: path.into() },
+        };
+        let (verb, rest) = match (rest, method) {
+            (["watch", rest @ ..], _) if !rest.is_empty() => ("watch", rest),
+            (_, "GET" | "HEAD") => ("get", rest),
+            (_, "POST") => ("create", rest),
+            (_, "PUT") => ("update", rest),
+            (_, "PATCH") => ("patch", rest),
+            (_, "DELETE") => ("delete", rest),
+            _ => ("", rest),
+        };
+        // A namespace itself is in its own namespace.
+        let (namespace, rest) = match rest {
+            ["namespaces", namespace, inner @ ..] => match inner.first() {
+                None | Some(&("status" | "finalize")) => (*namespace, rest),
+                Some(_) => (*namespace, inner),
+            },
+            _ => ("", rest),
+        };
+        let step = |at: usize| rest.get(at).copied().unwrap_or("").to_owned();
+        let mut asked = ResourceAttributes {
+            verb: verb.into(),
+            group: group.into(),
+            resource: step(0),
+            name: step(1),
+            subresource: step(2),
+            namespace: namespace.into(),
+        };
+        asked.of_collection(query);
+        Self::Resource(asked)
+    }
+
+    /// The refusal of what `user` may not do.
+    pub(crate) fn forbidden(&self, user: &str) -> Status {
+        match self {
+            Self::Resource(asked) => asked.forbidden(user),
+            Self::Path { verb, path } => Status::forbidden_path(user, verb, path),
+        }
+    }
+}
+
+impl ResourceAttributes {
+    /// Without a name a GET is a list or a watch; one that selects a single name is about that object.
+    fn of_collection(&mut self, query: &Query) {
+        if !self.name.is_empty() {
+            return;
+        }
+        match self.verb.as_str() {
+            "get" if query.flag("watch") => self.verb = "watch".into(),
+            "get" => self.verb = "list".into(),
+            "delete" => self.verb = "deletecollection".into(),
+            _ => {}
+        }
+        if matches!(self.verb.as_str(), "list" | "watch") {
+            self.name = selected_name(query.get("fieldSelector").unwrap_or("")).unwrap_or_default();
+        }
+    }
+
+    /// What a user without the right is told.
+    pub(crate) fn forbidden(&self, user: &str) -> Status {
+        let Self { verb, group, resource, subresource, namespace, name } = self;
+        let part = if subresource.is_empty() { String::new() } else { format!("/{subresource}") };
+        let place = match namespace.as_str() {
+            "" => "at the cluster scope".into(),
+            namespace => format!("in the namespace \"{namespace}\""),
+        };
+        let why = format!(
+            "User \"{user}\" cannot {verb} resource \"{resource}{part}\" in API group \"{group}\" {place}"
+        );
+        Status::forbidden(Named { group, resource }, name, &why)
+    }
+}
+
+/// The name that a field selector asks for, if it can be one.
+fn selected_name(selector: &str) -> Option<String> {
+    let place = |field: &str| Ok(usize::from(field != "metadata.name"));
+    let name = FieldSelector::parse(selector, place).ok()?.exactly(0)?.to_owned();
+    let segment = !name.is_empty() && !matches!(name.as_str(), "." | "..") && !name.contains(['/', '%']);
+    segment.then_some(name)
+}
+
+impl From<&About> for ResourceAttributes {
+    fn from(about: &About) -> Self {
+        let name = about.name.clone().unwrap_or_default();
+        let itself = about.group.is_empty() && about.resource == "namespaces";
+        let namespace = about.namespace.clone().or_else(|| itself.then(|| name.clone()));
+        Self {
+            verb: about.verb.name().into(),
+            group: about.group.clone(),
+            resource: about.resource.clone(),
+            subresource: about.subresource.clone().unwrap_or_default(),
+            namespace: namespace.unwrap_or_default(),
+            name,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(method: &str, uri: &str) -> String {
+        let (parts, ()) = http::Request::builder().method(method).uri(uri).body(()).unwrap().into_parts();
+        let query = Query::parse(parts.uri.query().unwrap_or(""));
+        Attributes::of(&parts, &query).forbidden("u").message().to_owned()
+    }
+
+    #[test]
+    fn paths_ask_for_resources_as_on_the_real_server() {
+        for (method, uri, message) in [
+            (
+                "GET",
+                "/api/v1/namespaces/a/pods",
+                "pods is forbidden: User \"u\" cannot list resource \"pods\" in API group \"\" in the namespace \"a\"",
+            ),
+            (
+                "GET",
+                "/api/v1/pods?fieldSelector=metadata.name%3Dx",
+                "pods \"x\" is forbidden: User \"u\" cannot list resource \"pods\" in API group \"\" at the cluster scope",
+            ),
+            (
+                "GET",
+                "/api/v1/pods?watch=1&fieldSelector=metadata.name%3Da,spec.nodeName%3Db",
+                "pods \"a\" is forbidden: User \"u\" cannot watch resource \"pods\" in API group \"\" at the cluster scope",
+            ),
+            (
+                "GET",
+                "/apis/apps/v1/namespaces/a/deployments/x/scale",
+                "deployments.apps \"x\" is forbidden: User \"u\" cannot get resource \"deployments/scale\" in API group \"apps\" in the namespace \"a\"",
+            ),
+            (
+                "GET",
+                "/api/v1/namespaces/a",
+                "namespaces \"a\" is forbidden: User \"u\" cannot get resource \"namespaces\" in API group \"\" in the namespace \"a\"",
+            ),
+            (
+                "PUT",
+                "/api/v1/namespaces/a/finalize",
+                "namespaces \"a\" is forbidden: User \"u\" cannot update resource \"namespaces/finalize\" in API group \"\" in the namespace \"a\"",
+            ),
+            (
+                "GET",
+                "/api/v1/namespaces/a/pods/x/a/b",
+                "pods \"x\" is forbidden: User \"u\" cannot get resource \"pods/a\" in API group \"\" in the namespace \"a\"",
+            ),
+            (
+                "GET",
+                "/api/v1/namespaces/a/pods//",
+                "pods is forbidden: User \"u\" cannot list resource \"pods\" in API group \"\" in the namespace \"a\"",
+            ),
+            (
+                "GET",
+                "/api/v1/watch/pods",
+                "pods is forbidden: User \"u\" cannot watch resource \"pods\" in API group \"\" at the cluster scope",
+            ),
+            (
+                "OPTIONS",
+                "/api/v1/namespaces/a/pods",
+                "pods is forbidden: User \"u\" cannot  resource \"pods\" in API group \"\" in the namespace \"a\"",
+            ),
+            (
+                "DELETE",
+                "/api/v1/namespaces/a/pods",
+                "pods is forbidden: User \"u\" cannot deletecollection resource \"pods\" in API group \"\" in the namespace \"a\"",
+            ),
+            ("POST", "/nothing", "forbidden: User \"u\" cannot post path \"/nothing\""),
+            ("GET", "/readyz/ping", "forbidden: User \"u\" cannot get path \"/readyz/ping\""),
+            ("GET", "/apis/apps/v1", "forbidden: User \"u\" cannot get path \"/apis/apps/v1\""),
+        ] {
+            assert_eq!(asked(method, uri), message);
+        }
+    }
+
+    #[test]
+    fn only_a_selector_for_one_name_names_an_object() {
+        for (selector, name) in [
+            ("metadata.name=x", Some("x")),
+            ("spec.nodeName=n,metadata.name==x", Some("x")),
+            ("metadata.name!=x", None),
+            ("metadata.name=", None),
+            ("metadata.name=a/b", None),
+            ("spec.nodeName=x", None),
+            ("no selector", None),
+        ] {
+            assert_eq!(selected_name(selector).as_deref(), name, "{selector}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Who may do what: users, rules that change while the server runs, and reviews.
+
+use crate::ask::{Answer, Lines, ask, post, server};
+use kube_testserver::{Rights, Rule, Server};
+use serde_json::{Value, json};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const ACCESS: &str = "/apis/authorization.k8s.io/v1";
+
+fn with_users() -> Server {
+    let users = Server::builder().user("a", "admin", Rights::All).user("n", "nobody", Rights::None);
+    users.build()
+}
+
+async fn get_as(server: &Server, token: &str, path: &str) -> Answer {
+    let credentials = format!("Bearer {token}");
+    ask(server, "GET", path, &[("authorization", &credentials)], "").await
+}
+
+async fn post_as(server: &Server, token: &str, path: &str, body: Value) -> Answer {
+    let credentials = format!("Bearer {token}");
+    ask(server, "POST", path, &[("authorization", &credentials)], &body.to_string()).await
+}
+
+#[tokio::test]
+async fn a_rule_counts_from_the_next_request_on_and_open_watches_go_on() {
+    let server = with_users();
+    assert_eq!(get_as(&server, "n", PODS).await.code, 403);
+    let read = Rule::allow().users(&["nobody"]).verbs(&["get", "list", "watch"]).resources(&["pods"]);
+    let rule = server.access().add_rule(read.namespaces(&["default"]));
+    assert_eq!(get_as(&server, "n", PODS).await.code, 200);
+    assert_eq!(get_as(&server, "n", "/api/v1/pods").await.code, 403);
+    assert_eq!(get_as(&server, "n", &format!("{PODS}/a")).await.code, 404);
+    assert_eq!(get_as(&server, "n", &format!("{PODS}/a/status")).await.code, 403);
+    let watch = format!("{PODS}?watch=true&resourceVersion=1");
+    let mut open = Lines::open_as(&server, &watch, &[("authorization", "Bearer n")]).await;
+    assert!(server.access().remove_rule(rule));
+    assert_eq!(get_as(&server, "n", &watch).await.code, 403);
+    server.create(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "late"}})).unwrap();
+    assert_eq!(open.event().await.1, "late");
+}
+
+#[tokio::test]
+async fn a_list_of_one_name_needs_the_right_to_that_name_only() {
+    let server = with_users();
+    server.access().add_rule(Rule::allow().verbs(&["list", "watch"]).resources(&["pods"]).names(&["mine"]));
+    let list = |name: &str| format!("{PODS}?fieldSelector=metadata.name%3D{name}");
+    assert_eq!(get_as(&server, "n", &list("mine")).await.code, 200);
+    assert_eq!(get_as(&server, "n", PODS).await.code, 403);
+    let refused = get_as(&server, "n", &list("other")).await;
+    assert_eq!(
+        refused.message(),
+        "pods \"other\" is forbidden: User \"nobody\" cannot list resource \"pods\" in API group \"\" in the namespace \
+         \"default\""
+    );
+    assert_eq!(refused.json()["details"], json!({"kind": "pods", "name": "other"}));
+}
+
+#[tokio::test]
+async fn who_sends_no_token_is_anonymous_and_may_ask_for_health_and_version() {
+    let server = with_users();
+    for path in ["/version", "/healthz", "/readyz", "/livez"] {
+        assert_eq!(ask(&server, "GET", path, &[], "").await.code, 200, "{path}");
+    }
+    let refused = ask(&server, "GET", "/apis", &[], "").await;
+    assert_eq!(refused.message(), "forbidden: User \"system:anonymous\" cannot get path \"/apis\"");
+    server.access().allow_anonymous(false);
+    assert_eq!(ask(&server, "GET", "/version", &[], "").await.code, 401);
+    assert_eq!(get_as(&server, "x", "/version").await.code, 401);
+    assert_eq!(get_as(&server, "n", "/healthz/ping").await.code, 403);
+}
+
+#[tokio::test]
+async fn rules_deny_on_a_server_without_users_too() {
+    let server = server();
+    let denied = server.access().add_rule(Rule::deny().verbs(&["list"]).resources(&["pods"]));
+    let refused = ask(&server, "GET", PODS, &[], "").await;
+    assert_eq!((refused.code, refused.json()["reason"].as_str()), (403, Some("Forbidden")));
+    let spec = json!({"spec": {"resourceAttributes": {"verb": "list", "resource": "pods"}}});
+    let review = post(&server, &format!("{ACCESS}/selfsubjectaccessreviews"), spec).await;
+    assert_eq!(review.json()["status"], json!({"allowed": false, "denied": true}));
+    server.access().remove_rule(denied);
+    assert_eq!(ask(&server, "GET", PODS, &[], "").await.code, 200);
+}
+
+#[tokio::test]
+async fn an_access_review_says_what_the_server_would_do() {
+    let server = with_users();
+    let path = format!("{ACCESS}/selfsubjectaccessreviews");
+    let asked = |verb: &str| json!({"spec": {"resourceAttributes": {"verb": verb, "resource": "pods"}}});
+    let review = post_as(&server, "n", &path, asked("list")).await;
+    assert_eq!(
+        (review.code, review.text.as_str()),
+        (
+            201,
+            "{\"kind\":\"SelfSubjectAccessReview\",\"apiVersion\":\"authorization.k8s.io/v1\",\"metadata\":{},\"spec\":\
+             {\"resourceAttributes\":{\"verb\":\"list\",\"resource\":\"pods\"}},\"status\":{\"allowed\":false}}\n"
+        )
+    );
+    assert_eq!(post_as(&server, "a", &path, asked("list")).await.json()["status"], json!({"allowed": true}));
+    let health = json!({"spec": {"nonResourceAttributes": {"verb": "get", "path": "/apis"}}});
+    let reason = "RBAC: allowed by ClusterRoleBinding \"system:discovery\" of ClusterRole \"system:discovery\" to Group \
+                  \"system:authenticated\"";
+    let review = post_as(&server, "n", &path, health).await;
+    assert_eq!(review.json()["status"], json!({"allowed": true, "reason": reason}));
+    let empty = post_as(&server, "n", &path, json!({"spec": {}})).await;
+    assert_eq!((empty.code, empty.json()["reason"].as_str()), (422, Some("Invalid")));
+    assert_eq!(get_as(&server, "a", &path).await.code, 405);
+    assert_eq!(get_as(&server, "a", &format!("{path}/x")).await.code, 404);
+}
+
+#[tokio::test]
+async fn a_review_of_somebody_else_needs_a_right_of_its_own() {
+    let server = with_users();
+    server.access().add_rule(Rule::allow().groups(&["devs"]).resources(&["pods"]).namespaces(&["default"]));
+    let pods = json!({"verb": "get", "resource": "pods", "namespace": "default"});
+    let spec = json!({"spec": {"user": "ann", "groups": ["devs"], "resourceAttributes": pods}});
+    let path = format!("{ACCESS}/subjectaccessreviews");
+    assert_eq!(post_as(&server, "n", &path, spec.clone()).await.code, 403);
+    assert_eq!(post_as(&server, "a", &path, spec.clone()).await.json()["status"]["allowed"], true);
+    let local = |namespace: &str| format!("{ACCESS}/namespaces/{namespace}/localsubjectaccessreviews");
+    let review = post_as(&server, "a", &local("default"), spec.clone()).await.json();
+    assert_eq!(
+        (&review["metadata"], &review["status"]),
+        (&json!({"namespace": "default"}), &json!({"allowed": true}))
+    );
+    let elsewhere = post_as(&server, "a", &local("other"), spec).await;
+    assert!(
+        elsewhere.message().ends_with("\"default\": must match metadata.namespace"),
+        "{}",
+        elsewhere.message()
+    );
+}
+
+#[tokio::test]
+async fn a_user_learns_its_name_and_its_rules() {
+    let server = with_users();
+    server.access().add_user("d", "dev", &["devs"]);
+    server
+        .access()
+        .add_rule(Rule::allow().groups(&["devs"]).verbs(&["get"]).resources(&["pods"]).namespaces(&["a"]));
+    let who =
+        post_as(&server, "d", "/apis/authentication.k8s.io/v1/selfsubjectreviews", json!({})).await.json();
+    let expected = json!({"username": "dev", "groups": ["devs", "system:authenticated"]});
+    assert_eq!(who["status"]["userInfo"], expected);
+    let path = format!("{ACCESS}/selfsubjectrulesreviews");
+    let rules = async |namespace: &str| {
+        let spec = json!({"spec": {"namespace": namespace}});
+        post_as(&server, "d", &path, spec).await.json()["status"].clone()
+    };
+    let pods = json!({"verbs": ["get"], "apiGroups": ["*"], "resources": ["pods"]});
+    assert_eq!(rules("a").await["resourceRules"].as_array().and_then(|all| all.last()), Some(&pods));
+    assert_eq!(rules("b").await["resourceRules"].as_array().map(Vec::len), Some(2));
+    assert_eq!(rules("a").await["incomplete"], false);
+    server.access().add_rule(Rule::deny().users(&["dev"]).verbs(&["list"]));
+    assert_eq!(rules("a").await["incomplete"], true);
+    let nowhere = post_as(&server, "d", &path, json!({"spec": {}})).await;
+    assert_eq!((nowhere.code, nowhere.message().as_str()), (400, "no namespace on request"));
+}
