@@ -75,9 +75,10 @@ impl Registry {
         self.resources(group, version)?.get(plural)
     }
 
-    /// Groups and their versions, the core group (`""`) first.
-    pub(crate) fn groups(&self) -> impl Iterator<Item = (&String, Vec<&String>)> {
-        self.groups.iter().map(|(group, versions)| (group, versions.keys().collect()))
+    /// Every kind in each of its versions.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &Kind> {
+        let versions = self.groups.values().flat_map(BTreeMap::values);
+        versions.flat_map(BTreeMap::values).map(|served| &*served.kind)
     }
 
     /// Every resource once, whatever its versions.

@@ -179,6 +179,12 @@ impl Status {
         self
     }
 
+    /// The same failure with details, which may say nothing.
+    pub(crate) fn detailed(mut self) -> Self {
+        self.0.details.get_or_insert_default();
+        self
+    }
+
     /// The same failure with `details.retryAfterSeconds` (and the header `Retry-After`), in seconds.
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {

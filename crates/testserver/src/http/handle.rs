@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::Response;
+use http::{Method, Response};
 use tokio::sync::watch;
 
 use crate::access::review;
+use crate::http::accept;
 use crate::http::body::Body;
+use crate::http::discover;
 use crate::http::query::{list_options, parse_version, watch_options};
 use crate::http::route::{ResourcePath, Route};
-use crate::http::service::{Call, json, page_not_found, plain, stream};
+use crate::http::service::{Call, json, stream};
 use crate::http::subresources;
 use crate::http::view::{Shape, View, negotiate};
 use crate::journal::Verb;
-use crate::kinds::discovery;
 use crate::read::list::list;
 use crate::read::watch::Opening;
 use crate::state::{Served, Shared};
@@ -37,22 +38,13 @@ pub(crate) async fn handle(
     body: Bytes,
     silent: bool,
 ) -> Answer {
-    let found = match &call.route {
-        Route::Health => return Ok(plain(200, "ok")),
-        Route::Version => Some(discovery::version()),
-        Route::CoreVersions => Some(discovery::core_versions()),
-        Route::Groups => Some(shared.read(|state| discovery::groups(&state.registry))),
-        Route::Group(group) => shared.read(|state| discovery::group(&state.registry, group)),
-        Route::Resources { group, version } => {
-            shared.read(|state| discovery::resources(&state.registry, group, version))
-        }
+    match &call.route {
         Route::Resource(path) => {
             let path = path.clone();
-            return resource(shared, closing, call, &path, body, silent).await;
+            resource(shared, closing, call, &path, body, silent).await
         }
-        Route::Unknown => None,
-    };
-    Ok(found.map_or_else(page_not_found, |value| json(200, value.to_string().as_bytes())))
+        _ => discover::answer(shared, &call),
+    }
 }
 
 async fn resource(
@@ -68,7 +60,10 @@ async fn resource(
     }
     let known = shared.read(|state| state.registry.resources(&path.group, &path.version).is_some());
     if !known {
-        return Ok(page_not_found());
+        return discover::not_served(&path.group);
+    }
+    if call.parts.method == Method::HEAD {
+        return Err(Status::method_not_allowed());
     }
     let served = shared.find(&path.group, &path.version, &path.resource);
     let served = served.filter(|served| served.kind.rules.namespaced || path.namespace.is_none());
@@ -141,6 +136,9 @@ fn open_watch(
     call: Call,
     silent: bool,
 ) -> Answer {
+    if accept::prefers_yaml(&call.parts.headers) {
+        return Err(accept::no_stream());
+    }
     let mut options = watch_options(&call.query, &served.kind, shared.config.streaming_lists)?;
     let view = match view(&call, &served, Shape::One) {
         Ok(view) => view,

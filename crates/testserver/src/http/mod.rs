@@ -1,7 +1,11 @@
 //! From a request to an answer: paths, queries, negotiation, bodies, and the server on a socket.
 
+pub(crate) mod accept;
 pub(crate) mod body;
+mod discover;
+mod encode;
 pub(crate) mod handle;
+mod health;
 pub(crate) mod listen;
 pub(crate) mod query;
 pub(crate) mod route;

@@ -3,6 +3,8 @@
 /// What a request's path means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
+    /// `/`
+    Root,
     /// `/healthz`, `/readyz`, `/livez` and what is below them.
     Health,
     Version,
@@ -43,6 +45,7 @@ pub(crate) fn route(path: &str) -> Route {
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     match parts.as_slice() {
         ["healthz" | "readyz" | "livez", ..] => Route::Health,
+        [] => Route::Root,
         ["version"] => Route::Version,
         ["api"] => Route::CoreVersions,
         ["apis"] => Route::Groups,

@@ -13,7 +13,9 @@ use tokio::sync::watch;
 use crate::access::attributes::Attributes;
 use crate::access::users;
 use crate::faults::Fault;
+use crate::http::accept;
 use crate::http::body::{Body, Broken};
+use crate::http::encode;
 use crate::http::handle;
 use crate::http::query::Query;
 use crate::http::route::{ResourcePath, Route, route};
@@ -95,7 +97,17 @@ impl ApiService {
         Ok(self.serve(call, body, false).await)
     }
 
-    async fn serve<B>(&self, mut call: Call, body: B, silent: bool) -> Response<Body>
+    async fn serve<B>(&self, call: Call, body: B, silent: bool) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let yaml = accept::prefers_yaml(&call.parts.headers);
+        let answer = self.serve_json(call, body, silent).await;
+        if yaml { encode::to_yaml(answer).await } else { answer }
+    }
+
+    async fn serve_json<B>(&self, mut call: Call, body: B, silent: bool) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
@@ -242,11 +254,16 @@ pub(crate) fn json(code: u16, body: &[u8]) -> Response<Body> {
     response(code, "application/json", Body::bytes([body, b"\n"].concat()))
 }
 
+/// A document that is sent as it stands.
+pub(crate) fn document(content_type: &str, body: impl Into<Bytes>) -> Response<Body> {
+    response(200, content_type, Body::bytes(body))
+}
+
 pub(crate) fn stream(body: Body) -> Response<Body> {
     response(200, "application/json", body)
 }
 
-pub(crate) fn plain(code: u16, text: &'static str) -> Response<Body> {
+pub(crate) fn plain(code: u16, text: impl Into<Bytes>) -> Response<Body> {
     let mut response = response(code, "text/plain; charset=utf-8", Body::bytes(text));
     let nosniff = header::HeaderValue::from_static("nosniff");
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);

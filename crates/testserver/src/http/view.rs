@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, header};
+use http::HeaderMap;
 
+use crate::http::accept::{self, MediaType};
 use crate::kinds::kind::Kind;
 use crate::status::Status;
 use crate::storage::entry::{Change, Entry, frame_around, type_prefix};
@@ -24,49 +25,25 @@ pub(crate) enum Shape {
     List,
 }
 
-enum Clause {
-    Json,
-    As(Shape),
-    /// JSON in a form that is not known here.
-    OtherForm,
-    OtherType,
-}
-
-fn clause(text: &str) -> Clause {
-    let mut parts = text.split(';').map(str::trim);
-    if !matches!(parts.next(), Some("application/json" | "application/*" | "*/*")) {
-        return Clause::OtherType;
-    }
-    match parts.find_map(|part| part.strip_prefix("as=")) {
-        None => Clause::Json,
-        Some("PartialObjectMetadata") => Clause::As(Shape::One),
-        Some("PartialObjectMetadataList") => Clause::As(Shape::List),
-        Some(_) => Clause::OtherForm,
-    }
-}
-
-/// Chooses the form by the first acceptable clause of `Accept`.
+/// Chooses the form by the first acceptable clause of `Accept`. What is wanted in YAML has the same forms.
 pub(crate) fn negotiate(headers: &HeaderMap, shape: Shape, kind: &Kind) -> Result<Form, Status> {
-    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
-    if accept.trim().is_empty() {
-        return Ok(Form::Whole);
+    let accepted = accept::accepted(headers);
+    let known = |media: &&MediaType<'_>| media.is_json() || media.is_yaml();
+    for media in accepted.iter().filter(known) {
+        let wanted = match media.parameter("as") {
+            None => return Ok(Form::Whole),
+            Some("PartialObjectMetadata") => Shape::One,
+            Some("PartialObjectMetadataList") => Shape::List,
+            // A form that is not known here, such as a table.
+            Some(_) => continue,
+        };
+        return if wanted == shape { Ok(Form::Metadata) } else { Err(wrong_shape(shape, kind)) };
     }
-    let mut refusal = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
-                       application/vnd.kubernetes.protobuf, application/json;stream=watch, \
-                       application/vnd.kubernetes.protobuf;stream=watch";
-    for text in accept.split(',') {
-        match clause(text) {
-            Clause::Json => return Ok(Form::Whole),
-            Clause::As(wanted) if wanted == shape => return Ok(Form::Metadata),
-            Clause::As(_) => return Err(wrong_shape(shape, kind)),
-            Clause::OtherForm => {
-                refusal = "only the following media types are accepted: application/json, application/yaml, \
-                           application/vnd.kubernetes.protobuf";
-            }
-            Clause::OtherType => {}
-        }
-    }
-    Err(Status::not_acceptable(refusal))
+    Err(if accepted.iter().any(|media| known(&media)) {
+        accept::no_such_form()
+    } else {
+        accept::not_acceptable(if shape == Shape::List { accept::STREAMED } else { accept::WHOLE })
+    })
 }
 
 fn wrong_shape(shape: Shape, kind: &Kind) -> Status {
@@ -236,6 +213,7 @@ fn empty_content(kind: &Kind) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::header;
 
     fn accepts(accept: &str, shape: Shape) -> Result<Form, u16> {
         let kind = crate::kinds::builtin::kinds().into_iter().find(|k| k.plural == "configmaps").unwrap();

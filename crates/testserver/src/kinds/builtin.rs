@@ -194,7 +194,11 @@ impl Row {
             "cronjobs",
             "jobs",
         ];
-        if ALL.contains(&self.plural) { vec!["all".into()] } else { Vec::new() }
+        match self.group {
+            ADMISSION | "apiextensions.k8s.io" | "apiregistration.k8s.io" => vec!["api-extensions".into()],
+            _ if ALL.contains(&self.plural) => vec!["all".into()],
+            _ => Vec::new(),
+        }
     }
 
     fn fields(&self) -> &'static [&'static str] {

@@ -6,5 +6,4 @@ pub(crate) mod discovery;
 pub(crate) mod kind;
 pub(crate) mod names;
 pub(crate) mod qualified;
-pub(crate) mod subresources;
 pub(crate) mod workloads;

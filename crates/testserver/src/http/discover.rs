@@ -1,0 +1,142 @@
+//! Requests about the server itself: what it serves, its version, its health.
+
+use http::{HeaderValue, Method, Response, StatusCode, header};
+use serde_json::json;
+
+use crate::http::accept::{self, MediaType};
+use crate::http::body::Body;
+use crate::http::health;
+use crate::http::route::Route;
+use crate::http::service::{Call, document, json, page_not_found};
+use crate::kinds::discovery::aggregated::{self, Half};
+use crate::kinds::discovery::{self, order};
+use crate::state::Shared;
+use crate::status::Status;
+
+type Answer = Result<Response<Body>, Status>;
+
+/// Answers a request about anything but a resource.
+pub(crate) fn answer(shared: &Shared, call: &Call) -> Answer {
+    match &call.route {
+        Route::Health => Ok(health::answer(call.parts.uri.path(), &call.query)),
+        Route::Root => Ok(document("application/json", root(shared))),
+        Route::Version => version(call),
+        Route::CoreVersions => {
+            only_get(call)?;
+            all(shared, call, Half::Core)
+        }
+        Route::Groups => all(shared, call, Half::Named),
+        Route::Group(group) => {
+            let found = shared.read(|state| discovery::group(&state.registry, group));
+            let Some(body) = found else { return Ok(page_not_found()) };
+            plain_form(call)?.ok_or_else(accept::no_such_form)?;
+            Ok(json(200, &body))
+        }
+        Route::Resources { group, version } => resources(shared, call, group, version),
+        Route::Resource(_) | Route::Unknown => unknown(shared, call.parts.uri.path()),
+    }
+}
+
+/// The refusal of a version that is not served. Groups of CRDs end where their CRDs do, the others never.
+pub(crate) fn not_served(group: &str) -> Answer {
+    if order::is_builtin(group) { Err(Status::no_such_resource()) } else { Ok(page_not_found()) }
+}
+
+fn unknown(shared: &Shared, path: &str) -> Answer {
+    let steps: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    let (group, version) = match steps.as_slice() {
+        ["api", version, ..] => ("", *version),
+        ["apis", group, version, ..] => (*group, *version),
+        _ => return Ok(page_not_found()),
+    };
+    let served = shared.read(|state| state.registry.resources(group, version).is_some());
+    if served { Err(Status::no_such_resource()) } else { not_served(group) }
+}
+
+fn only_get(call: &Call) -> Result<(), Status> {
+    if call.parts.method == Method::GET { Ok(()) } else { Err(Status::method_not_allowed()) }
+}
+
+fn root(shared: &Shared) -> String {
+    let mut paths = shared.read(|state| discovery::paths(&state.registry));
+    paths.extend(["/healthz", "/livez", "/readyz", "/version"].map(str::to_owned));
+    paths.sort();
+    format!("{:#}", json!({"paths": paths}))
+}
+
+fn version(call: &Call) -> Answer {
+    only_get(call)?;
+    if accept::accepted(&call.parts.headers).iter().any(MediaType::is_json) {
+        return Ok(document("application/json", discovery::VERSION));
+    }
+    Err(accept::not_acceptable("application/json"))
+}
+
+fn resources(shared: &Shared, call: &Call, group: &str, version: &str) -> Answer {
+    let found = shared.read(|state| discovery::resources(&state.registry, group, version));
+    let Some(body) = found else { return not_served(group) };
+    if order::is_builtin(group) {
+        only_get(call)?;
+    }
+    plain_form(call)?.ok_or_else(accept::no_such_form)?;
+    Ok(json(200, &body))
+}
+
+/// `Some` where a plain document is accepted, `None` where only in an unknown form.
+fn plain_form(call: &Call) -> Result<Option<()>, Status> {
+    let accepted = accept::accepted(&call.parts.headers);
+    let known: Vec<_> = accepted.iter().filter(|media| media.is_json() || media.is_yaml()).collect();
+    if known.is_empty() {
+        return Err(accept::not_acceptable(accept::WHOLE));
+    }
+    Ok(known.iter().any(|media| media.parameter("as").is_none()).then_some(()))
+}
+
+fn is_aggregated(media: &MediaType<'_>) -> bool {
+    let form = ["g", "v", "as"].map(|name| media.parameter(name));
+    media.is_json() && form == [Some("apidiscovery.k8s.io"), Some("v2"), Some("APIGroupDiscoveryList")]
+}
+
+/// `/api` or `/apis`: everything in one document, or the plain list of versions or groups.
+fn all(shared: &Shared, call: &Call, half: Half) -> Answer {
+    let accepted = accept::accepted(&call.parts.headers);
+    let plain =
+        |media: &MediaType<'_>| (media.is_json() || media.is_yaml()) && media.parameter("as").is_none();
+    match accepted.iter().find(|media| is_aggregated(media) || plain(media)) {
+        Some(media) if is_aggregated(media) => Ok(aggregated(shared, call, half)),
+        Some(_) => Ok(json(200, &listed(shared, call, half))),
+        None => Err(accept::no_such_form()),
+    }
+}
+
+fn listed(shared: &Shared, call: &Call, half: Half) -> Vec<u8> {
+    match half {
+        Half::Named => shared.read(|state| discovery::groups(&state.registry)),
+        Half::Core => {
+            // The address by which the client knows the server.
+            let host = call.parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+            let authority = call.parts.uri.authority().map(http::uri::Authority::as_str);
+            discovery::core_versions(authority.or(host).unwrap_or("127.0.0.1"))
+        }
+    }
+}
+
+fn aggregated(shared: &Shared, call: &Call, half: Half) -> Response<Body> {
+    let mut body = shared.read(|state| aggregated::document(&state.registry, half));
+    body.push(b'\n');
+    let etag = aggregated::etag(&body);
+    let known = call.parts.headers.get(header::IF_NONE_MATCH).is_some_and(|known| *known == etag);
+    let mut response = document(aggregated::MEDIA_TYPE, body);
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public"));
+    headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+    if let Ok(etag) = HeaderValue::from_str(&etag) {
+        headers.insert(header::ETAG, etag);
+    }
+    if known {
+        headers.remove(header::CONTENT_TYPE);
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        *response.body_mut() = Body::bytes("");
+    }
+    response
+}

@@ -1,0 +1,69 @@
+//! `/healthz`, `/livez` and `/readyz`: the server is well as long as it answers.
+
+use http::Response;
+
+use crate::http::body::Body;
+use crate::http::query::Query;
+use crate::http::service::{page_not_found, plain};
+
+/// Answers `/NAME` and `/NAME/CHECK`.
+pub(crate) fn answer(path: &str, query: &Query) -> Response<Body> {
+    let path = path.trim_start_matches('/');
+    let (name, check) = path.split_once('/').unwrap_or((path, ""));
+    let checks = checks(name);
+    match check {
+        _ if path.ends_with('/') => page_not_found(),
+        "" if query.get("verbose").is_some() => plain(200, verbose(name, &checks, query)),
+        "" => plain(200, "ok"),
+        check if checks.contains(&check) => plain(200, "ok"),
+        _ => page_not_found(),
+    }
+}
+
+fn checks(name: &str) -> Vec<&'static str> {
+    let mut checks = vec!["ping", "log", "etcd"];
+    if name == "readyz" {
+        checks.extend(["etcd-readiness", "informer-sync", "shutdown"]);
+    }
+    checks
+}
+
+fn verbose(name: &str, checks: &[&str], query: &Query) -> String {
+    let excluded = query.all("exclude");
+    let mut text: String = checks
+        .iter()
+        .map(|check| match excluded.contains(check) {
+            true => format!("[+]{check} excluded: ok\n"),
+            false => format!("[+]{check} ok\n"),
+        })
+        .collect();
+    let unknown: Vec<String> =
+        excluded.iter().filter(|own| !checks.contains(own)).map(|own| format!("{own:?}")).collect();
+    if !unknown.is_empty() {
+        let unknown = unknown.join(",");
+        text += &format!("warn: some health checks cannot be excluded: no matches for {unknown}\n");
+    }
+    text + &format!("{name} check passed\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checks_are_listed_where_that_is_asked_for() {
+        let query = Query::parse("verbose&exclude=log&exclude=x");
+        assert_eq!(
+            verbose("livez", &checks("livez"), &query),
+            "[+]ping ok\n[+]log excluded: ok\n[+]etcd ok\n\
+             warn: some health checks cannot be excluded: no matches for \"x\"\nlivez check passed\n"
+        );
+    }
+
+    #[test]
+    fn only_checks_that_are_there_answer() {
+        let code = |path: &str| answer(path, &Query::default()).status().as_u16();
+        assert_eq!([code("/healthz"), code("/readyz/shutdown"), code("/livez/ping")], [200; 3]);
+        assert_eq!([code("/healthz/"), code("/livez/shutdown"), code("/readyz/nope")], [404; 3]);
+    }
+}

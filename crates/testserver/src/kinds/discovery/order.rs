@@ -1,0 +1,122 @@
+//! Which group and which version a client is to prefer, as the real server ranks them.
+
+use std::cmp::{Ordering, Reverse};
+
+use crate::kinds::kind::Kind;
+
+/// The groups of the real server by their priority. Others, which are those of CRDs, come after them by name.
+const RANKED: [&str; 20] = [
+    "",
+    "apiregistration.k8s.io",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+];
+
+/// Whether the real server has this group without any CRD.
+pub(crate) fn is_builtin(group: &str) -> bool {
+    RANKED.contains(&group)
+}
+
+/// The place of a group; those with the same place go by name.
+pub(crate) fn group_rank(name: &str) -> usize {
+    RANKED.iter().position(|ranked| *ranked == name).unwrap_or(RANKED.len())
+}
+
+/// How far a version has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Alpha,
+    Beta,
+    Stable,
+}
+
+/// `v2` before `v1` before `v2beta1` before `v1beta2` before `v1alpha1` before anything else, which goes by name.
+pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
+    let key = |version: &str| Reverse(parse(version));
+    key(a).cmp(&key(b)).then_with(|| a.cmp(b))
+}
+
+/// `None`, which is less than all, for what is no version of this form.
+fn parse(version: &str) -> Option<(Stage, u64, u64)> {
+    let rest = version.strip_prefix('v')?;
+    let stages = [("alpha", Stage::Alpha), ("beta", Stage::Beta)];
+    let staged = stages.into_iter().find_map(|(name, stage)| Some((stage, rest.split_once(name)?)));
+    match staged {
+        Some((stage, (major, minor))) => Some((stage, number(major)?, number(minor)?)),
+        None => Some((Stage::Stable, number(rest)?, 0)),
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    let positive = text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0');
+    text.parse().ok().filter(|_| positive)
+}
+
+/// What tells a client that objects are stored in another version than before.
+pub(crate) fn storage_version_hash(kind: &Kind) -> String {
+    // Events of both groups are stored as those of the core group.
+    let group = if kind.kind == "Event" { "" } else { kind.group.as_str() };
+    let stored = format!("{group}/{}/{}", kind.storage_version, kind.kind);
+    let hash = ring::digest::digest(&ring::digest::SHA256, stored.as_bytes());
+    base64::Engine::encode(&base64::prelude::BASE64_STANDARD, hash.as_ref().get(..8).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ranked_as_kubernetes_ranks_them() {
+        let mut versions = [
+            "v1beta1",
+            "foo1",
+            "v10",
+            "v2alpha1",
+            "v1",
+            "v11beta2",
+            "v2",
+            "foo10",
+            "v3beta1",
+            "v01",
+            "v12alpha1",
+        ];
+        versions.sort_by(|a, b| compare_versions(a, b));
+        let ranked = [
+            "v10",
+            "v2",
+            "v1",
+            "v11beta2",
+            "v3beta1",
+            "v1beta1",
+            "v12alpha1",
+            "v2alpha1",
+            "foo1",
+            "foo10",
+            "v01",
+        ];
+        assert_eq!(versions, ranked);
+    }
+
+    #[test]
+    fn the_groups_of_crds_come_last() {
+        assert!(group_rank("") < group_rank("apps") && group_rank("apps") < group_rank("batch"));
+        assert_eq!(group_rank("example.com"), group_rank("other.dev"));
+        assert!(group_rank("flowcontrol.apiserver.k8s.io") < group_rank("a.io"));
+    }
+}
