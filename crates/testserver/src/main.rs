@@ -18,6 +18,9 @@ struct Flags {
     /// Write a kubeconfig here once the server is ready.
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
+    /// Serve on TLS, with a certificate that the kubeconfig knows.
+    #[arg(long)]
+    tls: bool,
     /// Forget history after so many seconds; without it only the number of events is bounded.
     #[arg(long, value_name = "SECONDS")]
     expire_after: Option<f64>,
@@ -58,7 +61,8 @@ async fn run(flags: Flags) -> Result<(), Box<dyn std::error::Error>> {
     let server = builder.build();
     // Before anybody is told that the server is ready, so that no signal is missed.
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    let listening = server.listen(([127, 0, 0, 1], flags.port).into()).await?;
+    let addr = ([127, 0, 0, 1], flags.port).into();
+    let listening = if flags.tls { server.listen_tls(addr).await? } else { server.listen(addr).await? };
     let workload = flags
         .workload
         .map(|millis| Workload::new(flags.seed, Duration::from_millis(millis.max(1))).start(&server));

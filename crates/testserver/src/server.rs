@@ -49,7 +49,7 @@ impl Server {
         ApiService::new(self.shared.clone(), self.never.subscribe())
     }
 
-    /// Serves HTTP/1.1 on a TCP address; port 0 picks a free one.
+    /// Serves HTTP/1.1, and HTTP/2 to who begins with it, on a TCP address; port 0 picks a free one.
     ///
     /// # Errors
     /// When the address can't be bound.
@@ -57,7 +57,19 @@ impl Server {
     /// # Cancel safety
     /// Dropped before it returns, nothing listens.
     pub async fn listen(&self, addr: SocketAddr) -> std::io::Result<Listening> {
-        Listening::bind(self.shared.clone(), addr).await
+        Listening::bind(self.shared.clone(), addr, false).await
+    }
+
+    /// The same on TLS, where client and server agree on HTTP/2 or HTTP/1.1. The server's certificate is signed by
+    /// an authority made for it, which is in [`Listening::kubeconfig`].
+    ///
+    /// # Errors
+    /// When the address can't be bound, or no certificate can be made.
+    ///
+    /// # Cancel safety
+    /// Dropped before it returns, nothing listens.
+    pub async fn listen_tls(&self, addr: SocketAddr) -> std::io::Result<Listening> {
+        Listening::bind(self.shared.clone(), addr, true).await
     }
 
     /// The latest resourceVersion.

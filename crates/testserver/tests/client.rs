@@ -1,13 +1,23 @@
 //! What a program built on kube-client sees, without a socket and over TCP.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
+use http_body_util::{BodyExt, Empty};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Api, Client, Config};
 use kube_testserver::{Server, Verb};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::{CertificateDer, pem::PemObject};
+use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
 fn object<K: serde::de::DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).expect("a valid object")
@@ -71,6 +81,101 @@ async fn a_client_over_tcp_sees_the_same() {
     the_whole_life_of_a_pod(connect(&listening.url())).await;
     listening.shutdown().await;
     assert_eq!(server.open_watches(), 0);
+}
+
+async fn connect_by_kubeconfig(listening: &kube_testserver::Listening) -> Client {
+    let kubeconfig = Kubeconfig::from_yaml(&listening.kubeconfig()).expect("a kubeconfig");
+    let options = KubeConfigOptions::default();
+    let config =
+        Config::from_custom_kubeconfig(kubeconfig, &options).await.expect("a kubeconfig that can be used");
+    Client::try_from(config).expect("a client")
+}
+
+#[tokio::test]
+async fn a_client_over_tls_sees_the_same() {
+    let server = Server::builder().user("t", "admin", kube_testserver::Rights::All).build();
+    let listening = server.listen_tls(([127, 0, 0, 1], 0).into()).await.unwrap();
+    assert!(listening.url().starts_with("https://127.0.0.1:"));
+    the_whole_life_of_a_pod(connect_by_kubeconfig(&listening).await).await;
+    // Another server's certificate is not trusted.
+    let other = Server::new().listen_tls(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let text = listening.kubeconfig().replace(&listening.url(), &other.url());
+    let kubeconfig = Kubeconfig::from_yaml(&text).unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    assert!(Client::try_from(config).unwrap().apiserver_version().await.is_err());
+    listening.shutdown().await;
+    assert_eq!(server.open_watches(), 0);
+}
+
+/// An HTTP/2 connection that was agreed on by TLS, or begun without asking.
+async fn http2(listening: &kube_testserver::Listening) -> http2::SendRequest<Empty<Bytes>> {
+    let stream = TcpStream::connect(listening.addr()).await.unwrap();
+    let Some(authority) = listening.authority() else { return handshake(stream).await };
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let name = "localhost".try_into().unwrap();
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(b"h2".as_slice()));
+    handshake(stream).await
+}
+
+async fn handshake(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> http2::SendRequest<Empty<Bytes>> {
+    let io = TokioIo::new(stream);
+    let (sender, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+#[tokio::test]
+async fn one_http2_connection_carries_many_watches_and_all_end() {
+    const WATCHES: usize = 100;
+    let server = Server::new();
+    for (encrypted, graceful) in [(false, true), (true, true), (true, false), (false, false)] {
+        let addr = ([127, 0, 0, 1], 0).into();
+        let listening =
+            if encrypted { server.listen_tls(addr).await } else { server.listen(addr).await }.unwrap();
+        let mut sender = http2(&listening).await;
+        let mut open = Vec::new();
+        for _ in 0..WATCHES {
+            let uri = format!("{}/api/v1/configmaps?watch=true&resourceVersion=1", listening.url());
+            let request = http::Request::get(uri).body(Empty::new()).unwrap();
+            let response = sender.send_request(request).await.unwrap();
+            assert_eq!((response.status().as_u16(), response.version()), (200, http::Version::HTTP_2));
+            open.push(response.into_body());
+        }
+        assert_eq!(server.open_watches(), WATCHES);
+        if graceful {
+            listening.shutdown().await;
+        } else {
+            listening.abort().await;
+        }
+        assert_eq!(server.open_watches(), 0);
+        for body in open {
+            assert_eq!(body.collect().await.is_ok(), graceful);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_watch_ends_when_its_http2_stream_is_given_up() {
+    let server = Server::new();
+    let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let mut sender = http2(&listening).await;
+    let uri = format!("{}/api/v1/configmaps?watch=true", listening.url());
+    let response = sender.send_request(http::Request::get(uri).body(Empty::new()).unwrap()).await.unwrap();
+    assert_eq!(server.open_watches(), 1);
+    drop(response);
+    while server.open_watches() > 0 {
+        tokio::task::yield_now().await;
+    }
+    listening.shutdown().await;
 }
 
 #[tokio::test]

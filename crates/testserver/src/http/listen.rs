@@ -1,24 +1,35 @@
-//! The server on TCP: one task that accepts, which owns a task for each connection.
+//! The server on TCP: one task that accepts, which owns a task for each connection, plain or encrypted.
 
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
-use hyper::server::conn::http1;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Duration, timeout};
 
 use crate::http::service::ApiService;
+use crate::http::tls::Tls;
 use crate::read::watch::closed;
 use crate::state::Shared;
 
 /// A graceful shutdown waits this long for answers that are under way.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// A client has this long to agree on encryption.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// One HTTP/2 connection may have this many requests open at a time, as on the real server.
+const STREAMS: u32 = 250;
 
 /// The server on a TCP address. Dropping it ends all its connections at once.
 #[derive(Debug)]
@@ -26,19 +37,26 @@ pub struct Listening {
     addr: SocketAddr,
     /// What its kubeconfig presents.
     token: Option<String>,
+    /// What clients check the server by, as PEM, if it is on TLS.
+    authority: Option<String>,
     closing: watch::Sender<bool>,
+    aborting: Arc<Notify>,
     task: Option<JoinHandle<()>>,
 }
 
 impl Listening {
-    pub(crate) async fn bind(shared: Arc<Shared>, addr: SocketAddr) -> io::Result<Self> {
+    pub(crate) async fn bind(shared: Arc<Shared>, addr: SocketAddr, encrypted: bool) -> io::Result<Self> {
         let listener = TcpListener::bind(addr).await?;
         let addr = listener.local_addr()?;
+        let tls = encrypted.then(|| Tls::new(addr)).transpose().map_err(io::Error::other)?;
+        let authority = tls.as_ref().map(|tls| tls.authority.clone());
         let token = shared.access.admin_token();
         let (closing, told) = watch::channel(false);
+        let aborting = Arc::new(Notify::new());
         let service = ApiService::new(shared, told.clone());
-        let task = tokio::spawn(accept(listener, service, told));
-        Ok(Self { addr, token, closing, task: Some(task) })
+        let acceptor = Acceptor { tls, service, closing: told, streams: Streams::default() };
+        let task = tokio::spawn(acceptor.run(listener, aborting.clone()));
+        Ok(Self { addr, token, authority, closing, aborting, task: Some(task) })
     }
 
     /// The address that clients connect to.
@@ -48,7 +66,13 @@ impl Listening {
 
     /// The address as a URL.
     pub fn url(&self) -> String {
-        format!("http://{}", self.addr)
+        let scheme = if self.authority.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.addr)
+    }
+
+    /// The certificate, as PEM, that a client has to trust if the server is on TLS; it is in the kubeconfig, too.
+    pub fn authority(&self) -> Option<&str> {
+        self.authority.as_deref()
     }
 
     /// A kubeconfig for this address, as YAML (which JSON is); its user may do everything.
@@ -57,9 +81,16 @@ impl Listening {
             Some(token) => serde_json::json!({"token": token}),
             None => serde_json::json!({}),
         };
+        let cluster = match &self.authority {
+            Some(pem) => {
+                let data = BASE64_STANDARD.encode(pem);
+                serde_json::json!({"server": self.url(), "certificate-authority-data": data})
+            }
+            None => serde_json::json!({"server": self.url()}),
+        };
         let config = serde_json::json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "testserver",
-            "clusters": [{"name": "testserver", "cluster": {"server": self.url()}}],
+            "clusters": [{"name": "testserver", "cluster": cluster}],
             "users": [{"name": "testserver", "user": user}],
             "contexts": [{"name": "testserver",
                           "context": {"cluster": "testserver", "user": "testserver", "namespace": "default"}}],
@@ -82,9 +113,7 @@ impl Listening {
     /// # Cancel safety
     /// Dropped before it returns, everything still ends, unobserved.
     pub async fn abort(mut self) {
-        if let Some(task) = &self.task {
-            task.abort();
-        }
+        self.aborting.notify_one();
         self.join().await;
     }
 
@@ -105,50 +134,92 @@ impl Drop for Listening {
     }
 }
 
-/// Accepts until told to close. The connections live in its `JoinSet`: when this task is aborted, so are they.
-async fn accept(listener: TcpListener, service: ApiService, mut closing: watch::Receiver<bool>) {
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            biased;
-            () = closed(&mut closing) => break,
-            Some(_) = connections.join_next() => {}
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(connection(stream, service.clone(), closing.clone()));
-                }
-                // Out of file descriptors, or a client that was gone already: neither ends the server.
-                Err(error) => {
-                    tracing::warn!(%error, "accept failed");
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-            },
-        }
-    }
-    drop(listener);
-    let drained = async { while connections.join_next().await.is_some() {} };
-    if timeout(GRACE, drained).await.is_err() {
-        connections.shutdown().await;
+/// The tasks that HTTP/2 connections start for their streams. They end with their connections, and those that still
+/// run when the server goes are ended with it.
+#[derive(Clone, Debug, Default)]
+struct Streams(Arc<Mutex<JoinSet<()>>>);
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
+    fn execute(&self, stream: F) {
+        let mut streams = self.0.lock();
+        while streams.try_join_next().is_some() {}
+        streams.spawn(stream);
     }
 }
 
-async fn connection(stream: TcpStream, service: ApiService, mut closing: watch::Receiver<bool>) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "no TCP_NODELAY");
-    }
-    let answer = service_fn(move |request| service.clone().answer(request));
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new());
-    let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), answer));
-    let ended = tokio::select! {
-        biased;
-        ended = serving.as_mut() => ended,
-        () = closed(&mut closing) => {
-            serving.as_mut().graceful_shutdown();
-            serving.await
+/// What each connection needs.
+#[derive(Clone)]
+struct Acceptor {
+    tls: Option<Tls>,
+    service: ApiService,
+    closing: watch::Receiver<bool>,
+    streams: Streams,
+}
+
+impl Acceptor {
+    /// Accepts until told to close or to abort. The connections live in its `JoinSet`: when this task is dropped, so
+    /// are they.
+    async fn run(mut self, listener: TcpListener, aborting: Arc<Notify>) {
+        let mut connections = JoinSet::new();
+        let graceful = loop {
+            tokio::select! {
+                biased;
+                () = aborting.notified() => break false,
+                () = closed(&mut self.closing) => break true,
+                Some(_) = connections.join_next() => {}
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        connections.spawn(self.clone().connection(stream));
+                    }
+                    // Out of file descriptors, or a client that was gone already: neither ends the server.
+                    Err(error) => {
+                        tracing::warn!(%error, "accept failed");
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                    }
+                },
+            }
+        };
+        drop(listener);
+        if graceful {
+            let drained = async { while connections.join_next().await.is_some() {} };
+            // What is not done by then is broken.
+            let _ = timeout(GRACE, drained).await;
         }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "connection ended");
+        connections.shutdown().await;
+        let mut streams = std::mem::take(&mut *self.streams.0.lock());
+        streams.shutdown().await;
+    }
+
+    async fn connection(self, stream: TcpStream) {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "no TCP_NODELAY");
+        }
+        let Some(tls) = self.tls.clone() else { return self.serve(stream).await };
+        match timeout(HANDSHAKE, tls.acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => self.serve(stream).await,
+            Ok(Err(error)) => tracing::debug!(%error, "no TLS"),
+            Err(_) => tracing::debug!("no TLS in time"),
+        }
+    }
+
+    /// HTTP/1.1 or HTTP/2, by what the client begins with.
+    async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
+        let Self { service, mut closing, streams, .. } = self;
+        let answer = service_fn(move |request| service.clone().answer(request));
+        let mut builder = auto::Builder::new(streams);
+        builder.http1().timer(TokioTimer::new());
+        builder.http2().timer(TokioTimer::new()).max_concurrent_streams(STREAMS);
+        let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), answer));
+        let ended = tokio::select! {
+            biased;
+            ended = serving.as_mut() => ended,
+            () = closed(&mut closing) => {
+                serving.as_mut().graceful_shutdown();
+                serving.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "connection ended");
+        }
     }
 }

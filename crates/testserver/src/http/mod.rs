@@ -11,4 +11,5 @@ pub(crate) mod query;
 pub(crate) mod route;
 pub(crate) mod service;
 pub(crate) mod subresources;
+mod tls;
 pub(crate) mod view;

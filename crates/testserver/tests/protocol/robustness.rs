@@ -121,10 +121,14 @@ async fn what_is_not_there_is_said_so() {
         unknown.text,
         "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"the server could not find the requested resource\",\"reason\":\"NotFound\",\"details\":{},\"code\":404}\n"
     );
-    for path in ["/apis/nosuch.example.com/v1/things", "/nosuch", "/api/v2/pods"] {
+    for path in ["/apis/nosuch.example.com/v1/things", "/nosuch"] {
         let answer = get(&server, path).await;
         assert_eq!(answer.text, "404 page not found\n");
         assert_eq!(answer.headers["x-content-type-options"], "nosniff");
+    }
+    // Groups that are always there know that a version is not.
+    for path in ["/api/v2/pods", "/api/v2", "/apis/apps/v9", "/apis/apps/v9/x", "/api/v1/pods/a/b/c/d/e"] {
+        assert_eq!(get(&server, path).await.text, unknown.text, "{path}");
     }
     let absent = get(&server, "/apis/apps/v1/namespaces/default/deployments/absent").await;
     assert_eq!(absent.message(), "deployments.apps \"absent\" not found");
