@@ -6,14 +6,14 @@ use anyhow::{Context as _, Result};
 use futures_util::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, PartialObjectMeta, Patch, PatchParams, PostParams};
 use kube_runtime::watcher::{Config, Event};
-use kube_runtime::{WatchStreamExt as _, metadata_watcher, reflector, watcher};
+use kube_runtime::{WatchStreamExt as _, reflector, watcher};
 use kube_testserver::{Match, Server, Verb};
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::{DEADLINE, config_map, config_maps};
+use crate::{DEADLINE, client, config_map, config_maps};
 
 /// The next events as words; errors of the watcher are passed over, because it recovers from them by itself.
 async fn events<K: kube::Resource>(
@@ -94,8 +94,9 @@ async fn a_selective_watcher_sees_objects_come_and_go() -> Result<()> {
     let server = Server::new();
     let api = config_maps(&server);
     let config = Config::default().labels("app=web").fields("metadata.name!=hidden");
+    let partial: Api<PartialObjectMeta<ConfigMap>> = Api::default_namespaced(client(&server));
     let mut whole = pin!(watcher(api.clone(), config.clone()));
-    let mut metadata = pin!(metadata_watcher(api.clone(), config));
+    let mut metadata = pin!(watcher(partial, config));
     assert_eq!(events(&mut whole, 2).await?, ["init", "done"]);
     assert_eq!(events(&mut metadata, 2).await?, ["init", "done"]);
     for name in ["one", "hidden"] {
