@@ -51,5 +51,5 @@ kubectl replace --validate=false -f - <<< '{"apiVersion": "v1", "kind": "ConfigM
 kubectl replace --validate=false --force -f objects/configmap.yaml
 kubectl get configmap three -o json
 editing 's/k: w/k: x/; s/k: v/k: x/' configmap three -o json --validate=false
-editing 's/nothing/at all/' configmap three
-editing 's/name: three/name: four/' configmap three
+editing 's/nothing/at all/' configmap three --validate=false
+editing 's/name: three/name: four/' configmap three --validate=false

@@ -43,8 +43,8 @@ kubectl scale widget one --replicas=3
 kubectl get widget one -o json
 kubectl get widget one --subresource=scale -o json
 kubectl scale widget one --replicas=2 --current-replicas=7
-editing 's/size: 4/size: 6/' widget one -o json
-editing 's/size: 6/size: 0/' widget one
+editing 's/"size": 4/"size": 6/' widget one -o json --validate=false
+editing 's/size: 6/size: 0/' widget one --validate=false
 kubectl get widget one -o json | sed 's/"size": 6/"size": 7/' | kubectl replace --validate=false -o json -f -
 kubectl replace --validate=false -f objects/widget.yaml
 kubectl apply --server-side --validate=false -f objects/widget.yaml

@@ -91,7 +91,7 @@ const TABLE: &[Row] = &[
     row(RBAC, "v1", "clusterroles", "ClusterRole", "", "cur"),
     row(RBAC, "v1", "rolebindings", "RoleBinding", "", "ur"),
     row(RBAC, "v1", "roles", "Role", "", "ur"),
-    row("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", "pc", "c"),
+    row("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", "pc", "cg"),
     row(STORAGE, "v1", "csidrivers", "CSIDriver", "", "cd"),
     row(STORAGE, "v1", "csinodes", "CSINode", "", "cd"),
     row(STORAGE, "v1", "csistoragecapacities", "CSIStorageCapacity", "", ""),

@@ -1,6 +1,8 @@
 //! What the server fills in. Only the fields that programs watching a cluster select by or look at: not the whole
 //! of Kubernetes' defaulting, and no validation of specs.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::kinds::kind::Kind;
@@ -23,16 +25,47 @@ pub(crate) fn fill(parent: &mut Map<String, Value>, defaults: &[(&str, Value)]) 
 
 /// Defaults of the spec, on every write of the main resource.
 pub(crate) fn spec(kind: &Kind, object: &mut Map<String, Value>) {
+    drop_empty(metadata_mut(object));
     if kind.is_pod() {
         pod(object);
     }
     crate::kinds::workloads::spec(kind, object);
+    if kind.group.is_empty() && kind.kind == "Secret" {
+        secret(object);
+    }
     if kind.is_namespace() {
         let name = crate::write::decode::meta(object, "name").to_owned();
         let labels = metadata_mut(object).entry("labels").or_insert_with(|| json!({}));
         if let Some(labels) = labels.as_object_mut() {
             labels.insert("kubernetes.io/metadata.name".into(), name.into());
         }
+    }
+}
+
+/// Maps and lists of the metadata that hold nothing are not kept.
+fn drop_empty(metadata: &mut Map<String, Value>) {
+    for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        let holds_nothing = match metadata.get(key) {
+            Some(Value::Object(map)) => map.is_empty(),
+            Some(Value::Array(list)) => list.is_empty(),
+            Some(Value::Null) => true,
+            _ => false,
+        };
+        if holds_nothing {
+            metadata.remove(key);
+        }
+    }
+}
+
+/// What is written as text is kept as bytes.
+fn secret(object: &mut Map<String, Value>) {
+    fill(object, &[("type", json!("Opaque"))]);
+    let Some(Value::Object(texts)) = object.remove("stringData") else { return };
+    let data = object.entry("data").or_insert_with(|| json!({}));
+    let texts =
+        texts.into_iter().filter_map(|(key, text)| Some((key, STANDARD.encode(text.as_str()?).into())));
+    if let Some(data) = data.as_object_mut() {
+        data.extend(texts);
     }
 }
 
@@ -102,5 +135,32 @@ pub(crate) fn status(kind: &Kind, object: &mut Map<String, Value>) {
     }
     if kind.is_namespace() {
         object.insert("spec".into(), json!({"finalizers": ["kubernetes"]}));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn defaulted(kind: &str, object: Value) -> Value {
+        let kind = crate::kinds::builtin::kinds().into_iter().find(|known| known.kind == kind).unwrap();
+        let Value::Object(mut object) = object else { panic!("no object") };
+        spec(&kind, &mut object);
+        Value::Object(object)
+    }
+
+    #[test]
+    fn a_secret_keeps_bytes_and_has_a_type() {
+        let secret =
+            defaulted("Secret", json!({"metadata": {}, "data": {"a": "eA=="}, "stringData": {"b": "open"}}));
+        assert_eq!(secret, json!({"metadata": {}, "type": "Opaque", "data": {"a": "eA==", "b": "b3Blbg=="}}));
+    }
+
+    #[test]
+    fn metadata_that_holds_nothing_is_not_kept() {
+        let metadata =
+            json!({"labels": {}, "annotations": null, "finalizers": [], "ownerReferences": [], "name": "x"});
+        let config_map = defaulted("ConfigMap", json!({"metadata": metadata}));
+        assert_eq!(config_map, json!({"metadata": {"name": "x"}}));
     }
 }
