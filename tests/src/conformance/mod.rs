@@ -31,11 +31,13 @@ mod deletes;
 mod dry_run;
 mod evictions;
 mod expiry;
+mod labels;
 mod list;
 mod metadata_only;
 mod paging;
 mod patches;
 mod place;
+mod protobuf;
 mod raw;
 mod refusals;
 mod report;
@@ -66,7 +68,9 @@ const TOPICS: &[&[&[Check]]] = &[
     selectors::CHECKS,
     selector_edges::CHECKS,
     metadata_only::CHECKS,
+    labels::CHECKS,
     writes::CHECKS,
+    protobuf::CHECKS,
     patches::CHECKS,
     subresources::CHECKS,
     deletes::CHECKS,
