@@ -26,6 +26,7 @@ impl Default for ServerBuilder {
             streaming_lists: true,
             watch_cache: true,
             garbage_collector: false,
+            field_ownership: true,
             users: Users::default(),
         })
     }
@@ -80,6 +81,14 @@ impl ServerBuilder {
     /// before the write is answered. Default: `false`, as an API server without controllers.
     pub fn garbage_collector(mut self, on: bool) -> Self {
         self.0.garbage_collector = on;
+        self
+    }
+
+    /// Whether it is written down, in `managedFields`, who owns which field of objects that are created. `false` is for
+    /// load tests: writes are cheaper, and objects smaller. What is applied is tracked in any case, as the real
+    /// server tracks an object from its first apply on. Default: `true`.
+    pub fn field_ownership(mut self, on: bool) -> Self {
+        self.0.field_ownership = on;
         self
     }
 

@@ -28,6 +28,7 @@
 //! What goes wrong on purpose is said by [`Faults`]; what was asked is in the [`Journal`].
 
 mod access;
+mod apply;
 mod builder;
 mod clock;
 mod crd;

@@ -111,6 +111,7 @@ pub(crate) struct Config {
     pub retention: Retention,
     pub bookmark_period: Duration,
     pub streaming_lists: bool,
+    pub field_ownership: bool,
     pub watch_cache: bool,
     pub garbage_collector: bool,
     pub users: Users,

@@ -126,6 +126,11 @@ impl Cause {
         Self::new("FieldValueNotSupported", text, field)
     }
 
+    /// A field that somebody else owns.
+    pub(crate) fn owned(owner: &str, path: &str) -> Self {
+        Self::new("FieldManagerConflict", format!("conflict with {owner}"), path)
+    }
+
     /// The field and what is wrong with it, as messages say it.
     pub(crate) fn line(&self) -> String {
         format!("{}: {}", self.field, self.message)
@@ -274,6 +279,11 @@ impl Status {
         let why =
             "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(what, name, why)
+    }
+
+    /// An apply of fields that others own.
+    pub(crate) fn apply_conflict(message: &str, causes: Vec<Cause>) -> Self {
+        Self::new(409, "Conflict", message).with(Details { causes, ..Details::default() })
     }
 
     pub(crate) fn forbidden(what: Named<'_>, name: &str, why: &str) -> Self {

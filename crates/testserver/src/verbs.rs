@@ -10,7 +10,7 @@ use crate::state::Served;
 use crate::status::{Named, Status};
 use crate::write::decode::{self, meta};
 use crate::write::delete_options::DeleteOptions;
-use crate::write::patch::Patch;
+use crate::write::patch::Sent;
 use crate::write::{self, Mode, Part, Target, Via, WriteOptions};
 
 /// Where an object is, from its own text.
@@ -81,10 +81,9 @@ impl Server {
     ) -> Result<Value, Status> {
         let place = self.find(api_version, kind, namespace, name)?;
         let body = Bytes::from(patch.to_string());
-        let patch = Patch::read("application/merge-patch+json", &body, place.target.kind())?;
         let mode = Mode { via: Via::Patch, part: Part::Main, options: WriteOptions::default() };
-        let written =
-            write::update(&self.shared, &place.target, &mode, |object| patch.apply(object.clone()))?;
+        let sent = Sent { media_type: "application/merge-patch+json", body: &body, force: false };
+        let written = write::patch::patch(&self.shared, &place.target, mode, sent)?;
         Ok(parsed(&written.bytes(&place.view())))
     }
 

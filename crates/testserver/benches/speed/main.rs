@@ -38,7 +38,11 @@ fn main() -> ExitCode {
         run(args.get(at + 1).map_or("", String::as_str), size);
         return ExitCode::SUCCESS;
     }
-    println!("{} cores, {}", process::cores(), if quick { "quick: no figure counts" } else { "release build" });
+    println!(
+        "{} cores, {}",
+        process::cores(),
+        if quick { "quick: no figure counts" } else { "release build" }
+    );
     let wanted = args.iter().find(|arg| !arg.starts_with("--"));
     for part in PARTS.iter().filter(|part| wanted.is_none_or(|wanted| part.starts_with(wanted.as_str()))) {
         if !child(part, quick) {

@@ -69,7 +69,8 @@ async fn list(service: &mut ApiService, count: usize) {
         first.get_or_insert(start.elapsed());
         bytes += data.len();
         largest = largest.max(data.len());
-        names += data.windows(b"\"generateName\":".len()).step_by(1).filter(|w| w == b"\"generateName\":").count();
+        names +=
+            data.windows(b"\"generateName\":".len()).step_by(1).filter(|w| w == b"\"generateName\":").count();
     }
     let seconds = start.elapsed().as_secs_f64();
     assert_eq!(names, count, "objects in the list");

@@ -78,9 +78,8 @@ impl Piece {
 
 fn pod(containers: usize, variables: usize) -> Value {
     let each = variables.div_ceil(containers.max(1));
-    let containers: Vec<Value> = (0..containers)
-        .map(|at| container(at, each.min(variables.saturating_sub(at * each))))
-        .collect();
+    let containers: Vec<Value> =
+        (0..containers).map(|at| container(at, each.min(variables.saturating_sub(at * each)))).collect();
     let count = containers.len();
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -115,7 +114,8 @@ fn container(at: usize, variables: usize) -> Value {
     });
     if variables > 0 {
         container["env"] = (0..variables).map(variable).collect();
-        container["resources"] = json!({"limits": {"cpu": "500m", "memory": "256Mi"}, "requests": {"cpu": "100m"}});
+        container["resources"] =
+            json!({"limits": {"cpu": "500m", "memory": "256Mi"}, "requests": {"cpu": "100m"}});
         container["readinessProbe"] = json!({"httpGet": {"path": "/ready", "port": "http", "scheme": "HTTP"},
             "periodSeconds": 10, "failureThreshold": 3});
         container["volumeMounts"] = json!([{"name": "config", "mountPath": "/etc/web", "readOnly": true}]);
@@ -124,7 +124,8 @@ fn container(at: usize, variables: usize) -> Value {
 }
 
 fn status(containers: usize) -> Value {
-    let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": "2026-11-21T02:25:40Z"});
+    let condition =
+        |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": "2026-11-21T02:25:40Z"});
     let container = |at: usize| {
         json!({"name": format!("c{at}"), "ready": true, "restartCount": 0, "started": true,
             "image": format!("registry.example.com/shop/web-{at}:v1.{at}.0"),

@@ -87,6 +87,7 @@ fn kind(crd: &Object, version: &Value, stored_as: &str, schemas: Option<Schemas>
         },
         fields: fields(crd, version, namespaced),
         scale: version.pointer("/subresources/scale").filter(|scale| !scale.is_null()).map(scale),
+        merging: crate::apply::custom::schema(version.pointer("/schema/openAPIV3Schema")),
         schemas,
     }
 }

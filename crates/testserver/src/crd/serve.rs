@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::apply::track::status_by_the_server;
 use crate::crd::definition::{Defined, kinds, text};
 use crate::crd::names::{self, Taken};
 use crate::crd::status::{self, Condition};
@@ -50,8 +51,9 @@ fn settle_one(state: &mut State, group: &str, shared: &Shared) -> bool {
     for before in all {
         let mut crd = before.clone();
         if names::settle(&mut crd, &taken, &now) {
+            status_by_the_server(shared, &crds.kind, &before, &mut crd);
             state.store.put(crds.table, Draft::new(&crds.kind, &crd));
-            establish(state, &crds, &mut crd, &now);
+            establish(state, &crds, &mut crd, shared);
             serve(state, Some(&before), &crd, shared);
             return true;
         }
@@ -64,10 +66,13 @@ fn of_group(state: &State, crds: &Served, group: &str) -> Vec<Object> {
     all.filter(|crd| crd.get("spec").is_some_and(|spec| text(spec, "/group") == group)).collect()
 }
 
-fn establish(state: &mut State, crds: &Served, crd: &mut Object, now: &str) {
+fn establish(state: &mut State, crds: &Served, crd: &mut Object, shared: &Shared) {
     if status::is(crd, "NamesAccepted") && !status::is(crd, "Established") {
         let message = "the initial names have been accepted";
-        status::set(crd, &Condition::new("Established", true, "InitialNamesAccepted", message), now);
+        let before = crd.clone();
+        let now = shared.config.clock.timestamp(0);
+        status::set(crd, &Condition::new("Established", true, "InitialNamesAccepted", message), &now);
+        status_by_the_server(shared, &crds.kind, &before, crd);
         state.store.put(crds.table, Draft::new(&crds.kind, crd));
     }
 }

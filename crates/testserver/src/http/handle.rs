@@ -22,7 +22,7 @@ use crate::state::{Served, Shared};
 use crate::status::Status;
 use crate::write::decode;
 use crate::write::delete_options;
-use crate::write::patch::Patch;
+use crate::write::patch::Sent;
 use crate::write::{self, Mode, Part, Target, Via, WriteOptions};
 
 type Answer = Result<Response<Body>, Status>;
@@ -174,6 +174,7 @@ async fn get(shared: &Shared, target: &Target, call: &Call) -> Answer {
 }
 
 pub(crate) fn write_options(call: &Call, body: &Bytes) -> Result<WriteOptions, Status> {
+    crate::apply::options::check(call.about.verb, &call.query, &call.parts.headers)?;
     let options = WriteOptions::read(call.about.verb, &call.query, &call.parts.headers)?;
     Ok(WriteOptions { warnings: call.warnings.clone(), ..options.with_body(body) })
 }
@@ -198,9 +199,10 @@ fn update(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Byte
 
 fn patch(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> Answer {
     let view = view(call, &target.served, Shape::One)?;
-    let patch = Patch::read(decode::media_type(&call.parts.headers), body, target.kind())?;
     let mode = Mode { via: Via::Patch, part, options: write_options(call, body)? };
-    let written = write::update(shared, target, &mode, |object| patch.apply(object.clone()))?;
+    let media_type = decode::media_type(&call.parts.headers);
+    let sent = Sent { media_type, body, force: call.query.flag("force") };
+    let written = write::patch::patch(shared, target, mode, sent)?;
     Ok(json(written.code(), &written.bytes(&view)))
 }
 

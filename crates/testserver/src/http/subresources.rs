@@ -11,7 +11,7 @@ use crate::journal::Verb;
 use crate::kinds::kind::ScalePaths;
 use crate::state::Shared;
 use crate::status::Status;
-use crate::write::patch::Patch;
+use crate::write::patch::{Sent, patch_scale};
 use crate::write::scale::{self, Scale};
 use crate::write::{self, Mode, Part, Target, Via, binding, decode, eviction};
 
@@ -58,10 +58,11 @@ fn write_scale(
 ) -> Result<write::Written, Status> {
     let options = write_options(call, body)?;
     if call.about.verb == Verb::Patch {
-        let patch = Patch::read(decode::media_type(&call.parts.headers), body, target.kind())?;
         let mode = Mode { via: Via::Patch, part: Part::Scale, options };
-        return write::update(shared, target, &mode, |object| {
-            scale::edited(target, Via::Patch, object, paths, |scale| patch.apply(scale))
+        let media_type = decode::media_type(&call.parts.headers);
+        let sent = Sent { media_type, body, force: call.query.flag("force") };
+        return patch_scale(shared, target, mode, sent, |object, edit| {
+            scale::edited(target, Via::Patch, object, paths, edit)
         });
     }
     decode::check_json(&call.parts.headers)?;

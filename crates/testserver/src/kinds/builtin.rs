@@ -139,6 +139,7 @@ impl Row {
             fields: names.iter().chain(self.fields()).map(|name| Field::at_path(name)).collect(),
             schemas: None,
             scale: self.scale(),
+            merging: crate::apply::builtin::schema(self.group, self.kind),
         }
     }
 

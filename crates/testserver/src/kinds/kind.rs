@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::apply::schema::Schema as Merging;
 use crate::crd::schema::Schema;
 use crate::kinds::names::NameRule;
 use crate::status::{Named, Status};
@@ -30,6 +31,8 @@ pub(crate) struct Kind {
     pub fields: Vec<Field>,
     /// Where `/scale` finds what it shows: custom resources that have that subresource.
     pub scale: Option<ScalePaths>,
+    /// How its fields are owned and merged.
+    pub merging: Arc<Merging>,
     /// What objects look like: custom resources only.
     pub schemas: Option<Schemas>,
 }

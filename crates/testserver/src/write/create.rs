@@ -39,6 +39,7 @@ pub(crate) fn create(
         crate::kinds::defaults::spec(kind, &mut object);
         crate::crd::admit::check_new(kind, &object, options)?;
         let target = Target { name, ..target.clone() };
+        crate::apply::track::created(shared, kind, options, &mut object);
         match insert(shared, &target, &object, options.dry_run) {
             Err(status) if status.reason() == "AlreadyExists" && generated && draw < DRAWS => {}
             done => return done,
@@ -78,13 +79,17 @@ fn born(shared: &Shared, kind: &Kind, object: &mut Object) {
     {
         metadata.remove(key);
     }
-    metadata.retain(|_, value| !value.is_null());
+    metadata.retain(|_, value| !value.is_null() && (kind.rules.custom || !is_empty(value)));
     crate::write::metadata::unique_owners(metadata);
     metadata.insert("uid".into(), shared.random(names::uid).into());
     metadata.insert("creationTimestamp".into(), shared.config.clock.timestamp(0).into());
     if kind.rules.generation != Generation::None {
         metadata.insert("generation".into(), 1.into());
     }
+}
+
+fn is_empty(value: &serde_json::Value) -> bool {
+    value.as_object().is_some_and(serde_json::Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
 }
 
 fn insert(shared: &Shared, target: &Target, object: &Object, dry_run: bool) -> Result<Written, Status> {

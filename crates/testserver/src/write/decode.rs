@@ -136,6 +136,18 @@ pub(crate) fn check_metadata(object: &Map<String, Value>, kind: &Kind) -> Result
     })
 }
 
+/// The type of a value as messages of the real server name it.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Object(_) => "object",
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        Value::Bool(_) => "bool",
+        Value::Null => "null",
+    }
+}
+
 /// The object's metadata, made if it has none.
 pub(crate) fn metadata_mut(object: &mut Map<String, Value>) -> &mut Map<String, Value> {
     let slot = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));

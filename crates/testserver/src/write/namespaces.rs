@@ -132,11 +132,12 @@ fn held_by_others(namespace: &Entry) -> bool {
 /// Creates the initial namespaces.
 pub(crate) fn populate(shared: &Shared) {
     let served = shared.read(|state| state.namespaces.clone());
+    let options = WriteOptions { manager: "kube-apiserver".into(), ..WriteOptions::default() };
     for name in INITIAL {
         let object = json!({"metadata": {"name": name}});
         let target = Target { served: served.clone(), namespace: None, name: name.into() };
         let object = object.as_object().cloned().unwrap_or_default();
-        if let Err(status) = crate::write::create(shared, &target, object, &WriteOptions::default()) {
+        if let Err(status) = crate::write::create(shared, &target, object, &options) {
             tracing::error!(name, %status, "initial namespace was refused");
         }
     }

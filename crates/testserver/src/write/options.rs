@@ -1,7 +1,8 @@
 //! What a write says about itself in its query: a dry run, in whose name, and how strictly it is read.
 
-use http::{HeaderMap, header};
+use http::HeaderMap;
 
+use crate::apply::managers::Operation;
 use crate::http::query::Query;
 use crate::journal::Verb;
 use crate::status::{Cause, Status};
@@ -23,6 +24,8 @@ pub(crate) struct WriteOptions {
     pub dry_run: bool,
     /// In whose name fields are owned; empty for writes of the server itself.
     pub manager: String,
+    /// How they are owned.
+    pub operation: Operation,
     pub validation: FieldValidation,
     /// The fields that the body has more than once, as warnings name them.
     pub repeated: Vec<String>,
@@ -34,8 +37,6 @@ impl WriteOptions {
     /// Reads them. Who names no `fieldManager` is known by the first part of the user agent.
     pub(crate) fn read(verb: Verb, query: &Query, headers: &HeaderMap) -> Result<Self, Status> {
         let mut causes: Vec<Cause> = check_dry_run(&query.all("dryRun")).into_iter().collect();
-        let agent = headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("");
-        let manager = query.get("fieldManager").filter(|manager| !manager.is_empty());
         let validation = match query.get("fieldValidation") {
             None | Some("" | "Warn") => FieldValidation::Warn,
             Some("Ignore") => FieldValidation::Ignore,
@@ -56,7 +57,8 @@ impl WriteOptions {
         }
         Ok(Self {
             dry_run: query.get("dryRun").is_some(),
-            manager: manager.unwrap_or_else(|| agent.split('/').next().unwrap_or("")).to_owned(),
+            manager: crate::apply::options::manager(query, headers),
+            operation: Operation::Update,
             validation,
             repeated: Vec::new(),
             warnings: Warnings::default(),

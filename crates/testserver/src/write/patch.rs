@@ -1,44 +1,147 @@
-//! PATCH: merge patch and JSON patch, with the refusals of the real server.
+//! PATCH: merge patches, JSON patches, strategic merge patches and applies, with the refusals of the real server.
 
 use bytes::Bytes;
 use json_patch::{AddOperation, PatchOperation};
 use serde_json::{Map, Value};
 
+use crate::apply;
+use crate::apply::managers::Operation;
+use crate::apply::schema::{PLAIN, Schema};
+use crate::apply::server_side::Applied;
+use crate::apply::track::Write;
 use crate::kinds::kind::Kind;
+use crate::state::Shared;
 use crate::status::Status;
+use crate::write::decode::{meta, metadata_mut, type_name};
+use crate::write::{self, Mode, Object, Part, Target, Written};
 
 /// A patch, read but not yet applied.
 #[derive(Clone, Debug)]
 pub(crate) enum Patch {
-    Merge(Map<String, Value>),
+    Merge(Object),
+    Strategic(Object),
     Json(json_patch::Patch),
 }
 
-impl Patch {
-    /// Reads a patch of the given media type. Strategic merge patches are taken only where they mean the same as
-    /// a merge patch: where they contain no list.
-    pub(crate) fn read(media_type: &str, body: &Bytes, kind: &Kind) -> Result<Self, Status> {
+/// The kinds of patches that are no applies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Form {
+    Merge,
+    Strategic,
+    Json,
+}
+
+impl Form {
+    /// By the media type. Custom resources have no strategic merge patches.
+    pub(crate) fn of(media_type: &str, kind: &Kind) -> Result<Self, Status> {
         match media_type {
-            "application/merge-patch+json" => merge(body).map(Self::Merge),
-            "application/json-patch+json" => operations(body).map(Self::Json),
-            "application/strategic-merge-patch+json" if !kind.rules.custom => {
-                let patch = merge(body)?;
-                if patch.values().any(has_list) {
-                    return Err(Status::unsupported_patch());
-                }
-                Ok(Self::Merge(patch))
-            }
+            "application/merge-patch+json" => Ok(Self::Merge),
+            "application/json-patch+json" => Ok(Self::Json),
+            "application/strategic-merge-patch+json" if !kind.rules.custom => Ok(Self::Strategic),
             "application/strategic-merge-patch+json" => Err(Status::unsupported_body(
                 "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
             )),
             _ => Err(Status::unsupported_patch()),
         }
     }
+}
+
+/// What a PATCH carries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent<'a> {
+    pub media_type: &'a str,
+    pub body: &'a Bytes,
+    /// An apply takes fields from their owners.
+    pub force: bool,
+}
+
+/// PATCH: changes an object; an apply also creates it.
+pub(crate) fn patch(shared: &Shared, target: &Target, mode: Mode, sent: Sent<'_>) -> Result<Written, Status> {
+    if sent.media_type == apply::options::APPLY {
+        return apply(shared, target, mode, sent);
+    }
+    let kind = target.kind();
+    let form = Form::of(sent.media_type, kind)?;
+    write::update(shared, target, &mode, |object| {
+        Patch::read(form, sent.body)?.apply(&kind.merging, object.clone())
+    })
+}
+
+/// PATCH of `/scale`, which `edited` carries out on a Scale.
+pub(crate) fn patch_scale(
+    shared: &Shared,
+    target: &Target,
+    mut mode: Mode,
+    sent: Sent<'_>,
+    edited: impl Fn(&Object, &dyn Fn(Object) -> Result<Object, Status>) -> Result<Object, Status>,
+) -> Result<Written, Status> {
+    if sent.media_type != apply::options::APPLY {
+        let form = Form::of(sent.media_type, target.kind())?;
+        return write::update(shared, target, &mode, |object| {
+            edited(object, &|scale| Patch::read(form, sent.body)?.apply(&PLAIN, scale))
+        });
+    }
+    mode.options.operation = Operation::Apply;
+    let scale = apply::server_side::read(sent.body, mode.options.validation)?;
+    let object = apply::server_side::scaled(target.kind(), &scale)?;
+    let applied = Applied { object, force: sent.force };
+    let now = shared.config.clock.timestamp(0);
+    let write = Write { kind: target.kind(), part: mode.part, manager: &mode.options.manager, now: &now };
+    write::update(shared, target, &mode, |live| applied.over(write, Some(live)))
+}
+
+/// Server-side apply. An object that is not there is created, but not by its parts.
+fn apply(shared: &Shared, target: &Target, mut mode: Mode, sent: Sent<'_>) -> Result<Written, Status> {
+    mode.options.operation = Operation::Apply;
+    let applied =
+        Applied { object: apply::server_side::read(sent.body, mode.options.validation)?, force: sent.force };
+    loop {
+        let now = shared.config.clock.timestamp(0);
+        let write = Write { kind: target.kind(), part: mode.part, manager: &mode.options.manager, now: &now };
+        match write::update(shared, target, &mode, |live| applied.over(write, Some(live))) {
+            Err(status) if status.reason() == "NotFound" && mode.part == Part::Main => {}
+            done => return done,
+        }
+        let object = new_object(target, applied.over(write, None)?)?;
+        match write::create(shared, target, object, &mode.options) {
+            Err(status) if status.reason() == "AlreadyExists" => {}
+            done => return done,
+        }
+    }
+}
+
+/// What an apply creates: the object that the URL names.
+fn new_object(target: &Target, mut object: Object) -> Result<Object, Status> {
+    let uid = meta(&object, "uid");
+    if !uid.is_empty() {
+        let why = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
+        return Err(Status::conflict(target.kind().named(), &target.name, &why));
+    }
+    write::create::place(target, &mut object)?;
+    write::update::check_named(target, &object)?;
+    metadata_mut(&mut object).remove("resourceVersion");
+    Ok(object)
+}
+
+impl Patch {
+    fn read(form: Form, body: &Bytes) -> Result<Self, Status> {
+        match form {
+            Form::Merge => merge(body).map(Self::Merge).map_err(decoding),
+            Form::Strategic => merge(body).map(Self::Strategic).map_err(Status::bad_request),
+            Form::Json => operations(body).map(Self::Json),
+        }
+    }
 
     /// The object with the patch applied.
-    pub(crate) fn apply(&self, object: Map<String, Value>) -> Result<Map<String, Value>, Status> {
+    fn apply(&self, schema: &Schema, object: Object) -> Result<Object, Status> {
         let mut value = Value::Object(object);
         match self {
+            Self::Strategic(patch) => {
+                let object = value.as_object_mut().map(std::mem::take).unwrap_or_default();
+                return apply::strategic::patched(schema, object, patch);
+            }
             Self::Merge(patch) => merge_into(&mut value, patch),
             Self::Json(operations) => {
                 for operation in operations.iter() {
@@ -66,43 +169,26 @@ fn as_server(operation: &PatchOperation, to: &Value) -> PatchOperation {
     operation.clone()
 }
 
-fn has_list(value: &Value) -> bool {
-    match value {
-        Value::Array(_) => true,
-        Value::Object(map) => map.values().any(has_list),
-        _ => false,
-    }
-}
-
 fn decoding(why: impl std::fmt::Display) -> Status {
     Status::bad_request(format!("error decoding patch: {why}"))
 }
 
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Object(_) => "object",
-        Value::Array(_) => "array",
-        Value::String(_) => "string",
-        Value::Number(_) => "number",
-        Value::Bool(_) => "bool",
-        Value::Null => "null",
-    }
+fn complaint(error: serde_json::Error) -> String {
+    if error.is_eof() { "unexpected end of JSON input".into() } else { error.to_string() }
 }
 
-fn merge(body: &Bytes) -> Result<Map<String, Value>, Status> {
-    match serde_json::from_slice(body).map_err(decoding)? {
+fn merge(body: &Bytes) -> Result<Object, String> {
+    match serde_json::from_slice(body).map_err(complaint)? {
         Value::Object(patch) => Ok(patch),
         other => {
             let found = type_name(&other);
-            let text =
-                format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}");
-            Err(decoding(text))
+            Err(format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"))
         }
     }
 }
 
 fn operations(body: &Bytes) -> Result<json_patch::Patch, Status> {
-    let value: Value = serde_json::from_slice(body).map_err(decoding)?;
+    let value: Value = serde_json::from_slice(body).map_err(complaint).map_err(decoding)?;
     if !value.is_array() {
         let found = type_name(&value);
         return Err(decoding(format!(
@@ -136,35 +222,29 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn patched(media_type: &str, patch: &Value) -> Result<Value, Status> {
-        let kind = crate::kinds::builtin::kinds().into_iter().find(|k| k.plural == "configmaps").unwrap();
-        let patch = Patch::read(media_type, &patch.to_string().into(), &kind)?;
+    fn patched(form: Form, patch: &Value) -> Result<Value, Status> {
         let object = json!({"data": {"a": "1", "b": "2"}});
-        patch.apply(object.as_object().unwrap().clone()).map(Value::Object)
+        let patch = Patch::read(form, &patch.to_string().into())?;
+        patch.apply(&Schema::default(), object.as_object().unwrap().clone()).map(Value::Object)
     }
 
     #[test]
     fn a_merge_patch_merges_maps_and_removes_by_null() {
         let patch = json!({"data": {"a": null, "c": "3"}, "new": {"x": {"y": null, "z": 1}}});
-        let result = patched("application/merge-patch+json", &patch).unwrap();
+        let result = patched(Form::Merge, &patch).unwrap();
         assert_eq!(result, json!({"data": {"b": "2", "c": "3"}, "new": {"x": {"z": 1}}}));
     }
 
     #[test]
     fn a_json_patch_applies_or_is_rejected_as_a_whole() {
         let good = json!([{"op": "replace", "path": "/data/a", "value": "9"}]);
-        assert_eq!(patched("application/json-patch+json", &good).unwrap()["data"]["a"], "9");
+        assert_eq!(patched(Form::Json, &good).unwrap()["data"]["a"], "9");
         let bad = json!([{"op": "test", "path": "/data/a", "value": "nope"}]);
-        assert_eq!(patched("application/json-patch+json", &bad).unwrap_err().code(), 422);
-        let message = patched("application/json-patch+json", &json!({})).unwrap_err().message().to_owned();
+        assert_eq!(patched(Form::Json, &bad).unwrap_err().code(), 422);
+        let message = patched(Form::Json, &json!({})).unwrap_err().message().to_owned();
         assert_eq!(
             message,
             "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
         );
-    }
-
-    #[test]
-    fn a_patch_of_unknown_type_is_unsupported() {
-        assert_eq!(patched("application/json", &json!({})).unwrap_err().code(), 415);
     }
 }

@@ -64,14 +64,7 @@ pub(crate) fn replace(
 
 /// A PUT says the name of its object, which is the one in the URL.
 pub(crate) fn check_named(target: &Target, object: &Object) -> Result<(), Status> {
-    let name = meta(object, "name");
-    if name.is_empty() {
-        let url = &target.name;
-        return Err(Status::bad_request(format!(
-            "the name of the object ({url} based on URL) was undeterminable: name must be provided"
-        )));
-    }
-    check_name(target, name)
+    check_name(target, meta(object, "name"))
 }
 
 fn check_name(target: &Target, name: &str) -> Result<(), Status> {
@@ -79,6 +72,11 @@ fn check_name(target: &Target, name: &str) -> Result<(), Status> {
         return Ok(());
     }
     let url = &target.name;
+    if name.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({url} based on URL) was undeterminable: name must be provided"
+        )));
+    }
     Err(Status::bad_request(format!(
         "the name of the object ({name}) does not match the name on the URL ({url})"
     )))
@@ -99,11 +97,14 @@ pub(crate) fn update(
         before.insert("apiVersion".into(), target.kind().api_version().into());
         crate::crd::admit::from_store(target.kind(), &mut before);
         let mut after = edit(&before)?;
+        let owners = crate::apply::track::owners_of_apply(mode, &after);
         crate::crd::admit::read(target.kind(), mode.via, &mut after, &mode.options)?;
         crate::write::decode::check_metadata(&after, target.kind())?;
+        place(target, &mut after)?;
         check_name(target, meta(&after, "name"))?;
         let mut after = settle(target, mode, &before, after)?;
         crate::write::metadata::check(target.kind(), &after)?;
+        crate::apply::track::updated(shared, target.kind(), mode, &before, &mut after, owners);
         crate::crd::admit::check_update(target.kind(), mode.part, &before, &mut after, &mode.options)?;
         if after == before {
             return Ok(Written::Updated(old));
@@ -179,7 +180,7 @@ fn settle(target: &Target, mode: &Mode, before: &Object, mut after: Object) -> R
     }
     after.insert("apiVersion".into(), kind.api_version().into());
     after.insert("kind".into(), kind.kind.as_str().into());
-    inherit(&mut after, before);
+    inherit(kind, &mut after, before);
     if matches!(mode.part, Part::Main | Part::Scale) && content_changed(kind.rules.generation, before, &after)
     {
         let next = generation(before) + 1;
@@ -197,33 +198,39 @@ fn keep(after: &mut Object, before: &Object, key: &str, kept: bool) {
     }
 }
 
-/// A status write: the old object with the new status; core kinds also take labels and annotations.
+/// A status write: the old object with the new status, and with the metadata that such a write may change.
 fn with_status(kind: &Kind, before: &Object, after: &mut Object) -> Object {
     let mut result = before.clone();
     match after.remove("status") {
         Some(status) => result.insert("status".into(), status),
         None => result.remove("status"),
     };
-    if kind.group.is_empty() {
-        let metadata = metadata_mut(after);
-        for key in ["labels", "annotations"] {
-            match metadata.remove(key) {
-                Some(value) => metadata_mut(&mut result).insert(key.into(), value),
-                None => metadata_mut(&mut result).remove(key),
-            };
+    let left_alone = crate::apply::reset::beside_status(kind);
+    if left_alone.contains(&["metadata"].as_slice()) {
+        return result;
+    }
+    let metadata = std::mem::take(metadata_mut(after));
+    let old = std::mem::replace(metadata_mut(&mut result), metadata);
+    for path in left_alone {
+        if let ["metadata", key] = path {
+            metadata_mut(&mut result).remove(*key);
+            if let Some(value) = old.get(*key) {
+                metadata_mut(&mut result).insert((*key).into(), value.clone());
+            }
         }
     }
     result
 }
 
-/// Metadata that no update changes.
-fn inherit(after: &mut Object, before: &Object) {
+/// Metadata that no update changes. Built-in kinds have nothing that is empty.
+fn inherit(kind: &Kind, after: &mut Object, before: &Object) {
     let empty = Map::new();
     let old = before.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
     let metadata = metadata_mut(after);
     metadata.retain(|_, value| !value.is_null());
     for key in ["labels", "annotations"] {
-        if !old.contains_key(key) && metadata.get(key).and_then(Value::as_object).is_some_and(Map::is_empty) {
+        let kept = kind.rules.custom && old.contains_key(key);
+        if !kept && metadata.get(key).and_then(Value::as_object).is_some_and(Map::is_empty) {
             metadata.remove(key);
         }
     }
@@ -269,7 +276,8 @@ fn check_version(target: &Target, mode: &Mode, before: &Object, after: &Object) 
     let unset = matches!(sent, "" | "0");
     if unset && mode.via == Via::Put && mode.part != Part::Scale && !kind.rules.unconditional_update {
         let cause = Cause::invalid("metadata.resourceVersion", "0", "must be specified for an update");
-        return Err(Status::invalid(kind.named_kind(), &target.name, vec![cause]));
+        let what = if kind.rules.custom { kind.named() } else { kind.named_kind() };
+        return Err(Status::invalid(what, &target.name, vec![cause]));
     }
     if unset || sent == stored { Ok(()) } else { Err(Status::modified(kind.named(), &target.name)) }
 }

@@ -47,8 +47,10 @@ async fn a_definition_is_served_at_once() {
     let created = post(&server, WIDGETS, widget("w1", &json!({"color": "red"}))).await;
     let version = server.resource_version();
     let uid = created.json()["metadata"]["uid"].clone();
+    let owners = "[{\"apiVersion\":\"ex.test/v1\",\"fieldsType\":\"FieldsV1\",\"fieldsV1\":{\"f:spec\":{\".\":{},\
+                  \"f:color\":{}}},\"manager\":\"unknown\",\"operation\":\"Update\",\"time\":\"2026-11-21T02:25:40Z\"}]";
     let item = format!(
-        "{{\"apiVersion\":\"ex.test/v1\",\"kind\":\"Widget\",\"metadata\":{{\"creationTimestamp\":\"2026-11-21T02:25:40Z\",\"generation\":1,\"name\":\"w1\",\"namespace\":\"default\",\"resourceVersion\":\"{version}\",\"uid\":{uid}}},\"spec\":{{\"color\":\"red\"}}}}"
+        "{{\"apiVersion\":\"ex.test/v1\",\"kind\":\"Widget\",\"metadata\":{{\"creationTimestamp\":\"2026-11-21T02:25:40Z\",\"generation\":1,\"managedFields\":{owners},\"name\":\"w1\",\"namespace\":\"default\",\"resourceVersion\":\"{version}\",\"uid\":{uid}}},\"spec\":{{\"color\":\"red\"}}}}"
     );
     assert_eq!(created.text, format!("{item}\n"));
     assert_eq!(

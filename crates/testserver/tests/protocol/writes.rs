@@ -13,11 +13,13 @@ async fn a_created_object_is_answered_as_the_real_server_does() {
     let created = post(&server, R, json!({"metadata": {"name": "q1"}, "data": {"k": "v"}})).await;
     let uid = created.json()["metadata"]["uid"].clone();
     let version = server.resource_version();
+    let owners = "[{\"apiVersion\":\"v1\",\"fieldsType\":\"FieldsV1\",\"fieldsV1\":{\"f:data\":{\".\":{},\"f:k\":{}}},\
+                  \"manager\":\"unknown\",\"operation\":\"Update\",\"time\":\"2026-11-21T02:25:40Z\"}]";
     assert_eq!(created.code, 201);
     assert_eq!(
         created.text,
         format!(
-            "{{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{{\"name\":\"q1\",\"namespace\":\"r\",\"uid\":{uid},\"resourceVersion\":\"{version}\",\"creationTimestamp\":\"2026-11-21T02:25:40Z\"}},\"data\":{{\"k\":\"v\"}}}}\n"
+            "{{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{{\"name\":\"q1\",\"namespace\":\"r\",\"uid\":{uid},\"resourceVersion\":\"{version}\",\"creationTimestamp\":\"2026-11-21T02:25:40Z\",\"managedFields\":{owners}}},\"data\":{{\"k\":\"v\"}}}}\n"
         )
     );
     let named = post(&server, R, json!({"metadata": {"generateName": "gen-"}})).await.json();

@@ -1,0 +1,284 @@
+//! What is known of the built-in kinds: one line a type, in a notation of our own. A test asks the real server's OpenAPI
+//! whether it says the same.
+//!
+//! After the name of a field: `{}` an object, or the items of a list, that are owned as a whole; `[k,l]` a list whose
+//! items are known by these fields, and which patches merge by the first; `k=v` a key's default, else it is empty, and
+//! `k?` says that it has none; `[]` a set; `<k>` a list that is owned as a whole, but merged by patches; `!` patches
+//! replace it; `^` the real server always has it; `:T` its type, or that of its items. Fields that would have nothing
+//! after their names are left out, and so is `metadata` of the kinds.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock};
+
+use serde_json::Value;
+
+use crate::apply::schema::{Key, List, Schema, Strategy};
+
+const TYPES: &str = "
+APIService: spec^ status^:WithConditions
+CSIDriver: spec^:CSIDriverSpec
+CSINode: spec^:CSINodeSpec
+CSIStorageCapacity: nodeTopology{}
+CertificateSigningRequest: spec^ status^:WithConditionsReplaced
+ClusterRoleBinding: roleRef{}^
+ControllerRevision: data{}
+CronJob: spec^:CronJobSpec status^
+CustomResourceDefinition: spec^:CustomResourceDefinitionSpec status^:CustomResourceDefinitionStatus
+DaemonSet: spec^:DaemonSetSpec status^:WithConditions
+Deployment: spec^:DeploymentSpec status^:WithConditions
+Event: involvedObject{}^ related{} source^
+FlowSchema: spec^:FlowSchemaSpec status^:WithConditionsOptionalType
+HorizontalPodAutoscaler: spec^:HorizontalPodAutoscalerSpec status^:WithConditions
+Ingress: spec^:IngressSpec status^:IngressStatus
+IngressClass: spec^
+Job: spec^:JobSpec status^:JobStatus
+Lease: spec^
+LimitRange: spec^:LimitRangeSpec
+MutatingWebhookConfiguration: webhooks[name]:MutatingWebhook
+Namespace: spec^ status^:WithConditions
+NetworkPolicy: spec^:NetworkPolicySpec
+Node: spec^:NodeSpec status^:NodeStatus
+PersistentVolume: spec^:PersistentVolumeSpec status^
+PersistentVolumeClaim: spec^:PersistentVolumeClaimSpec status^:WithConditions
+Pod: spec^:PodSpec status^:PodStatus
+PodDisruptionBudget: spec^:PodDisruptionBudgetSpec status^:WithConditions
+PodTemplate: template^:PodTemplateSpec
+PriorityLevelConfiguration: spec^:PriorityLevelConfigurationSpec status^:WithConditionsOptionalType
+ReplicaSet: spec^:ReplicaSetSpec status^:WithConditions
+ReplicationController: spec^:ReplicationControllerSpec status^:WithConditions
+ResourceQuota: spec^:ResourceQuotaSpec status^
+RoleBinding: roleRef{}^
+RuntimeClass: scheduling:Scheduling
+Service: spec^:ServiceSpec status^:ServiceStatus
+ServiceAccount: secrets[name?]{}
+StatefulSet: spec^:DaemonSetSpec status^:WithConditions
+ValidatingAdmissionPolicy: spec^:ValidatingAdmissionPolicySpec status^:WithConditionsReplaced
+ValidatingAdmissionPolicyBinding: spec^:ValidatingAdmissionPolicyBindingSpec
+ValidatingWebhookConfiguration: webhooks[name]:MutatingWebhook
+VolumeAttachment: spec^:VolumeAttachmentSpec status^
+events.k8s.io/Event: deprecatedSource^ regarding{}^ related{}
+Affinity: nodeAffinity:NodeAffinity
+CSIDriverSpec: volumeLifecycleModes[]!
+CSINodeSpec: drivers[name]^
+CSIPersistentVolumeSource: controllerExpandSecretRef{} controllerPublishSecretRef{} nodeExpandSecretRef{}
+  nodePublishSecretRef{} nodeStageSecretRef{}
+CSIVolumeSource: nodePublishSecretRef{}
+CephFSPersistentVolumeSource: monitors^ secretRef{}
+Container: env[name]:EnvVar ports[containerPort,protocol=TCP] resources^:ResourceRequirements
+  volumeDevices[devicePath] volumeMounts[mountPath]
+CronJobSpec: jobTemplate^:JobTemplateSpec
+CustomResourceConversion: webhook:WebhookConversion
+CustomResourceDefinitionSpec: conversion:CustomResourceConversion names^ versions^
+CustomResourceDefinitionStatus: acceptedNames^ conditions[type]!
+DaemonSetSpec: selector{} template^:PodTemplateSpec updateStrategy^
+DeploymentSpec: selector{} strategy^ template^:PodTemplateSpec
+EnvVar: valueFrom:EnvVarSource
+EnvVarSource: configMapKeyRef{} fieldRef{} fileKeyRef{} resourceFieldRef{} secretKeyRef{}
+EphemeralVolumeSource: volumeClaimTemplate:PersistentVolumeClaimTemplate
+FlowSchemaSpec: priorityLevelConfiguration^
+HorizontalPodAutoscalerSpec: scaleTargetRef^
+IngressBackend: resource{} service:IngressServiceBackend
+IngressServiceBackend: port{}^
+IngressSpec: defaultBackend:IngressBackend
+IngressStatus: loadBalancer^
+JobSpec: podFailurePolicy:PodFailurePolicy selector{} successPolicy:PodFailurePolicy template^:PodTemplateSpec
+JobStatus: conditions<type> uncountedTerminatedPods:UncountedTerminatedPods
+JobTemplateSpec: metadata^:ObjectMeta spec^:JobSpec
+LimitRangeSpec: limits^
+LimitedPriorityLevelConfiguration: limitResponse^
+MutatingWebhook: admissionReviewVersions^ clientConfig^ matchConditions[name] namespaceSelector{}
+  objectSelector{}
+NetworkPolicySpec: podSelector{}^
+NodeAffinity: requiredDuringSchedulingIgnoredDuringExecution{}
+NodeDaemonEndpoints: kubeletEndpoint^
+NodeSpec: podCIDRs[]
+NodeStatus: addresses[type] conditions[type] daemonEndpoints^:NodeDaemonEndpoints nodeInfo^
+ObjectMeta: finalizers[] ownerReferences[uid]{}
+PersistentVolumeClaimSpec: dataSource{} resources^ selector{}
+PersistentVolumeClaimTemplate: metadata^:ObjectMeta spec^:PersistentVolumeClaimSpec
+PersistentVolumeSpec: cephfs:CephFSPersistentVolumeSource cinder:WithSecretRef claimRef{}
+  csi:CSIPersistentVolumeSource flexVolume:WithSecretRef iscsi:WithSecretRef nodeAffinity:VolumeNodeAffinity
+  rbd:CephFSPersistentVolumeSource scaleIO:WithSecretRef storageos:WithSecretRef
+PodDisruptionBudgetSpec: selector{}!
+PodExtendedResourceClaimStatus: requestMappings^
+PodFailurePolicy: rules^
+PodSpec: affinity:Affinity containers[name]^:Container ephemeralContainers[name]:Container hostAliases[ip]
+  imagePullSecrets[name]{} initContainers[name]:Container nodeSelector{} resourceClaims[name]
+  resources:ResourceRequirements schedulingGates[name]
+  topologySpreadConstraints[topologyKey,whenUnsatisfiable]:TopologySpreadConstraint volumes[name]:Volume
+PodStatus: conditions[type] extendedResourceClaimStatus:PodExtendedResourceClaimStatus hostIPs<ip> podIPs[ip]
+  resourceClaimStatuses[name] resources:ResourceRequirements
+PodTemplateSpec: metadata^:ObjectMeta spec^:PodSpec
+PriorityLevelConfigurationSpec: limited:LimitedPriorityLevelConfiguration
+ReplicaSetSpec: selector{} template^:PodTemplateSpec
+ReplicationControllerSpec: selector{} template:PodTemplateSpec
+ResourceQuotaSpec: scopeSelector{}
+ResourceRequirements: claims[name]!
+Scheduling: nodeSelector{}
+ServiceSpec: ports[port,protocol=TCP] selector{}
+ServiceStatus: conditions[type] loadBalancer^
+TopologySpreadConstraint: labelSelector{}
+UncountedTerminatedPods: failed[]! succeeded[]!
+ValidatingAdmissionPolicyBindingSpec: matchResources{} paramRef{} validationActions[]!^
+ValidatingAdmissionPolicySpec: matchConditions[name] matchConstraints{} paramKind{} variables[name]{}
+Volume: cephfs:CephFSPersistentVolumeSource cinder:WithSecretRef csi:CSIVolumeSource
+  ephemeral:EphemeralVolumeSource flexVolume:WithSecretRef iscsi:WithSecretRef rbd:CephFSPersistentVolumeSource
+  scaleIO:WithSecretRef storageos:WithSecretRef
+VolumeAttachmentSource: inlineVolumeSpec:PersistentVolumeSpec
+VolumeAttachmentSpec: source^:VolumeAttachmentSource
+VolumeNodeAffinity: required{}
+WebhookConversion: conversionReviewVersions^
+WithConditions: conditions[type]
+WithConditionsOptionalType: conditions[type?]
+WithConditionsReplaced: conditions[type]!
+WithSecretRef: secretRef{}
+";
+
+type Lines = HashMap<&'static str, &'static str>;
+type Built = HashMap<&'static str, Arc<Schema>>;
+
+static SCHEMAS: LazyLock<Built> = LazyLock::new(|| {
+    let lines = lines();
+    let mut built = Built::new();
+    for name in lines.keys() {
+        build(name, &lines, &mut built);
+    }
+    built
+});
+
+/// The lines of the table by their types; a line that starts with a space goes on with the one before.
+fn lines() -> Lines {
+    let mut lines = Lines::new();
+    let mut rest = TYPES.trim();
+    while let Some((name, after)) = rest.split_once(": ") {
+        let end = after.match_indices('\n').find(|(at, _)| !after[at + 1..].starts_with(' '));
+        let end = end.map_or(after.len(), |(at, _)| at);
+        lines.insert(name.trim(), &after[..end]);
+        rest = &after[end..];
+    }
+    lines
+}
+
+/// What is known of a built-in kind.
+pub(crate) fn schema(group: &str, kind: &str) -> Arc<Schema> {
+    let full = format!("{group}/{kind}");
+    let found = SCHEMAS.get(full.as_str()).or_else(|| SCHEMAS.get(kind));
+    with_metadata(found.map(|schema| schema.fields.clone()).unwrap_or_default())
+}
+
+fn with_metadata(mut fields: BTreeMap<Box<str>, Arc<Schema>>) -> Arc<Schema> {
+    fields.insert("metadata".into(), metadata(true));
+    Arc::new(Schema { fields, ..Schema::default() })
+}
+
+/// What is known of the metadata of all kinds. Custom resources have none unless it was sent.
+pub(crate) fn metadata(always: bool) -> Arc<Schema> {
+    let fields = SCHEMAS.get("ObjectMeta").map(|schema| schema.fields.clone()).unwrap_or_default();
+    Arc::new(Schema { fields, always, ..Schema::default() })
+}
+
+/// The types of the table refer to each other without cycles.
+fn build(name: &'static str, lines: &Lines, built: &mut Built) -> Option<Arc<Schema>> {
+    if let Some(schema) = built.get(name) {
+        return Some(schema.clone());
+    }
+    let mut fields = BTreeMap::new();
+    for word in lines.get(name)?.split_whitespace() {
+        let (name, schema) = field(word, lines, built);
+        fields.insert(name.into(), Arc::new(schema));
+    }
+    let schema = Arc::new(Schema { fields, ..Schema::default() });
+    built.insert(name, schema.clone());
+    Some(schema)
+}
+
+/// One word of a line.
+fn field(word: &'static str, lines: &Lines, built: &mut Built) -> (&'static str, Schema) {
+    let (word, of) = match word.split_once(':') {
+        Some((word, of)) => (word, build(of, lines, built)),
+        None => (word, None),
+    };
+    let end = word.find(|c: char| !c.is_alphanumeric() && c != '-').unwrap_or(word.len());
+    let (name, marks) = word.split_at(end);
+    let replaced = marks.contains('!');
+    let mut schema = Schema {
+        atomic: marks.contains("{}"),
+        always: marks.contains('^'),
+        patch: if replaced { Strategy::Replace } else { Strategy::Plain },
+        ..Schema::default()
+    };
+    if let Some(keys) = between(marks, '[', ']') {
+        let keys: Vec<Key> = keys.split(',').filter(|key| !key.is_empty()).map(key).collect();
+        if !replaced {
+            schema.patch = keys.first().map_or(Strategy::Values, |key| Strategy::Key(key.name.clone()));
+        }
+        schema.list = if keys.is_empty() { List::Set } else { List::Keyed(keys) };
+    }
+    if let Some(key) = between(marks, '<', '>') {
+        schema.patch = Strategy::Key(key.into());
+    }
+    match of {
+        _ if schema.atomic && schema.list != List::Atomic => {
+            schema.atomic = false;
+            schema.items = Some(Arc::new(Schema { atomic: true, ..Schema::default() }));
+        }
+        Some(of) if marks.contains(['[', '<']) => schema.items = Some(of),
+        Some(of) => schema.fields = of.fields.clone(),
+        None => {}
+    }
+    (name, schema)
+}
+
+fn between(text: &str, open: char, close: char) -> Option<&str> {
+    let (_, after) = text.split_once(open)?;
+    Some(after.split_once(close)?.0)
+}
+
+fn key(text: &str) -> Key {
+    let (name, default) = match text.split_once('=') {
+        Some((name, default)) => (name, Some(Value::from(default))),
+        None if text.ends_with('?') => (text.trim_end_matches('?'), None),
+        None if matches!(text, "containerPort" | "port") => (text, Some(Value::from(0))),
+        None => (text, Some(Value::from(""))),
+    };
+    Key { name: name.into(), default }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_read_to_its_end() {
+        let lines = lines();
+        assert_eq!(lines.len(), TYPES.trim().lines().filter(|line| !line.starts_with(' ')).count());
+        let words: Vec<&str> = lines.values().flat_map(|line| line.split_whitespace()).collect();
+        let types: Vec<&str> = words.iter().filter_map(|word| Some(word.split_once(':')?.1)).collect();
+        assert!(types.iter().all(|name| lines.contains_key(name)), "a type is missing");
+    }
+
+    #[test]
+    fn containers_are_known_by_name_and_their_ports_by_number_and_protocol() {
+        let pod = schema("", "Pod");
+        let containers = pod.field("spec").field("containers");
+        assert_eq!(containers.patch, Strategy::Key("name".into()));
+        let ports = containers.item().field("ports");
+        let key = |name: &str, default: Value| Key { name: name.into(), default: Some(default) };
+        assert_eq!(
+            ports.list,
+            List::Keyed(vec![key("containerPort", 0.into()), key("protocol", "TCP".into())])
+        );
+        assert_eq!(ports.patch, Strategy::Key("containerPort".into()));
+        assert!(pod.field("spec").field("nodeSelector").atomic);
+        assert_eq!(pod.field("metadata").field("finalizers").list, List::Set);
+    }
+
+    #[test]
+    fn deployments_hold_pods_and_events_are_of_two_groups() {
+        let deployment = schema("apps", "Deployment");
+        let volumes = deployment.field("spec").field("template").field("spec").field("volumes");
+        assert!(volumes.patch == Strategy::Key("name".into()));
+        assert!(schema("", "Event").field("involvedObject").atomic);
+        assert!(schema("events.k8s.io", "Event").field("regarding").atomic);
+    }
+}

@@ -1,0 +1,100 @@
+//! Objects that `kubectl apply` wrote by itself and that `kubectl apply --server-side` now takes over.
+
+use serde_json::Value;
+
+use crate::apply::diff;
+use crate::apply::extract::fields;
+use crate::apply::fields::FieldSet;
+use crate::apply::track::Write;
+use crate::write::Object;
+use crate::write::decode::metadata_mut;
+
+const MANAGER: &str = "kubectl";
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// All annotations of an object together may have this many bytes.
+const ANNOTATIONS_LIMIT: usize = 256 * 1024;
+
+fn last_applied(object: &Object) -> Option<&str> {
+    let annotations = object.get("metadata")?.get("annotations")?;
+    annotations.get(LAST_APPLIED)?.as_str().filter(|text| !text.is_empty())
+}
+
+/// The fields that kubectl may take from others: it has applied them itself, and they are as it left them.
+pub(crate) fn allowed_conflicts(write: Write<'_>, live: &Object) -> FieldSet {
+    let Some(text) = last_applied(live).filter(|_| write.manager == MANAGER) else {
+        return FieldSet::default();
+    };
+    let Ok(Value::Object(applied)) = serde_json::from_str(text) else { return FieldSet::default() };
+    let version = applied.get("apiVersion").and_then(Value::as_str).unwrap_or("");
+    if version != write.kind.api_version() {
+        return FieldSet::default();
+    }
+    let schema = &write.kind.merging;
+    let changes = diff::changes(schema, &applied, live);
+    let mut same = fields(schema, &applied);
+    same.subtract(&changes.written);
+    same.subtract(&changes.removed);
+    same
+}
+
+/// Where kubectl keeps what it applied, it finds there what it has applied now.
+pub(crate) fn keep_last_applied(write: Write<'_>, applied: &Object, after: &mut Object) {
+    if write.manager != MANAGER || last_applied(after).is_none() {
+        return;
+    }
+    let mut applied = applied.clone();
+    let annotations = metadata_mut(&mut applied).get_mut("annotations").and_then(Value::as_object_mut);
+    if let Some(annotations) = annotations {
+        annotations.remove(LAST_APPLIED);
+    }
+    let text = format!("{}\n", Value::Object(applied));
+    let annotations = metadata_mut(after).get_mut("annotations").and_then(Value::as_object_mut);
+    let Some(annotations) = annotations else { return };
+    annotations.insert(LAST_APPLIED.into(), text.into());
+    let size = |(key, value): (&String, &Value)| key.len() + value.as_str().map_or(0, str::len);
+    if annotations.iter().map(size).sum::<usize>() > ANNOTATIONS_LIMIT {
+        annotations.remove(LAST_APPLIED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::track;
+    use crate::kinds::kind::Kind;
+    use crate::write::Part;
+    use serde_json::json;
+
+    fn kind() -> Kind {
+        crate::kinds::builtin::kinds().into_iter().find(|kind| kind.plural == "configmaps").unwrap()
+    }
+
+    fn live(a: &str) -> Object {
+        let applied =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a": "1"}});
+        let live = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": a, "b": "2"},
+            "metadata": {"name": "x", "annotations": {LAST_APPLIED: applied.to_string()}}});
+        live.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn kubectl_may_take_what_is_still_as_it_applied_it() {
+        let kind = kind();
+        let write = Write { kind: &kind, part: Part::Main, manager: "kubectl", now: "" };
+        assert!(allowed_conflicts(write, &live("1")).paths().contains(&".data.a".to_owned()));
+        assert!(!allowed_conflicts(write, &live("9")).paths().contains(&".data.a".to_owned()));
+        let other = Write { manager: "other", ..write };
+        assert!(allowed_conflicts(other, &live("1")).is_empty());
+    }
+
+    #[test]
+    fn what_kubectl_applies_is_written_down_without_itself() {
+        let kind = kind();
+        let write = Write { kind: &kind, part: Part::Main, manager: "kubectl", now: "" };
+        let mut after = live("1");
+        let applied = json!({"metadata": {"annotations": {LAST_APPLIED: "old", "x": "y"}}});
+        keep_last_applied(write, applied.as_object().unwrap(), &mut after);
+        assert_eq!(last_applied(&after), Some("{\"metadata\":{\"annotations\":{\"x\":\"y\"}}}\n"));
+        assert!(track::managed_fields(&after).is_none());
+    }
+}

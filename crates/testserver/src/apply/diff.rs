@@ -1,0 +1,237 @@
+//! Which fields a write changed: one walk over the object before and after. What is equal is only compared.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value};
+
+use crate::apply::element;
+use crate::apply::fields::FieldSet;
+use crate::apply::schema::{List, Schema};
+
+/// The fields that differ between two states of an object.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    /// They are not there any more.
+    pub removed: FieldSet,
+    /// They are new or have another value.
+    pub written: FieldSet,
+}
+
+/// What became of one field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Same,
+    Removed,
+    Written,
+}
+
+/// Compares two states of an object.
+pub(crate) fn changes(schema: &Schema, before: &Map<String, Value>, after: &Map<String, Value>) -> Changes {
+    let mut changes = Changes::default();
+    maps(schema, Some(before), Some(after), &mut changes);
+    changes
+}
+
+/// What the value before and the value after are to each other.
+fn value(schema: &Schema, before: Option<&Value>, after: Option<&Value>) -> (Fate, Changes) {
+    let mut below = Changes::default();
+    let is_leaf = !before.is_some_and(|value| schema.is_owned_in_parts(value))
+        && !after.is_some_and(|value| schema.is_owned_in_parts(value));
+    if is_leaf {
+        return (leaf(before, after), below);
+    }
+    let before_map = before.and_then(Value::as_object);
+    let after_map = after.and_then(Value::as_object);
+    maps(schema, before_map, after_map, &mut below);
+    lists(schema, list(before), list(after), &mut below);
+    let fate = match (before, after) {
+        (None, _) => Fate::Written,
+        (_, None) => Fate::Removed,
+        // A scalar that took the place of something with parts.
+        (Some(_), Some(after)) if !after.is_object() && !after.is_array() && !after.is_null() => {
+            Fate::Written
+        }
+        _ => Fate::Same,
+    };
+    (fate, below)
+}
+
+fn leaf(before: Option<&Value>, after: Option<&Value>) -> Fate {
+    match (before, after) {
+        (None, None) => Fate::Same,
+        (None, Some(_)) => Fate::Written,
+        (Some(_), None) => Fate::Removed,
+        (Some(before), Some(after)) if before == after => Fate::Same,
+        (Some(_), Some(_)) => Fate::Written,
+    }
+}
+
+fn list(value: Option<&Value>) -> Option<&[Value]> {
+    value.and_then(Value::as_array).map(Vec::as_slice)
+}
+
+fn maps(
+    schema: &Schema,
+    before: Option<&Map<String, Value>>,
+    after: Option<&Map<String, Value>>,
+    changes: &mut Changes,
+) {
+    let mut record = |name: &str, old: Option<&Value>, new: Option<&Value>| {
+        let schema = schema.field(name);
+        if old == new {
+            return;
+        }
+        let old = old.or_else(|| empty(schema, before.is_some()));
+        let new = new.or_else(|| empty(schema, after.is_some()));
+        let (fate, below) = value(schema, old, new);
+        enter(changes, || element::field(name), fate, below);
+    };
+    for (name, old) in before.into_iter().flatten() {
+        record(name, Some(old), after.and_then(|after| after.get(name)));
+    }
+    for (name, new) in after.into_iter().flatten() {
+        if before.is_none_or(|before| !before.contains_key(name)) {
+            record(name, None, Some(new));
+        }
+    }
+}
+
+static EMPTY: LazyLock<Value> = LazyLock::new(|| Value::Object(Map::new()));
+
+/// What the real server has where the object around has nothing here.
+fn empty(schema: &Schema, inside: bool) -> Option<&'static Value> {
+    (schema.always && inside).then(|| &*EMPTY)
+}
+
+fn enter(changes: &mut Changes, step: impl Fn() -> String, fate: Fate, below: Changes) {
+    if fate == Fate::Removed || !below.removed.is_empty() {
+        changes.removed.put(step(), fate == Fate::Removed, below.removed);
+    }
+    if fate == Fate::Written || !below.written.is_empty() {
+        changes.written.put(step(), fate == Fate::Written, below.written);
+    }
+}
+
+/// The items of both lists by what they are known by. An item that is there several times is compared as a whole.
+fn lists(schema: &Schema, before: Option<&[Value]>, after: Option<&[Value]>, changes: &mut Changes) {
+    if schema.list == List::Atomic {
+        return;
+    }
+    let mut items: BTreeMap<String, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
+    for item in before.into_iter().flatten() {
+        if let Some(step) = element::item(schema, item) {
+            items.entry(step).or_default().0.push(item);
+        }
+    }
+    for item in after.into_iter().flatten() {
+        if let Some(step) = element::item(schema, item) {
+            items.entry(step).or_default().1.push(item);
+        }
+    }
+    let of = schema.item();
+    for (step, (old, new)) in items {
+        let (fate, below) = match (old.as_slice(), new.as_slice()) {
+            ([] | [_], [] | [_]) => {
+                let (old, new) = (old.first().copied(), new.first().copied());
+                if old == new {
+                    continue;
+                }
+                value(of, old, new)
+            }
+            ([_, _, ..], [_, _, ..]) => {
+                (if old == new { Fate::Same } else { Fate::Written }, Changes::default())
+            }
+            ([_, _, ..], new) => {
+                let added = new.first().map(|new| value(of, None, Some(new)));
+                if let Some((fate, below)) = added {
+                    enter(changes, || step.clone(), fate, below);
+                }
+                let mut gone = FieldSet::default();
+                gone.put(step, true, FieldSet::default());
+                changes.removed.add(gone);
+                continue;
+            }
+            (old, [_, _, ..]) => {
+                let removed = old.first().map(|old| value(of, Some(old), None));
+                if let Some((fate, below)) = removed {
+                    enter(changes, || step.clone(), fate, below);
+                }
+                (Fate::Written, Changes::default())
+            }
+        };
+        enter(changes, || step.clone(), fate, below);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::{builtin, custom};
+    use serde_json::json;
+
+    fn compare(schema: &Schema, before: &Value, after: &Value) -> Changes {
+        changes(schema, before.as_object().unwrap(), after.as_object().unwrap())
+    }
+
+    #[test]
+    fn a_new_map_and_its_entries_are_written_but_what_is_always_there_is_not() {
+        let after = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        let changes = compare(&builtin::schema("", "Pod"), &json!({}), &after);
+        assert_eq!(
+            changes.written.into_value(),
+            json!({
+                "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
+                "f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:image": {}, "f:name": {}}}},
+            })
+        );
+        assert!(changes.removed.is_empty());
+    }
+
+    #[test]
+    fn only_what_changed_is_named() {
+        let before = json!({"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}],
+            "nodeSelector": {"x": "1"}, "tolerations": [{"key": "k"}]}});
+        let after = json!({"spec": {"containers": [{"name": "b", "image": "2"}, {"name": "c"}],
+            "nodeSelector": {"x": "2"}, "tolerations": [{"key": "k"}]}});
+        let changes = compare(&builtin::schema("", "Pod"), &before, &after);
+        assert_eq!(
+            changes.written.into_value(),
+            json!({"f:spec": {"f:nodeSelector": {}, "f:containers": {
+                "k:{\"name\":\"b\"}": {"f:image": {}}, "k:{\"name\":\"c\"}": {".": {}, "f:name": {}}}}})
+        );
+        assert_eq!(
+            changes.removed.into_value(),
+            json!({"f:spec": {"f:containers": {"k:{\"name\":\"a\"}": {".": {}, "f:image": {}, "f:name": {}}}}})
+        );
+    }
+
+    #[test]
+    fn items_that_are_there_twice_are_one_field() {
+        let schema = builtin::schema("", "Pod");
+        let env = |env: Value| json!({"spec": {"containers": [{"name": "c", "env": env}]}});
+        let one = env(json!([{"name": "A", "value": "1"}]));
+        let two = env(json!([{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]));
+        let added = compare(&schema, &one, &two);
+        let step = json!({"k:{\"name\":\"A\"}": {}});
+        let around =
+            |below: &Value| json!({"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {"f:env": below}}}});
+        assert_eq!(added.written.into_value(), around(&step));
+        let back = compare(&schema, &two, &one);
+        assert_eq!(back.removed.into_value(), around(&step));
+        assert_eq!(
+            back.written.into_value(),
+            around(&json!({"k:{\"name\":\"A\"}": {".": {}, "f:name": {}, "f:value": {}}}))
+        );
+    }
+
+    #[test]
+    fn a_custom_object_has_nothing_that_is_always_there() {
+        let schema = custom::schema(None);
+        let changes = compare(&schema, &json!({}), &json!({"spec": {"a": {"b": 1}, "list": [1]}}));
+        assert_eq!(
+            changes.written.into_value(),
+            json!({"f:spec": {".": {}, "f:a": {".": {}, "f:b": {}}, "f:list": {}}})
+        );
+    }
+}

@@ -1,0 +1,207 @@
+//! The steps of a field's path, in the form that FieldsV1 writes: `f:spec`, `k:{"name":"web"}`, `v:"x.test/1"`.
+
+use std::cmp::Ordering;
+
+use serde_json::{Map, Value};
+
+use crate::apply::schema::{Key, List, Schema};
+
+/// A field of an object.
+pub(crate) fn field(name: &str) -> String {
+    format!("f:{name}")
+}
+
+/// An item of a list that is not owned as a whole; `None` where the item lacks what it is known by.
+pub(crate) fn item(schema: &Schema, item: &Value) -> Option<String> {
+    match &schema.list {
+        List::Atomic => None,
+        List::Set if item.is_object() || item.is_array() || item.is_null() => None,
+        List::Set => Some(format!("v:{}", json(item))),
+        List::Keyed(keys) => keyed(keys, item.as_object()?),
+    }
+}
+
+fn keyed(keys: &[Key], item: &Map<String, Value>) -> Option<String> {
+    let mut known: Vec<(&str, &Value)> = keys
+        .iter()
+        .filter_map(|key| Some((&*key.name, item.get(&*key.name).or(key.default.as_ref())?)))
+        .collect();
+    known.sort_by_key(|(name, _)| *name);
+    if known.is_empty() {
+        return None;
+    }
+    let pairs: Vec<String> =
+        known.iter().map(|(name, value)| format!("{}:{}", Value::from(*name), json(value))).collect();
+    Some(format!("k:{{{}}}", pairs.join(",")))
+}
+
+/// JSON with the escapes of Go: `<`, `>` and `&` are not written as they are.
+fn json(value: &Value) -> String {
+    let text = value.to_string();
+    if !text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+        return text;
+    }
+    text.chars().fold(String::with_capacity(text.len() + 8), |mut out, c| {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+        out
+    })
+}
+
+/// The same step as the server itself would write it; `None` for what is no step.
+pub(crate) fn canonical(step: &str) -> Option<String> {
+    match parse(step)? {
+        Parsed::Field(name) => Some(field(name)),
+        Parsed::Key(fields) => {
+            let pairs: Vec<String> = fields
+                .iter()
+                .map(|(name, value)| format!("{}:{}", Value::from(name.as_str()), json(value)))
+                .collect();
+            Some(format!("k:{{{}}}", pairs.join(",")))
+        }
+        Parsed::Value(value) => Some(format!("v:{}", json(&value))),
+        Parsed::Index(index) => Some(format!("i:{index}")),
+    }
+}
+
+/// A step as messages write it: `.spec`, `[name="web"]`, `[="x.test/1"]`, `[3]`.
+pub(crate) fn notation(step: &str) -> String {
+    match parse(step) {
+        None => step.to_owned(),
+        Some(Parsed::Field(name)) => format!(".{name}"),
+        Some(Parsed::Key(fields)) => {
+            let pairs: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            format!("[{}]", pairs.join(","))
+        }
+        Some(Parsed::Value(value)) => format!("[={value}]"),
+        Some(Parsed::Index(index)) => format!("[{index}]"),
+    }
+}
+
+/// The order in which the real server goes through the steps of one level.
+pub(crate) fn order(a: &str, b: &str) -> Ordering {
+    match (parse(a), parse(b)) {
+        (Some(Parsed::Field(a)), Some(Parsed::Field(b))) => a.cmp(b),
+        (Some(Parsed::Key(a)), Some(Parsed::Key(b))) => order_keys(&a, &b),
+        (Some(Parsed::Value(a)), Some(Parsed::Value(b))) => order_values(&a, &b),
+        (Some(Parsed::Index(a)), Some(Parsed::Index(b))) => a.cmp(&b),
+        (a, b) => rank(a.as_ref()).cmp(&rank(b.as_ref())),
+    }
+}
+
+fn rank(step: Option<&Parsed<'_>>) -> u8 {
+    match step {
+        Some(Parsed::Field(_)) => 0,
+        Some(Parsed::Key(_)) => 1,
+        Some(Parsed::Value(_)) => 2,
+        Some(Parsed::Index(_)) => 3,
+        None => 4,
+    }
+}
+
+fn order_keys(a: &Map<String, Value>, b: &Map<String, Value>) -> Ordering {
+    let pairs = a.iter().zip(b).map(|((a, x), (b, y))| a.cmp(b).then_with(|| order_values(x, y)));
+    pairs.into_iter().find(|order| order.is_ne()).unwrap_or_else(|| a.len().cmp(&b.len()))
+}
+
+/// Numbers before texts before booleans.
+fn order_values(a: &Value, b: &Value) -> Ordering {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => match (a.as_i64(), b.as_i64()) {
+            (Some(a), Some(b)) => a.cmp(&b),
+            _ => a.as_f64().unwrap_or(0.0).total_cmp(&b.as_f64().unwrap_or(0.0)),
+        },
+        (Value::String(a), Value::String(b)) => a.cmp(b),
+        (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+        (a, b) => value_rank(a).cmp(&value_rank(b)),
+    }
+}
+
+fn value_rank(value: &Value) -> u8 {
+    match value {
+        Value::Number(_) => 0,
+        Value::String(_) => 1,
+        Value::Bool(_) => 2,
+        Value::Array(_) => 3,
+        Value::Object(_) => 4,
+        Value::Null => 5,
+    }
+}
+
+enum Parsed<'a> {
+    Field(&'a str),
+    Key(Map<String, Value>),
+    Value(Value),
+    Index(i64),
+}
+
+fn parse(step: &str) -> Option<Parsed<'_>> {
+    let (kind, text) = step.split_once(':')?;
+    match kind {
+        "f" => Some(Parsed::Field(text)),
+        "k" => serde_json::from_str(text).ok().map(Parsed::Key),
+        "v" => serde_json::from_str(text).ok().map(Parsed::Value),
+        "i" => text.parse().ok().map(Parsed::Index),
+        _ => None,
+    }
+}
+
+/// The name of the field that a step goes to, if it goes to one.
+pub(crate) fn field_name(step: &str) -> Option<&str> {
+    step.strip_prefix("f:")
+}
+
+/// Whether a step goes to an item of a list by its keys.
+pub(crate) fn is_key(step: &str) -> bool {
+    step.starts_with("k:")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn ports() -> Schema {
+        let key = |name: &str, default: Value| Key { name: name.into(), default: Some(default) };
+        let keys = vec![key("containerPort", json!(0)), key("protocol", json!("TCP"))];
+        Schema { list: List::Keyed(keys), ..Schema::default() }
+    }
+
+    #[test]
+    fn items_are_named_by_their_keys_and_the_defaults_of_these() {
+        let step = item(&ports(), &json!({"protocol": "UDP", "containerPort": 80, "name": "x"}));
+        assert_eq!(step.unwrap(), r#"k:{"containerPort":80,"protocol":"UDP"}"#);
+        let step = item(&ports(), &json!({"containerPort": 80}));
+        assert_eq!(step.unwrap(), r#"k:{"containerPort":80,"protocol":"TCP"}"#);
+        let set = Schema { list: List::Set, ..Schema::default() };
+        assert_eq!(item(&set, &json!("a<b")).unwrap(), "v:\"a\\u003cb\"");
+        assert_eq!(item(&set, &json!({})), None);
+    }
+
+    #[test]
+    fn messages_write_steps_as_the_real_server_does() {
+        assert_eq!(notation("f:spec"), ".spec");
+        assert_eq!(
+            notation(r#"k:{"containerPort":80,"protocol":"TCP"}"#),
+            r#"[containerPort=80,protocol="TCP"]"#
+        );
+        assert_eq!(notation("v:\"x\""), "[=\"x\"]");
+        assert_eq!(notation("i:3"), "[3]");
+    }
+
+    #[test]
+    fn steps_of_other_writers_become_those_of_the_server() {
+        assert_eq!(canonical(r#"k:{ "b": 1, "a" : "x"}"#).unwrap(), r#"k:{"a":"x","b":1}"#);
+        assert_eq!(canonical("x:y"), None);
+        assert_eq!(canonical("k:[]"), None);
+    }
+
+    #[test]
+    fn keys_are_ordered_by_value_not_by_text() {
+        let mut steps = vec!["v:1", r#"k:{"p":100}"#, "f:b", r#"k:{"p":20}"#, "f:a"];
+        steps.sort_by(|a, b| order(a, b));
+        assert_eq!(steps, ["f:a", "f:b", r#"k:{"p":20}"#, r#"k:{"p":100}"#, "v:1"]);
+    }
+}

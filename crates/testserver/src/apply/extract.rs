@@ -1,0 +1,204 @@
+//! The fields of an object, and an object without some of its fields.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::apply::element;
+use crate::apply::fields::FieldSet;
+use crate::apply::schema::{List, Schema};
+
+/// The fields that an applied object names.
+pub(crate) fn fields(schema: &Schema, object: &Map<String, Value>) -> FieldSet {
+    let mut set = FieldSet::default();
+    for (name, value) in object {
+        let below = schema.field(name);
+        let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
+        let member = empty || !schema.is_field(name) || is_leaf(below, value);
+        set.put(element::field(name), member, parts(below, value));
+    }
+    set
+}
+
+/// A value that is owned as a whole. An empty list that would be owned in parts is not owned at all.
+fn is_leaf(schema: &Schema, value: &Value) -> bool {
+    match value {
+        Value::Object(_) => schema.atomic,
+        Value::Array(_) => schema.list == List::Atomic,
+        _ => true,
+    }
+}
+
+fn parts(schema: &Schema, value: &Value) -> FieldSet {
+    match value {
+        Value::Object(map) if !schema.atomic => fields(schema, map),
+        Value::Array(list) if schema.list != List::Atomic => items(schema, list),
+        _ => FieldSet::default(),
+    }
+}
+
+/// The items; of one that is there several times nothing below.
+fn items(schema: &Schema, list: &[Value]) -> FieldSet {
+    let mut known: BTreeMap<String, Option<FieldSet>> = BTreeMap::new();
+    for item in list {
+        let Some(step) = element::item(schema, item) else { continue };
+        let seen = known.contains_key(&step);
+        known.insert(step, if seen { None } else { Some(parts(schema.item(), item)) });
+    }
+    let mut set = FieldSet::default();
+    for (step, below) in known {
+        set.put(step, true, below.unwrap_or_default());
+    }
+    set
+}
+
+/// The set with the named fields that lead to its members as members, too.
+pub(crate) fn with_named_fields(schema: &Schema, set: FieldSet) -> FieldSet {
+    let mut out = FieldSet::default();
+    for (step, member, below) in set.into_steps() {
+        let name = element::field_name(&step);
+        let named = name.is_some_and(|name| schema.is_field(name));
+        let at = match name {
+            Some(name) => schema.field(name),
+            None if element::is_key(&step) => schema.item(),
+            None => &crate::apply::schema::PLAIN,
+        };
+        let leads = !below.is_empty();
+        let below = with_named_fields(at, below);
+        out.put(step, member || (named && leads), below);
+    }
+    out
+}
+
+/// The object without these fields. What loses all its parts is null, as in the real server.
+pub(crate) fn without(schema: &Schema, object: &Map<String, Value>, gone: &FieldSet) -> Map<String, Value> {
+    let mut out = Map::new();
+    for (name, value) in object {
+        let step = element::field(name);
+        if gone.has(&step) {
+            continue;
+        }
+        let kept = match gone.below(&step) {
+            Some(below) => reduced(schema.field(name), value, &below),
+            None => value.clone(),
+        };
+        out.insert(name.clone(), kept);
+    }
+    out
+}
+
+fn reduced(schema: &Schema, value: &Value, gone: &FieldSet) -> Value {
+    match value {
+        Value::Object(map) if !schema.atomic => {
+            let kept = without(schema, map, gone);
+            if kept.is_empty() { Value::Null } else { Value::Object(kept) }
+        }
+        Value::Array(list) if schema.list != List::Atomic => {
+            let kept: Vec<Value> = list.iter().filter_map(|item| kept_item(schema, item, gone)).collect();
+            if kept.is_empty() { Value::Null } else { Value::Array(kept) }
+        }
+        Value::Object(_) | Value::Array(_) => Value::Null,
+        scalar => scalar.clone(),
+    }
+}
+
+fn kept_item(schema: &Schema, item: &Value, gone: &FieldSet) -> Option<Value> {
+    let Some(step) = element::item(schema, item) else { return Some(item.clone()) };
+    if gone.has(&step) {
+        return None;
+    }
+    Some(match gone.below(&step) {
+        Some(below) => reduced(schema.item(), item, &below),
+        None => item.clone(),
+    })
+}
+
+/// Takes out what is null: fields of built-in kinds can't be.
+pub(crate) fn drop_nulls(map: &mut Map<String, Value>) {
+    map.retain(|_, value| !value.is_null());
+    map.values_mut().for_each(drop_nulls_below);
+}
+
+fn drop_nulls_below(value: &mut Value) {
+    match value {
+        Value::Object(map) => drop_nulls(map),
+        Value::Array(list) => list.iter_mut().for_each(drop_nulls_below),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::{builtin, diff};
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn pod() -> Map<String, Value> {
+        let pod = json!({
+            "metadata": {"labels": {"a": "1", "b": "2"}, "finalizers": ["x.test/1", "x.test/2"]},
+            "spec": {"nodeSelector": {"n": "1"}, "securityContext": {}, "containers": [
+                {"name": "c", "image": "i", "ports": [{"containerPort": 80}, {"containerPort": 80, "protocol": "UDP"}]},
+                {"name": "d", "args": ["1", "2"], "env": []},
+            ]},
+        });
+        pod.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn the_fields_of_an_applied_object_are_its_leaves_and_items() {
+        let set = fields(&builtin::schema("", "Pod"), &pod());
+        assert_eq!(
+            set.into_value(),
+            json!({
+                "f:metadata": {"f:labels": {"f:a": {}, "f:b": {}},
+                               "f:finalizers": {"v:\"x.test/1\"": {}, "v:\"x.test/2\"": {}}},
+                "f:spec": {"f:nodeSelector": {}, "f:securityContext": {}, "f:containers": {
+                    "k:{\"name\":\"c\"}": {".": {}, "f:name": {}, "f:image": {}, "f:ports": {
+                        "k:{\"containerPort\":80,\"protocol\":\"TCP\"}": {".": {}, "f:containerPort": {}},
+                        "k:{\"containerPort\":80,\"protocol\":\"UDP\"}":
+                            {".": {}, "f:containerPort": {}, "f:protocol": {}}}},
+                    "k:{\"name\":\"d\"}": {".": {}, "f:name": {}, "f:args": {}}}},
+            })
+        );
+    }
+
+    #[test]
+    fn an_object_without_its_fields_is_empty_up_to_what_nobody_owns() {
+        let schema = builtin::schema("", "Pod");
+        let all = with_named_fields(&schema, fields(&schema, &pod()));
+        assert!(without(&schema, &pod(), &all).is_empty());
+    }
+
+    proptest! {
+        /// What is taken out is what differs afterwards, for any part of the fields.
+        #[test]
+        fn taking_fields_out_removes_these_and_no_others(picked in proptest::collection::vec(any::<bool>(), 8)) {
+            let schema = builtin::schema("", "Pod");
+            let leaves = [
+                json!({"f:metadata": {"f:labels": {"f:a": {}}}}),
+                json!({"f:metadata": {"f:labels": {"f:b": {}}}}),
+                json!({"f:metadata": {"f:finalizers": {"v:\"x.test/1\"": {}}}}),
+                json!({"f:spec": {"f:nodeSelector": {}}}),
+                json!({"f:spec": {"f:securityContext": {}}}),
+                json!({"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {"f:image": {}}}}}),
+                json!({"f:spec": {"f:containers": {"k:{\"name\":\"d\"}": {"f:args": {}}}}}),
+                json!({"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {"f:ports":
+                    {"k:{\"containerPort\":80,\"protocol\":\"UDP\"}":
+                        {".": {}, "f:containerPort": {}, "f:protocol": {}}}}}}}),
+            ];
+            let mut gone = FieldSet::default();
+            for (leaf, _) in leaves.iter().zip(&picked).filter(|(_, picked)| **picked) {
+                gone.add(FieldSet::read(leaf.clone()).unwrap());
+            }
+            let mut left = without(&schema, &pod(), &gone);
+            drop_nulls(&mut left);
+            let changes = diff::changes(&schema, &pod(), &left);
+            prop_assert!(changes.written.is_empty());
+            let mut removed = changes.removed;
+            // A map that lost its last entry went as well.
+            removed.subtract(&FieldSet::of(&[&["metadata", "labels"]]));
+            prop_assert_eq!(removed, gone);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Sets of fields and what can be done with them: union, difference, intersection.
+//!
+//! A set is kept as FieldsV1 writes it, so that reading and writing one costs nothing. A step that leads to `{}` is a
+//! member and has nothing below it; one with something below is a member only if it has a `.` there.
+
+use serde_json::{Map, Value};
+
+use crate::apply::element;
+
+/// A set of fields. No step in it leads to nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FieldSet(Map<String, Value>);
+
+const SELF: &str = ".";
+
+impl FieldSet {
+    /// Reads FieldsV1. Steps of unknown kinds are left out.
+    pub(crate) fn read(value: Value) -> Option<Self> {
+        let Value::Object(map) = value else { return None };
+        read(map).map(Self)
+    }
+
+    /// As FieldsV1.
+    pub(crate) fn into_value(self) -> Value {
+        Value::Object(self.0)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Puts in a step, as a member or not, with all that is below it. There must be nothing yet at this step.
+    pub(crate) fn put(&mut self, step: String, member: bool, below: Self) {
+        let mut below = below.0;
+        if below.is_empty() && !member {
+            return;
+        }
+        if !below.is_empty() && member {
+            below.insert(SELF.into(), Value::Object(Map::new()));
+        }
+        self.0.insert(step, Value::Object(below));
+    }
+
+    /// Puts in one field by the names that lead to it.
+    pub(crate) fn add_path(&mut self, names: &[&str]) {
+        let mut path = Self::default();
+        for (depth, name) in names.iter().rev().enumerate() {
+            let below = std::mem::take(&mut path);
+            path.put(element::field(name), depth == 0, below);
+        }
+        self.add(path);
+    }
+
+    /// The set of fields that `paths` name.
+    pub(crate) fn of(paths: &[&[&str]]) -> Self {
+        let mut set = Self::default();
+        for path in paths {
+            set.add_path(path);
+        }
+        set
+    }
+
+    /// Union.
+    pub(crate) fn add(&mut self, other: Self) {
+        add(&mut self.0, other.0);
+    }
+
+    /// Difference: members of `other` are no members any more; what is below them stays.
+    pub(crate) fn subtract(&mut self, other: &Self) {
+        subtract(&mut self.0, &other.0);
+    }
+
+    /// Difference, in which a member of `other` takes with it all that is below.
+    pub(crate) fn subtract_all_below(&mut self, other: &Self) {
+        subtract_all_below(&mut self.0, &other.0);
+    }
+
+    /// The members that both sets have.
+    pub(crate) fn intersection(&self, other: &Self) -> Self {
+        Self(intersection(&self.0, &other.0))
+    }
+
+    /// Whether the step is a member.
+    pub(crate) fn has(&self, step: &str) -> bool {
+        self.0.get(step).is_some_and(is_member)
+    }
+
+    /// What is below a step.
+    pub(crate) fn below(&self, step: &str) -> Option<Self> {
+        let mut below = self.0.get(step)?.as_object()?.clone();
+        below.remove(SELF);
+        (!below.is_empty()).then_some(Self(below))
+    }
+
+    /// The steps, with whether each is a member and what is below it.
+    pub(crate) fn into_steps(self) -> impl Iterator<Item = (String, bool, Self)> {
+        self.0.into_iter().map(|(step, node)| {
+            let member = is_member(&node);
+            let mut below = match node {
+                Value::Object(below) => below,
+                _ => Map::new(),
+            };
+            below.remove(SELF);
+            (step, member, Self(below))
+        })
+    }
+
+    /// The paths of all members, in the order and the notation of the real server's messages.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        let mut paths = Vec::new();
+        collect(&self.0, "", &mut paths);
+        paths
+    }
+}
+
+fn is_member(node: &Value) -> bool {
+    node.as_object().is_none_or(|below| below.is_empty() || below.contains_key(SELF))
+}
+
+fn read(map: Map<String, Value>) -> Option<Map<String, Value>> {
+    let mut out = Map::new();
+    for (step, node) in map {
+        let Value::Object(below) = node else { return None };
+        if step == SELF {
+            out.insert(step, Value::Object(Map::new()));
+        } else if let Some(step) = known_step(step)? {
+            out.insert(step, Value::Object(read(below)?));
+        }
+    }
+    Some(out)
+}
+
+/// A step as the server writes it; `Some(None)` for one of a kind that is not known, `None` for a broken one.
+fn known_step(step: String) -> Option<Option<String>> {
+    match step.get(..2)? {
+        "f:" => Some(Some(step)),
+        "k:" | "v:" | "i:" => element::canonical(&step).map(Some),
+        other => other.ends_with(':').then_some(None),
+    }
+}
+
+fn add(to: &mut Map<String, Value>, what: Map<String, Value>) {
+    if to.is_empty() {
+        *to = what;
+        return;
+    }
+    for (step, node) in what {
+        let Some(Value::Object(mine)) = to.get_mut(&step) else {
+            to.insert(step, node);
+            continue;
+        };
+        let member = mine.is_empty() || mine.contains_key(SELF) || is_member(&node);
+        if let Value::Object(below) = node {
+            add(mine, below);
+        }
+        if member && !mine.is_empty() {
+            mine.insert(SELF.into(), Value::Object(Map::new()));
+        }
+    }
+}
+
+fn subtract(from: &mut Map<String, Value>, what: &Map<String, Value>) {
+    for (step, node) in what {
+        let Some(Value::Object(mine)) = from.get_mut(step) else { continue };
+        let member = (mine.is_empty() || mine.contains_key(SELF)) && !is_member(node);
+        mine.remove(SELF);
+        if let Some(below) = node.as_object() {
+            subtract(mine, below);
+        }
+        settle(from, step, member);
+    }
+}
+
+/// After something was taken out below a step: the step stays if it is a member or leads somewhere.
+fn settle(map: &mut Map<String, Value>, step: &str, member: bool) {
+    let Some(Value::Object(below)) = map.get_mut(step) else { return };
+    match (below.is_empty(), member) {
+        (true, false) => {
+            map.remove(step);
+        }
+        (false, true) => {
+            below.insert(SELF.into(), Value::Object(Map::new()));
+        }
+        (true, true) | (false, false) => {}
+    }
+}
+
+fn subtract_all_below(from: &mut Map<String, Value>, what: &Map<String, Value>) {
+    for (step, node) in what {
+        if is_member(node) {
+            from.remove(step);
+            continue;
+        }
+        let Some(Value::Object(mine)) = from.get_mut(step) else { continue };
+        let member = mine.is_empty() || mine.contains_key(SELF);
+        mine.remove(SELF);
+        if let Some(below) = node.as_object() {
+            subtract_all_below(mine, below);
+        }
+        settle(from, step, member);
+    }
+}
+
+fn intersection(a: &Map<String, Value>, b: &Map<String, Value>) -> Map<String, Value> {
+    let mut out = FieldSet::default();
+    for (step, node) in a {
+        let (Some(Value::Object(theirs)), Value::Object(mine)) = (b.get(step), node) else { continue };
+        let member = is_member(node) && b.get(step).is_some_and(is_member);
+        let mut below = intersection(mine, theirs);
+        below.remove(SELF);
+        out.put(step.clone(), member, FieldSet(below));
+    }
+    out.0
+}
+
+/// As the real server goes through a set: the members of a level first, then what is below each step.
+fn collect(map: &Map<String, Value>, prefix: &str, paths: &mut Vec<String>) {
+    let mut steps: Vec<(&String, &Value)> = map.iter().filter(|(step, _)| *step != SELF).collect();
+    steps.sort_by(|(a, _), (b, _)| element::order(a, b));
+    let at = |step: &str| format!("{prefix}{}", element::notation(step));
+    paths.extend(steps.iter().filter(|(_, node)| is_member(node)).map(|(step, _)| at(step)));
+    for (step, node) in steps {
+        if let Some(below) = node.as_object().filter(|below| !below.is_empty()) {
+            collect(below, &at(step), paths);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

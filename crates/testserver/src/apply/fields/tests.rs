@@ -1,0 +1,99 @@
+//! The laws of sets, checked against plain sets of paths.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+type Path = Vec<&'static str>;
+type Model = BTreeSet<Path>;
+
+const STEPS: [&str; 4] = ["a", "b", "c", "d"];
+
+fn model() -> impl Strategy<Value = Model> {
+    let path = proptest::collection::vec(proptest::sample::select(STEPS.as_slice()), 1..4);
+    proptest::collection::btree_set(path, 0..12)
+}
+
+fn set(model: &Model) -> FieldSet {
+    let paths: Vec<&[&str]> = model.iter().map(Vec::as_slice).collect();
+    FieldSet::of(&paths)
+}
+
+/// The members of a set, as dotted paths.
+fn members(set: &FieldSet) -> BTreeSet<String> {
+    set.paths().into_iter().collect()
+}
+
+fn dotted(model: &Model) -> BTreeSet<String> {
+    model.iter().map(|path| path.iter().map(|step| format!(".{step}")).collect()).collect()
+}
+
+/// No step leads to nothing, and `.` stands only where something else does.
+fn is_tidy(set: &FieldSet) -> bool {
+    fn tidy(map: &Map<String, Value>) -> bool {
+        map.iter().all(|(step, node)| match node.as_object() {
+            Some(below) if step != SELF => {
+                (below.is_empty() || below.keys().any(|key| key != SELF)) && tidy(below)
+            }
+            below => below.is_some_and(Map::is_empty),
+        })
+    }
+    tidy(&set.0)
+}
+
+proptest! {
+    #[test]
+    fn a_set_has_the_members_that_were_put_in(a in model()) {
+        let set = set(&a);
+        prop_assert_eq!(members(&set), dotted(&a));
+        prop_assert!(is_tidy(&set));
+        prop_assert_eq!(FieldSet::read(set.clone().into_value()), Some(set));
+    }
+
+    #[test]
+    fn union_difference_and_intersection_are_those_of_sets_of_paths(a in model(), b in model()) {
+        let mut union = set(&a);
+        union.add(set(&b));
+        prop_assert_eq!(members(&union), dotted(&a.union(&b).cloned().collect()));
+        let mut difference = set(&a);
+        difference.subtract(&set(&b));
+        prop_assert_eq!(members(&difference), dotted(&a.difference(&b).cloned().collect()));
+        let both = set(&a).intersection(&set(&b));
+        prop_assert_eq!(members(&both), dotted(&a.intersection(&b).cloned().collect()));
+        for set in [&union, &difference, &both] {
+            prop_assert!(is_tidy(set), "{:?}", set);
+        }
+    }
+
+    #[test]
+    fn what_is_subtracted_with_all_below_leaves_only_paths_beside_it(a in model(), b in model()) {
+        let mut left = set(&a);
+        left.subtract_all_below(&set(&b));
+        let expected = a.iter().filter(|path| !b.iter().any(|taken| path.starts_with(taken)));
+        prop_assert_eq!(members(&left), dotted(&expected.cloned().collect()));
+        prop_assert!(is_tidy(&left), "{:?}", left);
+    }
+}
+
+#[test]
+fn a_set_is_written_as_the_real_server_writes_it() {
+    let set = FieldSet::of(&[&["data"], &["data", "a"], &["metadata", "labels", "x"]]);
+    let written = json!({
+        "f:data": {".": {}, "f:a": {}}, "f:metadata": {"f:labels": {"f:x": {}}}
+    });
+    assert_eq!(set.clone().into_value(), written);
+    assert_eq!(set.paths(), [".data", ".data.a", ".metadata.labels.x"]);
+}
+
+#[test]
+fn what_is_no_set_is_not_read() {
+    assert_eq!(FieldSet::read(json!([])), None);
+    assert_eq!(FieldSet::read(json!({"f:a": 1})), None);
+    assert_eq!(FieldSet::read(json!({"a": {}})), None);
+    let odd = json!({"f:a": {}, "z:later": {}, "k:{ \"name\": \"x\"}": {}});
+    let read = FieldSet::read(odd).unwrap();
+    assert_eq!(read.into_value(), json!({"f:a": {}, "k:{\"name\":\"x\"}": {}}));
+}

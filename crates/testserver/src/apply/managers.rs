@@ -1,0 +1,299 @@
+//! `metadata.managedFields`: who owns which fields, since when and by which operation.
+
+use serde_json::{Map, Value, json};
+
+use crate::apply::fields::FieldSet;
+
+/// How a manager came to own its fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Operation {
+    Apply,
+    #[default]
+    Update,
+}
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Apply => "Apply",
+            Self::Update => "Update",
+        }
+    }
+}
+
+/// Who owns fields. Appliers are the same manager whichever version they apply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Manager {
+    pub name: String,
+    pub operation: Operation,
+    pub api_version: String,
+    pub subresource: String,
+}
+
+impl Manager {
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        let same_version = self.operation == Operation::Apply || self.api_version == other.api_version;
+        let (a, b) = ((&self.name, &self.subresource), (&other.name, &other.subresource));
+        self.operation == other.operation && a == b && same_version
+    }
+
+    /// As conflicts name it.
+    pub(crate) fn shown(&self) -> String {
+        let mut text = format!("{:?}", self.name);
+        if !self.subresource.is_empty() {
+            text += &format!(" with subresource {:?}", self.subresource);
+        }
+        if self.operation == Operation::Update {
+            text += &format!(" using {}", self.api_version);
+        }
+        text
+    }
+}
+
+/// One entry of `managedFields`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub manager: Manager,
+    /// RFC 3339; empty if unknown.
+    pub time: String,
+    pub fields: FieldSet,
+}
+
+/// All entries of one object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Managers(pub Vec<Entry>);
+
+/// More updaters than this are merged into one entry, the oldest first.
+const MAX_UPDATERS: usize = 10;
+const ANCIENT: &str = "ancient-changes";
+
+impl Managers {
+    /// Reads `managedFields`; `None` if an entry is not what the server writes.
+    pub(crate) fn read(value: Value) -> Option<Self> {
+        let Value::Array(list) = value else { return None };
+        let mut all = Self::default();
+        for entry in list {
+            let Value::Object(entry) = entry else { return None };
+            let entry = Entry::read(entry)?;
+            all.0.retain(|other| !other.manager.is(&entry.manager));
+            all.0.push(entry);
+        }
+        Some(all)
+    }
+
+    /// As JSON; `None` where nobody owns anything.
+    pub(crate) fn into_value(mut self) -> Option<Value> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.sort_by(|a, b| a.order().cmp(&b.order()));
+        Some(Value::Array(self.0.into_iter().map(Entry::into_value).collect()))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn find(&self, manager: &Manager) -> Option<&Entry> {
+        self.0.iter().find(|entry| entry.manager.is(manager))
+    }
+
+    pub(crate) fn remove(&mut self, manager: &Manager) -> Option<Entry> {
+        let at = self.0.iter().position(|entry| entry.manager.is(manager))?;
+        Some(self.0.remove(at))
+    }
+
+    /// Adds fields to a manager's own, which were last changed now.
+    pub(crate) fn give(&mut self, manager: Manager, fields: FieldSet, now: &str) {
+        match self.0.iter_mut().find(|entry| entry.manager.is(&manager)) {
+            Some(entry) => {
+                entry.fields.add(fields);
+                entry.time = now.into();
+            }
+            None => self.0.push(Entry { manager, time: now.into(), fields }),
+        }
+    }
+
+    /// Takes fields from everybody; who has nothing left is gone.
+    pub(crate) fn take(&mut self, fields: &FieldSet) {
+        if fields.is_empty() {
+            return;
+        }
+        self.0.retain_mut(|entry| {
+            entry.fields.subtract(fields);
+            !entry.fields.is_empty()
+        });
+    }
+
+    /// Merges the oldest updaters of each version until there are few enough.
+    pub(crate) fn cap_updaters(&mut self) {
+        let mut count = self.0.iter().filter(|entry| entry.manager.operation == Operation::Update).count();
+        if count <= MAX_UPDATERS {
+            return;
+        }
+        let mut updaters: Vec<Manager> = Vec::with_capacity(count);
+        self.0.sort_by(|a, b| (&a.time, &a.manager.name).cmp(&(&b.time, &b.manager.name)));
+        updaters.extend(
+            self.0.iter().map(|entry| entry.manager.clone()).filter(|m| m.operation == Operation::Update),
+        );
+        let mut first: Vec<(String, Manager)> = Vec::new();
+        for manager in updaters {
+            if count <= MAX_UPDATERS {
+                break;
+            }
+            let version = manager.api_version.clone();
+            let Some(earlier) = first.iter().find(|(of, _)| *of == version).map(|(_, m)| m.clone()) else {
+                first.push((version, manager));
+                continue;
+            };
+            let bucket = Manager {
+                name: ANCIENT.into(),
+                operation: Operation::Update,
+                api_version: version,
+                subresource: String::new(),
+            };
+            if self.find(&bucket).is_none()
+                && let Some(entry) = self.remove(&earlier)
+            {
+                self.give(bucket.clone(), entry.fields, &entry.time);
+            }
+            if let Some(entry) = self.remove(&manager) {
+                self.give(bucket, entry.fields, &entry.time);
+                count -= 1;
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn read(mut entry: Map<String, Value>) -> Option<Self> {
+        let fields = match entry.remove("fieldsV1") {
+            None | Some(Value::Null) => FieldSet::default(),
+            Some(fields) => FieldSet::read(fields)?,
+        };
+        let mut text = |key: &str| match entry.remove(key) {
+            None | Some(Value::Null) => Some(String::new()),
+            Some(Value::String(text)) => Some(text),
+            Some(_) => None,
+        };
+        let operation = match text("operation")?.as_str() {
+            "Apply" => Operation::Apply,
+            "Update" => Operation::Update,
+            _ => return None,
+        };
+        let manager = Manager {
+            name: text("manager")?,
+            operation,
+            api_version: text("apiVersion").filter(|version| !version.is_empty())?,
+            subresource: text("subresource")?,
+        };
+        (text("fieldsType")? == "FieldsV1").then_some(())?;
+        Some(Self { manager, time: text("time")?, fields })
+    }
+
+    fn into_value(self) -> Value {
+        let Self { manager, time, fields } = self;
+        let mut entry = Map::new();
+        let mut put = |key: &str, value: String| {
+            if !value.is_empty() {
+                entry.insert(key.into(), value.into());
+            }
+        };
+        put("manager", manager.name);
+        put("operation", manager.operation.name().into());
+        put("apiVersion", manager.api_version);
+        put("time", time);
+        put("subresource", manager.subresource);
+        put("fieldsType", "FieldsV1".into());
+        entry.insert("fieldsV1".into(), fields.into_value());
+        Value::Object(entry)
+    }
+
+    fn order(&self) -> (Operation, &str, &str, &str, &str) {
+        let Manager { name, operation, api_version, subresource } = &self.manager;
+        (*operation, &self.time, name, api_version, subresource)
+    }
+}
+
+/// Whether a client asks for nobody to own anything: an empty list, or a list of one empty entry.
+pub(crate) fn is_reset(managed: &Value) -> bool {
+    match managed.as_array().map(Vec::as_slice) {
+        Some([]) => true,
+        Some([Value::Object(entry)]) => {
+            entry.values().all(|value| *value == Value::Null || *value == json!(""))
+        }
+        _ => false,
+    }
+}
+
+/// Whether two `managedFields` differ in nothing but times.
+pub(crate) fn same_but_for_times(a: Option<&Value>, b: Option<&Value>) -> bool {
+    let empty = Vec::new();
+    let a = a.and_then(Value::as_array).unwrap_or(&empty);
+    let b = b.and_then(Value::as_array).unwrap_or(&empty);
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_but_for(a, b, "time"))
+}
+
+/// Whether two objects differ in nothing but this key.
+pub(crate) fn same_but_for(a: &Value, b: &Value, key: &str) -> bool {
+    let (Value::Object(a), Value::Object(b)) = (a, b) else { return a == b };
+    let rest = |map: &'_ Map<String, Value>| map.len() - usize::from(map.contains_key(key));
+    rest(a) == rest(b) && a.iter().all(|(name, value)| name == key || b.get(name) == Some(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn updater(name: &str) -> Manager {
+        Manager {
+            name: name.into(),
+            operation: Operation::Update,
+            api_version: "v1".into(),
+            subresource: String::new(),
+        }
+    }
+
+    #[test]
+    fn entries_are_read_and_written_back_as_they_were() {
+        let value = json!([
+            {"manager": "b", "operation": "Apply", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
+             "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {"f:a": {}}}},
+            {"manager": "a", "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
+             "fieldsType": "FieldsV1", "fieldsV1": {"f:status": {}}, "subresource": "status"},
+        ]);
+        assert_eq!(Managers::read(value.clone()).unwrap().into_value(), Some(value));
+    }
+
+    #[test]
+    fn entries_without_operation_version_or_type_are_none() {
+        let good =
+            json!({"manager": "a", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"});
+        assert!(Managers::read(json!([good])).is_some());
+        for key in ["operation", "apiVersion", "fieldsType"] {
+            let mut entry = good.clone();
+            entry[key] = json!("");
+            assert_eq!(Managers::read(json!([entry])), None, "{key}");
+        }
+    }
+
+    #[test]
+    fn the_oldest_of_too_many_updaters_are_merged() {
+        let mut all = Managers::default();
+        for n in 0..12 {
+            let fields = FieldSet::of(&[&["data", &format!("k{n}")]]);
+            all.give(updater(&format!("m{n:02}")), fields, &format!("2026-01-01T00:00:{n:02}Z"));
+        }
+        all.cap_updaters();
+        assert_eq!(all.0.len(), 10);
+        let ancient = all.find(&updater(ANCIENT)).unwrap();
+        assert_eq!(ancient.fields.paths(), [".data.k0", ".data.k1", ".data.k2"]);
+        assert_eq!(ancient.time, "2026-01-01T00:00:02Z");
+    }
+
+    #[test]
+    fn an_empty_list_or_entry_resets() {
+        assert!(is_reset(&json!([])) && is_reset(&json!([{}])));
+        assert!(!is_reset(&json!([{"manager": "a"}])) && !is_reset(&Value::Null));
+    }
+}

@@ -1,0 +1,110 @@
+//! What a write says in its query about ownership: `fieldManager` and `force`.
+
+use http::{HeaderMap, header};
+
+use crate::http::query::Query;
+use crate::journal::Verb;
+use crate::status::{Cause, Status};
+use crate::write::decode::media_type;
+
+/// The media type of an apply.
+pub(crate) const APPLY: &str = "application/apply-patch+yaml";
+
+/// Bytes of a manager's name.
+const LIMIT: usize = 128;
+
+/// Refuses a manager that can't be one, an apply without a manager, and a patch that is none with `force`.
+pub(crate) fn check(verb: Verb, query: &Query, headers: &HeaderMap) -> Result<(), Status> {
+    let manager = query.get("fieldManager").unwrap_or("");
+    let mut causes = Vec::new();
+    let kind = match verb {
+        Verb::Patch => {
+            match media_type(headers) {
+                APPLY if manager.is_empty() => {
+                    causes.push(Cause::required("fieldManager", "is required for apply patch"));
+                }
+                APPLY => {}
+                _ if query.get("force").is_some() => {
+                    causes.push(Cause::forbidden("force", "may not be specified for non-apply patch"));
+                }
+                _ => {}
+            }
+            "PatchOptions"
+        }
+        Verb::Update => "UpdateOptions",
+        _ => "CreateOptions",
+    };
+    if manager.len() > LIMIT {
+        causes.push(Cause::too_long("fieldManager", LIMIT as u64));
+    }
+    for (at, c) in manager.char_indices().filter(|(_, c)| !is_printable(*c)) {
+        let text = format!("invalid character U+{:04X} (at position {at})", u32::from(c));
+        causes.push(Cause::invalid("fieldManager", &format!("{manager:?}"), &text));
+    }
+    if causes.is_empty() { Ok(()) } else { Err(Status::invalid_options(kind, causes)) }
+}
+
+fn is_printable(c: char) -> bool {
+    c == ' ' || !(c.is_control() || c.is_whitespace())
+}
+
+/// Who writes: the manager of the query or, without one, the first part of the user agent, as far as it is printable.
+pub(crate) fn manager(query: &Query, headers: &HeaderMap) -> String {
+    if let Some(manager) = query.get("fieldManager").filter(|manager| !manager.is_empty()) {
+        return manager.into();
+    }
+    let agent = headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let mut name = String::new();
+    for c in agent.split('/').next().unwrap_or("").chars().filter(|c| is_printable(*c)) {
+        if name.len() + c.len_utf8() > LIMIT {
+            break;
+        }
+        name.push(c);
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn refused(verb: Verb, media_type: &'static str, query: &str) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+        check(verb, &Query::parse(query), &headers).err().map(|status| status.message().to_owned())
+    }
+
+    #[test]
+    fn an_apply_needs_a_manager_and_only_an_apply_forces() {
+        let message = refused(Verb::Patch, APPLY, "").unwrap();
+        assert_eq!(
+            message,
+            "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch"
+        );
+        assert_eq!(refused(Verb::Patch, APPLY, "fieldManager=m&force=true"), None);
+        assert!(refused(Verb::Patch, "application/merge-patch+json", "force=false").is_some());
+        assert_eq!(refused(Verb::Create, "application/json", ""), None);
+    }
+
+    #[test]
+    fn a_manager_is_printable_and_not_too_long() {
+        let message = refused(Verb::Update, "application/json", "fieldManager=a%09b").unwrap();
+        assert_eq!(
+            message,
+            "UpdateOptions.meta.k8s.io \"\" is invalid: fieldManager: Invalid value: \"a\\tb\": invalid character \
+             U+0009 (at position 1)"
+        );
+        let long = format!("fieldManager={}", "x".repeat(129));
+        let message = refused(Verb::Create, "application/json", &long).unwrap();
+        assert!(message.ends_with("fieldManager: Too long: may not be more than 128 bytes"), "{message}");
+    }
+
+    #[test]
+    fn who_names_no_manager_is_known_by_its_agent() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::USER_AGENT, HeaderValue::from_static("kubectl/v1.36 (linux)"));
+        assert_eq!(manager(&Query::parse(""), &headers), "kubectl");
+        assert_eq!(manager(&Query::parse("fieldManager=m"), &headers), "m");
+    }
+}

@@ -1,0 +1,109 @@
+//! The order of a list after a strategic merge patch: that of the patch first, then that of the stored list.
+
+use serde_json::Value;
+
+use crate::apply::schema::Strategy;
+use crate::apply::strategic::{no_key, printed};
+use crate::status::Status;
+
+/// By what an item is known: its key's value, or itself.
+fn known<'a>(strategy: &Strategy, item: &'a Value) -> Result<&'a Value, Status> {
+    match strategy {
+        Strategy::Key(key) => item.get(&**key).ok_or_else(|| no_key(item, key)),
+        Strategy::Plain | Strategy::Replace | Strategy::Values => Ok(item),
+    }
+}
+
+fn all_known<'a>(strategy: &Strategy, list: &'a [Value]) -> Result<Vec<&'a Value>, Status> {
+    list.iter().map(|item| known(strategy, item)).collect()
+}
+
+/// Items that `wanted` names come in its order, the others in that of `stored`; between the two, the order of
+/// `stored` decides where it can.
+pub(crate) fn arranged(
+    strategy: &Strategy,
+    merged: Vec<Value>,
+    wanted: &[Value],
+    stored: &[Value],
+) -> Result<Vec<Value>, Status> {
+    let (wanted, stored) = (all_known(strategy, wanted)?, all_known(strategy, stored)?);
+    let place = |list: &[&Value], item: &Value| -> Option<usize> {
+        let item = known(strategy, item).ok()?;
+        list.iter().position(|other| *other == item)
+    };
+    all_known(strategy, &merged)?;
+    let (mut named, mut others): (Vec<Value>, Vec<Value>) =
+        merged.into_iter().partition(|item| place(&wanted, item).is_some());
+    named.sort_by_key(|item| place(&wanted, item));
+    others.sort_by_key(|item| place(&stored, item));
+    let mut out = Vec::with_capacity(named.len() + others.len());
+    let (mut named, mut others) = (named.into_iter().peekable(), others.into_iter().peekable());
+    loop {
+        let other_first = match (others.peek(), named.peek()) {
+            (Some(other), Some(named)) => match (place(&stored, other), place(&stored, named)) {
+                (Some(other), Some(named)) => other < named,
+                _ => false,
+            },
+            (other, _) => other.is_some(),
+        };
+        match if other_first { others.next() } else { named.next() } {
+            Some(item) => out.push(item),
+            None => return Ok(out),
+        }
+    }
+}
+
+/// The items of the patch must be among those whose order it says, and in that order.
+pub(crate) fn check(strategy: &Strategy, patch: &[Value], wanted: &[Value]) -> Result<(), Status> {
+    if patch.is_empty() || wanted.is_empty() {
+        return Ok(());
+    }
+    let mut left = patch.iter().filter(|item| item.get("$patch").is_none()).peekable();
+    for next in wanted {
+        let Some(item) = left.peek() else { return Ok(()) };
+        if known(strategy, item)? == known(strategy, next)? {
+            left.next();
+        }
+    }
+    if left.peek().is_none() {
+        return Ok(());
+    }
+    let shown = |list: &[Value]| printed(&Value::Array(list.to_vec()));
+    Err(Status::internal(format!(
+        "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
+        shown(patch),
+        shown(wanted)
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn values(value: &Value) -> Vec<Value> {
+        value.as_array().unwrap().clone()
+    }
+
+    #[test]
+    fn the_patch_orders_its_items_and_the_others_keep_their_place() {
+        let arrange = |merged: Value, wanted: Value, stored: Value| {
+            arranged(&Strategy::Values, values(&merged), &values(&wanted), &values(&stored)).unwrap()
+        };
+        let out = arrange(json!(["a", "b", "c", "n"]), json!(["c", "n", "a"]), json!(["a", "b", "c"]));
+        assert_eq!(out, values(&json!(["b", "c", "n", "a"])));
+        let out = arrange(json!(["a", "n"]), json!(["n"]), json!(["a"]));
+        assert_eq!(out, values(&json!(["n", "a"])));
+    }
+
+    #[test]
+    fn a_patch_that_contradicts_its_order_is_refused() {
+        let check = |patch: Value, wanted: Value| check(&Strategy::Values, &values(&patch), &values(&wanted));
+        assert!(check(json!(["a", "b"]), json!(["a", "x", "b"])).is_ok());
+        let message = check(json!(["b", "a"]), json!(["a", "b"])).unwrap_err().message().to_owned();
+        assert_eq!(
+            message,
+            "The order in patch list:\n[b a]\n doesn't match $setElementOrder list:\n[a b]\n"
+        );
+    }
+}

@@ -1,0 +1,229 @@
+//! Server-side apply: who applies says which fields an object should have, and owns them.
+
+use serde_json::{Map, Value};
+
+use crate::apply::extract::{drop_nulls, fields, with_named_fields, without};
+use crate::apply::fields::FieldSet;
+use crate::apply::managers::{Entry, Managers, Operation};
+use crate::apply::merge::merge;
+use crate::apply::schema::Schema;
+use crate::apply::track::{self, KEY, Write};
+use crate::apply::{client_side, diff, reset, valid, yaml};
+use crate::kinds::kind::Kind;
+use crate::status::{Cause, Status};
+use crate::write::Object;
+use crate::write::decode::{meta, metadata_mut, type_name};
+use crate::write::options::FieldValidation;
+
+/// An object to be applied.
+#[derive(Clone, Debug)]
+pub(crate) struct Applied {
+    pub object: Object,
+    /// Takes fields from their owners instead of giving up.
+    pub force: bool,
+}
+
+/// The manager that owns what an object had before anybody's ownership was known.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
+impl Applied {
+    /// The object as it is after the apply, with its owners; `live` is `None` where there is none yet.
+    pub(crate) fn over(&self, write: Write<'_>, live: Option<&Object>) -> Result<Object, Status> {
+        self.check(write)?;
+        let mut owners = owners(write, live)?;
+        let mut live = live.cloned().unwrap_or_default();
+        if let Some(Value::Object(metadata)) = live.get_mut("metadata") {
+            metadata.remove(KEY);
+        }
+        let allowed = client_side::allowed_conflicts(write, &live);
+        let mut after = apply(write, &live, &self.object, &mut owners, self.force, &allowed)?;
+        client_side::keep_last_applied(write, &self.object, &mut after);
+        if let Some(owners) = owners.into_value() {
+            metadata_mut(&mut after).insert(KEY.into(), owners);
+        }
+        Ok(after)
+    }
+
+    fn check(&self, write: Write<'_>) -> Result<(), Status> {
+        let text = |key: &str| self.object.get(key).and_then(Value::as_str).unwrap_or("");
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        let (group, short) = version.split_once('/').unwrap_or(("", version));
+        let shown = format!("{group}/{short}, Kind={kind}");
+        if version != write.kind.api_version() || kind != write.kind.kind {
+            return Err(Status::bad_request(format!("invalid object type: {shown}")));
+        }
+        if self.object.get("metadata").and_then(|metadata| metadata.get(KEY)).is_some_and(|m| !m.is_null()) {
+            return Err(Status::bad_request("metadata.managedFields must be nil"));
+        }
+        let complaints = valid::complaints(&write.kind.merging, &self.object);
+        let text = match complaints.as_slice() {
+            [] => return Ok(()),
+            [one] => one.clone(),
+            several => format!("errors:\n  {}", several.join("\n  ")),
+        };
+        let (namespace, name) = (meta(&self.object, "namespace"), meta(&self.object, "name"));
+        Err(Status::internal(format!(
+            "failed to create typed patch object ({namespace}/{name}; {shown}): {text}"
+        )))
+    }
+}
+
+/// The owners of the stored object. If nobody is known, a manager of that name gets all there is.
+fn owners(write: Write<'_>, live: Option<&Object>) -> Result<Managers, Status> {
+    let Some(live) = live else { return Ok(Managers::default()) };
+    if let Some(value) = track::managed_fields(live) {
+        let owners = Managers::read(value.clone());
+        return owners.ok_or_else(|| Status::internal("failed to decode managed fields"));
+    }
+    let mut owners = Managers::default();
+    track::update(Write { manager: BEFORE_FIRST_APPLY, ..write }, None, live, &mut owners);
+    Ok(owners)
+}
+
+fn apply(
+    write: Write<'_>,
+    live: &Object,
+    applied: &Object,
+    owners: &mut Managers,
+    force: bool,
+    allowed: &FieldSet,
+) -> Result<Object, Status> {
+    let schema = &write.kind.merging;
+    let left_alone = reset::left_alone(write.kind, write.part);
+    let me = write.manager(Operation::Apply);
+    let last = owners.remove(&me);
+    let mut set = fields(schema, applied);
+    set.subtract_all_below(&left_alone);
+    let merged = merge(schema, live, applied);
+    let mut after = match &last {
+        Some(last) => prune(schema, merged, owners, &set, &last.fields),
+        None => merged,
+    };
+    if !write.kind.rules.custom {
+        drop_nulls(&mut after);
+    }
+    let mut changes = diff::changes(schema, live, &after);
+    changes.written.subtract_all_below(&left_alone);
+    changes.removed.subtract_all_below(&left_alone);
+    let mut forbidden = changes.written.clone();
+    forbidden.subtract(allowed);
+    if !force {
+        refuse_conflicts(owners, &forbidden)?;
+    }
+    owners.take(&changes.written);
+    owners.take(&changes.removed);
+    set.subtract(&reset::never_owned());
+    if !set.is_empty() {
+        // An apply that changes nothing leaves the time of the last that did, if there was one.
+        let time =
+            if after == *live { last.map(|last| last.time).unwrap_or_default() } else { write.now.into() };
+        owners.0.push(Entry { manager: me, time, fields: set });
+    }
+    Ok(after)
+}
+
+/// Takes out what the applier has applied before and does not any more, unless others own it.
+fn prune(schema: &Schema, merged: Object, owners: &Managers, set: &FieldSet, last: &FieldSet) -> Object {
+    if last.is_empty() {
+        return merged;
+    }
+    let named = |set: FieldSet| with_named_fields(schema, set);
+    let last = named(last.clone());
+    let all = named(fields(schema, &merged));
+    let pruned = without(schema, &merged, &last);
+    // What others own comes back,
+    let mut kept = named(fields(schema, &pruned));
+    kept.add(named(set.clone()));
+    for owner in &owners.0 {
+        kept.add(named(owner.fields.clone()));
+    }
+    let mut gone = all.clone();
+    gone.subtract(&kept);
+    let pruned = without(schema, &merged, &gone);
+    // and what only stood inside something that went.
+    let mut gone = all;
+    gone.subtract(&named(fields(schema, &pruned)));
+    without(schema, &merged, &gone.intersection(&last))
+}
+
+/// Gives up where others own what would change.
+fn refuse_conflicts(owners: &Managers, forbidden: &FieldSet) -> Result<(), Status> {
+    let mut conflicts: Vec<(String, Vec<String>)> = owners
+        .0
+        .iter()
+        .map(|owner| (owner.manager.shown(), owner.fields.intersection(forbidden).paths()))
+        .filter(|(_, paths)| !paths.is_empty())
+        .collect();
+    conflicts.sort();
+    let causes: Vec<Cause> = conflicts
+        .iter()
+        .flat_map(|(owner, paths)| paths.iter().map(move |path| Cause::owned(owner, path)))
+        .collect();
+    let message = match (causes.len(), conflicts.as_slice()) {
+        (0, _) => return Ok(()),
+        (1, [(owner, paths)]) => format!("1 conflict: conflict with {owner}: {}", paths.concat()),
+        (count, _) => {
+            let lines: Vec<String> = conflicts
+                .iter()
+                .map(|(owner, paths)| format!("conflicts with {owner}:\n- {}", paths.join("\n- ")))
+                .collect();
+            format!("{count} conflicts: {}", lines.join("\n"))
+        }
+    };
+    Err(Status::apply_conflict(&format!("Apply failed with {message}"), causes))
+}
+
+/// The body of an apply: YAML, of which JSON is a part.
+pub(crate) fn read(body: &[u8], validation: FieldValidation) -> Result<Object, Status> {
+    let bad = |why: &str| Status::bad_request(format!("error decoding YAML: {why}"));
+    let value: Value = match serde_json::from_slice(body) {
+        Ok(value) => value,
+        Err(_) => {
+            yaml::parse(body).map_err(|why| bad(&format!("error converting YAML to JSON: yaml: {why}")))?
+        }
+    };
+    if validation == FieldValidation::Strict
+        && let Err(why) = yaml::parse_strictly(body)
+    {
+        let text = format!("error strict decoding YAML: error converting YAML to JSON: yaml: {why}");
+        return Err(Status::bad_request(text));
+    }
+    match value {
+        Value::Object(object) => Ok(object),
+        Value::Null => Ok(Map::new()),
+        other => {
+            let found = type_name(&other);
+            Err(bad(&format!(
+                "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type \
+                 map[string]interface {{}}"
+            )))
+        }
+    }
+}
+
+/// What an applied Scale asks of the object that it scales.
+pub(crate) fn scaled(kind: &Kind, scale: &Object) -> Result<Object, Status> {
+    let text = |key: &str| scale.get(key).and_then(Value::as_str).unwrap_or("");
+    let (version, shown) = (text("apiVersion"), text("kind"));
+    if (version, shown) != ("autoscaling/v1", "Scale") {
+        let (group, short) = version.split_once('/').unwrap_or(("", version));
+        return Err(Status::bad_request(format!("invalid object type: {group}/{short}, Kind={shown}")));
+    }
+    let mut object = Map::new();
+    object.insert("apiVersion".into(), kind.api_version().into());
+    object.insert("kind".into(), kind.kind.as_str().into());
+    let kept = ["name", "namespace", "uid", "resourceVersion", KEY];
+    let metadata = scale.get("metadata").and_then(Value::as_object).into_iter().flatten();
+    let metadata = metadata.filter(|(key, _)| kept.contains(&key.as_str()));
+    object.insert("metadata".into(), metadata.map(|(key, value)| (key.clone(), value.clone())).collect());
+    let replicas = scale.get("spec").and_then(|spec| spec.get("replicas"));
+    let path = kind.scale.as_ref().map(|paths| paths.spec_replicas.as_str()).unwrap_or_default();
+    if let (Some(replicas), false) = (replicas, path.is_empty()) {
+        let steps = path.trim_start_matches('.').rsplit('.');
+        let nested = steps.fold(replicas.clone(), |below, step| serde_json::json!({step: below}));
+        if let Value::Object(nested) = nested {
+            object.extend(nested);
+        }
+    }
+    Ok(object)
+}

@@ -1,0 +1,292 @@
+//! Strategic merge patches: maps are merged, lists as their kind says, and directives in the patch say the rest.
+//!
+//! `$patch` replaces or deletes, `$retainKeys` names the keys that stay, `$deleteFromPrimitiveList/x` takes values out of
+//! the list `x`, and `$setElementOrder/x` says in which order its items are.
+
+use serde_json::{Map, Value};
+
+use crate::apply::order;
+use crate::apply::schema::{Schema, Strategy};
+use crate::status::Status;
+use crate::write::Object;
+
+const DIRECTIVE: &str = "$patch";
+const RETAIN: &str = "$retainKeys";
+const DELETE: &str = "$deleteFromPrimitiveList/";
+const ORDER: &str = "$setElementOrder/";
+
+/// The object with the patch applied.
+pub(crate) fn patched(schema: &Schema, object: Object, patch: &Object) -> Result<Object, Status> {
+    map(schema, object, patch.clone())
+}
+
+fn bad_format(of: &str) -> Status {
+    Status::bad_request(format!("invalid patch format of {of}"))
+}
+
+fn map(schema: &Schema, original: Object, mut patch: Object) -> Result<Object, Status> {
+    match patch.remove(DIRECTIVE) {
+        None => {}
+        Some(Value::String(directive)) if directive == "replace" => return Ok(patch),
+        Some(Value::String(directive)) if directive == "delete" => return Ok(Map::new()),
+        Some(other) => {
+            let shown = printed_raw(&other);
+            patch.insert(DIRECTIVE.into(), other);
+            let of = printed(&Value::Object(patch));
+            return Err(Status::internal(format!("unknown patch type: {shown} in map: {of}")));
+        }
+    }
+    let mut out = retain(original, &mut patch)?;
+    ordered_lists(schema, &mut out, &mut patch)?;
+    for (key, value) in patch {
+        if let Some(name) = key.strip_prefix(DELETE) {
+            delete_values(&mut out, name, value)?;
+            continue;
+        }
+        if value.is_null() {
+            out.remove(&key);
+            continue;
+        }
+        let below = schema.field(&key);
+        let merged = match (out.remove(&key), value) {
+            (Some(Value::Object(old)), Value::Object(new)) if below.patch != Strategy::Replace => {
+                Some(Value::Object(map(below, old, new)?))
+            }
+            (Some(Value::Array(old)), Value::Array(new)) => Some(Value::Array(list(below, old, new)?)),
+            (Some(Value::Object(_)), new @ Value::Object(_)) => Some(new),
+            (_, new) => bare(new),
+        };
+        if let Some(merged) = merged {
+            out.insert(key, merged);
+        }
+    }
+    Ok(out)
+}
+
+/// Carries out `$retainKeys`: what it does not name goes, and the patch may not name anything else.
+fn retain(mut original: Object, patch: &mut Object) -> Result<Object, Status> {
+    let Some(keys) = patch.remove(RETAIN) else { return Ok(original) };
+    let Value::Array(keys) = keys else { return Err(bad_format("retainKeys")) };
+    let named = |key: &str| keys.iter().any(|named| named == key);
+    let stray = patch.iter().any(|(key, value)| {
+        !(value.is_null() || key.starts_with(DELETE) || key.starts_with(ORDER) || named(key))
+    });
+    if stray {
+        return Err(bad_format("retainKeys"));
+    }
+    original.retain(|key, _| named(key));
+    Ok(original)
+}
+
+/// Merges the lists whose order the patch says, and takes them out of the patch.
+fn ordered_lists(schema: &Schema, out: &mut Object, patch: &mut Object) -> Result<(), Status> {
+    let directives: Vec<String> = patch.keys().filter(|key| key.starts_with(ORDER)).cloned().collect();
+    for directive in directives {
+        let wanted = array(patch.remove(&directive))?;
+        let name = directive.strip_prefix(ORDER).unwrap_or_default();
+        let below = schema.field(name);
+        let (old, new) = (out.remove(name), patch.remove(name));
+        if old.is_none() && new.is_none() {
+            continue;
+        }
+        let found = old.is_some();
+        let added = new.is_some();
+        let (old, new) = (array(old)?, array(new)?);
+        order::check(&below.patch, &new, &wanted)?;
+        let merged = match (found, added) {
+            (true, true) => list(below, old.clone(), new)?,
+            (true, false) => old.clone(),
+            (false, _) => array(bare(Value::Array(new)))?,
+        };
+        out.insert(name.into(), Value::Array(order::arranged(&below.patch, merged, &wanted, &old)?));
+    }
+    Ok(())
+}
+
+fn array(value: Option<Value>) -> Result<Vec<Value>, Status> {
+    match value {
+        None => Ok(Vec::new()),
+        Some(Value::Array(list)) => Ok(list),
+        Some(other) => {
+            let found = match other {
+                Value::Object(_) => "map[string]interface {}",
+                Value::String(_) => "string",
+                Value::Bool(_) => "bool",
+                Value::Number(_) => "int64",
+                Value::Null | Value::Array(_) => "%!s(<nil>)",
+            };
+            Err(Status::internal(format!("expected a []interface {{}}, but received a {found}")))
+        }
+    }
+}
+
+fn delete_values(out: &mut Object, name: &str, values: Value) -> Result<(), Status> {
+    let Value::Array(gone) = values else { return Err(bad_format("primitive list")) };
+    if let Some(Value::Array(list)) = out.get_mut(name) {
+        list.retain(|value| !gone.contains(value));
+    }
+    Ok(())
+}
+
+fn list(schema: &Schema, old: Vec<Value>, new: Vec<Value>) -> Result<Vec<Value>, Status> {
+    match &schema.patch {
+        Strategy::Plain | Strategy::Replace => Ok(new),
+        Strategy::Values => {
+            let mut merged: Vec<Value> = Vec::with_capacity(old.len() + new.len());
+            for value in old.iter().chain(&new) {
+                if !merged.contains(value) {
+                    merged.push(value.clone());
+                }
+            }
+            order::arranged(&schema.patch, merged, &new, &old)
+        }
+        Strategy::Key(key) => items(schema, key, old, new),
+    }
+}
+
+/// Merges a list of objects that are known by `key`.
+fn items(schema: &Schema, key: &str, mut old: Vec<Value>, new: Vec<Value>) -> Result<Vec<Value>, Status> {
+    let mut patch = Vec::with_capacity(new.len());
+    let mut replaced = false;
+    for item in new {
+        match item.get(DIRECTIVE).and_then(Value::as_str) {
+            None if item.get(DIRECTIVE).is_none() => patch.push(item),
+            Some("delete") => {
+                let known = item.get(key).cloned().ok_or_else(|| no_key(&item, key))?;
+                old.retain(|other| other.get(key) != Some(&known));
+            }
+            Some("replace") => replaced = true,
+            Some("merge") => {
+                return Err(Status::internal("merging lists cannot yet be specified in the patch"));
+            }
+            _ => {
+                let shown = printed_raw(item.get(DIRECTIVE).unwrap_or(&Value::Null));
+                return Err(Status::internal(format!(
+                    "unknown patch type: {shown} in map: {}",
+                    printed(&item)
+                )));
+            }
+        }
+    }
+    if replaced {
+        return Ok(patch);
+    }
+    let mut merged = old.clone();
+    for item in &patch {
+        let known = item.get(key).ok_or_else(|| no_key(item, key))?;
+        let found = merged.iter_mut().find(|other| other.get(key) == Some(known));
+        match (found, item) {
+            (Some(Value::Object(other)), Value::Object(item)) => {
+                *other = map(schema.item(), std::mem::take(other), item.clone())?;
+            }
+            _ => merged.push(item.clone()),
+        }
+    }
+    order::arranged(&schema.patch, merged, &patch, &old)
+}
+
+/// The refusal of an item that lacks what it is known by.
+pub(crate) fn no_key(item: &Value, key: &str) -> Status {
+    Status::internal(format!("map: {} does not contain declared merge key: {key}", printed(item)))
+}
+
+/// A part of a patch that meets nothing it could be merged with: without nulls and directives.
+fn bare(value: Value) -> Option<Value> {
+    match value {
+        Value::Object(map) if map.contains_key(DIRECTIVE) => None,
+        Value::Object(map) => {
+            let kept = map.into_iter().filter(|(key, value)| !value.is_null() && !key.starts_with('$'));
+            Some(Value::Object(kept.filter_map(|(key, value)| Some((key, bare(value)?))).collect()))
+        }
+        Value::Array(list) => Some(Value::Array(list.into_iter().filter_map(bare).collect())),
+        other => Some(other),
+    }
+}
+
+/// A value as Go prints it: `map[a:1 b:[x y]]`.
+pub(crate) fn printed(value: &Value) -> String {
+    match value {
+        Value::Object(map) => {
+            let pairs: Vec<String> =
+                map.iter().map(|(key, value)| format!("{key}:{}", printed(value))).collect();
+            format!("map[{}]", pairs.join(" "))
+        }
+        Value::Array(list) => {
+            let all: Vec<String> = list.iter().map(printed).collect();
+            format!("[{}]", all.join(" "))
+        }
+        Value::Null => "<nil>".into(),
+        other => printed_raw(other),
+    }
+}
+
+fn printed_raw(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::builtin;
+    use serde_json::json;
+
+    fn patch(object: &Value, patch: &Value) -> Result<Value, Status> {
+        let schema = builtin::schema("apps", "Deployment");
+        patched(&schema, object.as_object().unwrap().clone(), patch.as_object().unwrap()).map(Value::Object)
+    }
+
+    fn spec(containers: &Value) -> Value {
+        json!({"spec": {"template": {"spec": {"containers": containers}}}})
+    }
+
+    #[test]
+    fn containers_are_merged_by_name_and_new_ones_come_first() {
+        let old = spec(&json!([{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]));
+        let new = spec(&json!([{"name": "b", "image": "2"}, {"name": "c", "image": null}]));
+        let merged = spec(&json!([
+            {"name": "a", "image": "1"}, {"name": "b", "image": "2"}, {"name": "c", "image": null}]));
+        assert_eq!(patch(&old, &new).unwrap(), merged);
+    }
+
+    #[test]
+    fn items_are_deleted_replaced_and_put_in_order() {
+        let old = spec(&json!([{"name": "a"}, {"name": "b"}, {"name": "c"}]));
+        let gone = patch(&old, &spec(&json!([{"name": "b", "$patch": "delete"}]))).unwrap();
+        assert_eq!(gone, spec(&json!([{"name": "a"}, {"name": "c"}])));
+        let all = patch(&old, &spec(&json!([{"$patch": "replace"}, {"name": "z"}]))).unwrap();
+        assert_eq!(all, spec(&json!([{"name": "z"}])));
+        let mut order = spec(&json!([{"name": "d"}]));
+        order["spec"]["template"]["spec"]["$setElementOrder/containers"] =
+            json!([{"name": "c"}, {"name": "d"}, {"name": "a"}]);
+        let ordered = patch(&old, &order).unwrap();
+        assert_eq!(ordered, spec(&json!([{"name": "b"}, {"name": "c"}, {"name": "d"}, {"name": "a"}])));
+    }
+
+    #[test]
+    fn maps_are_replaced_deleted_or_keep_only_some_keys() {
+        let old = json!({"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}},
+            "metadata": {"labels": {"a": "1"}, "finalizers": ["x/1", "x/2"]}});
+        let new = json!({"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}},
+            "metadata": {"labels": {"$patch": "replace", "b": "2"},
+                         "$deleteFromPrimitiveList/finalizers": ["x/1"], "finalizers": ["x/3"]}});
+        assert_eq!(
+            patch(&old, &new).unwrap(),
+            json!({"spec": {"strategy": {"type": "Recreate"}},
+                "metadata": {"labels": {"b": "2"}, "finalizers": ["x/3", "x/2"]}})
+        );
+        let gone = patch(&old, &json!({"metadata": {"$patch": "delete"}})).unwrap();
+        assert_eq!(gone["metadata"], json!({}));
+    }
+
+    #[test]
+    fn what_is_no_patch_is_refused_in_the_words_of_the_real_server() {
+        let old = spec(&json!([{"name": "a"}]));
+        let message = |new: &Value| patch(&old, new).unwrap_err().message().to_owned();
+        assert_eq!(
+            message(&spec(&json!([{"image": "x"}]))),
+            "map: map[image:x] does not contain declared merge key: name"
+        );
+        assert_eq!(message(&json!({"spec": {"$patch": "x"}})), "unknown patch type: x in map: map[$patch:x]");
+        assert_eq!(message(&json!({"$retainKeys": ["a"], "b": 1})), "invalid patch format of retainKeys");
+    }
+}

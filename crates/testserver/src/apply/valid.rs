@@ -1,0 +1,161 @@
+//! What an applied object may be: fields that its schema declares, values of their types, and no item twice.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use crate::apply::element;
+use crate::apply::schema::{List, Others, Scalar, Schema};
+use crate::apply::strategic::printed;
+
+/// The complaints about an applied object, as the real server words them; empty if it is good.
+pub(crate) fn complaints(schema: &Schema, object: &Map<String, Value>) -> Vec<String> {
+    let mut found = Vec::new();
+    map(schema, object, "", &mut found);
+    found
+}
+
+fn map(schema: &Schema, map: &Map<String, Value>, path: &str, found: &mut Vec<String>) {
+    for (name, of) in map {
+        let path = format!("{path}.{name}");
+        if !schema.declares(name) {
+            found.push(format!("{path}: field not declared in schema"));
+            // The real server looks no further in this object.
+            return;
+        }
+        value(schema.field(name), of, &path, found);
+    }
+}
+
+fn value(schema: &Schema, of: &Value, path: &str, found: &mut Vec<String>) {
+    if of.is_null() {
+        return;
+    }
+    if let Some(wanted) = unexpected(schema, of) {
+        found.push(format!("{path}: expected {wanted}"));
+        return;
+    }
+    match of {
+        Value::Object(object) => map(schema, object, path, found),
+        Value::Array(items) => list(schema, items, path, found),
+        _ => {}
+    }
+}
+
+/// What should stand where something else does, and what does.
+fn unexpected(schema: &Schema, of: &Value) -> Option<String> {
+    let is_map = !schema.fields.is_empty() || matches!(schema.others, Others::Entries(_));
+    let is_list = schema.list != List::Atomic || schema.items.is_some();
+    match schema.scalar {
+        Some(Scalar::Text) if !of.is_string() => {
+            Some(format!("string, got &value.valueUnstructured{{Value:{}}}", literal(of)))
+        }
+        Some(Scalar::Number) if !of.is_number() => {
+            Some(format!("numeric (int or float), got {}", go_type(of)))
+        }
+        Some(Scalar::Bool) if !of.is_boolean() => Some(format!("boolean, got &{{{}}}", printed(of))),
+        None if is_map && !is_list && !of.is_object() => Some(format!("map, got &{{{}}}", printed(of))),
+        None if is_list && !is_map && !of.is_array() => Some(format!("list, got &{{{}}}", printed(of))),
+        _ => None,
+    }
+}
+
+/// A value as Go code.
+fn literal(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{text:?}"),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::Null => "interface {}(nil)".into(),
+        Value::Array(list) => {
+            let all: Vec<String> = list.iter().map(literal).collect();
+            format!("[]interface {{}}{{{}}}", all.join(", "))
+        }
+        Value::Object(map) => {
+            let all: Vec<String> =
+                map.iter().map(|(key, value)| format!("{key:?}:{}", literal(value))).collect();
+            format!("map[string]interface {{}}{{{}}}", all.join(", "))
+        }
+    }
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::Null => "<nil>",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+fn list(schema: &Schema, items: &[Value], path: &str, found: &mut Vec<String>) {
+    let mut seen = BTreeSet::new();
+    for (place, item) in items.iter().enumerate() {
+        if schema.list == List::Atomic {
+            value(schema.item(), item, &format!("{path}[{place}]"), found);
+            continue;
+        }
+        let Some(step) = element::item(schema, item) else {
+            found.push(format!("{path}: element {place}: {}", no_step(schema, item)));
+            return;
+        };
+        let shown = element::notation(&step);
+        if !seen.insert(step) {
+            found.push(format!("{path}: duplicate entries for key {shown}"));
+        }
+        value(schema.item(), item, &format!("{path}{shown}"), found);
+    }
+}
+
+/// Why an item can't be told from the others.
+fn no_step(schema: &Schema, item: &Value) -> String {
+    match (&schema.list, item) {
+        (List::Keyed(_), Value::Null) => "associative list with keys may not have a null element".into(),
+        (List::Keyed(keys), Value::Object(_)) => {
+            let names: Vec<String> = keys.iter().map(|key| format!("{:?}", key.name)).collect();
+            format!(
+                "associative list with keys has an element that omits all key fields [{}] (and doesn't have default \
+                 values for any key fields)",
+                names.join(" ")
+            )
+        }
+        (List::Keyed(_), _) => "associative list with keys may not have non-map elements".into(),
+        (_, Value::Null) => "associative list without keys has an element that's an explicit null".into(),
+        (_, Value::Array(_)) => "not supported: associative list with lists as elements".into(),
+        _ => "associative list without keys has an element that's a map type".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::{builtin, custom};
+    use serde_json::json;
+
+    #[test]
+    fn items_are_told_apart_and_fields_declared() {
+        let pod =
+            json!({"spec": {"containers": [{"name": "c"}, {"name": "c"}]}, "metadata": {"finalizers": [{}]}});
+        let found = complaints(&builtin::schema("", "Pod"), pod.as_object().unwrap());
+        assert_eq!(
+            found,
+            [
+                ".metadata.finalizers: element 0: associative list without keys has an element that's a map type",
+                ".spec.containers: duplicate entries for key [name=\"c\"]",
+            ]
+        );
+        let open_api = json!({"type": "object", "properties": {"spec": {"type": "object", "properties":
+            {"n": {"type": "integer"}}}}});
+        let schema = custom::schema(Some(&open_api));
+        let wrong = json!({"spec": {"n": "x", "other": 1}});
+        assert_eq!(
+            complaints(&schema, wrong.as_object().unwrap()),
+            [
+                ".spec.n: expected numeric (int or float), got string",
+                ".spec.other: field not declared in schema",
+            ]
+        );
+    }
+}
