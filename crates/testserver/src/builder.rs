@@ -24,6 +24,7 @@ impl Default for ServerBuilder {
             retention: Retention { events: 65_536, age: None },
             bookmark_period: Duration::from_secs(60),
             streaming_lists: true,
+            sharded_lists: false,
             watch_cache: true,
             garbage_collector: false,
             field_ownership: true,
@@ -66,6 +67,13 @@ impl ServerBuilder {
     /// Whether `sendInitialEvents` is understood; `false` is a server with the gate WatchList off. Default: `true`.
     pub fn streaming_lists(mut self, on: bool) -> Self {
         self.0.streaming_lists = on;
+        self
+    }
+
+    /// Whether `shardSelector` is understood; `true` is a server with the gate ShardedListAndWatch, without which the
+    /// parameter is not looked at. Default: `false`.
+    pub fn sharded_lists(mut self, on: bool) -> Self {
+        self.0.sharded_lists = on;
         self
     }
 

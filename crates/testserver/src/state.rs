@@ -112,6 +112,7 @@ pub(crate) struct Config {
     pub bookmark_period: Duration,
     pub streaming_lists: bool,
     pub field_ownership: bool,
+    pub sharded_lists: bool,
     pub watch_cache: bool,
     pub garbage_collector: bool,
     pub users: Users,

@@ -123,7 +123,8 @@ fn view(call: &Call, served: &Served, shape: Shape) -> Result<View, Status> {
 
 async fn collection(shared: &Shared, served: &Served, path: &ResourcePath, call: &Call) -> Answer {
     let view = view(call, served, Shape::List)?;
-    let options = list_options(&call.query, &served.kind)?;
+    let mut options = list_options(&call.query, &served.kind)?;
+    options.select.shard = call.query.shard(shared.config.sharded_lists)?;
     let page = list(shared, served, path.namespace.as_deref(), &options).await?;
     Ok(stream(Body::list(page.body(view))))
 }
@@ -146,6 +147,7 @@ fn open_watch(
         Err(_) if view(&call, &served, Shape::List).is_ok() => return Ok(stream(Body::bytes(""))),
         Err(status) => return Err(status),
     };
+    options.select.shard = call.query.shard(shared.config.sharded_lists)?;
     if let Some(name) = &path.name {
         options.select.fields = options.select.fields.named(name);
     }
@@ -221,7 +223,8 @@ async fn delete_collection(
     body: &Bytes,
 ) -> Answer {
     let view = view(call, served, Shape::List)?;
-    let selected = list_options(&call.query, &served.kind)?;
+    let mut selected = list_options(&call.query, &served.kind)?;
+    selected.select.shard = call.query.shard(shared.config.sharded_lists)?;
     let options = delete_options::read(&call.parts.headers, body, &call.query)?;
     let page = list(shared, served, path.namespace.as_deref(), &selected).await?;
     for entry in &page.items {

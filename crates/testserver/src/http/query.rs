@@ -5,6 +5,7 @@ use tokio::time::Duration;
 
 use crate::kinds::kind::Kind;
 use crate::read::selector::{FieldSelector, LabelSelector};
+use crate::read::shard::ShardSelector;
 use crate::read::token::Token;
 use crate::status::{Cause, Status};
 
@@ -52,7 +53,13 @@ impl Query {
     fn selection(&self, kind: &Kind) -> Result<Selection, Status> {
         let labels = LabelSelector::parse(self.text("labelSelector"))?;
         let fields = FieldSelector::parse(self.text("fieldSelector"), |name| kind.field_place(name))?;
-        Ok(Selection { labels, fields })
+        Ok(Selection { labels, fields, shard: None })
+    }
+
+    /// The shard that is asked for, on a server that knows shards.
+    pub(crate) fn shard(&self, known: bool) -> Result<Option<ShardSelector>, Status> {
+        let text = self.get("shardSelector").filter(|text| known && !text.is_empty());
+        text.map(ShardSelector::parse).transpose()
     }
 }
 
@@ -61,15 +68,23 @@ impl Query {
 pub(crate) struct Selection {
     pub labels: LabelSelector,
     pub fields: FieldSelector,
+    pub shard: Option<ShardSelector>,
 }
 
 impl Selection {
     pub(crate) fn is_everything(&self) -> bool {
+        self.is_all_of_shard() && self.shard.is_none()
+    }
+
+    /// Whether no object is left out but for its shard.
+    pub(crate) fn is_all_of_shard(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
     pub(crate) fn matches(&self, object: &crate::storage::entry::Essentials) -> bool {
-        self.labels.matches(&object.labels) && self.fields.matches(&object.fields)
+        self.labels.matches(&object.labels)
+            && self.fields.matches(&object.fields)
+            && self.shard.as_ref().is_none_or(|shard| shard.matches(object))
     }
 }
 

@@ -149,13 +149,14 @@ impl View {
         if self.form == Form::Metadata {
             let names = "\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\"";
             let items = if empty { "null" } else { "[" };
-            return format!("{{{names},\"metadata\":{},\"items\":{items}", meta.json(false)).into_bytes();
+            return format!("{{{names},\"metadata\":{},\"items\":{items}", meta.json(Shown::Metadata))
+                .into_bytes();
         }
         let version = self.kind.api_version();
         if self.kind.rules.custom {
             return format!("{{\"apiVersion\":\"{version}\",\"items\":[").into_bytes();
         }
-        let (kind, meta) = (&self.kind.list_kind, meta.json(false));
+        let (kind, meta) = (&self.kind.list_kind, meta.json(Shown::Typed));
         format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{version}\",\"metadata\":{meta},\"items\":[")
             .into_bytes()
     }
@@ -168,7 +169,8 @@ impl View {
         if self.form == Form::Metadata || !self.kind.rules.custom {
             return b"]}\n".to_vec();
         }
-        format!("],\"kind\":\"{}\",\"metadata\":{}}}\n", self.kind.list_kind, meta.json(true)).into_bytes()
+        format!("],\"kind\":\"{}\",\"metadata\":{}}}\n", self.kind.list_kind, meta.json(Shown::Custom))
+            .into_bytes()
     }
 }
 
@@ -178,19 +180,31 @@ pub(crate) struct ListMeta {
     pub revision: u64,
     pub continue_token: Option<String>,
     pub remaining: Option<usize>,
+    /// The shard that was asked for, in its one form.
+    pub shard: Option<String>,
+}
+
+/// The list whose metadata is shown; only that of a built-in kind says its shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    Typed,
+    Metadata,
+    Custom,
 }
 
 impl ListMeta {
-    fn json(&self, custom: bool) -> String {
+    fn json(&self, shown: Shown) -> String {
         let token = self.continue_token.as_deref();
         let remaining = self.remaining.map(|n| format!(",\"remainingItemCount\":{n}")).unwrap_or_default();
         let revision = self.revision;
-        if custom {
+        if shown == Shown::Custom {
             let token = token.unwrap_or("");
             return format!("{{\"continue\":\"{token}\"{remaining},\"resourceVersion\":\"{revision}\"}}");
         }
         let token = token.map(|t| format!(",\"continue\":\"{t}\"")).unwrap_or_default();
-        format!("{{\"resourceVersion\":\"{revision}\"{token}{remaining}}}")
+        let shard = self.shard.as_ref().filter(|_| shown == Shown::Typed);
+        let shard = shard.map(|s| format!(",\"shardInfo\":{{\"selector\":\"{s}\"}}")).unwrap_or_default();
+        format!("{{\"resourceVersion\":\"{revision}\"{token}{remaining}{shard}}}")
     }
 }
 

@@ -111,7 +111,9 @@ fn page<'a>(
 ) -> Page {
     let mut items = VecDeque::new();
     let everything = select.is_everything();
+    let mut seen = 0;
     for entry in walk.by_ref() {
+        seen += 1;
         if everything || select.matches(&entry.essentials) {
             items.push_back(entry.clone());
         }
@@ -119,12 +121,14 @@ fn page<'a>(
             break;
         }
     }
-    let mut meta = ListMeta { revision, ..ListMeta::default() };
+    let shard = select.shard.as_ref().map(ToString::to_string);
+    let mut meta = ListMeta { revision, shard, ..ListMeta::default() };
     if walk.next().is_some() {
         let last = items.back().map_or("", |entry| entry.key());
         let start = last.strip_prefix(prefix).unwrap_or("");
         meta.continue_token = Some(Token { revision: Some(revision), start: format!("{start}\0") }.encode());
-        meta.remaining = everything.then(|| walk.count() + 1);
+        // The real server counts what is not sent, whatever its shard.
+        meta.remaining = select.is_all_of_shard().then(|| seen + 1 + walk.count() - items.len());
     }
     Page { items, meta }
 }

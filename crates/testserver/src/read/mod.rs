@@ -3,5 +3,6 @@
 pub(crate) mod list;
 pub(crate) mod open_watches;
 pub(crate) mod selector;
+pub(crate) mod shard;
 pub(crate) mod token;
 pub(crate) mod watch;

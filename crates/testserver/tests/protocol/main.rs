@@ -8,5 +8,6 @@ mod faults;
 mod garbage;
 mod lists;
 mod robustness;
+mod shards;
 mod watches;
 mod writes;
