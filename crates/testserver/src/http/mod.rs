@@ -4,6 +4,7 @@ pub(crate) mod accept;
 pub(crate) mod body;
 mod discover;
 mod encode;
+pub(crate) mod gzip;
 pub(crate) mod handle;
 mod health;
 pub(crate) mod listen;

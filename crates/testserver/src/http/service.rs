@@ -16,6 +16,7 @@ use crate::faults::Fault;
 use crate::http::accept;
 use crate::http::body::{Body, Broken};
 use crate::http::encode;
+use crate::http::gzip;
 use crate::http::handle;
 use crate::http::query::Query;
 use crate::http::route::{ResourcePath, Route, route};
@@ -103,8 +104,10 @@ impl ApiService {
         B::Error: Into<BoxError>,
     {
         let yaml = accept::prefers_yaml(&call.parts.headers);
+        let gzip = gzip::is_wanted(&call.parts.headers) && call.about.verb != Verb::Watch;
         let answer = self.serve_json(call, body, silent).await;
-        if yaml { encode::to_yaml(answer).await } else { answer }
+        let answer = if yaml { encode::to_yaml(answer).await } else { answer };
+        if gzip { gzip::if_large(answer).await } else { answer }
     }
 
     async fn serve_json<B>(&self, mut call: Call, body: B, silent: bool) -> Response<Body>

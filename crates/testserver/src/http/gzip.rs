@@ -1,0 +1,122 @@
+//! Compressed answers: what is large, to clients that ask for it. Watches are never compressed.
+
+use std::io::Write;
+
+use bytes::{Bytes, BytesMut};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use futures_util::{Stream, StreamExt, stream};
+use http::{HeaderMap, HeaderValue, Response, header};
+use http_body_util::{BodyDataStream, BodyExt};
+
+use crate::http::body::{Body, Broken};
+
+/// Answers from this size on are compressed, as on the real server.
+const THRESHOLD: usize = 128 * 1024;
+
+/// Whether the client says that it reads gzip.
+pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
+    let encodings = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
+    encodings.is_some_and(|encodings| encodings.split(',').any(|encoding| encoding.trim() == "gzip"))
+}
+
+/// The same answer, compressed if it is large.
+///
+/// # Cancel safety
+/// The answer is lost.
+pub(crate) async fn if_large(answer: Response<Body>) -> Response<Body> {
+    let (parts, mut body) = answer.into_parts();
+    let mut first = BytesMut::new();
+    while first.len() < THRESHOLD {
+        let Some(Ok(frame)) = body.frame().await else {
+            // That was all of it: only bodies that a fault cuts break, and those are cut later.
+            return Response::from_parts(parts, Body::bytes(first));
+        };
+        frame.data_ref().into_iter().for_each(|data| first.extend_from_slice(data));
+    }
+    let whole = stream::iter([Ok(first.freeze())]).chain(BodyDataStream::new(body));
+    let mut answer = Response::from_parts(parts, compressed(whole));
+    mark(answer.headers_mut());
+    answer
+}
+
+/// Says that a body is compressed.
+pub(crate) fn mark(headers: &mut HeaderMap) {
+    headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+}
+
+/// The same bytes, compressed. Each piece can be read as soon as it is there, so that frames of a watch don't wait for
+/// the next.
+pub(crate) fn compressed(pieces: impl Stream<Item = Result<Bytes, Broken>> + Send + Unpin + 'static) -> Body {
+    let encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    Body::frames(stream::unfold((pieces, Some(encoder)), |(mut pieces, mut encoder)| async move {
+        let piece = match pieces.next().await {
+            Some(Ok(piece)) => encoder.as_mut().and_then(|encoder| packed(encoder, &piece))?,
+            Some(Err(broken)) => return Some((Err(broken), (pieces, encoder))),
+            // A vector takes all that is written.
+            None => encoder.take()?.finish().ok()?.into(),
+        };
+        Some((Ok(piece), (pieces, encoder)))
+    }))
+}
+
+fn packed(encoder: &mut GzEncoder<Vec<u8>>, piece: &Bytes) -> Option<Bytes> {
+    encoder.write_all(piece).and_then(|()| encoder.flush()).ok()?;
+    Some(std::mem::take(encoder.get_mut()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::read::GzDecoder;
+    use std::collections::VecDeque;
+    use std::io::Read;
+
+    fn unpacked(packed: &[u8]) -> String {
+        let mut text = String::new();
+        // What was flushed can be read, whether or not more follows.
+        let _ = GzDecoder::new(packed).read_to_string(&mut text);
+        text
+    }
+
+    async fn answered(size: usize) -> (Response<()>, Bytes) {
+        let pieces: VecDeque<_> = (0..size / 1024).map(|_| Ok(Bytes::from(vec![b'x'; 1024]))).collect();
+        let answer = if_large(Response::new(Body::frames(stream::iter(pieces)))).await;
+        let (parts, body) = answer.into_parts();
+        (Response::from_parts(parts, ()), body.collect().await.unwrap().to_bytes())
+    }
+
+    #[tokio::test]
+    async fn only_large_answers_are_compressed() {
+        let (small, bytes) = answered(THRESHOLD - 1024).await;
+        assert!(small.headers().is_empty() && bytes.len() == THRESHOLD - 1024);
+        let (large, bytes) = answered(10 * THRESHOLD).await;
+        assert_eq!(large.headers()[header::CONTENT_ENCODING], "gzip");
+        assert_eq!(large.headers()[header::VARY], "Accept-Encoding");
+        assert!(bytes.len() < THRESHOLD && unpacked(&bytes).len() == 10 * THRESHOLD);
+    }
+
+    #[tokio::test]
+    async fn each_piece_can_be_read_at_once_and_a_break_stays_a_break() {
+        let pieces = [Ok("one\n"), Ok("two\n"), Err(Broken)].map(|piece| piece.map(Bytes::from));
+        let mut body = compressed(stream::iter(pieces));
+        let mut packed = Vec::new();
+        for text in ["one\n", "one\ntwo\n"] {
+            packed.extend_from_slice(&body.frame().await.unwrap().unwrap().into_data().unwrap());
+            assert_eq!(unpacked(&packed), text);
+        }
+        assert!(body.frame().await.unwrap().is_err());
+    }
+
+    #[test]
+    fn only_gzip_itself_is_asked_for() {
+        let wants = |encodings: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(encodings));
+            is_wanted(&headers)
+        };
+        assert!(wants("gzip") && wants("br, gzip"));
+        assert!(!wants("*") && !wants("gzip;q=0") && !wants("identity") && !is_wanted(&HeaderMap::new()));
+    }
+}

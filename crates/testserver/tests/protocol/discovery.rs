@@ -1,0 +1,117 @@
+//! What a client finds out about the server before it asks for anything else.
+
+use crate::ask::{ask, get, post, server};
+use serde_json::{Value, json};
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+fn crd(versions: &[&str]) -> Value {
+    let version = |name: &&str| {
+        let schema =
+            json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+        json!({"name": name, "served": true, "storage": *name == "v1", "schema": schema,
+               "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.replicas",
+                                                         "statusReplicasPath": ".status.replicas"}}})
+    };
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+           "metadata": {"name": "gears.acc.example.com"},
+           "spec": {"group": "acc.example.com", "scope": "Namespaced",
+                    "names": {"plural": "gears", "singular": "gear", "kind": "Gear", "listKind": "GearList",
+                              "shortNames": ["ge"], "categories": ["machines"]},
+                    "versions": versions.iter().map(version).collect::<Vec<_>>()}})
+}
+
+#[tokio::test]
+async fn a_crd_appears_with_its_versions_ranked_and_disappears() {
+    let server = server();
+    let before = get(&server, "/apis").await;
+    let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let versions = ["v1beta1", "v1", "v2alpha1", "foo", "v2"];
+    assert_eq!(post(&server, crds, crd(&versions)).await.code, 201);
+    let group = get(&server, "/apis/acc.example.com").await.json();
+    let listed: Vec<_> = group["versions"].as_array().unwrap().iter().map(|v| v["version"].clone()).collect();
+    assert_eq!(listed, ["v2", "v1", "v1beta1", "v2alpha1", "foo"]);
+    assert_eq!(group["preferredVersion"]["groupVersion"], "acc.example.com/v2");
+    let resources = get(&server, "/apis/acc.example.com/v1").await;
+    assert_eq!(
+        resources.text,
+        "{\"kind\":\"APIResourceList\",\"apiVersion\":\"v1\",\"groupVersion\":\"acc.example.com/v1\",\"resources\":[\
+         {\"name\":\"gears\",\"singularName\":\"gear\",\"namespaced\":true,\"kind\":\"Gear\",\"verbs\":[\"delete\",\
+         \"deletecollection\",\"get\",\"list\",\"patch\",\"create\",\"update\",\"watch\"],\"shortNames\":[\"ge\"],\
+         \"categories\":[\"machines\"],\"storageVersionHash\":\"A3Ddb6GjTfk=\"},{\"name\":\"gears/status\",\
+         \"singularName\":\"\",\"namespaced\":true,\"kind\":\"Gear\",\"verbs\":[\"get\",\"patch\",\"update\"]},\
+         {\"name\":\"gears/scale\",\"singularName\":\"\",\"namespaced\":true,\"group\":\"autoscaling\",\
+         \"version\":\"v1\",\"kind\":\"Scale\",\"verbs\":[\"get\",\"patch\",\"update\"]}]}\n"
+    );
+    let all = get(&server, "/apis").await.json();
+    assert_eq!(all["groups"].as_array().unwrap().last().unwrap()["name"], "acc.example.com");
+    let crd = format!("{crds}/gears.acc.example.com");
+    assert_eq!(ask(&server, "DELETE", &crd, &[], "").await.code, 200);
+    assert_eq!(get(&server, "/apis/acc.example.com").await.text, "404 page not found\n");
+    assert_eq!(get(&server, "/apis").await.text, before.text);
+}
+
+#[tokio::test]
+async fn an_aggregated_document_is_sent_again_only_if_it_changed() {
+    let server = server();
+    for path in ["/api", "/apis"] {
+        let first = ask(&server, "GET", path, &[("accept", AGGREGATED)], "").await;
+        assert_eq!((first.code, &first.headers["content-type"]), (200, &AGGREGATED.parse().unwrap()));
+        assert_eq!(
+            (&first.headers["vary"], &first.headers["cache-control"]),
+            (&"Accept".parse().unwrap(), &"public".parse().unwrap())
+        );
+        let tag = first.headers["etag"].to_str().unwrap().to_owned();
+        let headers = [("accept", AGGREGATED), ("if-none-match", tag.as_str())];
+        let second = ask(&server, "GET", path, &headers, "").await;
+        assert_eq!((second.code, second.text.as_str()), (304, ""));
+        assert!(second.headers.get("content-type").is_none() && second.headers["etag"] == tag);
+    }
+    let tag = |answer: &crate::ask::Answer| answer.headers["etag"].clone();
+    let before = tag(&ask(&server, "GET", "/apis", &[("accept", AGGREGATED)], "").await);
+    server.create(crd(&["v1"])).unwrap();
+    assert_ne!(before, tag(&ask(&server, "GET", "/apis", &[("accept", AGGREGATED)], "").await));
+}
+
+#[tokio::test]
+async fn the_form_of_discovery_is_negotiated() {
+    let server = server();
+    let beta = AGGREGATED.replace("v=v2", "v=v2beta1");
+    let both = format!("{beta},{AGGREGATED},application/json");
+    for (path, accept, code, kind) in [
+        ("/apis", both.as_str(), 200, "APIGroupDiscoveryList"),
+        ("/apis", &format!("application/json,{AGGREGATED}"), 200, "APIGroupList"),
+        ("/apis", &format!("{beta},application/json"), 200, "APIGroupList"),
+        ("/apis", &beta, 406, "Status"),
+        ("/api", "*/*", 200, "APIVersions"),
+        ("/apis/apps", AGGREGATED, 406, "Status"),
+        ("/api/v1", AGGREGATED, 406, "Status"),
+        ("/apis/apps/v1", "application/json", 200, "APIResourceList"),
+    ] {
+        let answer = ask(&server, "GET", path, &[("accept", accept)], "").await;
+        assert_eq!((answer.code, answer.json()["kind"].as_str()), (code, Some(kind)), "{path} {accept}");
+    }
+    let address = ask(&server, "GET", "/api", &[("host", "10.0.0.1:6443")], "").await.json();
+    assert_eq!(address["serverAddressByClientCIDRs"][0]["serverAddress"], "10.0.0.1:6443");
+}
+
+#[tokio::test]
+async fn the_server_says_how_it_is_and_what_it_is() {
+    let server = server();
+    assert_eq!(get(&server, "/version").await.json()["gitVersion"], "v1.36.3");
+    assert_eq!(get(&server, "/healthz").await.text, "ok");
+    assert!(get(&server, "/readyz?verbose").await.text.ends_with("[+]shutdown ok\nreadyz check passed\n"));
+    let paths = get(&server, "/").await.json();
+    assert!(paths["paths"].as_array().unwrap().contains(&json!("/apis/apps/v1")));
+    for (method, path, code) in [
+        ("POST", "/version", 405),
+        ("POST", "/api", 405),
+        ("PUT", "/apis/apps/v1", 405),
+        ("HEAD", "/api/v1/namespaces", 405),
+        ("POST", "/apis", 200),
+        ("DELETE", "/apis/apps", 200),
+        ("GET", "/openapi/v2", 404),
+    ] {
+        assert_eq!(ask(&server, method, path, &[], "").await.code, code, "{method} {path}");
+    }
+}

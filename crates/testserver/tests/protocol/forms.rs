@@ -1,0 +1,82 @@
+//! Requests and answers in other forms than plain JSON.
+
+use crate::ask::{R, ask, configmaps, get, open, server};
+use http_body_util::BodyExt;
+use serde_json::json;
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+#[tokio::test]
+async fn an_object_is_created_and_shown_in_yaml() {
+    let server = server();
+    configmaps(&server, &[]);
+    let headers = [("content-type", "application/yaml"), ("accept", "application/yaml")];
+    let created = ask(&server, "POST", R, &headers, "metadata:\n  name: a\ndata: {k: 'yes'}\n").await;
+    assert_eq!((created.code, &created.headers["content-type"]), (201, &"application/yaml".parse().unwrap()));
+    assert!(
+        created.text.starts_with("apiVersion: v1\ndata:\n  k: \"yes\"\nkind: ConfigMap\nmetadata:\n"),
+        "{}",
+        created.text
+    );
+    assert_eq!(get(&server, &format!("{R}/a")).await.json()["data"], json!({"k": "yes"}));
+    let list = ask(&server, "GET", R, &headers[1..], "").await;
+    assert!(list.text.starts_with("apiVersion: v1\nitems:\n- data:\n    k: \"yes\"\n"), "{}", list.text);
+    let absent = ask(&server, "GET", &format!("{R}/b"), &headers[1..], "").await;
+    let text = "apiVersion: v1\ncode: 404\ndetails:\n  kind: configmaps\n  name: b\nkind: Status\n";
+    assert!(absent.text.starts_with(text), "{}", absent.text);
+    let watch = ask(&server, "GET", &format!("{R}?watch=true"), &headers[1..], "").await;
+    assert_eq!(watch.code, 406);
+    assert!(watch.text.contains("application/json;stream=watch"), "{}", watch.text);
+    let broken = ask(&server, "POST", R, &headers[..1], "metadata: [\n").await;
+    assert!(broken.message().contains("(must be of type ConfigMap): yaml: "), "{}", broken.message());
+}
+
+#[tokio::test]
+async fn who_prefers_what_is_not_spoken_here_gets_the_next_it_accepts() {
+    let server = server();
+    configmaps(&server, &["a"]);
+    let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
+    for (accept, code) in [
+        (format!("{PROTOBUF},application/json"), 200),
+        (format!("application/json,{PROTOBUF}"), 200),
+        (format!("application/json;q=0.5,{PROTOBUF}"), 200),
+        (format!("{PROTOBUF}, */*"), 200),
+        (format!("{table},application/json"), 200),
+        (format!("{PROTOBUF};as=Table;g=meta.k8s.io;v=v1,{table},application/json"), 200),
+        (PROTOBUF.to_owned(), 406),
+        (table.to_owned(), 406),
+        ("text/html".to_owned(), 406),
+    ] {
+        for path in [R.to_owned(), format!("{R}/a")] {
+            let answer = ask(&server, "GET", &path, &[("accept", &accept)], "").await;
+            assert_eq!(answer.code, code, "{path} {accept}");
+            assert_eq!(answer.headers["content-type"], "application/json");
+        }
+    }
+    let refused = ask(&server, "GET", &format!("{R}/a"), &[("accept", "text/html")], "").await;
+    let available = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+    assert_eq!(refused.message(), format!("406: Not Acceptable\n\nAvailable representations: {available}"));
+    assert_eq!(refused.json()["details"], json!({}));
+}
+
+#[tokio::test]
+async fn large_answers_are_compressed_for_who_reads_that_and_watches_never() {
+    let server = server();
+    configmaps(&server, &["small"]);
+    let data = json!({"k": "x".repeat(200_000)});
+    let big = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "big", "namespace": "r"}, "data": data});
+    server.create(big).unwrap();
+    let gzip = [("accept-encoding", "gzip")];
+    let watch = format!("{R}?watch=true&timeoutSeconds=1");
+    for (path, compressed) in
+        [(R.to_owned(), true), (format!("{R}/big"), true), (format!("{R}/small"), false), (watch, false)]
+    {
+        let response = open(&server, "GET", &path, &gzip, "").await;
+        assert_eq!(response.headers().contains_key("content-encoding"), compressed, "{path}");
+        if compressed {
+            assert!(response.into_body().collect().await.unwrap().to_bytes().len() < 10_000);
+            let plain = get(&server, &path).await;
+            assert!(plain.text.len() > 200_000 && !plain.headers.contains_key("content-encoding"));
+        }
+    }
+}
