@@ -36,3 +36,13 @@ editing() {
     shift
     KUBE_EDITOR="sed -i -e '$script'" kubectl edit "$@"
 }
+
+# owned OWNER NAME: creates the ConfigMap NAME, owned by the ConfigMap OWNER.
+owned() {
+    local uid
+    uid=$(kubectl get configmap "$1" -o 'jsonpath={.metadata.uid}')
+    kubectl create -f - --validate=false <<EOF
+{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "$2", "ownerReferences": [
+  {"apiVersion": "v1", "kind": "ConfigMap", "name": "$1", "uid": "$uid", "blockOwnerDeletion": true}]}}
+EOF
+}

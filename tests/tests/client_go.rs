@@ -20,16 +20,18 @@ const DEADLINE: Duration = Duration::from_secs(120);
 /// How the program is run.
 #[derive(Clone, Copy, Debug)]
 struct Run {
+    /// On the embedded server; the real one has it always.
+    tls: bool,
     /// Of bodies; empty is client-go's own choice, protobuf.
     content_type: &'static str,
     /// Whether informers list by a watch that begins with what is there.
     streaming: bool,
 }
 
-const JSON: Run = Run { content_type: "application/json", streaming: true };
-const JSON_AND_LISTS: Run = Run { content_type: "application/json", streaming: false };
-const PROTOBUF: Run = Run { content_type: "", streaming: true };
-const PROTOBUF_AND_LISTS: Run = Run { content_type: "", streaming: false };
+const JSON: Run = Run { tls: true, content_type: "application/json", streaming: true };
+const JSON_AND_LISTS: Run = Run { tls: false, content_type: "application/json", streaming: false };
+const PROTOBUF: Run = Run { tls: false, content_type: "", streaming: true };
+const PROTOBUF_AND_LISTS: Run = Run { tls: true, content_type: "", streaming: false };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_with_client_go_sees_the_same_on_both_servers() -> Result<()> {
@@ -56,7 +58,8 @@ async fn a_program_with_client_go_sees_the_same_on_both_servers() -> Result<()> 
 
 async fn on_the_embedded_server(program: &Path, run: Run) -> Result<Vec<String>> {
     let server = Server::new();
-    let listening = server.listen((Ipv4Addr::LOCALHOST, 0).into()).await?;
+    let addr = (Ipv4Addr::LOCALHOST, 0).into();
+    let listening = if run.tls { server.listen_tls(addr).await? } else { server.listen(addr).await? };
     let dir = tempfile::tempdir()?;
     let kubeconfig = dir.path().join("kubeconfig");
     std::fs::write(&kubeconfig, listening.kubeconfig())?;

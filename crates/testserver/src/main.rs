@@ -5,9 +5,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use kube_testserver::{Listening, Server, Workload};
+use kube_testserver::{Listening, Rights, Server, Workload};
+use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Duration;
+
+/// The users that `--users` makes; their tokens are their names.
+const ADMIN: &str = "admin";
+const NOBODY: &str = "nobody";
 
 /// A Kubernetes API server in memory.
 #[derive(Debug, Parser)]
@@ -21,6 +26,10 @@ struct Flags {
     /// Serve on TLS, with a certificate that the kubeconfig knows.
     #[arg(long)]
     tls: bool,
+    /// Ask for tokens. The kubeconfig's own context may do everything, its context `nobody` nothing. Clients in Go send
+    /// their tokens over TLS only.
+    #[arg(long, requires = "tls")]
+    users: bool,
     /// Forget history after so many seconds; without it only the number of events is bounded.
     #[arg(long, value_name = "SECONDS")]
     expire_after: Option<f64>,
@@ -58,6 +67,9 @@ async fn run(flags: Flags) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(seconds) = flags.expire_after {
         builder = builder.expire_after(Duration::try_from_secs_f64(seconds)?);
     }
+    if flags.users {
+        builder = builder.user(ADMIN, ADMIN, Rights::All).user(NOBODY, NOBODY, Rights::None);
+    }
     let server = builder.build();
     // Before anybody is told that the server is ready, so that no signal is missed.
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
@@ -66,7 +78,7 @@ async fn run(flags: Flags) -> Result<(), Box<dyn std::error::Error>> {
     let workload = flags
         .workload
         .map(|millis| Workload::new(flags.seed, Duration::from_millis(millis.max(1))).start(&server));
-    announce(&listening, flags.kubeconfig)?;
+    announce(&listening, &flags)?;
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
@@ -78,14 +90,31 @@ async fn run(flags: Flags) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn announce(listening: &Listening, kubeconfig: Option<PathBuf>) -> std::io::Result<()> {
+fn announce(listening: &Listening, flags: &Flags) -> std::io::Result<()> {
     let mut out = std::io::stdout();
-    match kubeconfig {
+    match &flags.kubeconfig {
         Some(file) => {
-            std::fs::write(&file, listening.kubeconfig())?;
+            let mut kubeconfig = listening.kubeconfig();
+            if flags.users {
+                kubeconfig = with_nobody(&kubeconfig)?;
+            }
+            std::fs::write(file, kubeconfig)?;
             writeln!(out, "ready {}", file.display())?;
         }
         None => writeln!(out, "ready {}", listening.url())?,
     }
     out.flush()
+}
+
+/// The kubeconfig with a second context.
+fn with_nobody(kubeconfig: &str) -> std::io::Result<String> {
+    let mut config: serde_json::Value = serde_json::from_str(kubeconfig)?;
+    let mut context = config["contexts"][0].clone();
+    context["name"] = NOBODY.into();
+    context["context"]["user"] = NOBODY.into();
+    for (list, item) in [("contexts", context), ("users", json!({"name": NOBODY, "user": {"token": NOBODY}}))]
+    {
+        config[list].as_array_mut().into_iter().for_each(|items| items.push(item.clone()));
+    }
+    Ok(format!("{config:#}\n"))
 }

@@ -21,3 +21,5 @@ kubectl --context=nobody get configmap one
 kubectl auth can-i --list --no-headers
 kubectl auth whoami -o json
 kubectl --context=nobody auth whoami -o json
+kubectl explain configmap
+kubectl create -f objects/configmap.yaml --dry-run=server

@@ -6,6 +6,8 @@ kubectl label configmap one app=web tier=front
 kubectl label configmap two app=db
 kubectl get configmap one -o json
 kubectl get configmap one -o yaml
+kubectl get configmap one
+kubectl get configmaps -o wide
 kubectl get configmaps -o json
 kubectl get configmaps -o yaml
 kubectl get cm -o name
