@@ -1,5 +1,10 @@
 # What the commands beside this file may use besides kubectl, which the runner puts on PATH with the topic's namespace.
 
+# Built-in kinds that only mean something with a component behind them, so that the embedded server has none of them.
+ABSENT='bindings|componentstatuses|mutatingadmissionpolic(ies|ybindings)|tokenreviews|ipaddresses|servicecidrs'
+ABSENT="$ABSENT|deviceclasses|resourceclaims|resourceclaimtemplates|resourceslices|volumeattributesclasses"
+ABSENT_VERSIONS='autoscaling/v1|resource.k8s.io/v1'
+
 # watching LINES ACTION ARGS...: what `kubectl ARGS` prints until it has printed LINES lines; ACTION runs after the first.
 watching() {
     local lines=$1 action=$2 printed line

@@ -1,9 +1,11 @@
 # What there is, and what one may do.
 kubectl api-resources --no-headers
-kubectl api-resources --namespaced=false --no-headers -o name
+kubectl api-resources --no-headers | grep -vE "^($ABSENT) " | tr -s ' '
+kubectl api-resources --namespaced=false --no-headers -o name | grep -vE "^($ABSENT)(\.|$)"
 kubectl api-resources --api-group=apps -o wide --no-headers
 kubectl api-resources --verbs=list,create --categories=all -o name
 kubectl api-versions
+kubectl api-versions | grep -vE "^($ABSENT_VERSIONS)$"
 kubectl get --raw /version | grep -o '"gitVersion": "v1.36[^"]*"'
 kubectl cluster-info dump --output-directory=/dev/null --namespaces=absent
 kubectl auth can-i get pods
@@ -19,7 +21,7 @@ kubectl --context=nobody create configmap one
 kubectl --context=nobody delete configmap one
 kubectl --context=nobody get configmap one
 kubectl auth can-i --list --no-headers
-kubectl auth whoami -o json
-kubectl --context=nobody auth whoami -o json
+kubectl auth whoami -o 'jsonpath={.status.userInfo.username} {.status.userInfo.groups}'
+kubectl --context=nobody auth whoami -o 'jsonpath={.status.userInfo.username} {.status.userInfo.groups}'
 kubectl explain configmap
 kubectl create -f objects/configmap.yaml --dry-run=server

@@ -3,6 +3,10 @@
 /// Why a command differs, and the commands as they stand in the topics.
 pub(crate) const DIFFERENCES: &[(&str, &[&str])] = &[
     (
+        "some kinds are not served, as docs/testserver.md says",
+        &["kubectl api-resources --no-headers", "kubectl api-versions"],
+    ),
+    (
         "types of built-in specs are not checked, as docs/testserver.md says",
         &[
             r#"kubectl create -f - --validate=false <<< '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bad"}, "data": {"k": 1}}'"#,
