@@ -139,9 +139,9 @@ impl ApiService {
 
     /// The body as JSON, which is all that the handlers read. What it can't be made of stays as it is.
     fn to_json(&self, call: &mut Call, body: Bytes) -> Result<Bytes, Status> {
+        let body = crate::protobuf::to_json(&self.shared, call, body)?;
         let Route::Resource(path) = &call.route else { return Ok(body) };
         let headers = &mut call.parts.headers;
-        let body = crate::protobuf::to_json(headers, body)?;
         let served = self.shared.find(&path.group, &path.version, &path.resource);
         let kind = served.as_ref().map_or("", |served| &served.kind.kind);
         decode::yaml_to_json(headers, body, kind)

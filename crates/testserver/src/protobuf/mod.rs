@@ -1,73 +1,60 @@
-//! Bodies in Kubernetes' protobuf, which clients in Go prefer for built-in types: they are turned into JSON before anybody looks at them.
+//! Bodies in Kubernetes' protobuf, which clients in Go prefer for built-in types: they become JSON before anybody else
+//! looks at them.
 
-mod json;
-mod schema;
+mod envelope;
+mod message;
+mod special;
+mod types;
+mod wanted;
 mod wire;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderValue, header};
 use serde_json::Value;
 
+use crate::http::service::Call;
+use crate::state::Shared;
 use crate::status::Status;
 use crate::write::decode::media_type;
-use schema::SCHEMA;
-use wire::{Malformed, Wire};
+use envelope::Envelope;
+use types::Types;
+use wanted::Wanted;
 
 const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
-/// What stands before the envelope.
-const MAGIC: &[u8] = b"k8s\0";
 
-/// The body as JSON, and headers that say so, if it is protobuf of a built-in type. Of others it stays what it is, to be
-/// refused like any unknown format.
+/// The body as JSON, and headers that say so, if it is protobuf and the request may have such a body. Others stay what
+/// they are; custom resources are not sent in protobuf, and refused like any unknown format.
 ///
 /// # Errors
-/// BadRequest where the bytes are not what they claim to be.
-pub(crate) fn to_json(headers: &mut HeaderMap, body: Bytes) -> Result<Bytes, Status> {
-    if body.is_empty() || media_type(headers) != MEDIA_TYPE {
+/// `BadRequest` where the bytes are not what they claim to be, or something else than the URL asks for.
+pub(crate) fn to_json(shared: &Shared, call: &mut Call, body: Bytes) -> Result<Bytes, Status> {
+    if !media_type(&call.parts.headers).eq_ignore_ascii_case(MEDIA_TYPE) {
         return Ok(body);
     }
-    let read = |why: Malformed| Status::bad_request(format!("the protobuf body can't be read: {why}"));
-    let envelope = Envelope::read(&body).map_err(read)?;
-    let Some(message) = SCHEMA.kind(envelope.api_version, envelope.kind) else { return Ok(body) };
-    let mut object = json::message(message, envelope.raw).map_err(read)?;
-    if let Some(map) = object.as_object_mut() {
-        map.insert("apiVersion".into(), envelope.api_version.into());
-        map.insert("kind".into(), envelope.kind.into());
+    let Some(wanted) = Wanted::of(shared, call) else { return Ok(body) };
+    if body.is_empty() && wanted.is_options() {
+        return Ok(body);
     }
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Ok(Bytes::from(Value::to_string(&object)))
+    let json = read(&body, &wanted)?;
+    call.parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(json.to_string().into())
 }
 
-/// The message around each object: its type, then its bytes.
-struct Envelope<'a> {
-    api_version: &'a str,
-    kind: &'a str,
-    raw: &'a [u8],
-}
-
-impl<'a> Envelope<'a> {
-    fn read(body: &'a [u8]) -> Result<Self, Malformed> {
-        let inner = body.strip_prefix(MAGIC).ok_or(Malformed::Magic)?;
-        let mut envelope = Self { api_version: "", kind: "", raw: &[] };
-        for field in wire::fields(inner) {
-            match field? {
-                (1, Wire::Bytes(names)) => {
-                    for field in wire::fields(names) {
-                        match field? {
-                            (1, Wire::Bytes(text)) => envelope.api_version = wire::text(text)?,
-                            (2, Wire::Bytes(text)) => envelope.kind = wire::text(text)?,
-                            _ => {}
-                        }
-                    }
-                }
-                (2, Wire::Bytes(raw)) => envelope.raw = raw,
-                // An encoding of the raw bytes; no client uses one.
-                (3, Wire::Bytes(encoding)) if !encoding.is_empty() => return Err(Malformed::Encoding),
-                _ => {}
-            }
-        }
-        Ok(envelope)
+/// The object in `body`.
+fn read(body: &[u8], wanted: &Wanted) -> Result<Value, Status> {
+    let envelope = Envelope::read(body).map_err(|why| wanted.unrecognized(&why, body))?;
+    let (api_version, kind) = wanted.complete(&envelope);
+    let Some(place) = Types::get().kind(&api_version, &kind) else {
+        return Err(wanted.unregistered(&api_version, &kind));
+    };
+    let mut object =
+        message::message(place, envelope.raw).map_err(|why| wanted.unreadable(&api_version, &kind, &why))?;
+    wanted.check(&api_version, &kind)?;
+    if let Some(object) = object.as_object_mut() {
+        object.insert("apiVersion".into(), api_version.into());
+        object.insert("kind".into(), kind.into());
     }
+    Ok(object)
 }
 
 #[cfg(test)]

@@ -1,114 +1,243 @@
 //! Bodies as a client in Go would send them, written out field by field.
 
+mod go;
+mod hostile;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use super::*;
 
 /// A field of bytes.
-fn sub(number: u8, content: &[u8]) -> Vec<u8> {
-    let length = u8::try_from(content.len()).expect("short enough for one byte of length");
-    assert!(length < 128);
-    [&[number << 3 | 2, length], content].concat()
+fn sub(number: u32, content: impl AsRef<[u8]>) -> Vec<u8> {
+    let content = content.as_ref();
+    [varint(u64::from(number) << 3 | 2), varint(content.len() as u64), content.to_vec()].concat()
 }
 
-fn int(number: u8, value: u8) -> Vec<u8> {
-    vec![number << 3, value]
+fn int(number: u32, value: i64) -> Vec<u8> {
+    [varint(u64::from(number) << 3), varint(value.cast_unsigned())].concat()
 }
 
-fn body(api_version: &str, kind: &str, raw: &[u8]) -> Bytes {
-    let names = [sub(1, api_version.as_bytes()), sub(2, kind.as_bytes())].concat();
-    [MAGIC, &sub(1, &names), &sub(2, raw), &sub(3, b""), &sub(4, b"")].concat().into()
+fn varint(mut value: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value > 0x7f {
+        bytes.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+    bytes
 }
 
-fn read(body: Bytes) -> Result<Value, Status> {
-    let mut headers = HeaderMap::new();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
-    let json = to_json(&mut headers, body)?;
-    assert_eq!(media_type(&headers), "application/json");
-    Ok(serde_json::from_slice(&json).expect("it is JSON now"))
+fn body(api_version: &str, kind: &str, raw: impl AsRef<[u8]>) -> Vec<u8> {
+    let names = [sub(1, api_version), sub(2, kind)].concat();
+    [envelope::PREFIX.to_vec(), sub(1, names), sub(2, raw), sub(3, ""), sub(4, "")].concat()
+}
+
+/// Reads a body where one of this kind is wanted.
+fn read(body: &[u8], api_version: &str, kind: &str) -> Result<Value, Status> {
+    super::read(body, &Wanted::new(api_version, kind))
+}
+
+fn object(api_version: &str, kind: &str, raw: impl AsRef<[u8]>) -> Value {
+    read(&body(api_version, kind, raw), api_version, kind).unwrap()
+}
+
+fn message_of(refused: Result<Value, Status>) -> String {
+    let status = refused.unwrap_err();
+    assert_eq!((status.code(), status.reason()), (400, "BadRequest"));
+    let body: Value = serde_json::from_slice(&status.json()).unwrap();
+    body["message"].as_str().unwrap().to_owned()
 }
 
 #[test]
 fn what_json_leaves_out_is_left_out() {
     // As Go writes it: fields that are no pointers are there even if they are empty.
-    let metadata = [sub(1, b"one"), sub(2, b""), sub(3, b""), int(7, 0), sub(8, b"")].concat();
-    let data = sub(2, &[sub(1, b"k"), sub(2, b"v")].concat());
-    let config_map = read(body("v1", "ConfigMap", &[sub(1, &metadata), data].concat()));
+    let metadata = [sub(1, "one"), sub(2, ""), sub(3, ""), int(7, 0), sub(8, "")].concat();
+    let data = sub(2, [sub(1, "k"), sub(2, "v")].concat());
+    let config_map = object("v1", "ConfigMap", [sub(1, metadata), data].concat());
     let expected =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}, "data": {"k": "v"}});
-    assert_eq!(config_map.unwrap(), expected);
+    assert_eq!(config_map, expected);
+}
+
+#[test]
+fn what_json_has_of_an_empty_object_is_there() {
+    let pod = object("v1", "Pod", "");
+    assert_eq!(
+        pod,
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": null}, "status": {}})
+    );
+    let event = object("v1", "Event", "");
+    assert_eq!((&event["eventTime"], &event["reportingComponent"]), (&Value::Null, &json!("")));
 }
 
 #[test]
 fn zero_behind_a_pointer_stays_and_inline_fields_stand_beside_the_others() {
     // An HTTP probe: the handler is inline in JSON, and its port is a number or a text.
-    let http = [sub(1, b"/"), sub(2, &[int(1, 1), int(2, 0), sub(3, b"web")].concat())].concat();
-    let probe = [sub(1, &sub(2, &http)), int(3, 9)].concat();
-    let container = [sub(1, b"c"), sub(10, &probe)].concat();
-    let pod = [sub(2, &[sub(2, &container), int(4, 0)].concat())].concat();
-    let pod = read(body("v1", "Pod", &pod)).unwrap();
+    let http = [sub(1, "/"), sub(2, [int(1, 1), int(2, 0), sub(3, "web")].concat())].concat();
+    let probe = [sub(1, sub(2, http)), int(3, 9)].concat();
+    let container = [sub(1, "c"), sub(10, probe)].concat();
+    let pod = object("v1", "Pod", sub(2, [sub(2, container), int(4, 0)].concat()));
+    let probe = json!({"httpGet": {"path": "/", "port": "web"}, "timeoutSeconds": 9});
+    let containers = json!([{"name": "c", "livenessProbe": probe, "resources": {}}]);
+    assert_eq!(pod["spec"], json!({"terminationGracePeriodSeconds": 0, "containers": containers}));
+}
+
+#[test]
+fn times_have_the_digits_of_their_type_and_none_is_null() {
+    let time = [int(1, 60), int(2, 1_999)].concat();
+    let spec = [sub(1, "me"), int(2, 15), sub(3, &time), sub(4, "")].concat();
+    let lease = object("coordination.k8s.io/v1", "Lease", [sub(1, sub(8, time)), sub(2, spec)].concat());
+    let expected = json!({
+        "holderIdentity": "me", "leaseDurationSeconds": 15, "acquireTime": "1970-01-01T00:01:00.000001Z",
+        "renewTime": null,
+    });
+    assert_eq!(lease["spec"], expected);
+    assert_eq!(lease["metadata"], json!({"creationTimestamp": "1970-01-01T00:01:00Z"}));
+}
+
+#[test]
+fn pieces_of_a_message_are_one_message_and_the_last_of_a_value_counts() {
+    let raw = [sub(1, sub(1, "a")), sub(1, sub(3, "ns")), int(4, 0), sub(1, sub(1, "b")), int(4, 2)].concat();
+    let config_map = object("v1", "ConfigMap", raw);
+    assert_eq!(config_map["metadata"], json!({"name": "b", "namespace": "ns"}));
+    assert_eq!(config_map["immutable"], true);
+}
+
+#[test]
+fn packed_numbers_and_negative_ones_are_read() {
+    let groups = [varint(1), varint((-2i64).cast_unsigned()), varint(3)].concat();
+    let context = [sub(4, groups), int(4, 5)].concat();
+    let pod = object("v1", "Pod", sub(2, sub(14, context)));
+    assert_eq!(pod["spec"]["securityContext"]["supplementalGroups"], json!([1, -2, 3, 5]));
+    let deployment = object("apps/v1", "Deployment", sub(2, int(1, -1)));
+    assert_eq!(deployment["spec"]["replicas"], -1);
+}
+
+#[test]
+fn what_is_not_utf8_is_replaced_as_in_the_real_servers_json() {
+    let data = sub(2, [sub(1, "k"), sub(2, b"a\xffb")].concat());
+    assert_eq!(object("v1", "ConfigMap", data)["data"], json!({"k": "a\u{fffd}b"}));
+}
+
+#[test]
+fn a_schema_is_a_schema_or_what_may_stand_for_one() {
+    let (text, limit) = (sub(5, "string"), 9u64 << 3 | 1);
+    let properties = |name: &str, schema| sub(29, [sub(1, name), sub(2, schema)].concat());
+    let dependency = |name: &str, of| sub(32, [sub(1, name), sub(2, of)].concat());
+    let schema = [
+        sub(8, sub(1, r#"{"a":1}"#)),                            // default
+        [varint(limit), 2.0f64.to_le_bytes().to_vec()].concat(), // maximum
+        sub(24, sub(1, &text)),                                  // items: a schema
+        properties("list", sub(24, sub(2, &text))),              // items: a list of schemas
+        properties("open", sub(30, int(1, 1))),                  // additionalProperties: true
+        properties("closed", sub(30, int(1, 0))),                // additionalProperties: false
+        properties("map", sub(30, sub(2, &text))),               // additionalProperties: a schema
+        dependency("names", sub(2, "a")),
+        dependency("schema", sub(1, &text)),
+        dependency("nothing", Vec::new()),
+    ];
+    let version = sub(4, sub(1, schema.concat()));
+    let crd = object("apiextensions.k8s.io/v1", "CustomResourceDefinition", sub(2, sub(7, version)));
+    let string = json!({"type": "string"});
     assert_eq!(
-        pod["spec"],
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"],
         json!({
-            "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "c", "livenessProbe": {"httpGet": {"path": "/", "port": "web"}, "timeoutSeconds": 9}}],
+            "default": {"a": 1}, "maximum": 2, "items": string,
+            "properties": {
+                "list": {"items": [string]}, "open": {"additionalProperties": true},
+                "closed": {"additionalProperties": false}, "map": {"additionalProperties": string},
+            },
+            "dependencies": {"names": ["a"], "schema": string, "nothing": null},
         })
     );
 }
 
 #[test]
-fn times_have_the_digits_of_their_type() {
-    let time = [int(1, 60), int(2, 0)].concat();
-    let spec = [sub(1, b"me"), int(2, 15), sub(3, &time)].concat();
-    let lease = read(body("coordination.k8s.io/v1", "Lease", &sub(2, &spec))).unwrap();
-    let expected = json!({"holderIdentity": "me", "leaseDurationSeconds": 15, "acquireTime": "1970-01-01T00:01:00.000000Z"});
-    assert_eq!(lease["spec"], expected);
-}
-
-#[test]
 fn options_of_a_delete_come_in_any_version() {
-    let options = read(body("apps/v1", "DeleteOptions", &[int(1, 0), sub(4, b"Orphan")].concat())).unwrap();
-    assert_eq!(options["gracePeriodSeconds"], 0);
-    assert_eq!(options["propagationPolicy"], "Orphan");
-}
-
-#[test]
-fn kinds_of_others_and_other_formats_are_left_alone() {
-    let mut headers = HeaderMap::new();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
-    let custom = body("shop.example.com/v1", "Widget", b"");
-    assert_eq!(to_json(&mut headers, custom.clone()).unwrap(), custom);
-    assert_eq!(media_type(&headers), MEDIA_TYPE);
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    assert_eq!(to_json(&mut headers, custom.clone()).unwrap(), custom);
-}
-
-#[test]
-fn bytes_that_are_no_protobuf_are_refused_and_never_panic() {
-    assert_eq!(read(Bytes::from_static(b"{}")).unwrap_err().code(), 400);
-    let whole = body("v1", "Pod", &sub(2, &sub(2, &sub(1, b"c"))));
-    let mut random = fastrand::Rng::with_seed(1);
-    for _ in 0..20_000 {
-        let mut bytes = whole.to_vec();
-        for _ in 0..random.usize(1..4) {
-            let at = random.usize(MAGIC.len()..bytes.len());
-            bytes[at] = random.u8(..);
-        }
-        bytes.truncate(random.usize(MAGIC.len()..=bytes.len()));
-        let mut headers = HeaderMap::new();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
-        let _ = to_json(&mut headers, bytes.into());
+    let raw = [int(1, 0), sub(2, sub(1, "u")), sub(4, "Orphan")].concat();
+    for version in ["v1", "apps/v1", "meta.k8s.io/v1", "shop.example.com/v3", "a/b/c", ""] {
+        let options = read(&body(version, "DeleteOptions", &raw), "v1", "DeleteOptions").unwrap();
+        assert_eq!(
+            options,
+            json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0,
+                "preconditions": {"uid": "u"}, "propagationPolicy": "Orphan"})
+        );
     }
 }
 
 #[test]
-fn a_schema_within_itself_ends() {
-    // 400 levels of `not`, each with its length in two bytes.
-    let mut schema = Vec::new();
-    for _ in 0..400 {
-        let length = schema.len();
-        let (low, high) = ((length & 0x7f) as u8 | 0x80, (length >> 7) as u8);
-        schema = [&[226, 1, low, high], schema.as_slice()].concat();
+fn a_body_that_names_no_type_has_the_one_that_is_wanted() {
+    let untyped = [envelope::PREFIX, &sub(2, sub(1, sub(1, "a")))].concat();
+    let config_map = read(&untyped, "v1", "ConfigMap").unwrap();
+    assert_eq!((&config_map["apiVersion"], &config_map["kind"]), (&json!("v1"), &json!("ConfigMap")));
+    let odd = read(&body("a/b/c", "ConfigMap", ""), "v1", "ConfigMap").unwrap();
+    assert_eq!(odd["apiVersion"], "v1");
+}
+
+/// Recorded from the real server.
+#[test]
+fn what_is_no_envelope_is_refused_in_the_real_servers_words() {
+    let about = |why: &str| format!("the object provided is unrecognized (must be of type ConfigMap): {why}");
+    let prefix = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
+    for (body, why) in [
+        (b"".as_slice(), "empty data (<empty>)".to_owned()),
+        (b"k8s\0", "empty body (6b387300)".into()),
+        (b"k8", format!("{prefix} (6b38)")),
+        (b"{\"metadata\":{}}", format!("{prefix} ({{\"metadata\":{{}}}})")),
+        (&[b'a'; 40], format!("{prefix} ({} ...)", "61".repeat(30))),
+        (b"k8s\0\xff\xff\xff", "unexpected EOF (6b387300ffffff)".into()),
+    ] {
+        assert_eq!(message_of(read(body, "v1", "ConfigMap")), about(&why));
     }
-    assert_eq!(json::message("apiextensions/v1.JSONSchemaProps", &schema), Err(Malformed::Depth));
+    assert_eq!(message_of(read(b"k8s\0\xff", "v1", "DeleteOptions")), "unexpected EOF");
+}
+
+/// Recorded from the real server.
+#[test]
+fn what_is_not_the_object_is_refused_in_the_real_servers_words() {
+    let refused = |raw: &[u8]| message_of(read(&body("v1", "ConfigMap", raw), "v1", "ConfigMap"));
+    for (raw, why) in [
+        (int(2, 5), "proto: wrong wireType = 0 for field Data"),
+        (int(1, 5), "proto: wrong wireType = 0 for field ObjectMeta"),
+        (vec![0x12, 9, 1], "unexpected EOF"),
+        ([varint(4 << 3), vec![0xff; 11]].concat(), "proto: integer overflow"),
+        (int(0, 1), "proto: ConfigMap: illegal tag 0 (wire type 0)"),
+        (varint(33 << 3 | 4), "proto: ConfigMap: wiretype end group for non-group"),
+        (varint(33 << 3 | 6), "proto: illegal wireType 6"),
+        (sub(1, sub(8, sub(1, "x"))), "proto: wrong wireType = 2 for field Seconds"),
+    ] {
+        assert_eq!(
+            refused(&raw),
+            format!("ConfigMap in version \"v1\" cannot be handled as a ConfigMap: {why}")
+        );
+    }
+}
+
+/// Recorded from the real server.
+#[test]
+fn another_type_is_refused_in_the_real_servers_words() {
+    let refused = |version, kind| message_of(read(&body(version, kind, ""), "v1", "ConfigMap"));
+    let as_config_map = |what: &str| format!("{what} cannot be handled as a ConfigMap: ");
+    for (version, kind, short) in
+        [("v2", "ConfigMap", "v2"), ("v1", "Bogus", "v1"), ("apps/v1", "ConfigMap", "v1")]
+    {
+        let start = as_config_map(&format!("{kind} in version \"{short}\""));
+        let end = format!(
+            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
+        );
+        assert_eq!(refused(version, kind), start + &end);
+    }
+    for (version, kind) in [("v1", "Secret"), ("apps/v1", "Deployment")] {
+        let start = as_config_map(&format!("{kind} in version \"v1\""));
+        assert_eq!(
+            refused(version, kind),
+            format!("{start}converting (v1.{kind}) to (core.ConfigMap): unknown conversion")
+        );
+    }
+    assert_eq!(
+        message_of(read(&body("v1", "ConfigMap", ""), "v1", "DeleteOptions")),
+        "no kind \"ConfigMap\" is registered for version \"v1\" in scheme \"pkg/runtime/scheme.go:111\""
+    );
 }

@@ -1,88 +1,96 @@
-//! Protobuf's wire format: a message as its numbered fields. Borrowed from the body, and safe for any bytes.
+//! Protobuf's wire format, read field by field without copying. Its errors are worded as the real server's.
 
 /// Why bytes are not the protobuf they should be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Malformed {
-    #[error("it does not begin with the prefix of Kubernetes' protobuf")]
-    Magic,
-    #[error("its content has an encoding of its own")]
-    Encoding,
-    #[error("it ends within a field")]
+    #[error("empty data")]
+    Empty,
+    #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
+    Prefix,
+    #[error("empty body")]
+    PrefixOnly,
+    #[error("unexpected EOF")]
     Short,
-    #[error("a number is longer than ten bytes")]
+    #[error("proto: integer overflow")]
     Varint,
-    #[error("a field has an unknown wire type")]
-    WireType,
-    #[error("a field has another wire type than its own")]
-    FieldType,
-    #[error("a text is not UTF-8")]
-    Text,
-    #[error("an embedded document is not JSON")]
-    Json,
-    #[error("messages are nested too deeply")]
-    Depth,
-    #[error("a time is beyond the calendar")]
+    #[error("proto: negative length found during unmarshaling")]
+    Length,
+    #[error("proto: illegal wireType {0}")]
+    WireType(u8),
+    #[error("proto: unexpected end of group")]
+    GroupEnd,
+    #[error("proto: {0}: wiretype end group for non-group")]
+    StrayGroupEnd(String),
+    #[error("proto: {message}: illegal tag {number} (wire type {tag})")]
+    Tag { message: String, number: i32, tag: u64 },
+    #[error("proto: wrong wireType = {found} for field {field}")]
+    FieldType { field: String, found: u8 },
+    #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
+    Quantity,
+    #[error("unable to parse quantity's suffix")]
+    Suffix,
+    // What the real server takes and can't show as JSON afterwards; some of it makes it break off the connection.
+    #[error("a document in the message is not JSON")]
+    Document,
+    #[error("a time in the message is beyond the year 9999")]
     Time,
+    #[error("a number in the message has no JSON")]
+    Number,
+    #[error("impossible IntOrString.Type")]
+    IntOrString,
+    #[error("the message is nested too deeply")]
+    Depth,
+    #[error("the message has too many parts for its length")]
+    Parts,
 }
 
-/// The value of a field.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Wire<'a> {
-    Varint(u64),
-    Fixed64([u8; 8]),
-    Fixed32,
-    Bytes(&'a [u8]),
+/// The wire types that fields have.
+pub(super) const VARINT: u8 = 0;
+pub(super) const FIXED64: u8 = 1;
+pub(super) const LENGTH: u8 = 2;
+const GROUP: u8 = 3;
+const GROUP_END: u8 = 4;
+const FIXED32: u8 = 5;
+
+/// What stands before a field's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tag {
+    pub number: u32,
+    pub wire: u8,
 }
 
-/// The fields of a message in the order in which they came. After an error nothing follows.
-pub(super) fn fields(bytes: &[u8]) -> Fields<'_> {
-    Fields { rest: bytes }
-}
-
-pub(super) fn text(bytes: &[u8]) -> Result<&str, Malformed> {
-    std::str::from_utf8(bytes).map_err(|_| Malformed::Text)
-}
-
-#[derive(Debug)]
-pub(super) struct Fields<'a> {
+/// The rest of a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u64, Wire<'a>), Malformed>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let field = self.field();
-        if field.is_err() {
-            self.rest = &[];
-        }
-        Some(field)
+impl<'a> Cursor<'a> {
+    pub(super) fn new(message: &'a [u8]) -> Self {
+        Self { rest: message }
     }
-}
 
-impl<'a> Fields<'a> {
-    fn field(&mut self) -> Result<(u64, Wire<'a>), Malformed> {
+    pub(super) fn is_at_end(self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The next field's tag, `None` at the end of the message, which is called `message` in errors.
+    pub(super) fn tag(&mut self, message: &str) -> Result<Option<Tag>, Malformed> {
+        if self.is_at_end() {
+            return Ok(None);
+        }
         let tag = self.varint()?;
-        let value = match tag & 7 {
-            0 => Wire::Varint(self.varint()?),
-            1 => Wire::Fixed64(self.take(8)?.try_into().map_err(|_| Malformed::Short)?),
-            2 => {
-                let length = usize::try_from(self.varint()?).map_err(|_| Malformed::Short)?;
-                Wire::Bytes(self.take(length)?)
-            }
-            5 => {
-                self.take(4)?;
-                Wire::Fixed32
-            }
-            _ => return Err(Malformed::WireType),
-        };
-        Ok((tag >> 3, value))
+        let (low, wire) = low_bits(tag);
+        if wire == GROUP_END {
+            return Err(Malformed::StrayGroupEnd(message.into()));
+        }
+        match u32::try_from(low) {
+            Ok(number) if number > 0 => Ok(Some(Tag { number, wire })),
+            _ => Err(Malformed::Tag { message: message.into(), number: low, tag }),
+        }
     }
 
-    fn varint(&mut self) -> Result<u64, Malformed> {
+    pub(super) fn varint(&mut self) -> Result<u64, Malformed> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let (&byte, rest) = self.rest.split_first().ok_or(Malformed::Short)?;
@@ -95,9 +103,86 @@ impl<'a> Fields<'a> {
         Err(Malformed::Varint)
     }
 
+    pub(super) fn fixed64(&mut self) -> Result<u64, Malformed> {
+        let bytes = self.take(8)?;
+        Ok(u64::from_le_bytes(bytes.try_into().map_err(|_| Malformed::Short)?))
+    }
+
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let length = i64::try_from(self.varint()?).map_err(|_| Malformed::Length)?;
+        self.take(usize::try_from(length).map_err(|_| Malformed::Short)?)
+    }
+
+    /// Passes over a value that nobody asks for.
+    pub(super) fn skip(&mut self, wire: u8) -> Result<(), Malformed> {
+        let mut wire = wire;
+        let mut open = 0usize;
+        loop {
+            match wire {
+                VARINT => drop(self.varint()?),
+                FIXED64 => drop(self.take(8)?),
+                LENGTH => drop(self.bytes()?),
+                GROUP => open += 1,
+                GROUP_END => open = open.checked_sub(1).ok_or(Malformed::GroupEnd)?,
+                FIXED32 => drop(self.take(4)?),
+                other => return Err(Malformed::WireType(other)),
+            }
+            if open == 0 {
+                return Ok(());
+            }
+            wire = low_bits(self.varint()?).1;
+        }
+    }
+
     fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.rest.split_at_checked(length).ok_or(Malformed::Short)?;
         self.rest = rest;
         Ok(taken)
+    }
+}
+
+/// A tag's number, of which 32 bits count, and its wire type.
+fn low_bits(tag: u64) -> (i32, u8) {
+    let number = (tag >> 3) & u64::from(u32::MAX);
+    let number = u32::try_from(number).unwrap_or_default().cast_signed();
+    (number, u8::try_from(tag & 7).unwrap_or_default())
+}
+
+/// A text. As in the real server's JSON, what is not UTF-8 in it is replaced.
+pub(super) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn skipped(bytes: &[u8]) -> Result<usize, Malformed> {
+        let mut cursor = Cursor::new(bytes);
+        let tag = cursor.tag("M")?.expect("not empty");
+        cursor.skip(tag.wire)?;
+        Ok(cursor.rest.len())
+    }
+
+    #[test]
+    fn values_of_all_wire_types_are_passed_over() {
+        assert_eq!(skipped(&[8, 0x80, 1, 7]), Ok(1));
+        assert_eq!(skipped(&[9, 1, 2, 3, 4, 5, 6, 7, 8, 7]), Ok(1));
+        assert_eq!(skipped(&[10, 2, 1, 2, 7]), Ok(1));
+        assert_eq!(skipped(&[13, 1, 2, 3, 4, 7]), Ok(1));
+        // A group with a number, a group and a text in it.
+        assert_eq!(skipped(&[11, 8, 1, 19, 20, 10, 1, b'a', 12, 7]), Ok(1));
+    }
+
+    #[test]
+    fn what_is_no_field_is_called_as_the_real_server_calls_it() {
+        assert_eq!(skipped(&[0xff; 3]), Err(Malformed::Short));
+        assert_eq!(skipped(&[0xff; 10]), Err(Malformed::Varint));
+        assert_eq!(skipped(&[10, 3, 1, 2]), Err(Malformed::Short));
+        assert_eq!(skipped(&[10, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1]), Err(Malformed::Length));
+        assert_eq!(skipped(&[11, 8, 1]), Err(Malformed::Short));
+        assert_eq!(skipped(&[12]), Err(Malformed::StrayGroupEnd("M".into())));
+        assert_eq!(skipped(&[14]), Err(Malformed::WireType(6)));
+        assert_eq!(skipped(&[0, 1]).unwrap_err().to_string(), "proto: M: illegal tag 0 (wire type 0)");
     }
 }

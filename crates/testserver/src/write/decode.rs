@@ -89,10 +89,10 @@ pub(crate) fn object(body: &Bytes, kind: &Kind) -> Result<Map<String, Value>, St
 }
 
 /// The start of a body, as messages quote it.
-fn excerpt(body: &Bytes) -> String {
+pub(crate) fn excerpt(body: &[u8]) -> String {
     let (start, more) = match body.get(..30) {
         Some(start) if body.len() > 30 => (start, " ..."),
-        _ => (body.as_ref(), ""),
+        _ => (body, ""),
     };
     match start.first() {
         None => "<empty>".into(),

@@ -1,0 +1,308 @@
+//! From a message to the JSON that the real server would make of it.
+//!
+//! Memory is bounded by the body: a message may have no more parts than its length makes plausible, because two bytes
+//! can stand for an empty object, which takes hundreds.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Number, Value};
+
+use super::special;
+use super::types::{Base, Empty, Field, Form, Message, Shape, Types};
+use super::wire::{Cursor, FIXED64, LENGTH, Malformed, VARINT, text};
+
+/// Messages may be nested so deeply. Only the schemas of CRDs contain themselves.
+const DEPTH: usize = 64;
+/// What a short body may have in parts ...
+const PARTS: usize = 10_000;
+/// ... and how many bytes of a long one there must be for each.
+const BYTES_PER_PART: usize = 4;
+
+/// The message at `place` of the table as JSON.
+pub(super) fn message(place: usize, bytes: &[u8]) -> Result<Value, Malformed> {
+    let mut reader = Reader { types: Types::get(), parts: PARTS + bytes.len() / BYTES_PER_PART };
+    reader.message(place, &[bytes], DEPTH)
+}
+
+struct Reader {
+    types: &'static Types,
+    /// How many more messages and entries may come.
+    parts: usize,
+}
+
+/// What was found of one field.
+#[derive(Debug, Default)]
+enum Found<'a> {
+    #[default]
+    Nothing,
+    Number(u64),
+    Bytes(&'a [u8]),
+    /// A message; what comes in several pieces is one message.
+    Pieces(Vec<&'a [u8]>),
+    List(Vec<Value>),
+    Map(Map<String, Value>),
+}
+
+impl Found<'_> {
+    /// Whether Go would call it empty, and leave it out of the JSON where the field's tag wants that.
+    fn is_zero(&self) -> bool {
+        match self {
+            Self::Nothing => true,
+            Self::Number(number) => *number == 0,
+            Self::Bytes(bytes) => bytes.is_empty(),
+            Self::Pieces(_) => false,
+            Self::List(list) => list.is_empty(),
+            Self::Map(map) => map.is_empty(),
+        }
+    }
+}
+
+impl Reader {
+    fn message(&mut self, place: usize, pieces: &[&[u8]], depth: usize) -> Result<Value, Malformed> {
+        let depth = depth.checked_sub(1).ok_or(Malformed::Depth)?;
+        self.parts = self.parts.checked_sub(1).ok_or(Malformed::Parts)?;
+        let message = self.types.message(place).ok_or(Malformed::Depth)?;
+        let found = self.scan(message, pieces, depth)?;
+        match message.form {
+            Form::Choice => self.chosen(message, found, depth),
+            Form::List => match found.into_iter().next() {
+                Some(Found::List(list)) => Ok(Value::Array(list)),
+                _ => Ok(Value::Array(Vec::new())),
+            },
+            Form::Object => {
+                let mut object = Map::new();
+                self.fill(&mut object, message, found, depth)?;
+                Ok(Value::Object(object))
+            }
+        }
+    }
+
+    /// Reads the fields of a message, lists and maps to their end and the others as they lie there.
+    fn scan<'a>(
+        &mut self,
+        message: &Message,
+        pieces: &[&'a [u8]],
+        depth: usize,
+    ) -> Result<Vec<Found<'a>>, Malformed> {
+        let mut found: Vec<Found<'a>> = Vec::new();
+        found.resize_with(message.fields.len(), Found::default);
+        for piece in pieces {
+            let mut cursor = Cursor::new(piece);
+            while let Some(tag) = cursor.tag(message.name)? {
+                let known = message.fields.iter().zip(&mut found);
+                match known.into_iter().find(|(field, _)| field.number == tag.number) {
+                    Some((field, found)) => self.collect(field, found, tag.wire, &mut cursor, depth)?,
+                    None => cursor.skip(tag.wire)?,
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Adds one occurrence of a field to those before.
+    fn collect<'a>(
+        &mut self,
+        field: &Field,
+        found: &mut Found<'a>,
+        wire: u8,
+        cursor: &mut Cursor<'a>,
+        depth: usize,
+    ) -> Result<(), Malformed> {
+        match field.shape {
+            Shape::List => {
+                let mut list = match std::mem::take(found) {
+                    Found::List(list) => list,
+                    _ => Vec::new(),
+                };
+                self.items(&mut list, field, wire, cursor, depth)?;
+                *found = Found::List(list);
+            }
+            Shape::Map => {
+                let entry = match raw(field, Base::Bytes, wire, cursor)? {
+                    Found::Bytes(entry) => self.entry(field, entry, depth)?,
+                    _ => return Ok(()),
+                };
+                let mut map = match std::mem::take(found) {
+                    Found::Map(map) => map,
+                    _ => Map::new(),
+                };
+                map.insert(entry.0, entry.1);
+                *found = Found::Map(map);
+            }
+            Shape::Value | Shape::Pointer | Shape::Inline => {
+                *found = match (raw(field, field.base, wire, cursor)?, std::mem::take(found)) {
+                    (Found::Pieces(mut more), Found::Pieces(mut pieces)) => {
+                        pieces.append(&mut more);
+                        Found::Pieces(pieces)
+                    }
+                    (last, _) => last,
+                };
+            }
+        }
+        Ok(())
+    }
+
+    /// One item of a list, or several numbers in a packed one.
+    fn items(
+        &mut self,
+        list: &mut Vec<Value>,
+        field: &Field,
+        wire: u8,
+        cursor: &mut Cursor<'_>,
+        depth: usize,
+    ) -> Result<(), Malformed> {
+        let own = wire_type(field.base);
+        if wire != LENGTH || own == LENGTH {
+            let item = raw(field, field.base, wire, cursor)?;
+            list.push(self.value(field.base, item, depth)?);
+            return Ok(());
+        }
+        let mut packed = Cursor::new(cursor.bytes()?);
+        while !packed.is_at_end() {
+            let item = raw(field, field.base, own, &mut packed)?;
+            list.push(self.value(field.base, item, depth)?);
+        }
+        Ok(())
+    }
+
+    /// An entry of a map: a message of a key and a value, either of which may be left out where it is empty.
+    fn entry(&mut self, field: &Field, entry: &[u8], depth: usize) -> Result<(String, Value), Malformed> {
+        self.parts = self.parts.checked_sub(1).ok_or(Malformed::Parts)?;
+        let (mut key, mut value) = (String::new(), Found::Nothing);
+        let mut cursor = Cursor::new(entry);
+        while let Some(tag) = cursor.tag("MapEntry")? {
+            match tag.number {
+                1 => {
+                    if let Found::Bytes(bytes) = raw(field, Base::String, tag.wire, &mut cursor)? {
+                        key = text(bytes);
+                    }
+                }
+                2 => value = raw(field, field.base, tag.wire, &mut cursor)?,
+                _ => cursor.skip(tag.wire)?,
+            }
+        }
+        let value = match (field.base, value) {
+            (Base::Bytes, Found::Nothing) => Found::Bytes(&[]),
+            (_, value) => value,
+        };
+        Ok((key, self.value(field.base, value, depth)?))
+    }
+
+    /// The JSON of the first field that is there, else of the last.
+    fn chosen(&mut self, message: &Message, found: Vec<Found<'_>>, depth: usize) -> Result<Value, Malformed> {
+        let last = message.fields.len().saturating_sub(1);
+        for (place, (field, found)) in message.fields.iter().zip(found).enumerate() {
+            if place == last || !found.is_zero() {
+                return Ok(self.json(field, found, depth)?.unwrap_or_default());
+            }
+        }
+        Ok(Value::Null)
+    }
+
+    fn fill(
+        &mut self,
+        object: &mut Map<String, Value>,
+        message: &Message,
+        found: Vec<Found<'_>>,
+        depth: usize,
+    ) -> Result<(), Malformed> {
+        for (field, found) in message.fields.iter().zip(found) {
+            if let (Shape::Inline, Base::Message(place)) = (field.shape, field.base) {
+                let inner = self.types.message(place).ok_or(Malformed::Depth)?;
+                let pieces = if let Found::Pieces(pieces) = found { pieces } else { Vec::new() };
+                let found = self.scan(inner, &pieces, depth)?;
+                self.fill(object, inner, found, depth)?;
+            } else if let Some(value) = self.json(field, found, depth)? {
+                object.insert(field.name.into(), value);
+            }
+        }
+        Ok(())
+    }
+
+    /// The field's value, unless JSON has none of it.
+    fn json(&mut self, field: &Field, found: Found<'_>, depth: usize) -> Result<Option<Value>, Malformed> {
+        let absent = matches!(found, Found::Nothing);
+        let value = match field.shape {
+            Shape::Pointer | Shape::List | Shape::Map if absent => Value::Null,
+            Shape::Pointer => return self.value(field.base, found, depth).map(Some),
+            Shape::Value if field.empty == Empty::Dropped && is_scalar(field.base) && found.is_zero() => {
+                return Ok(None);
+            }
+            _ => {
+                return Ok(self
+                    .value(field.base, found, depth)
+                    .map(Some)?
+                    .filter(|value| field.empty != Empty::DroppedTime || !value.is_null()));
+            }
+        };
+        Ok(Some(value).filter(|_| field.empty == Empty::Kept))
+    }
+
+    fn value(&mut self, base: Base, found: Found<'_>, depth: usize) -> Result<Value, Malformed> {
+        let (number, bytes, pieces) = match found {
+            Found::List(list) => return Ok(Value::Array(list)),
+            Found::Map(map) => return Ok(Value::Object(map)),
+            Found::Nothing => (0, None, Vec::new()),
+            Found::Number(number) => (number, None, Vec::new()),
+            Found::Bytes(bytes) => (0, Some(bytes), Vec::new()),
+            Found::Pieces(pieces) => (0, None, pieces),
+        };
+        Ok(match base {
+            Base::Bool => (number != 0).into(),
+            // Negative numbers are sent as their two's complement; what is too long loses its upper bits.
+            Base::Int32 => {
+                u32::try_from(number & u64::from(u32::MAX)).unwrap_or_default().cast_signed().into()
+            }
+            Base::Int64 => number.cast_signed().into(),
+            Base::Double => double(f64::from_bits(number))?,
+            Base::String => text(bytes.unwrap_or_default()).into(),
+            Base::Bytes => bytes.map_or(Value::Null, |bytes| STANDARD.encode(bytes).into()),
+            Base::Time => special::time(&pieces)?,
+            Base::MicroTime => special::micro_time(&pieces)?,
+            Base::Quantity => special::quantity(&pieces)?,
+            Base::IntOrString => special::int_or_string(&pieces)?,
+            Base::Json => special::document(&pieces)?,
+            Base::Message(place) => self.message(place, &pieces, depth)?,
+        })
+    }
+}
+
+fn is_scalar(base: Base) -> bool {
+    match base {
+        Base::Bool | Base::Int32 | Base::Int64 | Base::Double | Base::String | Base::Bytes => true,
+        Base::Time | Base::MicroTime | Base::Quantity | Base::IntOrString | Base::Json | Base::Message(_) => {
+            false
+        }
+    }
+}
+
+fn wire_type(base: Base) -> u8 {
+    match base {
+        Base::Bool | Base::Int32 | Base::Int64 => VARINT,
+        Base::Double => FIXED64,
+        _ => LENGTH,
+    }
+}
+
+/// One value as it lies there.
+fn raw<'a>(field: &Field, base: Base, wire: u8, cursor: &mut Cursor<'a>) -> Result<Found<'a>, Malformed> {
+    if wire != wire_type(base) {
+        return Err(Malformed::FieldType { field: field.go_name().into_owned(), found: wire });
+    }
+    Ok(match base {
+        Base::Bool | Base::Int32 | Base::Int64 => Found::Number(cursor.varint()?),
+        Base::Double => Found::Number(cursor.fixed64()?),
+        Base::String | Base::Bytes => Found::Bytes(cursor.bytes()?),
+        _ => Found::Pieces(vec![cursor.bytes()?]),
+    })
+}
+
+/// As Go writes it: whole numbers without a fraction.
+fn double(number: f64) -> Result<Value, Malformed> {
+    const WHOLE: f64 = 9.0e15;
+    if number.fract() == 0.0 && number.abs() <= WHOLE {
+        // The comparison above keeps it in range.
+        return Ok((number as i64).into());
+    }
+    Number::from_f64(number).map(Value::Number).ok_or(Malformed::Number)
+}

@@ -1,0 +1,153 @@
+//! The messages whose JSON is not an object of their fields: times, quantities, numbers or texts, documents.
+
+use jiff::Timestamp;
+use jiff::fmt::temporal::DateTimePrinter;
+use serde_json::Value;
+
+use super::wire::{Cursor, LENGTH, Malformed, VARINT, text};
+
+/// The numbers and texts of a small message, by their numbers.
+struct Small<'a> {
+    numbers: [i64; 3],
+    bytes: [Option<&'a [u8]>; 4],
+}
+
+/// Reads the fields `numbers` and `bytes`, given with the names that errors call them.
+fn small<'a>(
+    message: &str,
+    numbers: &[(u32, &str)],
+    bytes: &[(u32, &str)],
+    pieces: &[&'a [u8]],
+) -> Result<Small<'a>, Malformed> {
+    let mut small = Small { numbers: [0; 3], bytes: [None; 4] };
+    for piece in pieces {
+        let mut cursor = Cursor::new(piece);
+        while let Some(tag) = cursor.tag(message)? {
+            let place = tag.number as usize;
+            let named = |fields: &[(u32, &str)]| {
+                fields.iter().find(|(n, _)| *n == tag.number).map(|(_, name)| (*name).to_owned())
+            };
+            match (named(numbers), named(bytes)) {
+                (Some(field), _) if tag.wire != VARINT => {
+                    return Err(Malformed::FieldType { field, found: tag.wire });
+                }
+                (_, Some(field)) if tag.wire != LENGTH => {
+                    return Err(Malformed::FieldType { field, found: tag.wire });
+                }
+                (Some(_), _) => {
+                    let number = cursor.varint()?.cast_signed();
+                    if let Some(slot) = small.numbers.get_mut(place) {
+                        *slot = number;
+                    }
+                }
+                (_, Some(_)) => {
+                    let value = cursor.bytes()?;
+                    if let Some(slot) = small.bytes.get_mut(place) {
+                        *slot = Some(value);
+                    }
+                }
+                (None, None) => cursor.skip(tag.wire)?,
+            }
+        }
+    }
+    Ok(small)
+}
+
+/// A time in whole seconds.
+pub(super) fn time(pieces: &[&[u8]]) -> Result<Value, Malformed> {
+    timestamp(pieces, |_| 0, 0)
+}
+
+/// A time in microseconds.
+pub(super) fn micro_time(pieces: &[&[u8]]) -> Result<Value, Malformed> {
+    const NANOS: i32 = 1_000;
+    timestamp(pieces, |nanos| nanos / NANOS * NANOS, 6)
+}
+
+/// Seconds and nanoseconds since 1970; nothing at all is no time, and so is the first second of the year 1.
+fn timestamp(pieces: &[&[u8]], keep: fn(i32) -> i32, digits: u8) -> Result<Value, Malformed> {
+    const ZERO: i64 = -62_135_596_800;
+    const YEAR_0: i64 = -62_167_219_200;
+    const YEAR_10000: i64 = 253_402_300_800;
+    // A second occurrence replaces the first.
+    let Some(last) = pieces.last().filter(|last| !last.is_empty()) else { return Ok(Value::Null) };
+    let [_, seconds, nanos] = small("Timestamp", &[(1, "Seconds"), (2, "Nanos")], &[], &[last])?.numbers;
+    // As Go does, which reads a number of 32 bits from however many there are.
+    let nanos = keep(nanos as i32);
+    if (seconds, nanos) == (ZERO, 0) {
+        return Ok(Value::Null);
+    }
+    if !(YEAR_0..YEAR_10000).contains(&seconds) {
+        return Err(Malformed::Time);
+    }
+    let nanoseconds = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+    let time = Timestamp::from_nanosecond(nanoseconds).map_err(|_| Malformed::Time)?;
+    Ok(DateTimePrinter::new().precision(Some(digits)).timestamp_to_string(&time).into())
+}
+
+/// A quantity such as `100m`. As from JSON, it stays as it was written.
+pub(super) fn quantity(pieces: &[&[u8]]) -> Result<Value, Malformed> {
+    let small = small("Quantity", &[], &[(1, "String_")], pieces)?;
+    let Some(written) = small.bytes[1] else { return Ok("0".into()) };
+    let written = text(written);
+    check_quantity(&written)?;
+    Ok(written.into())
+}
+
+/// A number with a sign and a point perhaps, and a suffix of those that there are.
+fn check_quantity(written: &str) -> Result<(), Malformed> {
+    let unsigned = written.strip_prefix(['+', '-']).unwrap_or(written);
+    let digits = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let whole = digits(unsigned);
+    let (_, rest) = unsigned.split_at(whole);
+    let (fraction, suffix) = match rest.strip_prefix('.') {
+        Some(rest) => (digits(rest), rest.trim_start_matches(|c: char| c.is_ascii_digit())),
+        None => (0, rest),
+    };
+    let letters = suffix.trim_start_matches(|c| "eEinumkKMGTP".contains(c));
+    let exponent = letters.strip_prefix(['+', '-']).unwrap_or(letters);
+    if whole + fraction == 0 || digits(exponent) != exponent.len() {
+        return Err(Malformed::Quantity);
+    }
+    const SUFFIXES: [&str; 16] =
+        ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    let scientific = suffix.strip_prefix(['e', 'E']).is_some_and(|power| power.parse::<i64>().is_ok());
+    if scientific || SUFFIXES.contains(&suffix) { Ok(()) } else { Err(Malformed::Suffix) }
+}
+
+pub(super) fn int_or_string(pieces: &[&[u8]]) -> Result<Value, Malformed> {
+    let small = small("IntOrString", &[(1, "Type"), (2, "IntVal")], &[(3, "StrVal")], pieces)?;
+    let [_, kind, number] = small.numbers;
+    match kind {
+        0 => Ok((number as i32).into()),
+        1 => Ok(text(small.bytes[3].unwrap_or_default()).into()),
+        _ => Err(Malformed::IntOrString),
+    }
+}
+
+/// Bytes that are JSON themselves.
+pub(super) fn document(pieces: &[&[u8]]) -> Result<Value, Malformed> {
+    let small = small("RawExtension", &[], &[(1, "Raw")], pieces)?;
+    match small.bytes[1] {
+        None | Some([]) => Ok(Value::Null),
+        Some(json) => serde_json::from_slice(json).map_err(|_| Malformed::Document),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_what_the_real_server_takes_for_one() {
+        for good in ["0", "1", "+1", "-1.5Gi", ".5", "5.", "100m", "12e6", "1E", "1E-3", "1e+3", "10n"] {
+            assert_eq!(check_quantity(good), Ok(()), "{good}");
+        }
+        for bad in ["", "-", ".", "zz", "1 ", "1.2.3", "1mm2x", "é"] {
+            assert_eq!(check_quantity(bad), Err(Malformed::Quantity), "{bad}");
+        }
+        for bad in ["1mm", "1K", "1eKi", "1e", "1ki", "1m3"] {
+            assert_eq!(check_quantity(bad), Err(Malformed::Suffix), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The table and the decoder, held against the Go types of Kubernetes: `.ci/real-apiserver` builds the program that
+//! prints what they say.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use serde::Deserialize;
+
+use super::*;
+
+/// What `wire` prints, or `None` where nobody has built it.
+fn wire(args: &[&str]) -> Option<String> {
+    let binary = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/real-apiserver/bin/wire");
+    if !binary.is_file() {
+        assert!(
+            std::env::var("CI").is_ok_and(|ci| ci != "true"),
+            "SKIPPED: {args:?}; run .ci/real-apiserver"
+        );
+        // Not println: the test harness would hide it when the test passes.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: wire {args:?}; run .ci/real-apiserver (needs Go)");
+        return None;
+    }
+    let output = Command::new(binary).args(args).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn the_table_is_what_the_go_types_say() {
+    let Some(printed) = wire(&["table"]) else { return };
+    let ours = include_str!("../types.txt");
+    let differs = printed.lines().zip(ours.lines()).find(|(printed, ours)| printed != ours);
+    assert!(printed == ours, "bin/wire table prints another types.txt: {differs:?}");
+}
+
+/// An object in both forms.
+#[derive(Deserialize)]
+struct Pair {
+    kind: String,
+    protobuf: String,
+    object: Value,
+}
+
+#[test]
+fn random_objects_of_all_kinds_are_read_as_go_reads_them() {
+    let Some(printed) = wire(&["pairs", "--seed", "1", "--each", "20"]) else { return };
+    let mut read = 0;
+    for line in printed.lines() {
+        let pair: Pair = serde_json::from_str(line).unwrap();
+        let body = STANDARD.decode(pair.protobuf).unwrap();
+        let (version, kind) = pair.kind.split_once(' ').unwrap();
+        let object = super::read(&body, version, kind).unwrap();
+        assert_eq!(differences("", &object, &pair.object), Vec::<String>::new(), "{}: {line}", pair.kind);
+        read += 1;
+    }
+    assert!(read >= 20 * Types::get().kinds().count(), "only {read} objects");
+}
+
+/// Where two values differ, by the paths.
+fn differences(at: &str, ours: &Value, theirs: &Value) -> Vec<String> {
+    match (ours, theirs) {
+        (Value::Object(a), Value::Object(b)) => {
+            let keys = a.keys().chain(b.keys().filter(|key| !a.contains_key(*key)));
+            let each = keys.flat_map(|key| match (a.get(key), b.get(key)) {
+                (Some(ours), Some(theirs)) => differences(&format!("{at}.{key}"), ours, theirs),
+                (ours, theirs) => vec![format!("{at}.{key}: {ours:?}, and Go says {theirs:?}")],
+            });
+            each.collect()
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            let each = a.iter().zip(b).enumerate();
+            each.flat_map(|(i, (ours, theirs))| differences(&format!("{at}[{i}]"), ours, theirs)).collect()
+        }
+        _ if ours == theirs => Vec::new(),
+        _ => vec![format!("{at}: {ours}, and Go says {theirs}")],
+    }
+}

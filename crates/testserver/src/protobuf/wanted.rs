@@ -1,0 +1,126 @@
+//! What a request's body should be, by its URL, and how the real server says that it isn't.
+
+use std::fmt::Display;
+
+use super::envelope::Envelope;
+use super::types::Types;
+use crate::http::route::Route;
+use crate::http::service::Call;
+use crate::journal::Verb;
+use crate::kinds::kind::group_version;
+use crate::state::Shared;
+use crate::status::Status;
+use crate::write::decode::excerpt;
+
+const DELETE_OPTIONS: &str = "DeleteOptions";
+
+/// The type that a request's body should have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    api_version: String,
+    kind: String,
+}
+
+impl Wanted {
+    pub(super) fn new(api_version: impl Into<String>, kind: impl Into<String>) -> Self {
+        Self { api_version: api_version.into(), kind: kind.into() }
+    }
+
+    /// `None` where no body is read, or none in protobuf.
+    pub(super) fn of(shared: &Shared, call: &Call) -> Option<Self> {
+        let Route::Resource(path) = &call.route else { return None };
+        match call.about.verb {
+            Verb::Delete | Verb::DeleteCollection => return Some(Self::new("v1", DELETE_OPTIONS)),
+            Verb::Create | Verb::Update => {}
+            _ => return None,
+        }
+        let own = match path.subresource.as_deref() {
+            Some("scale") => Some(("autoscaling/v1", "Scale")),
+            Some("eviction") => Some(("policy/v1", "Eviction")),
+            Some("binding") => Some(("v1", "Binding")),
+            Some("token") => Some(("authentication.k8s.io/v1", "TokenRequest")),
+            _ => None,
+        };
+        if let Some((api_version, kind)) = own {
+            return Some(Self::new(api_version, kind));
+        }
+        match shared.find(&path.group, &path.version, &path.resource) {
+            Some(served) if served.kind.rules.custom => None,
+            Some(served) => Some(Self::new(served.kind.api_version(), served.kind.kind.as_str())),
+            None => {
+                let api_version = group_version(&path.group, &path.version);
+                let kind = Types::get().kind_of(&api_version, &path.resource)?;
+                Some(Self::new(api_version, kind))
+            }
+        }
+    }
+
+    /// Whether the body may be left out.
+    pub(super) fn is_options(&self) -> bool {
+        self.kind == DELETE_OPTIONS
+    }
+
+    /// The type that the body names, completed by what is wanted. Options of a DELETE come in the version of any group.
+    pub(super) fn complete(&self, envelope: &Envelope<'_>) -> (String, String) {
+        let named = &envelope.api_version;
+        let kind = if envelope.kind.is_empty() { &self.kind } else { &envelope.kind };
+        let unnamed = named.is_empty() || named.matches('/').count() > 1;
+        let any = self.is_options() && kind == DELETE_OPTIONS;
+        let api_version = if unnamed || any { &self.api_version } else { named };
+        (api_version.clone(), kind.clone())
+    }
+
+    /// The body does not even say what it is.
+    pub(super) fn unrecognized(&self, why: &dyn Display, body: &[u8]) -> Status {
+        if self.is_options() {
+            return Status::bad_request(why.to_string());
+        }
+        let (kind, shown) = (&self.kind, excerpt(body));
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+        ))
+    }
+
+    /// The body says that it is `kind`, which it isn't.
+    pub(super) fn unreadable(&self, api_version: &str, kind: &str, why: &dyn Display) -> Status {
+        if self.is_options() {
+            return Status::bad_request(why.to_string());
+        }
+        let (wanted, version) = (&self.kind, short(api_version));
+        Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {wanted}: {why}"))
+    }
+
+    /// The body is of a type that there is not.
+    pub(super) fn unregistered(&self, api_version: &str, kind: &str) -> Status {
+        let why = format!(
+            "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
+        );
+        self.unreadable(api_version, kind, &why)
+    }
+
+    /// A body of another kind is refused. One of another version is left to those who read JSON.
+    pub(super) fn check(&self, api_version: &str, kind: &str) -> Result<(), Status> {
+        if kind == self.kind {
+            return Ok(());
+        }
+        if self.is_options() {
+            return Err(self.unregistered(api_version, kind));
+        }
+        let (found, package, wanted) = (short(api_version), self.package(), &self.kind);
+        let why = format!("converting ({found}.{kind}) to ({package}.{wanted}): unknown conversion");
+        Err(self.unreadable(api_version, kind, &why))
+    }
+
+    /// Where the real server's code has its own form of the wanted kind.
+    fn package(&self) -> &str {
+        match self.api_version.split_once('/') {
+            None | Some(("events.k8s.io", _)) => "core",
+            Some((group, _)) => group.split('.').next().unwrap_or(group),
+        }
+    }
+}
+
+/// The version without its group.
+fn short(api_version: &str) -> &str {
+    api_version.rsplit('/').next().unwrap_or(api_version)
+}

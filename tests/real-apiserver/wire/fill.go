@@ -1,0 +1,175 @@
+package main
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"time"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// filler fills objects with random values, absent and empty ones among them.
+type filler struct {
+	rand *rand.Rand
+}
+
+// deepest is how far below the object values are still made up.
+const deepest = 9
+
+func (f *filler) object(object runtime.Object) {
+	value := reflect.ValueOf(object).Elem()
+	for i := range value.NumField() {
+		if value.Type().Field(i).Tag.Get("protobuf") != "" {
+			f.fill(value.Field(i), 0)
+		}
+	}
+}
+
+func (f *filler) fill(value reflect.Value, depth int) {
+	if f.special(value) {
+		return
+	}
+	switch value.Kind() {
+	case reflect.Struct:
+		for i := range value.NumField() {
+			// Many types make few of all fields the rule; TypeMeta is not sent.
+			if value.Type().Field(i).Tag.Get("protobuf") != "" && f.rand.IntN(3) > 0 {
+				f.fill(value.Field(i), depth+1)
+			}
+		}
+	case reflect.Pointer:
+		if depth < deepest && f.rand.IntN(3) > 0 {
+			value.Set(reflect.New(value.Type().Elem()))
+			f.fill(value.Elem(), depth+1)
+		}
+	case reflect.Slice:
+		f.slice(value, depth)
+	case reflect.Map:
+		f.entries(value, depth)
+	case reflect.Bool:
+		value.SetBool(f.rand.IntN(2) == 0)
+	case reflect.Int32, reflect.Int64:
+		value.SetInt(f.integer(value.Type().Bits()))
+	case reflect.Float64:
+		value.SetFloat([]float64{0, 1, -1, 0.5, 1e21, -2.5e-7, 1e300, 1 << 53}[f.rand.IntN(8)])
+	case reflect.String:
+		value.SetString(f.text())
+	}
+}
+
+func (f *filler) slice(value reflect.Value, depth int) {
+	if value.Type().Elem().Kind() == reflect.Uint8 {
+		if f.rand.IntN(4) > 0 {
+			value.SetBytes([]byte(f.text()))
+		}
+		return
+	}
+	length := f.length(depth)
+	if length < 0 {
+		return
+	}
+	value.Set(reflect.MakeSlice(value.Type(), length, length))
+	for i := range length {
+		f.fill(value.Index(i), depth+1)
+	}
+}
+
+func (f *filler) entries(value reflect.Value, depth int) {
+	length := f.length(depth)
+	if length < 0 {
+		return
+	}
+	value.Set(reflect.MakeMap(value.Type()))
+	for range length {
+		key, item := reflect.New(value.Type().Key()).Elem(), reflect.New(value.Type().Elem()).Elem()
+		key.SetString(f.text())
+		f.fill(item, depth+1)
+		value.SetMapIndex(key, item)
+	}
+}
+
+// length is how many items a list or map has; less than none means that it isn't there.
+func (f *filler) length(depth int) int {
+	if depth >= deepest {
+		return -1
+	}
+	return f.rand.IntN(5) - 2
+}
+
+func (f *filler) integer(bits int) int64 {
+	switch f.rand.IntN(4) {
+	case 0:
+		return 0
+	case 1:
+		return int64(f.rand.IntN(100))
+	case 2:
+		return -int64(f.rand.IntN(100))
+	default:
+		return int64(f.rand.Uint64()) >> (64 - bits)
+	}
+}
+
+func (f *filler) text() string {
+	texts := []string{"", "a", "b-1", "example.com/key", "Ünïcode ☸", "quote\" \\ \n <tag>&\u2028", "\x00"}
+	if f.rand.IntN(8) == 0 {
+		long := make([]byte, 200)
+		for i := range long {
+			long[i] = byte('a' + f.rand.IntN(26))
+		}
+		return string(long)
+	}
+	return texts[f.rand.IntN(len(texts))]
+}
+
+func (f *filler) json() []byte {
+	texts := []string{"", "null", "true", "-12.5", `"text"`, "[1,2,{}]", `{"f:metadata":{"f:labels":{".":{}}}}`, "{}"}
+	return []byte(texts[f.rand.IntN(len(texts))])
+}
+
+func (f *filler) moment() time.Time {
+	switch f.rand.IntN(4) {
+	case 0:
+		return time.Time{}
+	case 1:
+		return time.Unix(0, 0)
+	case 2:
+		return time.Unix(-f.rand.Int64N(60_000_000_000), f.rand.Int64N(1_000_000_000))
+	default:
+		return time.Unix(f.rand.Int64N(250_000_000_000), f.rand.Int64N(1_000_000_000))
+	}
+}
+
+// special fills the types whose fields are nobody's business.
+func (f *filler) special(value reflect.Value) bool {
+	switch at := value.Addr().Interface().(type) {
+	case *meta.Time:
+		at.Time = f.moment()
+	case *meta.MicroTime:
+		at.Time = f.moment()
+	case *resource.Quantity:
+		texts := []string{"0", "1", "100m", "1500m", "1Gi", "1.5Gi", "12e6", "1E", "-3k", "0.000000001", "123456789012345678901234567890"}
+		*at = resource.MustParse(texts[f.rand.IntN(len(texts))])
+	case *intstr.IntOrString:
+		if f.rand.IntN(2) == 0 {
+			*at = intstr.FromInt32(int32(f.integer(32)))
+		} else {
+			*at = intstr.FromString(f.text())
+		}
+	case *runtime.RawExtension:
+		// Empty bytes are not JSON; absent ones are null.
+		if text := f.json(); len(text) > 0 {
+			at.Raw = text
+		}
+	case *meta.FieldsV1:
+		at.SetRawBytes([]byte([]string{"", "{}", `{"f:data":{"f:k":{}}}`}[f.rand.IntN(3)]))
+	case *apiextensions.JSON:
+		at.Raw = f.json()
+	default:
+		return false
+	}
+	return true
+}

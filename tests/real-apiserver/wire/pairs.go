@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+)
+
+// pair is one object in both forms.
+type pair struct {
+	Kind     string          `json:"kind"`
+	Protobuf []byte          `json:"protobuf"`
+	Object   json.RawMessage `json:"object"`
+}
+
+// writePairs prints random objects: as protobuf, and as the JSON of what a Go
+// server reads from that.
+func writePairs(out *bufio.Writer, types types, seed uint64, each int) error {
+	codec := protobuf.NewSerializer(types.scheme, types.scheme)
+	lines := json.NewEncoder(out)
+	for _, kind := range types.kinds {
+		fill := filler{rand: rand.New(rand.NewPCG(seed, uint64(len(kind.String()))))}
+		for range each {
+			object, err := types.scheme.New(kind)
+			if err != nil {
+				return err
+			}
+			fill.object(object)
+			object.GetObjectKind().SetGroupVersionKind(kind)
+			var body bytes.Buffer
+			if err := codec.Encode(object, &body); err != nil {
+				return fmt.Errorf("%v: %w", kind, err)
+			}
+			read, _, err := codec.Decode(body.Bytes(), nil, nil)
+			if err != nil {
+				return fmt.Errorf("%v: %w", kind, err)
+			}
+			text, err := json.Marshal(read)
+			if err != nil {
+				return fmt.Errorf("%v: %w", kind, err)
+			}
+			name := kind.GroupVersion().String() + " " + kind.Kind
+			if err := lines.Encode(pair{Kind: name, Protobuf: body.Bytes(), Object: text}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
