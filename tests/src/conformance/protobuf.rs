@@ -1,71 +1,299 @@
-//! Bodies in protobuf, which clients in Go send for built-in kinds.
+//! Bodies of built-in types in protobuf, which clients in Go send unless they are told otherwise.
 
 use anyhow::{Result, ensure};
-use http::{Request, header};
-use serde_json::json;
+use http::{Method, Request, header};
+use serde_json::{Value, json};
 
 use super::place::Place;
-use super::raw::Reply;
+use super::raw::{JSON, Reply};
 
 checks! {
-    "A body of a built-in kind may be protobuf, and means what its JSON would.":
-        a_config_map_in_protobuf_is_created, options_of_a_delete_in_protobuf_are_followed;
-    "A body that is not the protobuf it claims to be is refused with 400.":
-        other_bytes_are_no_protobuf;
+    "A body in protobuf makes the object that the same body in JSON makes.":
+        a_config_map_in_protobuf_is_created, a_pod_in_protobuf_is_created, a_time_in_protobuf_keeps_its_microseconds,
+        an_object_is_replaced_by_one_in_protobuf, a_body_in_protobuf_needs_no_type;
+    "A field in protobuf that the server does not know is left out, and so are the parts of a text that are no UTF-8.":
+        an_unknown_field_of_protobuf_is_left_out, a_text_in_protobuf_that_is_no_utf8_is_mended;
+    "The options of a DELETE may be in protobuf, in the version of any group.":
+        a_delete_in_protobuf_has_preconditions, options_in_protobuf_that_are_none_are_refused;
+    "Bytes that are not protobuf, or not of the URL's type, are refused.":
+        what_is_not_protobuf_is_refused, what_is_not_the_message_in_protobuf_is_refused, another_type_in_protobuf_is_refused,
+        a_quantity_in_protobuf_must_be_one;
+    "A patch can't be in protobuf.": a_patch_in_protobuf_is_refused;
 }
 
-/// A field of text or of a message.
-fn field(number: u8, content: &[u8]) -> Vec<u8> {
-    let length = u8::try_from(content.len()).expect("short enough for one byte of length");
-    [&[number << 3 | 2, length], content].concat()
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+fn varint(mut value: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value > 0x7f {
+        bytes.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+    bytes
 }
 
-fn body(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
-    let names = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
-    [b"k8s\0".to_vec(), field(1, &names), field(2, object), field(3, b""), field(4, b"")].concat()
+/// A field of a message, a text or bytes.
+fn sub(number: u64, content: impl AsRef<[u8]>) -> Vec<u8> {
+    let content = content.as_ref();
+    [varint(number << 3 | 2), varint(content.len() as u64), content.to_vec()].concat()
 }
 
-async fn send(place: &Place, method: &str, path: &str, body: Vec<u8>) -> Result<Reply> {
+fn int(number: u64, value: u64) -> Vec<u8> {
+    [varint(number << 3), varint(value)].concat()
+}
+
+/// Metadata with a name, as the first field of an object.
+fn named(name: &str) -> Vec<u8> {
+    sub(1, sub(1, name))
+}
+
+fn envelope(api_version: &str, kind: &str, raw: impl AsRef<[u8]>) -> Vec<u8> {
+    let names = [sub(1, api_version), sub(2, kind)].concat();
+    [b"k8s\0".to_vec(), sub(1, names), sub(2, raw), sub(3, ""), sub(4, "")].concat()
+}
+
+async fn send(place: &Place, method: Method, path: &str, body: Vec<u8>) -> Result<Reply> {
     let request = Request::builder().method(method).uri(path);
-    let request = request.header(header::CONTENT_TYPE, "application/vnd.kubernetes.protobuf");
+    let request = request.header(header::CONTENT_TYPE, PROTOBUF).header(header::ACCEPT, JSON);
     place.admin().request_bytes(request, body).await
 }
 
+async fn post(place: &Place, body: Vec<u8>) -> Result<Reply> {
+    send(place, Method::POST, &place.all(), body).await
+}
+
+/// Posts a ConfigMap with these fields.
+async fn post_fields(place: &Place, fields: impl AsRef<[u8]>) -> Result<Reply> {
+    post(place, envelope("v1", "ConfigMap", fields)).await
+}
+
+/// What two objects have in common that were created from the same body under two names.
+fn content(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        for key in ["name", "uid", "resourceVersion", "creationTimestamp", "managedFields"] {
+            metadata.remove(key);
+        }
+    }
+    object
+}
+
 async fn a_config_map_in_protobuf_is_created(place: Place) -> Result<()> {
-    let label = field(11, &[field(1, b"app"), field(2, b"web")].concat());
-    // A client in Go writes fields that are no pointers even where they are empty.
-    let metadata = [field(1, b"a"), field(2, b""), field(8, b""), label].concat();
-    let datum = field(2, &[field(1, b"k"), field(2, b"v")].concat());
-    let bytes = field(3, &[field(1, b"b"), field(2, &[0, 255])].concat());
-    let object = [field(1, &metadata), datum, bytes].concat();
-    let created = send(&place, "POST", &place.all(), body("v1", "ConfigMap", &object)).await?.expect(201)?;
-    ensure!(created["metadata"]["labels"] == json!({"app": "web"}), "{created}");
-    ensure!(created["metadata"].get("generateName").is_none(), "{created}");
-    ensure!(
-        created["data"] == json!({"k": "v"}) && created["binaryData"] == json!({"b": "AP8="}),
-        "{created}"
-    );
-    ensure!(place.get("a").await? == created, "{created}");
+    let label = sub(11, [sub(1, "app"), sub(2, "web")].concat());
+    let metadata = sub(1, [sub(1, "a"), sub(2, ""), sub(3, ""), int(7, 0), sub(8, ""), label].concat());
+    let data = sub(2, [sub(1, "k"), sub(2, "v")].concat());
+    let binary = sub(3, [sub(1, "b"), sub(2, [0, 1])].concat());
+    let created = post_fields(&place, [metadata, data, binary, int(4, 0)].concat()).await?.expect(201)?;
+    let same = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b", "labels": {"app": "web"}},
+        "data": {"k": "v"}, "binaryData": {"b": "AAE="}, "immutable": false,
+    });
+    let same = place.create_object(&same).await?;
+    ensure!(created["metadata"]["name"] == "a" && content(&created) == content(&same), "{created}\n{same}");
+    ensure!(place.get("a").await? == created);
     Ok(())
 }
 
-async fn options_of_a_delete_in_protobuf_are_followed(place: Place) -> Result<()> {
+async fn a_pod_in_protobuf_is_created(place: Place) -> Result<()> {
+    let limit = [sub(1, "cpu"), sub(2, sub(1, "100m"))].concat();
+    let port = [sub(1, "web"), int(2, 0), int(3, 80), sub(4, "TCP"), sub(5, "")].concat();
+    let get =
+        [sub(1, "/"), sub(2, [int(1, 1), int(2, 0), sub(3, "web")].concat()), sub(3, ""), sub(4, "HTTP")];
+    let probe =
+        [sub(1, sub(2, get.concat())), int(2, 0), int(3, 9), int(4, 10), int(5, 1), int(6, 3)].concat();
+    let container =
+        [sub(1, "c"), sub(2, "i"), sub(6, port), sub(8, sub(1, limit)), sub(10, probe), int(16, 0)].concat();
+    let spec = [sub(2, container), sub(3, "Always"), int(4, 0)].concat();
+    let pod = envelope("v1", "Pod", [named("a"), sub(2, spec), sub(3, "")].concat());
+    let created = send(&place, Method::POST, &place.core("pods"), pod).await?.expect(201)?;
+    let probe = json!({
+        "httpGet": {"path": "/", "port": "web", "scheme": "HTTP"},
+        "timeoutSeconds": 9, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3,
+    });
+    let container = json!({
+        "name": "c", "image": "i", "ports": [{"name": "web", "containerPort": 80, "protocol": "TCP"}],
+        "resources": {"limits": {"cpu": "100m"}}, "livenessProbe": probe,
+    });
+    let spec =
+        json!({"containers": [container], "restartPolicy": "Always", "terminationGracePeriodSeconds": 0});
+    let same = json!({"metadata": {"name": "b"}, "spec": spec});
+    let same = place.admin().post(&place.core("pods"), &same).await?.expect(201)?;
+    ensure!(created["spec"]["containers"][0]["livenessProbe"]["httpGet"]["port"] == "web", "{created}");
+    ensure!(content(&created) == content(&same), "{created}\n{same}");
+    Ok(())
+}
+
+async fn a_time_in_protobuf_keeps_its_microseconds(place: Place) -> Result<()> {
+    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", place.namespace);
+    let time = [int(1, 1_700_000_000), int(2, 123_456_789)].concat();
+    let spec = [sub(1, "me"), int(2, 15), sub(3, time), sub(4, ""), int(5, 0)].concat();
+    let lease = envelope("coordination.k8s.io/v1", "Lease", [named("l"), sub(2, spec)].concat());
+    let created = send(&place, Method::POST, &path, lease).await?.expect(201)?;
+    let spec = json!({
+        "holderIdentity": "me", "leaseDurationSeconds": 15, "acquireTime": "2023-11-14T22:13:20.123456Z",
+        "renewTime": null, "leaseTransitions": 0,
+    });
+    ensure!(created["spec"] == spec, "{created}");
+    Ok(())
+}
+
+async fn an_object_is_replaced_by_one_in_protobuf(place: Place) -> Result<()> {
     place.create("a").await?;
-    let other = field(2, &field(1, b"no-uid"));
-    let options = body("v1", "DeleteOptions", &other);
-    send(&place, "DELETE", &place.one("a"), options).await?.refused(409, "Conflict")?;
-    // A grace period of 0, which is not the absence of one.
-    send(&place, "DELETE", &place.one("a"), body("v1", "DeleteOptions", &[8, 0])).await?.ok()?;
+    let data = sub(2, [sub(1, "k"), sub(2, "2")].concat());
+    let body = envelope("v1", "ConfigMap", [named("a"), data].concat());
+    let replaced = send(&place, Method::PUT, &place.one("a"), body).await?.ok()?;
+    ensure!(replaced["data"] == json!({"k": "2"}), "{replaced}");
+    Ok(())
+}
+
+async fn a_body_in_protobuf_needs_no_type(place: Place) -> Result<()> {
+    let untyped = [b"k8s\0".to_vec(), sub(2, named("a"))].concat();
+    let created = post(&place, untyped).await?.expect(201)?;
+    ensure!(created["kind"] == "ConfigMap" && created["apiVersion"] == "v1", "{created}");
+    post(&place, envelope("a/b/c", "ConfigMap", named("b"))).await?.expect(201)?;
+    Ok(())
+}
+
+async fn an_unknown_field_of_protobuf_is_left_out(place: Place) -> Result<()> {
+    let group = [varint(95 << 3 | 3), int(1, 1), varint(95 << 3 | 4)].concat();
+    let fixed = [varint(97 << 3 | 1), vec![7; 8], varint(96 << 3 | 5), vec![7; 4]].concat();
+    let unknown = [sub(99, "x"), int(98, 5), fixed, group].concat();
+    let created = post_fields(&place, [named("a"), unknown].concat()).await?.expect(201)?;
+    let plain = place.create("b").await?;
+    ensure!(content(&created) == content(&plain), "{created}");
+    Ok(())
+}
+
+async fn a_text_in_protobuf_that_is_no_utf8_is_mended(place: Place) -> Result<()> {
+    let data = sub(2, [sub(1, "k"), sub(2, b"a\xffb")].concat());
+    let created = post_fields(&place, [named("a"), data].concat()).await?.expect(201)?;
+    ensure!(created["data"] == json!({"k": "a\u{fffd}b"}), "{created}");
+    Ok(())
+}
+
+async fn a_delete_in_protobuf_has_preconditions(place: Place) -> Result<()> {
+    let uid = place.create("a").await?["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+    for version in ["v1", "apps/v1", "meta.k8s.io/v1", "no.such.group/v1"] {
+        let other = envelope(version, "DeleteOptions", sub(2, sub(1, "another")));
+        send(&place, Method::DELETE, &place.one("a"), other).await?.refused(409, "Conflict")?;
+    }
+    let own = envelope("v1", "DeleteOptions", [int(1, 0), sub(2, sub(1, uid))].concat());
+    send(&place, Method::DELETE, &place.one("a"), own).await?.ok()?;
     place.admin().get(&place.one("a")).await?.refused(404, "NotFound")?;
     Ok(())
 }
 
-async fn other_bytes_are_no_protobuf(place: Place) -> Result<()> {
-    let short = body("v1", "ConfigMap", &[field(1, b"")[0], 9]);
-    for bytes in [b"{}".to_vec(), b"k8s\0\x0a\x7f".to_vec(), short] {
-        send(&place, "POST", &place.all(), bytes).await?.refused(400, "BadRequest")?;
+async fn options_in_protobuf_that_are_none_are_refused(place: Place) -> Result<()> {
+    place.create("a").await?;
+    let object = envelope("v1", "ConfigMap", named("a"));
+    for (body, message) in [
+        (b"k8s\0\xff".to_vec(), "unexpected EOF"),
+        (b"k8s\0".to_vec(), "empty body"),
+        (
+            b"{}".to_vec(),
+            "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]",
+        ),
+        (
+            object,
+            "no kind \"ConfigMap\" is registered for version \"v1\" in scheme \"pkg/runtime/scheme.go:111\"",
+        ),
+    ] {
+        let reply = send(&place, Method::DELETE, &place.one("a"), body).await?;
+        let status = reply.refused(400, "BadRequest")?;
+        ensure!(status["message"] == message, "{status}");
     }
-    let list = place.list("").await?;
-    ensure!(list["items"] == json!([]), "{list}");
+    place.get("a").await?;
+    Ok(())
+}
+
+/// Creating a ConfigMap from this body is refused with this message.
+async fn refused(place: &Place, body: Vec<u8>, message: &str) -> Result<()> {
+    let status = post(place, body).await?.refused(400, "BadRequest")?;
+    ensure!(status["message"] == message, "expected {message}, got {status}");
+    Ok(())
+}
+
+async fn what_is_not_protobuf_is_refused(place: Place) -> Result<()> {
+    let about = |why: &str| format!("the object provided is unrecognized (must be of type ConfigMap): {why}");
+    let prefix = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
+    for (body, why) in [
+        (b"".as_slice(), "empty data (<empty>)".to_owned()),
+        (b"k8s\0", "empty body (6b387300)".into()),
+        (b"k8", format!("{prefix} (6b38)")),
+        (b"{\"metadata\":{}}", format!("{prefix} ({{\"metadata\":{{}}}})")),
+        (b"k8s\0\xff\xff\xff", "unexpected EOF (6b387300ffffff)".into()),
+    ] {
+        refused(&place, body.to_vec(), &about(&why)).await?;
+    }
+    Ok(())
+}
+
+async fn what_is_not_the_message_in_protobuf_is_refused(place: Place) -> Result<()> {
+    for (raw, why) in [
+        (int(2, 5), "proto: wrong wireType = 0 for field Data"),
+        (int(1, 5), "proto: wrong wireType = 0 for field ObjectMeta"),
+        (sub(1, sub(8, sub(1, "x"))), "proto: wrong wireType = 2 for field Seconds"),
+        (named("a")[..4].to_vec(), "unexpected EOF"),
+        (
+            [varint(2 << 3 | 2), vec![0xff; 9], vec![1]].concat(),
+            "proto: negative length found during unmarshaling",
+        ),
+        ([varint(4 << 3), vec![0xff; 10], vec![1]].concat(), "proto: integer overflow"),
+        (int(0, 1), "proto: ConfigMap: illegal tag 0 (wire type 0)"),
+        (sub(1, int(0, 1)), "proto: ObjectMeta: illegal tag 0 (wire type 0)"),
+        (varint(33 << 3 | 4), "proto: ConfigMap: wiretype end group for non-group"),
+        (varint(33 << 3 | 6), "proto: illegal wireType 6"),
+        (varint(33 << 3 | 3), "unexpected EOF"),
+    ] {
+        let message = format!("ConfigMap in version \"v1\" cannot be handled as a ConfigMap: {why}");
+        refused(&place, envelope("v1", "ConfigMap", raw), &message).await?;
+    }
+    Ok(())
+}
+
+async fn another_type_in_protobuf_is_refused(place: Place) -> Result<()> {
+    let unregistered = |what: &str| {
+        format!(
+            "no kind {what} is registered for version \"VERSION\" in scheme \"pkg/runtime/scheme.go:111\""
+        )
+    };
+    for (version, kind, why) in [
+        ("v2", "ConfigMap", unregistered("\"ConfigMap\"")),
+        ("v1", "Bogus", unregistered("\"Bogus\"")),
+        ("apps/v1", "ConfigMap", unregistered("\"ConfigMap\"")),
+        ("v1", "Secret", "converting (v1.Secret) to (core.ConfigMap): unknown conversion".into()),
+        (
+            "apps/v1",
+            "Deployment",
+            "converting (v1.Deployment) to (core.ConfigMap): unknown conversion".into(),
+        ),
+    ] {
+        let (short, why) = (version.rsplit('/').next().unwrap_or(version), why.replace("VERSION", version));
+        let message = format!("{kind} in version \"{short}\" cannot be handled as a ConfigMap: {why}");
+        refused(&place, envelope(version, kind, named("a")), &message).await?;
+    }
+    Ok(())
+}
+
+async fn a_quantity_in_protobuf_must_be_one(place: Place) -> Result<()> {
+    let hard = sub(1, [sub(1, "cpu"), sub(2, sub(1, "zz"))].concat());
+    let quota = envelope("v1", "ResourceQuota", [named("q"), sub(2, hard)].concat());
+    let reply = send(&place, Method::POST, &place.core("resourcequotas"), quota).await?;
+    let status = reply.refused(400, "BadRequest")?;
+    ensure!(
+        status["message"]
+            == "ResourceQuota in version \"v1\" cannot be handled as a ResourceQuota: quantities must match the \
+                regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        "{status}"
+    );
+    Ok(())
+}
+
+async fn a_patch_in_protobuf_is_refused(place: Place) -> Result<()> {
+    place.create("a").await?;
+    let body = envelope("v1", "ConfigMap", named("a"));
+    let reply = send(&place, Method::PATCH, &place.one("a"), body).await?;
+    reply.refused(415, "UnsupportedMediaType")?;
     Ok(())
 }
