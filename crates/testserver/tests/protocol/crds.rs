@@ -326,4 +326,21 @@ async fn the_names_scope_and_stored_versions_of_a_definition_stay() {
     versions[0]["storage"] = json!(true);
     let refused = merge(&server, &path, json!({"spec": {"versions": versions}})).await;
     assert_eq!(refused.json()["details"]["causes"][0]["field"], "status.storedVersions[0]");
+
+#[tokio::test]
+async fn custom_resources_are_not_sent_in_protobuf_but_the_options_of_their_delete_may_be() {
+    let server = server();
+    assert_eq!(post(&server, CRDS, crd()).await.code, 201);
+    assert_eq!(post(&server, WIDGETS, widget("w", &json!({}))).await.code, 201);
+    let protobuf = [("content-type", "application/vnd.kubernetes.protobuf")];
+
+    let named = "k8s\0\n\x14\n\nex.test/v1\x12\x06Widget\x12\x05\n\x03\n\x01x";
+    let refused = ask(&server, "POST", WIDGETS, &protobuf, named).await;
+    assert_eq!((refused.code, refused.json()["reason"].as_str()), (415, Some("UnsupportedMediaType")));
+
+    let other_uid = "k8s\0\n\x13\n\x02v1\x12\x0dDeleteOptions\x12\x05\x12\x03\n\x01u";
+    let path = format!("{WIDGETS}/w");
+    assert_eq!(ask(&server, "DELETE", &path, &protobuf, other_uid).await.code, 409);
+    let at_once = "k8s\0\n\x13\n\x02v1\x12\x0dDeleteOptions\x12\x02\x08\0";
+    assert_eq!(ask(&server, "DELETE", &path, &protobuf, at_once).await.code, 200);
 }
