@@ -15,41 +15,64 @@ import (
 // filler fills objects with random values, absent and empty ones among them.
 type filler struct {
 	rand *rand.Rand
+	// The fields that had a value already; each gets one when it is met first.
+	met map[field]bool
 }
 
-// deepest is how far below the object values are still made up.
-const deepest = 9
+type field struct {
+	message reflect.Type
+	index   int
+}
+
+// deepest is how far below the object values are made up by chance.
+const deepest = 7
+
+// tries is how often chance may draw an empty value where one is needed.
+const tries = 50
 
 func (f *filler) object(object runtime.Object) {
-	value := reflect.ValueOf(object).Elem()
+	f.message(reflect.ValueOf(object).Elem(), 0)
+}
+
+func (f *filler) message(value reflect.Value, depth int) {
 	for i := range value.NumField() {
-		if value.Type().Field(i).Tag.Get("protobuf") != "" {
-			f.fill(value.Field(i), 0)
+		// TypeMeta is not sent with the object.
+		if value.Type().Field(i).Tag.Get("protobuf") == "" {
+			continue
+		}
+		of, at := field{value.Type(), i}, value.Field(i)
+		if !f.met[of] {
+			// Noted before, as a message may contain itself.
+			f.met[of] = true
+			for try := 0; try < tries && at.IsZero(); try++ {
+				// Whatever stands around it, there is room for something below it.
+				f.fill(at, min(depth, deepest-3)+1, true)
+			}
+			f.met[of] = !at.IsZero()
+		} else if f.rand.IntN(3) > 0 {
+			f.fill(at, depth+1, false)
 		}
 	}
 }
 
-func (f *filler) fill(value reflect.Value, depth int) {
+// fill draws a value; one that is needed is not absent.
+func (f *filler) fill(value reflect.Value, depth int, needed bool) {
 	if f.special(value) {
 		return
 	}
 	switch value.Kind() {
 	case reflect.Struct:
-		for i := range value.NumField() {
-			// Many types make few of all fields the rule; TypeMeta is not sent.
-			if value.Type().Field(i).Tag.Get("protobuf") != "" && f.rand.IntN(3) > 0 {
-				f.fill(value.Field(i), depth+1)
-			}
-		}
+		f.message(value, depth)
 	case reflect.Pointer:
-		if depth < deepest && f.rand.IntN(3) > 0 {
+		shallow := depth < deepest || scalar(value.Type().Elem()) != ""
+		if needed || shallow && f.rand.IntN(3) > 0 {
 			value.Set(reflect.New(value.Type().Elem()))
-			f.fill(value.Elem(), depth+1)
+			f.fill(value.Elem(), depth+1, needed)
 		}
 	case reflect.Slice:
-		f.slice(value, depth)
+		f.slice(value, depth, needed)
 	case reflect.Map:
-		f.entries(value, depth)
+		f.entries(value, depth, needed)
 	case reflect.Bool:
 		value.SetBool(f.rand.IntN(2) == 0)
 	case reflect.Int32, reflect.Int64:
@@ -61,25 +84,25 @@ func (f *filler) fill(value reflect.Value, depth int) {
 	}
 }
 
-func (f *filler) slice(value reflect.Value, depth int) {
+func (f *filler) slice(value reflect.Value, depth int, needed bool) {
 	if value.Type().Elem().Kind() == reflect.Uint8 {
-		if f.rand.IntN(4) > 0 {
+		if needed || f.rand.IntN(4) > 0 {
 			value.SetBytes([]byte(f.text()))
 		}
 		return
 	}
-	length := f.length(depth)
+	length := f.length(depth, needed)
 	if length < 0 {
 		return
 	}
 	value.Set(reflect.MakeSlice(value.Type(), length, length))
 	for i := range length {
-		f.fill(value.Index(i), depth+1)
+		f.fill(value.Index(i), depth+1, needed)
 	}
 }
 
-func (f *filler) entries(value reflect.Value, depth int) {
-	length := f.length(depth)
+func (f *filler) entries(value reflect.Value, depth int, needed bool) {
+	length := f.length(depth, needed)
 	if length < 0 {
 		return
 	}
@@ -87,14 +110,17 @@ func (f *filler) entries(value reflect.Value, depth int) {
 	for range length {
 		key, item := reflect.New(value.Type().Key()).Elem(), reflect.New(value.Type().Elem()).Elem()
 		key.SetString(f.text())
-		f.fill(item, depth+1)
+		f.fill(item, depth+1, needed)
 		value.SetMapIndex(key, item)
 	}
 }
 
 // length is how many items a list or map has; less than none means that it isn't there.
-func (f *filler) length(depth int) int {
-	if depth >= deepest {
+func (f *filler) length(depth int, needed bool) int {
+	switch {
+	case needed:
+		return 1 + f.rand.IntN(2)
+	case depth >= deepest:
 		return -1
 	}
 	return f.rand.IntN(5) - 2

@@ -22,8 +22,8 @@ type pair struct {
 func writePairs(out *bufio.Writer, types types, seed uint64, each int) error {
 	codec := protobuf.NewSerializer(types.scheme, types.scheme)
 	lines := json.NewEncoder(out)
+	fill := filler{rand: rand.New(rand.NewPCG(seed, 0)), met: map[field]bool{}}
 	for _, kind := range types.kinds {
-		fill := filler{rand: rand.New(rand.NewPCG(seed, uint64(len(kind.String()))))}
 		for range each {
 			object, err := types.scheme.New(kind)
 			if err != nil {
@@ -47,6 +47,11 @@ func writePairs(out *bufio.Writer, types types, seed uint64, each int) error {
 			if err := lines.Encode(pair{Kind: name, Protobuf: body.Bytes(), Object: text}); err != nil {
 				return err
 			}
+		}
+	}
+	for of, had := range fill.met {
+		if !had {
+			return fmt.Errorf("%v.%s never had a value", of.message, of.message.Field(of.index).Name)
 		}
 	}
 	return nil

@@ -299,8 +299,7 @@ fn raw<'a>(field: &Field, base: Base, wire: u8, cursor: &mut Cursor<'a>) -> Resu
 
 /// As Go writes it: whole numbers without a fraction.
 fn double(number: f64) -> Result<Value, Malformed> {
-    const WHOLE: f64 = 9.0e15;
-    if number.fract() == 0.0 && number.abs() <= WHOLE {
+    if number.fract() == 0.0 && number.abs() < 2f64.powi(63) {
         // The comparison above keeps it in range.
         return Ok((number as i64).into());
     }
