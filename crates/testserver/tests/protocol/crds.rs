@@ -326,6 +326,7 @@ async fn the_names_scope_and_stored_versions_of_a_definition_stay() {
     versions[0]["storage"] = json!(true);
     let refused = merge(&server, &path, json!({"spec": {"versions": versions}})).await;
     assert_eq!(refused.json()["details"]["causes"][0]["field"], "status.storedVersions[0]");
+}
 
 #[tokio::test]
 async fn custom_resources_are_not_sent_in_protobuf_but_the_options_of_their_delete_may_be() {
