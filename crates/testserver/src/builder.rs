@@ -6,37 +6,42 @@ use tokio::sync::watch;
 use tokio::time::Duration;
 
 use crate::access::users::{MASTERS, Rights, Users};
-use crate::clock::Clock;
+use crate::clock::{Clock, RunningClock};
+use crate::faults::{Plan, StreamingLists};
 use crate::server::Server;
 use crate::state::{Config, Shared};
-use crate::storage::log::Retention;
+use crate::storage::log::{Retention, Window};
+
+const HISTORY: Window = Window { events: 65_536, age: None };
 
 /// How a server behaves. Made by [`Server::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct ServerBuilder(Config);
+pub struct ServerBuilder(Config, Option<Plan>);
 
 impl Default for ServerBuilder {
     fn default() -> Self {
-        Self(Config {
-            clock: Clock::default(),
+        let config = Config {
+            clock: RunningClock::from(Clock::default()),
             seed: 0,
-            retention: Retention { events: 65_536, age: None },
+            retention: Retention { watches: HISTORY, lists: HISTORY },
             bookmark_period: Duration::from_secs(60),
-            streaming_lists: true,
             sharded_lists: false,
+            streaming_lists: StreamingLists::Served,
+            gzip_watches: false,
             watch_cache: true,
             garbage_collector: false,
             field_ownership: true,
             users: Users::default(),
-        })
+        };
+        Self(config, None)
     }
 }
 
 impl ServerBuilder {
     /// Where timestamps in objects come from. Default: the wall clock.
     pub fn clock(mut self, clock: Clock) -> Self {
-        self.0.clock = clock;
+        self.0.clock = clock.into();
         self
     }
 
@@ -54,19 +59,40 @@ impl ServerBuilder {
 
     /// How many events of each resource are kept for watches and paged lists; older ones expire. Default: 65,536.
     pub fn history(mut self, events: usize) -> Self {
-        self.0.retention.events = events;
+        self.0.retention.watches.events = events;
+        self.0.retention.lists.events = events;
         self
     }
 
-    /// Events older than this expire. Default: never.
-    pub fn expire_after(mut self, age: Duration) -> Self {
-        self.0.retention.age = Some(age);
+    /// Events older than this expire, for watches and for lists. Default: never.
+    pub fn expire_after(self, age: Duration) -> Self {
+        self.expire_watches_after(age).expire_lists_after(age)
+    }
+
+    /// Watches can't start from versions older than this: what the window of a busy watch cache holds. Default: never.
+    pub fn expire_watches_after(mut self, age: Duration) -> Self {
+        self.0.retention.watches.age = Some(age);
         self
     }
 
-    /// Whether `sendInitialEvents` is understood; `false` is a server with the gate WatchList off. Default: `true`.
-    pub fn streaming_lists(mut self, on: bool) -> Self {
-        self.0.streaming_lists = on;
+    /// Versions older than this can't be listed, nor further pages of lists that began so long ago: kube-apiserver
+    /// compacts etcd every five minutes. Default: never.
+    pub fn expire_lists_after(mut self, age: Duration) -> Self {
+        self.0.retention.lists.age = Some(age);
+        self
+    }
+
+    /// Whether, or how, `sendInitialEvents` is understood; `false` is a server with the gate WatchList off. Default:
+    /// `true`.
+    pub fn streaming_lists(mut self, how: impl Into<StreamingLists>) -> Self {
+        self.0.streaming_lists = how.into();
+        self
+    }
+
+    /// Whether a watch is compressed, each event a gzip member of its own, where the client accepts gzip.
+    /// kube-apiserver 1.36 does not. Default: `false`.
+    pub fn gzip_watches(mut self, on: bool) -> Self {
+        self.0.gzip_watches = on;
         self
     }
 
@@ -112,10 +138,19 @@ impl ServerBuilder {
         self
     }
 
+    /// Faults that are drawn from a seed, from the first request on. Default: none.
+    pub fn plan(mut self, plan: Plan) -> Self {
+        self.1 = Some(plan);
+        self
+    }
+
     /// The server, with the four initial namespaces and nothing else.
     pub fn build(self) -> Server {
         let shared = Arc::new(Shared::new(self.0));
         crate::write::namespaces::populate(&shared);
+        if let Some(plan) = self.1 {
+            shared.follow(plan);
+        }
         Server { shared, never: Arc::new(watch::Sender::new(false)) }
     }
 }

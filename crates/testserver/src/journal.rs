@@ -1,137 +1,90 @@
-//! What was asked: a bounded record of every request, for tests that count.
+//! What was asked: a bounded record of every request, for tests that count and tests that wait.
 
 use std::collections::VecDeque;
-use std::fmt;
 
 use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
 
-/// What a request does, in the words of RBAC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Verb {
-    /// One object.
-    Get,
-    /// A collection.
-    List,
-    /// A collection's changes.
-    Watch,
-    /// POST.
-    Create,
-    /// PUT.
-    Update,
-    /// PATCH.
-    Patch,
-    /// DELETE of one object.
-    Delete,
-    /// DELETE of a collection.
-    DeleteCollection,
-    /// Anything that is not about a resource: discovery, health, version.
-    Other,
-}
+mod request;
 
-impl Verb {
-    /// The verb as RBAC writes it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Watch => "watch",
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Patch => "patch",
-            Self::Delete => "delete",
-            Self::DeleteCollection => "deletecollection",
-            Self::Other => "other",
-        }
-    }
-}
-
-/// What a request is about.
-#[derive(Clone, Debug)]
-pub struct About {
-    /// What it does.
-    pub verb: Verb,
-    /// The plural name of the resource, empty for [`Verb::Other`].
-    pub resource: String,
-    /// The API group, empty for the core group.
-    pub group: String,
-    /// The namespace in the path.
-    pub namespace: Option<String>,
-    /// The object's name in the path.
-    pub name: Option<String>,
-    /// The subresource in the path, such as `status`.
-    pub subresource: Option<String>,
-}
-
-/// How a request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Not answered (yet), or given up by the client before the answer.
-    Pending,
-    /// Answered with this HTTP status.
-    Answered(u16),
-    /// The connection was broken instead of an answer.
-    Broken,
-}
-
-/// One request as it came in.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// What it was about.
-    pub about: About,
-    /// The path, as sent.
-    pub path: String,
-    /// The query, as sent, without the question mark.
-    pub query: String,
-    /// The header `Content-Type`, if any.
-    pub content_type: Option<String>,
-    /// The header `Accept`, if any.
-    pub accept: Option<String>,
-    /// How it ended.
-    pub outcome: Outcome,
-}
-
-impl Request {
-    /// The value of a query parameter, decoded.
-    pub fn parameter(&self, name: &str) -> Option<String> {
-        form_urlencoded::parse(self.query.as_bytes())
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.into())
-    }
-}
-
-impl fmt::Display for Request {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} {}?{} {:?}", self.about.verb, self.path, self.query, self.outcome)
-    }
-}
+pub use request::{About, Outcome, Request, Verb, WatchEnd};
 
 /// The journal keeps this many requests; beyond that the oldest are dropped.
 pub const JOURNAL_CAPACITY: usize = 16_384;
 
 /// The record of a server's requests, oldest first, at most [`JOURNAL_CAPACITY`] of them.
-#[derive(Debug, Default)]
-pub struct Journal(Mutex<Ring>);
+#[derive(Debug)]
+pub struct Journal {
+    started: Instant,
+    ring: Mutex<Ring>,
+    /// Told after each change.
+    changed: watch::Sender<()>,
+}
 
-#[derive(Debug, Default)]
+/// A moment in the journal: what came after it can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark(u64);
+
+#[derive(Debug)]
 struct Ring {
     /// The number of the first request that is still kept.
     first: u64,
     requests: VecDeque<Request>,
 }
 
-/// Which request an outcome belongs to.
+impl Ring {
+    fn next(&self) -> u64 {
+        self.first + self.requests.len() as u64
+    }
+
+    fn get_mut(&mut self, number: u64) -> Option<&mut Request> {
+        let place = number.checked_sub(self.first)?;
+        self.requests.get_mut(usize::try_from(place).ok()?)
+    }
+
+    fn since(&self, mark: Mark) -> impl Iterator<Item = &Request> {
+        let before = usize::try_from(mark.0.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        self.requests.iter().skip(before)
+    }
+}
+
+/// Which request something happened to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticket(u64);
 
 impl Journal {
+    pub(crate) fn new() -> Self {
+        Self {
+            started: Instant::now(),
+            ring: Mutex::new(Ring { first: 1, requests: VecDeque::new() }),
+            changed: watch::Sender::new(()),
+        }
+    }
+
     /// All requests that are kept, oldest first.
     pub fn requests(&self) -> Vec<Request> {
-        self.0.lock().requests.iter().cloned().collect()
+        self.since(Mark(0))
+    }
+
+    /// This moment: requests from now on come after it.
+    pub fn mark(&self) -> Mark {
+        Mark(self.ring.lock().next())
+    }
+
+    /// The requests since `mark` that are kept, oldest first.
+    pub fn since(&self, mark: Mark) -> Vec<Request> {
+        self.ring.lock().since(mark).cloned().collect()
     }
 
     /// How many of the kept requests `wanted` picks.
     pub fn count_where(&self, wanted: impl Fn(&Request) -> bool) -> usize {
-        self.0.lock().requests.iter().filter(|request| wanted(request)).count()
+        self.count_since(Mark(0), wanted)
+    }
+
+    /// How many of the kept requests since `mark` `wanted` picks.
+    pub fn count_since(&self, mark: Mark, wanted: impl Fn(&Request) -> bool) -> usize {
+        self.ring.lock().since(mark).filter(|request| wanted(request)).count()
     }
 
     /// How many of the kept requests have this verb and this resource (plural).
@@ -139,76 +92,116 @@ impl Journal {
         self.count_where(|request| request.about.verb == verb && request.about.resource == resource)
     }
 
-    /// Forgets everything so far.
+    /// Waits for a request since `mark` that `wanted` picks, which may look at what became of it, too; gives the
+    /// oldest one, at once if it is there already. It waits for ever where none comes, so put a timeout around it.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed, so it may be dropped at any time.
+    pub async fn wait(&self, mark: Mark, wanted: impl Fn(&Request) -> bool) -> Request {
+        let mut changed = self.changed.subscribe();
+        loop {
+            changed.mark_unchanged();
+            let found = self.ring.lock().since(mark).find(|request| wanted(request)).cloned();
+            if let Some(found) = found {
+                return found;
+            }
+            // The sender lives as long as the journal, so this does not fail.
+            let _ = changed.changed().await;
+        }
+    }
+
+    /// Forgets everything so far. Numbers go on.
     pub fn clear(&self) {
-        let mut ring = self.0.lock();
-        ring.first += ring.requests.len() as u64;
+        let mut ring = self.ring.lock();
+        ring.first = ring.next();
         ring.requests.clear();
     }
 
-    pub(crate) fn begin(&self, request: Request) -> Ticket {
-        let mut ring = self.0.lock();
+    /// Writes a request down, and gives it its number and its time.
+    pub(crate) fn begin(&self, request: &mut Request) -> Ticket {
+        request.at = Instant::now().saturating_duration_since(self.started);
+        let mut ring = self.ring.lock();
         if ring.requests.len() == JOURNAL_CAPACITY {
             ring.requests.pop_front();
             ring.first += 1;
         }
-        ring.requests.push_back(request);
-        Ticket(ring.first + ring.requests.len() as u64 - 1)
+        request.number = ring.next();
+        ring.requests.push_back(request.clone());
+        drop(ring);
+        self.changed.send_replace(());
+        Ticket(request.number)
     }
 
-    pub(crate) fn end(&self, ticket: Ticket, outcome: Outcome) {
-        let mut ring = self.0.lock();
-        let place = ticket.0.checked_sub(ring.first).and_then(|at| usize::try_from(at).ok());
-        if let Some(request) = place.and_then(|at| ring.requests.get_mut(at)) {
-            request.outcome = outcome;
+    /// Writes down what became of a request, if it is still kept.
+    pub(crate) fn note(&self, ticket: Ticket, what: impl FnOnce(&mut Request)) {
+        if let Some(request) = self.ring.lock().get_mut(ticket.0) {
+            what(request);
         }
+        self.changed.send_replace(());
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::Duration;
+
     use super::*;
 
     fn request(verb: Verb) -> Request {
-        let about = About {
-            verb,
-            resource: "pods".into(),
-            group: String::new(),
-            namespace: None,
-            name: None,
-            subresource: None,
-        };
-        Request {
-            about,
-            path: "/api/v1/pods".into(),
-            query: "limit=5&x=a%20b".into(),
-            content_type: None,
-            accept: None,
-            outcome: Outcome::Pending,
-        }
+        let about = About { verb, resource: "pods".into(), ..About::other() };
+        Request { path: "/api/v1/pods".into(), query: "limit=5&x=a%20b".into(), ..Request::about(about) }
     }
 
     #[test]
     fn the_oldest_requests_are_dropped_at_the_bound() {
-        let journal = Journal::default();
-        let first = journal.begin(request(Verb::Get));
+        let journal = Journal::new();
+        let first = journal.begin(&mut request(Verb::Get));
         for _ in 0..JOURNAL_CAPACITY {
-            journal.begin(request(Verb::List));
+            journal.begin(&mut request(Verb::List));
         }
-        journal.end(first, Outcome::Answered(200));
+        journal.note(first, |request| request.outcome = Outcome::Answered(200));
         assert_eq!(journal.count(Verb::Get, "pods"), 0);
         assert_eq!(journal.count(Verb::List, "pods"), JOURNAL_CAPACITY);
         assert!(journal.requests().iter().all(|r| r.outcome == Outcome::Pending));
+        assert_eq!(journal.requests()[0].number, 2);
     }
 
     #[test]
     fn an_outcome_finds_its_request_and_parameters_are_decoded() {
-        let journal = Journal::default();
-        journal.begin(request(Verb::List));
-        let ticket = journal.begin(request(Verb::Watch));
-        journal.end(ticket, Outcome::Answered(200));
+        let journal = Journal::new();
+        journal.begin(&mut request(Verb::List));
+        let ticket = journal.begin(&mut request(Verb::Watch));
+        journal.note(ticket, |request| request.outcome = Outcome::Answered(200));
         let watch = journal.requests().pop().unwrap();
         assert_eq!(watch.outcome, Outcome::Answered(200));
         assert_eq!(watch.parameter("x").as_deref(), Some("a b"));
+    }
+
+    #[test]
+    fn a_mark_divides_before_from_after_and_clearing_keeps_the_numbers() {
+        let journal = Journal::new();
+        journal.begin(&mut request(Verb::List));
+        let mark = journal.mark();
+        journal.begin(&mut request(Verb::Get));
+        assert_eq!(journal.since(mark).len(), 1);
+        assert_eq!(journal.count_since(mark, |request| request.about.verb == Verb::List), 0);
+        journal.clear();
+        journal.begin(&mut request(Verb::Get));
+        assert_eq!(journal.since(mark).iter().map(|request| request.number).collect::<Vec<_>>(), [3]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_is_told_of_the_request_and_of_its_outcome() {
+        let journal = Journal::new();
+        let mark = journal.mark();
+        let wait = journal.wait(mark, |request| request.outcome == Outcome::Answered(404));
+        let ask = async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            let ticket = journal.begin(&mut request(Verb::List));
+            tokio::task::yield_now().await;
+            journal.note(ticket, |request| request.outcome = Outcome::Answered(404));
+        };
+        let (found, ()) = tokio::join!(wait, ask);
+        assert_eq!((found.number, found.at), (1, Duration::from_secs(5)));
     }
 }

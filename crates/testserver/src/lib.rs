@@ -39,6 +39,7 @@ mod journal;
 mod kinds;
 mod protobuf;
 mod read;
+mod replicas;
 mod server;
 mod state;
 mod status;
@@ -52,11 +53,16 @@ pub use access::rule::Rule;
 pub use access::users::Rights;
 pub use builder::ServerBuilder;
 pub use clock::Clock;
-pub use faults::{Cut, Fault, FaultGuard, Faults, Match};
+pub use faults::{
+    Corruption, Cut, Disruption, Fault, FaultGuard, FaultKind, Faults, Incident, Match, Outage, OutageGuard,
+    Plan, RunningPlan, StreamingLists,
+};
 pub use http::body::{Body, Broken};
 pub use http::listen::Listening;
 pub use http::service::ApiService;
-pub use journal::{About, JOURNAL_CAPACITY, Journal, Outcome, Request, Verb};
+pub use journal::{About, JOURNAL_CAPACITY, Journal, Mark, Outcome, Request, Verb, WatchEnd};
+pub use replicas::{Replica, Replicas, Turn};
 pub use server::Server;
 pub use status::Status;
+pub use storage::watch_cache::Lag;
 pub use workload::{Workload, WorkloadHandle};

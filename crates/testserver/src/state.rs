@@ -9,12 +9,13 @@ use tokio::time::{Duration, timeout};
 
 use crate::access::control::Access;
 use crate::access::users::Users;
-use crate::clock::Clock;
-use crate::faults::Faults;
+use crate::clock::RunningClock;
+use crate::faults::{Faults, Gate, Met, PlanState, StreamingLists};
 use crate::gc::Collector;
-use crate::journal::Journal;
+use crate::journal::{Journal, Request};
 use crate::kinds::kind::Kind;
 use crate::read::open_watches::OpenWatches;
+use crate::replicas::Cache;
 use crate::status::Status;
 use crate::storage::log::{Retention, Store, TableId};
 
@@ -106,11 +107,12 @@ pub(crate) struct State {
 /// How a server behaves; see the methods of `ServerBuilder`.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    pub clock: Clock,
+    pub clock: RunningClock,
     pub seed: u64,
     pub retention: Retention,
     pub bookmark_period: Duration,
-    pub streaming_lists: bool,
+    pub streaming_lists: StreamingLists,
+    pub gzip_watches: bool,
     pub field_ownership: bool,
     pub sharded_lists: bool,
     pub watch_cache: bool,
@@ -126,10 +128,15 @@ pub(crate) struct Shared {
     revision: watch::Sender<u64>,
     rng: Mutex<fastrand::Rng>,
     pub config: Config,
-    pub journal: Journal,
+    pub journal: Arc<Journal>,
     pub faults: Faults,
     pub access: Access,
     pub open: OpenWatches,
+    /// The watch cache of the server itself.
+    pub cache: Arc<Cache>,
+    streaming_lists: Mutex<StreamingLists>,
+    pub gate: Gate,
+    pub plan: Mutex<Option<Arc<PlanState>>>,
 }
 
 /// How long a read waits for a version that has not been reached, before it is refused as too large.
@@ -157,11 +164,31 @@ impl Shared {
             revision,
             rng: Mutex::new(fastrand::Rng::with_seed(config.seed)),
             access: Access::new(config.users.clone()),
+            streaming_lists: Mutex::new(config.streaming_lists),
             config,
-            journal: Journal::default(),
+            journal: Arc::new(Journal::new()),
             faults: Faults::default(),
             open: OpenWatches::default(),
+            cache: Arc::new(Cache::main()),
+            gate: Gate::default(),
+            plan: Mutex::default(),
         }
+    }
+
+    /// The fault that a request meets.
+    pub(crate) fn meet(&self, request: &Request) -> Option<Met> {
+        self.faults.take(request).or_else(|| {
+            let plan = self.plan.lock().clone();
+            plan.and_then(|plan| plan.meet(request))
+        })
+    }
+
+    pub(crate) fn streaming_lists(&self) -> StreamingLists {
+        *self.streaming_lists.lock()
+    }
+
+    pub(crate) fn set_streaming_lists(&self, how: StreamingLists) {
+        *self.streaming_lists.lock() = how;
     }
 
     /// Looks at the state. `look` must not wait for anything.
@@ -190,12 +217,12 @@ impl Shared {
         self.read(|state| state.store.revision())
     }
 
-    /// Waits a little until `revision` is reached; past that it is too large.
+    /// Waits a little until etcd has reached `revision`; past that it is too large.
     pub(crate) async fn reach(&self, revision: u64) -> Result<(), Status> {
         let mut known = self.revisions();
         let reached = known.wait_for(|now| *now >= revision);
         let waited = timeout(FRESHNESS, reached).await.is_ok();
-        if waited { Ok(()) } else { Err(self.too_large(revision)) }
+        if waited { Ok(()) } else { Err(self.too_large(revision, self.revision())) }
     }
 
     /// The revisions from now on.
@@ -203,9 +230,14 @@ impl Shared {
         self.revision.subscribe()
     }
 
-    fn too_large(&self, revision: u64) -> Status {
+    /// Wakes those who wait for a revision, although there is no new one: a watch cache has moved.
+    pub(crate) fn stir(&self) {
+        self.revision.send_modify(|_| {});
+    }
+
+    pub(crate) fn too_large(&self, revision: u64, current: u64) -> Status {
         // Etcd itself does not say when to try again; a watch cache that lags does.
-        let status = Status::too_large(revision, self.revision());
+        let status = Status::too_large(revision, current);
         if self.config.watch_cache { status.retry_after(1) } else { status }
     }
 

@@ -164,6 +164,9 @@ impl Named<'_> {
     }
 }
 
+/// What the codec of the built-in kinds says of bytes that are no object.
+const UNDECODABLE: &str = "illegal base64 data at input byte 4";
+
 impl Status {
     /// A failure with a code, a reason and a message, without details.
     pub fn new(code: u16, reason: &str, message: impl Into<String>) -> Self {
@@ -237,8 +240,8 @@ impl Status {
         Self::new(500, "", message)
     }
 
-    /// A failure the real server knows as its own.
-    pub(crate) fn internal_error(why: &str) -> Self {
+    /// A failure of the server's own, as where storage fails: 500 with the reason InternalError.
+    pub fn internal_error(why: &str) -> Self {
         let details = Details { causes: vec![Cause::new("", why, "")], ..Details::default() };
         Self::new(500, "InternalError", format!("Internal error occurred: {why}")).with(details)
     }
@@ -248,6 +251,22 @@ impl Status {
         let details = Details { causes: vec![Cause::new("DisruptionBudget", why, "")], ..Details::default() };
         let message = "Cannot evict pod as it would violate the pod's disruption budget.";
         Self::new(429, "TooManyRequests", message).with(details)
+    }
+
+    /// A version that is too old, as servers say it that answer a watch with HTTP 410, and as an ERROR event that makes
+    /// a client list anew.
+    pub fn expired() -> Self {
+        Self::new(410, "Expired", "too old resource version")
+    }
+
+    /// What a client is told that reads an object which can't be decoded.
+    pub(crate) fn undecodable() -> Self {
+        Self::internal(UNDECODABLE)
+    }
+
+    /// The same, in a watch.
+    pub(crate) fn undecodable_event() -> Self {
+        Self::internal_error(UNDECODABLE)
     }
 
     pub(crate) fn not_found(what: Named<'_>, name: &str) -> Self {

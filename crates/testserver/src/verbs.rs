@@ -141,6 +141,16 @@ impl Server {
         Ok((place, object))
     }
 
+    pub(crate) fn target(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Target, Status> {
+        Ok(self.find(api_version, kind, namespace, name)?.target)
+    }
+
     fn find(
         &self,
         api_version: &str,

@@ -1,5 +1,23 @@
-//! What goes wrong on purpose.
+//! What goes wrong on purpose: faults of requests, of watches and of the whole server, asked for one by one or drawn
+//! from a seed.
 
-pub(crate) mod rule;
+mod disruption;
+mod fault;
+mod matches;
+mod outage;
+mod plan;
+mod rules;
+mod streaming;
+mod verbs;
 
-pub use rule::{Cut, Fault, FaultGuard, Faults, Match};
+pub use disruption::Disruption;
+pub use fault::{Cut, Fault, FaultKind};
+pub use matches::Match;
+pub(crate) use outage::Gate;
+pub use outage::{Outage, OutageGuard};
+pub(crate) use plan::PlanState;
+pub use plan::{Incident, Plan, RunningPlan};
+pub(crate) use rules::Met;
+pub use rules::{FaultGuard, Faults};
+pub use streaming::StreamingLists;
+pub use verbs::Corruption;

@@ -10,7 +10,11 @@ use futures_util::Stream;
 use http_body::{Frame, SizeHint};
 
 use crate::faults::Cut;
+use crate::http::gzip;
+use crate::http::pieces::Pieces;
 use crate::http::view::View;
+use crate::journal::WatchEnd;
+use crate::read::open_watches::OpenWatch;
 use crate::storage::entry::Entry;
 
 /// The connection was broken on purpose.
@@ -25,6 +29,11 @@ type Frames = Pin<Box<dyn Stream<Item = Result<Bytes, Broken>> + Send>>;
 pub struct Body {
     source: Source,
     cut: Option<Cutting>,
+    pieces: Option<Pieces>,
+    /// The watch that its frames belong to, whose end the journal is told.
+    watch: Option<Arc<OpenWatch>>,
+    /// Each frame is compressed on its own.
+    gzip: bool,
 }
 
 /// A body that breaks on the way.
@@ -55,7 +64,7 @@ impl std::fmt::Debug for Body {
 
 impl From<Source> for Body {
     fn from(source: Source) -> Self {
-        Self { source, cut: None }
+        Self { source, cut: None, pieces: None, watch: None, gzip: false }
     }
 }
 
@@ -93,6 +102,11 @@ impl Body {
         Self { cut: Some(Cutting::start(cut)), ..self }
     }
 
+    /// The same body in pieces of so many bytes.
+    pub(crate) fn pieces(self, size: usize) -> Self {
+        Self { pieces: Some(Pieces::new(size)), ..self }
+    }
+
     pub(crate) fn bytes(bytes: impl Into<Bytes>) -> Self {
         Self::from(Source::Bytes(Some(bytes.into()).filter(|b| !b.is_empty())))
     }
@@ -101,8 +115,59 @@ impl Body {
         Self::from(Source::List(list))
     }
 
-    pub(crate) fn frames(frames: impl Stream<Item = Result<Bytes, Broken>> + Send + 'static) -> Self {
-        Self::from(Source::Frames(Box::pin(frames)))
+    /// Pieces as they come.
+    pub(crate) fn stream(pieces: impl Stream<Item = Result<Bytes, Broken>> + Send + 'static) -> Self {
+        Self::from(Source::Frames(Box::pin(pieces)))
+    }
+
+    /// The frames of a watch.
+    pub(crate) fn frames(
+        frames: impl Stream<Item = Result<Bytes, Broken>> + Send + 'static,
+        watch: Arc<OpenWatch>,
+        gzip: bool,
+    ) -> Self {
+        Self { watch: Some(watch), gzip, ..Self::stream(frames) }
+    }
+
+    /// What goes out of what the source gave.
+    fn pass(&mut self, bytes: Bytes) -> Bytes {
+        let bytes = if self.gzip { gzip::member(&bytes) } else { bytes };
+        let passed = match self.cut {
+            None => bytes.clone(),
+            Some(cutting) => {
+                let (passed, left) = cutting.pass(&bytes);
+                self.cut = Some(left);
+                passed
+            }
+        };
+        if let Some(watch) = &self.watch {
+            if passed.len() == bytes.len() {
+                watch.sent();
+            }
+            if matches!(self.cut, Some(Cutting::Flushing)) {
+                watch.end(WatchEnd::Cut);
+            }
+        }
+        match &mut self.pieces {
+            Some(pieces) => pieces.begin(passed),
+            None => passed,
+        }
+    }
+
+    /// A break that is due: first a moment for what was sent before, then the error.
+    fn poll_cut(&mut self, cx: &Context<'_>) -> Option<Poll<Broken>> {
+        match self.cut {
+            Some(Cutting::Now) => Some(Poll::Ready(Broken)),
+            Some(Cutting::Flushing) => {
+                if let Some(watch) = self.watch.take() {
+                    watch.end(WatchEnd::Cut);
+                }
+                self.cut = Some(Cutting::Now);
+                cx.waker().wake_by_ref();
+                Some(Poll::Pending)
+            }
+            Some(Cutting::After(_)) | None => None,
+        }
     }
 }
 
@@ -114,27 +179,22 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        match self.cut {
-            Some(Cutting::Now) => return Poll::Ready(Some(Err(Broken))),
-            Some(Cutting::Flushing) => {
-                self.cut = Some(Cutting::Now);
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            Some(Cutting::After(_)) | None => {}
+        if let Some(piece) = self.pieces.as_mut().and_then(|pieces| pieces.poll(cx)) {
+            return piece.map(|piece| Some(Ok(Frame::data(piece))));
+        }
+        if let Some(cut) = self.poll_cut(cx) {
+            return cut.map(|broken| Some(Err(broken)));
         }
         let Poll::Ready(polled) = self.source.poll(cx) else { return Poll::Pending };
-        Poll::Ready(polled.map(|frame| {
-            let bytes = frame?;
-            let Some(cutting) = self.cut else { return Ok(Frame::data(bytes)) };
-            let (passed, left) = cutting.pass(&bytes);
-            self.cut = Some(left);
-            Ok(Frame::data(passed))
-        }))
+        if !matches!(polled, Some(Ok(_))) {
+            // It is over, even if the body is still held.
+            self.watch = None;
+        }
+        Poll::Ready(polled.map(|frame| frame.map(|bytes| Frame::data(self.pass(bytes)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        if self.cut.is_some() {
+        if self.cut.is_some() || self.pieces.as_ref().is_some_and(|pieces| !pieces.is_empty()) {
             return false;
         }
         match &self.source {
@@ -146,7 +206,7 @@ impl http_body::Body for Body {
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
-            Source::Bytes(bytes) if self.cut.is_none() => {
+            Source::Bytes(bytes) if self.cut.is_none() && self.pieces.is_none() => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64))
             }
             _ => SizeHint::default(),

@@ -1,4 +1,5 @@
-//! Compressed answers: what is large, to clients that ask for it. Watches are never compressed.
+//! Compressed answers to clients that ask for them: what is large, as one stream; watches, where that is wanted, frame
+//! by frame.
 
 use std::io::Write;
 
@@ -50,7 +51,7 @@ pub(crate) fn mark(headers: &mut HeaderMap) {
 /// the next.
 pub(crate) fn compressed(pieces: impl Stream<Item = Result<Bytes, Broken>> + Send + Unpin + 'static) -> Body {
     let encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    Body::frames(stream::unfold((pieces, Some(encoder)), |(mut pieces, mut encoder)| async move {
+    Body::stream(stream::unfold((pieces, Some(encoder)), |(mut pieces, mut encoder)| async move {
         let piece = match pieces.next().await {
             Some(Ok(piece)) => encoder.as_mut().and_then(|encoder| packed(encoder, &piece))?,
             Some(Err(broken)) => return Some((Err(broken), (pieces, encoder))),
@@ -64,6 +65,14 @@ pub(crate) fn compressed(pieces: impl Stream<Item = Result<Bytes, Broken>> + Sen
 fn packed(encoder: &mut GzEncoder<Vec<u8>>, piece: &Bytes) -> Option<Bytes> {
     encoder.write_all(piece).and_then(|()| encoder.flush()).ok()?;
     Some(std::mem::take(encoder.get_mut()).into())
+}
+
+/// The bytes as a gzip member of their own, so that who reads a watch has each frame as soon as it comes.
+pub(crate) fn member(bytes: &[u8]) -> Bytes {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 2), Compression::fast());
+    // Writing to memory does not fail; were it to, nothing is better than half a frame.
+    let written = encoder.write_all(bytes).and_then(|()| encoder.finish());
+    written.unwrap_or_default().into()
 }
 
 #[cfg(test)]
@@ -82,7 +91,7 @@ mod tests {
 
     async fn answered(size: usize) -> (Response<()>, Bytes) {
         let pieces: VecDeque<_> = (0..size / 1024).map(|_| Ok(Bytes::from(vec![b'x'; 1024]))).collect();
-        let answer = if_large(Response::new(Body::frames(stream::iter(pieces)))).await;
+        let answer = if_large(Response::new(Body::stream(stream::iter(pieces)))).await;
         let (parts, body) = answer.into_parts();
         (Response::from_parts(parts, ()), body.collect().await.unwrap().to_bytes())
     }
@@ -107,6 +116,15 @@ mod tests {
             assert_eq!(unpacked(&packed), text);
         }
         assert!(body.frame().await.unwrap().is_err());
+    }
+
+    #[test]
+    fn members_can_be_read_one_by_one_and_together() {
+        let both = [member(b"one\n"), member(b"two\n")];
+        assert_eq!(both.each_ref().map(|member| unpacked(member)), ["one\n", "two\n"]);
+        let mut read = String::new();
+        flate2::read::MultiGzDecoder::new(&both.concat()[..]).read_to_string(&mut read).unwrap();
+        assert_eq!(read, "one\ntwo\n");
     }
 
     #[test]

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Method, Response};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::access::review;
+use crate::faults::{Fault, StreamingLists};
 use crate::http::accept;
 use crate::http::body::Body;
 use crate::http::discover;
-use crate::http::query::{list_options, parse_version, watch_options};
+use crate::http::gzip;
+use crate::http::query::{asks_for_streaming, list_options, no_streaming, parse_version, watch_options};
 use crate::http::route::{ResourcePath, Route};
 use crate::http::service::{Call, json, stream};
 use crate::http::subresources;
@@ -20,6 +23,7 @@ use crate::read::list::list;
 use crate::read::watch::Opening;
 use crate::state::{Served, Shared};
 use crate::status::Status;
+use crate::storage::log::key;
 use crate::write::decode;
 use crate::write::delete_options;
 use crate::write::patch::Sent;
@@ -36,12 +40,11 @@ pub(crate) async fn handle(
     closing: &watch::Receiver<bool>,
     call: Call,
     body: Bytes,
-    silent: bool,
 ) -> Answer {
     match &call.route {
         Route::Resource(path) => {
             let path = path.clone();
-            resource(shared, closing, call, &path, body, silent).await
+            resource(shared, closing, call, &path, body).await
         }
         _ => discover::answer(shared, &call),
     }
@@ -53,7 +56,6 @@ async fn resource(
     call: Call,
     path: &ResourcePath,
     body: Bytes,
-    silent: bool,
 ) -> Answer {
     if let Some(review) = review::find(path) {
         return review.answer(shared, path, &call, &body);
@@ -72,8 +74,9 @@ async fn resource(
     let part = part(&served, path)?;
     match call.about.verb {
         Verb::List => collection(shared, &served, path, &call).await,
-        Verb::Watch => open_watch(shared, closing, served, path, call, silent),
+        Verb::Watch => open_watch(shared, closing, served, path, call),
         _ if !inside => Err(Status::method_not_allowed()),
+        verb if verb != Verb::Create && is_undecodable(shared, &served, path) => Err(Status::undecodable()),
         Verb::Create if part == Part::Binding => {
             subresources::bind(shared, &target(served, path), &call, &body)
         }
@@ -97,6 +100,15 @@ async fn resource(
         }
         _ => Err(Status::method_not_allowed()),
     }
+}
+
+/// Whether what is stored of the object can't be read.
+fn is_undecodable(shared: &Shared, served: &Served, path: &ResourcePath) -> bool {
+    let Some(name) = &path.name else { return false };
+    shared.read(|state| {
+        let entry = state.store.table(served.table).get(&key(path.namespace.as_deref(), name));
+        entry.is_some_and(|entry| !state.store.decodes(entry))
+    })
 }
 
 /// The part of the object that the path names.
@@ -125,7 +137,7 @@ async fn collection(shared: &Shared, served: &Served, path: &ResourcePath, call:
     let view = view(call, served, Shape::List)?;
     let mut options = list_options(&call.query, &served.kind)?;
     options.select.shard = call.query.shard(shared.config.sharded_lists)?;
-    let page = list(shared, served, path.namespace.as_deref(), &options).await?;
+    let page = list(shared, &call.cache, served, path.namespace.as_deref(), &options).await?;
     Ok(stream(Body::list(page.body(view))))
 }
 
@@ -134,13 +146,16 @@ fn open_watch(
     closing: &watch::Receiver<bool>,
     served: Served,
     path: &ResourcePath,
-    call: Call,
-    silent: bool,
+    mut call: Call,
 ) -> Answer {
     if accept::prefers_yaml(&call.parts.headers) {
         return Err(accept::no_stream());
     }
-    let mut options = watch_options(&call.query, &served.kind, shared.config.streaming_lists)?;
+    let streaming = shared.streaming_lists();
+    if streaming == StreamingLists::ErrorEvent && asks_for_streaming(&call.query) {
+        call.arrival.fault.get_or_insert(Fault::error(no_streaming()));
+    }
+    let mut options = watch_options(&call.query, &served.kind, streaming)?;
     let view = match view(&call, &served, Shape::One) {
         Ok(view) => view,
         // The real server accepts a watch in the form of a list and ends it at once.
@@ -151,26 +166,40 @@ fn open_watch(
     if let Some(name) = &path.name {
         options.select.fields = options.select.fields.named(name);
     }
+    let compressed = shared.config.gzip_watches && gzip::is_wanted(&call.parts.headers);
     let opening = Opening {
         shared: shared.clone(),
+        cache: call.cache,
         served,
         namespace: path.namespace.clone(),
         view,
-        about: call.about,
+        arrival: call.arrival,
         closing: closing.clone(),
-        silent,
     };
-    Ok(stream(Body::frames(crate::read::watch::watch(opening, options))))
+    let (frames, open) = crate::read::watch::watch(opening, options);
+    let mut answer = stream(Body::frames(frames, open, compressed));
+    if compressed {
+        gzip::mark(answer.headers_mut());
+    }
+    Ok(answer)
 }
 
 async fn get(shared: &Shared, target: &Target, call: &Call) -> Answer {
     let view = view(call, &target.served, Shape::One)?;
-    if let Some(version) = call.query.get("resourceVersion").filter(|v| !matches!(*v, "" | "0")) {
+    let version = call.query.get("resourceVersion").unwrap_or("");
+    let cached = !version.is_empty();
+    if cached && version != "0" {
         let revision = parse_version(version)
             .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
-        shared.reach(revision).await?;
+        call.cache.reach(shared, revision).await?;
     }
-    let entry = shared.read(|state| state.store.table(target.served.table).get(&target.key()).cloned());
+    let entry = shared.read(|state| {
+        let store = &state.store;
+        let table = store.table(target.served.table);
+        let revision =
+            if cached { store.position(call.cache.id(), Instant::now()) } else { store.revision() };
+        table.get_then(&target.key(), revision).cloned()
+    });
     let entry = entry.ok_or_else(|| target.not_found())?;
     Ok(json(200, &view.object(&entry)))
 }
@@ -226,7 +255,7 @@ async fn delete_collection(
     let mut selected = list_options(&call.query, &served.kind)?;
     selected.select.shard = call.query.shard(shared.config.sharded_lists)?;
     let options = delete_options::read(&call.parts.headers, body, &call.query)?;
-    let page = list(shared, served, path.namespace.as_deref(), &selected).await?;
+    let page = list(shared, &call.cache, served, path.namespace.as_deref(), &selected).await?;
     for entry in &page.items {
         let target = Target {
             served: served.clone(),

@@ -21,6 +21,7 @@ use tokio::time::{Duration, timeout};
 use crate::http::service::ApiService;
 use crate::http::tls::Tls;
 use crate::read::watch::closed;
+use crate::replicas::Front;
 use crate::state::Shared;
 
 /// A graceful shutdown waits this long for answers that are under way.
@@ -45,7 +46,12 @@ pub struct Listening {
 }
 
 impl Listening {
-    pub(crate) async fn bind(shared: Arc<Shared>, addr: SocketAddr, encrypted: bool) -> io::Result<Self> {
+    pub(crate) async fn bind(
+        shared: Arc<Shared>,
+        front: Front,
+        addr: SocketAddr,
+        encrypted: bool,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind(addr).await?;
         let addr = listener.local_addr()?;
         let tls = encrypted.then(|| Tls::new(addr)).transpose().map_err(io::Error::other)?;
@@ -53,7 +59,7 @@ impl Listening {
         let token = shared.access.admin_token();
         let (closing, told) = watch::channel(false);
         let aborting = Arc::new(Notify::new());
-        let service = ApiService::new(shared, told.clone());
+        let service = ApiService::new(shared, front, told.clone());
         let acceptor = Acceptor { tls, service, closing: told, streams: Streams::default() };
         let task = tokio::spawn(acceptor.run(listener, aborting.clone()));
         Ok(Self { addr, token, authority, closing, aborting, task: Some(task) })
@@ -159,7 +165,7 @@ struct Acceptor {
 impl Acceptor {
     /// Accepts until told to close or to abort. The connections live in its `JoinSet`: when this task is dropped, so
     /// are they.
-    async fn run(mut self, listener: TcpListener, aborting: Arc<Notify>) {
+    async fn run(mut self, mut listener: TcpListener, aborting: Arc<Notify>) {
         let mut connections = JoinSet::new();
         let graceful = loop {
             tokio::select! {
@@ -167,9 +173,18 @@ impl Acceptor {
                 () = aborting.notified() => break false,
                 () = closed(&mut self.closing) => break true,
                 Some(_) = connections.join_next() => {}
+                () = self.service.gate().refused() => {
+                    let addr = listener.local_addr();
+                    drop(listener);
+                    connections.shutdown().await;
+                    match self.service.gate().listen_again(addr, &mut self.closing).await {
+                        Some(again) => listener = again,
+                        None => return,
+                    }
+                }
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => {
-                        connections.spawn(self.clone().connection(stream));
+                        connections.spawn(self.one().connection(stream));
                     }
                     // Out of file descriptors, or a client that was gone already: neither ends the server.
                     Err(error) => {
@@ -190,6 +205,11 @@ impl Acceptor {
         streams.shutdown().await;
     }
 
+    /// The same for one connection.
+    fn one(&self) -> Self {
+        Self { service: self.service.connection(), ..self.clone() }
+    }
+
     async fn connection(self, stream: TcpStream) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "no TCP_NODELAY");
@@ -205,14 +225,15 @@ impl Acceptor {
     /// HTTP/1.1 or HTTP/2, by what the client begins with.
     async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
         let Self { service, mut closing, streams, .. } = self;
-        let answer = service_fn(move |request| service.clone().answer(request));
+        let answering = service.clone();
+        let answer = service_fn(move |request| answering.clone().answer(request));
         let mut builder = auto::Builder::new(streams);
         builder.http1().timer(TokioTimer::new());
         builder.http2().timer(TokioTimer::new()).max_concurrent_streams(STREAMS);
         let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), answer));
         let ended = tokio::select! {
             biased;
-            ended = serving.as_mut() => ended,
+            ended = service.gate().hold(serving.as_mut()) => ended,
             () = closed(&mut closing) => {
                 serving.as_mut().graceful_shutdown();
                 serving.await

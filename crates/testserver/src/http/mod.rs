@@ -8,6 +8,7 @@ pub(crate) mod gzip;
 pub(crate) mod handle;
 mod health;
 pub(crate) mod listen;
+pub(crate) mod pieces;
 pub(crate) mod query;
 pub(crate) mod route;
 pub(crate) mod service;

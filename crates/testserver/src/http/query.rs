@@ -3,6 +3,7 @@
 
 use tokio::time::Duration;
 
+use crate::faults::StreamingLists;
 use crate::kinds::kind::Kind;
 use crate::read::selector::{FieldSelector, LabelSelector};
 use crate::read::shard::ShardSelector;
@@ -48,6 +49,10 @@ impl Query {
         let why = if number { "value out of range" } else { "invalid syntax" };
         let bad = |_| Status::bad_request(format!("strconv.ParseInt: parsing {value:?}: {why}"));
         value.parse().map(Some).map_err(bad)
+    }
+
+    fn without(&self, names: &[&str]) -> Self {
+        Self(self.0.iter().filter(|(name, _)| !names.contains(&name.as_str())).cloned().collect())
     }
 
     fn selection(&self, kind: &Kind) -> Result<Selection, Status> {
@@ -115,6 +120,8 @@ pub(crate) enum From {
     Everything,
     /// The same, as a streaming list: not before this revision is reached, and too large is an error.
     Stream(u64),
+    /// The same, not before the present revision is reached.
+    Latest,
     /// Only what happens from now on.
     Now,
 }
@@ -201,11 +208,33 @@ pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
     })
 }
 
-pub(crate) fn watch_options(query: &Query, kind: &Kind, streaming: bool) -> Result<WatchOptions, Status> {
+/// Whether a watch asks for its initial state.
+pub(crate) fn asks_for_streaming(query: &Query) -> bool {
+    query.optional_flag(INITIAL).is_some()
+}
+
+/// What a server says to streaming lists that does not serve them.
+pub(crate) fn no_streaming() -> Status {
+    let text = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+    Status::invalid_options("ListOptions", vec![Cause::forbidden(INITIAL, text)])
+}
+
+/// The options of a watch, without those that an older server does not know.
+pub(crate) fn watch_options(
+    query: &Query,
+    kind: &Kind,
+    streaming: StreamingLists,
+) -> Result<WatchOptions, Status> {
+    if streaming == StreamingLists::Ignored {
+        return watch_options(&query.without(&[INITIAL, MATCH]), kind, StreamingLists::Served);
+    }
     query.number("limit")?;
     let seconds = query.number("timeoutSeconds")?;
     let select = query.selection(kind)?;
-    let causes = watch_causes(query, streaming);
+    if streaming == StreamingLists::Refused && asks_for_streaming(query) {
+        return Err(no_streaming());
+    }
+    let causes = watch_causes(query);
     if !causes.is_empty() {
         return Err(Status::invalid_options("ListOptions", causes));
     }
@@ -218,15 +247,10 @@ pub(crate) fn watch_options(query: &Query, kind: &Kind, streaming: bool) -> Resu
     })
 }
 
-fn watch_causes(query: &Query, streaming: bool) -> Vec<Cause> {
+fn watch_causes(query: &Query) -> Vec<Cause> {
     let matching = query.text(MATCH);
     let initial = query.optional_flag(INITIAL).is_some();
     let mut causes = Vec::new();
-    if initial && !streaming {
-        let text = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
-        causes.push(Cause::forbidden(INITIAL, text));
-        return causes;
-    }
     if initial && matching != "NotOlderThan" {
         let text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
         causes.push(Cause::forbidden(MATCH, text));
@@ -242,11 +266,13 @@ fn watch_causes(query: &Query, streaming: bool) -> Vec<Cause> {
 }
 
 fn watch_from(query: &Query) -> Result<From, Status> {
-    let version = match query.text("resourceVersion") {
+    let text = query.text("resourceVersion");
+    let version = match text {
         "" => 0,
         text => parse_version(text).map_err(Status::internal)?,
     };
     Ok(match (query.optional_flag(INITIAL), version) {
+        (Some(true), _) if text.is_empty() => From::Latest,
         (Some(true), version) => From::Stream(version),
         (Some(false), 0) => From::Now,
         (None, 0) => From::Everything,
@@ -296,19 +322,23 @@ mod tests {
             "invalid resource version: resourceVersion: Invalid value: \"-1\": strconv.ParseUint: parsing \"-1\": \
              invalid syntax"
         );
-        let status = watch_options(&Query::parse("resourceVersion=abc"), &kind(), true).unwrap_err();
+        let query = Query::parse("resourceVersion=abc");
+        let status = watch_options(&query, &kind(), StreamingLists::Served).unwrap_err();
         assert_eq!((status.code(), status.reason()), (500, ""));
     }
 
     #[test]
     fn a_watch_starts_where_its_parameters_say() {
-        let from = |query: &str| watch_options(&Query::parse(query), &kind(), true).unwrap().from;
+        let asked = |query: &str, how| watch_options(&Query::parse(query), &kind(), how);
+        let from = |query: &str| asked(query, StreamingLists::Served).unwrap().from;
         assert_eq!(from("resourceVersion=0"), From::Everything);
         assert_eq!(from("resourceVersion=9"), From::After(9));
         let stream = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
-        assert_eq!(from(stream), From::Stream(0));
+        assert_eq!(from(stream), From::Latest);
+        assert_eq!(from(&format!("{stream}&resourceVersion=0")), From::Stream(0));
         assert_eq!(from("sendInitialEvents=false&resourceVersionMatch=NotOlderThan"), From::Now);
-        let off = watch_options(&Query::parse(stream), &kind(), false).unwrap_err();
+        assert_eq!(asked(stream, StreamingLists::Ignored).unwrap().from, From::Everything);
+        let off = asked(stream, StreamingLists::Refused).unwrap_err();
         assert!(off.message().contains("unless the WatchList feature gate is enabled"));
     }
 }

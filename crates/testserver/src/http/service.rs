@@ -9,10 +9,11 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use crate::access::attributes::Attributes;
 use crate::access::users;
-use crate::faults::Fault;
+use crate::faults::{Fault, FaultKind, Gate, Met, Outage};
 use crate::http::accept;
 use crate::http::body::{Body, Broken};
 use crate::http::encode;
@@ -21,6 +22,8 @@ use crate::http::handle;
 use crate::http::query::Query;
 use crate::http::route::{ResourcePath, Route, route};
 use crate::journal::{About, Outcome, Request as Record, Verb};
+use crate::read::open_watches::Arrival;
+use crate::replicas::{Cache, Front};
 use crate::state::Shared;
 use crate::status::Status;
 use crate::write::decode;
@@ -38,12 +41,22 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Clone, Debug)]
 pub struct ApiService {
     shared: Arc<Shared>,
+    front: Front,
     closing: watch::Receiver<bool>,
 }
 
 impl ApiService {
-    pub(crate) fn new(shared: Arc<Shared>, closing: watch::Receiver<bool>) -> Self {
-        Self { shared, closing }
+    pub(crate) fn new(shared: Arc<Shared>, front: Front, closing: watch::Receiver<bool>) -> Self {
+        Self { shared, front, closing }
+    }
+
+    /// The same for one connection.
+    pub(crate) fn connection(&self) -> Self {
+        Self { front: self.front.connection(), ..self.clone() }
+    }
+
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.shared.gate
     }
 
     /// Answers one request.
@@ -61,56 +74,97 @@ impl ApiService {
         let (parts, body) = request.into_parts();
         let route = route(parts.uri.path());
         let query = Query::parse(parts.uri.query().unwrap_or(""));
-        let about = about(&parts, &route, &query);
-        let ticket = self.shared.journal.begin(record(&parts, about.clone()));
-        let journal = &self.shared.clone().journal;
-        let answered =
-            self.respond(Call { parts, route, query, about, warnings: Warnings::default() }, body).await;
+        let cache = self.front.next();
+        let mut record = record(&parts, about(&parts, &route, &query));
+        record.replica = cache.id().number();
+        record.user = self.shared.access.authenticate(&parts.headers).ok().map(|user| user.name);
+        let journal = self.shared.journal.clone();
+        let ticket = journal.begin(&mut record);
+        let about = record.about.clone();
+        let arrival =
+            Arrival { journal: journal.clone(), ticket, request: record, fault: None, planned: false };
+        let answered = self
+            .meet(Call { parts, route, query, about, warnings: Warnings::default(), cache, arrival }, body)
+            .await;
         let outcome = match &answered {
             Ok(response) => Outcome::Answered(response.status().as_u16()),
             Err(Broken) => Outcome::Broken,
         };
-        journal.end(ticket, outcome);
+        journal.note(ticket, |request| request.outcome = outcome);
         answered
     }
 
-    async fn respond<B>(mut self, call: Call, body: B) -> Result<Response<Body>, Broken>
+    /// Lets the request meet what is wrong with the server and with itself.
+    async fn meet<B>(mut self, mut call: Call, body: B) -> Result<Response<Body>, Broken>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let fault = self.shared.faults.take(&call.about);
-        match fault {
-            Some(Fault::Status(status)) => return Ok(refusal(&status)),
-            Some(Fault::Reset) => return Err(Broken),
-            Some(Fault::Hang) => {
-                crate::read::watch::closed(&mut self.closing).await;
-                return Err(Broken);
-            }
-            Some(Fault::Raw { status, content_type, body }) => return Ok(raw(status, &content_type, body)),
-            Some(Fault::Forbidden { user }) => return Ok(refusal(&users::forbidden(&call.about, &user))),
-            Some(Fault::Cut(cut)) => {
-                return Ok(self.serve(call, body, false).await.map(|body| body.cut(cut)));
-            }
-            Some(Fault::Silence) => return Ok(self.serve(call, body, true).await),
-            None => {}
+        self.shared.gate.thawed().await;
+        if self.shared.gate.now() == Some(Outage::Refused) {
+            call.arrival.note(FaultKind::Reset);
+            return Err(Broken);
         }
-        Ok(self.serve(call, body, false).await)
+        let Some(Met { fault, mut over, planned }) = self.shared.meet(&call.arrival.request) else {
+            return Ok(self.serve(call, body).await);
+        };
+        call.arrival.note(fault.kind());
+        (call.arrival.fault, call.arrival.planned) = (Some(fault.clone()), planned);
+        match fault {
+            Fault::Status(status) => Ok(refusal(&status)),
+            Fault::Forbidden { user } => Ok(refusal(&users::forbidden(&call.about, &user))),
+            Fault::Throttled { retry_after } => Ok(throttled(retry_after)),
+            Fault::Raw { status, content_type, body } => Ok(raw(status, &content_type, body)),
+            Fault::Reset => Err(Broken),
+            Fault::LoseAnswer => {
+                drop(self.serve(call, body).await);
+                Err(Broken)
+            }
+            Fault::Hang => {
+                tokio::select! {
+                    () = crate::read::watch::closed(&mut self.closing) => {}
+                    // Whoever could end it is gone: the same as the end.
+                    _ = over.changed() => {}
+                }
+                Err(Broken)
+            }
+            Fault::Delay(time) => {
+                sleep(time).await;
+                Ok(self.serve(call, body).await)
+            }
+            Fault::LateAnswer(time) => {
+                let answer = self.serve(call, body).await;
+                sleep(time).await;
+                Ok(answer)
+            }
+            Fault::First(disruption) => {
+                self.shared.disrupt(disruption);
+                Ok(self.serve(call, body).await)
+            }
+            Fault::Cut(cut) => Ok(self.serve(call, body).await.map(|body| body.cut(cut))),
+            Fault::Pieces(size) => Ok(self.serve(call, body).await.map(|body| body.pieces(size))),
+            Fault::Silence
+            | Fault::Lose(_)
+            | Fault::Repeat(_)
+            | Fault::Close(_)
+            | Fault::Error { .. }
+            | Fault::SlowReader(_) => Ok(self.serve(call, body).await),
+        }
     }
 
-    async fn serve<B>(&self, call: Call, body: B, silent: bool) -> Response<Body>
+    async fn serve<B>(&self, call: Call, body: B) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
         let yaml = accept::prefers_yaml(&call.parts.headers);
         let gzip = gzip::is_wanted(&call.parts.headers) && call.about.verb != Verb::Watch;
-        let answer = self.serve_json(call, body, silent).await;
+        let answer = self.serve_json(call, body).await;
         let answer = if yaml { encode::to_yaml(answer).await } else { answer };
         if gzip { gzip::if_large(answer).await } else { answer }
     }
 
-    async fn serve_json<B>(&self, mut call: Call, body: B, silent: bool) -> Response<Body>
+    async fn serve_json<B>(&self, mut call: Call, body: B) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
@@ -124,7 +178,7 @@ impl ApiService {
             Err(status) => return refusal(&status),
         };
         let warnings = call.warnings.clone();
-        let answer = handle::handle(&self.shared, &self.closing, call, body, silent).await;
+        let answer = handle::handle(&self.shared, &self.closing, call, body).await;
         warned(answer.unwrap_or_else(|status| refusal(&status)), &warnings)
     }
 }
@@ -156,6 +210,9 @@ pub(crate) struct Call {
     pub about: About,
     /// What the client is told beside the answer.
     pub warnings: Warnings,
+    /// What reads are answered from.
+    pub cache: Arc<Cache>,
+    pub arrival: Arrival,
 }
 
 impl<B> tower::Service<Request<B>> for ApiService
@@ -191,26 +248,17 @@ where
 fn record(parts: &Parts, about: About) -> Record {
     let header = |name| parts.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     Record {
-        about,
         path: parts.uri.path().into(),
         query: parts.uri.query().unwrap_or("").into(),
         content_type: header(header::CONTENT_TYPE),
         accept: header(header::ACCEPT),
-        outcome: Outcome::Pending,
+        user_agent: header(header::USER_AGENT),
+        ..Record::about(about)
     }
 }
 
 fn about(parts: &Parts, route: &Route, query: &Query) -> About {
-    let Route::Resource(path) = route else {
-        return About {
-            verb: Verb::Other,
-            resource: String::new(),
-            group: String::new(),
-            namespace: None,
-            name: None,
-            subresource: None,
-        };
-    };
+    let Route::Resource(path) = route else { return About::other() };
     About {
         verb: verb(&parts.method, path, query),
         resource: path.resource.clone(),
@@ -290,6 +338,13 @@ fn warned(mut response: Response<Body>, warnings: &Warnings) -> Response<Body> {
             response.headers_mut().append(header::WARNING, value);
         }
     }
+    response
+}
+
+/// How priority and fairness refuse a request.
+fn throttled(retry_after: u32) -> Response<Body> {
+    let mut response = plain(429, "Too many requests, please try again later.\n");
+    response.headers_mut().insert(header::RETRY_AFTER, retry_after.into());
     response
 }
 

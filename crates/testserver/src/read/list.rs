@@ -3,14 +3,18 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use crate::http::body::ListBody;
-use crate::http::query::{At, ListOptions, Selection};
+use crate::http::query::{At, ListOptions};
 use crate::http::view::{ListMeta, View};
 use crate::read::token::Token;
+use crate::replicas::Cache;
 use crate::state::{Served, Shared, State};
 use crate::status::Status;
 use crate::storage::entry::Entry;
-use crate::storage::log::Compacted;
+use crate::storage::log::Store;
+use crate::storage::snapshot::Snapshot;
 
 /// The objects of one page and what its metadata says.
 pub(crate) struct Page {
@@ -39,13 +43,18 @@ pub(crate) fn prefix(namespace: Option<&str>) -> String {
 /// Nothing is changed, so it may be dropped at any time.
 pub(crate) async fn list(
     shared: &Shared,
+    cache: &Cache,
     served: &Served,
     namespace: Option<&str>,
     options: &ListOptions,
 ) -> Result<Page, Status> {
-    if let At::NotOlderThan(revision) | At::Exactly(revision) = options.at {
-        shared.reach(revision).await?;
-    }
+    let fresh = match options.at {
+        // A cache that does not get there in time is passed over.
+        At::Latest => cache.reach(shared, shared.revision()).await.is_ok(),
+        At::NotOlderThan(revision) => cache.reach(shared, revision).await.map(|()| true)?,
+        At::Exactly(revision) => shared.reach(revision).await.map(|()| true)?,
+        At::Any | At::Continue(_) => true,
+    };
     shared.age();
     let prefix = prefix(namespace);
     // Limits are for reads from etcd: a watch cache that is asked for whatever it has answers in one piece.
@@ -56,9 +65,15 @@ pub(crate) async fn list(
         options.select.fields.is_one_name() && (namespace.is_some() || !served.kind.rules.namespaced);
     let options = if cached || single { &unlimited } else { options };
     shared.read(|state| match &options.at {
-        At::Latest | At::Any | At::NotOlderThan(_) => Ok(now(state, served, &prefix, "", options)),
+        At::Latest | At::Any | At::NotOlderThan(_) => {
+            let cached = state.store.position(cache.id(), Instant::now());
+            let revision = if fresh { cached } else { state.store.revision() };
+            then(state, served, &prefix, "", revision, options)
+        }
         At::Exactly(revision) => {
-            then(state, served, &prefix, "", *revision, options).map_err(|_| Status::list_expired())
+            let snapshot =
+                state.store.table(served.table).at(*revision).map_err(|_| Status::list_expired())?;
+            page(&state.store, &snapshot, &prefix, "", *revision, options)
         }
         At::Continue(token) => go_on(state, served, &prefix, token, options),
     })
@@ -72,23 +87,17 @@ fn go_on(
     options: &ListOptions,
 ) -> Result<Page, Status> {
     let start = format!("{prefix}{}", token.start);
-    match token.revision {
-        None => Ok(now(state, served, prefix, &start, options)),
-        Some(revision) => then(state, served, prefix, &start, revision, options).map_err(|_| {
-            let loose = Token { revision: None, start: token.start.clone() };
-            Status::continue_expired(loose.encode())
-        }),
-    }
+    let Some(revision) = token.revision else {
+        return then(state, served, prefix, &start, state.store.revision(), options);
+    };
+    let snapshot = state.store.table(served.table).at(revision).map_err(|_| {
+        let loose = Token { revision: None, start: token.start.clone() };
+        Status::continue_expired(loose.encode())
+    })?;
+    page(&state.store, &snapshot, prefix, &start, revision, options)
 }
 
-fn now(state: &State, served: &Served, prefix: &str, start: &str, options: &ListOptions) -> Page {
-    let revision = state.store.revision();
-    then(state, served, prefix, start, revision, options).unwrap_or_else(|_| Page {
-        items: VecDeque::new(),
-        meta: ListMeta { revision, ..ListMeta::default() },
-    })
-}
-
+/// A page of the state at a revision that is known to be there.
 fn then(
     state: &State,
     served: &Served,
@@ -96,39 +105,42 @@ fn then(
     start: &str,
     revision: u64,
     options: &ListOptions,
-) -> Result<Page, Compacted> {
-    let snapshot = state.store.table(served.table).at(revision)?;
-    let walk = snapshot.walk(prefix, start);
-    Ok(page(walk, prefix, revision, options.limit, &options.select))
+) -> Result<Page, Status> {
+    page(&state.store, &state.store.table(served.table).then(revision), prefix, start, revision, options)
 }
 
-fn page<'a>(
-    mut walk: impl Iterator<Item = &'a Arc<Entry>>,
+fn page(
+    store: &Store,
+    snapshot: &Snapshot<'_>,
     prefix: &str,
+    start: &str,
     revision: u64,
-    limit: Option<usize>,
-    select: &Selection,
-) -> Page {
+    options: &ListOptions,
+) -> Result<Page, Status> {
+    let mut walk = snapshot.walk(prefix, start);
     let mut items = VecDeque::new();
-    let everything = select.is_everything();
+    let everything = options.select.is_everything();
     let mut seen = 0;
     for entry in walk.by_ref() {
         seen += 1;
-        if everything || select.matches(&entry.essentials) {
+        if !store.decodes(entry) {
+            return Err(Status::undecodable());
+        }
+        if everything || options.select.matches(&entry.essentials) {
             items.push_back(entry.clone());
         }
-        if limit.is_some_and(|limit| items.len() >= limit) {
+        if options.limit.is_some_and(|limit| items.len() >= limit) {
             break;
         }
     }
-    let shard = select.shard.as_ref().map(ToString::to_string);
+    let shard = options.select.shard.as_ref().map(ToString::to_string);
     let mut meta = ListMeta { revision, shard, ..ListMeta::default() };
     if walk.next().is_some() {
         let last = items.back().map_or("", |entry| entry.key());
         let start = last.strip_prefix(prefix).unwrap_or("");
         meta.continue_token = Some(Token { revision: Some(revision), start: format!("{start}\0") }.encode());
         // The real server counts what is not sent, whatever its shard.
-        meta.remaining = select.is_all_of_shard().then(|| seen + 1 + walk.count() - items.len());
+        meta.remaining = options.select.is_all_of_shard().then(|| seen + 1 + walk.count() - items.len());
     }
-    Page { items, meta }
+    Ok(Page { items, meta })
 }

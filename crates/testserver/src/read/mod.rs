@@ -2,6 +2,7 @@
 
 pub(crate) mod list;
 pub(crate) mod open_watches;
+pub(crate) mod quirk;
 pub(crate) mod selector;
 pub(crate) mod shard;
 pub(crate) mod token;

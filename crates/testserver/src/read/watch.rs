@@ -2,6 +2,7 @@
 //! log's window is told that its version is too old.
 
 use std::collections::VecDeque;
+use std::collections::vec_deque::Iter;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,16 +10,19 @@ use futures_util::{Stream, stream};
 use tokio::sync::watch;
 use tokio::time::{Duration, Instant, sleep_until};
 
+use crate::faults::StreamingLists;
 use crate::http::body::Broken;
 use crate::http::query::{From, Selection, WatchOptions};
 use crate::http::view::View;
-use crate::journal::About;
+use crate::journal::WatchEnd;
 use crate::read::list::prefix;
-use crate::read::open_watches::{Command, OpenWatch};
-use crate::state::{Served, Shared};
+use crate::read::open_watches::{Arrival, Command, OpenWatch, Slip};
+use crate::read::quirk::Quirk;
+use crate::replicas::Cache;
+use crate::state::{Served, Shared, State};
 use crate::status::Status;
 use crate::storage::entry::{Change, Entry};
-use crate::storage::log::{Event, TableId};
+use crate::storage::log::{Compacted, Event, Table, TableId};
 
 /// At most this many events are taken from the log under one lock.
 const BATCH: usize = 256;
@@ -28,6 +32,8 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// An open watch.
 struct Watcher {
     shared: Arc<Shared>,
+    /// What it is served from, which may lag behind what is stored.
+    cache: Arc<Cache>,
     table: TableId,
     prefix: String,
     select: Selection,
@@ -50,9 +56,16 @@ struct Watcher {
     bookmark: Bookmarks,
     deadline: Instant,
     signal: watch::Receiver<()>,
+    /// Moves a cache that lags by revisions.
+    revisions: watch::Receiver<u64>,
     closing: watch::Receiver<bool>,
     open: Arc<OpenWatch>,
-    silent: bool,
+    quirk: Quirk,
+    /// How many events and frames were sent, for the quirk.
+    events: usize,
+    frames: usize,
+    /// The connection is to break.
+    cut: bool,
     ended: bool,
 }
 
@@ -74,29 +87,31 @@ enum Found {
 /// What a watch needs besides its options.
 pub(crate) struct Opening {
     pub shared: Arc<Shared>,
+    pub cache: Arc<Cache>,
     pub served: Served,
     pub namespace: Option<String>,
     pub view: View,
-    pub about: About,
+    pub arrival: Arrival,
     pub closing: watch::Receiver<bool>,
-    /// Nothing is said until the time is over.
-    pub silent: bool,
 }
 
 /// Opens a watch, which starts now and not when it is first read. Its stream ends when the watch's time is over.
 pub(crate) fn watch(
     opening: Opening,
     options: WatchOptions,
-) -> impl Stream<Item = Result<Bytes, Broken>> + Send + 'static {
-    stream::unfold(Box::new(Watcher::open(opening, options)), |mut watcher| async move {
+) -> (impl Stream<Item = Result<Bytes, Broken>> + Send + 'static, Arc<OpenWatch>) {
+    let watcher = Box::new(Watcher::open(opening, options));
+    let open = watcher.open.clone();
+    let frames = stream::unfold(watcher, |mut watcher| async move {
         let frame = watcher.next().await?;
         Some((frame, watcher))
-    })
+    });
+    (frames, open)
 }
 
 impl Watcher {
     fn open(opening: Opening, options: WatchOptions) -> Self {
-        let Opening { shared, served, namespace, view, about, closing, silent } = opening;
+        let Opening { shared, cache, served, namespace, view, arrival, closing } = opening;
         let now = Instant::now();
         let timeout = options.timeout.unwrap_or_else(|| random_timeout(&shared));
         let deadline = now + timeout;
@@ -106,7 +121,8 @@ impl Watcher {
         } else {
             Bookmarks::Unwanted
         };
-        let open = shared.open.open(about);
+        let quirk = Quirk::of(arrival.fault.as_ref());
+        let open = shared.open.open(arrival);
         let signal = shared.read(|state| state.store.table(served.table).signal.subscribe());
         let mut watcher = Self {
             table: served.table,
@@ -119,22 +135,30 @@ impl Watcher {
             awaited: None,
             initial: VecDeque::new(),
             end_bookmark: None,
-            marks_end: options.bookmarks && shared.config.streaming_lists,
+            marks_end: options.bookmarks && shared.streaming_lists() == StreamingLists::Served,
             ready: VecDeque::new(),
             bookmark,
             deadline,
             signal,
+            revisions: shared.revisions(),
             closing,
             open,
-            silent,
+            quirk,
+            events: 0,
+            frames: 0,
+            cut: false,
             ended: false,
+            cache,
             shared,
         };
-        match options.from {
-            From::Stream(revision) if revision > watcher.shared.revision() => {
-                watcher.awaited = Some(revision);
-            }
-            from => watcher.begin(from),
+        let wanted = match options.from {
+            From::Stream(revision) => Some(revision),
+            From::Latest => Some(watcher.shared.revision()),
+            _ => None,
+        };
+        match wanted.filter(|revision| *revision > watcher.cache.position(&watcher.shared)) {
+            Some(revision) => watcher.awaited = Some(revision),
+            None => watcher.begin(options.from),
         }
         watcher
     }
@@ -143,42 +167,103 @@ impl Watcher {
         self.shared.age();
         let shared = self.shared.clone();
         shared.read(|state| {
-            let revision = state.store.revision();
+            let revision = self.position(state);
             self.cursor = if let From::After(revision) = from { revision } else { revision };
             let reread = state.store.table(self.table).reread;
             if self.cursor < reread {
                 self.fail(&Status::watch_expired(self.cursor, reread));
             }
-            if matches!(from, From::Everything | From::Stream(_)) && !self.silent {
-                let objects = state.store.table(self.table).under(&self.prefix);
-                let wanted = objects.filter(|(_, entry)| self.wants(entry)).map(|(_, entry)| entry.clone());
-                self.initial = wanted.collect();
+            if matches!(from, From::Everything | From::Stream(_) | From::Latest) && !self.quirk.is_silent() {
+                self.initial = self.state_at(state, revision);
                 self.end_bookmark = self.marks_end.then_some(revision);
             }
         });
         self.start = self.cursor;
     }
 
+    /// What the cache has seen.
+    fn position(&self, state: &State) -> u64 {
+        state.store.position(self.cache.id(), Instant::now())
+    }
+
+    /// The objects that are wanted, as the cache knows them.
+    fn state_at(&self, state: &State, revision: u64) -> VecDeque<Arc<Entry>> {
+        let table = state.store.table(self.table);
+        if revision == state.store.revision() {
+            let objects = table.under(&self.prefix).map(|(_, entry)| entry);
+            return objects.filter(|entry| self.wants(entry)).cloned().collect();
+        }
+        let then = table.then(revision);
+        then.walk(&self.prefix, "").filter(|entry| self.wants(entry)).cloned().collect()
+    }
+
     fn wants(&self, entry: &Entry) -> bool {
         self.everything || self.select.matches(&entry.essentials)
     }
 
+    fn end(&mut self, how: WatchEnd) {
+        self.open.end(how);
+        self.ended = true;
+    }
+
     fn fail(&mut self, status: &Status) {
         self.ready.push_back(status.frame());
-        self.ended = true;
+        self.end(match status.code() {
+            410 => WatchEnd::Expired,
+            code => WatchEnd::Failed(code),
+        });
+    }
+
+    /// An event is next; it may slip.
+    fn push(&mut self, frame: Bytes) {
+        let slip = self.quirk.slip(self.events).or_else(|| self.open.next_slip());
+        self.events += 1;
+        match slip {
+            Some(Slip::Lose) => return,
+            Some(Slip::Repeat) => self.ready.push_back(frame.clone()),
+            None => {}
+        }
+        self.ready.push_back(frame);
+    }
+
+    /// Ends the watch where its quirk says so.
+    fn end_by_quirk(&mut self) {
+        match &self.quirk {
+            Quirk::End(after, status) if self.frames >= *after && !self.ended => {
+                let status = status.clone();
+                self.ready.clear();
+                match status {
+                    Some(status) => self.fail(&status),
+                    None => self.end(WatchEnd::Closed),
+                }
+            }
+            _ => {}
+        }
     }
 
     /// The next frame, an error where the connection is to break, or the end.
     async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
         loop {
+            self.shared.gate.thawed().await;
+            if self.open.is_aborted() {
+                self.cut = true;
+            }
+            if self.cut {
+                self.open.end(WatchEnd::Cut);
+                // What was sent before goes out first.
+                tokio::task::yield_now().await;
+                return Some(Err(Broken));
+            }
+            self.end_by_quirk();
             if let Some(frame) = self.ready.pop_front() {
+                self.frames += 1;
                 return Some(Ok(frame));
             }
             if self.ended {
                 return None;
             }
             if let Some(revision) = self.awaited.take() {
-                match self.shared.clone().reach(revision).await {
+                match self.cache.clone().reach(&self.shared.clone(), revision).await {
                     Ok(()) => self.begin(From::Stream(revision)),
                     Err(status) => self.fail(&status),
                 }
@@ -186,63 +271,99 @@ impl Watcher {
             }
             match self.look() {
                 Found::Frames => continue,
-                Found::Gone => return None,
-                Found::Nothing => {}
+                Found::Gone => self.end(WatchEnd::Closed),
+                Found::Nothing => self.obey().await,
             }
-            match self.open.next() {
-                Some(Command::Cut) => {
-                    // What was sent before goes out first.
-                    tokio::task::yield_now().await;
-                    return Some(Err(Broken));
-                }
-                Some(Command::Close) => return None,
-                Some(Command::Inject(frame)) => self.ready.push_back(frame),
-                Some(Command::Bookmark(revision)) if revision <= self.start => {}
-                Some(Command::Bookmark(_)) => self.push_bookmark(),
-                None => self.wait().await,
-            }
+        }
+    }
+
+    /// Does what the next command says, or waits.
+    async fn obey(&mut self) {
+        match self.open.next() {
+            Some(Command::Cut | Command::Abort) => self.cut = true,
+            Some(Command::Close) => self.end(WatchEnd::Closed),
+            Some(Command::Fail(status)) => self.fail(&status),
+            Some(Command::Inject(frame)) => self.ready.push_back(frame),
+            Some(Command::Bookmark(revision)) if revision <= self.start => {}
+            Some(Command::Bookmark(_)) => self.push_bookmark(),
+            None => self.wait().await,
         }
     }
 
     /// Fills `ready`: the initial state first, then events.
     fn look(&mut self) -> Found {
-        if self.silent {
+        if self.quirk.is_silent() {
             return Found::Nothing;
         }
+        let shared = self.shared.clone();
         if !self.initial.is_empty() {
-            let count = self.initial.len().min(BATCH);
-            self.ready
-                .extend(self.initial.drain(..count).map(|entry| self.view.frame(Change::Added, &entry)));
+            shared.read(|state| self.look_at_initial(state));
             return Found::Frames;
         }
         if let Some(revision) = self.end_bookmark.take() {
             self.ready.push_back(self.view.bookmark(revision, true));
             return Found::Frames;
         }
-        let shared = self.shared.clone();
         shared.read(|state| {
-            let table = state.store.table(self.table);
-            let events = match table.after(self.cursor) {
-                Ok(events) => events,
-                Err(gone) => {
-                    self.fail(&expired(shared.config.watch_cache, self.cursor, gone.floor));
-                    return Found::Frames;
-                }
-            };
-            for event in events {
-                if self.ready.len() == BATCH {
-                    break;
-                }
-                self.cursor = event.revision();
-                let frame = self.frame(event);
-                self.ready.extend(frame);
-            }
-            match self.ready.is_empty() {
+            self.look_at_events(state);
+            match self.ready.is_empty() && !self.ended {
                 false => Found::Frames,
-                true if table.closed => Found::Gone,
+                true if state.store.table(self.table).closed => Found::Gone,
                 true => Found::Nothing,
             }
         })
+    }
+
+    fn look_at_initial(&mut self, state: &State) {
+        let count = self.initial.len().min(BATCH);
+        for entry in self.initial.drain(..count).collect::<Vec<_>>() {
+            if !state.store.decodes(&entry) {
+                self.initial.clear();
+                self.end_bookmark = None;
+                return self.fail(&Status::undecodable_event());
+            }
+            self.push(self.view.frame(Change::Added, &entry));
+        }
+    }
+
+    fn look_at_events(&mut self, state: &State) {
+        let table = state.store.table(self.table);
+        let (position, born) = (self.position(state), state.store.born(self.cache.id()));
+        let events = match self.unseen(table, born) {
+            Ok(events) => events.take_while(|event| event.revision() <= position),
+            Err(gone) => {
+                let cached = self.shared.config.watch_cache;
+                return self.fail(&expired(cached, self.cursor, gone.floor));
+            }
+        };
+        let batch = match self.quirk {
+            // Nothing is read ahead, so that what waits is in the log and can be counted.
+            Quirk::SlowReader(most)
+                if events.clone().filter_map(|event| self.frame(event)).nth(most).is_some() =>
+            {
+                return self.end(WatchEnd::Closed);
+            }
+            Quirk::SlowReader(_) => 1,
+            _ => BATCH,
+        };
+        for event in events {
+            if self.ready.len() >= batch {
+                break;
+            }
+            let frame = self.frame(event);
+            if frame.is_some() && !state.store.decodes_event(event) {
+                return self.fail(&Status::undecodable_event());
+            }
+            self.cursor = event.revision();
+            if let Some(frame) = frame {
+                self.push(frame);
+            }
+        }
+    }
+
+    /// What the log has after the cursor, where a cache that began at `born` can know it.
+    fn unseen<'a>(&self, table: &'a Table, born: u64) -> Result<Iter<'a, Event>, Compacted> {
+        if self.cursor < born { Err(Compacted { floor: born }) } else { table.after(self.cursor) }
     }
 
     /// What this watch says about an event: an object that starts to match is added, one that stops is deleted.
@@ -266,11 +387,14 @@ impl Watcher {
         }
     }
 
-    /// A bookmark at the present revision, unless events are still to be sent or it would say nothing new.
+    /// A bookmark at what the cache has seen, unless events are still to be sent or it would say nothing new.
     fn push_bookmark(&mut self) {
-        let revision = self.shared.read(|state| {
-            let mut after = state.store.table(self.table).after(self.cursor).ok()?;
-            after.next().is_none().then(|| state.store.revision())
+        let shared = self.shared.clone();
+        let revision = shared.read(|state| {
+            let position = self.position(state);
+            let mut unseen =
+                self.unseen(state.store.table(self.table), state.store.born(self.cache.id())).ok()?;
+            unseen.next().is_none_or(|event| event.revision() > position).then_some(position)
         });
         match revision {
             Some(revision) if revision > self.start && !matches!(self.bookmark, Bookmarks::Unwanted) => {
@@ -286,11 +410,15 @@ impl Watcher {
             Bookmarks::At(due) => due.min(self.deadline),
             Bookmarks::Unwanted => self.deadline,
         };
+        let (lags, due) = self.cache.pace(&self.shared);
+        let silent = self.quirk.is_silent();
         tokio::select! {
             biased;
-            () = closed(&mut self.closing) => self.ended = true,
+            () = closed(&mut self.closing) => self.end(WatchEnd::Closed),
             () = self.open.told() => {}
-            Ok(()) = self.signal.changed(), if !self.silent => {}
+            Ok(()) = self.signal.changed(), if !silent => {}
+            Ok(()) = self.revisions.changed(), if lags && !silent => {}
+            () = sleep_until(due.unwrap_or(alarm)), if due.is_some_and(|due| due < alarm) && !silent => {}
             () = sleep_until(alarm) => self.alarm(),
         }
     }
@@ -298,11 +426,11 @@ impl Watcher {
     fn alarm(&mut self) {
         let now = Instant::now();
         if now >= self.deadline {
-            self.ended = true;
+            self.end(WatchEnd::TimedOut);
         } else if let Bookmarks::At(_) = self.bookmark {
             self.bookmark =
                 Bookmarks::At(next_bookmark(now, self.deadline, self.shared.config.bookmark_period));
-            if !self.silent {
+            if !self.quirk.is_silent() {
                 self.push_bookmark();
             }
         }

@@ -1,10 +1,12 @@
 //! The versioned log and what it adds up to: for each resource the objects as they are and the events that made
 //! them so, under one global revision. Plain data: no locks, no clock of its own.
 //!
-//! Invariants, per table: the log is ordered by revision; every event after `floor` is in it; the objects are the
-//! result of all events. So the state at any revision from `floor` on is the objects with later events undone.
+//! Invariants, per table: the log is ordered by revision; every event after `start` is in it; the objects are the
+//! result of all events. So the state at any revision from `start` on is the objects with later events undone. What
+//! may be asked for is less: lists end at what etcd has compacted, watches at what the watch cache remembers.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::vec_deque::Iter;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -12,6 +14,7 @@ use tokio::time::{Duration, Instant};
 
 use crate::storage::entry::{Change, Draft, Entry};
 use crate::storage::snapshot::Snapshot;
+use crate::storage::watch_cache::{CacheId, Lag, WatchCache};
 
 /// `namespace/name`, or `name` for cluster-scoped objects: the order in which lists go.
 pub(crate) type Key = Arc<str>;
@@ -36,13 +39,22 @@ impl Event {
     }
 }
 
-/// How much history is kept.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Retention {
+/// How long one kind of history is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
     /// At most so many events for each resource.
     pub events: usize,
     /// None older than this.
     pub age: Option<Duration>,
+}
+
+/// How much history is kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Retention {
+    /// What a watch can start from: the window of the watch cache.
+    pub watches: Window,
+    /// What a list can be of: the history that etcd has not compacted.
+    pub lists: Window,
 }
 
 /// The history asked for is gone; `floor` is the oldest revision that is still complete.
@@ -56,7 +68,12 @@ pub(crate) struct Compacted {
 pub(crate) struct Table {
     objects: BTreeMap<Key, Arc<Entry>>,
     log: VecDeque<Event>,
-    floor: u64,
+    /// The log holds everything after this revision.
+    start: u64,
+    /// Lists are of this revision or later.
+    lists_from: u64,
+    /// Watches start at this revision or later.
+    watches_from: u64,
     /// When the objects were last written anew; watches start there at the earliest.
     pub reread: u64,
     /// No longer served: watches drain the log and end.
@@ -68,7 +85,16 @@ pub(crate) struct Table {
 impl Table {
     fn new() -> Self {
         let signal = watch::Sender::new(());
-        Self { objects: BTreeMap::new(), log: VecDeque::new(), floor: 0, reread: 0, closed: false, signal }
+        Self {
+            objects: BTreeMap::new(),
+            log: VecDeque::new(),
+            start: 0,
+            lists_from: 0,
+            watches_from: 0,
+            reread: 0,
+            closed: false,
+            signal,
+        }
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<Entry>> {
@@ -85,40 +111,79 @@ impl Table {
         self.objects.range(from..).take_while(move |(key, _)| key.starts_with(prefix))
     }
 
-    /// The events after `revision`, oldest first.
-    pub(crate) fn after(&self, revision: u64) -> Result<impl Iterator<Item = &Event>, Compacted> {
-        if revision < self.floor {
-            return Err(Compacted { floor: self.floor });
+    /// The events after `revision`, oldest first, for a watch.
+    pub(crate) fn after(&self, revision: u64) -> Result<Iter<'_, Event>, Compacted> {
+        if revision < self.watches_from {
+            return Err(Compacted { floor: self.watches_from });
         }
-        let start = self.log.partition_point(|event| event.revision() <= revision);
-        Ok(self.log.range(start..))
+        Ok(self.tail(revision))
     }
 
-    /// The objects as they were at `revision`.
+    fn tail(&self, revision: u64) -> Iter<'_, Event> {
+        self.log.range(self.log.partition_point(|event| event.revision() <= revision)..)
+    }
+
+    /// The objects as they were at `revision`, for a list.
     pub(crate) fn at(&self, revision: u64) -> Result<Snapshot<'_>, Compacted> {
+        if revision < self.lists_from {
+            return Err(Compacted { floor: self.lists_from });
+        }
+        Ok(self.then(revision))
+    }
+
+    /// The objects as they were at `revision`, which must not be before `start`: what a watch cache is behind by is
+    /// kept for it.
+    pub(crate) fn then(&self, revision: u64) -> Snapshot<'_> {
         let mut undone = BTreeMap::new();
-        for event in self.after(revision)? {
+        for event in self.tail(revision) {
             undone.entry(event.object.key().clone()).or_insert_with(|| event.previous.clone());
         }
-        Ok(Snapshot::new(&self.objects, undone))
+        Snapshot::new(&self.objects, undone)
     }
 
-    fn append(&mut self, event: Event, retention: Retention) {
+    /// An object as it was at `revision`, which must not be before `start`.
+    pub(crate) fn get_then(&self, key: &str, revision: u64) -> Option<&Arc<Entry>> {
+        match self.tail(revision).find(|event| &**event.object.key() == key) {
+            Some(later) => later.previous.as_ref(),
+            None => self.get(key),
+        }
+    }
+
+    fn append(&mut self, event: Event, retention: Retention, needed: u64) {
         let now = event.at;
         self.log.push_back(event);
-        self.trim(now, retention);
+        self.trim(now, retention, needed);
         self.signal.send_replace(());
     }
 
-    fn trim(&mut self, now: Instant, retention: Retention) {
-        let old = |event: &Event| retention.age.is_some_and(|age| event.at + age <= now);
-        while self.log.len() > retention.events || self.log.front().is_some_and(old) {
+    /// Lets both histories age, and drops what is in neither and not after `needed`.
+    fn trim(&mut self, now: Instant, retention: Retention, needed: u64) {
+        self.lists_from = self.shorten(self.lists_from, retention.lists, now);
+        self.watches_from = self.shorten(self.watches_from, retention.watches, now);
+        self.drop_unused(needed);
+    }
+
+    /// Where a history that began at `from` begins now.
+    fn shorten(&self, mut from: u64, window: Window, now: Instant) -> u64 {
+        let old = |event: &Event| window.age.is_some_and(|age| event.at + age <= now);
+        let mut events = self.tail(from);
+        let mut surplus = events.len().saturating_sub(window.events);
+        while let Some(event) = events.next().filter(|event| surplus > 0 || old(event)) {
+            from = event.revision();
+            surplus = surplus.saturating_sub(1);
+        }
+        from
+    }
+
+    fn drop_unused(&mut self, needed: u64) {
+        let keep_from = self.lists_from.min(self.watches_from).min(needed);
+        while self.log.front().is_some_and(|event| event.revision() <= keep_from) {
             let Some(event) = self.log.pop_front() else { break };
-            self.floor = event.revision();
+            self.start = event.revision();
         }
     }
 
-    /// Undoes everything after `revision`, which must not be before `floor`.
+    /// Undoes everything after `revision`, which must not be before `start`.
     fn restore(&mut self, revision: u64) {
         while self.log.back().is_some_and(|event| event.revision() > revision) {
             let Some(event) = self.log.pop_back() else { break };
@@ -128,14 +193,29 @@ impl Table {
                 None => self.objects.remove(&key),
             };
         }
+        self.lists_from = self.lists_from.min(revision);
+        self.watches_from = self.watches_from.min(revision);
     }
 
-    fn compact(&mut self, revision: u64) {
-        while self.log.front().is_some_and(|event| event.revision() <= revision) {
-            self.log.pop_front();
+    fn expire(&mut self, expiry: Expiry, revision: u64, needed: u64) {
+        if matches!(expiry, Expiry::Lists | Expiry::Both) {
+            self.lists_from = self.lists_from.max(revision);
         }
-        self.floor = self.floor.max(revision);
+        if matches!(expiry, Expiry::Watches | Expiry::Both) {
+            self.watches_from = self.watches_from.max(revision);
+        }
+        self.drop_unused(needed);
     }
+}
+
+/// Which history is forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    /// What etcd remembers.
+    Lists,
+    /// What the watch caches remember.
+    Watches,
+    Both,
 }
 
 /// Where an object with this namespace and name is.
@@ -162,12 +242,25 @@ pub(crate) struct Store {
     changes: Option<Vec<Changed>>,
     revision: u64,
     tables: Vec<Table>,
+    caches: BTreeMap<CacheId, WatchCache>,
+    last_cache: CacheId,
+    /// The revisions at which an object was written that can't be read back.
+    undecodable: BTreeSet<u64>,
     retention: Retention,
 }
 
 impl Store {
     pub(crate) fn new(retention: Retention) -> Self {
-        Self { changes: None, revision: 1, tables: Vec::new(), retention }
+        let caches = BTreeMap::from([(CacheId::MAIN, WatchCache::new(Lag::None, 0))]);
+        Self {
+            changes: None,
+            revision: 1,
+            tables: Vec::new(),
+            caches,
+            last_cache: CacheId::MAIN,
+            undecodable: BTreeSet::new(),
+            retention,
+        }
     }
 
     pub(crate) fn revision(&self) -> u64 {
@@ -205,17 +298,40 @@ impl Store {
 
     /// Stores an object, new or changed.
     pub(crate) fn put(&mut self, id: TableId, draft: Draft) -> Arc<Entry> {
-        self.revision += 1;
-        let (revision, retention) = (self.revision, self.retention);
-        let table = self.table_mut(id);
         let key = draft.essentials.key.clone();
-        let previous = table.objects.get(&key).cloned();
+        let revision = self.revision + 1;
+        let previous = self.table(id).objects.get(&key).cloned();
         let change = if previous.is_some() { Change::Modified } else { Change::Added };
         let object = Arc::new(draft.seal(change, revision));
-        table.objects.insert(key, object.clone());
-        table.append(Event { change, object: object.clone(), previous, at: Instant::now() }, retention);
+        self.table_mut(id).objects.insert(key, object.clone());
+        self.append(id, change, object.clone(), previous);
         self.changed(|| Changed::Put(id, object.clone()));
         object
+    }
+
+    /// Stores an object once more, as it is, but so that it can't be read back; gives the revision of that.
+    pub(crate) fn corrupt(&mut self, id: TableId, key: &str) -> Option<u64> {
+        let previous = self.table(id).objects.get(key).cloned()?;
+        let object = Arc::new(previous.again(Change::Modified, self.revision + 1));
+        self.table_mut(id).objects.insert(object.key().clone(), object.clone());
+        self.undecodable.insert(object.revision);
+        self.append(id, Change::Modified, object.clone(), Some(previous));
+        self.changed(|| Changed::Put(id, object));
+        Some(self.revision)
+    }
+
+    /// What was written at this revision can be read again.
+    pub(crate) fn heal(&mut self, revision: u64) {
+        self.undecodable.remove(&revision);
+    }
+
+    pub(crate) fn decodes(&self, entry: &Entry) -> bool {
+        self.undecodable.is_empty() || !self.undecodable.contains(&entry.revision)
+    }
+
+    /// Whether both states of an event can be read.
+    pub(crate) fn decodes_event(&self, event: &Event) -> bool {
+        self.decodes(&event.object) && event.previous.as_ref().is_none_or(|previous| self.decodes(previous))
     }
 
     /// Writes all objects of a table anew, without a change: their versions stay. What happened before was written
@@ -232,23 +348,25 @@ impl Store {
     /// Removes an object; gives its last state with the revision of the delete.
     pub(crate) fn remove(&mut self, id: TableId, key: &str) -> Option<Arc<Entry>> {
         let previous = self.table_mut(id).objects.remove(key)?;
-        self.revision += 1;
-        let (revision, retention) = (self.revision, self.retention);
-        let object = Arc::new(previous.again(Change::Deleted, revision));
-        let event = Event {
-            change: Change::Deleted,
-            object: object.clone(),
-            previous: Some(previous),
-            at: Instant::now(),
-        };
-        self.table_mut(id).append(event, retention);
+        let object = Arc::new(previous.again(Change::Deleted, self.revision + 1));
+        self.append(id, Change::Deleted, object.clone(), Some(previous));
         self.changed(|| Changed::Removed(object.clone()));
         Some(object)
     }
 
-    /// Goes back to `revision`: everything after it has never been.
+    fn append(&mut self, id: TableId, change: Change, object: Arc<Entry>, previous: Option<Arc<Entry>>) {
+        let (at, retention) = (Instant::now(), self.retention);
+        self.revision = object.revision;
+        for cache in self.caches.values_mut() {
+            cache.wrote(self.revision, at);
+        }
+        let needed = self.needed(at);
+        self.table_mut(id).append(Event { change, object, previous, at }, retention, needed);
+    }
+
+    /// Goes back to `revision`: everything after it has never been. Watch caches start anew there.
     pub(crate) fn restore(&mut self, revision: u64) -> Result<(), Compacted> {
-        let floor = self.tables.iter().map(|table| table.floor).max().unwrap_or(0);
+        let floor = self.oldest();
         if revision < floor {
             return Err(Compacted { floor });
         }
@@ -256,28 +374,104 @@ impl Store {
             table.restore(revision);
         }
         self.revision = self.revision.min(revision);
+        self.undecodable.retain(|at| *at <= revision);
+        self.caches.values_mut().for_each(|cache| cache.restart(revision));
         self.changed(|| Changed::Everything);
         Ok(())
     }
 
-    /// Forgets the history up to and including `revision`.
-    pub(crate) fn compact(&mut self, revision: u64) {
-        let revision = revision.min(self.revision);
+    /// The earliest revision whose state is known.
+    pub(crate) fn oldest(&self) -> u64 {
+        self.tables.iter().map(|table| table.start).max().unwrap_or(0)
+    }
+
+    /// Raises the revision without a write, and forgets all history up to it.
+    pub(crate) fn bump(&mut self, by: u64) {
+        self.revision = self.revision.saturating_add(by);
+        let revision = self.revision;
+        self.caches.values_mut().for_each(|cache| cache.restart(revision));
+        self.expire(Expiry::Both, revision);
+    }
+
+    /// Forgets history up to and including `revision`.
+    pub(crate) fn expire(&mut self, expiry: Expiry, revision: u64) {
+        let (revision, needed) = (revision.min(self.revision), self.needed(Instant::now()));
         for table in &mut self.tables {
-            table.compact(revision);
+            table.expire(expiry, revision, needed);
         }
     }
 
     /// Forgets what is older than the retention allows now. Needed before reads only where history ages.
     pub(crate) fn age(&mut self) {
         let (now, retention) = (Instant::now(), self.retention);
+        let needed = self.needed(now);
         for table in &mut self.tables {
-            table.trim(now, retention);
+            table.trim(now, retention, needed);
         }
     }
 
     pub(crate) fn ages(&self) -> bool {
-        self.retention.age.is_some()
+        self.retention.watches.age.is_some() || self.retention.lists.age.is_some()
+    }
+
+    /// Everything after this revision is needed by a watch cache that has not seen it yet.
+    fn needed(&self, now: Instant) -> u64 {
+        self.caches.values().map(|cache| cache.needs_after(self.revision, now)).min().unwrap_or(u64::MAX)
+    }
+
+    /// Wakes the watchers of all tables.
+    fn wake(&self) {
+        for table in &self.tables {
+            table.signal.send_replace(());
+        }
+    }
+
+    /// A watch cache that has lagged like this all along.
+    pub(crate) fn add_cache(&mut self, lag: Lag) -> CacheId {
+        let seen = if lag == Lag::Frozen { self.revision } else { self.oldest() };
+        let mut cache = WatchCache::new(lag, seen);
+        let mut writes: Vec<_> = self.tables.iter().flat_map(|table| &table.log).collect();
+        writes.sort_by_key(|event| event.revision());
+        writes.iter().for_each(|event| cache.wrote(event.revision(), event.at));
+        self.last_cache = self.last_cache.next();
+        self.caches.insert(self.last_cache, cache);
+        self.last_cache
+    }
+
+    pub(crate) fn remove_cache(&mut self, id: CacheId) {
+        self.caches.remove(&id);
+    }
+
+    pub(crate) fn cache(&self, id: CacheId) -> Option<&WatchCache> {
+        self.caches.get(&id)
+    }
+
+    /// Lets a watch cache lag from now on; what it has seen it does not forget.
+    pub(crate) fn lag(&mut self, id: CacheId, lag: Lag) {
+        let revision = self.revision;
+        if let Some(cache) = self.caches.get_mut(&id) {
+            cache.set_lag(lag, revision, Instant::now());
+        }
+        self.wake();
+    }
+
+    /// A watch cache forgets all, and reads the present state.
+    pub(crate) fn restart_cache(&mut self, id: CacheId) {
+        let revision = self.revision;
+        if let Some(cache) = self.caches.get_mut(&id) {
+            cache.restart(revision);
+        }
+        self.wake();
+    }
+
+    /// Watches of a cache start at this revision or later.
+    pub(crate) fn born(&self, id: CacheId) -> u64 {
+        self.cache(id).map_or(0, WatchCache::born)
+    }
+
+    /// What a watch cache has seen.
+    pub(crate) fn position(&self, id: CacheId, now: Instant) -> u64 {
+        self.cache(id).map_or(self.revision, |cache| cache.position(self.revision, now))
     }
 }
 

@@ -1,5 +1,6 @@
-//! What is stored: a versioned log of sealed states. Plain data, without I/O.
+//! What is stored: a versioned log of sealed states, and the watch caches that follow it. Plain data, without I/O.
 
 pub(crate) mod entry;
 pub(crate) mod log;
 pub(crate) mod snapshot;
+pub(crate) mod watch_cache;

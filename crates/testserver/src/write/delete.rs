@@ -6,7 +6,7 @@ use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::clock::Clock;
+use crate::clock::RunningClock;
 use crate::http::view::View;
 use crate::kinds::kind::Kind;
 use crate::state::{Shared, State};
@@ -89,7 +89,7 @@ pub(crate) fn one(
 ) -> Deleted {
     let kind = target.kind();
     let before = entry.object();
-    let Some((after, stays)) = marked(shared.config.clock, kind, &before, options) else {
+    let Some((after, stays)) = marked(&shared.config.clock, kind, &before, options) else {
         return Deleted::Kept(entry.clone());
     };
     let stays = stays || kind.is_crd();
@@ -114,7 +114,12 @@ fn rehearsed(kind: &Kind, entry: &Arc<Entry>, before: &Object, after: &Object, s
 
 /// The object as the delete leaves it, and whether it stays so for now. `None` where an earlier delete has not ended
 /// and this one asks for nothing sooner.
-fn marked(clock: Clock, kind: &Kind, before: &Object, options: &DeleteOptions) -> Option<(Object, bool)> {
+fn marked(
+    clock: &RunningClock,
+    kind: &Kind,
+    before: &Object,
+    options: &DeleteOptions,
+) -> Option<(Object, bool)> {
     let mut after = before.clone();
     let grace = match begin_grace(clock, kind, &mut after, options.grace) {
         Grace::Pending => return None,
@@ -140,7 +145,7 @@ enum Grace {
 }
 
 /// Gives a pod its time. A later delete can only make it shorter.
-fn begin_grace(clock: Clock, kind: &Kind, object: &mut Object, asked: Option<i64>) -> Grace {
+fn begin_grace(clock: &RunningClock, kind: &Kind, object: &mut Object, asked: Option<i64>) -> Grace {
     if !kind.is_pod() {
         return Grace::Unknown;
     }
@@ -181,7 +186,7 @@ fn pod_grace(pod: &Object, asked: Option<i64>) -> i64 {
 }
 
 /// Marks an object without grace as being deleted.
-pub(crate) fn mark(clock: Clock, object: &mut Object) {
+pub(crate) fn mark(clock: &RunningClock, object: &mut Object) {
     let began = meta(object, "deletionTimestamp").to_owned();
     if began.is_empty() {
         bump_generation(object);
@@ -301,7 +306,9 @@ impl Deleted {
 mod tests {
     use super::*;
 
-    const CLOCK: Clock = Clock::Fixed(Timestamp::UNIX_EPOCH);
+    fn clock() -> RunningClock {
+        RunningClock::from(crate::Clock::Fixed(Timestamp::UNIX_EPOCH))
+    }
 
     fn kind(plural: &str) -> Kind {
         crate::kinds::builtin::kinds()
@@ -312,7 +319,8 @@ mod tests {
 
     fn deleted(plural: &str, object: Value, options: &DeleteOptions) -> Option<(Value, bool)> {
         let object = object.as_object().unwrap().clone();
-        marked(CLOCK, &kind(plural), &object, options).map(|(object, stays)| (Value::Object(object), stays))
+        marked(&clock(), &kind(plural), &object, options)
+            .map(|(object, stays)| (Value::Object(object), stays))
     }
 
     fn policy(policy: Propagation) -> DeleteOptions {

@@ -18,7 +18,8 @@ fn draft(kind: &Kind, namespace: &str, name: &str, value: u32) -> Draft {
 }
 
 fn store(events: usize, age: Option<Duration>) -> (Store, TableId) {
-    let mut store = Store::new(Retention { events, age });
+    let window = Window { events, age };
+    let mut store = Store::new(Retention { watches: window, lists: window });
     let id = store.add_table();
     (store, id)
 }
@@ -84,7 +85,7 @@ fn compaction_refuses_what_is_gone_and_nothing_else() {
     for value in 0..5 {
         store.put(id, draft(&kind, "a", "n", value));
     }
-    store.compact(4);
+    store.expire(Expiry::Both, 4);
     assert_eq!(store.table(id).after(3).err(), Some(Compacted { floor: 4 }));
     assert_eq!(store.table(id).after(4).ok().unwrap().count(), 2);
     assert!(store.table(id).at(3).is_err());
@@ -131,6 +132,78 @@ fn a_restore_gives_the_state_of_then_and_its_versions_again() {
     assert_eq!(store.restore(then), Ok(()));
     assert_eq!(store.revision(), then);
     assert_eq!(listed(&store.table(id).at(then).ok().unwrap(), "", ""), state);
-    store.compact(then);
+    store.expire(Expiry::Both, then);
     assert_eq!(store.restore(then - 1), Err(Compacted { floor: then }));
+}
+
+#[test]
+fn lists_and_watches_expire_on_their_own() {
+    let kind = configmaps();
+    let (mut store, id) = store(10_000, None);
+    for value in 0..8 {
+        store.put(id, draft(&kind, "a", "n", value));
+    }
+    store.expire(Expiry::Lists, 5);
+    assert!(store.table(id).at(4).is_err() && store.table(id).at(5).is_ok());
+    assert_eq!(store.table(id).after(1).ok().unwrap().len(), 8);
+    store.expire(Expiry::Watches, 7);
+    assert_eq!(store.table(id).after(6).err(), Some(Compacted { floor: 7 }));
+    assert_eq!(store.table(id).at(6).ok().unwrap().walk("", "").count(), 1);
+    assert_eq!(store.restore(4), Err(Compacted { floor: 5 }));
+}
+
+#[test]
+fn windows_of_their_own_end_lists_and_watches() {
+    let (watches, lists) = (Window { events: 2, age: None }, Window { events: 5, age: None });
+    let mut store = Store::new(Retention { watches, lists });
+    let id = store.add_table();
+    for value in 0..10 {
+        store.put(id, draft(&configmaps(), "a", "n", value));
+    }
+    assert_eq!(store.table(id).after(8).err(), Some(Compacted { floor: 9 }));
+    assert_eq!(store.table(id).at(5).err(), Some(Compacted { floor: 6 }));
+    assert_eq!(store.table(id).log.len(), 5);
+}
+
+#[test]
+fn what_a_cache_is_behind_by_is_kept_for_it() {
+    let (mut store, id) = store(2, None);
+    let behind = store.add_cache(Lag::Revisions(6));
+    for value in 0..10 {
+        store.put(id, draft(&configmaps(), "a", &value.to_string(), value));
+    }
+    let position = store.position(behind, Instant::now());
+    assert_eq!((position, store.position(CacheId::MAIN, Instant::now())), (5, 11));
+    store.expire(Expiry::Both, u64::MAX);
+    assert_eq!(store.table(id).then(position).walk("", "").count(), 4);
+    store.remove_cache(behind);
+    store.expire(Expiry::Both, u64::MAX);
+    assert_eq!(store.table(id).log.len(), 0);
+}
+
+#[test]
+fn a_bump_raises_the_revision_and_forgets_what_was() {
+    let (mut store, id) = store(100, None);
+    store.put(id, draft(&configmaps(), "a", "n", 1));
+    store.bump(1_000);
+    assert_eq!(store.revision(), 1_002);
+    assert!(store.table(id).at(1_001).is_err() && store.table(id).after(2).is_err());
+    assert_eq!(store.table(id).get("a/n").unwrap().revision, 2);
+    assert_eq!(store.put(id, draft(&configmaps(), "a", "n", 2)).revision, 1_003);
+}
+
+#[test]
+fn what_is_corrupt_is_unreadable_with_the_event_that_replaces_it_until_it_is_healed() {
+    let (mut store, id) = store(100, None);
+    store.put(id, draft(&configmaps(), "a", "n", 1));
+    let at = store.corrupt(id, "a/n").unwrap();
+    store.put(id, draft(&configmaps(), "a", "n", 2));
+    let readable = |store: &Store| -> Vec<bool> {
+        store.table(id).after(0).ok().unwrap().map(|event| store.decodes_event(event)).collect()
+    };
+    assert_eq!(readable(&store), [true, false, false]);
+    assert!(store.decodes(store.table(id).get("a/n").unwrap()));
+    store.heal(at);
+    assert_eq!(readable(&store), [true, true, true]);
+    assert_eq!(store.corrupt(id, "a/absent"), None);
 }

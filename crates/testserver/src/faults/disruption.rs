@@ -1,0 +1,129 @@
+//! What can happen to the whole server between two requests.
+
+use jiff::SignedDuration;
+
+use crate::faults::{FaultKind, Match};
+use crate::read::open_watches::Command;
+use crate::state::Shared;
+use crate::status::Status;
+use crate::storage::log::Expiry;
+use crate::storage::watch_cache::{CacheId, Lag};
+
+/// What can happen to the whole server. Each has a method of [`crate::Server`], too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Disruption {
+    /// All history is forgotten, for lists and for watches.
+    Compact,
+    /// etcd is compacted up to the present version: earlier versions and pages of lists that began earlier are expired.
+    /// Watches go on from the watch cache.
+    ExpireLists,
+    /// The watch cache forgets all events: no watch can start from an earlier version. Lists of earlier versions go on.
+    ExpireWatches,
+    /// Every open watch is told that its version is too old, so that its client lists anew.
+    Relist,
+    /// The server starts anew: watches break, and the watch cache begins with the present state.
+    Restart,
+    /// etcd is restored from a backup: the last writes are lost, and their versions will be given again.
+    Restore {
+        /// So many revisions are lost; fewer where history is shorter.
+        back: u64,
+    },
+    /// The same with `etcdutl snapshot restore --bump-revision --mark-compacted`: versions go on, far ahead of all that
+    /// were given, and all history is expired.
+    RestoreBumped {
+        /// So many revisions are lost; fewer where history is shorter.
+        back: u64,
+        /// The revision goes up by so many from the restored one.
+        bump: u64,
+    },
+    /// The watch cache lags like this from now on.
+    Lag(Lag),
+    /// The clock of timestamps in objects jumps; timers do not.
+    JumpClock(SignedDuration),
+}
+
+impl Disruption {
+    /// What it is, without its numbers.
+    pub fn kind(self) -> FaultKind {
+        match self {
+            Self::Compact => FaultKind::Compact,
+            Self::ExpireLists => FaultKind::ExpireLists,
+            Self::ExpireWatches => FaultKind::ExpireWatches,
+            Self::Relist => FaultKind::Relist,
+            Self::Restart => FaultKind::Restart,
+            Self::Restore { .. } => FaultKind::Restore,
+            Self::RestoreBumped { .. } => FaultKind::RestoreBumped,
+            Self::Lag(_) => FaultKind::Lag,
+            Self::JumpClock(_) => FaultKind::JumpClock,
+        }
+    }
+}
+
+impl Shared {
+    /// Lets it happen.
+    pub(crate) fn disrupt(&self, disruption: Disruption) {
+        match disruption {
+            Disruption::Compact => self.expire(Expiry::Both, u64::MAX),
+            Disruption::ExpireLists => self.expire(Expiry::Lists, u64::MAX),
+            Disruption::ExpireWatches => self.expire(Expiry::Watches, u64::MAX),
+            Disruption::Relist => {
+                self.fail_watches(&Match::any(), Status::expired());
+            }
+            Disruption::Restart => self.restart(CacheId::MAIN),
+            Disruption::Restore { back } => self.restore_back(back, 0),
+            Disruption::RestoreBumped { back, bump } => self.restore_back(back, bump),
+            Disruption::Lag(lag) => self.lag(CacheId::MAIN, lag),
+            Disruption::JumpClock(by) => self.config.clock.jump(by),
+        }
+    }
+
+    /// Forgets history up to and including this version.
+    pub(crate) fn expire(&self, expiry: Expiry, up_to: u64) {
+        self.write(|state| state.store.expire(expiry, up_to));
+    }
+
+    /// Breaks the watches that a cache serves, which begins anew.
+    pub(crate) fn restart(&self, cache: CacheId) {
+        self.write(|state| state.store.restart_cache(cache));
+        self.stir();
+        self.open.tell(&Command::Abort, |request| request.replica == cache.number());
+    }
+
+    pub(crate) fn lag(&self, cache: CacheId, lag: Lag) {
+        self.write(|state| state.store.lag(cache, lag));
+        self.stir();
+    }
+
+    /// Goes back by as much as was asked for and history has, and up again by the bump, if any.
+    fn restore_back(&self, back: u64, bump: u64) {
+        self.write(|state| {
+            let store = &mut state.store;
+            let version = store.revision().saturating_sub(back).max(store.oldest());
+            // The history reaches to the oldest version.
+            if store.restore(version).is_ok() && bump > 0 {
+                store.bump(bump);
+            }
+        });
+        self.open.tell(&Command::Abort, |_| true);
+    }
+
+    /// Goes back to this version, and up again by the bump, if any.
+    pub(crate) fn restore(&self, version: u64, bump: u64) -> Result<(), Status> {
+        let restored = self.write(|state| {
+            state.store.restore(version)?;
+            if bump > 0 {
+                state.store.bump(bump);
+            }
+            Ok(())
+        });
+        restored.map_err(|_: crate::storage::log::Compacted| Status::list_expired())?;
+        self.open.tell(&Command::Abort, |_| true);
+        Ok(())
+    }
+
+    /// Ends the watches that `matches` picks with an ERROR event; gives how many there were.
+    pub(crate) fn fail_watches(&self, matches: &Match, status: Status) -> usize {
+        self.open.tell(&Command::Fail(status), |request| matches.picks(request))
+    }
+}
