@@ -3,6 +3,7 @@
 
 pub mod conformance;
 pub mod embedded;
+pub mod faults_page;
 pub mod guide;
 pub mod real;
 pub mod testserver_page;

@@ -114,6 +114,12 @@ pub(crate) struct Lines {
     left: String,
 }
 
+impl From<Body> for Lines {
+    fn from(body: Body) -> Self {
+        Self { body, left: String::new() }
+    }
+}
+
 impl Lines {
     pub(crate) async fn open(server: &Server, path: &str) -> Self {
         Self::open_as(server, path, &[]).await
@@ -122,7 +128,7 @@ impl Lines {
     pub(crate) async fn open_as(server: &Server, path: &str, headers: &[(&str, &str)]) -> Self {
         let response = open(server, "GET", path, headers, "").await;
         assert_eq!(response.status(), 200);
-        Self { body: response.into_body(), left: String::new() }
+        Self::from(response.into_body())
     }
 
     /// The next line, `None` at a clean end, an error where the connection broke.

@@ -11,5 +11,6 @@ mod garbage;
 mod lists;
 mod robustness;
 mod shards;
+mod tcp;
 mod watches;
 mod writes;

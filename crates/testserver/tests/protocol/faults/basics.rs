@@ -1,4 +1,4 @@
-//! Faults on demand, and the journal that counts what was asked.
+//! Faults on demand: which request meets them, and what the connection shows.
 
 use std::time::Duration;
 

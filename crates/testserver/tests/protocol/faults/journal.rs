@@ -1,0 +1,76 @@
+//! What the journal knows of a request.
+
+use std::time::Duration;
+
+use kube_testserver::{Match, Rights, Server, Verb, WatchEnd};
+use tokio::time::timeout;
+
+use crate::ask::{Lines, R, ask, configmaps, get, server};
+
+#[tokio::test(start_paused = true)]
+async fn a_request_is_written_down_with_its_time_its_agent_and_its_user() {
+    let server = Server::builder().user("t", "ann", Rights::All).build();
+    tokio::time::advance(Duration::from_millis(1500)).await;
+    let headers = [("user-agent", "probe/1"), ("authorization", "Bearer t")];
+    ask(&server, "GET", R, &headers, "").await;
+    ask(&server, "GET", R, &[("authorization", "Bearer x")], "").await;
+    let log = server.journal().requests();
+    assert_eq!((log[0].number, log[0].at), (1, Duration::from_millis(1500)));
+    assert_eq!((log[0].user_agent.as_deref(), log[0].user.as_deref()), (Some("probe/1"), Some("ann")));
+    assert_eq!((log[1].number, log[1].user.as_deref()), (2, None));
+    assert_eq!(log[1].to_string(), format!("#2 list {R}? Answered(401)"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_says_how_each_watch_ended_and_after_how_many_frames() {
+    let server = server();
+    let start = configmaps(&server, &["a"]);
+    let path = |query: &str| format!("{R}?watch=1&resourceVersion={start}{query}");
+    let ended = |server: &Server| server.journal().requests().pop().map(|last| (last.ended, last.frames()));
+    get(&server, &path("&timeoutSeconds=3")).await;
+    assert_eq!(ended(&server), Some((Some(WatchEnd::TimedOut), 0)));
+    let mut watch = Lines::open(&server, &path("")).await;
+    configmaps(&server, &["b"]);
+    watch.event().await;
+    assert_eq!(ended(&server), Some((None, 1)));
+    drop(watch);
+    assert_eq!(ended(&server), Some((Some(WatchEnd::Client), 1)));
+    for (end, how) in [
+        (WatchEnd::Closed, Server::close_watches as fn(&Server) -> usize),
+        (WatchEnd::Cut, |server| server.cut_watches(&Match::any())),
+        (WatchEnd::Cut, |server| {
+            server.restart();
+            0
+        }),
+    ] {
+        let mut watch = Lines::open(&server, &format!("{R}?watch=1")).await;
+        watch.event().await;
+        how(&server);
+        while let Some(Ok(_)) = watch.line().await {}
+        drop(watch);
+        assert_eq!(ended(&server).unwrap().0, Some(end));
+    }
+    server.compact();
+    get(&server, &path("")).await;
+    assert_eq!(ended(&server), Some((Some(WatchEnd::Expired), 1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_can_wait_for_a_request_and_for_what_becomes_of_it() {
+    let server = server();
+    configmaps(&server, &["a"]);
+    get(&server, R).await;
+    let journal = server.journal();
+    let mark = journal.mark();
+    let watches = |request: &kube_testserver::Request| request.about.verb == Verb::Watch;
+    assert!(timeout(Duration::from_secs(9), journal.wait(mark, watches)).await.is_err());
+    let client = async {
+        get(&server, R).await;
+        get(&server, &format!("{R}?watch=1&timeoutSeconds=4")).await;
+    };
+    let ended = journal.wait(mark, |request| request.ended == Some(WatchEnd::TimedOut));
+    let (arrived, ended, ()) = tokio::join!(journal.wait(mark, watches), ended, client);
+    assert_eq!((arrived.number, arrived.ended), (3, None));
+    assert_eq!((ended.number, ended.at), (3, Duration::from_secs(9)));
+    assert_eq!(journal.since(mark).len(), 2);
+}

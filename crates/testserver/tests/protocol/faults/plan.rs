@@ -1,0 +1,137 @@
+//! Plans: faults drawn from a seed.
+
+use std::time::Duration;
+
+use kube_testserver::{Cut, Disruption, Fault, FaultKind, Lag, Match, Plan, Server, Verb, WatchEnd};
+use tokio::time::timeout;
+
+use crate::ask::{Lines, R, configmaps, get, server};
+
+/// A run of many requests of all kinds; what the client saw, and what the plan says it did.
+async fn run(seed: u64) -> (Vec<String>, Vec<String>) {
+    let server = Server::builder().plan(Plan::usual(seed).rate(0.4)).build();
+    let mut seen = Vec::new();
+    for round in 0..60 {
+        let write = format!("{R}?round={round}");
+        let version = configmaps(&server, &[&format!("c{round}")]);
+        for path in [
+            format!("{R}?limit=3"),
+            format!("{R}?resourceVersion=0"),
+            format!("{R}?watch=1&resourceVersion={}&timeoutSeconds=5", version - 1),
+            write,
+        ] {
+            let request = http::Request::get(&path).body(http_body_util::Full::<bytes::Bytes>::default());
+            seen.push(match server.service().answer(request.unwrap()).await {
+                Ok(answer) => {
+                    let code = answer.status().as_u16();
+                    let mut lines = Lines::from(answer.into_body());
+                    let mut text = format!("{code}");
+                    let end = loop {
+                        match lines.line().await {
+                            Some(Ok(line)) => text.push_str(&format!(" {}", line.len())),
+                            Some(Err(broken)) => break broken.to_string(),
+                            None => break String::new(),
+                        }
+                    };
+                    text.push_str(&end);
+                    text
+                }
+                Err(broken) => broken.to_string(),
+            });
+        }
+    }
+    let plan = server.plan().unwrap();
+    (seen, plan.incidents().iter().map(ToString::to_string).collect())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_seed_gives_the_same_faults_and_another_one_others() {
+    let (first, again, other) = (run(1).await, run(1).await, run(2).await);
+    assert_eq!(first, again);
+    assert!(first.1.len() > 50, "{:?}", first.1);
+    assert_ne!(first.1, other.1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_journal_names_the_fault_of_each_request_and_the_plan_counts_them() {
+    let plan = Plan::new(3).rate(0.5).fault(1, Match::verb(Verb::List), Fault::gone()).fault(
+        1,
+        Match::verb(Verb::Get),
+        Fault::Throttled { retry_after: 9 },
+    );
+    let server = Server::builder().plan(plan).build();
+    for _ in 0..50 {
+        get(&server, R).await;
+        get(&server, &format!("{R}/x")).await;
+        get(&server, "/version").await;
+    }
+    let plan = server.plan().unwrap();
+    let counted = plan.counts();
+    let journal = server.journal();
+    for (kind, verb) in [(FaultKind::Status(410), Verb::List), (FaultKind::Status(429), Verb::Get)] {
+        let met =
+            |request: &kube_testserver::Request| request.fault == Some(kind) && request.about.verb == verb;
+        assert_eq!(journal.count_where(met), counted[&kind]);
+        assert!((10..40).contains(&counted[&kind]), "{counted:?}");
+    }
+    let numbers: Vec<_> = plan.incidents().iter().map(|incident| incident.request).collect();
+    let journalled: Vec<_> = journal
+        .requests()
+        .iter()
+        .filter(|request| request.fault.is_some())
+        .map(|request| request.number)
+        .collect();
+    assert_eq!(numbers, journalled);
+    plan.stop();
+    let mark = journal.mark();
+    for _ in 0..50 {
+        get(&server, R).await;
+    }
+    assert_eq!(journal.count_since(mark, |request| request.fault.is_some()), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_heals_what_would_go_on() {
+    let server = server();
+    let start = configmaps(&server, &["a"]);
+    let watches = Match::verb(Verb::Watch);
+    let plan = server.follow(Plan::new(1).rate(1.0).fault(1, watches, Fault::Silence).fault(
+        1,
+        Match::verb(Verb::List),
+        Fault::First(Disruption::Lag(Lag::Revisions(0))),
+    ));
+    get(&server, R).await;
+    let mut watch = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
+    configmaps(&server, &["b"]);
+    assert!(timeout(Duration::from_secs(60), watch.line()).await.is_err());
+    plan.stop();
+    let line = watch.line().await.unwrap().unwrap();
+    assert!(line.contains("\"code\":410"), "{line}");
+    assert!(watch.line().await.is_none());
+    let hang = server.follow(Plan::new(1).rate(1.0).fault(1, Match::any(), Fault::Hang));
+    let request = http::Request::get(R).body(http_body_util::Full::<bytes::Bytes>::default()).unwrap();
+    let mut hung = Box::pin(server.service().answer(request));
+    assert!(timeout(Duration::from_secs(60), &mut hung).await.is_err());
+    hang.stop();
+    assert!(hung.await.is_err());
+    assert_eq!(get(&server, R).await.names(), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn numbers_are_drawn_up_to_those_that_were_given() {
+    let server = server();
+    let start = configmaps(&server, &["a", "b", "c", "d", "e", "f"]) - 6;
+    server.follow(Plan::new(5).rate(1.0).fault(1, Match::any(), Fault::Cut(Cut::Frames(4))));
+    for _ in 0..40 {
+        get_cut(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
+    }
+    let frames: std::collections::BTreeSet<_> =
+        server.journal().requests().iter().map(kube_testserver::Request::frames).collect();
+    assert_eq!(frames.into_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+    assert!(server.journal().requests().iter().all(|request| request.ended == Some(WatchEnd::Cut)));
+}
+
+async fn get_cut(server: &Server, path: &str) {
+    let mut lines = Lines::open(server, path).await;
+    while let Some(Ok(_)) = lines.line().await {}
+}

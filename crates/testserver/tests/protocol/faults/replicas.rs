@@ -1,0 +1,174 @@
+//! Replicas of different staleness over one storage.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use kube_testserver::{ApiService, Disruption, Lag, Replicas, Server, Turn};
+use tokio::time::{Instant, timeout};
+
+use crate::ask::{Answer, Lines, R, configmaps, get, seen, server};
+
+async fn ask(service: &ApiService, path: &str) -> Answer {
+    let request = Request::get(path).body(Full::<Bytes>::default()).unwrap();
+    let (parts, body) = service.clone().answer(request).await.unwrap().into_parts();
+    let bytes = body.collect().await.unwrap().to_bytes();
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    Answer { code: parts.status.as_u16(), headers: parts.headers, text }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lagging_replica_is_stale_where_a_cache_may_be_and_nowhere_else() {
+    let server = server();
+    let behind = configmaps(&server, &["a", "b"]);
+    let now = configmaps(&server, &["c", "d"]);
+    let replica = server.replica(Lag::Revisions(2));
+    let service = replica.service();
+    assert_eq!(replica.resource_version(), behind);
+    let any = ask(&service, &format!("{R}?resourceVersion=0")).await;
+    assert_eq!(any.names(), ["a", "b"]);
+    assert_eq!(any.json()["metadata"]["resourceVersion"], behind.to_string());
+    let start = Instant::now();
+    assert_eq!(ask(&service, R).await.names(), ["a", "b", "c", "d"]);
+    assert_eq!(start.elapsed(), Duration::from_secs(3), "it waits for its cache first");
+    let exact = format!("{R}?resourceVersion={now}&resourceVersionMatch=Exact");
+    assert_eq!(ask(&service, &exact).await.names().len(), 4);
+    let fresh = ask(&service, &format!("{R}?resourceVersion={now}")).await;
+    assert_eq!(fresh.code, 504);
+    assert!(fresh.message().ends_with(&format!("Too large resource version: {now}, current: {behind}")));
+    assert_eq!(ask(&service, &format!("{R}/c?resourceVersion=0")).await.code, 404);
+    assert_eq!(ask(&service, &format!("{R}/c")).await.code, 200);
+    assert_eq!(get(&server, &format!("{R}?resourceVersion=0")).await.names().len(), 4);
+    let replicas: Vec<_> = server.journal().requests().iter().map(|request| request.replica).collect();
+    assert_eq!((replicas[0], replicas.last()), (replica.number(), Some(&0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_waits_for_a_cache_that_lags_by_less_than_its_patience() {
+    let server = server();
+    configmaps(&server, &["a"]);
+    tokio::time::advance(Duration::from_secs(60)).await;
+    let service = server.replica(Lag::Time(Duration::from_secs(2))).service();
+    let now = configmaps(&server, &["b"]);
+    assert_eq!(ask(&service, &format!("{R}?resourceVersion=0")).await.names(), ["a"]);
+    let start = Instant::now();
+    assert_eq!(ask(&service, &format!("{R}?resourceVersion={now}")).await.names(), ["a", "b"]);
+    assert_eq!(start.elapsed(), Duration::from_secs(2));
+}
+
+async fn lines(service: &ApiService, path: &str) -> Lines {
+    let request = Request::get(path).body(Full::<Bytes>::default()).unwrap();
+    Lines::from(service.clone().answer(request).await.unwrap().into_body())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_a_lagging_replica_tells_what_it_has_seen_and_no_more() {
+    let server = server();
+    let first = configmaps(&server, &["a"]);
+    let replica = server.replica(Lag::Revisions(1));
+    let mut watch = lines(&replica.service(), &format!("{R}?watch=1&resourceVersion={first}")).await;
+    configmaps(&server, &["b", "c"]);
+    assert_eq!(watch.event().await, seen("ADDED", "b", first + 1));
+    assert!(timeout(Duration::from_secs(60), watch.line()).await.is_err());
+    server
+        .create(serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}))
+        .unwrap();
+    assert_eq!(watch.event().await, seen("ADDED", "c", first + 2));
+    replica.set_lag(Lag::Time(Duration::from_secs(5)));
+    configmaps(&server, &["d"]);
+    let start = Instant::now();
+    assert_eq!(watch.event().await.1, "d");
+    assert_eq!(start.elapsed(), Duration::from_secs(5));
+    replica.set_lag(Lag::Frozen);
+    configmaps(&server, &["e"]);
+    assert!(timeout(Duration::from_secs(600), watch.line()).await.is_err());
+    replica.set_lag(Lag::None);
+    assert_eq!(watch.event().await.1, "e");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_of_a_lagging_replica_waits_until_it_is_up_to_date() {
+    let server = server();
+    server.set_lag(Lag::Time(Duration::from_secs(2)));
+    configmaps(&server, &["a"]);
+    let stream = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let start = Instant::now();
+    let mut fresh = Lines::open(&server, &format!("{R}?{stream}")).await;
+    assert_eq!(fresh.event().await.1, "a");
+    assert_eq!(start.elapsed(), Duration::from_secs(2));
+    configmaps(&server, &["b"]);
+    let mut any = Lines::open(&server, &format!("{R}?{stream}&resourceVersion=0")).await;
+    assert_eq!(any.event().await.1, "a");
+    assert_eq!(any.event().await.0, "BOOKMARK");
+    assert_eq!(any.event().await.1, "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_one_address_time_seems_to_go_back() {
+    let server = server();
+    configmaps(&server, &["a", "b"]);
+    let both = |turn| Replicas::new(&server.itself(), [server.replica(Lag::Revisions(1))], turn);
+    let counts = async |service: ApiService, times: usize| {
+        let mut counts = Vec::new();
+        for _ in 0..times {
+            counts.push(ask(&service, &format!("{R}?resourceVersion=0")).await.names().len());
+        }
+        counts
+    };
+    assert_eq!(counts(both(Turn::Alternate).service(), 4).await, [2, 1, 2, 1]);
+    let connections = both(Turn::PerConnection);
+    assert_eq!(counts(connections.service(), 2).await, [2, 2]);
+    assert_eq!(counts(connections.service(), 2).await, [1, 1]);
+    let drawn = counts(both(Turn::Seeded(1)).service(), 20).await;
+    assert_eq!(drawn, counts(both(Turn::Seeded(1)).service(), 20).await);
+    assert!(drawn.contains(&1) && drawn.contains(&2), "{drawn:?}");
+}
+
+#[tokio::test]
+async fn over_tcp_a_connection_stays_with_its_replica() {
+    let server = server();
+    configmaps(&server, &["a", "b"]);
+    let both = Replicas::new(&server.itself(), [server.replica(Lag::Frozen)], Turn::PerConnection);
+    let listening = both.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
+    configmaps(&server, &["c"]);
+    let path = format!("{R}?resourceVersion=0");
+    let mut first = crate::tcp::Connection::open(listening.addr()).await;
+    let mut second = crate::tcp::Connection::open(listening.addr()).await;
+    for _ in 0..2 {
+        assert!(first.get(&path).await.contains("\"c\""));
+        assert!(!second.get(&path).await.contains("\"c\""));
+    }
+    drop((first, second));
+    listening.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_replica_restarts_on_its_own() {
+    let server = server();
+    let first = configmaps(&server, &["a"]);
+    let replica = server.replica(Lag::None);
+    let last = configmaps(&server, &["b"]);
+    let path = format!("{R}?watch=1&resourceVersion={last}");
+    let mut here = Lines::open(&server, &path).await;
+    let mut there = lines(&replica.service(), &path).await;
+    replica.restart();
+    assert!(there.line().await.unwrap().is_err());
+    let from = format!("{R}?watch=1&resourceVersion={first}&timeoutSeconds=1");
+    assert!(ask(&replica.service(), &from).await.text.contains("\"code\":410"));
+    assert!(!get(&server, &from).await.text.contains("\"code\":410"));
+    configmaps(&server, &["c"]);
+    assert_eq!(here.event().await.1, "c");
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_that_a_cache_needs_is_kept_until_it_is_gone() {
+    let server = Server::builder().history(1).build();
+    configmaps(&server, &["a"]);
+    let replica = server.replica(Lag::Frozen);
+    configmaps(&server, &["b", "c", "d"]);
+    server.disrupt(Disruption::Compact);
+    assert_eq!(ask(&replica.service(), &format!("{R}?resourceVersion=0")).await.names(), ["a"]);
+    replica.set_lag(Lag::None);
+    assert_eq!(ask(&replica.service(), &format!("{R}?resourceVersion=0")).await.names().len(), 4);
+}
