@@ -24,6 +24,7 @@ macro_rules! checks {
     };
 }
 
+mod apply;
 mod bookmarks;
 mod crds;
 mod delete_options;
@@ -34,6 +35,7 @@ mod expiry;
 mod labels;
 mod list;
 mod metadata_only;
+mod ownership;
 mod paging;
 mod patches;
 mod place;
@@ -44,6 +46,7 @@ mod report;
 mod scale;
 mod selector_edges;
 mod selectors;
+mod strategic;
 mod streaming_list;
 mod subresources;
 mod suite;
@@ -72,6 +75,9 @@ const TOPICS: &[&[&[Check]]] = &[
     writes::CHECKS,
     protobuf::CHECKS,
     patches::CHECKS,
+    strategic::CHECKS,
+    ownership::CHECKS,
+    apply::CHECKS,
     subresources::CHECKS,
     deletes::CHECKS,
     delete_options::CHECKS,

@@ -1,0 +1,199 @@
+//! Who owns which fields: `managedFields` after creates, updates and patches.
+
+use anyhow::{Result, ensure};
+use http::Method;
+use serde_json::{Value, json};
+
+use super::place::Place;
+use super::raw::{JSON, MERGE_PATCH};
+
+checks! {
+    "Who creates an object owns all it set, and nothing that the server added.":
+        a_creator_owns_what_it_set, a_pods_owner_owns_its_defaults;
+    "A changed field passes to who changed it, and one that is removed is nobody's.":
+        a_changed_field_passes_on, a_removed_field_is_nobodys;
+    "A write that changes nothing changes no owner.":
+        the_same_value_changes_no_owner;
+    "What is written to the status is owned apart from the rest, and a status write owns no spec.":
+        a_status_is_owned_apart;
+    "Items of lists are owned by what they are known by.":
+        list_items_are_owned_each;
+    "An empty list of owners, or one empty entry, forgets them all, and null or nonsense does not.":
+        an_empty_list_forgets_the_owners, null_and_nonsense_keep_the_owners;
+    "Owners that a client sends take the place of those that were known.":
+        sent_owners_are_taken;
+    "Of more than ten updaters the oldest are merged into one.":
+        old_updaters_are_merged;
+}
+
+/// The owners without times.
+pub(super) fn owners(object: &Value) -> Value {
+    let mut owners = object["metadata"]["managedFields"].clone();
+    for owner in owners.as_array_mut().into_iter().flatten() {
+        if let Some(owner) = owner.as_object_mut() {
+            owner.remove("time");
+        }
+    }
+    owners
+}
+
+/// An entry without its time.
+pub(super) fn owner(manager: &str, operation: &str, fields: &Value) -> Value {
+    json!({"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields})
+}
+
+fn updater(manager: &str, fields: &Value) -> Value {
+    owner(manager, "Update", fields)
+}
+
+/// The owners in the order of their names: entries of one second are ordered by name, but not those of two.
+pub(super) fn sorted(mut owners: Value) -> Value {
+    if let Some(list) = owners.as_array_mut() {
+        list.sort_by_key(|owner| (owner["operation"].to_string(), owner["manager"].to_string()));
+    }
+    owners
+}
+
+async fn create_as(place: &Place, manager: &str, object: Value) -> Result<Value> {
+    place.admin().post(&format!("{}?fieldManager={manager}", place.all()), &object).await?.expect(201)
+}
+
+async fn patch_as(place: &Place, manager: &str, name: &str, patch: Value) -> Result<Value> {
+    let path = format!("{}?fieldManager={manager}", place.one(name));
+    place.admin().send(Method::PATCH, &path, MERGE_PATCH, &patch).await?.ok()
+}
+
+async fn a_creator_owns_what_it_set(place: Place) -> Result<()> {
+    let object = json!({"data": {"k": "1"}, "metadata": {
+        "name": "a", "labels": {"x": "1"}, "annotations": {}, "finalizers": ["x.test/1"]}});
+    let created = create_as(&place, "one", object).await?;
+    let fields = json!({
+        "f:data": {".": {}, "f:k": {}},
+        "f:metadata": {"f:labels": {".": {}, "f:x": {}}, "f:finalizers": {".": {}, "v:\"x.test/1\"": {}}},
+    });
+    ensure!(owners(&created) == json!([updater("one", &fields)]), "{created}");
+    ensure!(created["metadata"]["managedFields"][0]["time"] == created["metadata"]["creationTimestamp"]);
+    Ok(())
+}
+
+async fn a_pods_owner_owns_its_defaults(place: Place) -> Result<()> {
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}});
+    let pod = place.admin().post(&place.core("pods?fieldManager=one"), &pod).await?.expect(201)?;
+    let fields = json!({"f:spec": {
+        "f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:name": {}, "f:image": {}, "f:imagePullPolicy": {},
+            "f:resources": {}, "f:terminationMessagePath": {}, "f:terminationMessagePolicy": {}}},
+        "f:dnsPolicy": {}, "f:enableServiceLinks": {}, "f:restartPolicy": {}, "f:schedulerName": {},
+        "f:securityContext": {}, "f:terminationGracePeriodSeconds": {},
+    }});
+    ensure!(owners(&pod) == json!([updater("one", &fields)]), "{pod}");
+    Ok(())
+}
+
+async fn a_changed_field_passes_on(place: Place) -> Result<()> {
+    create_as(&place, "one", json!({"metadata": {"name": "a"}, "data": {"k": "1", "l": "1"}})).await?;
+    let patched = patch_as(&place, "two", "a", json!({"data": {"k": "2", "m": "2"}})).await?;
+    let expected = json!([
+        updater("one", &json!({"f:data": {".": {}, "f:l": {}}})),
+        updater("two", &json!({"f:data": {"f:k": {}, "f:m": {}}})),
+    ]);
+    ensure!(sorted(owners(&patched)) == expected, "{patched}");
+    let put = json!({"metadata": {"name": "a"}, "data": {"k": "3", "l": "3", "m": "3"}});
+    let path = format!("{}?fieldManager=one", place.one("a"));
+    let replaced = place.admin().send(Method::PUT, &path, JSON, &put).await?.ok()?;
+    let fields = json!({"f:data": {".": {}, "f:k": {}, "f:l": {}, "f:m": {}}});
+    ensure!(owners(&replaced) == json!([updater("one", &fields)]), "{replaced}");
+    Ok(())
+}
+
+async fn a_removed_field_is_nobodys(place: Place) -> Result<()> {
+    create_as(&place, "one", json!({"metadata": {"name": "a"}, "data": {"k": "1", "l": "1"}})).await?;
+    let patched = patch_as(&place, "two", "a", json!({"data": {"k": null}})).await?;
+    ensure!(owners(&patched) == json!([updater("one", &json!({"f:data": {".": {}, "f:l": {}}}))]), "{patched}");
+    let patched = patch_as(&place, "two", "a", json!({"data": null})).await?;
+    ensure!(patched["metadata"].get("managedFields").is_none(), "{patched}");
+    Ok(())
+}
+
+async fn the_same_value_changes_no_owner(place: Place) -> Result<()> {
+    let created = create_as(&place, "one", json!({"metadata": {"name": "a"}, "data": {"k": "1"}})).await?;
+    ensure!(patch_as(&place, "two", "a", json!({"data": {"k": "1"}})).await? == created);
+    ensure!(place.get("a").await? == created);
+    Ok(())
+}
+
+async fn a_status_is_owned_apart(place: Place) -> Result<()> {
+    place.create_pod("p", None).await?;
+    let path = place.core("pods/p/status?fieldManager=kubelet");
+    let patch = json!({"metadata": {"labels": {"x": "1"}}, "spec": {"dnsPolicy": "None"}, "status": {"message": "m"}});
+    let pod = place.admin().patch(&path, &patch).await?.ok()?;
+    let mut expected = updater(
+        "kubelet",
+        &json!({"f:metadata": {"f:labels": {".": {}, "f:x": {}}}, "f:status": {"f:message": {}}}),
+    );
+    expected["subresource"] = json!("status");
+    let all = owners(&pod);
+    let found = all.as_array().into_iter().flatten().find(|owner| owner["manager"] == "kubelet");
+    ensure!(found == Some(&expected), "{pod}");
+    let path = place.core("pods/p?fieldManager=kubelet");
+    let pod = place.admin().patch(&path, &json!({"status": {"message": "other"}})).await?.ok()?;
+    ensure!(owners(&pod) == all && pod["status"]["message"] == "m", "{pod}");
+    Ok(())
+}
+
+async fn list_items_are_owned_each(place: Place) -> Result<()> {
+    let container = json!({"name": "c", "image": "i:1", "ports": [
+        {"containerPort": 80, "protocol": "TCP"}, {"containerPort": 80, "protocol": "UDP"}],
+        "env": [{"name": "A", "value": "1"}], "args": ["x"]});
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [container]}});
+    let pod = place.admin().post(&place.core("pods?fieldManager=one"), &pod).await?.expect(201)?;
+    let owned = &owners(&pod)[0]["fieldsV1"]["f:spec"]["f:containers"]["k:{\"name\":\"c\"}"];
+    let port = json!({".": {}, "f:containerPort": {}, "f:protocol": {}});
+    let ports = json!({".": {}, "k:{\"containerPort\":80,\"protocol\":\"TCP\"}": port,
+                       "k:{\"containerPort\":80,\"protocol\":\"UDP\"}": port});
+    ensure!(owned["f:ports"] == ports && owned["f:args"] == json!({}), "{pod}");
+    let env = json!({".": {}, "k:{\"name\":\"A\"}": {".": {}, "f:name": {}, "f:value": {}}});
+    ensure!(owned["f:env"] == env, "{pod}");
+    Ok(())
+}
+
+async fn an_empty_list_forgets_the_owners(place: Place) -> Result<()> {
+    for (name, list) in [("a", json!([])), ("b", json!([{}]))] {
+        create_as(&place, "one", json!({"metadata": {"name": name}, "data": {"k": "1"}})).await?;
+        let patched = patch_as(&place, "two", name, json!({"metadata": {"managedFields": list}})).await?;
+        ensure!(patched["metadata"].get("managedFields").is_none(), "{patched}");
+        let patched = patch_as(&place, "two", name, json!({"data": {"k": "2"}})).await?;
+        ensure!(patched["metadata"].get("managedFields").is_none(), "{patched}");
+    }
+    Ok(())
+}
+
+async fn null_and_nonsense_keep_the_owners(place: Place) -> Result<()> {
+    let created = create_as(&place, "one", json!({"metadata": {"name": "a"}, "data": {"k": "1"}})).await?;
+    for sent in [json!(null), json!([{"manager": "x", "operation": "Guess"}])] {
+        let patched = patch_as(&place, "two", "a", json!({"metadata": {"managedFields": sent}})).await?;
+        ensure!(patched == created, "{patched}");
+    }
+    Ok(())
+}
+
+async fn sent_owners_are_taken(place: Place) -> Result<()> {
+    create_as(&place, "one", json!({"metadata": {"name": "a"}, "data": {"k": "1", "l": "1"}})).await?;
+    let sent = json!([updater("other", &json!({"f:data": {"f:l": {}}}))]);
+    let patched = patch_as(&place, "two", "a", json!({"metadata": {"managedFields": sent}})).await?;
+    ensure!(owners(&patched) == sent, "{patched}");
+    Ok(())
+}
+
+async fn old_updaters_are_merged(place: Place) -> Result<()> {
+    create_as(&place, "m00", json!({"metadata": {"name": "a"}, "data": {"k00": "1"}})).await?;
+    for n in 1..12 {
+        patch_as(&place, &format!("m{n:02}"), "a", json!({"data": {format!("k{n:02}"): "1"}})).await?;
+    }
+    let object = place.get("a").await?;
+    let all = owners(&object);
+    let list = all.as_array().cloned().unwrap_or_default();
+    ensure!(list.len() == 10, "{object}");
+    let fields = json!({"f:data": {".": {}, "f:k00": {}, "f:k01": {}, "f:k02": {}}});
+    ensure!(list.contains(&updater("ancient-changes", &fields)), "{object}");
+    Ok(())
+}
