@@ -147,7 +147,9 @@ impl Shared {
         let mut store = Store::new(config.retention);
         let mut registry = Registry::default();
         for kind in crate::kinds::builtin::kinds() {
-            let table = store.add_table();
+            // Both groups of events show the same objects.
+            let shared = if kind.is_event() { registry.find("", "v1", "events") } else { None };
+            let table = shared.map_or_else(|| store.add_table(), |events| events.table);
             registry.add(Served { kind: Arc::new(kind), table });
         }
         let namespaces = registry

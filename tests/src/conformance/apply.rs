@@ -73,7 +73,8 @@ async fn an_apply_creates(place: Place) -> Result<()> {
 
 async fn an_apply_of_a_status_creates_nothing(place: Place) -> Result<()> {
     let path = place.core("pods/p/status?fieldManager=one");
-    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": {"message": "m"}});
+    let pod =
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": {"message": "m"}});
     place.admin().send(Method::PATCH, &path, APPLY, &pod).await?.refused(404, "NotFound")?;
     Ok(())
 }
@@ -111,11 +112,8 @@ async fn a_conflict_names_fields_and_owners(place: Place) -> Result<()> {
     let mut causes = status["details"]["causes"].as_array().context("no causes")?.clone();
     causes.sort_by_key(|cause| cause["field"].to_string());
     let cause = |owner: &str, field: &str| json!({"reason": "FieldManagerConflict", "message": format!("conflict with {owner}"), "field": field});
-    let expected = [
-        cause("\"one\"", ".data.k"),
-        cause("\"one\"", ".data.l"),
-        cause("\"two\" using v1", ".data.m"),
-    ];
+    let expected =
+        [cause("\"one\"", ".data.k"), cause("\"one\"", ".data.l"), cause("\"two\" using v1", ".data.m")];
     ensure!(causes == expected, "{status}");
     Ok(())
 }
@@ -185,7 +183,8 @@ fn brief(template: &Value) -> Vec<(String, String, String)> {
 
 async fn lists_are_merged_by_key(place: Place) -> Result<()> {
     let ports = json!([{"containerPort": 80}, {"containerPort": 81, "name": "x"}]);
-    let first = json!([{"name": "a", "image": "1", "args": ["1", "2"], "ports": ports}, {"name": "b", "image": "1"}]);
+    let first =
+        json!([{"name": "a", "image": "1", "args": ["1", "2"], "ports": ports}, {"name": "b", "image": "1"}]);
     let created = apply_template(&place, "one", first).await?.expect(201)?;
     let port = |number: u16| format!("k:{{\"containerPort\":{number},\"protocol\":\"TCP\"}}");
     let owned = &owners(&created)[0]["fieldsV1"]["f:template"]["f:spec"]["f:containers"];
@@ -199,8 +198,7 @@ async fn lists_are_merged_by_key(place: Place) -> Result<()> {
     let second = json!([{"name": "c", "image": "2"}, {"name": "a", "tty": true}]);
     let merged = apply_template(&place, "two", second).await?.ok()?;
     let all = |name: &str, image: &str, args: &str| (name.to_owned(), image.to_owned(), args.to_owned());
-    let expected =
-        [all("c", "2", "null"), all("a", "1", "[\"1\",\"2\"]"), all("b", "1", "null")];
+    let expected = [all("c", "2", "null"), all("a", "1", "[\"1\",\"2\"]"), all("b", "1", "null")];
     ensure!(brief(&merged) == expected, "{merged}");
     let less = json!([{"name": "a", "image": "1", "args": ["3"]}]);
     let pruned = apply_template(&place, "one", less).await?.ok()?;
@@ -238,9 +236,11 @@ async fn a_status_is_applied_apart(place: Place) -> Result<()> {
     expected["subresource"] = json!("status");
     ensure!(owners(&applied)[0] == expected && applied["spec"]["dnsPolicy"] == "ClusterFirst", "{applied}");
     let path = place.core("pods/p/status?fieldManager=two");
-    let other = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": {"message": "n"}});
+    let other =
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": {"message": "n"}});
     let refused = place.admin().send(Method::PATCH, &path, APPLY, &other).await?.refused(409, "Conflict")?;
-    let message = "Apply failed with 1 conflict: conflict with \"one\" with subresource \"status\": .status.message";
+    let message =
+        "Apply failed with 1 conflict: conflict with \"one\" with subresource \"status\": .status.message";
     ensure!(refused["message"] == message, "{refused}");
     Ok(())
 }
@@ -271,7 +271,10 @@ async fn an_apply_says_what_it_is(place: Place) -> Result<()> {
     for (object, message) in [
         (json!({}), "invalid object type: /, Kind="),
         (json!({"apiVersion": "v1", "kind": "Secret"}), "invalid object type: /v1, Kind=Secret"),
-        (json!({"apiVersion": "apps/v1", "kind": "ConfigMap"}), "invalid object type: apps/v1, Kind=ConfigMap"),
+        (
+            json!({"apiVersion": "apps/v1", "kind": "ConfigMap"}),
+            "invalid object type: apps/v1, Kind=ConfigMap",
+        ),
         (
             json!({"apiVersion": "v1", "kind": "ConfigMap"}),
             "the name of the object (a based on URL) was undeterminable: name must be provided",
@@ -342,8 +345,7 @@ async fn only_an_apply_forces(place: Place) -> Result<()> {
     place.create("a").await?;
     let path = format!("{}?force=true", place.one("a"));
     let status = place.admin().patch(&path, &json!({})).await?.refused(422, "Invalid")?;
-    let message =
-        "PatchOptions.meta.k8s.io \"\" is invalid: force: Forbidden: may not be specified for non-apply patch";
+    let message = "PatchOptions.meta.k8s.io \"\" is invalid: force: Forbidden: may not be specified for non-apply patch";
     ensure!(status["message"] == message, "{status}");
     Ok(())
 }

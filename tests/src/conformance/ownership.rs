@@ -108,7 +108,10 @@ async fn a_changed_field_passes_on(place: Place) -> Result<()> {
 async fn a_removed_field_is_nobodys(place: Place) -> Result<()> {
     create_as(&place, "one", json!({"metadata": {"name": "a"}, "data": {"k": "1", "l": "1"}})).await?;
     let patched = patch_as(&place, "two", "a", json!({"data": {"k": null}})).await?;
-    ensure!(owners(&patched) == json!([updater("one", &json!({"f:data": {".": {}, "f:l": {}}}))]), "{patched}");
+    ensure!(
+        owners(&patched) == json!([updater("one", &json!({"f:data": {".": {}, "f:l": {}}}))]),
+        "{patched}"
+    );
     let patched = patch_as(&place, "two", "a", json!({"data": null})).await?;
     ensure!(patched["metadata"].get("managedFields").is_none(), "{patched}");
     Ok(())

@@ -86,8 +86,11 @@ async fn items_are_deleted_and_replaced(place: Place) -> Result<()> {
 }
 
 async fn items_are_put_in_order(place: Place) -> Result<()> {
-    create(&place, &json!([{"name": "a", "image": "1"}, {"name": "b", "image": "1"}, {"name": "c", "image": "1"}]))
-        .await?;
+    create(
+        &place,
+        &json!([{"name": "a", "image": "1"}, {"name": "b", "image": "1"}, {"name": "c", "image": "1"}]),
+    )
+    .await?;
     let mut patch = spec(&json!([{"name": "d", "image": "2"}]));
     patch["template"]["spec"]["$setElementOrder/containers"] =
         json!([{"name": "c"}, {"name": "d"}, {"name": "a"}]);
@@ -109,7 +112,8 @@ async fn maps_are_replaced_and_deleted(place: Place) -> Result<()> {
 async fn maps_keep_only_some_keys(place: Place) -> Result<()> {
     create(&place, &json!([{"name": "a", "image": "1", "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}}]))
         .await?;
-    let patch = spec(&json!([{"name": "a", "resources": {"$retainKeys": ["limits"], "limits": {"memory": "1"}}}]));
+    let patch =
+        spec(&json!([{"name": "a", "resources": {"$retainKeys": ["limits"], "limits": {"memory": "1"}}}]));
     let patched = send(&place, &patch).await?.ok()?;
     let resources = json!({"limits": {"cpu": "1", "memory": "1"}});
     ensure!(patched["template"]["spec"]["containers"][0]["resources"] == resources, "{patched}");

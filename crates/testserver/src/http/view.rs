@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use crate::http::accept::{self, MediaType};
+use crate::kinds::events;
 use crate::kinds::kind::Kind;
 use crate::status::Status;
 use crate::storage::entry::{Change, Entry, frame_around, type_prefix};
@@ -77,8 +78,17 @@ impl View {
         Self { kind, form, retyped }
     }
 
+    /// Whether objects are shown in another form than the one they are stored in.
+    fn converts(&self) -> bool {
+        self.form == Form::Whole && events::is_converted(&self.kind)
+    }
+
     /// The whole object or its metadata, with kind and apiVersion.
     pub(crate) fn object(&self, entry: &Entry) -> Bytes {
+        if self.converts() {
+            let prefix = type_prefix(&self.kind, &self.kind.api_version());
+            return [prefix, events::rest(&entry.object(), entry.metadata())].concat().into();
+        }
         match (self.form, &self.retyped) {
             (Form::Whole, None) => entry.json(),
             (Form::Whole, Some(prefix)) => match crate::crd::admit::converted(&self.kind, entry) {
@@ -104,7 +114,10 @@ impl View {
 
     /// An item of a list: built-in kinds without kind and apiVersion.
     pub(crate) fn item(&self, entry: &Entry, out: &mut Vec<u8>) {
-        if self.form == Form::Whole && !self.kind.rules.custom {
+        if self.converts() {
+            out.push(b'{');
+            out.extend_from_slice(&events::rest(&entry.object(), entry.metadata()));
+        } else if self.form == Form::Whole && !self.kind.rules.custom {
             out.push(b'{');
             out.extend_from_slice(entry.rest());
         } else {
@@ -115,7 +128,7 @@ impl View {
     /// The watch frame of `change`.
     pub(crate) fn frame(&self, change: Change, entry: &Entry) -> Bytes {
         match (self.form, &self.retyped) {
-            (Form::Whole, None) => entry.frame(change),
+            (Form::Whole, None) if !self.converts() => entry.frame(change),
             _ => frame_around(change, &self.object(entry)),
         }
     }

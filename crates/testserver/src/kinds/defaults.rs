@@ -30,6 +30,12 @@ pub(crate) fn spec(kind: &Kind, object: &mut Map<String, Value>) {
         pod(object);
     }
     crate::kinds::workloads::spec(kind, object);
+    if (kind.group.as_str(), kind.plural.as_str()) == ("coordination.k8s.io", "leases") {
+        fill(object, &[("spec", json!({}))]);
+    }
+    if kind.is_event() {
+        crate::kinds::events::complete(object);
+    }
     if kind.group.is_empty() && kind.kind == "Secret" {
         secret(object);
     }

@@ -98,6 +98,8 @@ pub(crate) struct Field {
     pub name: String,
     /// The JSON pointer of its value.
     pub pointer: String,
+    /// Where its value is if it is not there; empty for nowhere.
+    pub otherwise: &'static str,
     /// Its value where the object has none.
     pub absent: &'static str,
     /// Custom resources are stored with the fields of all versions; each is selected by its own.
@@ -108,18 +110,26 @@ impl Field {
     /// A field whose name, like `spec.nodeName`, is also its path.
     pub(crate) fn at_path(name: &str) -> Self {
         let absent = if matches!(name, "spec.unschedulable" | "spec.hostNetwork") { "false" } else { "" };
-        Self { name: name.into(), pointer: format!("/{}", name.replace('.', "/")), absent, selectable: true }
+        let pointer = format!("/{}", name.replace('.', "/"));
+        Self { name: name.into(), pointer, otherwise: "", absent, selectable: true }
     }
 
     fn read(&self, object: &Map<String, Value>) -> Box<str> {
-        let mut steps = self.pointer.split('/').skip(1);
-        let first = steps.next().and_then(|step| object.get(step));
-        let found = steps.try_fold(first, |at, step| at.map(|value| value.get(step)));
-        match found.flatten() {
-            Some(Value::String(text)) => text.as_str().into(),
-            Some(value @ (Value::Bool(_) | Value::Number(_))) => value.to_string().into(),
-            _ => self.absent.into(),
-        }
+        let places = [self.pointer.as_str(), self.otherwise];
+        let found = places.into_iter().find_map(|place| value_at(object, place));
+        found.unwrap_or_else(|| self.absent.into())
+    }
+}
+
+/// The text of a simple value; `None` also where it is empty.
+fn value_at(object: &Map<String, Value>, pointer: &str) -> Option<Box<str>> {
+    let mut steps = pointer.split('/').skip(1);
+    let first = steps.next().and_then(|step| object.get(step));
+    let found = steps.try_fold(first, |at, step| at.map(|value| value.get(step)));
+    match found.flatten()? {
+        Value::String(text) if !text.is_empty() => Some(text.as_str().into()),
+        value @ (Value::Bool(_) | Value::Number(_)) => Some(value.to_string().into()),
+        _ => None,
     }
 }
 
@@ -131,6 +141,9 @@ impl Kind {
 
     /// The apiVersion of the stored bytes.
     pub(crate) fn storage_api_version(&self) -> String {
+        if self.is_event() {
+            return self.storage_version.clone();
+        }
         group_version(&self.group, &self.storage_version)
     }
 

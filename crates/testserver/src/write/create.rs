@@ -26,6 +26,7 @@ pub(crate) fn create(
     }
     place(target, &mut object)?;
     crate::crd::admit::read(kind, Via::Put, &mut object, options)?;
+    object = crate::kinds::events::inside(kind, object);
     let base = meta(&object, "generateName").to_owned();
     let generated = meta(&object, "name").is_empty() && !base.is_empty();
     born(shared, kind, &mut object);
@@ -37,6 +38,7 @@ pub(crate) fn create(
         let name = meta(&object, "name").to_owned();
         crate::write::metadata::check_new(kind, &object)?;
         crate::kinds::defaults::spec(kind, &mut object);
+        crate::write::rules::check(kind, &mut object, None)?;
         crate::crd::admit::check_new(kind, &object, options)?;
         let target = Target { name, ..target.clone() };
         crate::apply::track::created(shared, kind, options, &mut object);

@@ -10,6 +10,7 @@ pub(crate) mod metadata;
 pub(crate) mod namespaces;
 pub(crate) mod options;
 pub(crate) mod patch;
+pub(crate) mod rules;
 pub(crate) mod scale;
 pub(crate) mod strict;
 pub(crate) mod target;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::kinds::events;
 use crate::kinds::kind::{Generation, Kind};
 use crate::state::Shared;
 use crate::status::{Cause, Status};
@@ -96,15 +97,17 @@ pub(crate) fn update(
         let mut before = old.object();
         before.insert("apiVersion".into(), target.kind().api_version().into());
         crate::crd::admit::from_store(target.kind(), &mut before);
-        let mut after = edit(&before)?;
+        let mut after = edit(&events::outside(target.kind(), &before))?;
         let owners = crate::apply::track::owners_of_apply(mode, &after);
         crate::crd::admit::read(target.kind(), mode.via, &mut after, &mode.options)?;
         crate::write::decode::check_metadata(&after, target.kind())?;
         place(target, &mut after)?;
         check_name(target, meta(&after, "name"))?;
+        let after = events::inside(target.kind(), after);
         let mut after = settle(target, mode, &before, after)?;
         crate::write::metadata::check(target.kind(), &after)?;
         crate::apply::track::updated(shared, target.kind(), mode, &before, &mut after, owners);
+        crate::write::rules::check(target.kind(), &mut after, Some(&before))?;
         crate::crd::admit::check_update(target.kind(), mode.part, &before, &mut after, &mode.options)?;
         if after == before {
             return Ok(Written::Updated(old));

@@ -1,0 +1,212 @@
+//! Rules of single kinds that every program with a recorder or a lease can run into.
+
+use serde_json::{Value, json};
+
+use crate::kinds::kind::Kind;
+use crate::kinds::qualified::name_complaints;
+use crate::kinds::times::micro_time;
+use crate::status::{Cause, Named, Status};
+use crate::write::Object;
+use crate::write::decode::meta;
+
+/// The longest message of an event, in bytes, and the longest of its other texts.
+const MESSAGE_LIMIT: usize = 1024;
+const TEXT_LIMIT: usize = 128;
+
+/// Checks an object that is to be stored, and puts its times into the form in which they are stored.
+pub(crate) fn check(kind: &Kind, object: &mut Object, before: Option<&Object>) -> Result<(), Status> {
+    match (kind.group.as_str(), kind.plural.as_str()) {
+        ("coordination.k8s.io", "leases") => {
+            times(kind, object, &["/spec/acquireTime", "/spec/renewTime"])?;
+            refuse(kind.named_kind(), object, lease(object))
+        }
+        ("" | "events.k8s.io", "events") => {
+            times(kind, object, &["/eventTime", "/series/lastObservedTime"])?;
+            let causes = event(kind, object, before);
+            refuse(Named { group: "", resource: "Event" }, object, causes)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn refuse(what: Named<'_>, object: &Object, causes: Vec<Cause>) -> Result<(), Status> {
+    if causes.is_empty() { Ok(()) } else { Err(Status::invalid(what, meta(object, "name"), causes)) }
+}
+
+fn times(kind: &Kind, object: &mut Object, pointers: &[&str]) -> Result<(), Status> {
+    let (name, version) = (&kind.kind, &kind.version);
+    let unread = |why: String| {
+        Status::bad_request(format!("{name} in version \"{version}\" cannot be handled as a {name}: {why}"))
+    };
+    for pointer in pointers {
+        let mut steps = pointer.split('/').skip(1);
+        let first = steps.next().and_then(|step| object.get_mut(step));
+        let slot = steps.try_fold(first, |at, step| at.map(|value| value.get_mut(step)));
+        if let Some(Value::String(time)) = slot.flatten() {
+            *time = micro_time(time).map_err(unread)?;
+        }
+    }
+    Ok(())
+}
+
+fn lease(object: &Object) -> Vec<Cause> {
+    let number = |key: &str| object.get("spec").and_then(|spec| spec.get(key)).and_then(Value::as_i64);
+    let mut causes = Vec::new();
+    if let Some(seconds) = number("leaseDurationSeconds").filter(|seconds| *seconds <= 0) {
+        let shown = seconds.to_string();
+        causes.push(Cause::invalid("spec.leaseDurationSeconds", &shown, "must be greater than 0"));
+    }
+    if let Some(times) = number("leaseTransitions").filter(|times| *times < 0) {
+        let why = "must be greater than or equal to 0";
+        causes.push(Cause::invalid("spec.leaseTransitions", &times.to_string(), why));
+    }
+    causes
+}
+
+fn text<'a>(event: &'a Object, key: &str) -> &'a str {
+    event.get(key).and_then(Value::as_str).unwrap_or("")
+}
+
+/// The rules of an event, as it is stored. Those of the new group are stricter, and its events hardly change.
+fn event(kind: &Kind, event: &Object, before: Option<&Object>) -> Vec<Cause> {
+    let strict = !kind.group.is_empty();
+    let mut causes = match text(event, "eventTime") {
+        "" => namespaces(event),
+        _ => reported(event, strict),
+    };
+    match before {
+        _ if !strict => {}
+        None => causes.extend(fresh(event)),
+        Some(before) => causes.extend(changed(before, event)),
+    }
+    causes
+}
+
+fn involved_namespace(event: &Object) -> &str {
+    event.get("involvedObject").and_then(|object| object["namespace"].as_str()).unwrap_or("")
+}
+
+/// An event of the old kind is in the namespace of its object; those of objects without one are in `default`.
+fn namespaces(event: &Object) -> Vec<Cause> {
+    let (own, of) = (meta(event, "namespace"), involved_namespace(event));
+    let fits = if of.is_empty() { own == "default" } else { own == of };
+    if fits { Vec::new() } else { vec![misplaced(of)] }
+}
+
+fn misplaced(namespace: &str) -> Cause {
+    Cause::invalid("involvedObject.namespace", &format!("{namespace:?}"), "does not match event.namespace")
+}
+
+/// An event of the new kind says who reports it and what was done.
+fn reported(event: &Object, strict: bool) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let own = meta(event, "namespace");
+    if involved_namespace(event).is_empty() && !matches!(own, "default" | "kube-system") {
+        causes.push(misplaced(""));
+    }
+    let by = if strict { "reportingController" } else { "reportingComponent" };
+    let controller = text(event, "reportingComponent");
+    if controller.is_empty() {
+        causes.push(Cause::required(by, ""));
+    }
+    let complaints = name_complaints(controller);
+    causes.extend(complaints.iter().map(|why| Cause::invalid(by, &format!("{controller:?}"), why)));
+    for key in ["reportingInstance", "action", "reason"] {
+        let value = text(event, key);
+        if value.is_empty() {
+            causes.push(Cause::required(key, ""));
+        }
+        if value.len() > TEXT_LIMIT {
+            causes.push(Cause::invalid(key, "\"\"", &format!("can have at most {TEXT_LIMIT} characters")));
+        }
+    }
+    if text(event, "message").len() > MESSAGE_LIMIT {
+        causes.push(Cause::invalid(
+            "message",
+            "\"\"",
+            &format!("can have at most {MESSAGE_LIMIT} characters"),
+        ));
+    }
+    causes
+}
+
+/// What a new event of the new group needs, and what it may not have.
+fn fresh(event: &Object) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if let Some(series) = event.get("series").filter(|series| series.is_object()) {
+        if series["count"].as_i64().unwrap_or(0) < 2 {
+            causes.push(Cause::invalid("series.count", "\"\"", "should be at least 2"));
+        }
+        if series["lastObservedTime"].as_str().is_none() {
+            causes.push(Cause::required("series.lastObservedTime", ""));
+        }
+    }
+    if text(event, "eventTime").is_empty() {
+        causes.push(Cause::required("eventTime", ""));
+    }
+    let kind = text(event, "type");
+    if !matches!(kind, "Normal" | "Warning") {
+        causes.push(Cause::invalid("type", "\"\"", &format!("has invalid value: {kind}")));
+    }
+    let nothing = |key: &str| {
+        event.get(key).is_none_or(|value| value.is_null() || *value == json!({}) || *value == json!(0))
+    };
+    for key in ["firstTimestamp", "lastTimestamp", "count", "source"] {
+        if !nothing(key) {
+            causes.push(Cause::invalid(key, "\"\"", "needs to be unset"));
+        }
+    }
+    causes
+}
+
+/// All that the new group lets change is the series.
+fn changed(before: &Object, after: &Object) -> Vec<Cause> {
+    let fields = [
+        ("involvedObject", "involvedObject"),
+        ("reason", "reason"),
+        ("message", "message"),
+        ("source", "source"),
+        ("firstTimestamp", "firstTimestamp"),
+        ("lastTimestamp", "lastTimestamp"),
+        ("count", "count"),
+        ("type", "type"),
+        ("eventTime", "eventTime"),
+        ("action", "action"),
+        ("related", "related"),
+        ("reportingComponent", "reportingController"),
+        ("reportingInstance", "reportingInstance"),
+    ];
+    let differ = fields.iter().filter(|(key, _)| before.get(*key) != after.get(*key));
+    differ
+        .map(|(key, name)| Cause::invalid(name, &shown(key, after.get(*key)), "field is immutable"))
+        .collect()
+}
+
+/// A value as the real server prints it.
+fn shown(key: &str, value: Option<&Value>) -> String {
+    let struct_of = |fields: &[(&str, &str)]| {
+        let parts: Vec<String> = fields
+            .iter()
+            .map(|(shown, key)| {
+                format!("{shown:?}:{:?}", value.and_then(|value| value[key].as_str()).unwrap_or(""))
+            })
+            .collect();
+        format!("{{{}}}", parts.join(","))
+    };
+    match (key, value) {
+        ("involvedObject" | "related", Some(_)) => struct_of(&[
+            ("Kind", "kind"),
+            ("Namespace", "namespace"),
+            ("Name", "name"),
+            ("UID", "uid"),
+            ("APIVersion", "apiVersion"),
+            ("ResourceVersion", "resourceVersion"),
+            ("FieldPath", "fieldPath"),
+        ]),
+        ("source", _) => struct_of(&[("Component", "component"), ("Host", "host")]),
+        ("count", None) => "0".into(),
+        ("related" | "firstTimestamp" | "lastTimestamp" | "eventTime", None) => "null".into(),
+        (_, None) => "\"\"".into(),
+        (_, Some(value)) => value.to_string(),
+    }
+}
