@@ -27,9 +27,11 @@ macro_rules! checks {
 mod apply;
 mod bookmarks;
 mod crds;
+mod creation;
 mod delete_options;
 mod deletes;
 mod dry_run;
+mod events;
 mod evictions;
 mod expiry;
 mod labels;
@@ -74,6 +76,7 @@ const TOPICS: &[&[&[Check]]] = &[
     labels::CHECKS,
     writes::CHECKS,
     protobuf::CHECKS,
+    creation::CHECKS,
     patches::CHECKS,
     strategic::CHECKS,
     ownership::CHECKS,
@@ -84,6 +87,7 @@ const TOPICS: &[&[&[Check]]] = &[
     dry_run::CHECKS,
     scale::CHECKS,
     evictions::CHECKS,
+    events::CHECKS,
     refusals::CHECKS,
     crds::CHECKS,
 ];

@@ -5,7 +5,7 @@ use crate::kinds::names::NameRule;
 
 /// One line of the table. Letters in `flags`: `c` cluster-scoped, `s` has `/status`, `g` counts generations, `u`
 /// PUT creates, `v` PUT needs a resourceVersion, `d` DELETE answers with the object, `l` names without dots, `r`
-/// names that are only path segments.
+/// names that are only path segments, `j` names that leave room for those of jobs.
 struct Row {
     group: &'static str,
     version: &'static str,
@@ -30,6 +30,7 @@ const APPS: &str = "apps";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const NETWORKING: &str = "networking.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
+const RESOURCE: &str = "resource.k8s.io";
 const ADMISSION: &str = "admissionregistration.k8s.io";
 
 const TABLE: &[Row] = &[
@@ -48,6 +49,8 @@ const TABLE: &[Row] = &[
     row("", "v1", "secrets", "Secret", "", ""),
     row("", "v1", "serviceaccounts", "ServiceAccount", "sa", "d"),
     row("", "v1", "services", "Service", "svc", "sudl"),
+    row(ADMISSION, "v1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", "", "cgv"),
+    row(ADMISSION, "v1", "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", "", "cgv"),
     row(ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", "", "cg"),
     row(ADMISSION, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", "", "csg"),
     row(ADMISSION, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", "", "cg"),
@@ -65,9 +68,9 @@ const TABLE: &[Row] = &[
     row(APPS, "v1", "daemonsets", "DaemonSet", "ds", "sg"),
     row(APPS, "v1", "deployments", "Deployment", "deploy", "sg"),
     row(APPS, "v1", "replicasets", "ReplicaSet", "rs", "sg"),
-    row(APPS, "v1", "statefulsets", "StatefulSet", "sts", "sg"),
+    row(APPS, "v1", "statefulsets", "StatefulSet", "sts", "sgl"),
     row("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", "hpa", "s"),
-    row("batch", "v1", "cronjobs", "CronJob", "cj", "sg"),
+    row("batch", "v1", "cronjobs", "CronJob", "cj", "sgj"),
     row("batch", "v1", "jobs", "Job", "", "sg"),
     row("certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", "csr", "cs"),
     row("coordination.k8s.io", "v1", "leases", "Lease", "", "uv"),
@@ -84,19 +87,26 @@ const TABLE: &[Row] = &[
     ),
     row(NETWORKING, "v1", "ingressclasses", "IngressClass", "", "cg"),
     row(NETWORKING, "v1", "ingresses", "Ingress", "ing", "sg"),
+    row(NETWORKING, "v1", "ipaddresses", "IPAddress", "ip", "c"),
     row(NETWORKING, "v1", "networkpolicies", "NetworkPolicy", "netpol", "g"),
+    row(NETWORKING, "v1", "servicecidrs", "ServiceCIDR", "", "csd"),
     row("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", "", "c"),
-    row("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", "sgv"),
+    row("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", "sgvr"),
     row(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", "", "cur"),
     row(RBAC, "v1", "clusterroles", "ClusterRole", "", "cur"),
     row(RBAC, "v1", "rolebindings", "RoleBinding", "", "ur"),
     row(RBAC, "v1", "roles", "Role", "", "ur"),
+    row(RESOURCE, "v1", "deviceclasses", "DeviceClass", "", "cgd"),
+    row(RESOURCE, "v1", "resourceclaims", "ResourceClaim", "", "sd"),
+    row(RESOURCE, "v1", "resourceclaimtemplates", "ResourceClaimTemplate", "", "d"),
+    row(RESOURCE, "v1", "resourceslices", "ResourceSlice", "", "cgd"),
     row("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", "pc", "cg"),
     row(STORAGE, "v1", "csidrivers", "CSIDriver", "", "cd"),
     row(STORAGE, "v1", "csinodes", "CSINode", "", "cd"),
     row(STORAGE, "v1", "csistoragecapacities", "CSIStorageCapacity", "", ""),
     row(STORAGE, "v1", "storageclasses", "StorageClass", "sc", "cd"),
     row(STORAGE, "v1", "volumeattachments", "VolumeAttachment", "", "csd"),
+    row(STORAGE, "v1", "volumeattributesclasses", "VolumeAttributesClass", "vac", "cd"),
 ];
 
 /// What can be asked by creating it, and is never stored.
@@ -159,6 +169,7 @@ impl Row {
         let names = match () {
             () if self.has('l') => NameRule::Label,
             () if self.has('r') => NameRule::Segment,
+            () if self.has('j') => NameRule::CronJob,
             () => NameRule::Subdomain,
         };
         Rules {
@@ -224,6 +235,7 @@ impl Row {
             ("", "services") => &["spec.clusterIP", "spec.type"],
             ("batch", "jobs") => &["status.successful"],
             ("certificates.k8s.io", _) => &["spec.signerName"],
+            (RESOURCE, "resourceslices") => &["spec.nodeName", "spec.driver"],
             _ => &[],
         }
     }

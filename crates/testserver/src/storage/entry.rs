@@ -164,6 +164,11 @@ impl Draft {
         Self { essentials: Arc::new(essentials), json, shape }
     }
 
+    /// How many bytes of JSON it takes.
+    pub(crate) fn size(&self) -> usize {
+        self.json.len()
+    }
+
     /// The object with its version, as the frame of the change that stores it.
     pub(crate) fn seal(self, change: Change, revision: u64) -> Entry {
         splice(change, revision, self.essentials, &self.json, &self.shape)

@@ -96,6 +96,7 @@ fn is_empty(value: &serde_json::Value) -> bool {
 
 fn insert(shared: &Shared, target: &Target, object: &Object, dry_run: bool) -> Result<Written, Status> {
     let draft = crate::crd::admit::draft(target.kind(), object);
+    crate::write::metadata::check_size(&draft)?;
     shared.write(|state| {
         check_namespace(state, target)?;
         crate::crd::removal::check_stays(state, target)?;

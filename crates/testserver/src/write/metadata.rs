@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use crate::kinds::kind::Kind;
 use crate::kinds::qualified::{name_complaints, value_complaints};
 use crate::status::{Cause, Status};
+use crate::storage::entry::Draft;
 use crate::write::Object;
 use crate::write::decode::meta;
 use crate::write::delete::{FOREGROUND, ORPHAN};
@@ -13,6 +14,21 @@ use crate::write::delete::{FOREGROUND, ORPHAN};
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 /// Finalizers that need no prefix.
 const PLAIN_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
+
+/// An etcd takes no more in one request, nor does its client.
+const REQUEST_LIMIT: usize = 1536 * 1024;
+const CLIENT_LIMIT: usize = 2 * 1024 * 1024;
+
+/// Refuses what would be too large for the storage of the real server, which counts slightly other bytes.
+pub(crate) fn check_size(draft: &Draft) -> Result<(), Status> {
+    match draft.size() {
+        size if size > CLIENT_LIMIT => Err(Status::internal(format!(
+            "rpc error: code = ResourceExhausted desc = trying to send message larger than max ({size} vs. {CLIENT_LIMIT})"
+        ))),
+        size if size > REQUEST_LIMIT => Err(Status::internal("etcdserver: request is too large")),
+        _ => Ok(()),
+    }
+}
 
 /// Checks a new object: its name by the rule of its kind, and all else.
 pub(crate) fn check_new(kind: &Kind, object: &Object) -> Result<(), Status> {

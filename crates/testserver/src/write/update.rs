@@ -9,7 +9,7 @@ use crate::kinds::events;
 use crate::kinds::kind::{Generation, Kind};
 use crate::state::Shared;
 use crate::status::{Cause, Status};
-use crate::storage::entry::{Change, Entry};
+use crate::storage::entry::{Change, Draft, Entry};
 use crate::write::create::{create, place};
 use crate::write::decode::{finalizers, meta, metadata_mut};
 use crate::write::{Object, Target, WriteOptions, Written};
@@ -112,7 +112,9 @@ pub(crate) fn update(
         if after == before {
             return Ok(Written::Updated(old));
         }
-        if let Some(done) = commit(shared, target, mode, &old, &before, &after) {
+        let draft = crate::crd::admit::draft(target.kind(), &after);
+        crate::write::metadata::check_size(&draft)?;
+        if let Some(done) = commit(shared, target, mode, (&old, &before), (draft, &after)) {
             return Ok(done);
         }
     }
@@ -123,11 +125,9 @@ fn commit(
     shared: &Shared,
     target: &Target,
     mode: &Mode,
-    old: &Arc<Entry>,
-    before: &Object,
-    after: &Object,
+    (old, before): (&Arc<Entry>, &Object),
+    (draft, after): (Draft, &Object),
 ) -> Option<Written> {
-    let draft = crate::crd::admit::draft(target.kind(), after);
     let removes = is_last_finalizer(target.kind(), before, after);
     shared.write(|state| {
         let table = target.served.table;
@@ -279,8 +279,7 @@ fn check_version(target: &Target, mode: &Mode, before: &Object, after: &Object) 
     let unset = matches!(sent, "" | "0");
     if unset && mode.via == Via::Put && mode.part != Part::Scale && !kind.rules.unconditional_update {
         let cause = Cause::invalid("metadata.resourceVersion", "0", "must be specified for an update");
-        let what = if kind.rules.custom { kind.named() } else { kind.named_kind() };
-        return Err(Status::invalid(what, &target.name, vec![cause]));
+        return Err(Status::invalid(kind.named(), &target.name, vec![cause]));
     }
     if unset || sent == stored { Ok(()) } else { Err(Status::modified(kind.named(), &target.name)) }
 }
