@@ -127,7 +127,7 @@ mod tests {
             .unwrap()
     }
 
-    fn event(value: Value) -> Object {
+    fn event(value: &Value) -> Object {
         value.as_object().unwrap().clone()
     }
 
@@ -135,7 +135,7 @@ mod tests {
     fn an_event_comes_back_as_it_went_in() {
         let new = kind("events.k8s.io");
         let sent =
-            event(json!({"regarding": {"name": "p"}, "note": "n", "deprecatedCount": 2, "message": "lost"}));
+            event(&json!({"regarding": {"name": "p"}, "note": "n", "deprecatedCount": 2, "message": "lost"}));
         let stored = inside(&new, sent);
         assert_eq!(
             Value::Object(stored.clone()),
@@ -158,7 +158,7 @@ mod tests {
             kind("").field_place("reportingComponent").ok(),
             kind("events.k8s.io").field_place("reportingController").ok()
         );
-        let reported = event(json!({"reportingComponent": "c", "source": {}}));
+        let reported = event(&json!({"reportingComponent": "c", "source": {}}));
         assert_eq!(kind("").read_fields(&reported).last().map(AsRef::as_ref), Some("c"));
     }
 }

@@ -44,11 +44,13 @@ impl NameRule {
         complaints
     }
 
-    /// What is wrong with a `generateName`, whose last dash is not yet the end of a name.
+    /// What is wrong with a `generateName`. As in the real server a dash at its end hides the letter before it.
     pub(crate) fn prefix_complaints(self, base: &str) -> Vec<String> {
-        match (self, base.strip_suffix('-')) {
-            (Self::Segment, _) | (_, None | Some("")) => self.complaints(base),
-            (_, Some(start)) => self.complaints(&format!("{start}a")),
+        let mut letters = base.chars();
+        match (self, letters.next_back(), letters.next_back()) {
+            (Self::Segment, _, _) | (_, _, None) => self.complaints(base),
+            (_, Some('-'), Some(_)) => self.complaints(&format!("{}a", letters.as_str())),
+            _ => self.complaints(base),
         }
     }
 }
@@ -148,7 +150,8 @@ mod tests {
     fn the_base_of_a_generated_name_may_end_with_a_dash() {
         assert!(NameRule::Subdomain.prefix_complaints("a-").is_empty());
         assert!(NameRule::Subdomain.prefix_complaints("a--").is_empty());
-        for bad in ["a.", "-a", "A-"] {
+        assert!(NameRule::Subdomain.prefix_complaints("A-").is_empty());
+        for bad in ["a.", "-a", "A", "-"] {
             assert_eq!(NameRule::Subdomain.prefix_complaints(bad), [SUBDOMAIN], "{bad}");
         }
     }

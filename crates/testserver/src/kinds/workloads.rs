@@ -59,7 +59,7 @@ fn is_rolling(object: &Object, key: &str) -> bool {
     kind.and_then(Value::as_str).is_none_or(|kind| kind == "RollingUpdate")
 }
 
-fn strategy(object: &mut Object, key: &str, parameters: Value) {
+fn strategy(object: &mut Object, key: &str, parameters: &Value) {
     let rolling = is_rolling(object, key);
     let Some(spec) = object_mut(object, "spec") else { return };
     fill(spec, &[(key, json!({}))]);
@@ -68,18 +68,18 @@ fn strategy(object: &mut Object, key: &str, parameters: Value) {
     if rolling {
         fill(strategy, &[("rollingUpdate", json!({}))]);
         if let Some(rolling) = object_mut(strategy, "rollingUpdate") {
-            complete(rolling, &parameters);
+            complete(rolling, parameters);
         }
     }
 }
 
 fn deployment(object: &mut Object) -> Value {
-    strategy(object, "strategy", json!({"maxUnavailable": "25%", "maxSurge": "25%"}));
+    strategy(object, "strategy", &json!({"maxUnavailable": "25%", "maxSurge": "25%"}));
     json!({"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600})
 }
 
 fn stateful_set(object: &mut Object) -> Value {
-    strategy(object, "updateStrategy", json!({"partition": 0}));
+    strategy(object, "updateStrategy", &json!({"partition": 0}));
     json!({
         "replicas": 1, "podManagementPolicy": "OrderedReady", "revisionHistoryLimit": 10,
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"}
@@ -87,7 +87,7 @@ fn stateful_set(object: &mut Object) -> Value {
 }
 
 fn daemon_set(object: &mut Object) -> Value {
-    strategy(object, "updateStrategy", json!({"maxUnavailable": 1, "maxSurge": 0}));
+    strategy(object, "updateStrategy", &json!({"maxUnavailable": 1, "maxSurge": 0}));
     json!({"revisionHistoryLimit": 10})
 }
 
@@ -118,7 +118,7 @@ fn job(object: &mut Object) -> Value {
 mod tests {
     use super::*;
 
-    fn completed(plural: &str, spec: Value) -> Value {
+    fn completed(plural: &str, spec: &Value) -> Value {
         let kind = crate::kinds::builtin::kinds().into_iter().find(|kind| kind.plural == plural).unwrap();
         let mut object = json!({"metadata": {"name": "a"}, "spec": spec}).as_object().unwrap().clone();
         super::spec(&kind, &mut object);
@@ -128,29 +128,29 @@ mod tests {
     #[test]
     fn what_runs_pods_has_one_replica_unless_it_says_another_number() {
         for plural in ["deployments", "replicasets", "statefulsets", "replicationcontrollers"] {
-            assert_eq!(completed(plural, json!({}))["spec"]["replicas"], 1, "{plural}");
-            assert_eq!(completed(plural, json!({"replicas": 0}))["spec"]["replicas"], 0, "{plural}");
+            assert_eq!(completed(plural, &json!({}))["spec"]["replicas"], 1, "{plural}");
+            assert_eq!(completed(plural, &json!({"replicas": 0}))["spec"]["replicas"], 0, "{plural}");
         }
     }
 
     #[test]
     fn only_rolling_updates_have_parameters() {
-        let rolling = completed("deployments", json!({"strategy": {"rollingUpdate": {"maxSurge": 1}}}));
+        let rolling = completed("deployments", &json!({"strategy": {"rollingUpdate": {"maxSurge": 1}}}));
         let expected =
             json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": 1}});
         assert_eq!(rolling["spec"]["strategy"], expected);
-        let recreated = completed("deployments", json!({"strategy": {"type": "Recreate"}}));
+        let recreated = completed("deployments", &json!({"strategy": {"type": "Recreate"}}));
         assert_eq!(recreated["spec"]["strategy"], json!({"type": "Recreate"}));
     }
 
     #[test]
     fn templates_are_completed_as_pods_are() {
         let containers = json!({"template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}});
-        let deployment = completed("deployments", containers);
+        let deployment = completed("deployments", &containers);
         let pod = &deployment["spec"]["template"]["spec"];
         assert_eq!((&pod["restartPolicy"], pod.get("enableServiceLinks")), (&json!("Always"), None));
         let controller =
-            completed("replicationcontrollers", json!({"template": {"metadata": {"labels": {"a": "b"}}}}));
+            completed("replicationcontrollers", &json!({"template": {"metadata": {"labels": {"a": "b"}}}}));
         assert_eq!(controller["spec"]["selector"], json!({"a": "b"}));
         assert_eq!(controller["metadata"]["labels"], json!({"a": "b"}));
     }

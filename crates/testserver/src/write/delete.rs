@@ -317,7 +317,7 @@ mod tests {
             .unwrap()
     }
 
-    fn deleted(plural: &str, object: Value, options: &DeleteOptions) -> Option<(Value, bool)> {
+    fn deleted(plural: &str, object: &Value, options: &DeleteOptions) -> Option<(Value, bool)> {
         let object = object.as_object().unwrap().clone();
         marked(&clock(), &kind(plural), &object, options)
             .map(|(object, stays)| (Value::Object(object), stays))
@@ -329,25 +329,25 @@ mod tests {
 
     #[test]
     fn the_finalizer_of_the_garbage_collector_is_the_one_that_was_asked_for_last() {
-        let with = |list: Value| json!({"metadata": {"finalizers": list}});
-        let after = |object: Value, options: &DeleteOptions| {
+        let with = |list: &Value| json!({"metadata": {"finalizers": list}});
+        let after = |object: &Value, options: &DeleteOptions| {
             deleted("configmaps", object, options).unwrap().0["metadata"]["finalizers"].clone()
         };
-        assert_eq!(after(with(json!(["a/b"])), &policy(Propagation::Orphan)), json!(["a/b", ORPHAN]));
+        assert_eq!(after(&with(&json!(["a/b"])), &policy(Propagation::Orphan)), json!(["a/b", ORPHAN]));
         assert_eq!(
-            after(with(json!(["a/b", ORPHAN])), &policy(Propagation::Foreground)),
+            after(&with(&json!(["a/b", ORPHAN])), &policy(Propagation::Foreground)),
             json!(["a/b", FOREGROUND])
         );
-        assert_eq!(after(with(json!(["a/b", ORPHAN])), &policy(Propagation::Background)), json!(["a/b"]));
-        assert_eq!(after(with(json!([ORPHAN])), &DeleteOptions::default()), json!([ORPHAN]));
+        assert_eq!(after(&with(&json!(["a/b", ORPHAN])), &policy(Propagation::Background)), json!(["a/b"]));
+        assert_eq!(after(&with(&json!([ORPHAN])), &DeleteOptions::default()), json!([ORPHAN]));
         let (object, stays) =
-            deleted("configmaps", with(json!([ORPHAN])), &policy(Propagation::Background)).unwrap();
+            deleted("configmaps", &with(&json!([ORPHAN])), &policy(Propagation::Background)).unwrap();
         assert_eq!((object, stays), (json!({"metadata": {}}), false));
     }
 
     #[test]
     fn kinds_of_the_first_days_keep_their_dependents_and_events_have_none() {
-        let stays = |plural: &str, options: &DeleteOptions| deleted(plural, json!({}), options).unwrap().1;
+        let stays = |plural: &str, options: &DeleteOptions| deleted(plural, &json!({}), options).unwrap().1;
         assert!(
             stays("jobs", &DeleteOptions::default())
                 && stays("replicationcontrollers", &DeleteOptions::default())
@@ -363,15 +363,15 @@ mod tests {
     fn a_pods_time_only_gets_shorter_and_counts_from_the_first_delete() {
         let pod = json!({"spec": {"nodeName": "n", "terminationGracePeriodSeconds": 30}});
         let grace = |seconds: i64| DeleteOptions { grace: Some(seconds), ..DeleteOptions::default() };
-        let (first, stays) = deleted("pods", pod, &DeleteOptions::default()).unwrap();
+        let (first, stays) = deleted("pods", &pod, &DeleteOptions::default()).unwrap();
         assert!(stays);
         let at = |object: &Value| object["metadata"]["deletionTimestamp"].as_str().unwrap().to_owned();
         assert_eq!(at(&first), "1970-01-01T00:00:30Z");
-        assert!(deleted("pods", first.clone(), &grace(30)).is_none());
-        assert!(deleted("pods", first.clone(), &DeleteOptions::default()).is_none());
-        let (sooner, stays) = deleted("pods", first, &grace(2)).unwrap();
+        assert!(deleted("pods", &first, &grace(30)).is_none());
+        assert!(deleted("pods", &first, &DeleteOptions::default()).is_none());
+        let (sooner, stays) = deleted("pods", &first, &grace(2)).unwrap();
         assert_eq!((at(&sooner).as_str(), stays), ("1970-01-01T00:00:02Z", true));
-        let (now, stays) = deleted("pods", sooner, &grace(0)).unwrap();
+        let (now, stays) = deleted("pods", &sooner, &grace(0)).unwrap();
         assert_eq!((at(&now).as_str(), stays), ("1970-01-01T00:00:00Z", false));
     }
 }

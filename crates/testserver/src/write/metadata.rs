@@ -260,7 +260,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn refused(metadata: Value) -> String {
+    fn refused(metadata: &Value) -> String {
         let kind = crate::kinds::builtin::kinds().into_iter().find(|k| k.plural == "configmaps").unwrap();
         let object = json!({"metadata": metadata}).as_object().unwrap().clone();
         match check_new(&kind, &object) {
@@ -273,27 +273,27 @@ mod tests {
     fn owners_need_all_their_names_and_one_controller() {
         let owner =
             |uid: &str| json!({"apiVersion": "v1", "kind": "K", "name": uid, "uid": uid, "controller": true});
-        assert_eq!(refused(json!({"name": "a", "ownerReferences": [owner("1"), owner("1")]})), "");
-        assert!(refused(json!({"name": "a", "ownerReferences": [owner("1"), owner("2")]})).ends_with(
+        assert_eq!(refused(&json!({"name": "a", "ownerReferences": [owner("1"), owner("1")]})), "");
+        assert!(refused(&json!({"name": "a", "ownerReferences": [owner("1"), owner("2")]})).ends_with(
             "\"name\":\"2\",\"uid\":\"2\",\"controller\":true}]: Only one reference can have Controller set to true. \
              Found \"true\" in references for K/1 and K/2"
         ));
         assert_eq!(
-            refused(json!({"name": "a", "ownerReferences": [{}]})).matches("must not be empty").count(),
+            refused(&json!({"name": "a", "ownerReferences": [{}]})).matches("must not be empty").count(),
             4
         );
     }
 
     #[test]
     fn finalizers_are_qualified_or_standard() {
-        assert_eq!(refused(json!({"name": "a", "finalizers": ["x.test/f", "orphan", "kubernetes"]})), "");
+        assert_eq!(refused(&json!({"name": "a", "finalizers": ["x.test/f", "orphan", "kubernetes"]})), "");
         assert_eq!(
-            refused(json!({"name": "a", "finalizers": ["bad"]})),
+            refused(&json!({"name": "a", "finalizers": ["bad"]})),
             "metadata.finalizers[0]: Invalid value: \"bad\": name is neither a standard finalizer name nor is it fully \
              qualified"
         );
         assert_eq!(
-            refused(json!({"name": "a", "finalizers": ["orphan", "foregroundDeletion"]})),
+            refused(&json!({"name": "a", "finalizers": ["orphan", "foregroundDeletion"]})),
             "metadata.finalizers: Invalid value: [\"orphan\",\"foregroundDeletion\"]: finalizer orphan and \
              foregroundDeletion cannot be both set"
         );
@@ -302,17 +302,17 @@ mod tests {
     #[test]
     fn annotations_may_be_large_together_but_not_too_large() {
         let with = |bytes: usize| json!({"name": "a", "annotations": {"A": "x".repeat(bytes)}});
-        assert_eq!(refused(with(ANNOTATIONS_LIMIT - 1)), "");
+        assert_eq!(refused(&with(ANNOTATIONS_LIMIT - 1)), "");
         assert_eq!(
-            refused(with(ANNOTATIONS_LIMIT)),
+            refused(&with(ANNOTATIONS_LIMIT)),
             "metadata.annotations: Too long: may not be more than 262144 bytes"
         );
     }
 
     #[test]
     fn what_is_of_another_type_is_named_as_go_names_it() {
-        let why = |metadata: Value| unreadable(metadata.as_object().unwrap()).unwrap_or_default();
-        assert_eq!(why(json!({"name": "a", "labels": null, "ownerReferences": [{"uid": "u"}]})), "");
+        let why = |metadata: &Value| unreadable(metadata.as_object().unwrap()).unwrap_or_default();
+        assert_eq!(why(&json!({"name": "a", "labels": null, "ownerReferences": [{"uid": "u"}]})), "");
         for (metadata, expected) in [
             (
                 json!({"finalizers": [5]}),
@@ -324,7 +324,7 @@ mod tests {
                 "string into Go struct field OwnerReference.metadata.ownerReferences.controller of type bool",
             ),
         ] {
-            assert_eq!(why(metadata), format!("json: cannot unmarshal {expected}"));
+            assert_eq!(why(&metadata), format!("json: cannot unmarshal {expected}"));
         }
     }
 }

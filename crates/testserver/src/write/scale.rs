@@ -243,7 +243,7 @@ fn check(kind: &Kind, name: &str, replicas: i64, paths: &ScalePaths) -> Result<(
 mod tests {
     use super::*;
 
-    fn object(value: Value) -> Object {
+    fn object(value: &Value) -> Object {
         value.as_object().unwrap().clone()
     }
 
@@ -272,14 +272,14 @@ mod tests {
     #[test]
     fn a_scale_shows_and_sets_what_its_paths_name() {
         let before = object(
-            json!({"metadata": {"name": "w", "labels": {"a": "b"}}, "status": {"n": 2, "sel": "x=y"}}),
+            &json!({"metadata": {"name": "w", "labels": {"a": "b"}}, "status": {"n": 2, "sel": "x=y"}}),
         );
         assert_eq!(Scale::shown(&before, &paths()).unwrap_err().code(), 500);
         let scale = Scale::of(&before, &paths()).json();
         assert_eq!(scale["status"], json!({"replicas": 2, "selector": "x=y"}));
         assert_eq!((&scale["metadata"], &scale["spec"]), (&json!({"name": "w"}), &json!({})));
         let wanted =
-            object(json!({"metadata": {"name": "w", "resourceVersion": "9"}, "spec": {"replicas": 3}}));
+            object(&json!({"metadata": {"name": "w", "resourceVersion": "9"}, "spec": {"replicas": 3}}));
         let after = Scale::of(&before, &paths()).put_into(&before, &wanted, &paths());
         assert_eq!(after["spec"], json!({"a": {"n": 3}}));
         assert_eq!(after["metadata"]["resourceVersion"], "9");
