@@ -28,6 +28,8 @@ mod apply;
 mod bookmarks;
 mod crds;
 mod creation;
+mod custom;
+mod definitions;
 mod delete_options;
 mod deletes;
 mod dry_run;
@@ -46,6 +48,7 @@ mod raw;
 mod refusals;
 mod report;
 mod scale;
+mod schemas;
 mod selector_edges;
 mod selectors;
 mod strategic;
@@ -90,4 +93,6 @@ const TOPICS: &[&[&[Check]]] = &[
     events::CHECKS,
     refusals::CHECKS,
     crds::CHECKS,
+    definitions::CHECKS,
+    schemas::CHECKS,
 ];

@@ -1,0 +1,362 @@
+//! CRDs themselves: what is filled in, refused and said of them, and what changes of them do to their objects.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::custom::{CRDS, Custom, LOOK_AGAIN};
+use super::place::Place;
+use super::values::{names, version};
+
+checks! {
+    "A CRD is answered with its defaults and an empty status; its conditions follow in a fixed order.":
+        a_definition_gets_its_defaults, a_definition_is_established_in_steps;
+    "A careless CRD is refused with 422 Invalid and all that is wrong with it.":
+        an_empty_definition_is_refused, a_schema_must_be_structural, storage_and_names_of_versions_are_checked,
+        list_maps_need_their_keys, a_group_has_a_dot_and_a_name_is_plural_and_group;
+    "What objects depend on can't be changed: scope, kind, group and plural of a CRD, versions that were stored.":
+        names_and_scope_stay, a_stored_version_stays;
+    "A name that another CRD of the group has is not accepted; it is when the other one lets go of it.":
+        names_of_others_are_not_accepted;
+    "A change of the spec counts up the generation and expires older versions for watches; one of the metadata does not.":
+        a_change_of_metadata_is_none_of_the_kind, a_change_of_the_schema_expires_the_past;
+    "A changed schema shows in stored objects at once, under their old version.":
+        a_changed_schema_shows_in_what_is_stored;
+    "Each version reads and writes by its own schema, and what the stored one does not know is lost.":
+        versions_have_schemas_of_their_own;
+    "A finalizer of a custom object holds its CRD, which takes no new objects meanwhile.":
+        a_finalizer_holds_the_definition;
+}
+
+fn schema(spec: Value) -> Value {
+    json!({"type": "object", "properties": {"spec": {"type": "object", "properties": spec}}})
+}
+
+fn plain() -> Value {
+    schema(json!({"a": {"type": "integer"}}))
+}
+
+fn v1(schema: Value) -> Value {
+    json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}})
+}
+
+async fn install(place: &Place) -> Result<Custom<'_>> {
+    Custom::install(place, plain(), json!({})).await
+}
+
+fn unborn(place: &Place) -> Custom<'_> {
+    Custom { place, group: format!("{}.test", place.namespace) }
+}
+
+async fn refusal(place: &Place, definition: &Value) -> Result<String> {
+    let reply = place.admin().post(&format!("{CRDS}?dryRun=All"), definition).await?;
+    let status = reply.refused(422, "Invalid")?;
+    Ok(status["message"].as_str().unwrap_or("").to_owned())
+}
+
+async fn a_definition_gets_its_defaults(place: Place) -> Result<()> {
+    let definition = unborn(&place).definition("widgets", "Widget", json!([v1(plain())]));
+    let created = place.admin().post(&format!("{CRDS}?dryRun=All"), &definition).await?.expect(201)?;
+    let names =
+        json!({"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"});
+    ensure!(created["spec"]["names"] == names, "{created}");
+    ensure!(created["spec"]["conversion"] == json!({"strategy": "None"}), "{created}");
+    let status =
+        json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": ["v1"]});
+    ensure!(created["status"] == status && created["metadata"]["generation"] == 1, "{created}");
+    Ok(())
+}
+
+async fn a_definition_is_established_in_steps(place: Place) -> Result<()> {
+    let kind = unborn(&place);
+    let name = format!("widgets.{}", kind.group);
+    let path = format!("{CRDS}?watch=true&resourceVersion=0&fieldSelector=metadata.name%3D{name}");
+    let mut watch = place.admin().watch(&path).await?;
+    let definition = kind.definition("widgets", "Widget", json!([v1(plain())]));
+    place.admin().post(CRDS, &definition).await?.expect(201)?;
+    watch.expect("ADDED", &name).await?;
+    let condition =
+        |kind: &str, status: &str, reason: &str, message: &str| format!("{kind} {status} {reason} {message}");
+    let accepted = condition("NamesAccepted", "True", "NoConflicts", "no conflicts found");
+    let message = "the initial names have been accepted";
+    for last in [
+        condition("Established", "False", "Installing", message),
+        condition("Established", "True", "InitialNamesAccepted", message),
+    ] {
+        let seen = watch.expect("MODIFIED", &name).await?;
+        let conditions = seen["status"]["conditions"].as_array().context("no conditions")?;
+        let said = |c: &Value| {
+            let text = |key: &str| c[key].as_str().unwrap_or("").to_owned();
+            condition(&text("type"), &text("status"), &text("reason"), &text("message"))
+        };
+        let found: Vec<String> = conditions.iter().map(said).collect();
+        ensure!(found == [accepted.clone(), last.clone()], "{found:?}");
+    }
+    Ok(())
+}
+
+async fn an_empty_definition_is_refused(place: Place) -> Result<()> {
+    let message = refusal(&place, &json!({"metadata": {"name": "x"}})).await?;
+    ensure!(
+        message
+            == "CustomResourceDefinition.apiextensions.k8s.io \"x\" is invalid: [metadata.name: Invalid value: \"x\": must \
+                be spec.names.plural+\".\"+spec.group, spec.group: Required value, spec.scope: Required value, \
+                spec.versions: Invalid value: null: must have exactly one version marked as storage version, \
+                spec.names.plural: Required value, spec.names.singular: Required value, spec.names.kind: Required \
+                value, spec.names.listKind: Required value, status.storedVersions: Invalid value: null: must have at \
+                least one stored version]",
+        "{message}"
+    );
+    Ok(())
+}
+
+/// The message of the refusal of a schema, without what all have in front.
+async fn of_schema(place: &Place, schema: Value) -> Result<String> {
+    let definition = unborn(place).definition("widgets", "Widget", json!([v1(schema)]));
+    let message = refusal(place, &definition).await?;
+    let name = definition["metadata"]["name"].as_str().unwrap_or("");
+    let front = format!("CustomResourceDefinition.apiextensions.k8s.io \"{name}\" is invalid: ");
+    let rest = message.strip_prefix(&front).with_context(|| message.clone())?;
+    Ok(rest.replace("spec.validation.openAPIV3Schema", "S"))
+}
+
+async fn a_schema_must_be_structural(place: Place) -> Result<()> {
+    let field = |field: Value| json!({"type": "object", "properties": {"a": field}});
+    for (schema, expected) in [
+        (json!({}), "S.type: Required value: must not be empty at the root"),
+        (json!({"type": "string"}), "S.type: Invalid value: \"string\": must be object at the root"),
+        (
+            field(json!({})),
+            "S.properties[a].type: Required value: must not be empty for specified object fields",
+        ),
+        (field(json!({"type": "array"})), "S.properties[a].items: Required value: must be specified"),
+        (
+            field(json!({"type": "integer", "default": "x"})),
+            "S.properties[a].default: Invalid value: \"string\":  in body must be of type integer: \"string\"",
+        ),
+        (
+            field(json!({"type": "object", "default": {"z": 1}, "properties": {"y": {"type": "string"}}})),
+            "S.properties[a].default: Invalid value: {\"z\":1}: must not have unknown fields",
+        ),
+        (
+            field(json!({"type": "string", "allOf": [{"type": "string", "default": "y"}]})),
+            "[S.properties[a].allOf[0].default: Forbidden: must be undefined to be structural, \
+             S.properties[a].allOf[0].type: Forbidden: must be empty to be structural]",
+        ),
+        (
+            json!({"type": "object", "anyOf": [{"properties": {"b": {"minimum": 1}}}]}),
+            "S.properties[b]: Required value: because it is defined in S.anyOf[0].properties[b]",
+        ),
+    ] {
+        let message = of_schema(&place, schema).await?;
+        ensure!(message == expected, "expected {expected:?}, got {message:?}");
+    }
+    Ok(())
+}
+
+async fn list_maps_need_their_keys(place: Place) -> Result<()> {
+    let list = |keys: Value| {
+        json!({"type": "object", "properties": {"a": {"type": "array", "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": keys,
+            "items": {"type": "object", "properties": {"k": {"type": "string"}}}}}})
+    };
+    let message = of_schema(&place, list(json!([]))).await?;
+    let expected = "S.properties[a].x-kubernetes-list-map-keys: Required value: must not be empty if x-kubernetes-list-type is map";
+    ensure!(message == expected, "{message}");
+    let message = of_schema(&place, list(json!(["k"]))).await?;
+    let expected = "S.properties[a].items.properties[k].default: Required value: this property is in \
+                    x-kubernetes-list-map-keys, so it must have a default or be a required property";
+    ensure!(message == expected, "{message}");
+    Ok(())
+}
+
+async fn storage_and_names_of_versions_are_checked(place: Place) -> Result<()> {
+    let kind = unborn(&place);
+    let mut second = v1(plain());
+    second["storage"] = json!(false);
+    let twice = kind.definition("widgets", "Widget", json!([v1(plain()), second.clone()]));
+    let message = refusal(&place, &twice).await?;
+    ensure!(message.ends_with("must contain unique version names"), "{message}");
+    let none = kind.definition("widgets", "Widget", json!([second]));
+    let message = refusal(&place, &none).await?;
+    ensure!(message.contains("must have exactly one version marked as storage version"), "{message}");
+    let without =
+        kind.definition("widgets", "Widget", json!([{"name": "v1", "served": true, "storage": true}]));
+    let message = refusal(&place, &without).await?;
+    ensure!(message.ends_with("spec.versions[0].schema.openAPIV3Schema: Required value"), "{message}");
+    Ok(())
+}
+
+async fn a_group_has_a_dot_and_a_name_is_plural_and_group(place: Place) -> Result<()> {
+    let mut definition = unborn(&place).definition("widgets", "Widget", json!([v1(plain())]));
+    definition["metadata"]["name"] = json!("others.test.dev");
+    let message = refusal(&place, &definition).await?;
+    ensure!(message.ends_with("must be spec.names.plural+\".\"+spec.group"), "{message}");
+    definition["spec"]["group"] = json!("test");
+    definition["metadata"]["name"] = json!("widgets.test");
+    definition["spec"]["scope"] = json!("Everywhere");
+    let message = refusal(&place, &definition).await?;
+    ensure!(
+        message.ends_with(
+            "[spec.group: Invalid value: \"test\": should be a domain with at least one dot, spec.scope: Unsupported \
+             value: \"Everywhere\": supported values: \"Cluster\", \"Namespaced\"]"
+        ),
+        "{message}"
+    );
+    Ok(())
+}
+
+async fn names_and_scope_stay(place: Place) -> Result<()> {
+    let kind = install(&place).await?;
+    let patch =
+        json!({"spec": {"scope": "Cluster", "group": "x.y", "names": {"kind": "Other", "plural": "others"}}});
+    let refused = place.admin().patch(&kind.crd("widgets"), &patch).await?.refused(422, "Invalid")?;
+    let causes = refused["details"]["causes"].as_array().context("no causes")?;
+    let fields: Vec<_> = causes.iter().filter_map(|cause| cause["field"].as_str()).collect();
+    ensure!(fields == ["spec.scope", "spec.names.kind", "spec.group", "spec.names.plural"], "{refused}");
+    ensure!(refused["message"].as_str().is_some_and(|text| text.matches("field is immutable").count() == 4));
+    Ok(())
+}
+
+async fn a_stored_version_stays(place: Place) -> Result<()> {
+    let kind = install(&place).await?;
+    let mut first = v1(plain());
+    first["storage"] = json!(false);
+    let mut second = v1(plain());
+    second["name"] = json!("v2");
+    let both = json!({"spec": {"versions": [first, second]}});
+    let changed = place.admin().patch(&kind.crd("widgets"), &both).await?.ok()?;
+    ensure!(changed["status"]["storedVersions"] == json!(["v1", "v2"]), "{changed}");
+    let alone = json!({"spec": {"versions": [second]}});
+    let refused = place.admin().patch(&kind.crd("widgets"), &alone).await?.refused(422, "Invalid")?;
+    ensure!(refused["details"]["causes"][0]["field"] == "status.storedVersions[0]", "{refused}");
+    Ok(())
+}
+
+/// Waits until the condition of a CRD has this reason.
+async fn wait_reason(kind: &Custom<'_>, plural: &str, condition: usize, reason: &str) -> Result<Value> {
+    loop {
+        let definition = kind.place.admin().get(&kind.crd(plural)).await?.ok()?;
+        if definition["status"]["conditions"][condition]["reason"] == reason {
+            return Ok(definition);
+        }
+        sleep(LOOK_AGAIN).await;
+    }
+}
+
+async fn names_of_others_are_not_accepted(place: Place) -> Result<()> {
+    let kind = install(&place).await?;
+    let other = kind.definition("gadgets", "Widget", json!([v1(plain())]));
+    place.admin().post(CRDS, &other).await?.expect(201)?;
+    let definition = wait_reason(&kind, "gadgets", 1, "NotAccepted").await?;
+    let condition = &definition["status"]["conditions"][0];
+    ensure!(condition["reason"] == "ListKindConflict" && condition["status"] == "False", "{definition}");
+    ensure!(condition["message"] == "\"WidgetList\" is already in use", "{definition}");
+    ensure!(
+        definition["status"]["acceptedNames"] == json!({"plural": "gadgets", "kind": ""}),
+        "{definition}"
+    );
+    let path = kind.all().replace("widgets", "gadgets");
+    ensure!(place.admin().get(&path).await?.status == 404);
+    place.admin().delete(&kind.crd("widgets")).await?.ok()?;
+    let definition = wait_reason(&kind, "gadgets", 1, "InitialNamesAccepted").await?;
+    ensure!(definition["status"]["acceptedNames"]["kind"] == "Widget", "{definition}");
+    kind.wait_served(&path).await
+}
+
+async fn a_change_of_metadata_is_none_of_the_kind(place: Place) -> Result<()> {
+    let kind = install(&place).await?;
+    let created = kind.create("w", json!({"a": 1})).await?;
+    let path = format!("{}?watch=true&resourceVersion={}", kind.all(), version(&created)?);
+    let mut watch = place.admin().watch(&path).await?;
+    let patch = json!({"metadata": {"labels": {"l": "1"}}});
+    let labelled = place.admin().patch(&kind.crd("widgets"), &patch).await?.ok()?;
+    ensure!(labelled["metadata"]["generation"] == 1, "{labelled}");
+    kind.create("x", json!({"a": 1})).await?;
+    watch.expect("ADDED", "x").await?;
+    Ok(())
+}
+
+async fn a_change_of_the_schema_expires_the_past(place: Place) -> Result<()> {
+    let kind = install(&place).await?;
+    let created = kind.create("w", json!({"a": 1})).await?;
+    kind.change_schema(&created, schema(json!({"a": {"type": "integer"}, "b": {"type": "string"}}))).await?;
+    ensure!(kind.read_crd().await?["metadata"]["generation"] == 2);
+    kind.wait_served(&kind.all()).await?;
+    let path = format!("{}?watch=true&resourceVersion={}", kind.all(), version(&created)?);
+    let mut watch = place.admin().watch(&path).await?;
+    let told = watch.rest().await?;
+    ensure!(told.len() == 1 && told[0].brief().0 == "ERROR", "{} events", told.len());
+    Ok(())
+}
+
+async fn a_changed_schema_shows_in_what_is_stored(place: Place) -> Result<()> {
+    let kind = Custom::install(
+        &place,
+        schema(json!({"a": {"type": "integer"}, "b": {"type": "string"}})),
+        json!({}),
+    )
+    .await?;
+    let created = kind.create("w", json!({"a": 1, "b": "x"})).await?;
+    let changed = schema(json!({"a": {"type": "integer"}, "c": {"type": "string", "default": "d"}}));
+    kind.change_schema(&created, changed).await?;
+    kind.wait_served(&kind.all()).await?;
+    let seen = place.admin().get(&kind.one("w")).await?.ok()?;
+    ensure!(seen["spec"] == json!({"a": 1, "c": "d"}), "{seen}");
+    ensure!(version(&seen)? == version(&created)? && seen["metadata"]["generation"] == 1, "{seen}");
+    Ok(())
+}
+
+async fn versions_have_schemas_of_their_own(place: Place) -> Result<()> {
+    let mut first = v1(plain());
+    first["storage"] = json!(false);
+    let mut second = v1(schema(json!({"a": {"type": "integer"}, "b": {"type": "string", "default": "d"}})));
+    second["name"] = json!("v2");
+    let kind = Custom::install_versions(&place, json!([first, second])).await?;
+    let newer = kind.all_in("v2");
+    kind.wait_served(&newer).await?;
+    let created = kind.create("x", json!({"a": 1, "b": "q"})).await?;
+    ensure!(created["spec"] == json!({"a": 1}), "{created}");
+    let seen = place.admin().get(&format!("{newer}/x")).await?.ok()?;
+    ensure!(seen["spec"] == json!({"a": 1, "b": "d"}), "{seen}");
+    let widget = kind.widget("v2", "y", &json!({"a": 1, "b": "q"}));
+    place.admin().post(&newer, &widget).await?.expect(201)?;
+    let seen = place.admin().get(&kind.one("y")).await?.ok()?;
+    ensure!(seen["spec"] == json!({"a": 1}), "{seen}");
+    place.admin().patch(&kind.one("y"), &json!({"spec": {"a": 5}})).await?.ok()?;
+    let seen = place.admin().get(&format!("{newer}/y")).await?.ok()?;
+    ensure!(seen["spec"] == json!({"a": 5, "b": "d"}), "{seen}");
+    ensure!(names(&place.admin().get(&newer).await?.ok()?) == ["x", "y"]);
+    Ok(())
+}
+
+async fn a_finalizer_holds_the_definition(place: Place) -> Result<()> {
+    let kind = install(&place).await?;
+    kind.create("w", json!({"a": 1})).await?;
+    let hold = json!({"metadata": {"finalizers": ["conformance.test/hold"]}});
+    place.admin().patch(&kind.one("w"), &hold).await?.ok()?;
+    let marked = place.admin().delete(&kind.crd("widgets")).await?.ok()?;
+    ensure!(marked["status"]["conditions"][2]["reason"] == "InstanceDeletionPending", "{marked}");
+    wait_reason(&kind, "widgets", 2, "InstanceDeletionInProgress").await?;
+    let late = kind.widget("v1", "late", &json!({}));
+    let refused = loop {
+        let reply = place.admin().post(&format!("{}?dryRun=All", kind.all()), &late).await?;
+        if reply.status != 201 {
+            break reply.refused(403, "Forbidden")?;
+        }
+        sleep(LOOK_AGAIN).await;
+    };
+    let group = &kind.group;
+    let expected = format!(
+        "widgets.{group} \"late\" is forbidden: create not allowed while custom resource definition is terminating"
+    );
+    ensure!(refused["message"] == expected, "{refused}");
+    place.admin().patch(&kind.one("w"), &json!({"metadata": {"finalizers": null}})).await?.ok()?;
+    while place.admin().get(&kind.crd("widgets")).await?.status != 404 {
+        sleep(LOOK_AGAIN).await;
+    }
+    while place.admin().get(&kind.all()).await?.status != 404 {
+        sleep(LOOK_AGAIN).await;
+    }
+    Ok(())
+}
