@@ -33,6 +33,8 @@ pub(crate) struct Registry {
     groups: BTreeMap<String, BTreeMap<String, BTreeMap<String, Served>>>,
     /// Where the objects of each CRD are, served or not, by its name.
     custom: BTreeMap<String, TableId>,
+    /// The group of a CRD that went in the present step: others may have its names now.
+    pub freed: Option<String>,
 }
 
 impl Registry {
@@ -202,6 +204,9 @@ impl Shared {
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.write();
         let result = change(&mut state);
+        if let Some(group) = state.registry.freed.take() {
+            crate::crd::serve::settle_group(&mut state, &group, self);
+        }
         crate::gc::settle(&mut state, self);
         let now = state.store.revision();
         self.revision.send_if_modified(|known| std::mem::replace(known, now) != now);

@@ -18,12 +18,17 @@ checks! {
         names_and_scope_stay, a_stored_version_stays;
     "A name that another CRD of the group has is not accepted; it is when the other one lets go of it.":
         names_of_others_are_not_accepted;
-    "A change of the spec counts up the generation and expires older versions for watches; one of the metadata does not.":
-        a_change_of_metadata_is_none_of_the_kind, a_change_of_the_schema_expires_the_past;
+    "A change of a CRD's metadata neither counts up its generation nor ends watches.":
+        a_change_of_metadata_is_none_of_the_kind;
+    "A change of a CRD's spec counts up its generation, and expires older versions for the watches of its kind."
+        if has_watch_cache:
+        a_change_of_the_schema_expires_the_past;
     "A changed schema shows in stored objects at once, under their old version.":
         a_changed_schema_shows_in_what_is_stored;
     "Each version reads and writes by its own schema, and what the stored one does not know is lost.":
         versions_have_schemas_of_their_own;
+    "What a custom kind does not have is not found, in the words for custom kinds.":
+        absent_parts_of_custom_kinds_are_not_found;
     "A finalizer of a custom object holds its CRD, which takes no new objects meanwhile.":
         a_finalizer_holds_the_definition;
 }
@@ -327,6 +332,19 @@ async fn versions_have_schemas_of_their_own(place: Place) -> Result<()> {
     let seen = place.admin().get(&format!("{newer}/y")).await?.ok()?;
     ensure!(seen["spec"] == json!({"a": 5, "b": "d"}), "{seen}");
     ensure!(names(&place.admin().get(&newer).await?.ok()?) == ["x", "y"]);
+    Ok(())
+}
+
+async fn absent_parts_of_custom_kinds_are_not_found(place: Place) -> Result<()> {
+    let kind = install(&place).await?;
+    for path in [kind.all().replace("widgets", "gadgets"), format!("/apis/{}/v1/gadgets", kind.group)] {
+        let reply = place.admin().get(&path).await?;
+        ensure!(reply.status == 404 && reply.text == "404 page not found\n", "{reply}");
+    }
+    for part in ["status", "scale", "parts"] {
+        let refused = place.admin().get(&kind.one(&format!("w/{part}"))).await?.refused(404, "NotFound")?;
+        ensure!(refused["message"] == format!("widgets.{} \"w\" not found", kind.group), "{refused}");
+    }
     Ok(())
 }
 

@@ -110,21 +110,21 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn crd(names: Value) -> Object {
+    fn crd(names: &Value) -> Object {
         json!({"spec": {"names": names}}).as_object().unwrap().clone()
     }
 
     #[test]
     fn names_of_others_are_not_accepted() {
         let mut first =
-            crd(json!({"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList",
+            crd(&json!({"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList",
             "shortNames": ["th"]}));
         assert!(settle(&mut first, &Taken::default(), "now") && status::is(&first, "NamesAccepted"));
         assert!(!settle(&mut first, &Taken::default(), "later"));
         let mut taken = Taken::default();
         taken.add(&first);
         let mut second =
-            crd(json!({"plural": "gadgets", "singular": "thing", "kind": "Thing", "listKind": "ThingList",
+            crd(&json!({"plural": "gadgets", "singular": "thing", "kind": "Thing", "listKind": "ThingList",
             "shortNames": ["th", "gg"]}));
         assert!(settle(&mut second, &taken, "now"));
         assert_eq!(status::accepted(&second), json!({"plural": "gadgets"}));

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::crd::definition::{kinds, text};
-use crate::crd::serve::settle_group;
 use crate::crd::status::{self, Condition};
 use crate::crd::{GROUP, PLURAL};
 use crate::state::{Served, Shared, State};
@@ -47,9 +46,7 @@ pub(crate) fn terminate(
     if let Some((table, storage)) = state.registry.find_custom_table(&name).zip(storage) {
         sweep(state, &Served { kind: Arc::new(storage.kind), table }, shared);
     }
-    if finish(state, &name) {
-        settle_group(state, text(&Value::Object(crd), "/spec/group"), shared);
-    }
+    finish(state, &name);
     marked
 }
 
@@ -65,17 +62,16 @@ fn sweep(state: &mut State, custom: &Served, shared: &Shared) {
     }
 }
 
-/// Ends a CRD that is being deleted once neither an object of it nor a finalizer of others is left. Gives whether it
-/// is gone.
-pub(crate) fn finish(state: &mut State, name: &str) -> bool {
-    let Some(crds) = state.registry.find(GROUP, "v1", PLURAL).cloned() else { return false };
-    let Some(entry) = state.store.table(crds.table).get(name).cloned() else { return false };
+/// Ends a CRD that is being deleted once neither an object of it nor a finalizer of others is left.
+pub(crate) fn finish(state: &mut State, name: &str) {
+    let Some(crds) = state.registry.find(GROUP, "v1", PLURAL).cloned() else { return };
+    let Some(entry) = state.store.table(crds.table).get(name).cloned() else { return };
     let table = state.registry.find_custom_table(name);
     let empty = table.is_none_or(|table| state.store.table(table).objects().is_empty());
     let crd = entry.object();
     let held = finalizers(&crd).iter().any(|finalizer| *finalizer != FINALIZER);
     if !is_being_deleted(&entry) || !empty || held {
-        return false;
+        return;
     }
     state.store.remove(crds.table, name);
     let spec = crd.get("spec").unwrap_or(&Value::Null);
@@ -86,7 +82,7 @@ pub(crate) fn finish(state: &mut State, name: &str) -> bool {
         table.closed = true;
         table.signal.send_replace(());
     }
-    true
+    state.registry.freed = Some(text(spec, "/group").to_owned());
 }
 
 /// Refuses new objects of a CRD that is being deleted.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use http::Response;
 use serde_json::Value;
 
 use crate::apply::track::status_by_the_server;
@@ -10,9 +11,13 @@ use crate::crd::definition::{Defined, kinds, text};
 use crate::crd::names::{self, Taken};
 use crate::crd::status::{self, Condition};
 use crate::crd::{GROUP, PLURAL};
+use crate::http::body::Body;
+use crate::http::route::ResourcePath;
+use crate::http::service::page_not_found;
 use crate::kinds::kind::Kind;
 use crate::read::open_watches::Command;
 use crate::state::{Served, Shared, State};
+use crate::status::Status;
 use crate::storage::entry::{Draft, Entry};
 use crate::write::Object;
 use crate::write::namespaces::is_being_deleted;
@@ -116,4 +121,14 @@ fn reread(kind: &Kind, entry: &Entry) -> Draft {
         schemas.storage.fill(&mut object);
     }
     Draft::new(kind, &object)
+}
+
+/// The answer to who asks for a resource that is not served, in a version that is: where all of it is custom there is
+/// no such page, as if the version were not served either.
+pub(crate) fn not_served(shared: &Shared, path: &ResourcePath) -> Result<Response<Body>, Status> {
+    let custom = shared.read(|state| {
+        let all = state.registry.resources(&path.group, &path.version);
+        all.is_some_and(|all| all.values().all(|served| served.kind.rules.custom))
+    });
+    if custom { Ok(page_not_found()) } else { Err(Status::no_such_resource()) }
 }

@@ -69,7 +69,7 @@ async fn resource(
     }
     let served = shared.find(&path.group, &path.version, &path.resource);
     let served = served.filter(|served| served.kind.rules.namespaced || path.namespace.is_none());
-    let served = served.ok_or_else(Status::no_such_resource)?;
+    let Some(served) = served else { return crate::crd::serve::not_served(shared, path) };
     let inside = !served.kind.rules.namespaced || path.namespace.is_some();
     let part = part(&served, path)?;
     match call.about.verb {
@@ -120,6 +120,9 @@ fn part(served: &Served, path: &ResourcePath) -> Result<Part, Status> {
         Some("scale") if served.kind.scale.is_some() => Ok(Part::Scale),
         Some("binding") if served.kind.is_pod() => Ok(Part::Binding),
         Some("eviction") if served.kind.is_pod() => Ok(Part::Eviction),
+        Some(_) if served.kind.rules.custom => {
+            Err(Status::not_found(served.kind.named(), path.name.as_deref().unwrap_or("")))
+        }
         Some(_) => Err(Status::no_such_resource()),
     }
 }

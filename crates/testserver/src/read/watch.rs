@@ -170,7 +170,8 @@ impl Watcher {
             let revision = self.position(state);
             self.cursor = if let From::After(revision) = from { revision } else { revision };
             let reread = state.store.table(self.table).reread;
-            if self.cursor < reread {
+            // Without a cache the past is read from etcd, which keeps it.
+            if self.cursor < reread && shared.config.watch_cache {
                 self.fail(&Status::watch_expired(self.cursor, reread));
             }
             if matches!(from, From::Everything | From::Stream(_) | From::Latest) && !self.quirk.is_silent() {

@@ -81,7 +81,12 @@ pub(crate) fn repeated(json: &[u8]) -> Vec<String> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let found = walk.found.clone();
     let walked = serde::de::DeserializeSeed::deserialize(walk, &mut deserializer);
-    if walked.is_ok() { std::mem::take(&mut *found.lock()) } else { Vec::new() }
+    if walked.is_err() {
+        return Vec::new();
+    }
+    // The only lists that are sent are JSON patches.
+    let patch = if json.trim_ascii_start().starts_with(b"[") { "json patch " } else { "" };
+    found.lock().iter().map(|text| format!("{patch}{text}")).collect()
 }
 
 type Found = Arc<Mutex<Vec<String>>>;
@@ -172,5 +177,6 @@ mod tests {
             ]
         );
         assert!(repeated(b"{\"a\":1,\"a\":").is_empty());
+        assert_eq!(repeated(br#"[{"op":"add","op":"add"}]"#), ["json patch duplicate field \"[0].op\""]);
     }
 }

@@ -304,8 +304,14 @@ async fn a_finalizer_of_an_object_holds_its_definition() {
         refused.message(),
         "widgets.ex.test \"late\" is forbidden: create not allowed while custom resource definition is terminating"
     );
+    let mut next = crd();
+    next["metadata"]["name"] = json!("gadgets.ex.test");
+    next["spec"]["names"] = json!({"plural": "gadgets", "kind": "Widget"});
+    server.create(next).unwrap();
     merge(&server, &format!("{WIDGETS}/w"), json!({"metadata": {"finalizers": null}})).await;
     assert_eq!(get(&server, &path).await.code, 404);
+    let status = get(&server, &format!("{CRDS}/gadgets.ex.test")).await.json()["status"].clone();
+    assert_eq!(status["acceptedNames"]["kind"], "Widget", "the name is free for the next");
     assert_eq!(get(&server, WIDGETS).await.text, "404 page not found\n");
 }
 

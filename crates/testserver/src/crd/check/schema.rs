@@ -252,7 +252,7 @@ fn keys_of_map(schema: &Value, at: &str, has_keys: bool, causes: &mut Vec<Cause>
     for key in texts(schema, "x-kubernetes-list-map-keys") {
         match shape::property(items, key).map(|property| text(property, "type")) {
             None => {
-                causes.push(Cause::invalid(&field, &shown, "entries must all be names of item properties"))
+                causes.push(Cause::invalid(&field, &shown, "entries must all be names of item properties"));
             }
             Some("array" | "object") => {
                 let field = format!("{at}.items.properties[{key}].type");

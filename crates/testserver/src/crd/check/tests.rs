@@ -7,7 +7,7 @@ use crate::crd::defaults;
 
 const NAME: &str = "things.lab.dev";
 
-fn crd(schema: Value) -> Value {
+fn crd(schema: &Value) -> Value {
     json!({"metadata": {"name": NAME}, "spec": {
         "group": "lab.dev", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
@@ -30,18 +30,18 @@ fn said(crd: Value) -> Vec<String> {
         .collect()
 }
 
-fn of_field(field: Value) -> Vec<String> {
-    said(crd(json!({"type": "object", "properties": {"a": field}})))
+fn of_field(field: &Value) -> Vec<String> {
+    said(crd(&json!({"type": "object", "properties": {"a": field}})))
 }
 
 #[test]
 fn a_good_definition_passes() {
-    assert_eq!(of_field(json!({"type": "string", "default": "x"})), Vec::<String>::new());
+    assert_eq!(of_field(&json!({"type": "string", "default": "x"})), Vec::<String>::new());
     let int_or_string =
         json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]});
-    assert_eq!(of_field(int_or_string), Vec::<String>::new());
+    assert_eq!(of_field(&int_or_string), Vec::<String>::new());
     assert_eq!(
-        of_field(json!({"type": "object", "anyOf": [{"properties": {"q": {"minimum": 1}}}]})),
+        of_field(&json!({"type": "object", "anyOf": [{"properties": {"q": {"minimum": 1}}}]})),
         Vec::<String>::new()
     );
 }
@@ -72,7 +72,7 @@ fn versions_are_unique_and_one_stores() {
              \"Schema\":null,\"Subresources\":null,\"AdditionalPrinterColumns\":null,\"SelectableFields\":null}}"
         )
     };
-    let mut none = crd(json!({"type": "object"}));
+    let mut none = crd(&json!({"type": "object"}));
     none["spec"]["versions"][0]["storage"] = json!(false);
     let versions = shown("v1", false);
     assert_eq!(
@@ -81,7 +81,7 @@ fn versions_are_unique_and_one_stores() {
             "spec.versions: Invalid value: [{versions}]: must have exactly one version marked as storage version"
         )
     );
-    let mut twice = crd(json!({"type": "object"}));
+    let mut twice = crd(&json!({"type": "object"}));
     let mut second = twice["spec"]["versions"][0].clone();
     second["storage"] = json!(false);
     twice["spec"]["versions"].as_array_mut().unwrap().push(second);
@@ -90,7 +90,7 @@ fn versions_are_unique_and_one_stores() {
         said(twice),
         [format!("spec.versions: Invalid value: [{versions}]: must contain unique version names")]
     );
-    let mut without = crd(json!({"type": "object"}));
+    let mut without = crd(&json!({"type": "object"}));
     without["spec"]["versions"][0]["schema"] = json!({});
     assert_eq!(said(without), ["spec.versions[0].schema.openAPIV3Schema: Required value"]);
 }
@@ -113,7 +113,7 @@ fn schemas_are_structural() {
             "S.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified",
         ),
     ] {
-        assert_eq!(said(crd(schema)), [expected]);
+        assert_eq!(said(crd(&schema)), [expected]);
     }
     for (field, expected) in [
         (json!({}), "S.properties[a].type: Required value: must not be empty for specified object fields"),
@@ -139,7 +139,7 @@ fn schemas_are_structural() {
             "S.properties[a].default: Invalid value: {\"zz\":1}: must not have unknown fields",
         ),
     ] {
-        assert_eq!(of_field(field), [expected]);
+        assert_eq!(of_field(&field), [expected]);
     }
     assert_eq!(
         of_field(
@@ -159,7 +159,7 @@ fn lists_with_keys_have_keys_that_are_always_there() {
         let mut list = json!({"type": "array", "x-kubernetes-list-type": "map",
             "items": {"type": "object", "properties": {"k": {"type": "string", "nullable": true}}}});
         list.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        of_field(list)
+        of_field(&list)
     };
     assert_eq!(
         list(json!({})),
@@ -180,7 +180,8 @@ fn lists_with_keys_have_keys_that_are_always_there() {
 #[test]
 fn parts_of_a_version_are_checked() {
     let with = |key: &str, value: Value| {
-        let mut crd = crd(json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        let mut crd =
+            crd(&json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
             "o": {"type": "object"}, "x": {"type": "string"}}}}}));
         crd["spec"]["versions"][0][key] = value;
         said(crd)
@@ -214,7 +215,7 @@ fn parts_of_a_version_are_checked() {
 
 #[test]
 fn a_version_that_objects_may_be_stored_in_stays() {
-    let before = filled(crd(json!({"type": "object"})));
+    let before = filled(crd(&json!({"type": "object"})));
     let mut after = before.clone();
     after["spec"]["versions"][0]["name"] = json!("v2");
     defaults::note_storage_version(&mut after);
@@ -232,7 +233,7 @@ fn a_version_that_objects_may_be_stored_in_stays() {
 fn formats_that_are_not_checked_are_warned_of_once() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string", "format": "foo"},
         "b": {"type": "integer", "format": "int32"}, "c": {"type": "string", "format": "date-time"}}});
-    let crd = filled(crd(schema));
+    let crd = filled(crd(&schema));
     assert_eq!(warnings(&crd, None), ["unrecognized format \"foo\""]);
     assert!(warnings(&crd, Some(&crd)).is_empty());
 }
