@@ -143,7 +143,7 @@ fn schemas_are_structural() {
     }
     assert_eq!(
         of_field(
-            json!({"type": "string", "allOf": [{"type": "string", "description": "x", "default": "y"}]})
+            &json!({"type": "string", "allOf": [{"type": "string", "description": "x", "default": "y"}]})
         ),
         [
             "S.properties[a].allOf[0].default: Forbidden: must be undefined to be structural",
