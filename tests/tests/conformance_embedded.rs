@@ -30,6 +30,12 @@ async fn without_watch_cache_it_keeps_the_protocol_of_the_real_one_without() -> 
     keeps_the_protocol(server, Variant::WithoutWatchCache).await
 }
 
+#[tokio::test(start_paused = true)]
+async fn with_shards_it_keeps_the_protocol_of_the_real_one_with() -> Result<()> {
+    let server = set_up(Server::builder().sharded_lists(true));
+    keeps_the_protocol(server, Variant::WithShards).await
+}
+
 async fn keeps_the_protocol(server: Server, variant: Variant) -> Result<()> {
     let past = Past::write(&in_process(&server, ADMIN)).await?;
     server.compact();

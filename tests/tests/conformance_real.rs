@@ -25,6 +25,11 @@ async fn without_watch_cache_the_real_server_keeps_the_rest_of_the_protocol() ->
     keeps_the_protocol(Variant::WithoutWatchCache, &["--watch-cache=false"]).await
 }
 
+#[tokio::test]
+async fn with_shards_the_real_server_keeps_the_protocol() -> Result<()> {
+    keeps_the_protocol(Variant::WithShards, &["--feature-gates=ShardedListAndWatch=true"]).await
+}
+
 async fn keeps_the_protocol(variant: Variant, flags: &[&str]) -> Result<()> {
     let _alone = ONE_AT_A_TIME.lock().await;
     let checks = conformance::checks().count();

@@ -24,6 +24,7 @@ macro_rules! checks {
     };
 }
 
+mod access;
 mod apply;
 mod bookmarks;
 mod crds;
@@ -32,10 +33,12 @@ mod custom;
 mod definitions;
 mod delete_options;
 mod deletes;
+mod discovery;
 mod dry_run;
 mod events;
 mod evictions;
 mod expiry;
+mod forms;
 mod labels;
 mod list;
 mod metadata_only;
@@ -51,6 +54,7 @@ mod scale;
 mod schemas;
 mod selector_edges;
 mod selectors;
+mod shards;
 mod strategic;
 mod streaming_list;
 mod subresources;
@@ -92,6 +96,10 @@ const TOPICS: &[&[&[Check]]] = &[
     evictions::CHECKS,
     events::CHECKS,
     refusals::CHECKS,
+    access::CHECKS,
+    discovery::CHECKS,
+    forms::CHECKS,
+    shards::CHECKS,
     crds::CHECKS,
     definitions::CHECKS,
     schemas::CHECKS,

@@ -9,12 +9,14 @@ pub enum Variant {
     WithoutWatchList,
     /// `--watch-cache=false`: all is read from etcd itself.
     WithoutWatchCache,
+    /// `--feature-gates=ShardedListAndWatch=true`: it knows shards.
+    WithShards,
 }
 
 /// Which variants a sentence speaks of; a sentence that names none of these speaks of all.
 impl Variant {
     pub(super) fn any(self) -> bool {
-        matches!(self, Self::Standard | Self::WithoutWatchList | Self::WithoutWatchCache)
+        matches!(self, Self::Standard | Self::WithoutWatchList | Self::WithoutWatchCache | Self::WithShards)
     }
 
     pub(super) fn is_standard(self) -> bool {
@@ -35,5 +37,13 @@ impl Variant {
 
     pub(super) fn lacks_watch_cache(self) -> bool {
         !self.has_watch_cache()
+    }
+
+    pub(super) fn has_shards(self) -> bool {
+        self == Self::WithShards
+    }
+
+    pub(super) fn lacks_shards(self) -> bool {
+        !self.has_shards()
     }
 }

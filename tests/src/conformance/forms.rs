@@ -1,0 +1,111 @@
+//! Bodies and answers in other forms than plain JSON.
+
+use anyhow::{Result, ensure};
+use http::{Request, header};
+use serde_json::json;
+
+use super::place::Place;
+
+checks! {
+    "A body in YAML is read as the JSON it means.":
+        yaml_creates_an_object, the_first_document_counts_and_the_last_of_a_key, broken_yaml_is_shown_byte_by_byte;
+    "Who accepts YAML gets it, refusals included, but no watch.":
+        yaml_is_answered, a_refusal_comes_in_yaml, a_watch_in_yaml_is_refused;
+    "The most wanted of the accepted types that is known is sent, and 406 where none is.":
+        weights_count, an_unknown_type_is_refused;
+}
+
+const YAML: &str = "application/yaml";
+
+async fn create(place: &Place, yaml: &str) -> Result<super::raw::Reply> {
+    let request = Request::post(place.all()).header(header::CONTENT_TYPE, YAML);
+    place.admin().request_bytes(request, yaml.into()).await
+}
+
+async fn yaml_creates_an_object(place: Place) -> Result<()> {
+    let text = "# A comment.\nmetadata:\n  name: a\n  labels: {x: '1'}\ndata: &d\n  k: |\n    one\n    two\n";
+    create(&place, text).await?.expect(201)?;
+    let object = place.get("a").await?;
+    ensure!(object["data"] == json!({"k": "one\ntwo\n"}), "{object}");
+    ensure!(object["metadata"]["labels"] == json!({"x": "1"}), "{object}");
+    Ok(())
+}
+
+async fn the_first_document_counts_and_the_last_of_a_key(place: Place) -> Result<()> {
+    create(&place, "metadata: {name: a}\nmetadata: {name: b}\n---\nmetadata: {name: c}\n")
+        .await?
+        .expect(201)?;
+    place.get("b").await?;
+    create(&place, "{\"metadata\":{\"name\":\"json\"}}").await?.expect(201)?;
+    Ok(())
+}
+
+async fn broken_yaml_is_shown_byte_by_byte(place: Place) -> Result<()> {
+    let status = create(&place, "metadata: [\n").await?.refused(400, "BadRequest")?;
+    let message = status["message"].as_str().unwrap_or("");
+    let start = "the object provided is unrecognized (must be of type ConfigMap): yaml: ";
+    ensure!(message.starts_with(start) && message.ends_with(" (6d657461646174613a205b0a)"), "{message}");
+    Ok(())
+}
+
+async fn yaml_is_answered(place: Place) -> Result<()> {
+    let object = json!({"metadata": {"name": "a"}, "data": {"number": "1", "text": "plain", "yes": "yes"}});
+    place.create_object(&object).await?;
+    let reply = place.admin().get_as(&place.one("a"), YAML).await?;
+    ensure!(reply.header(header::CONTENT_TYPE) == YAML, "{:?}", reply.headers);
+    let start = "apiVersion: v1\ndata:\n  number: \"1\"\n  text: plain\n  \"yes\": \"yes\"\nkind: ConfigMap\nmetadata:\n";
+    ensure!(reply.text.starts_with(start), "{reply}");
+    let list = place.admin().get_as(&place.all(), YAML).await?;
+    ensure!(list.text.starts_with("apiVersion: v1\nitems:\n- data:\n    number: \"1\"\n"), "{list}");
+    Ok(())
+}
+
+async fn a_refusal_comes_in_yaml(place: Place) -> Result<()> {
+    let reply = place.admin().get_as(&place.one("absent"), YAML).await?;
+    let text = "apiVersion: v1\ncode: 404\ndetails:\n  kind: configmaps\n  name: absent\nkind: Status\nmessage: \
+                configmaps \"absent\" not found\nmetadata: {}\nreason: NotFound\nstatus: Failure\n";
+    ensure!(reply.status == 404 && reply.text == text, "{reply}");
+    let reply = place.stranger().get_as(&place.all(), YAML).await?;
+    ensure!(reply.status == 401 && reply.header(header::CONTENT_TYPE) == YAML, "{reply}");
+    Ok(())
+}
+
+async fn a_watch_in_yaml_is_refused(place: Place) -> Result<()> {
+    let reply = place.admin().get_as(&format!("{}?watch=true&timeoutSeconds=1", place.all()), YAML).await?;
+    ensure!(reply.status == 406 && reply.header(header::CONTENT_TYPE) == YAML, "{reply}");
+    ensure!(
+        reply.text.contains("only the following media types are accepted: application/json;stream=watch"),
+        "{reply}"
+    );
+    Ok(())
+}
+
+async fn weights_count(place: Place) -> Result<()> {
+    for (accept, sent) in [
+        ("application/json;q=0.5, application/yaml", YAML),
+        ("application/yaml;q=0.5, application/json", "application/json"),
+        ("text/html, application/yaml, application/json", YAML),
+        ("application/json, application/vnd.kubernetes.protobuf", "application/json"),
+        ("*/*", "application/json"),
+    ] {
+        let reply = place.admin().get_as(&place.all(), accept).await?;
+        ensure!(
+            reply.status == 200 && reply.header(header::CONTENT_TYPE) == sent,
+            "{accept}: {:?}",
+            reply.headers
+        );
+    }
+    Ok(())
+}
+
+async fn an_unknown_type_is_refused(place: Place) -> Result<()> {
+    let whole = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+    let streamed =
+        format!("{whole}, application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch");
+    for (path, available) in [(place.one("a"), whole), (place.all(), &streamed)] {
+        let status = place.admin().get_as(&path, "text/html").await?.refused(406, "NotAcceptable")?;
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {available}");
+        ensure!(status["message"] == message && status["details"] == json!({}), "{status}");
+    }
+    Ok(())
+}
