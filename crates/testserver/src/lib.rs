@@ -4,8 +4,8 @@
 //! versions, pages and selectors; WATCH with replay, bookmarks, expiry and streaming lists; writes with conflicts,
 //! `/status`, generations and finalizers; the usual built-in kinds, and CRDs as soon as they are created; and the
 //! exact failures. Custom resources are validated, defaulted and pruned by their schemas; specs of built-in kinds are
-//! not validated, and get few defaults. It knows users by their tokens only, and runs no controllers: only namespaces
-//! and CRDs that are deleted are emptied by the server itself.
+//! not validated, and get few defaults. It knows rights from its own rules only ([`Access`]), and runs no controllers:
+//! only namespaces and CRDs that are deleted are emptied by the server itself.
 //!
 //! ```
 //! use kube_testserver::Server;

@@ -86,6 +86,7 @@ async fn weights_count(place: Place) -> Result<()> {
         ("application/yaml;q=0.5, application/json", "application/json"),
         ("text/html, application/yaml, application/json", YAML),
         ("application/json, application/vnd.kubernetes.protobuf", "application/json"),
+        ("*/*, application/yaml", YAML),
         ("*/*", "application/json"),
     ] {
         let reply = place.admin().get_as(&place.all(), accept).await?;

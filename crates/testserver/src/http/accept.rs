@@ -37,6 +37,10 @@ impl<'a> MediaType<'a> {
         self.parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
     }
 
+    fn wildcards(&self) -> usize {
+        self.essence.matches('*').count()
+    }
+
     /// How much it is wanted, in thousandths.
     fn weight(&self) -> u32 {
         let quality = self.parameter("q").and_then(|q| q.parse::<f32>().ok()).unwrap_or(1.0);
@@ -54,7 +58,8 @@ pub(crate) fn accepted(headers: &HeaderMap) -> Vec<MediaType<'_>> {
     if accepted.is_empty() {
         accepted.push(MediaType::parse("*/*"));
     }
-    accepted.sort_by_key(|media| std::cmp::Reverse(media.weight()));
+    // Of two that are wanted as much, the one without a wildcard comes first.
+    accepted.sort_by_key(|media| (std::cmp::Reverse(media.weight()), media.wildcards()));
     accepted
 }
 
@@ -110,6 +115,6 @@ mod tests {
         };
         assert!(prefers("application/yaml") && prefers("text/html, application/yaml, application/json"));
         assert!(!prefers("application/json, application/yaml") && !prefers("*/*") && !prefers("text/html"));
-        assert!(prefers("application/json;q=0.1, application/yaml"));
+        assert!(prefers("application/json;q=0.1, application/yaml") && prefers("*/*, application/yaml"));
     }
 }

@@ -102,10 +102,11 @@ fn all(shared: &Shared, call: &Call, half: Half) -> Answer {
     let accepted = accept::accepted(&call.parts.headers);
     let plain =
         |media: &MediaType<'_>| (media.is_json() || media.is_yaml()) && media.parameter("as").is_none();
-    match accepted.iter().find(|media| is_aggregated(media) || plain(media)) {
-        Some(media) if is_aggregated(media) => Ok(aggregated(shared, call, half)),
-        Some(_) => Ok(json(200, &listed(shared, call, half))),
-        None => Err(accept::no_such_form()),
+    // Wherever it stands among what is accepted, one document goes before many.
+    match () {
+        () if accepted.iter().any(is_aggregated) => Ok(aggregated(shared, call, half)),
+        () if accepted.iter().any(plain) => Ok(json(200, &listed(shared, call, half))),
+        () => Err(accept::no_such_form()),
     }
 }
 

@@ -80,7 +80,7 @@ async fn the_form_of_discovery_is_negotiated() {
     let both = format!("{beta},{AGGREGATED},application/json");
     for (path, accept, code, kind) in [
         ("/apis", both.as_str(), 200, "APIGroupDiscoveryList"),
-        ("/apis", &format!("application/json,{AGGREGATED}"), 200, "APIGroupList"),
+        ("/apis", &format!("application/json,{AGGREGATED}"), 200, "APIGroupDiscoveryList"),
         ("/apis", &format!("{beta},application/json"), 200, "APIGroupList"),
         ("/apis", &beta, 406, "Status"),
         ("/api", "*/*", 200, "APIVersions"),

@@ -76,7 +76,9 @@ struct ApiVersion<'a> {
 #[serde(rename_all = "camelCase")]
 struct ApiResourceList<'a> {
     kind: &'static str,
-    api_version: &'static str,
+    /// The real server does not say it of the core group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_version: Option<&'static str>,
     group_version: String,
     resources: Vec<ApiResource<'a>>,
 }
@@ -134,8 +136,9 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
     let found = all.iter().find(|own| own.name == group)?;
     let (_, kinds) = found.versions.iter().find(|(name, _)| *name == version)?;
     let resources = kinds.iter().flat_map(|kind| entries(kind)).collect();
+    let api_version = (!group.is_empty()).then_some("v1");
     let group_version = group_version(group, version);
-    Some(bytes(&ApiResourceList { kind: "APIResourceList", api_version: "v1", group_version, resources }))
+    Some(bytes(&ApiResourceList { kind: "APIResourceList", api_version, group_version, resources }))
 }
 
 /// The paths that the root lists.
