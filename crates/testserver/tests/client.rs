@@ -95,10 +95,14 @@ async fn connect_by_kubeconfig(listening: &kube_testserver::Listening) -> Client
 async fn a_client_over_tls_sees_the_same() {
     let server = Server::builder().user("t", "admin", kube_testserver::Rights::All).build();
     let listening = server.listen_tls(([127, 0, 0, 1], 0).into()).await.unwrap();
+    assert!(listening.kubeconfig().contains("\"token\": \"t\""));
     assert!(listening.url().starts_with("https://127.0.0.1:"));
     the_whole_life_of_a_pod(connect_by_kubeconfig(&listening).await).await;
     // Another server's certificate is not trusted.
     let other = Server::new().listen_tls(([127, 0, 0, 1], 0).into()).await.unwrap();
+    // Without a token kubectl would ask for a name.
+    assert!(other.kubeconfig().contains("token"));
+    assert!(connect_by_kubeconfig(&other).await.apiserver_version().await.is_ok());
     let text = listening.kubeconfig().replace(&listening.url(), &other.url());
     let kubeconfig = Kubeconfig::from_yaml(&text).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
