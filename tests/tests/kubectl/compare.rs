@@ -48,10 +48,9 @@ fn diff(real: &[String], ours: &[String]) -> String {
     let common = common(real, ours);
     let (mut i, mut j, mut out) = (0, 0, String::new());
     for (a, b) in common.into_iter().chain([(real.len(), ours.len())]) {
-        if (i, j) != (a, b) {
-            if let Some(before) = i.checked_sub(1).and_then(|before| real.get(before)) {
-                let _ = writeln!(out, "    {before}");
-            }
+        let before = i.checked_sub(1).and_then(|before| real.get(before));
+        if let Some(before) = before.filter(|_| (i, j) != (a, b)) {
+            let _ = writeln!(out, "    {before}");
         }
         for line in &real[i..a] {
             let _ = writeln!(out, "  - {line}");
