@@ -20,6 +20,14 @@ impl FieldSet {
         read(map).map(Self)
     }
 
+    /// Takes FieldsV1 that this server has written before, as it is.
+    pub(crate) fn stored(value: Value) -> Option<Self> {
+        match value {
+            Value::Object(map) => Some(Self(map)),
+            _ => None,
+        }
+    }
+
     /// As FieldsV1.
     pub(crate) fn into_value(self) -> Value {
         Value::Object(self.0)

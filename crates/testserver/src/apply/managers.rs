@@ -68,13 +68,22 @@ const MAX_UPDATERS: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
 impl Managers {
-    /// Reads `managedFields`; `None` if an entry is not what the server writes.
+    /// Reads `managedFields` of a client; `None` if an entry is not what the server writes.
     pub(crate) fn read(value: Value) -> Option<Self> {
+        Self::read_with(value, FieldSet::read)
+    }
+
+    /// Takes the `managedFields` of a stored object, which this server has written.
+    pub(crate) fn stored(value: Value) -> Option<Self> {
+        Self::read_with(value, FieldSet::stored)
+    }
+
+    fn read_with(value: Value, fields: fn(Value) -> Option<FieldSet>) -> Option<Self> {
         let Value::Array(list) = value else { return None };
         let mut all = Self::default();
         for entry in list {
             let Value::Object(entry) = entry else { return None };
-            let entry = Entry::read(entry)?;
+            let entry = Entry::read(entry, fields)?;
             all.0.retain(|other| !other.manager.is(&entry.manager));
             all.0.push(entry);
         }
@@ -166,10 +175,10 @@ impl Managers {
 }
 
 impl Entry {
-    fn read(mut entry: Map<String, Value>) -> Option<Self> {
+    fn read(mut entry: Map<String, Value>, read: fn(Value) -> Option<FieldSet>) -> Option<Self> {
         let fields = match entry.remove("fieldsV1") {
             None | Some(Value::Null) => FieldSet::default(),
-            Some(fields) => FieldSet::read(fields)?,
+            Some(fields) => read(fields)?,
         };
         let mut text = |key: &str| match entry.remove(key) {
             None | Some(Value::Null) => Some(String::new()),

@@ -1,11 +1,13 @@
 //! Which fields a write to a part of an object does not own, because that part does not write them.
 
+use std::sync::LazyLock;
+
 use crate::apply::fields::FieldSet;
 use crate::kinds::kind::Kind;
 use crate::write::Part;
 
 /// Fields that no manager ever owns. Of the metadata only what is below.
-pub(crate) fn never_owned() -> FieldSet {
+pub(crate) static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     FieldSet::of(&[
         &["apiVersion"],
         &["kind"],
@@ -20,7 +22,7 @@ pub(crate) fn never_owned() -> FieldSet {
         &["metadata", "managedFields"],
         &["metadata", "resourceVersion"],
     ])
-}
+});
 
 /// The fields, each with all below it, that a write to this part leaves as they are.
 pub(crate) fn left_alone(kind: &Kind, part: Part) -> FieldSet {

@@ -72,7 +72,7 @@ impl Applied {
 fn owners(write: Write<'_>, live: Option<&Object>) -> Result<Managers, Status> {
     let Some(live) = live else { return Ok(Managers::default()) };
     if let Some(value) = track::managed_fields(live) {
-        let owners = Managers::read(value.clone());
+        let owners = Managers::stored(value.clone());
         return owners.ok_or_else(|| Status::internal("failed to decode managed fields"));
     }
     let mut owners = Managers::default();
@@ -112,7 +112,7 @@ fn apply(
     }
     owners.take(&changes.written);
     owners.take(&changes.removed);
-    set.subtract(&reset::never_owned());
+    set.subtract(&reset::NEVER_OWNED);
     if !set.is_empty() {
         // An apply that changes nothing leaves the time of the last that did, if there was one.
         let time =

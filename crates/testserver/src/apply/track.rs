@@ -115,13 +115,13 @@ fn owners(part: Part, live: Option<&Value>, sent: Option<Value>) -> Option<Manag
             return None;
         }
         if Some(&sent) == live {
-            return Managers::read(sent).or_else(|| Some(Managers::default()));
+            return Managers::stored(sent).or_else(|| Some(Managers::default()));
         }
         if let Some(owners) = Managers::read(sent).filter(|owners| !owners.is_empty()) {
             return Some(owners);
         }
     }
-    Some(live.cloned().and_then(Managers::read).unwrap_or_default())
+    Some(live.cloned().and_then(Managers::stored).unwrap_or_default())
 }
 
 /// Gives the changed fields to the writer and takes them from all others.
@@ -136,7 +136,7 @@ pub(crate) fn update(write: Write<'_>, before: Option<&Object>, after: &Object, 
     if before.is_none() {
         written.subtract_all_below(&reset::made_by_the_server(write.kind));
     }
-    written.subtract(&reset::never_owned());
+    written.subtract(&reset::NEVER_OWNED);
     owners.take(&removed);
     if !written.is_empty() {
         owners.take(&written);

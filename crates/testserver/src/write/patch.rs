@@ -184,12 +184,12 @@ fn decoding(why: impl std::fmt::Display) -> Status {
     Status::bad_request(format!("error decoding patch: {why}"))
 }
 
-fn complaint(error: serde_json::Error) -> String {
+fn complaint(error: &serde_json::Error) -> String {
     if error.is_eof() { "unexpected end of JSON input".into() } else { error.to_string() }
 }
 
 fn merge(body: &Bytes) -> Result<Object, String> {
-    match serde_json::from_slice(body).map_err(complaint)? {
+    match serde_json::from_slice(body).map_err(|error| complaint(&error))? {
         Value::Object(patch) => Ok(patch),
         other => {
             let found = type_name(&other);
@@ -199,7 +199,7 @@ fn merge(body: &Bytes) -> Result<Object, String> {
 }
 
 fn operations(body: &Bytes) -> Result<json_patch::Patch, Status> {
-    let value: Value = serde_json::from_slice(body).map_err(complaint).map_err(decoding)?;
+    let value: Value = serde_json::from_slice(body).map_err(|error| complaint(&error)).map_err(decoding)?;
     if !value.is_array() {
         let found = type_name(&value);
         return Err(decoding(format!(
