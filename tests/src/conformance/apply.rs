@@ -36,7 +36,7 @@ checks! {
         only_an_apply_forces;
     "A dry-run apply stores nothing.":
         a_dry_run_apply_stores_nothing;
-    "kubectl takes over by apply what it has applied by itself before.":
+    "By apply kubectl takes over what it has applied by itself before.":
         kubectl_takes_over_what_it_applied;
 }
 
