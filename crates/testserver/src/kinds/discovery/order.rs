@@ -5,7 +5,7 @@ use std::cmp::{Ordering, Reverse};
 use crate::kinds::kind::Kind;
 
 /// The groups of the real server by their priority. Others, which are those of CRDs, come after them by name.
-const RANKED: [&str; 20] = [
+const RANKED: [&str; 21] = [
     "",
     "apiregistration.k8s.io",
     "apps",
@@ -25,6 +25,7 @@ const RANKED: [&str; 20] = [
     "coordination.k8s.io",
     "node.k8s.io",
     "discovery.k8s.io",
+    "resource.k8s.io",
     "flowcontrol.apiserver.k8s.io",
 ];
 
