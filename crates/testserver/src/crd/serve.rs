@@ -105,7 +105,7 @@ fn serve(state: &mut State, before: Option<&Object>, crd: &Object, shared: &Shar
             registry.add(Served { kind: Arc::new(kind), table });
         }
     }
-    shared.open.tell(&Command::Close, |request| request.is_about(&group, &plural));
+    shared.open.tell(&Command::Close, |request| request.is_about(group, plural));
 }
 
 fn is_served(crd: &Object) -> bool {
