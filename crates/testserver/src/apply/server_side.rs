@@ -12,7 +12,7 @@ use crate::apply::{client_side, diff, reset, valid, yaml};
 use crate::kinds::kind::Kind;
 use crate::status::{Cause, Status};
 use crate::write::Object;
-use crate::write::decode::{meta, metadata_mut, type_name};
+use crate::write::decode::{json_or_yaml, meta, metadata_mut, type_name};
 use crate::write::options::FieldValidation;
 
 /// An object to be applied.
@@ -176,14 +176,9 @@ fn refuse_conflicts(owners: &Managers, forbidden: &FieldSet) -> Result<(), Statu
 /// The body of an apply: YAML, of which JSON is a part.
 pub(crate) fn read(body: &[u8], validation: FieldValidation) -> Result<Object, Status> {
     let bad = |why: &str| Status::bad_request(format!("error decoding YAML: {why}"));
-    let value: Value = match serde_json::from_slice(body) {
-        Ok(value) => value,
-        Err(_) => {
-            yaml::parse(body).map_err(|why| bad(&format!("error converting YAML to JSON: yaml: {why}")))?
-        }
-    };
+    let value = json_or_yaml(body).map_err(|why| bad(&format!("error converting YAML to JSON: {why}")))?;
     if validation == FieldValidation::Strict
-        && let Err(why) = yaml::parse_strictly(body)
+        && let Err(why) = yaml::check_keys(body)
     {
         let text = format!("error strict decoding YAML: error converting YAML to JSON: yaml: {why}");
         return Err(Status::bad_request(text));

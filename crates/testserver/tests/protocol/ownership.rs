@@ -19,7 +19,7 @@ async fn who_names_no_manager_is_known_by_its_user_agent() {
     let agent = ("user-agent", "kubectl/v1.36 (linux)");
     let json = ("content-type", "application/json");
     let body = json!({"metadata": {"name": "a"}, "data": {"k": "1"}}).to_string();
-    let created = ask(&server, "POST", R, &[agent, json], body).await.json();
+    let created = ask(&server, "POST", R, &[agent, json], &body).await.json();
     assert_eq!(created["metadata"]["managedFields"][0]["manager"], "kubectl");
 }
 
@@ -30,7 +30,7 @@ async fn without_field_ownership_nothing_is_tracked_until_the_first_apply() {
     let created = post(&server, R, json!({"metadata": {"name": "a"}, "data": {"k": "1"}})).await.json();
     assert_eq!(created["metadata"].get("managedFields"), None);
     let path = format!("{R}/a?fieldManager=one");
-    let applied = ask(&server, "PATCH", &path, &[APPLY], config(&json!({"l": "1"}))).await.json();
+    let applied = ask(&server, "PATCH", &path, &[APPLY], &config(&json!({"l": "1"}))).await.json();
     let managers: Vec<&str> = applied["metadata"]["managedFields"]
         .as_array()
         .unwrap()
@@ -45,10 +45,10 @@ async fn an_apply_that_changes_nothing_is_no_event() {
     let server = server();
     configmaps(&server, &[]);
     let path = format!("{R}/a?fieldManager=one");
-    let created = ask(&server, "PATCH", &path, &[APPLY], config(&json!({"k": "1"}))).await;
+    let created = ask(&server, "PATCH", &path, &[APPLY], &config(&json!({"k": "1"}))).await;
     assert_eq!(created.code, 201);
     let version = server.resource_version();
-    let again = ask(&server, "PATCH", &path, &[APPLY], config(&json!({"k": "1"}))).await;
+    let again = ask(&server, "PATCH", &path, &[APPLY], &config(&json!({"k": "1"}))).await;
     assert_eq!((again.code, server.resource_version()), (200, version));
     assert_eq!(get(&server, &format!("{R}/a")).await.json(), created.json());
 }
