@@ -18,6 +18,7 @@ use crate::read::open_watches::OpenWatches;
 use crate::replicas::Cache;
 use crate::status::Status;
 use crate::storage::log::{Retention, Store, TableId};
+use crate::storage::recent::Recent;
 
 /// A kind that can be asked for, and where its objects are.
 #[derive(Clone, Debug)]
@@ -139,6 +140,7 @@ pub(crate) struct Shared {
     streaming_lists: Mutex<StreamingLists>,
     pub gate: Gate,
     pub plan: Mutex<Option<Arc<PlanState>>>,
+    pub recent: Recent,
 }
 
 /// How long a read waits for a version that has not been reached, before it is refused as too large.
@@ -176,6 +178,7 @@ impl Shared {
             cache: Arc::new(Cache::main()),
             gate: Gate::default(),
             plan: Mutex::default(),
+            recent: Recent::default(),
         }
     }
 

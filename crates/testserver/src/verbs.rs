@@ -126,7 +126,7 @@ impl Server {
     fn put(&self, object: Value, part: Part) -> Result<Value, Status> {
         let (place, object) = self.place(object)?;
         let mode = Mode { via: Via::Put, part, options: WriteOptions::default() };
-        let written = write::replace(&self.shared, &place.target, object, &mode)?;
+        let written = write::replace(&self.shared, &place.target, &object, &mode)?;
         Ok(parsed(&written.bytes(&place.view())))
     }
 

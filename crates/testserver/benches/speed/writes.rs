@@ -11,6 +11,8 @@ use crate::pods::{self, LARGE, SMALL, Template};
 use crate::{Size, process};
 
 const WATCHERS: usize = 10;
+/// The Pods that are replaced and patched, in turn.
+const OBJECTS: usize = 100;
 const BAR: f64 = 20_000.0;
 /// As many as the bar asks for.
 const THREADS: usize = 2;
@@ -75,7 +77,7 @@ fn measure(kind: Kind, bytes: usize, writers: usize, writes: usize) -> (f64, f64
 fn objects(kind: Kind, writes: usize) -> usize {
     match kind {
         Kind::Create => writes,
-        Kind::Replace | Kind::PatchStatus => writes.min(1_000),
+        Kind::Replace | Kind::PatchStatus => writes.min(OBJECTS),
     }
 }
 

@@ -226,8 +226,7 @@ fn update(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Byte
     let view = view(call, &target.served, Shape::One)?;
     let mode = Mode { via: Via::Put, part, options: write_options(call, body)? };
     decode::check_json(&call.parts.headers)?;
-    let object = decode::object(body, target.kind())?;
-    let written = write::replace(shared, target, object, &mode)?;
+    let written = write::replace_by(shared, target, &mode, || decode::object(body, target.kind()))?;
     Ok(json(written.code(), &written.bytes(&view)))
 }
 

@@ -71,6 +71,8 @@ impl ApiService {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
+        // Answers are ready at once, so a loop of requests must give way to the watches that it feeds.
+        tokio::task::coop::consume_budget().await;
         let (parts, body) = request.into_parts();
         let route = route(parts.uri.path());
         let query = Query::parse(parts.uri.query().unwrap_or(""));

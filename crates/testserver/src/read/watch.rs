@@ -26,6 +26,8 @@ use crate::storage::log::{Compacted, Event, Table, TableId};
 
 /// At most this many events are taken from the log under one lock.
 const BATCH: usize = 256;
+/// No watch is longer, whatever was asked for: a year. Further on, a moment may be none.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 /// A bookmark is sent this long before the watch's time is over.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
@@ -113,7 +115,7 @@ impl Watcher {
     fn open(opening: Opening, options: WatchOptions) -> Self {
         let Opening { shared, cache, served, namespace, view, arrival, closing } = opening;
         let now = Instant::now();
-        let timeout = options.timeout.unwrap_or_else(|| random_timeout(&shared));
+        let timeout = options.timeout.unwrap_or_else(|| random_timeout(&shared)).min(LONGEST);
         let deadline = now + timeout;
         let period = shared.config.bookmark_period;
         let bookmark = if options.bookmarks && shared.config.watch_cache {

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use crate::kinds::kind::Kind;
@@ -72,6 +73,8 @@ pub(crate) struct Entry {
     change: Change,
     frame: Bytes,
     shape: Shape,
+    /// The object, parsed, while it is likely to be written again; see `recent`.
+    tree: Mutex<Option<Map<String, Value>>>,
 }
 
 /// The order of kube-apiserver's metadata for built-in kinds; custom ones are sorted by name.
@@ -189,7 +192,14 @@ impl Draft {
         let shape =
             Shape { rest, metadata: metadata.start..metadata.end - (end - start), version: start..start };
         let frame = [Change::Added.head(), &json, TAIL].concat();
-        Entry { revision: 0, essentials: self.essentials, change: Change::Added, frame: frame.into(), shape }
+        Entry {
+            revision: 0,
+            essentials: self.essentials,
+            change: Change::Added,
+            frame: frame.into(),
+            shape,
+            tree: Mutex::default(),
+        }
     }
 }
 
@@ -248,7 +258,7 @@ fn splice(change: Change, revision: u64, essentials: Arc<Essentials>, json: &[u8
         metadata: shape.metadata.start..shift(shape.metadata.end),
         version: shape.version.start..shape.version.start + version.len(),
     };
-    Entry { revision, essentials, change, frame: frame.into(), shape }
+    Entry { revision, essentials, change, frame: frame.into(), shape, tree: Mutex::default() }
 }
 
 impl Entry {
@@ -287,6 +297,36 @@ impl Entry {
             return self.frame.clone();
         }
         [change.head(), self.bytes(), TAIL].concat().into()
+    }
+
+    /// How long its JSON is.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes().len()
+    }
+
+    /// The object, parsed, for who writes it next: the kept tree, if there is one, is given away.
+    pub(crate) fn take_object(&self) -> Map<String, Value> {
+        let Some(mut object) = self.tree.lock().take() else { return self.object() };
+        let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+        if let Some(metadata) = metadata {
+            metadata.insert("resourceVersion".into(), self.revision.to_string().into());
+        }
+        object
+    }
+
+    /// Keeps the tree of this state, which may lack its resourceVersion.
+    pub(crate) fn keep_object(&self, object: Map<String, Value>) {
+        *self.tree.lock() = Some(object);
+    }
+
+    pub(crate) fn forget_object(&self) {
+        let tree = self.tree.lock().take();
+        drop(tree);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_object(&self) -> bool {
+        self.tree.lock().is_some()
     }
 
     /// The object, parsed.

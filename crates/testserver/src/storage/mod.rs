@@ -2,5 +2,6 @@
 
 pub(crate) mod entry;
 pub(crate) mod log;
+pub(crate) mod recent;
 pub(crate) mod snapshot;
 pub(crate) mod watch_cache;

@@ -20,6 +20,7 @@ pub(crate) fn create(
     options: &WriteOptions,
 ) -> Result<Written, Status> {
     let kind = target.kind();
+    crate::write::bounds::check_depth(&object)?;
     let version = meta(&object, "resourceVersion");
     if !matches!(version, "" | "0") {
         return Err(Status::internal("resourceVersion should not be set on objects to be created"));
@@ -44,6 +45,10 @@ pub(crate) fn create(
         crate::apply::track::created(shared, kind, options, &mut object);
         match insert(shared, &target, &object, options.dry_run) {
             Err(status) if status.reason() == "AlreadyExists" && generated && draw < DRAWS => {}
+            Ok(Written::Created(entry)) if !options.dry_run => {
+                shared.recent.keep(kind, &entry, object);
+                return Ok(Written::Created(entry));
+            }
             done => return done,
         }
     }

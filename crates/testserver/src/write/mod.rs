@@ -1,6 +1,7 @@
 //! CREATE, UPDATE, PATCH and DELETE.
 
 pub(crate) mod binding;
+pub(crate) mod bounds;
 pub(crate) mod create;
 pub(crate) mod decode;
 pub(crate) mod delete;
@@ -19,4 +20,4 @@ pub(crate) mod update;
 pub(crate) use create::create;
 pub(crate) use options::WriteOptions;
 pub(crate) use target::{Object, Target, Written};
-pub(crate) use update::{Mode, Part, Via, generation, replace, update};
+pub(crate) use update::{Mode, Part, Via, generation, replace, replace_by, update};

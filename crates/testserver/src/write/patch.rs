@@ -12,6 +12,7 @@ use crate::apply::track::Write;
 use crate::kinds::kind::Kind;
 use crate::state::Shared;
 use crate::status::Status;
+use crate::write::bounds::{self, Copies};
 use crate::write::decode::{meta, metadata_mut, type_name};
 use crate::write::{self, Mode, Object, Part, Target, Written};
 
@@ -144,11 +145,13 @@ impl Patch {
             }
             Self::Merge(patch) => merge_into(&mut value, patch),
             Self::Json(operations) => {
+                let mut copies = Copies::default();
                 for operation in operations.iter() {
                     if is_absent_as_expected(operation, &value) {
                         continue;
                     }
                     let operation = as_server(operation, &value);
+                    copies.count(&operation, &value)?;
                     json_patch::patch(&mut value, &[operation]).map_err(|_| Status::patch_rejected())?;
                 }
             }
@@ -206,6 +209,7 @@ fn operations(body: &Bytes) -> Result<json_patch::Patch, Status> {
             "json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp"
         )));
     }
+    bounds::check_operations(value.as_array().map_or(0, Vec::len))?;
     serde_json::from_value(value).map_err(|_| Status::patch_rejected())
 }
 

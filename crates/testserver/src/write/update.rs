@@ -1,6 +1,7 @@
 //! UPDATE and PATCH. The work on an object is done without the lock; a write goes in only if what it was made from is
 //! still there, else it is made again.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -48,17 +49,32 @@ pub(crate) struct Mode {
 pub(crate) fn replace(
     shared: &Shared,
     target: &Target,
-    object: Object,
+    object: &Object,
     mode: &Mode,
 ) -> Result<Written, Status> {
-    let mut object = object;
+    replace_by(shared, target, mode, || Ok(object.clone()))
+}
+
+/// The same; what `sent` gives is used up, and it is asked again only if another write came in between.
+pub(crate) fn replace_by(
+    shared: &Shared,
+    target: &Target,
+    mode: &Mode,
+    sent: impl Fn() -> Result<Object, Status>,
+) -> Result<Written, Status> {
+    let mut object = sent()?;
     check_named(target, &object)?;
     place(target, &mut object)?;
-    let creates = target.kind().rules.create_on_update && mode.part == Part::Main;
-    match update(shared, target, mode, |_| Ok(object.clone())) {
-        Err(status) if status.code() == 404 && creates && meta(&object, "resourceVersion").is_empty() => {
-            create(shared, target, object, &mode.options)
-        }
+    let creates = target.kind().rules.create_on_update
+        && mode.part == Part::Main
+        && meta(&object, "resourceVersion").is_empty();
+    let first = Cell::new(Some(object));
+    let object = || match first.take() {
+        Some(object) => Ok(object),
+        None => sent().and_then(|mut object| place(target, &mut object).map(|()| object)),
+    };
+    match update(shared, target, mode, |_| object()) {
+        Err(status) if status.code() == 404 && creates => create(shared, target, object()?, &mode.options),
         done => done,
     }
 }
@@ -94,10 +110,11 @@ pub(crate) fn update(
         let table = target.served.table;
         let old = shared.read(|state| state.store.table(table).get(&target.key()).cloned());
         let old = old.ok_or_else(|| target.not_found())?;
-        let mut before = old.object();
+        let mut before = old.take_object();
         before.insert("apiVersion".into(), target.kind().api_version().into());
         crate::crd::admit::from_store(target.kind(), &mut before);
         let mut after = edit(&events::outside(target.kind(), &before))?;
+        crate::write::bounds::check_depth(&after)?;
         let owners = crate::apply::track::owners_of_apply(mode, &after);
         crate::crd::admit::read(target.kind(), mode.via, &mut after, &mode.options)?;
         crate::write::decode::check_metadata(&after, target.kind())?;
@@ -110,11 +127,15 @@ pub(crate) fn update(
         crate::write::rules::check(target.kind(), &mut after, Some(&before))?;
         crate::crd::admit::check_update(target.kind(), mode.part, &before, &mut after, &mode.options)?;
         if after == before {
+            shared.recent.keep(target.kind(), &old, before);
             return Ok(Written::Updated(old));
         }
         let draft = crate::crd::admit::draft(target.kind(), &after);
         crate::write::metadata::check_size(&draft)?;
         if let Some(done) = commit(shared, target, mode, (&old, &before), (draft, &after)) {
+            if let (Written::Updated(entry), false) = (&done, mode.options.dry_run) {
+                shared.recent.keep(target.kind(), entry, after);
+            }
             return Ok(done);
         }
     }
@@ -173,7 +194,7 @@ fn settle(target: &Target, mode: &Mode, before: &Object, mut after: Object) -> R
             keep(&mut after, before, "spec", kind.is_namespace());
             crate::kinds::defaults::spec(kind, &mut after);
         }
-        Part::Status => after = with_status(kind, before, &mut after),
+        Part::Status => only_status(kind, before, &mut after),
         Part::Binding | Part::Eviction | Part::Scale => {}
         Part::Finalize => {
             let spec = after.remove("spec");
@@ -202,27 +223,29 @@ fn keep(after: &mut Object, before: &Object, key: &str, kept: bool) {
 }
 
 /// A status write: the old object with the new status, and with the metadata that such a write may change.
-fn with_status(kind: &Kind, before: &Object, after: &mut Object) -> Object {
-    let mut result = before.clone();
-    match after.remove("status") {
-        Some(status) => result.insert("status".into(), status),
-        None => result.remove("status"),
-    };
-    let left_alone = crate::apply::reset::beside_status(kind);
-    if left_alone.contains(&["metadata"].as_slice()) {
-        return result;
+fn only_status(kind: &Kind, before: &Object, after: &mut Object) {
+    after.retain(|key, _| key == "status" || before.contains_key(key));
+    for (key, old) in before.iter().filter(|(key, _)| !matches!(key.as_str(), "status" | "metadata")) {
+        // Nearly always it is the same; to see that takes less than a copy.
+        if after.get(key) != Some(old) {
+            after.insert(key.clone(), old.clone());
+        }
     }
-    let metadata = std::mem::take(metadata_mut(after));
-    let old = std::mem::replace(metadata_mut(&mut result), metadata);
+    let left_alone = crate::apply::reset::beside_status(kind);
+    let old = before.get("metadata");
+    if left_alone.contains(&["metadata"].as_slice()) {
+        after.insert("metadata".into(), old.cloned().unwrap_or_default());
+        return;
+    }
     for path in left_alone {
         if let ["metadata", key] = path {
-            metadata_mut(&mut result).remove(*key);
-            if let Some(value) = old.get(*key) {
-                metadata_mut(&mut result).insert((*key).into(), value.clone());
+            let metadata = metadata_mut(after);
+            metadata.remove(*key);
+            if let Some(value) = old.and_then(|old| old.get(key)) {
+                metadata.insert((*key).into(), value.clone());
             }
         }
     }
-    result
 }
 
 /// Metadata that no update changes. Built-in kinds have nothing that is empty.
