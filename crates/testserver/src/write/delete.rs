@@ -161,7 +161,8 @@ fn begin_grace(clock: &RunningClock, kind: &Kind, object: &mut Object, asked: Op
     match asked {
         Some(asked) if asked < left => {
             let sooner = began.parse::<Timestamp>().ok();
-            let sooner = sooner.and_then(|at| at.checked_add(SignedDuration::from_secs(asked.saturating_sub(left))).ok());
+            let sooner = sooner
+                .and_then(|at| at.checked_add(SignedDuration::from_secs(asked.saturating_sub(left))).ok());
             let at = sooner.map_or(began, |at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
             set_deletion(object, at, asked);
             Grace::Given(asked)

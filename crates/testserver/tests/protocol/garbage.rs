@@ -52,7 +52,7 @@ async fn without_a_collector_dependents_stay() {
 async fn what_has_lost_all_its_owners_goes_in_the_background_down_to_the_last() {
     let server = server();
     let a = owned(&server, "a", &[]).await;
-    let b = owned(&server, "b", &[a.clone()]).await;
+    let b = owned(&server, "b", std::slice::from_ref(&a)).await;
     let c = owned(&server, "c", &[b]).await;
     let other = owned(&server, "other", &[]).await;
     owned(&server, "d", &[c.clone(), other.clone()]).await;
@@ -71,7 +71,7 @@ async fn what_has_lost_all_its_owners_goes_in_the_background_down_to_the_last() 
 async fn in_the_foreground_an_owner_goes_after_the_dependents_that_hold_it() {
     let server = server();
     let a = owned(&server, "a", &[]).await;
-    let b = owned(&server, "b", &[a.clone()]).await;
+    let b = owned(&server, "b", std::slice::from_ref(&a)).await;
     owned(&server, "c", &[b]).await;
     merge(&server, &format!("{R}/c"), json!({"metadata": {"finalizers": ["x.test/f"]}})).await;
     let marked = remove(&server, "a", "Foreground").await;
@@ -107,7 +107,7 @@ async fn orphans_outlive_their_owner_and_no_longer_name_it() {
     let server = server();
     let a = owned(&server, "a", &[]).await;
     let z = owned(&server, "z", &[]).await;
-    owned(&server, "b", &[a.clone()]).await;
+    owned(&server, "b", std::slice::from_ref(&a)).await;
     owned(&server, "c", &[a.clone(), z.clone()]).await;
     let marked = remove(&server, "a", "Orphan").await;
     assert_eq!(marked["metadata"]["finalizers"], json!(["orphan"]));
@@ -122,7 +122,7 @@ async fn what_is_born_without_an_owner_goes_at_once() {
     let a = owned(&server, "a", &[]).await;
     let mut stranger = a.clone();
     stranger["metadata"]["uid"] = "another".into();
-    let created = owned(&server, "b", &[stranger.clone()]).await;
+    let created = owned(&server, "b", std::slice::from_ref(&stranger)).await;
     assert_eq!(created["metadata"]["name"], "b");
     assert_eq!(names(&server).await, ["a"]);
     owned(&server, "c", &[stranger, a.clone()]).await;
@@ -133,10 +133,10 @@ async fn what_is_born_without_an_owner_goes_at_once() {
 async fn owners_are_looked_for_where_they_can_be() {
     let server = server();
     let node = post(&server, "/api/v1/nodes", json!({"metadata": {"name": "n"}})).await.json();
-    owned(&server, "of-the-node", &[node.clone()]).await;
+    owned(&server, "of-the-node", std::slice::from_ref(&node)).await;
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "far"}});
     let far = server.create(body).expect("a ConfigMap in the namespace default");
-    owned(&server, "of-another-namespace", &[far.clone()]).await;
+    owned(&server, "of-another-namespace", std::slice::from_ref(&far)).await;
     let unknown =
         json!({"apiVersion": "x.test/v1", "kind": "Unknown", "metadata": {"name": "u", "uid": "u"}});
     owned(&server, "of-an-unknown-kind", &[unknown]).await;
@@ -153,7 +153,7 @@ async fn owners_are_looked_for_where_they_can_be() {
 async fn owners_in_a_circle_do_not_wait_for_each_other_for_ever() {
     let server = server();
     let a = owned(&server, "a", &[]).await;
-    let b = owned(&server, "b", &[a.clone()]).await;
+    let b = owned(&server, "b", std::slice::from_ref(&a)).await;
     merge(&server, &format!("{R}/a"), json!({"metadata": {"ownerReferences": [reference(&b)]}})).await;
     assert_eq!(names(&server).await, ["a", "b"]);
     remove(&server, "a", "Foreground").await;
