@@ -54,7 +54,9 @@ async fn apply(place: &Place, manager: &str, data: Value) -> Result<Value> {
 
 /// The ConfigMap `a` with this data.
 fn config(data: Value) -> Value {
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data})
+    let mut config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    config["data"] = data;
+    config
 }
 
 fn applier(manager: &str, fields: &Value) -> Value {
@@ -164,8 +166,9 @@ async fn a_field_of_an_updater_stays(place: Place) -> Result<()> {
 
 /// A pod template, which may be changed in every way.
 fn template(containers: Value) -> Value {
-    json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "t"},
-           "template": {"spec": {"containers": containers}}})
+    let mut template = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "t"}});
+    template["template"]["spec"]["containers"] = containers;
+    template
 }
 
 async fn apply_template(place: &Place, manager: &str, containers: Value) -> Result<Reply> {

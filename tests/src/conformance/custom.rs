@@ -39,14 +39,13 @@ impl<'a> Custom<'a> {
 
     /// A CRD of the group, without the names that have defaults.
     pub(super) fn definition(&self, plural: &str, kind: &str, versions: Value) -> Value {
-        json!({
+        let mut crd = json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": format!("{plural}.{}", self.group)},
-            "spec": {
-                "group": self.group, "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
-                "versions": versions,
-            },
-        })
+            "spec": {"group": self.group, "scope": "Namespaced", "names": {"plural": plural, "kind": kind}},
+        });
+        crd["spec"]["versions"] = versions;
+        crd
     }
 
     /// The path of the CRD with this plural.

@@ -34,7 +34,9 @@ checks! {
 }
 
 fn schema(spec: Value) -> Value {
-    json!({"type": "object", "properties": {"spec": {"type": "object", "properties": spec}}})
+    let mut schema = json!({"type": "object", "properties": {"spec": {"type": "object"}}});
+    schema["properties"]["spec"]["properties"] = spec;
+    schema
 }
 
 fn plain() -> Value {
@@ -42,7 +44,9 @@ fn plain() -> Value {
 }
 
 fn v1(schema: Value) -> Value {
-    json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}})
+    let mut version = json!({"name": "v1", "served": true, "storage": true});
+    version["schema"]["openAPIV3Schema"] = schema;
+    version
 }
 
 async fn install(place: &Place) -> Result<Custom<'_>> {
