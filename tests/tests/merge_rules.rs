@@ -17,7 +17,7 @@ type Rules = BTreeMap<String, String>;
 
 #[tokio::test]
 async fn the_table_of_merge_rules_says_what_the_openapi_of_the_real_server_says() -> Result<()> {
-    let Some(mut server) = RealServer::start_or_skip("merge_rules", 1, Options::default()).await? else {
+    let Some(server) = RealServer::start_or_skip("merge_rules", 1, Options::default()).await? else {
         return Ok(());
     };
     let client = server.client().await?;
