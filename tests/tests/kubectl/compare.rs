@@ -46,7 +46,7 @@ impl Verdict {
 /// The lines of only one side, `-` kube-apiserver's and `+` ours, with a line before and after.
 fn diff(real: &[String], ours: &[String]) -> String {
     let common = common(real, ours);
-    let (mut i, mut j, mut out) = (0, 0, String::new());
+    let (mut i, mut j, mut out) = (0_usize, 0_usize, String::new());
     for (a, b) in common.into_iter().chain([(real.len(), ours.len())]) {
         let before = i.checked_sub(1).and_then(|before| real.get(before));
         if let Some(before) = before.filter(|_| (i, j) != (a, b)) {
