@@ -70,8 +70,12 @@ pub(crate) fn check(answer: &Answer, asked: &Asked) {
         assert!(known, "{asked:?}: {} {}", answer.code, answer.text());
         return;
     }
-    let status: Value = serde_json::from_slice(&answer.body)
-        .unwrap_or_else(|_| panic!("{asked:?}: {} {}", answer.code, answer.text()));
+    let status = if answer.content_type == "application/yaml" {
+        serde_saphyr::from_slice(&answer.body).ok()
+    } else {
+        serde_json::from_slice::<Value>(&answer.body).ok()
+    };
+    let status = status.unwrap_or_else(|| panic!("{asked:?}: {} {}", answer.code, answer.text()));
     assert_eq!(status["kind"], "Status", "{asked:?}: {status}");
     assert_eq!(status["status"], "Failure", "{asked:?}: {status}");
     assert_eq!(status["code"], answer.code, "{asked:?}: {status}");
