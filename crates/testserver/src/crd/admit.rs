@@ -14,14 +14,13 @@ use crate::write::{Object, Part, Via, WriteOptions};
 /// # Errors
 /// The refusal of what can't be read, or is to be taken strictly.
 pub(crate) fn read(kind: &Kind, via: Via, object: &mut Object, options: &WriteOptions) -> Result<(), Status> {
-    let sent = object.clone();
-    let unknown = match &kind.schemas {
-        Some(schemas) => schemas.own.read(object).map_err(|why| unreadable(kind, via, &sent, &why))?,
-        None => Vec::new(),
-    };
-    judge(kind, via, &sent, unknown, options)?;
     if let Some(schemas) = &kind.schemas {
+        let sent = object.clone();
+        let unknown = schemas.own.read(object).map_err(|why| unreadable(kind, via, &sent, &why))?;
+        judge(kind, via, &sent, unknown, options)?;
         schemas.own.fill(object);
+    } else {
+        judge(kind, via, object, Vec::new(), options)?;
     }
     if kind.is_crd() {
         crate::crd::defaults::fill(object);

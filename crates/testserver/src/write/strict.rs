@@ -1,5 +1,7 @@
 //! `fieldValidation`: what becomes of fields that are unknown or come twice. Ignored, told in warnings, or refused.
 
+use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
@@ -77,27 +79,71 @@ pub(crate) fn unreadable(kind: &Kind, via: Via, object: &Object, why: &str) -> S
 
 /// The fields of a JSON text that come more than once, in the words of the real server. None for what is no JSON.
 pub(crate) fn repeated(json: &[u8]) -> Vec<String> {
-    let walk = Walk { path: String::new(), found: Found::default() };
+    let found = RefCell::new(Vec::new());
+    let walk = Walk { path: Path::Root, found: &found };
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let found = walk.found.clone();
-    let walked = serde::de::DeserializeSeed::deserialize(walk, &mut deserializer);
-    if walked.is_err() {
+    if serde::de::DeserializeSeed::deserialize(walk, &mut deserializer).is_err() {
         return Vec::new();
     }
     // The only lists that are sent are JSON patches.
     let patch = if json.trim_ascii_start().starts_with(b"[") { "json patch " } else { "" };
-    found.lock().iter().map(|text| format!("{patch}{text}")).collect()
+    found.into_inner().iter().map(|text| format!("{patch}{text}")).collect()
 }
 
-type Found = Arc<Mutex<Vec<String>>>;
+/// Where the walk is; only written out where something is found.
+#[derive(Clone, Copy)]
+enum Path<'a> {
+    Root,
+    Field(&'a Path<'a>, &'a str),
+    Item(&'a Path<'a>, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(Self::Root, name) => f.write_str(name),
+            Self::Field(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
+}
 
 /// Walks a value without keeping it.
-struct Walk {
-    path: String,
-    found: Found,
+struct Walk<'a> {
+    path: Path<'a>,
+    found: &'a RefCell<Vec<String>>,
 }
 
-impl<'de> serde::de::DeserializeSeed<'de> for Walk {
+/// The name of a field; borrowed from the body unless something in it is escaped.
+#[derive(serde::Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// The fields of one map so far. Most maps have few.
+#[derive(Default)]
+struct Seen<'de> {
+    few: Vec<Cow<'de, str>>,
+    many: HashSet<Cow<'de, str>>,
+}
+
+const FEW: usize = 16;
+
+impl<'de> Seen<'de> {
+    /// Whether the name is new.
+    fn add(&mut self, name: &Cow<'de, str>) -> bool {
+        if self.few.contains(name) || self.many.contains(name) {
+            return false;
+        }
+        if self.few.len() < FEW {
+            self.few.push(name.clone());
+        } else {
+            self.many.insert(name.clone());
+        }
+        true
+    }
+}
+
+impl<'de> serde::de::DeserializeSeed<'de> for Walk<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -105,7 +151,7 @@ impl<'de> serde::de::DeserializeSeed<'de> for Walk {
     }
 }
 
-impl<'de> Visitor<'de> for Walk {
+impl<'de> Visitor<'de> for Walk<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -113,13 +159,13 @@ impl<'de> Visitor<'de> for Walk {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut seen = HashSet::new();
-        while let Some(key) = map.next_key::<String>()? {
-            let path = if self.path.is_empty() { key.clone() } else { format!("{}.{key}", self.path) };
-            if !seen.insert(key) {
-                self.found.lock().push(format!("duplicate field \"{path}\""));
+        let mut seen = Seen::default();
+        while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
+            let path = Path::Field(&self.path, &name);
+            if !seen.add(&name) {
+                self.found.borrow_mut().push(format!("duplicate field \"{path}\""));
             }
-            map.next_value_seed(Walk { path, found: self.found.clone() })?;
+            map.next_value_seed(Walk { path, found: self.found })?;
         }
         Ok(())
     }
@@ -127,8 +173,8 @@ impl<'de> Visitor<'de> for Walk {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         let mut index = 0;
         loop {
-            let path = format!("{}[{index}]", self.path);
-            if list.next_element_seed(Walk { path, found: self.found.clone() })?.is_none() {
+            let path = Path::Item(&self.path, index);
+            if list.next_element_seed(Walk { path, found: self.found })?.is_none() {
                 return Ok(());
             }
             index += 1;
