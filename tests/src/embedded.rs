@@ -53,11 +53,12 @@ impl EmbeddedProgram {
     }
 }
 
-/// Cargo builds no programs of other packages for a test, so this asks it to; mostly there is nothing to do.
+/// Cargo builds no programs of other packages for a test, so this asks it to. With the whole workspace in view, and an
+/// example, it takes the same features as `cargo test --workspace`, and so mostly has nothing to do.
 async fn build() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--package", "kube-testserver", "--bin", "kube-testserver"]);
+    command.args(["build", "--quiet", "--workspace", "--bin", "kube-testserver", "--example", "pods"]);
     let built = command.current_dir(env!("CARGO_MANIFEST_DIR")).stdin(Stdio::null()).output().await?;
     ensure!(built.status.success(), "building it: {}", String::from_utf8_lossy(&built.stderr));
     // Tests are in `deps` beside the programs.

@@ -29,7 +29,8 @@ struct Example {
 
 impl Example {
     async fn start(kubeconfig: &Path) -> Result<Self> {
-        let build = ["build", "--quiet", "-p", "kube-informer-examples", "--example", "pods"];
+        // With the whole workspace in view cargo takes the same features as `cargo test --workspace`.
+        let build = ["build", "--quiet", "--workspace", "--bin", "kube-testserver", "--example", "pods"];
         ensure!(
             Command::new(env!("CARGO")).args(build).status().await?.success(),
             "the example doesn't build"

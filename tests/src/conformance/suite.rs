@@ -17,7 +17,7 @@ use super::variant::Variant;
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Most checks wait for the server's timers, so that many at once cost little.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 32;
 
 /// Names the variable that chooses checks: those whose name contains its value.
 const CHOICE: &str = "KUBE_INFORMER_CHECKS";
