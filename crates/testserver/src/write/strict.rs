@@ -130,14 +130,14 @@ const FEW: usize = 16;
 
 impl<'de> Seen<'de> {
     /// Whether the name is new.
-    fn add(&mut self, name: &Cow<'de, str>) -> bool {
-        if self.few.contains(name) || self.many.contains(name) {
+    fn add(&mut self, name: Cow<'de, str>) -> bool {
+        if self.few.contains(&name) || self.many.contains(&name) {
             return false;
         }
         if self.few.len() < FEW {
-            self.few.push(name.clone());
+            self.few.push(name);
         } else {
-            self.many.insert(name.clone());
+            self.many.insert(name);
         }
         true
     }
@@ -162,7 +162,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
         let mut seen = Seen::default();
         while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
             let path = Path::Field(&self.path, &name);
-            if !seen.add(&name) {
+            if !seen.add(name.clone()) {
                 self.found.borrow_mut().push(format!("duplicate field \"{path}\""));
             }
             map.next_value_seed(Walk { path, found: self.found })?;
