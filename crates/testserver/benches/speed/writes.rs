@@ -27,18 +27,30 @@ enum Kind {
 const KINDS: [(Kind, &str); 3] =
     [(Kind::Create, "create"), (Kind::Replace, "PUT"), (Kind::PatchStatus, "merge patch of status")];
 
+/// One way to write: what, how large, by how many, and whether owners of fields are tracked.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    kind: Kind,
+    bytes: usize,
+    writers: usize,
+    owners: bool,
+    writes: usize,
+}
+
 pub(crate) fn run(size: Size) {
-    println!("\nwrites with {WATCHERS} watchers on {THREADS} threads, {} each (bar: {BAR}/s)", size.writes);
-    for bytes in [SMALL, LARGE] {
+    println!("\nwrites with {WATCHERS} watchers on {THREADS} threads (bar: {BAR}/s)");
+    for (bytes, writes) in [(SMALL, size.writes), (LARGE, size.writes / 4)] {
+        println!("  Pods of {} KB without managedFields, {writes} writes each", bytes / 1024);
         for (kind, name) in KINDS {
-            for writers in [1, 2] {
-                let (seconds, processor) = measure(kind, bytes, writers, size.writes);
-                let rate = size.writes as f64 / seconds;
+            for (writers, owners) in [(1, false), (2, false), (1, true), (2, true)] {
+                let (seconds, processor) = measure(Case { kind, bytes, writers, owners, writes });
+                let rate = writes as f64 / seconds;
                 println!(
-                    "  {:>2} KB, {writers} writer(s), {name:<22} {rate:>7.0}/s, {:.2} of the bar, {:>3.0} us of processor each",
-                    bytes / 1024,
+                    "    {name:<21}, {writers} writer(s), {} managedFields {rate:>7.0}/s, {:.2} of the bar, \
+                     {:>4.0} us of processor each",
+                    if owners { "with   " } else { "without" },
                     rate / BAR,
-                    processor / size.writes as f64 * 1e6,
+                    processor / writes as f64 * 1e6,
                 );
             }
         }
@@ -46,11 +58,12 @@ pub(crate) fn run(size: Size) {
 }
 
 /// Seconds and processor seconds until all writes are done and all watchers have read all of them.
-fn measure(kind: Kind, bytes: usize, writers: usize, writes: usize) -> (f64, f64) {
+fn measure(case: Case) -> (f64, f64) {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(THREADS).enable_all().build().expect("a runtime");
+    let Case { kind, bytes, writers, owners, writes } = case;
     runtime.block_on(async move {
-        let server = Server::new();
+        let server = Server::builder().field_ownership(owners).build();
         if !matches!(kind, Kind::Create) {
             write(server.service(), Kind::Create, bytes, 0, 1, objects(kind, writes)).await;
         }
