@@ -90,8 +90,11 @@ fn deep_and_exploding_bodies_are_taken_or_refused() {
                 ("PATCH", "/apis/example.com/v1/namespaces/default/widgets/a/status?fieldManager=m"),
                 ("DELETE", "/api/v1/namespaces/default/configmaps/nosuch"),
             ] {
-                let asked = Asked::new(method, path, media_type, body.clone());
-                answers::check(&answers::ask(&server, &asked).await, &asked);
+                let is_patch = media_type.contains("patch");
+                if is_patch == (method == "PATCH") {
+                    let asked = Asked::new(method, path, media_type, body.clone());
+                    answers::check(&answers::ask(&server, &asked).await, &asked);
+                }
             }
         }
         before.replayed_is_now(&server).await;
