@@ -58,26 +58,4 @@ impl Ring {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::storage::entry::{Change, Draft};
-    use serde_json::json;
-
-    #[test]
-    fn a_tree_is_what_its_bytes_say_and_the_oldest_are_dropped() {
-        let kind = crate::kinds::builtin::kinds().into_iter().find(|k| k.plural == "pods").unwrap();
-        let pod = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"x": "y".repeat(BYTES / 4)}});
-        let pod = pod.as_object().unwrap();
-        let recent = Recent::default();
-        let entries: Vec<Arc<Entry>> =
-            (1..=5).map(|revision| Arc::new(Draft::new(&kind, pod).seal(Change::Added, revision))).collect();
-        for entry in &entries {
-            recent.keep(&kind, entry, pod.clone());
-        }
-        assert_eq!(entries.iter().filter(|entry| entry.has_object()).count(), 3);
-        for entry in &entries {
-            assert_eq!(entry.take_object(), entry.object());
-            assert!(!entry.has_object());
-        }
-    }
-}
+mod tests;
