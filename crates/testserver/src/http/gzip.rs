@@ -47,9 +47,8 @@ pub(crate) fn mark(headers: &mut HeaderMap) {
     headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
 }
 
-/// The same bytes, compressed. Each piece can be read as soon as it is there, so that frames of a watch don't wait for
-/// the next.
-pub(crate) fn compressed(pieces: impl Stream<Item = Result<Bytes, Broken>> + Send + Unpin + 'static) -> Body {
+/// The same bytes, compressed as one stream. Each piece can be read as soon as it is there.
+fn compressed(pieces: impl Stream<Item = Result<Bytes, Broken>> + Send + Unpin + 'static) -> Body {
     let encoder = GzEncoder::new(Vec::new(), Compression::fast());
     Body::stream(stream::unfold((pieces, Some(encoder)), |(mut pieces, mut encoder)| async move {
         let piece = match pieces.next().await {

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::write::decode::type_name;
+
 /// What a field of the metadata holds.
 #[derive(Clone, Copy, Debug)]
 enum Holds {
@@ -104,17 +106,6 @@ fn is_empty(value: &Value) -> bool {
         Value::Array(list) => list.is_empty(),
         Value::Object(map) => map.is_empty(),
         _ => false,
-    }
-}
-
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Object(_) => "object",
-        Value::Array(_) => "array",
-        Value::String(_) => "string",
-        Value::Number(_) => "number",
-        Value::Bool(_) => "bool",
-        Value::Null => "null",
     }
 }
 
