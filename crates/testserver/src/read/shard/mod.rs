@@ -52,10 +52,14 @@ impl ShardSelector {
     }
 
     pub(crate) fn matches(&self, object: &Essentials) -> bool {
-        let value = match self.field {
-            Field::Uid => &*object.uid,
+        self.holds(match self.field {
+            Field::Uid => &object.uid,
             Field::Namespace => object.namespace.as_deref().unwrap_or(""),
-        };
+        })
+    }
+
+    /// Whether the hash of a uid or namespace is in one of the ranges, which end before their end.
+    fn holds(&self, value: &str) -> bool {
         let hash = u128::from(fnv1a(value));
         self.ranges.iter().any(|range| (range.start..range.end).contains(&hash))
     }

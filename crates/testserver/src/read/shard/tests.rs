@@ -30,12 +30,22 @@ fn a_selector_is_shown_in_one_form() {
 fn hashes_are_those_of_the_real_server() {
     // The uids of two objects that the real server put into the lower half, and of two others.
     let low = ShardSelector::parse(LOW).unwrap();
-    let is_low = |uid: &str| low.ranges.iter().any(|r| (r.start..r.end).contains(&u128::from(fnv1a(uid))));
+    let is_low = |uid: &str| low.holds(uid);
     assert!(is_low("88e8267c-6ac1-49f9-9651-417a7d0de93e") && is_low("46316c07-67eb-4f6a-9cbd-d34b7c6372fc"));
     assert!(
         !is_low("3f0517bb-f1c1-4e64-b95f-46c239ed6dfc") && !is_low("ffca53a9-cc0f-4c87-a4ac-3730de9b5657")
     );
     assert_eq!(fnv1a(""), 0xcbf2_9ce4_8422_2325);
+}
+
+#[test]
+fn a_range_begins_with_its_start_and_ends_before_its_end() {
+    let hash = fnv1a("uid");
+    let range = |start: u64, end: u64| {
+        let text = format!("shardRange(object.metadata.uid,'0x{start:016x}','0x{end:016x}')");
+        ShardSelector::parse(&text).unwrap().holds("uid")
+    };
+    assert!(range(hash, hash + 1) && !range(hash - 1, hash) && !range(hash + 1, hash + 2));
 }
 
 #[test]
