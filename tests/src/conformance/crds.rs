@@ -1,11 +1,10 @@
 //! Kinds that come and go while the server runs.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use super::custom::{LOOK_AGAIN, wait_established};
 use super::place::Place;
 use super::raw::{Event, Watch};
 use super::values::{item, items, names, version};
@@ -29,9 +28,6 @@ checks! {
         a_kind_that_is_not_served_ends_its_watches, objects_outlive_a_time_without_service;
 }
 
-/// Between two looks at a server that takes up a change by and by.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
-
 /// The kind `Widget` in a group that belongs to one check.
 struct Widgets<'a> {
     place: &'a Place,
@@ -43,6 +39,7 @@ impl<'a> Widgets<'a> {
     async fn install(place: &'a Place) -> Result<Self> {
         let widgets = Self { place, group: format!("{}.test", place.namespace) };
         place.admin().post(CRDS, &widgets.definition()).await?.expect(201)?;
+        wait_established(place, &widgets.crd()).await?;
         widgets.wait_served().await?;
         Ok(widgets)
     }

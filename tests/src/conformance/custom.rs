@@ -33,6 +33,7 @@ impl<'a> Custom<'a> {
         let kind = Self { place, group: format!("{}.test", place.namespace) };
         let definition = kind.definition("widgets", "Widget", versions);
         place.admin().post(CRDS, &definition).await?.expect(201)?;
+        wait_established(place, &kind.crd("widgets")).await?;
         kind.wait_served(&kind.all()).await?;
         Ok(kind)
     }
@@ -104,5 +105,18 @@ impl<'a> Custom<'a> {
             self.place.admin().patch(&self.crd("widgets"), &json!({"spec": {"versions": versions}})).await?;
         ensure!(patched.status == 200, "{patched}");
         watch.expect_end().await
+    }
+}
+
+/// Waits until a CRD says Established. A server serves the kind from the moment its names are accepted, a moment before,
+/// and keeps only the names and the scope of an established one from being changed.
+pub(super) async fn wait_established(place: &Place, crd: &str) -> Result<()> {
+    loop {
+        let definition = place.admin().get(crd).await?.ok()?;
+        let conditions = definition["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+        if conditions.iter().any(|one| one["type"] == "Established" && one["status"] == "True") {
+            return Ok(());
+        }
+        sleep(LOOK_AGAIN).await;
     }
 }

@@ -172,9 +172,13 @@ impl Watch {
         self.next().await?.with_context(|| format!("{} ended", self.what))
     }
 
-    /// The next line, which must be of this type and about this object.
+    /// The next line that is no bookmark, which must be of this type and about this object. A watch that allows bookmarks
+    /// may get one between any two changes; only that of an initial state has its place.
     pub(super) async fn expect(&mut self, kind: &str, name: &str) -> Result<Value> {
-        let event = self.event().await?;
+        let mut event = self.event().await?;
+        while event.kind == "BOOKMARK" && !event.is_initial_end() {
+            event = self.event().await?;
+        }
         let is_it = event.kind == kind && event.object["metadata"]["name"] == name;
         ensure!(is_it, "expected {kind} of {name}, got {event} from {}", self.what);
         Ok(event.object)

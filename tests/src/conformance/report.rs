@@ -1,4 +1,5 @@
-//! What a run says: the checks below their sentences, then counts, and at last everything that failed.
+//! What a run says: the checks below their sentences, with the beginning of what failed, then counts, and at last all
+//! of it.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -28,12 +29,21 @@ fn listing(server: &str, outcomes: &[Outcome<'_>]) -> String {
             sentences += 1;
             let _ = writeln!(text, "{sentence}");
         }
-        let _ = writeln!(text, "  {:6} {}", if result.is_ok() { "ok" } else { "FAILED" }, check.name);
+        let _ = match result {
+            Ok(()) => writeln!(text, "  ok     {}", check.name),
+            Err(error) => writeln!(text, "  FAILED {}: {}", check.name, beginning(&format!("{error:#}"))),
+        };
     }
     let failed = outcomes.iter().filter(|outcome| outcome.result.is_err()).count();
     let checks = outcomes.len();
     let _ = writeln!(text, "{sentences} sentences, {checks} checks: {} ok, {failed} failed", checks - failed);
     text
+}
+
+/// A line's worth of a failure: enough to know it by where the rest of the output is cut off.
+fn beginning(failure: &str) -> String {
+    const CHARS: usize = 300;
+    failure.replace('\n', " ").chars().take(CHARS).collect()
 }
 
 fn verdict(server: &str, outcomes: &[Outcome<'_>]) -> Result<()> {
@@ -67,7 +77,7 @@ mod tests {
         ];
         assert_eq!(
             listing("S", &outcomes),
-            "Conformance of S\nFirst.\n  ok     one\n  FAILED two\nSecond.\n  ok     three\n\
+            "Conformance of S\nFirst.\n  ok     one\n  FAILED two: outer: inner\nSecond.\n  ok     three\n\
              2 sentences, 3 checks: 2 ok, 1 failed\n"
         );
         let failure = verdict("S", &outcomes).map_err(|error| error.to_string());
