@@ -177,6 +177,11 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
         }
     }
 
+    /// Functions were written for lists and watches; an unknown kind of watch could not fail well.
+    fn streams_lists(&self) -> bool {
+        matches!(self.source, Source::Http(_))
+    }
+
     fn path(&self) -> String {
         match &self.source {
             Source::Http(http) => http.path.clone(),

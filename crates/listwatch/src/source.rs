@@ -30,6 +30,12 @@ pub trait ListerWatcher<T>: Send + Sync + 'static {
         known: Arc<dyn Known<T>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, Error>>;
 
+    /// Whether a watch from [`InitialEvents`](crate::WatchFrom::InitialEvents) is worth a try. A source that can't send the
+    /// bookmark at its end says no, and is asked for lists.
+    fn streams_lists(&self) -> bool {
+        true
+    }
+
     /// Where this source asks, for errors of those who wait for it: a path without a query. A source
     /// that has none goes by the name of its type.
     fn path(&self) -> String {

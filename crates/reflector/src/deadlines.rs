@@ -7,8 +7,10 @@ use tokio::time::Instant;
 /// What a deadline is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Deadline {
-    /// A page of a list takes too long.
+    /// A page of a list, or a streaming list, takes too long.
     List,
+    /// A streaming list that has not ended says nothing more.
+    InitialEvents,
     /// A watch is open long after the server should have ended it.
     Watch,
     /// A watch that had brought a bookmark brings nothing more.

@@ -6,7 +6,7 @@ use futures_util::{StreamExt, stream::BoxStream};
 use kube_listwatch::{
     Decoded, Error, ListPart, ListRequest, ListerWatcher, Target, Verb, WatchEvent, WatchFrom, WatchRequest,
 };
-use kube_object::{Delta, Known, Listed, NothingKnown};
+use kube_object::{Delta, Known, Listed, NothingKnown, ResourceVersion};
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until},
@@ -113,7 +113,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
     /// # Cancel safety
     /// Dropping the future ends the open request and leaves nothing behind; what was pushed into
     /// the sink stays there.
-    pub async fn run(self) {
+    pub async fn run(mut self) {
+        self.options.streaming_lists &= self.source.streams_lists();
         let seed = self.options.seed.unwrap_or_else(|| std::hash::RandomState::new().hash_one(0));
         let mut driver = Driver {
             backoff: Backoff::new(&self.options),
@@ -233,9 +234,11 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         for output in outputs {
             match output {
                 Output::List { request, fresh } => self.list(request, fresh),
-                Output::Watch(from) => self.watch(from),
+                Output::Stream { not_older_than, fresh } => self.stream(not_older_than, fresh),
+                Output::Watch(after) => self.watch(after),
                 Output::BackOff(at_least) => self.back_off(at_least),
                 Output::Arm(deadline) => self.arm(deadline),
+                Output::Disarm(deadline) => self.deadlines.disarm(deadline),
                 Output::Deliver => self.outgoing.extend(item.take().and_then(|item| item())),
                 Output::Discard => self.reflector.reports.repeat(),
                 Output::Mark(marker) => self.outgoing.push(delta(marker)),
@@ -247,24 +250,37 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     }
 
     fn list(&mut self, request: ListRequest, fresh: bool) {
-        let known: Arc<dyn Known<T>> = match fresh {
-            true => Arc::new(NothingKnown),
-            false => Arc::clone(&self.reflector.known),
-        };
         self.deadlines.disarm_all();
-        self.request = Request::List(self.reflector.source.list(request, known));
+        self.request = Request::List(self.reflector.source.list(request, self.known(fresh)));
     }
 
-    fn watch(&mut self, from: WatchFrom) {
+    fn stream(&mut self, not_older_than: Option<ResourceVersion>, fresh: bool) {
+        self.open_watch(WatchFrom::InitialEvents(not_older_than), self.known(fresh));
+        self.reflector.reports.stream_begun();
+    }
+
+    fn watch(&mut self, after: ResourceVersion) {
+        // Events are news. The sink may not yet have taken a list that reuses nothing, so that it
+        // still holds another history's object under the version of an event.
+        self.open_watch(WatchFrom::Version(after), Arc::new(NothingKnown));
+        self.reflector.reports.watch_begun();
+    }
+
+    fn open_watch(&mut self, from: WatchFrom, known: Arc<dyn Known<T>>) {
         let shortest = self.reflector.options.watch_timeout;
         let timeout = shortest.mul_f64(1.0 + self.rng.f64());
         let request = WatchRequest { from, timeout: Some(timeout), bookmarks: true };
-        // Events are news. The sink may not yet have taken a list that reuses nothing, so that it
-        // still holds another history's object under the version of an event.
-        let events = self.reflector.source.watch(request, Arc::new(NothingKnown));
+        let events = self.reflector.source.watch(request, known);
         self.deadlines.disarm_all();
         self.request = Request::Watch { events, began: Instant::now(), timeout };
-        self.reflector.reports.watch_begun();
+    }
+
+    /// What a list may hand back instead of decoding it.
+    fn known(&self, fresh: bool) -> Arc<dyn Known<T>> {
+        match fresh {
+            true => Arc::new(NothingKnown),
+            false => Arc::clone(&self.reflector.known),
+        }
     }
 
     fn back_off(&mut self, at_least: Option<Duration>) {
@@ -285,6 +301,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         let options = &self.reflector.options;
         match (deadline, &self.request) {
             (Deadline::List, Request::List(_)) => Some(options.list_deadline),
+            (Deadline::List, Request::Watch { .. }) => Some(options.list_deadline),
+            (Deadline::InitialEvents, Request::Watch { .. }) => Some(options.streaming_deadline),
             (Deadline::Watch, Request::Watch { timeout, .. }) => Some(*timeout + options.watch_grace),
             (Deadline::Bookmark, Request::Watch { .. }) => Some(options.bookmark_deadline),
             // The delay of a backoff is drawn when it begins.
@@ -330,8 +348,9 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
             WatchEvent::Added(object) => (EventKind::Added, object.id().clone(), self.put(object)),
             WatchEvent::Modified(object) => (EventKind::Changed, object.id().clone(), self.put(object)),
             WatchEvent::Deleted { id, last } => (EventKind::Changed, id.clone(), Delta::Remove { id, last }),
-            WatchEvent::Bookmark { version, .. } => {
-                let input = Input::Event { kind: EventKind::Bookmark, version: &version };
+            WatchEvent::Bookmark { version, initial_events_end } => {
+                let kind = if initial_events_end { EventKind::InitialEnd } else { EventKind::Bookmark };
+                let input = Input::Event { kind, version: &version };
                 return self.step(input, || Some(Delta::Bookmark(version.clone())));
             }
         };

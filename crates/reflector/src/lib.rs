@@ -12,6 +12,7 @@
 //! |---|---|---|
 //! | [`State::Idle`] | nothing yet | start |
 //! | [`State::Listing`] | a page is being read | the last page, a failure, a deadline |
+//! | [`State::Streaming`] | a streaming list is being read | its end, a failure, a deadline |
 //! | [`State::Watching`] | a watch is open | its end, a failure, a deadline, a forced relist |
 //! | [`State::Waiting`] | backing off; suspended while the resource does not exist | the backoff timer |
 //!
@@ -45,6 +46,8 @@ pub use driver::Reflector;
 pub use options::Options;
 pub use position::{ListPlan, Position};
 pub use sink::{Sink, SinkClosed};
-pub use state::{EventKind, Input, Listing, Marker, Output, State, Then, Waiting, WatchEnd, Watching};
+pub use state::{
+    EventKind, Input, Listing, Marker, Output, State, Streaming, Then, Waiting, WatchEnd, Watching,
+};
 pub use status::{Phase, RelistCause, Status};
 pub use step::step;

@@ -22,7 +22,13 @@ pub struct Options {
     /// Whether the first list may show any state that the server has at hand (`resourceVersion=0`),
     /// which spares etcd; otherwise it is consistent.
     pub stale_start: bool,
-    /// One page of a list takes at most this long. kube-apiserver gives up after a minute.
+    /// Whether lists are asked for as streaming lists, which cost a server little memory and become the watch that
+    /// follows. A server that doesn't know them is asked for a list at once.
+    pub streaming_lists: bool,
+    /// A streaming list that has not ended and says nothing for this long is taken for one that the server doesn't
+    /// know.
+    pub streaming_deadline: Duration,
+    /// One page of a list, or a whole streaming list, takes at most this long. kube-apiserver gives up after a minute.
     pub list_deadline: Duration,
     /// A watch asks the server to end it after a time drawn uniformly from this to twice this, so
     /// that many clients don't come back at once.
@@ -50,6 +56,8 @@ impl Default for Options {
         Self {
             page_size: None,
             stale_start: true,
+            streaming_lists: true,
+            streaming_deadline: Duration::from_secs(10),
             list_deadline: Duration::from_secs(120),
             watch_timeout: Duration::from_secs(300),
             watch_grace: Duration::from_secs(30),
@@ -68,6 +76,7 @@ impl Options {
         let time_out = |duration: Duration| duration.clamp(SHORTEST_DEADLINE, LONGEST);
         let backoff_initial = self.backoff_initial.clamp(SHORTEST_BACKOFF, LONGEST);
         Self {
+            streaming_deadline: time_out(self.streaming_deadline),
             list_deadline: time_out(self.list_deadline),
             watch_timeout: time_out(self.watch_timeout),
             watch_grace: time_out(self.watch_grace),

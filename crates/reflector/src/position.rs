@@ -23,6 +23,8 @@ pub struct Position {
     pub fruitless: u8,
     /// The server pages even lists of any state: it has no watch cache, so paging spares it.
     pub pages_anyway: bool,
+    /// The server did not give the last list as a streaming list, and no watch has lasted its time since.
+    pub unstreamed: bool,
 }
 
 /// A watch that brought nothing new, and how much it weighs. Two silences, or three failures, or
@@ -51,8 +53,8 @@ pub(crate) fn is_a_point(version: &ResourceVersion) -> bool {
 impl Position {
     /// Where a complete list has led to.
     pub(crate) fn listed(version: ResourceVersion, plan: &ListPlan) -> Self {
-        let (fresh, pages_anyway) = (plan.fresh, plan.pages_anyway);
-        Self { version, moved: false, after_expiry: fresh, fruitless: 0, pages_anyway }
+        let &ListPlan { fresh, pages_anyway, unstreamed, .. } = plan;
+        Self { version, moved: false, after_expiry: fresh, fruitless: 0, pages_anyway, unstreamed }
     }
 
     /// Something newer was delivered.
@@ -60,9 +62,9 @@ impl Position {
         Self { version, moved: true, fruitless: 0, ..self }
     }
 
-    /// A watch has lasted its time.
+    /// A watch has lasted its time: long enough to try again what has failed before it.
     pub(crate) fn lasted(self) -> Self {
-        Self { after_expiry: false, ..self }
+        Self { after_expiry: false, unstreamed: false, ..self }
     }
 
     /// Whether a version that expires from here on is no surprise, so that it may be listed anew
@@ -98,19 +100,20 @@ pub struct ListPlan {
     pub unpaged: bool,
     /// See [`Position::pages_anyway`].
     pub pages_anyway: bool,
+    /// Ask for no streaming list, since the server did not give one.
+    pub unstreamed: bool,
 }
 
 impl ListPlan {
     /// The first list of a reflector.
     pub(crate) fn first(options: &Options) -> Self {
         let at = if options.stale_start { ListAt::Any } else { ListAt::Consistent };
-        Self { at, fresh: false, unpaged: false, pages_anyway: false }
+        Self { at, fresh: false, unpaged: false, pages_anyway: false, unstreamed: false }
     }
 
     /// A list that is at least as new as everything delivered so far.
     pub(crate) fn relist(position: &Position) -> Self {
-        let at = Self::not_older_than(&position.version);
-        Self { at, fresh: false, unpaged: false, pages_anyway: position.pages_anyway }
+        Self { at: Self::not_older_than(&position.version), ..Self::returned(position) }
     }
 
     /// The state that can't be older than this version, as far as versions can be compared.
@@ -121,14 +124,29 @@ impl ListPlan {
         }
     }
 
-    /// A list of the most recent state that trusts no version seen before.
-    pub(crate) fn fresh(pages_anyway: bool) -> Self {
-        Self { at: ListAt::Consistent, fresh: true, unpaged: false, pages_anyway }
+    /// A list of the most recent state of a resource that was gone for a while.
+    pub(crate) fn returned(position: &Position) -> Self {
+        let &Position { pages_anyway, unstreamed, .. } = position;
+        Self { at: ListAt::Consistent, fresh: false, unpaged: false, pages_anyway, unstreamed }
     }
 
-    /// A list of the most recent state of a resource that was gone for a while.
-    pub(crate) fn returned(pages_anyway: bool) -> Self {
-        Self { at: ListAt::Consistent, fresh: false, unpaged: false, pages_anyway }
+    /// The same of the most recent state.
+    pub(crate) fn of_the_most_recent(&self) -> Self {
+        Self { at: ListAt::Consistent, unpaged: false, ..self.clone() }
+    }
+
+    /// The same of the most recent state, trusting no version seen before.
+    pub(crate) fn freshly(&self) -> Self {
+        Self { fresh: true, ..self.of_the_most_recent() }
+    }
+
+    /// Where a streaming list begins. It shows the most recent state out of the server's watch cache, so that there is
+    /// no reason to ask for any state.
+    pub(crate) fn initial_events(&self) -> Option<ResourceVersion> {
+        match &self.at {
+            ListAt::NotOlderThan(version) => Some(version.clone()),
+            _ => None,
+        }
     }
 
     /// The request of the first page, or of the page after this token.

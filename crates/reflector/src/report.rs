@@ -60,6 +60,10 @@ impl Reports {
         });
     }
 
+    pub(crate) fn stream_begun(&self) {
+        self.status.send_modify(|status| status.streams += 1);
+    }
+
     pub(crate) fn watch_begun(&self) {
         self.status.send_modify(|status| status.watches += 1);
     }
@@ -67,7 +71,7 @@ impl Reports {
     pub(crate) fn phase(&self, machine: &State) {
         let phase = match machine {
             State::Idle => Phase::Idle,
-            State::Listing(_) => Phase::Listing,
+            State::Listing(_) | State::Streaming(_) => Phase::Listing,
             State::Watching(_) => Phase::Watching,
             State::Waiting(waiting) if waiting.suspended => Phase::Suspended,
             State::Waiting(_) => Phase::Waiting,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_listwatch::{Class, ListRequest, WatchFrom};
+use kube_listwatch::{Class, ListRequest};
 use kube_object::ResourceVersion;
 
 use crate::{Deadline, ListPlan, Position, RelistCause};
@@ -14,6 +14,8 @@ pub enum State {
     Idle,
     /// A page is being read.
     Listing(Listing),
+    /// A streaming list is being read.
+    Streaming(Streaming),
     /// A watch is open, or being opened.
     Watching(Watching),
     /// No request is open until the backoff timer fires.
@@ -31,6 +33,13 @@ pub struct Listing {
     pub token: Option<String>,
     /// Each item so far could be identified.
     pub complete: bool,
+}
+
+/// A streaming list in progress: a watch that has not yet told the end of the state it began with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Streaming {
+    /// What is listed.
+    pub plan: ListPlan,
 }
 
 /// A watch in progress.
@@ -114,6 +123,8 @@ pub enum EventKind {
     Changed,
     /// BOOKMARK.
     Bookmark,
+    /// The BOOKMARK that ends the initial events of a streaming list.
+    InitialEnd,
 }
 
 /// How long a watch lasted that ended without an error.
@@ -137,13 +148,22 @@ pub enum Output {
         /// Reuse nothing of the cache.
         fresh: bool,
     },
-    /// Drop the open request and all deadlines, and watch from here.
-    Watch(WatchFrom),
+    /// Drop the open request and all deadlines, and ask for a streaming list.
+    Stream {
+        /// The state is at least as new as this version; `None` asks for the most recent.
+        not_older_than: Option<ResourceVersion>,
+        /// Reuse nothing of the cache.
+        fresh: bool,
+    },
+    /// Drop the open request and all deadlines, and watch after this version.
+    Watch(ResourceVersion),
     /// Drop the open request and all deadlines, and wait: as long as the backoff says, and no
     /// shorter than this, which is what the server asked for.
     BackOff(Option<Duration>),
     /// Set a deadline, in place of the same one set before.
     Arm(Deadline),
+    /// Forget a deadline.
+    Disarm(Deadline),
     /// Hand on what has come.
     Deliver,
     /// Drop what has come: it has been delivered before.

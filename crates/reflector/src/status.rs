@@ -14,7 +14,9 @@ pub struct Status {
     pub relists: u64,
     /// Why the last list was begun.
     pub last_relist: Option<RelistCause>,
-    /// Watches begun.
+    /// Of the lists, those asked for as streaming lists.
+    pub streams: u64,
+    /// Watches begun; one that a streaming list has become is not counted again.
     pub watches: u64,
     /// Events dropped because they had been delivered before.
     pub repeats: u64,

@@ -2,7 +2,7 @@
 
 use crate::{
     Input, Options, Output, State,
-    phases::{list, wait, watch},
+    phases::{list, stream, wait, watch},
 };
 
 /// The next state, and what to do on the way there.
@@ -14,6 +14,7 @@ pub fn step(state: State, input: Input<'_>, options: &Options) -> (State, Vec<Ou
     match state {
         State::Idle => wait::start(input, options),
         State::Listing(listing) => list::step(listing, input, options),
+        State::Streaming(streaming) => stream::step(streaming, input, options),
         State::Watching(watching) => watch::step(watching, input, options),
         State::Waiting(waiting) => wait::step(waiting, input, options),
     }

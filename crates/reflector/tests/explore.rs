@@ -9,7 +9,7 @@ use kube_reflector::{Marker, Options, Output, State, step};
 use support::notation::{Spoken, state};
 
 /// What a server can do in no time at all, over and over.
-const AT_ONCE: [&str; 18] = [
+const AT_ONCE: [&str; 19] = [
     "items",
     "items nameless",
     "page 9",
@@ -20,6 +20,7 @@ const AT_ONCE: [&str; 18] = [
     "changed -",
     "added 10",
     "bookmark 10",
+    "initial-end 10",
     "end early",
     "fail expired",
     "fail too-large",
@@ -30,11 +31,12 @@ const AT_ONCE: [&str; 18] = [
     "fail broken",
 ];
 
-const IN_TIME: [&str; 8] = [
+const IN_TIME: [&str; 9] = [
     "start",
     "end short",
     "end full",
     "fired list",
+    "fired initial-events",
     "fired watch",
     "fired bookmark",
     "fired backoff",
@@ -61,7 +63,9 @@ fn reachable() -> HashMap<String, State> {
 }
 
 fn asks(outputs: &[Output]) -> bool {
-    outputs.iter().any(|output| matches!(output, Output::List { .. } | Output::Watch(_)))
+    outputs
+        .iter()
+        .any(|output| matches!(output, Output::List { .. } | Output::Stream { .. } | Output::Watch(_)))
 }
 
 fn waits(outputs: &[Output]) -> bool {
@@ -127,6 +131,7 @@ fn whatever_has_happened_a_server_that_works_again_is_soon_watched() {
             machine = match &machine {
                 State::Waiting(_) => go(&machine, "fired backoff").0,
                 State::Listing(_) => go(&machine, "page 20").0,
+                State::Streaming(_) => go(&machine, "initial-end 20").0,
                 State::Watching(_) | State::Idle => break,
             };
         }

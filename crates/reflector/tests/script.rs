@@ -10,6 +10,15 @@ use support::notation::{Spoken, outputs, state};
 
 /// Plays the inputs of the script, and compares what comes out with what it says.
 fn play(script: &str) -> State {
+    play_with(script, &Options { streaming_lists: false, ..Options::default() })
+}
+
+/// The same of a reflector that asks for streaming lists.
+fn play_streaming(script: &str) -> State {
+    play_with(script, &Options::default())
+}
+
+fn play_with(script: &str, options: &Options) -> State {
     let mut machine = State::Idle;
     let mut played = String::new();
     for line in script.trim().lines().map(str::trim) {
@@ -18,7 +27,7 @@ fn play(script: &str) -> State {
             continue;
         };
         let spoken = Spoken::parse(input);
-        let (next, done) = step(machine, spoken.input(), &Options::default());
+        let (next, done) = step(machine, spoken.input(), options);
         played += &format!("{} -> {}\n", input.trim(), outputs(&done));
         machine = next;
     }
@@ -250,4 +259,42 @@ fn permissions_are_taken_away_and_given_back() {
         fired backoff -> watch 101; arm watch
         changed 102 -> deliver",
     );
+}
+
+#[test]
+fn a_streaming_list_becomes_its_own_watch() {
+    let end = play_streaming(
+        "start -> count start; stream consistent; arm watch; arm list; arm initial-events; begin
+        added 40 -> deliver; arm initial-events
+        added 12 -> deliver; arm initial-events
+        # something happens while the state is told
+        changed 101 -> deliver; arm initial-events
+        initial-end 101 -> end 101; disarm list; disarm initial-events
+        changed 103 -> deliver
+        bookmark 110 -> deliver; arm bookmark
+        end full -> watch 110; arm watch
+        fail expired -> count expired; stream consistent fresh; arm watch; arm list; arm initial-events; begin fresh
+        added 120 -> deliver; arm initial-events
+        initial-end 130 -> end 130; disarm list; disarm initial-events",
+    );
+    assert_eq!(state(&end), "watching 130 (after expiry)");
+}
+
+#[test]
+fn a_server_that_ignores_the_wish_for_a_streaming_list() {
+    let end = play_streaming(
+        "start -> count start; stream consistent; arm watch; arm list; arm initial-events; begin
+        added 40 -> deliver; arm initial-events
+        # no end is told
+        fired initial-events -> count retry; list any limit=500; arm list; begin
+        page 100 -> end 100; watch 100; arm watch
+        relist -> count asked; list >=100; arm list; begin
+        page 120 -> end 120; watch 120; arm watch
+        changed 121 -> deliver
+        end full -> watch 121; arm watch
+        # long after, it is worth another try
+        relist -> count asked; stream >=121; arm watch; arm list; arm initial-events; begin
+        fail unsupported -> count retry; list >=121; arm list; begin",
+    );
+    assert_eq!(state(&end), "listing >=121 unstreamed");
 }

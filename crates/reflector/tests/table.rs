@@ -9,13 +9,13 @@ use std::path::PathBuf;
 use kube_listwatch::ListAt;
 use kube_object::ResourceVersion;
 use kube_reflector::{
-    ListPlan, Listing, Options, Position, RelistCause, State, Then, Waiting, Watching, step,
+    ListPlan, Listing, Options, Position, RelistCause, State, Streaming, Then, Waiting, Watching, step,
 };
 use support::notation::{Spoken, outputs, state};
 
 const BEGIN: &str = "<!-- The rest is written by crates/reflector/tests/table.rs. -->\n";
 
-const INPUTS: [&str; 34] = [
+const INPUTS: [&str; 36] = [
     "start",
     "items",
     "items nameless",
@@ -31,6 +31,7 @@ const INPUTS: [&str; 34] = [
     "bookmark 8",
     "bookmark 10",
     "bookmark -",
+    "initial-end 10",
     "end early",
     "end short",
     "end full",
@@ -46,6 +47,7 @@ const INPUTS: [&str; 34] = [
     "fail broken",
     "fail broken retry-after=9",
     "fired list",
+    "fired initial-events",
     "fired watch",
     "fired bookmark",
     "fired backoff",
@@ -53,14 +55,16 @@ const INPUTS: [&str; 34] = [
 ];
 
 fn plan(at: ListAt) -> ListPlan {
-    ListPlan { at, fresh: false, unpaged: false, pages_anyway: false }
+    ListPlan { at, fresh: false, unpaged: false, pages_anyway: false, unstreamed: false }
 }
 
 fn at_nine() -> ListAt {
     ListAt::NotOlderThan(9.into())
 }
 
+/// A list in place of a streaming list.
 fn first_page(plan: ListPlan) -> Listing {
+    let plan = ListPlan { unstreamed: true, ..plan };
     Listing { plan, version: None, token: None, complete: true }
 }
 
@@ -81,12 +85,20 @@ fn lists() -> Vec<State> {
         first_page(fresh.clone()),
         later_page(fresh),
     ];
-    listings.into_iter().map(State::Listing).collect()
+    let streams = [plan(ListAt::Any), plan(at_nine())].map(|plan| State::Streaming(Streaming { plan }));
+    streams.into_iter().chain(listings.into_iter().map(State::Listing)).collect()
 }
 
 fn position(version: &str) -> Position {
     let version = ResourceVersion::new(version);
-    Position { version, moved: false, after_expiry: false, fruitless: 0, pages_anyway: false }
+    Position {
+        version,
+        moved: false,
+        after_expiry: false,
+        fruitless: 0,
+        pages_anyway: false,
+        unstreamed: false,
+    }
 }
 
 fn watches() -> Vec<State> {
@@ -98,6 +110,7 @@ fn watches() -> Vec<State> {
         Watching { spoke: true, ..opened(moved()) },
         Watching { spoke: true, bookmarked: true, ..opened(moved()) },
         Watching { spoke: true, ..opened(Position { after_expiry: true, ..moved() }) },
+        opened(Position { unstreamed: true, ..moved() }),
         opened(Position { fruitless: 6, ..moved() }),
         opened(Position { fruitless: 8, ..moved() }),
         opened(Position { fruitless: 11, ..moved() }),
@@ -166,7 +179,7 @@ fn the_table_shows_every_kind_of_state_and_of_input() {
         assert!(shown.contains(&kind), "no {kind}");
     }
     let table = table();
-    for kind in ["idle", "listing", "watching", "waiting", "suspended"] {
+    for kind in ["idle", "listing", "streaming", "watching", "waiting", "suspended"] {
         assert!(table.contains(&format!("### `{kind}")), "no {kind}");
     }
 }

@@ -5,13 +5,16 @@ use std::time::Duration;
 use kube_listwatch::{Class, ListAt};
 use kube_object::ResourceVersion;
 
-use super::{Step, back_off, ignore, suspend, watch};
+use super::{Step, back_off, ignore, stream, suspend, watch};
 use crate::{
     Deadline, Input, ListPlan, Listing, Marker, Options, Output, Position, RelistCause, State, Then,
 };
 
-/// Ask for the first page.
+/// Ask for a streaming list, or for the first page where the server has not given one.
 pub(crate) fn begin(plan: ListPlan, cause: RelistCause, options: &Options) -> Step {
+    if options.streaming_lists && !plan.unstreamed {
+        return stream::begin(plan, cause);
+    }
     let outputs = vec![
         Output::Count(cause),
         Output::List { request: plan.request(None, options), fresh: plan.fresh },
@@ -79,27 +82,35 @@ fn failed(listing: Listing, class: Class, retry_after: Option<Duration>, options
     match class {
         // The token has expired, not the version asked for: what is cached can be reused.
         Class::Expired if later_page && !plan.unpaged => without_pages(plan, RelistCause::Expired, options),
-        Class::Expired | Class::TooLarge if plan.at != ListAt::Consistent => {
-            let cause = if class == Class::Expired { RelistCause::Expired } else { RelistCause::TooLarge };
-            begin(ListPlan::fresh(plan.pages_anyway), cause, options)
-        }
-        // Consistent already: nothing newer can be asked for, but versions may be used again.
-        Class::Expired | Class::TooLarge => again_later(ListPlan::fresh(plan.pages_anyway), retry_after),
+        Class::Expired => without_version(&plan, RelistCause::Expired, retry_after, options),
+        Class::TooLarge => without_version(&plan, RelistCause::TooLarge, retry_after, options),
         // The token is not understood, or the version is none that this server gave.
         Class::Unsupported if later_page && !plan.unpaged => without_pages(plan, RelistCause::Retry, options),
         Class::Unsupported if matches!(plan.at, ListAt::NotOlderThan(_)) => {
-            again_later(ListPlan::fresh(plan.pages_anyway), retry_after)
+            again_later(plan.freshly(), retry_after)
         }
-        Class::NotFound => {
-            let plan = ListPlan { at: ListAt::Consistent, unpaged: false, ..plan };
-            suspend(plan, RelistCause::Retry, retry_after)
-        }
+        Class::NotFound => suspend(plan.of_the_most_recent(), RelistCause::Retry, retry_after),
         _ => again_later(plan, retry_after),
     }
 }
 
+/// The server can't show the state that was asked for: ask for the most recent one, at once where that is another
+/// request.
+pub(crate) fn without_version(
+    plan: &ListPlan,
+    cause: RelistCause,
+    retry_after: Option<Duration>,
+    options: &Options,
+) -> Step {
+    match plan.at {
+        // Nothing newer can be asked for, but versions may be used again.
+        ListAt::Consistent => again_later(plan.freshly(), retry_after),
+        _ => begin(plan.freshly(), cause, options),
+    }
+}
+
 /// The same list after a delay, and in pages: a full list may have failed because it was too large.
-fn again_later(plan: ListPlan, at_least: Option<Duration>) -> Step {
+pub(crate) fn again_later(plan: ListPlan, at_least: Option<Duration>) -> Step {
     let plan = ListPlan { unpaged: false, ..plan };
     back_off(Then::List { plan, cause: RelistCause::Retry }, at_least)
 }

@@ -1,6 +1,7 @@
 //! One file for each phase of the state machine, and the moves that they share.
 
 pub(crate) mod list;
+pub(crate) mod stream;
 pub(crate) mod wait;
 pub(crate) mod watch;
 

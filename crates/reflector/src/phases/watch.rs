@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_listwatch::{Class, WatchFrom};
+use kube_listwatch::Class;
 use kube_object::ResourceVersion;
 
 use super::{Step, back_off, ignore, list, suspend};
@@ -14,8 +14,7 @@ use crate::{
 
 /// Watch from where we are.
 pub(crate) fn begin(position: Position) -> Step {
-    let outputs =
-        vec![Output::Watch(WatchFrom::Version(position.version.clone())), Output::Arm(Deadline::Watch)];
+    let outputs = vec![Output::Watch(position.version.clone()), Output::Arm(Deadline::Watch)];
     let synthetic = !is_a_point(&position.version);
     (State::Watching(Watching { position, spoke: false, bookmarked: false, synthetic }), outputs)
 }
@@ -33,7 +32,8 @@ pub(crate) fn step(watching: Watching, input: Input<'_>, options: &Options) -> S
 
 fn event(watching: Watching, kind: EventKind, version: &ResourceVersion) -> Step {
     let Watching { position, spoke, bookmarked, synthetic } = watching;
-    let bookmarked = bookmarked || kind == EventKind::Bookmark;
+    let is_bookmark = matches!(kind, EventKind::Bookmark | EventKind::InitialEnd);
+    let bookmarked = bookmarked || is_bookmark;
     // The current state comes as ADDED events in no order: the position stays until it is over.
     let synthetic = synthetic && kind == EventKind::Added;
     let (position, verdict) = match (synthetic, position.has_passed(version)) {
@@ -43,9 +43,9 @@ fn event(watching: Watching, kind: EventKind, version: &ResourceVersion) -> Step
         (false, true) => (position, Output::Discard),
         // Without a version a bookmark says nothing. An event changes something, but leads nowhere
         // to resume from.
-        (false, false) if !is_a_point(version) => match kind {
-            EventKind::Bookmark => (position, Output::Discard),
-            EventKind::Added | EventKind::Changed => (position, Output::Deliver),
+        (false, false) if !is_a_point(version) => match is_bookmark {
+            true => (position, Output::Discard),
+            false => (position, Output::Deliver),
         },
         (false, false) => (position.moved_to(version.clone()), Output::Deliver),
     };
@@ -86,9 +86,7 @@ fn next(position: Position) -> Then {
 fn failed(position: Position, class: Class, retry_after: Option<Duration>, options: &Options) -> Step {
     match class {
         Class::Expired | Class::TooLarge => expired(&position, class, retry_after, options),
-        Class::NotFound => {
-            suspend(ListPlan::returned(position.pages_anyway), RelistCause::NotFound, retry_after)
-        }
+        Class::NotFound => suspend(ListPlan::returned(&position), RelistCause::NotFound, retry_after),
         Class::Overloaded | Class::Refused | Class::Unauthorized | Class::Forbidden => {
             back_off(next(position), retry_after)
         }
@@ -99,7 +97,7 @@ fn failed(position: Position, class: Class, retry_after: Option<Duration>, optio
 /// A version that a list gave and that is gone at once would be gone again: don't loop. The same
 /// if it is gone after an event or two, and was so before.
 fn expired(position: &Position, class: Class, retry_after: Option<Duration>, options: &Options) -> Step {
-    let plan = ListPlan::fresh(position.pages_anyway);
+    let plan = ListPlan::returned(position).freshly();
     let cause = if class == Class::Expired { RelistCause::Expired } else { RelistCause::TooLarge };
     match position.may_expire() {
         true => list::begin(plan, cause, options),

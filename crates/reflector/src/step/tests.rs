@@ -3,15 +3,17 @@
 
 use std::time::Duration;
 
-use kube_listwatch::{Class, ListAt, ListRequest, WatchFrom};
+use kube_listwatch::{Class, ListAt, ListRequest};
 use kube_object::ResourceVersion;
 
 use super::*;
 use crate::{
-    Deadline, EventKind, ListPlan, Listing, Marker, Position, RelistCause, Then, Waiting, WatchEnd, Watching,
+    Deadline, EventKind, ListPlan, Listing, Marker, Position, RelistCause, Streaming, Then, Waiting,
+    WatchEnd, Watching,
 };
 
 mod list;
+mod stream;
 mod wait;
 mod watch;
 
@@ -24,7 +26,7 @@ fn newer_than(text: &str) -> ListAt {
 }
 
 fn plan(at: ListAt) -> ListPlan {
-    ListPlan { at, fresh: false, unpaged: false, pages_anyway: false }
+    ListPlan { at, fresh: false, unpaged: false, pages_anyway: false, unstreamed: false }
 }
 
 fn fresh() -> ListPlan {
@@ -44,12 +46,25 @@ fn later_page(plan: ListPlan) -> State {
 
 /// Listed at this version, nothing has come since.
 fn listed(at: &str) -> Position {
-    Position { version: version(at), moved: false, after_expiry: false, fruitless: 0, pages_anyway: false }
+    let version = version(at);
+    Position {
+        version,
+        moved: false,
+        after_expiry: false,
+        fruitless: 0,
+        pages_anyway: false,
+        unstreamed: false,
+    }
 }
 
 /// Listed before, and moved here by an event.
 fn moved(at: &str) -> Position {
     Position { moved: true, ..listed(at) }
+}
+
+/// A streaming list of this plan is being read.
+fn streaming(plan: ListPlan) -> State {
+    State::Streaming(Streaming { plan })
 }
 
 /// A watch just opened.
@@ -79,8 +94,13 @@ fn suspended(then: Then) -> State {
     State::Waiting(Waiting { then, suspended: true })
 }
 
+/// A reflector that asks for lists, not for streaming lists.
+fn listing() -> Options {
+    Options { streaming_lists: false, ..Options::default() }
+}
+
 fn go(state: State, input: Input<'_>) -> (State, Vec<Output>) {
-    step(state, input, &Options::default())
+    step(state, input, &listing())
 }
 
 fn failed(class: Class) -> Input<'static> {
@@ -106,7 +126,7 @@ fn list_outputs(cause: RelistCause, at: ListAt, limit: Option<u32>, fresh: bool)
 }
 
 fn watch_outputs(from: &str) -> Vec<Output> {
-    vec![Output::Watch(WatchFrom::Version(version(from))), Output::Arm(Deadline::Watch)]
+    vec![Output::Watch(version(from)), Output::Arm(Deadline::Watch)]
 }
 
 /// The request that these outputs make, if they make one.
@@ -129,6 +149,7 @@ fn states() -> Vec<State> {
         later_page(plan(newer_than("7"))),
         watching(listed("7")),
         spoken(moved("7")),
+        streaming(plan(ListAt::Any)),
         waiting(again(plan(ListAt::Any))),
         waiting(Then::Watch(moved("7"))),
     ]
@@ -143,6 +164,7 @@ fn inputs(version: &ResourceVersion) -> Vec<Input<'_>> {
         page_end(version, Some("t")),
         event(EventKind::Added, version),
         event(EventKind::Bookmark, version),
+        event(EventKind::InitialEnd, version),
         Input::WatchEnded(WatchEnd::Early),
         Input::WatchEnded(WatchEnd::Short),
         Input::WatchEnded(WatchEnd::Full),
@@ -152,6 +174,7 @@ fn inputs(version: &ResourceVersion) -> Vec<Input<'_>> {
         failed(Class::Forbidden),
         failed(Class::Broken),
         Input::Fired(Deadline::List),
+        Input::Fired(Deadline::InitialEvents),
         Input::Fired(Deadline::Watch),
         Input::Fired(Deadline::Bookmark),
         Input::Fired(Deadline::Backoff),
@@ -161,17 +184,22 @@ fn inputs(version: &ResourceVersion) -> Vec<Input<'_>> {
 
 /// A request, a watch or a back-off: what gives up all deadlines.
 fn is_move(output: &Output) -> bool {
-    matches!(output, Output::List { .. } | Output::Watch(_) | Output::BackOff(_))
+    matches!(output, Output::List { .. } | Output::Stream { .. } | Output::Watch(_) | Output::BackOff(_))
 }
 
 #[test]
 fn every_move_asks_for_exactly_one_thing_and_gives_it_a_deadline() {
-    for state in states() {
-        for input in inputs(&version("9")) {
-            let (_, outputs) = go(state.clone(), input);
+    let version = version("9");
+    let all = states()
+        .into_iter()
+        .flat_map(|state| inputs(&version).into_iter().map(move |input| (state.clone(), input)));
+    for (state, input) in all {
+        for options in [listing(), Options::default()] {
+            let (_, outputs) = step(state.clone(), input, &options);
             let moves: Vec<_> = outputs.iter().enumerate().filter(|(_, output)| is_move(output)).collect();
             assert!(moves.len() <= 1, "{state:?} {input:?}: {outputs:?}");
-            if let Some((at, Output::List { .. } | Output::Watch(_))) = moves.first() {
+            if let Some((at, Output::List { .. } | Output::Stream { .. } | Output::Watch(_))) = moves.first()
+            {
                 assert!(matches!(outputs[at + 1], Output::Arm(_)), "{state:?} {input:?}: {outputs:?}");
             }
         }
@@ -190,6 +218,11 @@ fn an_input_that_a_state_does_not_wait_for_changes_nothing() {
         (watching(listed("7")), page_end(&version, None)),
         (watching(listed("7")), Input::Fired(Deadline::List)),
         (watching(listed("7")), Input::Start),
+        (watching(listed("7")), Input::Fired(Deadline::InitialEvents)),
+        (streaming(plan(ListAt::Any)), event(EventKind::Bookmark, &version)),
+        (streaming(plan(ListAt::Any)), page_end(&version, None)),
+        (streaming(plan(ListAt::Any)), Input::Relist),
+        (streaming(plan(ListAt::Any)), Input::Fired(Deadline::Backoff)),
         (waiting(Then::Watch(listed("7"))), failed(Class::Expired)),
         (waiting(Then::Watch(listed("7"))), event(EventKind::Added, &version)),
         (waiting(Then::Watch(listed("7"))), Input::Fired(Deadline::Watch)),

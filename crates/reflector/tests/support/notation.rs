@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use kube_listwatch::{Class, ListAt, WatchFrom};
+use kube_listwatch::{Class, ListAt};
 use kube_object::ResourceVersion;
 use kube_reflector::{
     Deadline, EventKind, Input, ListPlan, Marker, Output, Position, RelistCause, State, Then, WatchEnd,
@@ -33,6 +33,7 @@ impl Spoken {
             "added" => event(EventKind::Added),
             "changed" => event(EventKind::Changed),
             "bookmark" => event(EventKind::Bookmark),
+            "initial-end" => event(EventKind::InitialEnd),
             "end" => Input::WatchEnded(end(word(1))),
             "fail" => Input::Failed(class(word(1)), retry_after(word(2))),
             "fired" => Input::Fired(deadline(word(1))),
@@ -74,6 +75,7 @@ fn retry_after(word: &str) -> Option<Duration> {
 fn deadline(word: &str) -> Deadline {
     match word {
         "list" => Deadline::List,
+        "initial-events" => Deadline::InitialEvents,
         "watch" => Deadline::Watch,
         "bookmark" => Deadline::Bookmark,
         "backoff" => Deadline::Backoff,
@@ -95,11 +97,15 @@ fn output(output: &Output) -> String {
             let limit = request.limit.map(|limit| format!("limit={limit}"));
             words(&["list", &at(&request.at), limit.as_deref().unwrap_or(""), flag(*fresh, "fresh")])
         }
-        Output::Watch(WatchFrom::Version(version)) => format!("watch {}", shown(version)),
-        Output::Watch(WatchFrom::InitialEvents(_)) => "streaming list".to_owned(),
+        Output::Stream { not_older_than, fresh } => {
+            let at = not_older_than.as_ref().map(|version| format!(">={version}"));
+            words(&["stream", at.as_deref().unwrap_or("consistent"), flag(*fresh, "fresh")])
+        }
+        Output::Watch(version) => format!("watch {}", shown(version)),
         Output::BackOff(None) => "back off".to_owned(),
         Output::BackOff(Some(delay)) => format!("back off {delay:?}"),
-        Output::Arm(deadline) => format!("arm {}", lower(deadline)),
+        Output::Arm(deadline) => format!("arm {}", deadline_name(*deadline)),
+        Output::Disarm(deadline) => format!("disarm {}", deadline_name(*deadline)),
         Output::Deliver => "deliver".to_owned(),
         Output::Discard => "discard".to_owned(),
         Output::Mark(Marker::Begin { fresh }) => words(&["begin", flag(*fresh, "fresh")]),
@@ -123,6 +129,7 @@ pub(crate) fn state(state: &State) -> String {
             ];
             words(&["listing", &plan(&listing.plan), &brackets(&facts)])
         }
+        State::Streaming(streaming) => words(&["streaming", &plan(&streaming.plan)]),
         State::Watching(watching) => {
             let facts = [
                 flag(watching.spoke, "spoke"),
@@ -146,8 +153,12 @@ fn then(then: &Then) -> String {
 }
 
 fn plan(plan: &ListPlan) -> String {
-    let flags =
-        [flag(plan.fresh, "fresh"), flag(plan.unpaged, "unpaged"), flag(plan.pages_anyway, "pages-anyway")];
+    let flags = [
+        flag(plan.fresh, "fresh"),
+        flag(plan.unpaged, "unpaged"),
+        flag(plan.pages_anyway, "pages-anyway"),
+        flag(plan.unstreamed, "unstreamed"),
+    ];
     words(&[&at(&plan.at), &words(&flags)])
 }
 
@@ -158,6 +169,7 @@ fn position(position: &Position, more: &[&str]) -> String {
         flag(position.after_expiry, "after expiry"),
         fruitless.as_deref().unwrap_or(""),
         flag(position.pages_anyway, "pages-anyway"),
+        flag(position.unstreamed, "unstreamed"),
     ];
     facts.extend(more);
     words(&[&shown(&position.version), &brackets(&facts)])
@@ -170,6 +182,13 @@ fn at(at: &ListAt) -> String {
         ListAt::NotOlderThan(version) => format!(">={version}"),
         ListAt::Exactly(version) => format!("={version}"),
         ListAt::Continue(token) => format!("continue={token}"),
+    }
+}
+
+fn deadline_name(deadline: Deadline) -> String {
+    match deadline {
+        Deadline::InitialEvents => "initial-events".to_owned(),
+        other => lower(&other),
     }
 }
 

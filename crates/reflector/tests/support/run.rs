@@ -25,7 +25,12 @@ pub(crate) struct Run {
 }
 
 pub(crate) fn options() -> Options {
-    Options { seed: Some(7), ..Options::default() }
+    Options { seed: Some(7), streaming_lists: false, ..Options::default() }
+}
+
+/// The same with streaming lists.
+pub(crate) fn streaming() -> Options {
+    Options { streaming_lists: true, ..options() }
 }
 
 /// Runs against this fake with a sink that takes everything at once.

@@ -11,7 +11,7 @@ fn the_first_list_shows_any_state_in_pages() {
 
 #[test]
 fn the_first_list_is_consistent_where_a_stale_start_is_not_allowed() {
-    let options = Options { stale_start: false, ..Options::default() };
+    let options = Options { stale_start: false, ..listing() };
     let (state, outputs) = step(State::Idle, Input::Start, &options);
     assert_eq!(state, first_page(plan(ListAt::Consistent)));
     assert_eq!(outputs, list_outputs(RelistCause::Start, ListAt::Consistent, Some(500), false));
@@ -20,7 +20,7 @@ fn the_first_list_is_consistent_where_a_stale_start_is_not_allowed() {
 #[test]
 fn a_list_is_paged_only_where_the_server_reads_from_etcd_anyway() {
     let limit = |plan: ListPlan, page_size| {
-        let options = Options { page_size, ..Options::default() };
+        let options = Options { page_size, ..listing() };
         plan.request(None, &options).limit
     };
     let paging = |at| ListPlan { pages_anyway: true, ..plan(at) };
@@ -37,7 +37,7 @@ fn a_list_is_paged_only_where_the_server_reads_from_etcd_anyway() {
 
 #[test]
 fn a_list_at_a_version_is_never_a_bare_version_with_a_limit() {
-    let options = Options { page_size: Some(50), ..Options::default() };
+    let options = Options { page_size: Some(50), ..listing() };
     let position = moved("7");
     let request = ListPlan::relist(&position).request(None, &options);
     assert_eq!(request, ListRequest { at: newer_than("7"), limit: Some(50) });

@@ -1,0 +1,76 @@
+//! A streaming list: a watch that first tells the state it begins with, up to a marked bookmark, and goes on from there.
+//!
+//! A server may not know it in several ways: it refuses the parameters, ends the watch, or ignores them and never sends
+//! the bookmark. Whatever it is, a list is asked for at once, and no streaming list again before a watch has lasted its
+//! time.
+
+use std::time::Duration;
+
+use kube_listwatch::Class;
+use kube_object::ResourceVersion;
+
+use super::{Step, ignore, list, suspend};
+use crate::{
+    Deadline, EventKind, Input, ListPlan, Marker, Options, Output, Position, RelistCause, State, Streaming,
+    Watching,
+};
+
+/// Ask for the state and what follows it.
+pub(crate) fn begin(plan: ListPlan, cause: RelistCause) -> Step {
+    let outputs = vec![
+        Output::Count(cause),
+        Output::Stream { not_older_than: plan.initial_events(), fresh: plan.fresh },
+        Output::Arm(Deadline::Watch),
+        Output::Arm(Deadline::List),
+        Output::Arm(Deadline::InitialEvents),
+        Output::Mark(Marker::Begin { fresh: plan.fresh }),
+    ];
+    (State::Streaming(Streaming { plan }), outputs)
+}
+
+pub(crate) fn step(streaming: Streaming, input: Input<'_>, options: &Options) -> Step {
+    match input {
+        Input::Event { kind: EventKind::InitialEnd, version } => end(&streaming.plan, version.clone()),
+        Input::Event { kind: EventKind::Added | EventKind::Changed, .. } => {
+            (State::Streaming(streaming), vec![Output::Deliver, Output::Arm(Deadline::InitialEvents)])
+        }
+        Input::WatchEnded(_) => list_instead(streaming.plan, None, options),
+        Input::Fired(Deadline::Watch | Deadline::List | Deadline::InitialEvents) => {
+            list_instead(streaming.plan, None, options)
+        }
+        Input::Failed(class, retry_after) => failed(streaming.plan, class, retry_after, options),
+        // A bookmark in between says nothing of the state that is being told.
+        other => ignore(State::Streaming(streaming), other),
+    }
+}
+
+/// The state is complete, and the same request goes on as a watch.
+fn end(plan: &ListPlan, version: ResourceVersion) -> Step {
+    let position = Position::listed(version.clone(), plan);
+    let outputs = vec![
+        Output::Mark(Marker::End { version, complete: true }),
+        Output::Disarm(Deadline::List),
+        Output::Disarm(Deadline::InitialEvents),
+    ];
+    // A bookmark at the version of this end is never sent again, so that none has to follow.
+    (State::Watching(Watching { position, spoke: false, bookmarked: false, synthetic: false }), outputs)
+}
+
+fn failed(plan: ListPlan, class: Class, retry_after: Option<Duration>, options: &Options) -> Step {
+    match class {
+        Class::Expired => list::without_version(&plan, RelistCause::Expired, retry_after, options),
+        Class::TooLarge => list::without_version(&plan, RelistCause::TooLarge, retry_after, options),
+        Class::NotFound => suspend(plan.of_the_most_recent(), RelistCause::Retry, retry_after),
+        // These say nothing about streaming lists.
+        Class::Overloaded | Class::Refused => list::again_later(plan, retry_after),
+        _ => list_instead(plan, retry_after, options),
+    }
+}
+
+fn list_instead(plan: ListPlan, retry_after: Option<Duration>, options: &Options) -> Step {
+    let plan = ListPlan { unstreamed: true, ..plan };
+    match retry_after {
+        Some(_) => list::again_later(plan, retry_after),
+        None => list::begin(plan, RelistCause::Retry, options),
+    }
+}

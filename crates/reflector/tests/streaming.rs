@@ -1,0 +1,129 @@
+//! Streaming lists as they run: what is asked for over paused time, and what the sink gets.
+
+mod support;
+
+use std::{sync::Arc, time::Duration};
+
+use kube_listwatch::{ListAt, WatchFrom};
+use kube_reflector::Phase;
+use support::{
+    fake::{Beat, Fake, WatchAnswer, events, fails, hangs, list, silent},
+    run::{Run, run_with, seconds, streaming},
+};
+
+fn run(fake: &Arc<Fake>) -> Run {
+    run_with(fake, streaming(), |reflector| reflector)
+}
+
+/// The initial events `+a@1`, and their end at 5.
+fn initial_events() -> WatchAnswer {
+    vec![events(&["+a@1", ".5"]), Beat::Hang]
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_request_gives_the_list_and_what_follows_it() {
+    let fake = Fake::new(
+        |_, _| fails(500),
+        |_, _| vec![events(&["+b@4", "+a@1"]), events(&["~a@6", ".6", "~b@7"]), events(&["*9"]), Beat::Hang],
+    );
+    let run = run(&fake);
+    seconds(100).await;
+    let expected = ["begin", "put b@4", "put a@1", "put a@6", "end 6", "put b@7", "bookmark 9"];
+    assert_eq!(run.taken(), expected);
+    let status = run.status();
+    assert_eq!((status.phase, status.lists, status.streams, status.watches), (Phase::Watching, 1, 1, 0));
+    assert_eq!(fake.watches().len(), 1);
+    assert_eq!(fake.watches()[0].from, WatchFrom::InitialEvents(None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_without_an_end_is_given_up_after_ten_silent_seconds() {
+    let fake = Fake::new(
+        |_, _| list(&["a@1"], "5"),
+        |n, _| {
+            if n == 0 {
+                vec![Beat::Wait(Duration::from_secs(9)), events(&["+a@1"]), Beat::Hang]
+            } else {
+                hangs()
+            }
+        },
+    );
+    let run = run(&fake);
+    seconds(18).await;
+    assert_eq!(run.status().phase, Phase::Listing);
+    seconds(2).await;
+    assert_eq!(run.taken(), ["begin", "put a@1", "begin", "page a@1", "end 5"]);
+    assert_eq!(run.errors().len(), 1);
+    assert!(run.errors()[0].contains("given up after 10s"), "{:?}", run.errors());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_that_never_ends_is_given_up_after_the_deadline_of_lists() {
+    let fake = Fake::new(
+        |_, _| list(&["a@1"], "5"),
+        |n, _| if n == 0 { vec![Beat::Repeat(|| vec![support::fake::event("+a@1")])] } else { hangs() },
+    );
+    let run = run(&fake);
+    seconds(119).await;
+    assert_eq!(fake.lists(), []);
+    seconds(2).await;
+    assert_eq!(fake.lists().len(), 1);
+    assert_eq!(run.taken().last().map(String::as_str), Some("end 5"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadlines_of_the_list_do_not_end_the_watch_that_it_has_become() {
+    let fake = Fake::new(|_, _| fails(500), |_, _| initial_events());
+    let run = run(&fake);
+    seconds(299).await;
+    assert_eq!((fake.watches().len(), run.errors().len()), (1, 0));
+    // The time-out was drawn when the request was made, from 5 to 10 minutes; 30 s of grace.
+    seconds(332).await;
+    assert_eq!((fake.watches().len(), run.errors().len()), (2, 1));
+    assert_eq!(fake.watches()[1].from, WatchFrom::Version(5.into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_is_asked_for_lists_until_a_watch_has_lasted() {
+    let fake = Fake::new(
+        |_, _| list(&["a@1"], "5"),
+        |_, request| match request.from {
+            WatchFrom::InitialEvents(_) => fails(422),
+            WatchFrom::Version(_) => silent(request),
+        },
+    );
+    let run = run(&fake);
+    seconds(1).await;
+    assert_eq!(fake.lists().iter().map(|list| list.at.clone()).collect::<Vec<_>>(), [ListAt::Any]);
+    // Two silences lead to a relist, which is worth another try.
+    seconds(2400).await;
+    let status = run.status();
+    assert!(status.streams >= 2 && status.lists >= status.streams * 2, "{status:?}");
+    let (streams, watches) = (status.streams, status.watches);
+    assert!(watches >= streams, "{status:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ends_each_watch_at_once_is_not_asked_in_a_loop() {
+    let fake = Fake::new(|_, _| list(&[], "5"), |_, _| Vec::new());
+    let _run = run(&fake);
+    seconds(600).await;
+    assert!(fake.count(0, 60) <= 20, "{}", fake.count(0, 60));
+    for minute in 1..10 {
+        assert!(fake.count(minute * 60, minute * 60 + 60) <= 6, "minute {minute}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_lasts_costs_as_few_attempts_as_with_lists() {
+    for code in [403, 404, 410, 422, 429, 500, 504] {
+        let fake = Fake::new(move |_, _| fails(code), move |_, _| fails(code));
+        let _run = run(&fake);
+        seconds(600).await;
+        // One streaming list more, before the first list.
+        assert!(fake.count(0, 60) <= 15, "{code}: {}", fake.count(0, 60));
+        for minute in 1..10 {
+            assert!(fake.count(minute * 60, minute * 60 + 60) <= 4, "{code}, minute {minute}");
+        }
+    }
+}
