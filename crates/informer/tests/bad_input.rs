@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube_client::{Api, Client};
-use kube_informer::{Event, Informer, ListWatch, Phase};
+use kube_informer::{Event, Informer, ListWatch, Phase, ReflectorOptions};
 use kube_testserver::{Cut, Fault, Match, Server, Verb};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -78,6 +78,7 @@ impl Stack {
         let (failed, debug) = (Arc::clone(&errors), Arc::clone(&debugged));
         let told = Arc::<Mutex<Vec<String>>>::default();
         let informer = Informer::from_source(ListWatch::<Secret>::new(api).max_object_bytes(LIMIT))
+            .reflector(ReflectorOptions { streaming_lists: false, ..ReflectorOptions::default() })
             .on_error(move |error| {
                 failed.lock().push(error.to_string());
                 debug.lock().push(format!("{error:?}"));

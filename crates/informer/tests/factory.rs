@@ -12,7 +12,7 @@ use kube_client::{
     api::{DynamicObject, PartialObjectMeta},
     core::{ApiResource, NamespaceResourceScope},
 };
-use kube_informer::{Event, FactoryError, InformerFactory, Phase, Scope};
+use kube_informer::{Event, FactoryError, InformerFactory, Phase, ReflectorOptions, Scope};
 use kube_testserver::{Fault, Match, Request, Server, Verb};
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -57,7 +57,7 @@ async fn the_same_type_is_the_same_informer_and_another_representation_is_not() 
     factory.start();
     factory.start();
     factory.wait_for_sync(WITHIN).await.unwrap();
-    assert_eq!(server.journal().count(Verb::List, "configmaps"), 2);
+    assert_eq!(server.journal().count(Verb::Watch, "configmaps"), 2, "streaming lists");
     assert_eq!(factory.status().len(), 2);
     factory.shutdown().await;
 }
@@ -169,6 +169,7 @@ async fn namespace_labels_fields_and_options_go_into_each_list_and_watch() {
         .namespace("default")
         .labels("app=web")
         .fields("metadata.name!=z")
+        .reflector(ReflectorOptions { streaming_lists: false, ..ReflectorOptions::default() })
         .options(|options| options.parameters.push(("pretty".into(), "false".into())));
     let maps = factory.informer::<ConfigMap>().unwrap();
     let log = Arc::new(Mutex::new(Vec::new()));

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client};
-use kube_informer::{Event, Informer, Phase};
+use kube_informer::{Event, Informer, Phase, ReflectorOptions};
 use kube_testserver::{Fault, Match, Server, Verb};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -27,13 +27,15 @@ struct Stack {
 }
 
 impl Stack {
-    async fn watching() -> Self {
+    async fn watching(streaming_lists: bool) -> Self {
         let server = Server::new();
         for name in ["kept", "changed", "deleted", "replaced"] {
             create(&server, name);
         }
         let api = Api::<ConfigMap>::namespaced(Client::new(server.service(), "default"), "default");
-        let informer = Informer::builder(api).build();
+        let informer = Informer::builder(api)
+            .reflector(ReflectorOptions { streaming_lists, ..ReflectorOptions::default() })
+            .build();
         let told: Arc<Mutex<Vec<String>>> = Arc::default();
         let lines = Arc::clone(&told);
         let _detached = informer.on(move |event| lines.lock().push(short(event)));
@@ -91,8 +93,9 @@ fn short(event: &Event<ConfigMap>) -> String {
 /// Properties 2 and 3: the cache converges, deletions missed while away included.
 #[tokio::test(start_paused = true)]
 async fn whatever_is_lost_of_a_watch_the_cache_becomes_what_the_server_has() {
-    for loss in [Loss::Compacted, Loss::HttpGone, Loss::Broken] {
-        let stack = Stack::watching().await;
+    let losses = [Loss::Compacted, Loss::HttpGone, Loss::Broken];
+    for (loss, streaming) in losses.into_iter().flat_map(|loss| [(loss, false), (loss, true)]) {
+        let stack = Stack::watching(streaming).await;
         let watches = Match::verb(Verb::Watch);
         // The next attempt fails, so that the changes happen while nobody watches.
         stack.server.faults().next(watches.clone(), Fault::Reset);
@@ -126,8 +129,18 @@ async fn whatever_is_lost_of_a_watch_the_cache_becomes_what_the_server_has() {
 /// A failure costs a relist at most once: the server's journal counts.
 #[tokio::test(start_paused = true)]
 async fn an_expiry_costs_one_list_and_a_broken_connection_none() {
-    for (loss, lists) in [(Loss::Compacted, 2), (Loss::HttpGone, 2), (Loss::Broken, 1)] {
-        let stack = Stack::watching().await;
+    let costs = [(Loss::Compacted, 2), (Loss::HttpGone, 2), (Loss::Broken, 1)];
+    for (loss, lists, streaming) in
+        costs.into_iter().flat_map(|(loss, lists)| [(loss, lists, false), (loss, lists, true)])
+    {
+        let stack = Stack::watching(streaming).await;
+        let listed = |stack: &Stack| match streaming {
+            false => stack.server.journal().count(Verb::List, "configmaps"),
+            true => {
+                let requests = stack.server.journal().requests();
+                requests.iter().filter(|request| request.query.contains("sendInitialEvents=true")).count()
+            }
+        };
         let watches = Match::verb(Verb::Watch);
         match loss {
             Loss::Compacted => {
@@ -150,11 +163,11 @@ async fn an_expiry_costs_one_list_and_a_broken_connection_none() {
                 stack.server.cut_watches(&watches);
             }
         }
-        stack.until(|stack| stack.server.journal().count(Verb::List, "configmaps") == lists).await;
+        stack.until(|stack| listed(stack) == lists).await;
         stack.until(|stack| stack.informer.status().reflector.phase == Phase::Watching).await;
         create(&stack.server, "last");
         stack.until(|stack| stack.told.lock().iter().any(|line| line == "+last")).await;
-        assert_eq!(stack.server.journal().count(Verb::List, "configmaps"), lists, "{loss:?}");
+        assert_eq!(listed(&stack), lists, "{loss:?} {streaming}");
         stack.informer.stop().await;
     }
 }
