@@ -4,7 +4,7 @@
 //! [`Event`](kube_object::Event)s that it has led to; what is changed when, and what is dropped,
 //! is the contract on [`Store`]. Readers look through a [`Lister`], an [`Index`] or a [`Snapshot`],
 //! each of which sees one moment. The store is plain data: it knows no watch, does no I/O, spawns
-//! and awaits nothing, and can be used alone.
+//! nothing, and can be used alone. Nobody waits but who asks for it, with [`Store::wait_until`].
 //!
 //! # Invariants
 //! - Objects, key map, indexes, stale marks and watermark belong to one root, and every reader looks
@@ -42,6 +42,7 @@ mod snapshot;
 mod store;
 #[cfg(test)]
 mod testing;
+mod wait;
 mod watermark;
 
 pub use index::{Index, IndexAt, IndexError};
@@ -49,4 +50,5 @@ pub use lister::{Lister, NamespaceLister};
 pub use selector::{LabelSelector, ParseSelectorError};
 pub use snapshot::Snapshot;
 pub use store::{Stats, Store};
+pub use wait::NotReached;
 pub use watermark::Watermark;

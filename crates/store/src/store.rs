@@ -14,6 +14,7 @@ use std::{
 
 use kube_object::{Delta, Entry, Event, Id, KeyRef, Known, Listed, Object, ResourceVersion, Uid};
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::Notify;
 
 use crate::{
     Index, IndexError, Lister, Snapshot, Watermark,
@@ -55,16 +56,18 @@ const IN_PLACE: usize = 256;
 /// `complete` deletes nothing. After a `Begin { fresh: true }` nothing counts as unchanged. An `End`
 /// or a `Page` without a `Begin` is taken as a bookmark, or as so many single deltas.
 pub struct Store<T> {
-    shared: Arc<Shared<T>>,
+    pub(crate) shared: Arc<Shared<T>>,
     /// Whatever keeps the store fresh, for as long as this handle is there.
     keep: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-struct Shared<T> {
+pub(crate) struct Shared<T> {
     /// What readers see. Locked to look at it, to swap it, and while a batch is written in place.
     root: RwLock<Arc<Root<T>>>,
     /// The relist under way; whoever holds this lock is the writer.
     writer: Mutex<Option<Relist<T>>>,
+    /// Wakes those who wait for the store to come somewhere.
+    pub(crate) moved: Notify,
     repeats: AtomicU64,
     index_panics: AtomicU64,
 }
@@ -110,6 +113,7 @@ impl<T> Store<T> {
             shared: Arc::new(Shared {
                 root: RwLock::default(),
                 writer: Mutex::new(None),
+                moved: Notify::new(),
                 repeats: AtomicU64::new(0),
                 index_panics: AtomicU64::new(0),
             }),
@@ -148,6 +152,7 @@ impl<T: Object> Store<T> {
             self.apply_to_copy(batch, &mut relist, &mut outcome);
         }
         drop(relist);
+        self.shared.moved.notify_waiters();
         self.shared.repeats.fetch_add(outcome.repeats, Relaxed);
         self.shared.index_panics.fetch_add(outcome.panics, Relaxed);
         outcome.events

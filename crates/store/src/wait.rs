@@ -1,0 +1,129 @@
+//! Waiting until a store has come somewhere: how a program reads what it has written.
+
+use std::time::Duration;
+
+use kube_object::{Object, ResourceVersion};
+use tokio::time::timeout;
+
+use crate::{Lister, Snapshot, Store};
+
+/// A store has not come to a version.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotReached {
+    /// Not within the time; it may still come.
+    #[error("the cache is {} and not at {wanted} after {within:?}", at(.reached.as_ref()))]
+    Behind {
+        /// What was waited for.
+        wanted: ResourceVersion,
+        /// How far the store was; `None` where nothing with a version was in it.
+        reached: Option<ResourceVersion>,
+        /// How long was waited.
+        within: Duration,
+    },
+    /// A list at a lower version, or one that can't be compared, has begun a new epoch: the server's history was
+    /// restored, and what was written in the lost one is perhaps undone.
+    #[error("the server's history was restored, the cache is {}: {wanted} belongs to the lost one", at(.reached.as_ref()))]
+    Restored {
+        /// What was waited for.
+        wanted: ResourceVersion,
+        /// Where the new epoch is.
+        reached: Option<ResourceVersion>,
+    },
+    /// The version is no number, so that no version can be said to be later.
+    #[error("{wanted:?} is no version that another can be compared with")]
+    Opaque {
+        /// What was to be waited for.
+        wanted: ResourceVersion,
+    },
+}
+
+fn at(reached: Option<&ResourceVersion>) -> String {
+    reached.map_or_else(|| "empty".to_owned(), |version| format!("at {version}"))
+}
+
+impl<T: Object> Store<T> {
+    /// Waits until everything up to this version of the server's history is in the store: then a reader sees what was
+    /// written at it, or something later.
+    ///
+    /// The version of an object that the store does not cover (of another namespace, without the labels) is reached
+    /// with the next event or bookmark; servers send a bookmark about every minute.
+    ///
+    /// # Errors
+    /// [`NotReached`]: not within this time, or never to be told.
+    ///
+    /// # Cancel safety
+    /// Safe: nothing but the wait is lost.
+    pub async fn wait_until(&self, version: &ResourceVersion, within: Duration) -> Result<(), NotReached> {
+        let wanted = version.clone();
+        if wanted.is_opaque() {
+            return Err(NotReached::Opaque { wanted });
+        }
+        let epoch = self.position().epoch;
+        let there = |snapshot: &Snapshot<T>| snapshot.has_reached(&wanted);
+        let ended = |snapshot: &Snapshot<T>| there(snapshot) || snapshot.position().epoch != epoch;
+        let snapshot = self.wait_for(within, ended).await;
+        let reached = snapshot.watermark().cloned();
+        match (snapshot.position().epoch == epoch, there(&snapshot)) {
+            (true, true) => Ok(()),
+            (true, false) => Err(NotReached::Behind { wanted, reached, within }),
+            (false, _) => Err(NotReached::Restored { wanted, reached }),
+        }
+    }
+
+    /// Waits until the store shows something, looking whenever it was written to. Gives what it shows then, or at the
+    /// end of the time, whatever that is.
+    ///
+    /// # Cancel safety
+    /// Safe: nothing but the wait is lost.
+    pub async fn wait_for(
+        &self,
+        within: Duration,
+        mut shows: impl FnMut(&Snapshot<T>) -> bool,
+    ) -> Snapshot<T> {
+        let waiting = async {
+            loop {
+                // Counts writes from here on, so that none between the look and the wait is missed.
+                let moved = self.shared.moved.notified();
+                if shows(&self.snapshot()) {
+                    return;
+                }
+                moved.await;
+            }
+        };
+        // The snapshot is taken anew: the look above must not keep the store from writing in place.
+        let _in_time = timeout(within, waiting).await;
+        self.snapshot()
+    }
+}
+
+impl<T: Object> Lister<T> {
+    /// See [`Store::wait_until`].
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// Safe: nothing but the wait is lost.
+    pub async fn wait_until(&self, version: &ResourceVersion, within: Duration) -> Result<(), NotReached> {
+        self.store.wait_until(version, within).await
+    }
+
+    /// See [`Store::wait_for`].
+    ///
+    /// # Cancel safety
+    /// Safe: nothing but the wait is lost.
+    pub async fn wait_for(&self, within: Duration, shows: impl FnMut(&Snapshot<T>) -> bool) -> Snapshot<T> {
+        self.store.wait_for(within, shows).await
+    }
+}
+
+impl<T: Object> Snapshot<T> {
+    /// Whether everything up to this version of the server's history was in the store.
+    pub fn has_reached(&self, version: &ResourceVersion) -> bool {
+        self.watermark().is_some_and(|reached| reached.at_least(version))
+    }
+}
+
+#[cfg(test)]
+mod tests;

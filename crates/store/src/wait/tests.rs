@@ -1,0 +1,101 @@
+//! Waits on paused time: they end at the write that ends them, or at their time.
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::*;
+use crate::testing::*;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The outcome of a wait for a version, and of these batches meanwhile.
+async fn wait(
+    store: &Store<Pod>,
+    version: &str,
+    batches: Vec<Vec<kube_object::Delta<Pod>>>,
+) -> Result<(), NotReached> {
+    let version = ResourceVersion::new(version);
+    let waiting = store.wait_until(&version, MINUTE);
+    let writing = async {
+        for batch in batches {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            store.apply(batch);
+        }
+    };
+    tokio::join!(waiting, writing).0
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_in_the_store_is_not_waited_for() {
+    let store = listed("9", &[]);
+    assert_eq!(store.wait_until(&"9".into(), Duration::ZERO).await, Ok(()));
+    assert_eq!(store.wait_until(&"8".into(), Duration::ZERO).await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_a_bookmark_or_a_list_at_the_version_or_later_ends_the_wait() {
+    for last in [
+        put("a/x", "u", "12"),
+        remove("a/x", "u", "13"),
+        undecodable("a/x", "u", "12"),
+        kube_object::Delta::Bookmark("14".into()),
+    ] {
+        let store = listed("9", &[]);
+        let before = put("a/y", "v", "11");
+        assert_eq!(wait(&store, "12", vec![vec![before], vec![last]]).await, Ok(()));
+    }
+    let store = listed("9", &[]);
+    assert_eq!(
+        wait(&store, "12", vec![vec![begin(), page(&[("a/x", "u", "12")])], vec![end("12")]]).await,
+        Ok(())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_has_not_ended_shows_nothing() {
+    let store = listed("9", &[]);
+    let waited = wait(&store, "12", vec![vec![begin(), page(&[("a/x", "u", "12")])]]).await;
+    let (wanted, reached) = ("12".into(), Some("9".into()));
+    assert_eq!(waited, Err(NotReached::Behind { wanted, reached, within: MINUTE }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_is_over_says_how_far_the_store_was() {
+    let error = Store::<Pod>::new().wait_until(&"12".into(), MINUTE).await.unwrap_err();
+    assert_eq!(error.to_string(), "the cache is empty and not at 12 after 60s");
+    let error = listed("9", &[]).wait_until(&"12".into(), MINUTE).await.unwrap_err();
+    assert_eq!(error.to_string(), "the cache is at 9 and not at 12 after 60s");
+}
+
+/// Property 13: versions of different epochs say nothing about each other, even where the new one is later.
+#[tokio::test(start_paused = true)]
+async fn a_new_epoch_ends_the_wait_with_an_error() {
+    for batches in [vec![vec![begin(), end("5")]], vec![vec![begin(), end("5"), put("a/x", "u", "20")]]] {
+        let store = listed("9", &[]);
+        let error = wait(&store, "12", batches).await.unwrap_err();
+        assert!(matches!(error, NotReached::Restored { .. }), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_no_number_is_not_waited_for() {
+    let error = listed("9", &[]).wait_until(&"abc".into(), MINUTE).await.unwrap_err();
+    assert_eq!(error, NotReached::Opaque { wanted: "abc".into() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_comes_after_each_write() {
+    let store = listed("9", &[]);
+    let mut looks = 0;
+    let waiting = store.wait_for(MINUTE, |snapshot| {
+        looks += 1;
+        snapshot.len() == 2
+    });
+    let writing = async {
+        for name in ["a/x", "a/y"] {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            store.apply(vec![put(name, name, "10")]);
+        }
+    };
+    let (snapshot, ()) = tokio::join!(waiting, writing);
+    assert_eq!((snapshot.len(), looks), (2, 3));
+}
