@@ -37,6 +37,8 @@
 //! - This crate never parses bytes and never decides what to ask of the server.
 
 mod builder;
+mod cached_api;
+mod coverage;
 mod delivery;
 mod events;
 mod factory;
@@ -47,8 +49,10 @@ mod registration;
 mod resync;
 mod shared;
 mod sync;
+mod written;
 
 pub use builder::InformerBuilder;
+pub use cached_api::{CachedApi, StaleRead};
 pub use events::EventStream;
 pub use factory::{FactoryError, InformerFactory, Scope};
 pub use handler::EventHandler;
@@ -59,4 +63,4 @@ pub use sync::{NotSynced, Unsynced};
 pub use kube_listwatch::{Error as ListWatchError, ListOptions, ListWatch, ListerWatcher};
 pub use kube_object::{Cached, Entry, Event, KeyRef, Object, ObjectId, ObjectKey, ResourceVersion, Uid};
 pub use kube_reflector::{Options as ReflectorOptions, Phase, Status as ReflectorStatus};
-pub use kube_store::{Index, LabelSelector, Lister, Snapshot, Store};
+pub use kube_store::{Index, LabelSelector, Lister, NotReached, Snapshot, Store};

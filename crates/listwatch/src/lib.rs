@@ -38,4 +38,4 @@ pub use functions::ListPage;
 pub use list::{ListEnd, ListPart};
 pub use list_watch::ListWatch;
 pub use request::{ListAt, ListOptions, ListRequest, WatchFrom, WatchRequest};
-pub use source::ListerWatcher;
+pub use source::{Coverage, ListerWatcher};

@@ -7,8 +7,8 @@ use kube_client::{Api, Client, Resource};
 use kube_object::{Cached, Known, Object, TypeMeta};
 
 use crate::{
-    Error, ListOptions, ListPart, ListRequest, ListerWatcher, WatchEvent, WatchRequest, functions::Functions,
-    http::Http,
+    Coverage, Error, ListOptions, ListPart, ListRequest, ListerWatcher, WatchEvent, WatchRequest,
+    functions::Functions, http::Http,
 };
 
 /// An object larger than this is refused unless [`ListWatch::max_object_bytes`] says otherwise.
@@ -182,10 +182,44 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
         matches!(self.source, Source::Http(_))
     }
 
+    fn coverage(&self) -> Option<Coverage> {
+        match &self.source {
+            Source::Http(http) => {
+                Some(Coverage { namespace: namespace_of(&http.path), options: http.options() })
+            }
+            Source::Functions(_) => None,
+        }
+    }
+
     fn path(&self) -> String {
         match &self.source {
             Source::Http(http) => http.path.clone(),
             Source::Functions(_) => "(two functions)".to_owned(),
+        }
+    }
+}
+
+/// The namespace in the path of a resource: `/api/v1/namespaces/shop/pods`, and none in `/api/v1/namespaces`.
+fn namespace_of(path: &str) -> Option<String> {
+    let (_, below) = path.split_once("/namespaces/")?;
+    let (namespace, _) = below.split_once('/')?;
+    Some(namespace.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_namespace_of_a_path_is_that_of_its_objects() {
+        for (path, namespace) in [
+            ("/api/v1/namespaces/shop/pods", Some("shop")),
+            ("/apis/apps/v1/namespaces/shop/deployments", Some("shop")),
+            ("/api/v1/pods", None),
+            ("/api/v1/namespaces", None),
+            ("/apis/namespaces.example/v1/things", None),
+        ] {
+            assert_eq!(namespace_of(path).as_deref(), namespace, "{path}");
         }
     }
 }

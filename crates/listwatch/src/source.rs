@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::stream::BoxStream;
 use kube_object::Known;
 
-use crate::{Error, ListPart, ListRequest, WatchEvent, WatchRequest};
+use crate::{Error, ListOptions, ListPart, ListRequest, WatchEvent, WatchRequest};
 
 /// A source of objects: client-go's interface of the same name.
 ///
@@ -36,9 +36,23 @@ pub trait ListerWatcher<T>: Send + Sync + 'static {
         true
     }
 
+    /// What this source covers; `None` where it can't say.
+    fn coverage(&self) -> Option<Coverage> {
+        None
+    }
+
     /// Where this source asks, for errors of those who wait for it: a path without a query. A source
     /// that has none goes by the name of its type.
     fn path(&self) -> String {
         std::any::type_name::<Self>().to_owned()
     }
+}
+
+/// Which objects of a resource a source lists and watches.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// Those of this namespace; `None` for all, and for cluster-scoped resources.
+    pub namespace: Option<String>,
+    /// Of them, those that these options leave over.
+    pub options: ListOptions,
 }

@@ -1,0 +1,353 @@
+//! `CachedApi`: writes to the server, reads from the cache, and reads what it has written.
+
+use std::{fmt::Debug, sync::Arc, time::Duration};
+
+use either::Either;
+use kube_client::{
+    Api, Resource,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+    core::Status,
+};
+use kube_object::{Cached, Object, ObjectId, ObjectKey, ResourceVersion, Uid};
+use kube_store::{LabelSelector, Lister, Snapshot};
+use parking_lot::Mutex;
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    Informer,
+    coverage::covers,
+    written::{Unseen, Written},
+};
+
+/// How long a read waits for the cache unless [`CachedApi::patience`] says otherwise.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// An [`Api`] whose reads come from an informer's cache and show at least what was written through it.
+///
+/// A cache lags behind the server by the way of an event, so that a program which reads right after its own write may
+/// see the state before it. Here each write is remembered until the cache shows it, and a read waits for that: for the
+/// writes of its object, or for all of them. Clones share one memory.
+///
+/// Objects that the informer does not cover (of another namespace, without its labels) are not waited for. Where only
+/// the server knows (field selectors, parameters of one's own) a read waits for the next event or bookmark.
+///
+/// ```no_run
+/// # use k8s_openapi::api::core::v1::ConfigMap;
+/// # use kube_client::{Api, Client, api::PostParams};
+/// # use kube_informer::{CachedApi, InformerFactory};
+/// # async fn example(client: Client, map: ConfigMap) -> Result<(), Box<dyn std::error::Error>> {
+/// let factory = InformerFactory::new(client.clone()).namespace("shop");
+/// let maps = CachedApi::new(Api::<ConfigMap>::namespaced(client, "shop"), &factory.informer::<ConfigMap>()?);
+/// factory.start();
+/// maps.create(&PostParams::default(), &map).await?;
+/// assert!(maps.get("settings").await?.is_some());
+/// # Ok(()) }
+/// ```
+///
+/// # Limits
+/// What was deleted by its name before the cache had ever seen it may be seen for a moment. After a restore of the
+/// server's history that the cache has not noticed, its versions say nothing about the cache.
+pub struct CachedApi<T: Cached> {
+    api: Arc<Api<T::Resource>>,
+    informer: Informer<T>,
+    written: Arc<Mutex<Written>>,
+    patience: Duration,
+}
+
+/// A cache does not show what was written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StaleRead {
+    /// It has not reached the version of a write within the time; a later read waits again.
+    #[error(
+        "the cache of {informer} is {} and does not show what was written at {wanted} after {within:?}",
+        at(.reached.as_ref())
+    )]
+    Behind {
+        /// The informer: its kind and URL.
+        informer: String,
+        /// The version of the write.
+        wanted: ResourceVersion,
+        /// How far the cache is; `None` where nothing with a version is in it.
+        reached: Option<ResourceVersion>,
+        /// How long was waited.
+        within: Duration,
+    },
+    /// It still holds an object that was deleted; a later read waits again.
+    #[error(
+        "the cache of {informer} is {} and still holds {key}, which was deleted, after {within:?}",
+        at(.reached.as_ref())
+    )]
+    Undeleted {
+        /// The informer: its kind and URL.
+        informer: String,
+        /// The object.
+        key: ObjectKey,
+        /// How far the cache is; `None` where nothing with a version is in it.
+        reached: Option<ResourceVersion>,
+        /// How long was waited.
+        within: Duration,
+    },
+    /// The server's history was restored after a write, which may be undone. Said once; a later read does not wait for
+    /// what was written before.
+    #[error("the server's history was restored: what was written to {informer} at {wanted} may be undone")]
+    Restored {
+        /// The informer: its kind and URL.
+        informer: String,
+        /// The version of the last write of the lost history.
+        wanted: ResourceVersion,
+    },
+    /// The informer was stopped before its cache showed a write.
+    #[error("{informer} is stopped, and its cache does not show what was written")]
+    Stopped {
+        /// The informer: its kind and URL.
+        informer: String,
+    },
+}
+
+fn at(reached: Option<&ResourceVersion>) -> String {
+    reached.map_or_else(|| "empty".to_owned(), |version| format!("at {version}"))
+}
+
+impl<T: Cached> Clone for CachedApi<T> {
+    fn clone(&self) -> Self {
+        Self {
+            api: Arc::clone(&self.api),
+            informer: self.informer.clone(),
+            written: Arc::clone(&self.written),
+            patience: self.patience,
+        }
+    }
+}
+
+impl<T: Cached> CachedApi<T> {
+    /// Writes through this `Api`, reads from this informer's cache. The informer should cover what is written; it is
+    /// not started by this, and goes on for as long as this is held.
+    pub fn new(api: Api<T::Resource>, informer: &Informer<T>) -> Self {
+        Self { api: Arc::new(api), informer: informer.clone(), written: Arc::default(), patience: PATIENCE }
+    }
+
+    /// How long a read waits for the cache to show what was written; 5 s unless set.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// The `Api` itself, for everything else. What is written through it is not remembered unless [`CachedApi::wrote`]
+    /// is told.
+    pub fn api(&self) -> &Api<T::Resource> {
+        &self.api
+    }
+
+    /// Remembers a write made elsewhere: this is what the server answered.
+    pub fn wrote(&self, object: &T::Resource)
+    where
+        T::Resource: Object,
+    {
+        let covered = self.informer.shared.config.source.coverage();
+        let covered = covered.and_then(|coverage| covers(&coverage, object));
+        let id = ObjectId::from(object.id());
+        self.written.lock().change(&id, covered, &self.snapshot());
+    }
+
+    /// Remembers a deletion made elsewhere: this object is gone for good.
+    pub fn deleted(&self, key: ObjectKey, uid: Uid) {
+        self.written.lock().delete(key, uid, &self.snapshot());
+    }
+
+    /// A lister over a cache that shows everything that was written.
+    ///
+    /// # Errors
+    /// [`StaleRead`].
+    ///
+    /// # Cancel safety
+    /// Safe: nothing but the wait is lost.
+    pub async fn lister(&self) -> Result<Lister<T>, StaleRead> {
+        self.catch_up(None).await?;
+        Ok(self.informer.lister())
+    }
+
+    /// The object of this name, in the namespace of the `Api`; what was written of it is in it.
+    ///
+    /// # Errors
+    /// [`StaleRead`].
+    ///
+    /// # Cancel safety
+    /// Safe: nothing but the wait is lost.
+    pub async fn get(&self, name: &str) -> Result<Option<Arc<T>>, StaleRead> {
+        let key = ObjectKey::new(self.api.namespace(), name);
+        self.catch_up(Some(&key)).await?;
+        Ok(self.informer.lister().get_by_key(&key))
+    }
+
+    /// The objects that this selector matches, in the namespace of the `Api` if it has one; everything that was written
+    /// is in them.
+    ///
+    /// # Errors
+    /// [`StaleRead`].
+    ///
+    /// # Cancel safety
+    /// Safe: nothing but the wait is lost.
+    pub async fn list(&self, selector: &LabelSelector) -> Result<Vec<Arc<T>>, StaleRead> {
+        let lister = self.lister().await?;
+        Ok(match self.api.namespace() {
+            Some(namespace) => lister.namespace(namespace).list(selector),
+            None => lister.list(selector),
+        })
+    }
+
+    fn snapshot(&self) -> Snapshot<T> {
+        self.informer.shared.store.snapshot()
+    }
+
+    /// Waits until the cache shows what was written of this object, or of all.
+    async fn catch_up(&self, key: Option<&ObjectKey>) -> Result<(), StaleRead> {
+        let mut unseen = None;
+        let looking = self.informer.shared.store.wait_for(self.patience, |cache| {
+            unseen = self.written.lock().unseen(key, cache);
+            matches!(unseen, None | Some(Unseen::Lost(_)))
+        });
+        let cache = tokio::select! {
+            biased;
+            cache = looking => Some(cache),
+            () = self.informer.shared.stopping.cancelled() => None,
+        };
+        let (informer, within) = (self.informer.shared.config.name.clone(), self.patience);
+        let reached = cache.as_ref().and_then(|cache| cache.watermark().cloned());
+        Err(match (unseen, cache) {
+            (None, _) => return Ok(()),
+            (Some(Unseen::Lost(wanted)), _) => StaleRead::Restored { informer, wanted },
+            (Some(_), None) => StaleRead::Stopped { informer },
+            (Some(Unseen::Change(wanted)), _) => StaleRead::Behind { informer, wanted, reached, within },
+            (Some(Unseen::Deletion(key)), _) => StaleRead::Undeleted { informer, key, reached, within },
+        })
+    }
+}
+
+/// The writes: those of [`Api`], remembered.
+///
+/// # Errors
+/// Those of [`Api`], of each method's own name.
+///
+/// # Cancel safety
+/// A write that is cancelled may have been made, and is not remembered.
+impl<T: Cached> CachedApi<T>
+where
+    T::Resource: Object + Clone + DeserializeOwned + Debug,
+{
+    /// [`Api::create`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn create(&self, params: &PostParams, object: &T::Resource) -> kube_client::Result<T::Resource>
+    where
+        T::Resource: Serialize,
+    {
+        self.remembered(self.api.create(params, object).await, params.dry_run)
+    }
+
+    /// [`Api::replace`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn replace(
+        &self,
+        name: &str,
+        params: &PostParams,
+        object: &T::Resource,
+    ) -> kube_client::Result<T::Resource>
+    where
+        T::Resource: Serialize,
+    {
+        self.remembered(self.api.replace(name, params, object).await, params.dry_run)
+    }
+
+    /// [`Api::replace_status`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn replace_status(
+        &self,
+        name: &str,
+        params: &PostParams,
+        object: &T::Resource,
+    ) -> kube_client::Result<T::Resource>
+    where
+        T::Resource: Serialize,
+    {
+        self.remembered(self.api.replace_status(name, params, object).await, params.dry_run)
+    }
+
+    /// [`Api::patch`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn patch<P: Serialize + Debug>(
+        &self,
+        name: &str,
+        params: &PatchParams,
+        patch: &Patch<P>,
+    ) -> kube_client::Result<T::Resource> {
+        self.remembered(self.api.patch(name, params, patch).await, params.dry_run)
+    }
+
+    /// [`Api::patch_status`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn patch_status<P: Serialize + Debug>(
+        &self,
+        name: &str,
+        params: &PatchParams,
+        patch: &Patch<P>,
+    ) -> kube_client::Result<T::Resource> {
+        self.remembered(self.api.patch_status(name, params, patch).await, params.dry_run)
+    }
+
+    /// [`Api::delete`]. An object that is gone at once is waited for to be gone from the cache, one that a finalizer or
+    /// a grace period holds to be shown as being deleted.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn delete(
+        &self,
+        name: &str,
+        params: &DeleteParams,
+    ) -> kube_client::Result<Either<T::Resource, Status>> {
+        let answer = self.api.delete(name, params).await?;
+        if params.dry_run {
+            return Ok(answer);
+        }
+        match &answer {
+            Either::Left(object) if is_held(object) => self.wrote(object),
+            Either::Left(object) => {
+                let id = ObjectId::from(object.id());
+                self.deleted(id.key, id.uid);
+            }
+            Either::Right(status) => {
+                let uid = status.details.as_ref().map(|details| Uid::new(&details.uid));
+                self.deleted(ObjectKey::new(self.api.namespace(), name), uid.unwrap_or_else(|| Uid::new("")));
+            }
+        }
+        Ok(answer)
+    }
+
+    fn remembered(
+        &self,
+        answer: kube_client::Result<T::Resource>,
+        dry_run: bool,
+    ) -> kube_client::Result<T::Resource> {
+        if let (Ok(object), false) = (&answer, dry_run) {
+            self.wrote(object);
+        }
+        answer
+    }
+}
+
+/// Whether something keeps a deleted object for a while.
+fn is_held(object: &impl Resource) -> bool {
+    let meta = object.meta();
+    let has_finalizers = meta.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty());
+    has_finalizers || meta.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0)
+}

@@ -1,0 +1,140 @@
+//! What is awaited of a cache after each kind of write, without a clock.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_object::{Delta, Entry};
+use kube_store::Store;
+
+use super::*;
+
+fn map(name: &str, uid: &str, version: &str) -> ConfigMap {
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some(name.into());
+    map.metadata.uid = Some(uid.into());
+    map.metadata.resource_version = Some(version.into());
+    map
+}
+
+/// A store that was listed at 10 and has these objects.
+fn cache(objects: &[(&str, &str, &str)]) -> Store<ConfigMap> {
+    let store = Store::new();
+    store.replace(objects.iter().map(|(name, uid, version)| map(name, uid, version)), "10".into());
+    store
+}
+
+fn put(store: &Store<ConfigMap>, name: &str, uid: &str, version: &str) {
+    store.apply(vec![Delta::Put(Entry::of(map(name, uid, version)))]);
+}
+
+fn remove(store: &Store<ConfigMap>, name: &str, uid: &str, version: &str) {
+    store.apply(vec![Delta::Remove { id: id(name, uid, version), last: None }]);
+}
+
+fn id(name: &str, uid: &str, version: &str) -> ObjectId {
+    ObjectId { key: key(name), uid: uid.into(), version: version.into() }
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new(None, name)
+}
+
+fn change(version: &str) -> Option<Unseen> {
+    Some(Unseen::Change(version.into()))
+}
+
+#[test]
+fn a_change_is_unseen_until_the_cache_has_its_version() {
+    let (store, mut written) = (cache(&[]), Written::default());
+    written.change(&id("a", "u", "12"), Some(true), &store.snapshot());
+    written.change(&id("b", "v", "13"), Some(true), &store.snapshot());
+    assert_eq!(written.unseen(None, &store.snapshot()), change("13"));
+    assert_eq!(written.unseen(Some(&key("a")), &store.snapshot()), change("12"));
+    assert_eq!(written.unseen(Some(&key("c")), &store.snapshot()), None);
+    put(&store, "a", "u", "12");
+    assert_eq!(written.unseen(Some(&key("a")), &store.snapshot()), None);
+    assert_eq!(written.unseen(None, &store.snapshot()), change("13"));
+    // Somebody else's event, or a bookmark, at a later version.
+    put(&store, "z", "w", "14");
+    assert_eq!(written.unseen(None, &store.snapshot()), None);
+    assert!(written.changed.is_empty(), "what is seen is forgotten");
+}
+
+#[test]
+fn only_the_last_change_of_an_object_counts() {
+    let (store, mut written) = (cache(&[]), Written::default());
+    for version in ["12", "15", "14"] {
+        written.change(&id("a", "u", version), Some(true), &store.snapshot());
+    }
+    assert_eq!(written.unseen(None, &store.snapshot()), change("15"));
+}
+
+#[test]
+fn an_object_that_the_cache_does_not_cover_is_not_awaited() {
+    let (store, mut written) = (cache(&[]), Written::default());
+    written.change(&id("a", "u", "12"), Some(false), &store.snapshot());
+    assert_eq!(written.unseen(None, &store.snapshot()), None);
+    written.change(&id("b", "u", "13"), None, &store.snapshot());
+    assert_eq!(written.unseen(None, &store.snapshot()), change("13"), "only the server knows");
+}
+
+#[test]
+fn an_object_that_leaves_what_the_cache_covers_is_awaited() {
+    let (store, mut written) = (cache(&[("a", "u", "5")]), Written::default());
+    written.change(&id("a", "u", "12"), Some(false), &store.snapshot());
+    assert_eq!(written.unseen(None, &store.snapshot()), change("12"));
+    let (store, mut written) = (cache(&[]), Written::default());
+    written.change(&id("a", "u", "12"), Some(true), &store.snapshot());
+    written.change(&id("a", "u", "13"), Some(false), &store.snapshot());
+    assert_eq!(
+        written.unseen(None, &store.snapshot()),
+        change("13"),
+        "created in it, and gone from it again"
+    );
+}
+
+#[test]
+fn a_deletion_is_unseen_while_the_cache_holds_the_object() {
+    let (store, mut written) = (cache(&[("a", "u", "5")]), Written::default());
+    written.delete(key("a"), "u".into(), &store.snapshot());
+    assert_eq!(written.unseen(None, &store.snapshot()), Some(Unseen::Deletion(key("a"))));
+    assert_eq!(written.unseen(Some(&key("b")), &store.snapshot()), None);
+    remove(&store, "a", "u", "12");
+    assert_eq!(written.unseen(None, &store.snapshot()), None);
+}
+
+#[test]
+fn another_object_of_the_name_is_not_the_one_that_was_deleted() {
+    let (store, mut written) = (cache(&[("a", "u", "5")]), Written::default());
+    written.delete(key("a"), "u".into(), &store.snapshot());
+    put(&store, "a", "other", "12");
+    assert_eq!(written.unseen(None, &store.snapshot()), None);
+}
+
+#[test]
+fn an_object_that_was_created_and_deleted_is_awaited_in_both() {
+    let (store, mut written) = (cache(&[]), Written::default());
+    written.change(&id("a", "u", "12"), Some(true), &store.snapshot());
+    written.delete(key("a"), "u".into(), &store.snapshot());
+    assert_eq!(written.unseen(None, &store.snapshot()), change("12"));
+    put(&store, "a", "u", "12");
+    assert_eq!(written.unseen(None, &store.snapshot()), Some(Unseen::Deletion(key("a"))));
+    remove(&store, "a", "u", "13");
+    assert_eq!(written.unseen(None, &store.snapshot()), None);
+}
+
+/// Property 13.
+#[test]
+fn what_belongs_to_a_lost_history_is_said_once() {
+    let (store, mut written) = (cache(&[("a", "u", "5")]), Written::default());
+    written.change(&id("a", "u", "12"), Some(true), &store.snapshot());
+    store.replace([map("a", "u", "5")], "8".into());
+    written.change(&id("b", "v", "9"), Some(true), &store.snapshot());
+    assert_eq!(written.unseen(None, &store.snapshot()), Some(Unseen::Lost("12".into())));
+    assert_eq!(written.unseen(None, &store.snapshot()), change("9"));
+}
+
+#[test]
+fn a_version_that_is_no_number_is_not_awaited() {
+    let (store, mut written) = (cache(&[]), Written::default());
+    written.change(&id("a", "u", "abc"), Some(true), &store.snapshot());
+    assert_eq!(written.unseen(None, &store.snapshot()), None);
+}

@@ -1,0 +1,178 @@
+//! A program reads what it has written, from a cache that lags behind.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::{
+    Api, Client,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use kube_informer::{CachedApi, InformerFactory, LabelSelector, ReflectorOptions, StaleRead};
+use kube_testserver::{Fault, Lag, Match, Server, Verb};
+use serde_json::json;
+
+const WITHIN: Duration = Duration::from_secs(60);
+/// How far the watches of these servers lag behind.
+const LAG: Lag = Lag::Time(Duration::from_secs(2));
+
+/// Not started yet; `label` restricts the informer.
+fn cached(server: &Server, label: &str) -> (InformerFactory, CachedApi<ConfigMap>) {
+    let client = Client::new(server.service(), "default");
+    let factory = InformerFactory::new(client.clone()).namespace("default").labels(label);
+    let maps = CachedApi::new(Api::namespaced(client, "default"), &factory.informer().unwrap());
+    (factory, maps)
+}
+
+async fn started(server: &Server, label: &str) -> (InformerFactory, CachedApi<ConfigMap>) {
+    let (factory, maps) = cached(server, label);
+    factory.start();
+    factory.wait_for_sync(WITHIN).await.unwrap();
+    (factory, maps)
+}
+
+fn map(name: &str, app: &str) -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"name": name, "labels": {"app": app}}})).unwrap()
+}
+
+fn merge(patch: serde_json::Value) -> Patch<serde_json::Value> {
+    Patch::Merge(patch)
+}
+
+/// Each write is made while the cache can't have it yet, and the read after it shows it.
+#[tokio::test(start_paused = true)]
+async fn each_kind_of_write_is_seen_by_the_read_after_it() {
+    let server = Server::new();
+    let (factory, maps) = started(&server, "").await;
+    server.set_lag(LAG);
+    let post = PostParams::default();
+    let mut created = maps.create(&post, &map("a", "web")).await.unwrap();
+    assert_eq!(maps.get("a").await.unwrap().unwrap().metadata, created.metadata);
+    created.data = Some([("k".to_owned(), "1".to_owned())].into());
+    maps.replace("a", &post, &created).await.unwrap();
+    assert_eq!(maps.get("a").await.unwrap().unwrap().data, created.data);
+    maps.patch("a", &PatchParams::default(), &merge(json!({"data": {"k": "2"}}))).await.unwrap();
+    assert_eq!(maps.get("a").await.unwrap().unwrap().data.as_ref().unwrap()["k"], "2");
+    maps.create(&post, &map("b", "web")).await.unwrap();
+    assert_eq!(maps.list(&LabelSelector::everything()).await.unwrap().len(), 2);
+    maps.delete("a", &DeleteParams::default()).await.unwrap();
+    assert!(maps.get("a").await.unwrap().is_none());
+    assert_eq!(maps.lister().await.unwrap().len(), 1);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_object_with_a_finalizer_is_seen_as_being_deleted() {
+    let server = Server::new();
+    let (factory, maps) = started(&server, "").await;
+    let mut held = map("a", "web");
+    held.metadata.finalizers = Some(vec!["example.com/hold".to_owned()]);
+    maps.create(&PostParams::default(), &held).await.unwrap();
+    server.set_lag(LAG);
+    maps.delete("a", &DeleteParams::default()).await.unwrap();
+    assert!(maps.get("a").await.unwrap().unwrap().metadata.deletion_timestamp.is_some());
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_is_no_write() {
+    let server = Server::new();
+    let (factory, maps) = started(&server, "").await;
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    maps.create(&dry, &map("a", "web")).await.unwrap();
+    assert!(maps.get("a").await.unwrap().is_none());
+    factory.shutdown().await;
+}
+
+/// What the informer's selector leaves out would never come.
+#[tokio::test(start_paused = true)]
+async fn what_the_informer_does_not_cover_stalls_no_read() {
+    let server = Server::new();
+    let (factory, maps) = started(&server, "app=web").await;
+    let began = tokio::time::Instant::now();
+    maps.create(&PostParams::default(), &map("other", "db")).await.unwrap();
+    assert!(maps.get("other").await.unwrap().is_none());
+    assert!(maps.list(&LabelSelector::everything()).await.unwrap().is_empty());
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_leaves_the_selection_is_seen_to_be_gone() {
+    let server = Server::new();
+    let (factory, maps) = started(&server, "app=web").await;
+    maps.create(&PostParams::default(), &map("a", "web")).await.unwrap();
+    assert!(maps.get("a").await.unwrap().is_some());
+    server.set_lag(LAG);
+    let patch = merge(json!({"metadata": {"labels": {"app": "db"}}}));
+    maps.patch("a", &PatchParams::default(), &patch).await.unwrap();
+    assert!(maps.get("a").await.unwrap().is_none());
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_does_not_come_there_is_an_error_that_says_how_far_it_is() {
+    let server = Server::new();
+    let (factory, maps) = started(&server, "").await;
+    let before = maps.create(&PostParams::default(), &map("before", "web")).await.unwrap();
+    maps.get("before").await.unwrap();
+    let silent =
+        server.faults().always(Match::verb(Verb::Watch), Fault::status(503, "ServiceUnavailable", None));
+    server.close_watches();
+    let written = maps.create(&PostParams::default(), &map("a", "web")).await.unwrap();
+    let error = maps.get("a").await.unwrap_err();
+    let versions = [&written, &before].map(|map| map.metadata.resource_version.clone().unwrap());
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "the cache of ConfigMap /api/v1/namespaces/default/configmaps is at {} and does not show what was written at \
+             {} after 5s",
+            versions[1], versions[0]
+        )
+    );
+    // An object that was not written is read at once.
+    assert!(maps.get("before").await.unwrap().is_some());
+    drop(silent);
+    let patient = maps.clone().patience(WITHIN);
+    assert!(patient.get("a").await.unwrap().is_some(), "the clone remembers, and the cache comes there");
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_is_stopped_ends_the_wait() {
+    let server = Server::new();
+    let (factory, maps) = started(&server, "").await;
+    server.set_lag(LAG);
+    maps.create(&PostParams::default(), &map("a", "web")).await.unwrap();
+    let (read, ()) = tokio::join!(maps.get("a"), factory.shutdown());
+    assert!(matches!(read, Err(StaleRead::Stopped { .. })), "{read:?}");
+}
+
+/// Property 13, seen by a reader.
+#[tokio::test(start_paused = true)]
+async fn a_restore_of_the_servers_history_is_said_once() {
+    let server = Server::new();
+    let client = Client::new(server.service(), "default");
+    let options = ReflectorOptions { watch_timeout: Duration::from_secs(5), ..ReflectorOptions::default() };
+    let factory = InformerFactory::new(client.clone()).reflector(options);
+    let maps = CachedApi::new(Api::namespaced(client, "default"), &factory.informer::<ConfigMap>().unwrap())
+        .patience(Duration::from_secs(600));
+    factory.start();
+    factory.wait_for_sync(WITHIN).await.unwrap();
+    maps.create(&PostParams::default(), &map("a", "web")).await.unwrap();
+    maps.get("a").await.unwrap();
+    let backup = server.resource_version();
+    for name in ["b", "c", "d"] {
+        maps.create(&PostParams::default(), &map(name, "web")).await.unwrap();
+    }
+    maps.lister().await.unwrap();
+    let unheard =
+        server.faults().always(Match::verb(Verb::Watch), Fault::status(503, "ServiceUnavailable", None));
+    server.close_watches();
+    maps.create(&PostParams::default(), &map("lost", "web")).await.unwrap();
+    server.restore(backup).unwrap();
+    drop(unheard);
+    let error = maps.get("lost").await.unwrap_err();
+    assert!(matches!(error, StaleRead::Restored { .. }), "{error}");
+    assert!(maps.get("lost").await.unwrap().is_none());
+    factory.shutdown().await;
+}
