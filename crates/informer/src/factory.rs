@@ -2,6 +2,7 @@
 
 use std::{
     any::{Any, TypeId, type_name},
+    collections::HashMap,
     future::Future,
     pin::Pin,
     sync::{
@@ -21,6 +22,7 @@ use tokio::time::Instant;
 use crate::{Informer, InformerStatus, NotSynced, Unsynced, builder::OnError};
 
 type Modifier = Arc<dyn Fn(&mut ListOptions) + Send + Sync>;
+type Transform<T> = Arc<dyn Fn(&mut T) -> Result<(), &'static str> + Send + Sync>;
 
 /// Gives each caller that asks for a type the same informer: client-go's
 /// `SharedInformerFactory`.
@@ -39,6 +41,8 @@ struct Config {
     namespace: Option<String>,
     options: ListOptions,
     modifiers: Vec<Modifier>,
+    /// A `Transform<T>` under the id of each type `T` that has one.
+    transforms: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
     resync: Option<Duration>,
     reflector: Options,
     on_error: Option<OnError>,
@@ -85,6 +89,7 @@ impl InformerFactory {
             namespace: None,
             options: ListOptions::default(),
             modifiers: Vec::new(),
+            transforms: HashMap::new(),
             resync: None,
             reflector: Options::default(),
             on_error: None,
@@ -118,6 +123,17 @@ impl InformerFactory {
     #[must_use]
     pub fn options(self, modifier: impl Fn(&mut ListOptions) + Send + Sync + 'static) -> Self {
         self.configured(|config| config.modifiers.push(Arc::new(modifier)))
+    }
+
+    /// A function that changes each object of one type before it is cached: see [`ListWatch::transform`]. The last one
+    /// for a type counts.
+    #[must_use]
+    pub fn transform<T: Object>(
+        self,
+        transform: impl Fn(&mut T) -> Result<(), &'static str> + Send + Sync + 'static,
+    ) -> Self {
+        let transform: Transform<T> = Arc::new(transform);
+        self.configured(|config| _ = config.transforms.insert(TypeId::of::<T>(), Arc::new(transform)))
     }
 
     /// The resync period of handlers that don't say their own; none unless set.
@@ -217,6 +233,11 @@ impl InformerFactory {
         let modified =
             |source: ListWatch<T>, modifier: Modifier| source.options(move |request| modifier(request));
         let source = config.modifiers.into_iter().fold(source, modified);
+        let transform = config.transforms.get(&TypeId::of::<T>());
+        let source = match transform.and_then(|transform| transform.downcast_ref::<Transform<T>>()).cloned() {
+            Some(transform) => source.transform(move |object| transform(object)),
+            None => source,
+        };
         let mut builder = Informer::from_source(source).name(name).reflector(config.reflector);
         builder.resync = config.resync;
         builder.on_error = config.on_error;

@@ -62,13 +62,21 @@ pub(crate) fn read<T: 'static>(
     match &*kind {
         "ADDED" => Ok(WatchEvent::Added(named(object, decoder, expected, known)?)),
         "MODIFIED" => Ok(WatchEvent::Modified(named(object, decoder, expected, known)?)),
-        "DELETED" => Ok(match named(object, decoder, expected, known)? {
-            Decoded::Object(entry) => WatchEvent::Deleted { id: entry.id.clone(), last: Some(entry) },
-            Decoded::Undecodable { id, .. } => WatchEvent::Deleted { id, last: None },
-        }),
+        "DELETED" => Ok(deleted(named(object, decoder, expected, known)?)),
         "BOOKMARK" => bookmark(object),
         "ERROR" => Err(error_event(object)),
         other => Err(FrameError::UnknownType(other.chars().take(64).collect())),
+    }
+}
+
+/// A deletion needs only to know who was deleted.
+pub(crate) fn deleted<T>(last: Decoded<T>) -> WatchEvent<T> {
+    match last {
+        Decoded::Object(entry) => WatchEvent::Deleted { id: entry.id.clone(), last: Some(entry) },
+        Decoded::Undecodable { id, error } => {
+            tracing::warn!(%id, %error, "the last state of a deleted object can't be decoded");
+            WatchEvent::Deleted { id, last: None }
+        }
     }
 }
 

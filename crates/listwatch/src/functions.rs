@@ -4,11 +4,13 @@ use std::{future::Future, sync::Arc};
 
 use futures_util::{FutureExt, Stream, StreamExt, future::BoxFuture, stream, stream::BoxStream};
 use kube_client::core::{ObjectList, Resource, WatchEvent as KubeWatchEvent};
-use kube_object::{Entry, Object, ResourceVersion};
+use kube_object::{Entry, Known, Object, ObjectId, ResourceVersion};
 
 use crate::{
     Decoded, Error, ListEnd, ListPart, ListRequest, ListWatch, Target, Verb, WatchEvent, WatchRequest,
     error::retry_after,
+    event::deleted,
+    transform::{self, Transform},
 };
 
 /// One page of a list, decoded.
@@ -39,6 +41,7 @@ type WatchFn<T> = dyn Fn(WatchRequest) -> BoxStream<'static, Result<WatchEvent<T
 pub(crate) struct Functions<T> {
     list: Arc<ListFn<T>>,
     watch: Arc<WatchFn<T>>,
+    transform: Option<Transform<T>>,
 }
 
 impl<T: Object> ListWatch<T> {
@@ -57,35 +60,78 @@ impl<T: Object> ListWatch<T> {
         Self::from_parts(Functions {
             list: Arc::new(move |request| list(request).boxed()),
             watch: Arc::new(move |request| watch(request).boxed()),
+            transform: None,
         })
     }
 }
 
+impl<T: 'static> Functions<T> {
+    /// After those that were given before.
+    pub(crate) fn transform(&mut self, transform: Transform<T>) {
+        self.transform = Some(match self.transform.take() {
+            None => transform,
+            Some(first) => Arc::new(move |object| first(object).and_then(|()| transform(object))),
+        });
+    }
+}
+
 impl<T: Object> Functions<T> {
-    pub(crate) fn list(&self, request: ListRequest) -> BoxStream<'static, Result<ListPart<T>, Error>> {
-        let list = Arc::clone(&self.list);
-        async move { stream::iter(parts(list(request).await)) }.flatten_stream().boxed()
+    pub(crate) fn list(
+        &self,
+        request: ListRequest,
+        known: Arc<dyn Known<T>>,
+    ) -> BoxStream<'static, Result<ListPart<T>, Error>> {
+        let (list, transform) = (Arc::clone(&self.list), self.transform.clone());
+        let parts = async move { stream::iter(parts(list(request).await, transform.as_ref(), &*known)) };
+        parts.flatten_stream().boxed()
     }
 
     pub(crate) fn watch(
         &self,
         request: WatchRequest,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, Error>> {
-        let watch = Arc::clone(&self.watch);
+        let (watch, transform) = (Arc::clone(&self.watch), self.transform.clone());
         let events = async move { watch(request) }.flatten_stream();
-        events.map(|event| event.map(|event| vec![event])).boxed()
+        events.map(move |event| Ok(vec![transformed(event?, transform.as_ref())])).boxed()
     }
 }
 
 /// A page as the parts that a streamed body would give.
-fn parts<T: Object>(page: Result<ListPage<T>, Error>) -> Vec<Result<ListPart<T>, Error>> {
+fn parts<T: Object>(
+    page: Result<ListPage<T>, Error>,
+    transform: Option<&Transform<T>>,
+    known: &dyn Known<T>,
+) -> Vec<Result<ListPart<T>, Error>> {
     match page {
         Ok(ListPage { items, version, next }) => {
-            let items = items.into_iter().map(|item| Decoded::Object(Entry::of(item))).collect();
+            let items = items.into_iter().map(|item| listed(item, transform, known)).collect();
             let end = ListEnd { version, next, remaining: None };
             vec![Ok(ListPart::Items { items, nameless: Vec::new() }), Ok(ListPart::End(end))]
         }
         Err(error) => vec![Err(error)],
+    }
+}
+
+/// What is known is handed back as it is kept: it was transformed when it was new.
+fn listed<T: Object>(mut object: T, transform: Option<&Transform<T>>, known: &dyn Known<T>) -> Decoded<T> {
+    if let Some(entry) = known.unchanged(&object.id()) {
+        return Decoded::Object(entry);
+    }
+    let id = ObjectId::from(object.id());
+    match transform.map_or(Ok(()), |transform| transform::apply(transform, &mut object)) {
+        Ok(()) => Decoded::Object(Entry::new(id, Arc::new(object))),
+        Err(error) => Decoded::Undecodable { id, error },
+    }
+}
+
+fn transformed<T>(event: WatchEvent<T>, transform: Option<&Transform<T>>) -> WatchEvent<T> {
+    let Some(transform) = transform else { return event };
+    let entry = |entry| transform::apply_to_entry(transform, entry);
+    match event {
+        WatchEvent::Added(Decoded::Object(added)) => WatchEvent::Added(entry(added)),
+        WatchEvent::Modified(Decoded::Object(modified)) => WatchEvent::Modified(entry(modified)),
+        WatchEvent::Deleted { last: Some(last), .. } => deleted(entry(last)),
+        other => other,
     }
 }
 

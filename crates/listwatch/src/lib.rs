@@ -13,7 +13,8 @@
 //! # Invariants
 //! - Nothing is retried, and nothing is remembered between calls. The retries that a
 //!   `kube_client::Client` makes by itself never see a request of this crate (`blank_body`).
-//! - Each object is decoded at most once; one that is [`Known`](kube_object::Known) not at all.
+//! - Each object is decoded at most once; one that is [`Known`](kube_object::Known) not at all. The same goes for its
+//!   transform ([`ListWatch::transform`]), which nobody sees an object before.
 //! - Memory is bounded by the largest object allowed ([`ListWatch::max_object_bytes`]), never by
 //!   what a server sends.
 //! - No error, log line or `Debug` output quotes an object.
@@ -30,6 +31,7 @@ mod list_watch;
 mod request;
 mod source;
 mod split;
+mod transform;
 
 pub use decoded::Decoded;
 pub use error::{Class, Error, Target, Verb};

@@ -8,7 +8,9 @@ use kube_object::{Cached, Known, Object, TypeMeta};
 
 use crate::{
     Coverage, Error, ListOptions, ListPart, ListRequest, ListerWatcher, WatchEvent, WatchRequest,
-    functions::Functions, http::Http,
+    functions::Functions,
+    http::Http,
+    transform::{Transform, Transforming},
 };
 
 /// An object larger than this is refused unless [`ListWatch::max_object_bytes`] says otherwise.
@@ -117,6 +119,32 @@ impl<T: 'static> ListWatch<T> {
         self.modify(|http| http.max_object_bytes = limit)
     }
 
+    /// A function that changes each object right after it was decoded, before a cache, an index or a handler sees it:
+    /// client-go's `SetTransform`. Mostly it drops what the program does not need, to save memory. Several are called
+    /// in order.
+    ///
+    /// It is called once for each version of an object that was decoded, the last state of a deleted one included; not
+    /// for what is cached already and listed again, and not for a resync. Who an object is (its key, uid and version) is
+    /// kept apart from it and can't be changed by it. It runs on the task that reads from the server: it must not block.
+    ///
+    /// Where it fails or panics the object counts as undecodable: it is reported with its key and this reason, and the
+    /// last good version stays and is marked stale.
+    #[must_use]
+    pub fn transform(
+        mut self,
+        transform: impl Fn(&mut T) -> Result<(), &'static str> + Send + Sync + 'static,
+    ) -> Self {
+        let transform: Transform<T> = Arc::new(transform);
+        if let Source::Functions(functions) = &mut self.source {
+            functions.transform(transform);
+            return self;
+        }
+        self.modify(|http| {
+            let decoder = Arc::clone(&http.decoder);
+            http.decoder = Arc::new(Transforming { decoder, transform });
+        })
+    }
+
     /// Asks for each list in one answer, whatever page size the reflector wants.
     #[must_use]
     pub fn disable_chunking(mut self) -> Self {
@@ -162,7 +190,7 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
         let request = self.chunked(request);
         match &self.source {
             Source::Http(http) => http.list(&request, known),
-            Source::Functions(functions) => functions.list(request),
+            Source::Functions(functions) => functions.list(request, known),
         }
     }
 

@@ -51,6 +51,12 @@ pub enum DecodeError {
     /// No `metadata` with a name.
     #[error("an object without metadata.name")]
     NoName,
+    /// It was decoded, and the program's own transform has refused it.
+    #[error("the transform failed: {reason}")]
+    Transform {
+        /// What the transform said: a text of the program, never one of the object.
+        reason: &'static str,
+    },
 }
 
 /// Decodes JSON into any type that serde can read.

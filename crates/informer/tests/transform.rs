@@ -1,0 +1,282 @@
+//! Property 17: a transform runs once for each object, before anyone sees it, and what it refuses is undecodable.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::stream;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::{Api, Client};
+use kube_informer::{
+    Entry, Event, Informer, InformerBuilder, InformerFactory, ListWatch, ListWatchError, ReflectorOptions,
+};
+use kube_listwatch::{Decoded, ListPage, ListRequest, WatchEvent, WatchRequest};
+use kube_testserver::Server;
+use parking_lot::Mutex;
+use serde_json::json;
+
+type Lines = Arc<Mutex<Vec<String>>>;
+
+fn create(server: &Server, name: &str, data: &str) {
+    let metadata = json!({"name": name, "namespace": "ns"});
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"is": data}});
+    server.create(object).unwrap();
+}
+
+fn change(server: &Server, name: &str, data: &str) {
+    server.patch("v1", "ConfigMap", Some("ns"), name, &json!({"data": {"is": data}})).unwrap();
+}
+
+fn server() -> Server {
+    let server = Server::new();
+    server.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})).unwrap();
+    server
+}
+
+fn is(object: &ConfigMap) -> &str {
+    object.data.as_ref().and_then(|data| data.get("is")).map_or("", String::as_str)
+}
+
+/// Shouts what an object is; refuses `bad`, panics at `worse`. Counts its calls.
+fn shouting(
+    calls: &Arc<AtomicUsize>,
+) -> impl Fn(&mut ConfigMap) -> Result<(), &'static str> + Send + Sync + 'static {
+    let calls = Arc::clone(calls);
+    move |object| {
+        calls.fetch_add(1, Ordering::SeqCst);
+        let louder = match is(object) {
+            "bad" => return Err("it is bad"),
+            "worse" => panic!("worse"),
+            other => format!("{}!", other.to_uppercase()),
+        };
+        object.data = Some([("is".to_owned(), louder)].into());
+        // Who it is the server says.
+        object.metadata.name = Some("nobody".into());
+        object.metadata.uid = None;
+        object.metadata.resource_version = Some("0".into());
+        Ok(())
+    }
+}
+
+fn api(server: &Server) -> Api<ConfigMap> {
+    Api::namespaced(Client::new(server.service(), "default"), "ns")
+}
+
+fn options(streaming_lists: bool) -> ReflectorOptions {
+    ReflectorOptions { streaming_lists, ..ReflectorOptions::default() }
+}
+
+fn short(event: &Event<ConfigMap>) -> String {
+    let name = event.key().name().to_owned();
+    match event {
+        Event::Added { object, .. } => format!("+{name} {}", is(object)),
+        Event::Updated { old, new } => format!("~{name} {} {}", is(old), is(new)),
+        Event::Deleted { last, .. } => format!("-{name} {}", is(last)),
+    }
+}
+
+/// The clock is paused: an hour passes at once where nothing happens.
+async fn until(reached: impl Fn() -> bool) {
+    let reaching = async {
+        while !reached() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(3600), reaching).await.expect("it does not happen");
+}
+
+fn lines_of(informer: &Informer<ConfigMap>) -> Lines {
+    let lines = Lines::default();
+    let written = Arc::clone(&lines);
+    let _detached = informer.on(move |event| written.lock().push(short(event)));
+    lines
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transform_comes_before_all_who_look_and_never_runs_for_what_is_cached() {
+    for streaming in [true, false] {
+        let server = server();
+        create(&server, "a", "calm");
+        create(&server, "b", "calm");
+        let calls = Arc::new(AtomicUsize::new(0));
+        let informer = Informer::<ConfigMap>::builder(api(&server))
+            .transform(shouting(&calls))
+            .default_resync(Duration::from_secs(60))
+            .reflector(options(streaming))
+            .build();
+        let index = informer.add_index("is", |object: &ConfigMap| [is(object).to_owned()]).unwrap();
+        let lines = lines_of(&informer);
+        informer.start();
+        until(|| lines.lock().len() == 2).await;
+        assert_eq!(*lines.lock(), ["+a CALM!", "+b CALM!"]);
+        assert_eq!((index.len("CALM!"), index.len("calm")), (2, 0));
+        let shown = informer.lister().namespace("ns").get("a").expect("it has its own name in the cache");
+        assert_eq!(shown.metadata.name.as_deref(), Some("nobody"));
+        assert_eq!(calls.load(Ordering::SeqCst), 2);
+
+        // Neither a relist nor a resync is a reason to run it again.
+        let lists = informer.status().reflector.lists;
+        informer.relist();
+        until(|| informer.status().reflector.lists > lists && informer.status().synced).await;
+        until(|| lines.lock().len() == 6).await;
+        assert_eq!(lines.lock()[2..4], ["~a CALM! CALM!", "~b CALM! CALM!"]);
+        assert_eq!(calls.load(Ordering::SeqCst), 2, "streaming: {streaming}");
+
+        change(&server, "a", "new");
+        until(|| lines.lock().contains(&"~a CALM! NEW!".to_owned())).await;
+        server.delete("v1", "ConfigMap", Some("ns"), "a").unwrap();
+        until(|| lines.lock().contains(&"-a NEW!".to_owned())).await;
+        assert_eq!(calls.load(Ordering::SeqCst), 4);
+        informer.stop().await;
+    }
+}
+
+/// Where client-go loses the event and moves on.
+#[tokio::test(start_paused = true)]
+async fn what_a_transform_refuses_is_reported_and_the_last_good_version_stays_stale() {
+    for (streaming, refused) in [(true, "bad"), (false, "bad"), (true, "worse"), (false, "worse")] {
+        let server = server();
+        create(&server, "a", "calm");
+        create(&server, "never", refused);
+        let calls = Arc::default();
+        let informer = Informer::<ConfigMap>::builder(api(&server))
+            .transform(shouting(&calls))
+            .reflector(options(streaming))
+            .build();
+        let lines = lines_of(&informer);
+        informer.start();
+        until(|| informer.has_synced()).await;
+        assert_eq!(informer.status().reflector.undecodable, 1);
+        assert_eq!((informer.status().objects, informer.status().stale), (1, 0));
+
+        change(&server, "a", refused);
+        until(|| informer.status().stale == 1).await;
+        let status = informer.status();
+        assert_eq!((status.objects, status.reflector.undecodable), (1, 2));
+        let newest = server.get("v1", "ConfigMap", Some("ns"), "a").unwrap();
+        let newest = newest["metadata"]["resourceVersion"].as_str().map(ToOwned::to_owned);
+        assert_eq!(
+            status.watermark.map(|version| version.to_string()),
+            newest,
+            "its place in history is known"
+        );
+        assert_eq!(
+            informer.lister().namespace("ns").get("a").map(|object| is(&object).to_owned()).unwrap(),
+            "CALM!"
+        );
+
+        change(&server, "a", "better");
+        until(|| informer.status().stale == 0).await;
+        change(&server, "a", refused);
+        until(|| informer.status().stale == 1).await;
+        server.delete("v1", "ConfigMap", Some("ns"), "a").unwrap();
+        until(|| lines.lock().len() == 3).await;
+        assert_eq!(*lines.lock(), ["+a CALM!", "~a CALM! BETTER!", "-a BETTER!"]);
+        assert_eq!(informer.status().stale, 0);
+        informer.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_factory_transforms_the_types_that_it_was_told_of() {
+    let server = server();
+    create(&server, "a", "calm");
+    let calls = Arc::default();
+    let client = Client::new(server.service(), "default");
+    let factory = InformerFactory::new(client).namespace("ns").transform(shouting(&calls));
+    let maps = factory.informer::<ConfigMap>().unwrap();
+    let others = factory.informer::<k8s_openapi::api::core::v1::Secret>().unwrap();
+    factory.start();
+    factory.wait_for_sync(Duration::from_secs(60)).await.unwrap();
+    assert_eq!(is(&maps.lister().list_all()[0]), "CALM!");
+    assert!(others.lister().is_empty());
+    factory.shutdown().await;
+}
+
+fn object(name: &str, data: &str, version: u64) -> ConfigMap {
+    let mut object = ConfigMap::default();
+    object.metadata.namespace = Some("ns".into());
+    object.metadata.name = Some(name.into());
+    object.metadata.uid = Some(name.into());
+    object.metadata.resource_version = Some(version.to_string());
+    object.data = Some([("is".to_owned(), data.to_owned())].into());
+    object
+}
+
+type Announced = Result<WatchEvent<ConfigMap>, ListWatchError>;
+
+/// Of a source made of two functions: one list, and a watch that says this and then nothing.
+fn of_functions(calls: &Arc<AtomicUsize>, announced: fn() -> Vec<Announced>) -> InformerBuilder<ConfigMap> {
+    let items = || vec![object("a", "calm", 3), object("never", "bad", 4)];
+    let list =
+        move |_: ListRequest| async move { Ok(ListPage { items: items(), version: 5.into(), next: None }) };
+    let watch = move |_: WatchRequest| {
+        use futures_util::StreamExt;
+        stream::iter(announced()).chain(stream::pending())
+    };
+    Informer::from_source(ListWatch::from_functions(list, watch).transform(shouting(calls)).transform(
+        |object| {
+            object.immutable = Some(is(object).ends_with('!'));
+            Ok(())
+        },
+    ))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_two_functions_give_is_transformed_just_the_same() {
+    let announced = || {
+        let put = |data, version| Decoded::Object(Entry::of(object("a", data, version)));
+        let last = Entry::of(object("a", "last", 8));
+        vec![
+            Ok(WatchEvent::Modified(put("new", 6))),
+            Ok(WatchEvent::Modified(put("bad", 7))),
+            Ok(WatchEvent::Deleted { id: last.id.clone(), last: Some(last) }),
+            Ok(WatchEvent::Added(put("back", 9))),
+        ]
+    };
+    let calls = Arc::new(AtomicUsize::new(0));
+    let informer = of_functions(&calls, announced).build();
+    let lines = lines_of(&informer);
+    informer.start();
+    until(|| lines.lock().len() == 4).await;
+    assert_eq!(*lines.lock(), ["+a CALM!", "~a CALM! NEW!", "-a LAST!", "+a BACK!"]);
+    assert_eq!(informer.status().reflector.undecodable, 2);
+    assert_eq!(informer.lister().list_all()[0].immutable, Some(true), "the second follows the first");
+    informer.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_two_functions_list_again_is_not_transformed_again() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let informer = of_functions(&calls, Vec::new).build();
+    informer.start();
+    until(|| informer.has_synced()).await;
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+    informer.relist();
+    until(|| informer.status().reflector.undecodable == 2).await;
+    assert_eq!(calls.load(Ordering::SeqCst), 3, "only what could not be cached is tried again");
+    informer.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_its_source_still_holds_is_refused_rather_than_shown_untransformed() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let held: Entry<ConfigMap> = Entry::of(object("b", "held", 6));
+    let shared = held.clone();
+    let list = |_: ListRequest| async { Ok(ListPage { items: Vec::new(), version: 5.into(), next: None }) };
+    let watch = move |_: WatchRequest| {
+        use futures_util::StreamExt;
+        stream::iter([Ok(WatchEvent::Added(Decoded::Object(shared.clone())))]).chain(stream::pending())
+    };
+    let source = ListWatch::from_functions(list, watch).transform(shouting(&calls));
+    let informer = Informer::from_source(source).build();
+    informer.start();
+    until(|| informer.status().reflector.undecodable == 1).await;
+    assert!(informer.lister().is_empty());
+    assert_eq!(is(&held), "held");
+    informer.stop().await;
+}
