@@ -1,25 +1,19 @@
-//! `InformerFactory`: shared informers of one cluster, one for each type.
+//! `InformerFactory`: shared informers of one cluster, one for each type and selection.
 
 use std::{
-    any::{Any, TypeId, type_name},
+    any::{Any, TypeId},
     collections::HashMap,
-    future::Future,
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
-use dashmap::DashMap;
 use kube_client::{Client, Resource, core::ClusterResourceScope};
 use kube_listwatch::{Error, ListOptions, ListWatch};
 use kube_object::{Cached, Object};
 use kube_reflector::Options;
 use tokio::time::Instant;
 
-use crate::{Informer, InformerStatus, NotSynced, Unsynced, builder::OnError};
+use crate::{Informer, InformerStatus, NotSynced, builder::OnError, registry::Registry, selected::Selected};
 
 type Modifier = Arc<dyn Fn(&mut ListOptions) + Send + Sync>;
 type Transform<T> = Arc<dyn Fn(&mut T) -> Result<(), &'static str> + Send + Sync>;
@@ -27,12 +21,13 @@ type Transform<T> = Arc<dyn Fn(&mut T) -> Result<(), &'static str> + Send + Sync
 /// Gives each caller that asks for a type the same informer: client-go's
 /// `SharedInformerFactory`.
 ///
-/// Cheap to clone; all clones are one factory. Its informers live until
-/// [`InformerFactory::shutdown`] or until the factory and everything obtained from it is dropped.
+/// Cheap to clone; all clones are one factory. Its informers live until they are removed
+/// ([`Selected::remove`]), until [`InformerFactory::shutdown`], or until the factory and everything obtained from it is
+/// dropped; counted ones ([`Selected::counted`]) only for as long as somebody has a use for them.
 #[derive(Clone)]
 pub struct InformerFactory {
     config: Config,
-    registry: Arc<Registry>,
+    pub(crate) registry: Arc<Registry>,
 }
 
 #[derive(Clone)]
@@ -46,21 +41,6 @@ struct Config {
     resync: Option<Duration>,
     reflector: Options,
     on_error: Option<OnError>,
-}
-
-/// Never locked across an await: entries are cloned out first.
-#[derive(Default)]
-struct Registry {
-    informers: DashMap<Key, Arc<dyn AnyInformer>>,
-    started: AtomicBool,
-    shut_down: AtomicBool,
-}
-
-/// What makes two requests for an informer the same one: everything else is the factory's.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
-    cached: TypeId,
-    path: String,
 }
 
 /// The factory can't give this informer.
@@ -161,10 +141,8 @@ impl InformerFactory {
         self
     }
 
-    /// The informer of a type; the same one whenever the type is asked for.
-    ///
-    /// On a factory that was started a new informer starts at once. Handlers and indexes can be
-    /// added at any time; those added before the start miss nothing and see no late join.
+    /// The informer of a type, of everything that the factory covers: [`InformerFactory::select`] without a selection
+    /// of its own.
     ///
     /// # Errors
     /// The factory is shut down.
@@ -176,14 +154,11 @@ impl InformerFactory {
         <T::Resource as Resource>::DynamicType: Default,
         <T::Resource as Resource>::Scope: 'static,
     {
-        let cluster =
-            TypeId::of::<<T::Resource as Resource>::Scope>() == TypeId::of::<ClusterResourceScope>();
-        let scope = if cluster { Scope::Cluster } else { Scope::Namespaced };
-        self.dynamic(&Default::default(), scope)
+        self.select::<T>().informer()
     }
 
-    /// The informer of a type that is known only at run time, such as `DynamicObject` with an
-    /// `ApiResource`.
+    /// The informer of a type that is known only at run time, such as `DynamicObject` with an `ApiResource`, of
+    /// everything that the factory covers.
     ///
     /// # Errors
     /// The factory is shut down.
@@ -194,40 +169,55 @@ impl InformerFactory {
         &self,
         resource: &<T::Resource as Resource>::DynamicType,
         scope: Scope,
-    ) -> Result<Informer<T>, FactoryError> {
-        let namespace = self.config.namespace.as_deref().filter(|_| scope == Scope::Namespaced);
-        let path = T::Resource::url_path(resource, namespace);
-        let name = format!("{} {path}", T::Resource::kind(resource));
-        if self.registry.shut_down.load(Ordering::Acquire) {
-            return Err(FactoryError::ShutDown(name));
-        }
-        let key = Key { cached: TypeId::of::<T>(), path };
-        let found = self.registry.informers.get(&key).map(|found| typed::<T>(found.as_ref()));
-        let informer = found.unwrap_or_else(|| {
-            // Not under the registry's lock: what describes the resource may be a user's code.
-            let built: Arc<dyn AnyInformer> = Arc::new(self.build::<T>(resource, namespace, name.clone()));
-            typed(self.registry.informers.entry(key.clone()).or_insert(built).as_ref())
-        });
-        // A shutdown that came meanwhile may not have seen it.
-        if self.registry.shut_down.load(Ordering::Acquire) {
-            self.registry.informers.remove(&key);
-            informer.shared.stop();
-            return Err(FactoryError::ShutDown(name));
-        }
-        if self.registry.started.load(Ordering::Acquire) {
-            informer.start();
-        }
-        Ok(informer)
+    ) -> Result<Informer<T>, FactoryError>
+    where
+        <T::Resource as Resource>::DynamicType: Clone,
+    {
+        self.select_dynamic::<T>(resource, scope).informer()
     }
 
-    fn build<T: Cached>(
+    /// Objects of a type, of which fewer can be selected than the factory covers.
+    pub fn select<T: Cached>(&self) -> Selected<T>
+    where
+        <T::Resource as Resource>::DynamicType: Default,
+        <T::Resource as Resource>::Scope: 'static,
+    {
+        let cluster =
+            TypeId::of::<<T::Resource as Resource>::Scope>() == TypeId::of::<ClusterResourceScope>();
+        let scope = if cluster { Scope::Cluster } else { Scope::Namespaced };
+        self.selected(Arc::default(), scope)
+    }
+
+    /// The same of a type that is known only at run time.
+    pub fn select_dynamic<T: Cached>(
+        &self,
+        resource: &<T::Resource as Resource>::DynamicType,
+        scope: Scope,
+    ) -> Selected<T>
+    where
+        <T::Resource as Resource>::DynamicType: Clone,
+    {
+        self.selected(Arc::new(resource.clone()), scope)
+    }
+
+    fn selected<T: Cached>(
+        &self,
+        resource: Arc<<T::Resource as Resource>::DynamicType>,
+        scope: Scope,
+    ) -> Selected<T> {
+        let namespace = self.config.namespace.clone().filter(|_| scope == Scope::Namespaced);
+        Selected { factory: self.clone(), resource, scope, namespace, options: self.config.options.clone() }
+    }
+
+    /// An informer of what these options leave over of a namespace or of all.
+    pub(crate) fn build<T: Cached>(
         &self,
         resource: &<T::Resource as Resource>::DynamicType,
         namespace: Option<&str>,
+        options: ListOptions,
         name: String,
     ) -> Informer<T> {
         let config = self.config.clone();
-        let options = config.options;
         let source = ListWatch::<T>::from_client(config.client, resource, namespace, "")
             .options(move |request| *request = options.clone());
         let modified =
@@ -249,8 +239,7 @@ impl InformerFactory {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn start(&self) {
-        self.registry.started.store(true, Ordering::Release);
-        for informer in self.registry.all() {
+        for informer in self.registry.start() {
             informer.start();
         }
     }
@@ -289,57 +278,8 @@ impl InformerFactory {
     /// # Cancel safety
     /// All informers are told to stop at the first poll; only the wait is lost.
     pub async fn shutdown(&self) {
-        self.registry.shut_down.store(true, Ordering::Release);
-        let informers = self.registry.all();
-        self.registry.informers.clear();
+        let informers = self.registry.shut_down();
         let stopping: Vec<_> = informers.iter().map(|informer| informer.stop()).collect();
         futures_util::future::join_all(stopping).await;
-    }
-}
-
-impl Registry {
-    fn all(&self) -> Vec<Arc<dyn AnyInformer>> {
-        self.informers.iter().map(|slot| Arc::clone(slot.value())).collect()
-    }
-}
-
-type Waiting<'a, O> = Pin<Box<dyn Future<Output = O> + Send + 'a>>;
-
-/// An informer whose type is forgotten: what the factory does with all of them.
-trait AnyInformer: Send + Sync {
-    fn start(&self);
-    fn stop(&self) -> Waiting<'_, ()>;
-    fn wait_for_sync(&self, within: Duration) -> Waiting<'_, Option<Unsynced>>;
-    fn status(&self) -> InformerStatus;
-    fn as_any(&self) -> &dyn Any;
-}
-
-impl<T: Object> AnyInformer for Informer<T> {
-    fn start(&self) {
-        Informer::start(self);
-    }
-
-    fn stop(&self) -> Waiting<'_, ()> {
-        Box::pin(Informer::stop(self))
-    }
-
-    fn wait_for_sync(&self, within: Duration) -> Waiting<'_, Option<Unsynced>> {
-        Box::pin(async move { Informer::wait_for_sync(self, within).await.err().map(|_| self.unsynced()) })
-    }
-
-    fn status(&self) -> InformerStatus {
-        Informer::status(self)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
-
-/// The key holds the type, so the informer behind it is of that type.
-fn typed<T: Cached>(informer: &dyn AnyInformer) -> Informer<T> {
-    match informer.as_any().downcast_ref::<Informer<T>>() {
-        Some(informer) => informer.clone(),
-        None => unreachable!("an informer registered under the type id of {}", type_name::<T>()),
     }
 }

@@ -1,6 +1,11 @@
 //! `Informer`: one watch, one cache, many handlers.
 
-use std::{any::Any, hash::Hash, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    hash::Hash,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use futures_util::FutureExt;
 use kube_object::{Event, Object, ResourceVersion};
@@ -25,6 +30,18 @@ use crate::{
 pub struct Informer<T> {
     pub(crate) shared: Arc<Shared<T>>,
     alive: Arc<Alive>,
+}
+
+/// Finds an informer for as long as somebody else has a use for it.
+pub(crate) struct WeakInformer<T> {
+    shared: Weak<Shared<T>>,
+    alive: Weak<Alive>,
+}
+
+impl<T> WeakInformer<T> {
+    pub(crate) fn upgrade(&self) -> Option<Informer<T>> {
+        Some(Informer { alive: self.alive.upgrade()?, shared: self.shared.upgrade()? })
+    }
 }
 
 /// What a program and a person can see of an informer. Never holds object contents.
@@ -58,6 +75,10 @@ impl<T: Object> Informer<T> {
         let stopping = CancellationToken::new();
         let alive = Arc::new(Alive(stopping.clone()));
         Self { shared: Arc::new(Shared::new(config, stopping, Arc::downgrade(&alive))), alive }
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakInformer<T> {
+        WeakInformer { shared: Arc::downgrade(&self.shared), alive: Arc::downgrade(&self.alive) }
     }
 
     /// Begins to list and watch, and to call handlers. Further calls do nothing; an informer that

@@ -46,7 +46,9 @@ mod handler;
 mod informer;
 mod mailbox;
 mod registration;
+mod registry;
 mod resync;
+mod selected;
 mod shared;
 mod sync;
 mod written;
@@ -58,6 +60,7 @@ pub use factory::{FactoryError, InformerFactory, Scope};
 pub use handler::EventHandler;
 pub use informer::{Informer, InformerStatus};
 pub use registration::HandlerRegistration;
+pub use selected::Selected;
 pub use sync::{NotSynced, Unsynced};
 
 pub use kube_listwatch::{Error as ListWatchError, ListOptions, ListWatch, ListerWatcher};

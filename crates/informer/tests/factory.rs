@@ -304,3 +304,109 @@ async fn an_informer_asked_for_while_the_factory_shuts_down_is_refused() {
     tokio::time::sleep(WITHIN).await;
     assert_eq!((server.open_watches(), factory.status().len()), (0, 0));
 }
+
+/// How many watches the server has seen of these objects.
+fn watched(server: &Server, parameter: &str, value: &str) -> usize {
+    let requests = server.journal().requests();
+    let alike = |request: &&Request| {
+        request.about.verb == Verb::Watch && request.parameter(parameter).as_deref() == Some(value)
+    };
+    requests.iter().filter(alike).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_selection_of_a_type_has_an_informer_of_its_own() {
+    let server = server();
+    let factory = factory(&server);
+    factory.start();
+    let web = factory.select::<ConfigMap>().labels("app=web").informer().unwrap();
+    let again = factory.select::<ConfigMap>().labels("app=web").informer().unwrap();
+    let db = factory.select::<ConfigMap>().labels("app=db").informer().unwrap();
+    let named = factory.select::<ConfigMap>().fields("metadata.name=a").informer().unwrap();
+    let system = factory.select::<ConfigMap>().namespace("kube-system").informer().unwrap();
+    let all = factory.informer::<ConfigMap>().unwrap();
+    factory.wait_for_sync(WITHIN).await.unwrap();
+    let lens = [&web, &again, &db, &named, &system, &all].map(|informer| informer.lister().len());
+    assert_eq!(lens, [2, 2, 1, 1, 1, 3]);
+    assert_eq!(watched(&server, "labelSelector", "app=web"), 1);
+    let names: Vec<_> = factory.status().into_iter().map(|status| status.name).collect();
+    assert_eq!(names.len(), 5);
+    assert!(names.contains(&"ConfigMap /api/v1/configmaps labels app=web".to_owned()), "{names:?}");
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selection_stands_in_place_of_the_factorys() {
+    let server = server();
+    let factory = factory(&server).namespace("default").labels("app=db");
+    factory.start();
+    let selected = factory.select::<ConfigMap>().namespace("").labels("").informer().unwrap();
+    selected.wait_for_sync(WITHIN).await.unwrap();
+    assert_eq!(selected.lister().len(), 3);
+    let nodes = factory.select::<k8s_openapi::api::core::v1::Node>().namespace("default").informer().unwrap();
+    assert_eq!(nodes.status().name, "Node /api/v1/nodes labels app=db", "nodes live in no namespace");
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_counted_informer_ends_when_nobody_has_a_use_for_it() {
+    let server = server();
+    let factory = factory(&server);
+    factory.start();
+    let first = factory.select::<ConfigMap>().counted().unwrap();
+    let second = factory.select::<ConfigMap>().counted().unwrap();
+    second.wait_for_sync(WITHIN).await.unwrap();
+    let until_open = async |watches| {
+        while server.open_watches() != watches {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    until_open(1).await;
+    drop(first);
+    let registration = second.on(|_| {});
+    drop(second);
+    tokio::time::sleep(WITHIN).await;
+    assert_eq!(
+        (server.open_watches(), factory.status().len()),
+        (1, 1),
+        "a registered handler has a use for it"
+    );
+    registration.remove().await;
+    until_open(0).await;
+    assert_eq!(factory.status().len(), 0);
+    let lister = factory.select::<ConfigMap>().counted().unwrap().lister();
+    until_open(1).await;
+    assert_eq!(lister.len(), 3, "a new one");
+    factory.shutdown().await;
+    assert_eq!(server.open_watches(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_is_also_asked_for_uncounted_stays() {
+    let server = server();
+    let factory = factory(&server);
+    factory.start();
+    let counted = factory.select::<ConfigMap>().counted().unwrap();
+    drop(factory.informer::<ConfigMap>().unwrap());
+    drop(counted);
+    tokio::time::sleep(WITHIN).await;
+    assert_eq!((server.open_watches(), factory.status().len()), (1, 1));
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_informer_is_stopped_and_the_next_is_a_new_one() {
+    let server = server();
+    let factory = factory(&server);
+    factory.start();
+    let removed = factory.informer::<ConfigMap>().unwrap();
+    removed.wait_for_sync(WITHIN).await.unwrap();
+    assert!(factory.select::<ConfigMap>().remove().await);
+    assert_eq!((server.open_watches(), removed.status().reflector.phase), (0, Phase::Stopped));
+    assert!(!factory.select::<ConfigMap>().remove().await);
+    assert_eq!(removed.lister().len(), 3, "its cache can still be read");
+    let again = factory.informer::<ConfigMap>().unwrap();
+    again.wait_for_sync(WITHIN).await.unwrap();
+    assert_eq!(watched(&server, "watch", "true"), 2);
+    factory.shutdown().await;
+}

@@ -1,0 +1,180 @@
+//! `Registry`: the informers of a factory, each under what makes it the same one.
+
+use std::{
+    any::{Any, TypeId, type_name},
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use dashmap::{DashMap, Entry};
+use kube_object::Object;
+
+use crate::{FactoryError, Informer, InformerStatus, Unsynced};
+
+/// Never locked across an await, nor while an informer is made or started: entries are cloned out first.
+#[derive(Default)]
+pub(crate) struct Registry {
+    informers: DashMap<Key, Slot>,
+    started: AtomicBool,
+    shut_down: AtomicBool,
+}
+
+/// What makes two requests for an informer the same one: everything else is the factory's.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) cached: TypeId,
+    /// Kind and URL.
+    pub(crate) name: String,
+    pub(crate) labels: Option<String>,
+    pub(crate) fields: Option<String>,
+}
+
+/// Who keeps an informer of the registry alive.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// The registry.
+    ByFactory,
+    /// Nobody but those who have a use for it.
+    ByUsers,
+}
+
+struct Slot {
+    /// Keeps it alive.
+    pinned: Option<Arc<dyn AnyInformer>>,
+    /// Finds it while it is alive.
+    find: Box<dyn Fn() -> Option<Arc<dyn AnyInformer>> + Send + Sync>,
+}
+
+impl Slot {
+    fn of<T: Object>(informer: &Informer<T>) -> Self {
+        let weak = informer.downgrade();
+        Self { pinned: None, find: Box::new(move || Some(Arc::new(weak.upgrade()?))) }
+    }
+
+    fn informer(&self) -> Option<Arc<dyn AnyInformer>> {
+        self.pinned.clone().or_else(|| (self.find)())
+    }
+}
+
+impl Registry {
+    /// The informer under this key, or the one that is made.
+    pub(crate) fn get_or<T: Object>(
+        &self,
+        key: Key,
+        kept: Kept,
+        make: impl FnOnce() -> Informer<T>,
+    ) -> Result<Informer<T>, FactoryError> {
+        let gone = || FactoryError::ShutDown(key.name.clone());
+        if self.shut_down.load(Ordering::Acquire) {
+            return Err(gone());
+        }
+        let found = self.informers.get(&key).and_then(|slot| slot.informer());
+        // Not under the lock: what describes the resource may be a user's code.
+        let informer = found.map_or_else(make, |found| typed(found.as_ref()));
+        let informer = self.insert(key.clone(), informer, kept);
+        // A shutdown that came meanwhile may not have seen it.
+        if self.shut_down.load(Ordering::Acquire) {
+            self.informers.remove(&key);
+            informer.shared.stop();
+            return Err(gone());
+        }
+        if self.started.load(Ordering::Acquire) {
+            informer.start();
+        }
+        Ok(informer)
+    }
+
+    /// Makes this the informer under the key, unless somebody was faster: then that one is.
+    fn insert<T: Object>(&self, key: Key, informer: Informer<T>, kept: Kept) -> Informer<T> {
+        let mut slot = match self.informers.entry(key) {
+            Entry::Occupied(slot) => slot.into_ref(),
+            Entry::Vacant(vacant) => vacant.insert(Slot::of(&informer)),
+        };
+        let informer = match slot.informer() {
+            Some(faster) => typed(faster.as_ref()),
+            None => {
+                *slot = Slot::of(&informer);
+                informer
+            }
+        };
+        if kept == Kept::ByFactory && slot.pinned.is_none() {
+            slot.pinned = Some(Arc::new(informer.clone()));
+        }
+        informer
+    }
+
+    /// Takes out an informer, which is the caller's to stop.
+    pub(crate) fn remove(&self, key: &Key) -> Option<Arc<dyn AnyInformer>> {
+        let (_, slot) = self.informers.remove(key)?;
+        slot.informer()
+    }
+
+    /// Those that are alive; forgets the others.
+    pub(crate) fn all(&self) -> Vec<Arc<dyn AnyInformer>> {
+        let found: Vec<_> = self.informers.iter().map(|slot| slot.value().informer()).collect();
+        if found.iter().any(Option::is_none) {
+            self.informers.retain(|_, slot| slot.informer().is_some());
+        }
+        found.into_iter().flatten().collect()
+    }
+
+    /// From now on new informers start by themselves; gives those to start.
+    pub(crate) fn start(&self) -> Vec<Arc<dyn AnyInformer>> {
+        self.started.store(true, Ordering::Release);
+        self.all()
+    }
+
+    /// From now on there are no informers; gives those to stop.
+    pub(crate) fn shut_down(&self) -> Vec<Arc<dyn AnyInformer>> {
+        self.shut_down.store(true, Ordering::Release);
+        let informers = self.all();
+        self.informers.clear();
+        informers
+    }
+}
+
+type Waiting<'a, O> = Pin<Box<dyn Future<Output = O> + Send + 'a>>;
+
+/// An informer whose type is forgotten: what the factory does with all of them.
+pub(crate) trait AnyInformer: Send + Sync {
+    fn start(&self);
+    fn stop(&self) -> Waiting<'_, ()>;
+    fn wait_for_sync(&self, within: Duration) -> Waiting<'_, Option<Unsynced>>;
+    fn status(&self) -> InformerStatus;
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl<T: Object> AnyInformer for Informer<T> {
+    fn start(&self) {
+        Informer::start(self);
+    }
+
+    fn stop(&self) -> Waiting<'_, ()> {
+        Box::pin(Informer::stop(self))
+    }
+
+    fn wait_for_sync(&self, within: Duration) -> Waiting<'_, Option<Unsynced>> {
+        Box::pin(async move { Informer::wait_for_sync(self, within).await.err().map(|_| self.unsynced()) })
+    }
+
+    fn status(&self) -> InformerStatus {
+        Informer::status(self)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// The key holds the type, so the informer behind it is of that type.
+fn typed<T: Object>(informer: &dyn AnyInformer) -> Informer<T> {
+    match informer.as_any().downcast_ref::<Informer<T>>() {
+        Some(informer) => informer.clone(),
+        None => unreachable!("an informer registered under the type id of {}", type_name::<T>()),
+    }
+}
