@@ -51,6 +51,8 @@ mod resync;
 mod selected;
 mod shared;
 mod sync;
+#[cfg(feature = "kube-runtime")]
+mod watcher_events;
 mod written;
 
 pub use builder::InformerBuilder;
@@ -62,6 +64,8 @@ pub use informer::{Informer, InformerStatus};
 pub use registration::HandlerRegistration;
 pub use selected::Selected;
 pub use sync::{NotSynced, Unsynced};
+#[cfg(feature = "kube-runtime")]
+pub use watcher_events::WatcherEvents;
 
 pub use kube_listwatch::{Error as ListWatchError, ListOptions, ListWatch, ListerWatcher};
 pub use kube_object::{Cached, Entry, Event, KeyRef, Object, ObjectId, ObjectKey, ResourceVersion, Uid};
