@@ -1,4 +1,4 @@
-//! A handler's task: takes deliveries out of its mailbox and calls the handler.
+//! A handler's task: takes deliveries out of its mailbox and calls the handler, here or on a thread of its own.
 
 use std::{
     future::poll_fn,
@@ -9,7 +9,7 @@ use std::{
 
 use kube_object::{Event, Object};
 
-use crate::{EventHandler, handler, mailbox::Mailbox, resync, shared::Shared};
+use crate::{EventHandler, handler, mailbox::Mailbox, resync, shared::Shared, thread::HandlerThread};
 
 /// Runs until the mailbox is closed.
 pub(crate) async fn deliver<T: Object>(
@@ -22,10 +22,9 @@ pub(crate) async fn deliver<T: Object>(
     let delivering = async {
         while let Some(delivery) = poll_fn(|context| mailbox.poll_take(context)).await {
             for event in delivery.iter() {
-                if mailbox.is_abandoned() {
+                if !call_unless_abandoned(&mailbox, &mut handler, event) {
                     break;
                 }
-                call_guarded(&mailbox, &mut handler, event);
                 // A long list or backlog must not keep the thread from other tasks.
                 tokio::task::consume_budget().await;
             }
@@ -37,6 +36,28 @@ pub(crate) async fn deliver<T: Object>(
         () = delivering => {}
         () = resyncing => {}
     }
+}
+
+/// The same with a handler that has a thread; ends when the thread has ended.
+pub(crate) async fn deliver_to_thread<T: Object>(
+    shared: Weak<Shared<T>>,
+    mailbox: Arc<Mailbox<T>>,
+    mut thread: HandlerThread<T>,
+    resync: Option<Duration>,
+) {
+    let resyncing = resync_forever(&shared, &mailbox, resync);
+    let delivering = async {
+        while let Some(delivery) = poll_fn(|context| mailbox.poll_take(context)).await {
+            let Some(delivery) = thread.call(&mailbox, delivery).await else { break };
+            mailbox.returned(delivery);
+        }
+    };
+    tokio::select! {
+        biased;
+        () = delivering => {}
+        () = resyncing => {}
+    }
+    thread.end().await;
 }
 
 /// Never returns.
@@ -51,10 +72,20 @@ async fn resync_forever<T: Object>(shared: &Weak<Shared<T>>, mailbox: &Mailbox<T
     }
 }
 
-fn call_guarded<T>(mailbox: &Mailbox<T>, handler: &mut impl EventHandler<T>, event: &Event<T>) {
+/// Gives an event to the handler; `false` if it is to get no more. A panic is caught and counted.
+pub(crate) fn call_unless_abandoned<T>(
+    mailbox: &Mailbox<T>,
+    handler: &mut impl EventHandler<T>,
+    event: &Event<T>,
+) -> bool {
+    if mailbox.is_abandoned() {
+        return false;
+    }
     let call = AssertUnwindSafe(|| handler::call(handler, event));
     if std::panic::catch_unwind(call).is_err() {
         mailbox.count_panic();
-        tracing::error!(key = %event.key(), "an event handler panicked; it stays registered");
+        let handler = mailbox.name();
+        tracing::error!(%handler, key = %event.key(), "an event handler panicked; it stays registered");
     }
+    true
 }

@@ -45,6 +45,14 @@ impl<T: Object> EventStream<T> {
         Self { id, shared, mailbox, current: None, period, resync: None }
     }
 
+    /// Gives the stream a name, by which the status of its informer calls it. Until then it is `#` and the number of its
+    /// registration.
+    #[must_use]
+    pub fn named(self, name: impl AsRef<str>) -> Self {
+        self.mailbox.set_name(name.as_ref());
+        self
+    }
+
     /// Whether each object of the initial list has been handled.
     pub fn has_synced(&self) -> bool {
         *self.mailbox.synced().borrow()

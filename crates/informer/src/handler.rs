@@ -5,7 +5,7 @@ use kube_object::{Entry, Event};
 /// Is told of every change of a cache: client-go's `ResourceEventHandler`.
 ///
 /// # Contract
-/// 1. Calls are sequential, on one task of the handler's own.
+/// 1. Calls are sequential, on one task of the handler's own, or on one thread.
 /// 2. Each call comes after the store and every index show the change.
 /// 3. For each object the calls are a history: one `on_add`, any number of `on_update`, one
 ///    `on_delete`; then perhaps an `on_add` again. An object that is deleted and created again
@@ -14,8 +14,11 @@ use kube_object::{Entry, Event};
 ///    deletion of an object that it has been shown.
 /// 5. A panic is caught, counted and logged; the handler stays registered.
 ///
-/// A handler must not block and can't await: hand keys to a work queue, or read
-/// [`Informer::events`](crate::Informer::events) as a stream instead.
+/// A handler must not block and can't await: hand keys to a work queue, read
+/// [`Informer::events`](crate::Informer::events) as a stream instead, or register it with
+/// [`Informer::add_blocking_handler`](crate::Informer::add_blocking_handler), which gives it a thread.
+///
+/// [`Filtered`](crate::Filtered) shows a handler some objects only, [`handler_fn`] makes one of a closure.
 pub trait EventHandler<T>: Send + 'static {
     /// An object appeared. `is_in_initial_list`: it was there when this handler began to look.
     fn on_add(&mut self, object: &Entry<T>, is_in_initial_list: bool) {
@@ -48,10 +51,16 @@ impl<T: 'static> EventHandler<T> for Box<dyn EventHandler<T>> {
     }
 }
 
-/// A closure over events as a handler.
-pub(crate) struct Closure<F>(pub(crate) F);
+/// A handler made of a closure: see [`handler_fn`].
+pub struct HandlerFn<F>(F);
 
-impl<T, F: FnMut(&Event<T>) + Send + 'static> EventHandler<T> for Closure<F> {
+/// A closure over events as a handler, for where a handler is asked for; [`Informer::on`](crate::Informer::on) takes the
+/// closure itself.
+pub fn handler_fn<T, F: FnMut(&Event<T>) + Send + 'static>(handler: F) -> HandlerFn<F> {
+    HandlerFn(handler)
+}
+
+impl<T, F: FnMut(&Event<T>) + Send + 'static> EventHandler<T> for HandlerFn<F> {
     fn on_add(&mut self, object: &Entry<T>, initial: bool) {
         (self.0)(&Event::Added { object: object.clone(), initial });
     }

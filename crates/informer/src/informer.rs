@@ -3,23 +3,25 @@
 use std::{
     any::Any,
     hash::Hash,
+    io,
     sync::{Arc, Weak},
     time::Duration,
 };
 
 use futures_util::FutureExt;
-use kube_object::{Event, Object, ResourceVersion};
+use kube_object::{Event, Object};
 use kube_reflector::{Phase, Status};
 use kube_store::{Index, IndexError, Lister, Store};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    EventHandler, EventStream, HandlerRegistration, InformerBuilder, NotSynced, Unsynced,
-    delivery::deliver,
-    handler::Closure,
+    EventHandler, EventStream, HandlerRegistration, InformerBuilder, InformerStatus, NotSynced, Unsynced,
+    delivery::{deliver, deliver_to_thread},
+    handler_fn,
     shared::{Alive, Shared},
     sync,
+    thread::HandlerThread,
 };
 
 /// A shared cache of one resource: client-go's `SharedIndexInformer`.
@@ -42,26 +44,6 @@ impl<T> WeakInformer<T> {
     pub(crate) fn upgrade(&self) -> Option<Informer<T>> {
         Some(Informer { alive: self.alive.upgrade()?, shared: self.shared.upgrade()? })
     }
-}
-
-/// What a program and a person can see of an informer. Never holds object contents.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct InformerStatus {
-    /// Its kind and URL.
-    pub name: String,
-    /// The first list is in the store.
-    pub synced: bool,
-    /// Objects in the store.
-    pub objects: usize,
-    /// Objects whose newest state could not be decoded, so that an older one is shown.
-    pub stale: usize,
-    /// Everything up to this version is in the store.
-    pub watermark: Option<ResourceVersion>,
-    /// Registered handlers and streams.
-    pub handlers: usize,
-    /// What the reflector is doing and has done.
-    pub reflector: Status,
 }
 
 impl<T> Clone for Informer<T> {
@@ -123,7 +105,35 @@ impl<T: Object> Informer<T> {
 
     /// Registers a closure that is called with each event.
     pub fn on(&self, handler: impl FnMut(&Event<T>) + Send + 'static) -> HandlerRegistration<T> {
-        self.add_handler(Closure(handler))
+        self.add_handler(handler_fn(handler))
+    }
+
+    /// Registers a handler that may block, on a thread of its own. What it is promised is the same as for others, back
+    /// pressure included; it has the informer's default resync period.
+    ///
+    /// The thread is there from now on, and has ended when [`HandlerRegistration::remove`] or [`Informer::stop`]
+    /// returns: each waits for the call that is running, however long that blocks. Where a runtime is dropped the
+    /// thread ends after that call. A paused clock of tokio does not wait for it.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn add_blocking_handler(
+        &self,
+        handler: impl EventHandler<T>,
+    ) -> Result<HandlerRegistration<T>, io::Error> {
+        let (running, ended) = watch::channel(());
+        let (shared, resync) = (Arc::downgrade(&self.shared), self.shared.config.resync);
+        // A runtime that is dropped ends the task before the thread: the thread says for itself that it runs.
+        let held = (running.clone(), self.shared.tasks.token());
+        let thread = HandlerThread::spawn(handler, held)?;
+        let (id, mailbox) = self.shared.join(|mailbox| {
+            let task = async move {
+                deliver_to_thread(shared, mailbox, thread, resync).await;
+                drop(running);
+            };
+            Some(task.boxed())
+        });
+        Ok(HandlerRegistration { id, shared: Arc::downgrade(&self.shared), mailbox, ended })
     }
 
     /// The events as a stream: for those who want to await. Dropping it unregisters it.
@@ -230,14 +240,18 @@ impl<T: Object> Informer<T> {
     /// What it is doing, and what it has done.
     pub fn status(&self) -> InformerStatus {
         let snapshot = self.shared.store.snapshot();
+        let reflector = self.shared.reflector.borrow().clone();
+        let age = |at: Option<Instant>| at.map(|at| at.elapsed());
         InformerStatus {
             name: self.shared.config.name.clone(),
             synced: self.has_synced(),
             objects: snapshot.len(),
             stale: self.shared.store.stats().stale,
             watermark: snapshot.watermark().cloned(),
+            event_age: age(reflector.last_event),
+            bookmark_age: age(reflector.last_bookmark),
             handlers: self.shared.members(),
-            reflector: self.shared.reflector.borrow().clone(),
+            reflector,
         }
     }
 }

@@ -18,6 +18,8 @@ use kube_object::{Entry, Event};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::HandlerStatus;
+
 pub(crate) struct Mailbox<T> {
     state: Mutex<State<T>>,
     reader: AtomicWaker,
@@ -33,6 +35,8 @@ struct State<T> {
     /// The initial state has been pushed, so that no pending initial adds means synced.
     complete: bool,
     closed: bool,
+    /// What status and logs call the handler.
+    name: Arc<str>,
 }
 
 /// What becomes of queued events when a mailbox is closed.
@@ -43,9 +47,14 @@ pub(crate) enum Queued {
 }
 
 impl<T> Mailbox<T> {
-    pub(crate) fn new(mark: usize) -> Self {
+    pub(crate) fn new(mark: usize, name: &str) -> Self {
         Self {
-            state: Mutex::new(State { backlog: Backlog::new(mark), complete: false, closed: false }),
+            state: Mutex::new(State {
+                backlog: Backlog::new(mark),
+                complete: false,
+                closed: false,
+                name: name.into(),
+            }),
             reader: AtomicWaker::new(),
             synced: watch::Sender::new(false),
             abandoned: AtomicBool::new(false),
@@ -111,6 +120,25 @@ impl<T> Mailbox<T> {
 
     pub(crate) fn is_abandoned(&self) -> bool {
         self.abandoned.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn name(&self) -> Arc<str> {
+        Arc::clone(&self.state.lock().name)
+    }
+
+    pub(crate) fn set_name(&self, name: &str) {
+        self.state.lock().name = name.into();
+    }
+
+    pub(crate) fn status(&self) -> HandlerStatus {
+        let state = self.state.lock();
+        HandlerStatus {
+            name: (*state.name).to_owned(),
+            synced: *self.synced.borrow(),
+            pending: state.backlog.pending(),
+            merging: state.backlog.is_merging(),
+            panics: self.panics(),
+        }
     }
 
     pub(crate) fn pending(&self) -> usize {

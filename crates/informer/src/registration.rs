@@ -26,6 +26,14 @@ pub struct HandlerRegistration<T> {
 }
 
 impl<T: Object> HandlerRegistration<T> {
+    /// Gives the handler a name, by which the status of its informer and logs call it. Until then it is `#` and the
+    /// number of its registration.
+    #[must_use]
+    pub fn named(self, name: impl AsRef<str>) -> Self {
+        self.mailbox.set_name(name.as_ref());
+        self
+    }
+
     /// Whether the handler has returned from each add of its initial list.
     pub fn has_synced(&self) -> bool {
         *self.mailbox.synced().borrow()

@@ -12,11 +12,11 @@ use kube_object::{Delta, Event, Object};
 use kube_reflector::{Phase, Reflector, Sink, SinkClosed, Status};
 use kube_store::Store;
 use parking_lot::Mutex;
-use tokio::{runtime::Handle, sync::watch};
+use tokio::{runtime::Handle, sync::watch, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    InformerBuilder,
+    HandlerStatus, InformerBuilder,
     mailbox::{Mailbox, Queued},
 };
 
@@ -88,9 +88,18 @@ impl<T: Object> Shared<T> {
         }
     }
 
-    /// How many handlers and streams there are.
-    pub(crate) fn members(&self) -> usize {
-        self.audience.lock().members.len()
+    /// Each handler and stream.
+    pub(crate) fn members(&self) -> Vec<HandlerStatus> {
+        let mut members: Vec<_> = self
+            .audience
+            .lock()
+            .members
+            .iter()
+            .map(|member| (member.id, Arc::clone(&member.mailbox)))
+            .collect();
+        // A removal puts the last in the place of the removed.
+        members.sort_unstable_by_key(|(id, _)| *id);
+        members.iter().map(|(_, mailbox)| mailbox.status()).collect()
     }
 
     /// Spawns everything, once. Panics outside of a runtime, and has done nothing then.
@@ -139,6 +148,7 @@ impl<T: Object> Shared<T> {
         self.reflector.send_modify(|status| {
             status.errors += 1;
             status.last_error = Some("a function given to the informer panicked".to_owned());
+            status.last_error_at = Some(Instant::now());
             status.phase = Phase::Waiting;
         });
     }
@@ -193,12 +203,12 @@ impl<T: Object> Shared<T> {
         // A stop that comes meanwhile waits for this, too.
         let _spawning = self.tasks.token();
         let mut audience = self.audience.lock();
-        let mailbox = Arc::new(Mailbox::new(self.config.backlog_mark));
+        let id = audience.next_id;
+        audience.next_id += 1;
+        let mailbox = Arc::new(Mailbox::new(self.config.backlog_mark, &format!("#{id}")));
         let initial = |object| Event::Added { object, initial: true };
         let snapshot = self.store.snapshot();
         mailbox.push(snapshot.iter().cloned().map(initial).collect(), self.store.is_synced());
-        let id = audience.next_id;
-        audience.next_id += 1;
         let mut task = task(Arc::clone(&mailbox));
         let at_stop = if task.is_some() { Queued::Drop } else { Queued::Deliver };
         let member = Member { id, mailbox: Arc::clone(&mailbox), at_stop, _alive: self.alive.upgrade() };

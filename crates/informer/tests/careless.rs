@@ -284,7 +284,7 @@ async fn a_thousand_handlers_come_and_go() {
     for handler in handlers {
         handler.remove().await;
     }
-    assert_eq!(informer.status().handlers, 0);
+    assert_eq!(informer.status().handlers.len(), 0);
     informer.stop().await;
 }
 

@@ -149,7 +149,7 @@ async fn a_shutdown_leaves_no_task_and_no_watch() {
     assert_eq!(server.open_watches(), 0);
     assert_eq!(events.by_ref().count().await, 3);
     for informer in [maps.status(), pods.status()] {
-        assert_eq!((informer.reflector.phase, informer.handlers), (Phase::Stopped, 0));
+        assert_eq!((informer.reflector.phase, informer.handlers.len()), (Phase::Stopped, 0));
     }
     assert_eq!(maps.lister().len(), 3, "what was cached can still be read");
     let error = factory.informer::<ConfigMap>().err();

@@ -136,7 +136,7 @@ pub enum Error {
 }
 
 /// What a failure means for what is asked next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Class {
     /// The version or the continue token is no longer held by the server: list anew.
@@ -157,6 +157,22 @@ pub enum Class {
     NotFound,
     /// Anything else: try again after a while.
     Broken,
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Class::Expired => "expired",
+            Class::TooLarge => "too large",
+            Class::Unsupported => "unsupported",
+            Class::Overloaded => "overloaded",
+            Class::Refused => "refused",
+            Class::Unauthorized => "unauthorized",
+            Class::Forbidden => "forbidden",
+            Class::NotFound => "not found",
+            Class::Broken => "broken",
+        })
+    }
 }
 
 /// How many characters of a server's own words are kept: enough for any that a person wrote.

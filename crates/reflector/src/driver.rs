@@ -13,8 +13,8 @@ use tokio::{
 };
 
 use crate::{
-    Deadline, EventKind, Input, Marker, Options, Output, Sink, SinkClosed, State, Status, WatchEnd,
-    backoff::Backoff, deadlines::Deadlines, report::Reports, step,
+    Deadline, EventKind, Input, Marker, Options, Output, RestartCause, Sink, SinkClosed, State, Status,
+    WatchEnd, backoff::Backoff, deadlines::Deadlines, report::Reports, step,
 };
 
 /// A watch that ends sooner than this is asked for again only after a delay.
@@ -168,7 +168,10 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                 Arrival::Part(part) => self.part(part),
                 Arrival::Events(events) => self.events(events),
                 Arrival::Fired(deadline) => self.fired(deadline),
-                Arrival::RelistAsked => self.step(Input::Relist, || None),
+                Arrival::RelistAsked => {
+                    self.watch_over(RestartCause::Asked);
+                    self.step(Input::Relist, || None);
+                }
                 Arrival::SinkClosed => return SinkClosed,
             }
         }
@@ -334,6 +337,9 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         match events {
             Some(Ok(events)) => {
                 self.reflector.reports.succeeded();
+                let bookmarks =
+                    events.iter().filter(|event| matches!(event, WatchEvent::Bookmark { .. })).count();
+                self.reflector.reports.heard(bookmarks < events.len(), bookmarks > 0);
                 for event in events {
                     self.event(event);
                 }
@@ -382,6 +388,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         if end != WatchEnd::Early {
             self.reflector.reports.succeeded();
         }
+        self.watch_over(end.into());
         self.step(Input::WatchEnded(end), || None);
     }
 
@@ -397,8 +404,16 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         }
     }
 
+    /// The request is over; counted where it was a watch that had got past its list.
+    fn watch_over(&self, cause: RestartCause) {
+        if matches!(self.machine, State::Watching(_)) {
+            self.reflector.reports.watch_over(cause);
+        }
+    }
+
     fn failed(&mut self, error: &Error) {
         self.reflector.reports.failed(error);
+        self.watch_over(RestartCause::Failed(error.class()));
         self.step(Input::Failed(error.class(), error.retry_after()), || None);
     }
 
@@ -412,6 +427,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         if let (Some(verb), Some(after)) = (verb, self.patience(deadline)) {
             let target = Target { verb, url: self.reflector.source.path() };
             self.reflector.reports.failed(&Error::TimedOut { target, after });
+            self.watch_over(RestartCause::Silent);
         }
         self.step(Input::Fired(deadline), || None);
     }

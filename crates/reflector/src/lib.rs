@@ -49,5 +49,5 @@ pub use sink::{Sink, SinkClosed};
 pub use state::{
     EventKind, Input, Listing, Marker, Output, State, Streaming, Then, Waiting, WatchEnd, Watching,
 };
-pub use status::{Phase, RelistCause, Status};
+pub use status::{Phase, RelistCause, RestartCause, Status};
 pub use step::step;

@@ -2,9 +2,9 @@
 
 use kube_listwatch::{Class, Error};
 use kube_object::{DecodeError, ObjectId};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
-use crate::{Phase, RelistCause, State, Status};
+use crate::{Phase, RelistCause, RestartCause, State, Status};
 
 pub(crate) type OnError = Box<dyn Fn(&Error) + Send + Sync>;
 
@@ -25,6 +25,7 @@ impl Reports {
         self.status.send_modify(|status| {
             status.errors += 1;
             status.last_error = Some(error.to_string());
+            status.last_error_at = Some(Instant::now());
             status.failing = Some(class);
         });
         if let Some(on_error) = &self.on_error {
@@ -57,6 +58,7 @@ impl Reports {
             status.lists += 1;
             status.relists += u64::from(!matches!(cause, RelistCause::Start | RelistCause::Retry));
             status.last_relist = Some(cause);
+            *status.lists_by_cause.entry(cause).or_default() += 1;
         });
     }
 
@@ -66,6 +68,20 @@ impl Reports {
 
     pub(crate) fn watch_begun(&self) {
         self.status.send_modify(|status| status.watches += 1);
+    }
+
+    pub(crate) fn watch_over(&self, cause: RestartCause) {
+        self.status.send_modify(|status| *status.restarts.entry(cause).or_default() += 1);
+    }
+
+    /// A watch has brought something. Nobody is woken for it: it happens with each event.
+    pub(crate) fn heard(&self, object: bool, bookmark: bool) {
+        let now = Instant::now();
+        self.status.send_if_modified(|status| {
+            status.last_event = if object { Some(now) } else { status.last_event };
+            status.last_bookmark = if bookmark { Some(now) } else { status.last_bookmark };
+            false
+        });
     }
 
     pub(crate) fn phase(&self, machine: &State) {

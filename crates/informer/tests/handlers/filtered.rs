@@ -1,0 +1,145 @@
+//! Handlers that are told of some objects only.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_informer::{Entry, Event, EventHandler, Filtered, handler_fn};
+
+use crate::{
+    fake::{Fake, object},
+    log::Log,
+};
+
+/// An object that passes if `shown`.
+fn kept(name: &str, uid: &str, version: u64, shown: bool) -> ConfigMap {
+    ConfigMap { immutable: Some(shown), ..object(name, uid, version) }
+}
+
+fn is_shown(object: &Entry<ConfigMap>) -> bool {
+    object.immutable == Some(true)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_edge_of_a_filter_is_an_add_or_a_delete_and_what_never_passed_is_not_spoken_of() {
+    let fake = Fake::listing(5, &[kept("in", "1", 3, true), kept("out", "2", 4, false)]);
+    let informer = fake.informer().build();
+    let (log, all) = (Log::new(), Log::new());
+    let _filtered = informer.add_handler(Filtered::new(is_shown, handler_fn(log.writer())));
+    let _all = informer.on(all.writer());
+    informer.start();
+    all.reach(2).await;
+    fake.modified(kept("out", "2", 6, true)).await;
+    fake.modified(kept("out", "2", 7, true)).await;
+    fake.modified(kept("in", "1", 8, false)).await;
+    fake.deleted(kept("in", "1", 9, false)).await;
+    fake.added(kept("never", "3", 10, false)).await;
+    // Its last state passes, but nobody was told of it.
+    fake.deleted(kept("never", "3", 11, true)).await;
+    // Its last state does not pass, but it was told of.
+    fake.deleted(kept("out", "2", 12, false)).await;
+    fake.added(kept("end", "4", 13, true)).await;
+    all.reach(10).await;
+    assert_eq!(log.reach(6).await, ["!in@3", "+out@6", "~out@6>7", "-in@3", "-out@12", "+end@13"]);
+    informer.stop().await;
+}
+
+/// A handler that lags is shown merged changes: what the filter is asked about need not be what it was asked before.
+#[tokio::test(start_paused = true)]
+async fn a_filter_in_front_of_merged_changes_neither_forgets_a_delete_nor_invents_one() {
+    let fake = Fake::listing(5, &[kept("told", "1", 3, true), kept("untold", "2", 4, false)]);
+    let informer = fake.informer().backlog_mark(0).build();
+    let log = Log::new();
+    let (writer, lister) = (log.writer(), informer.lister());
+    let filtered = informer.add_handler(Filtered::new(is_shown, handler_fn(writer)));
+    informer.start();
+    assert!(filtered.wait_for_sync(crate::WITHIN).await);
+    // All of it in one go, before the handler's task runs again: each object's changes are one delete.
+    fake.modified(kept("told", "1", 6, false)).await;
+    fake.modified(kept("untold", "2", 7, true)).await;
+    fake.deleted(kept("told", "1", 8, false)).await;
+    fake.deleted(kept("untold", "2", 9, true)).await;
+    fake.added(kept("end", "3", 10, true)).await;
+    let lines = log.reach(3).await;
+    assert_eq!(lines.first().map(String::as_str), Some("!told@3"));
+    assert_eq!(lines.iter().filter(|line| line.starts_with("-told")).count(), 1, "{lines:?}");
+    let adds = lines.iter().filter(|line| line.starts_with("+untold")).count();
+    let deletes = lines.iter().filter(|line| line.starts_with("-untold")).count();
+    assert_eq!(adds, deletes, "{lines:?}");
+    assert_eq!(lister.len(), 1);
+    informer.stop().await;
+}
+
+/// The same without a queue between: what a merged history looks like to the handler.
+#[test]
+fn a_filter_goes_by_what_it_has_shown_and_not_by_what_a_state_looks_like() {
+    let log = Log::new();
+    let mut handler: Box<dyn EventHandler<ConfigMap>> = Box::new(Filtered::new(
+        Box::new(is_shown) as Box<dyn FnMut(&Entry<ConfigMap>) -> bool + Send>,
+        Box::new(handler_fn(log.writer())) as Box<dyn EventHandler<ConfigMap>>,
+    ));
+    let entry = |name, version, shown| Entry::of(kept(name, name, version, shown));
+    handler.on_add(&entry("told", 1, true), true);
+    handler.on_delete(&entry("told", 3, false), false);
+    handler.on_add(&entry("untold", 1, false), true);
+    handler.on_delete(&entry("untold", 3, true), true);
+    assert_eq!(log.lines(), ["!told@1", "-told@3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_test_that_panics_is_a_panic_of_the_handler_and_changes_nothing() {
+    let fake = Fake::listing(5, &[kept("a", "1", 3, true)]);
+    let informer = fake.informer().build();
+    let (log, all) = (Log::new(), Log::new());
+    let test = |object: &Entry<ConfigMap>| {
+        assert!(object.id.version != 6.into(), "told of 6");
+        is_shown(object)
+    };
+    let filtered = informer.add_handler(Filtered::new(test, handler_fn(log.writer())));
+    let _all = informer.on(all.writer());
+    informer.start();
+    all.reach(1).await;
+    fake.modified(kept("a", "1", 6, false)).await;
+    fake.modified(kept("a", "1", 7, true)).await;
+    fake.deleted(kept("a", "1", 8, true)).await;
+    assert_eq!(log.reach(3).await, ["!a@3", "~a@6>7", "-a@8"]);
+    assert_eq!(filtered.panics(), 1);
+    informer.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_test_that_has_changed_its_mind_shows_it_with_the_next_resync() {
+    let fake = Fake::listing(5, &[object("a", "1", 3)]);
+    let informer = fake.informer().build();
+    let log = Log::new();
+    let mut asked = 0;
+    let test = move |_: &Entry<ConfigMap>| {
+        asked += 1;
+        asked % 2 == 0
+    };
+    let handler = Filtered::new(test, handler_fn(log.writer()));
+    let minute = std::time::Duration::from_secs(60);
+    let _filtered = informer.add_handler_with_resync(handler, Some(minute));
+    informer.start();
+    assert_eq!(log.reach(3).await, ["+a@3", "-a@3", "+a@3"]);
+    informer.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn closures_trait_objects_and_streams_are_told_the_same() {
+    use futures_util::StreamExt;
+    let fake = Fake::listing(5, &[object("a", "1", 3)]);
+    let informer = fake.informer().build();
+    let (closure, boxed) = (Log::new(), Log::new());
+    let _closure = informer.on(closure.writer());
+    let handler: Box<dyn EventHandler<ConfigMap>> = Box::new(handler_fn(boxed.writer()));
+    let _boxed = informer.add_handler(handler);
+    let mut events = informer.events();
+    informer.start();
+    closure.reach(1).await;
+    fake.modified(object("a", "1", 6)).await;
+    fake.deleted(object("a", "1", 7)).await;
+    let expected = ["!a@3", "~a@3>6", "-a@7"];
+    assert_eq!(closure.reach(3).await, expected);
+    assert_eq!(boxed.reach(3).await, expected);
+    let streamed: Vec<Event<ConfigMap>> = events.by_ref().take(3).collect().await;
+    assert_eq!(streamed.iter().map(crate::log::short).collect::<Vec<_>>(), expected);
+    informer.stop().await;
+}
