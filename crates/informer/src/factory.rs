@@ -13,7 +13,12 @@ use kube_object::{Cached, Object};
 use kube_reflector::Options;
 use tokio::time::Instant;
 
-use crate::{Informer, InformerStatus, NotSynced, builder::OnError, registry::Registry, selected::Selected};
+use crate::{
+    Informer, InformerStatus, NotSynced,
+    builder::OnError,
+    registry::Registry,
+    selected::{Selected, some},
+};
 
 type Modifier = Arc<dyn Fn(&mut ListOptions) + Send + Sync>;
 type Transform<T> = Arc<dyn Fn(&mut T) -> Result<(), &'static str> + Send + Sync>;
@@ -88,14 +93,14 @@ impl InformerFactory {
     /// Restricts every type to objects with these labels, in the syntax of the API.
     #[must_use]
     pub fn labels(self, selector: impl Into<String>) -> Self {
-        self.configured(|config| config.options.label_selector = Some(selector.into()))
+        self.configured(|config| config.options.label_selector = some(selector.into()))
     }
 
     /// Restricts every type to objects with these fields, in the syntax of the API. Few fields
     /// can be selected on every type: `metadata.name` and `metadata.namespace`.
     #[must_use]
     pub fn fields(self, selector: impl Into<String>) -> Self {
-        self.configured(|config| config.options.field_selector = Some(selector.into()))
+        self.configured(|config| config.options.field_selector = some(selector.into()))
     }
 
     /// A function that may change the options of each LIST and WATCH (client-go's

@@ -125,7 +125,7 @@ impl<T: Cached> Selected<T> {
 }
 
 /// An empty selector selects everything, as does none.
-fn some(selector: String) -> Option<String> {
+pub(crate) fn some(selector: String) -> Option<String> {
     Some(selector).filter(|selector| !selector.is_empty())
 }
 
