@@ -18,7 +18,7 @@ pub const DEFAULT_BOUND: usize = 1024;
 /// 1. Deltas leave as they came: each once, in arrival order, nothing merged or dropped.
 /// 2. A batch is a prefix of the queue in which each key appears once (Property 16). Bookmarks
 ///    join any batch: only their position matters.
-/// 3. `Begin`, each `Page` and `End` are batches of their own.
+/// 3. `Begin`, each `Page`, `End` and `Clear` are batches of their own.
 ///
 /// From 1 follows that the version of the last delta applied is a true watermark, never ahead of
 /// what the reflector has read (Property 14).
@@ -81,7 +81,7 @@ impl<T> DeltaFifo<T> {
         let mut keys = HashSet::new();
         for (at, delta) in self.queue.iter().take(max).enumerate() {
             let seen = match delta {
-                Delta::Begin { .. } | Delta::Page(_) | Delta::End { .. } => return at.max(1),
+                Delta::Begin { .. } | Delta::Page(_) | Delta::End { .. } | Delta::Clear => return at.max(1),
                 Delta::Put(entry) => !keys.insert(entry.key()),
                 Delta::Remove { id, .. } | Delta::Undecodable(id) => !keys.insert(&id.key),
                 Delta::Bookmark(_) => false,

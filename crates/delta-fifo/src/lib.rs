@@ -21,8 +21,8 @@
 //!
 //! # Invariants
 //! - Deltas leave a [`DeltaFifo`] exactly as they came: each once, in arrival order.
-//! - A batch is a prefix of the queue in which each key appears once; `Begin`, each `Page` and
-//!   `End` are batches of their own.
+//! - A batch is a prefix of the queue in which each key appears once; `Begin`, each `Page`, `End`
+//!   and `Clear` are batches of their own.
 //! - The deltas of a [`DeltaFifo`] weigh no more than its bound, or there is only one of them.
 //! - For each key, what a [`Backlog`] hands out is a history that leads from what the handler has
 //!   seen to the newest state pushed: an Add where it knows nothing, an Update from the very

@@ -39,6 +39,9 @@ pub enum Delta<T> {
     Undecodable(ObjectId),
     /// Everything up to this version has been seen.
     Bookmark(ResourceVersion),
+    /// The resource does not exist any more, so that nothing of it does: the cache becomes empty, a relist under way is
+    /// discarded, and the position stays.
+    Clear,
 }
 
 /// One item of a list.
@@ -65,7 +68,9 @@ impl<T> Delta<T> {
         match self {
             Delta::Put(entry) => Some(entry.key()),
             Delta::Remove { id, .. } | Delta::Undecodable(id) => Some(&id.key),
-            Delta::Begin { .. } | Delta::Page(_) | Delta::End { .. } | Delta::Bookmark(_) => None,
+            Delta::Begin { .. } | Delta::Page(_) | Delta::End { .. } | Delta::Bookmark(_) | Delta::Clear => {
+                None
+            }
         }
     }
 
@@ -99,6 +104,7 @@ impl<T> fmt::Debug for Delta<T> {
             Delta::Remove { id, .. } => f.debug_tuple("Remove").field(id).finish(),
             Delta::Undecodable(id) => f.debug_tuple("Undecodable").field(id).finish(),
             Delta::Bookmark(version) => f.debug_tuple("Bookmark").field(version).finish(),
+            Delta::Clear => f.write_str("Clear"),
         }
     }
 }
@@ -122,6 +128,7 @@ impl<T> Clone for Delta<T> {
             Delta::Remove { id, last } => Delta::Remove { id: id.clone(), last: last.clone() },
             Delta::Undecodable(id) => Delta::Undecodable(id.clone()),
             Delta::Bookmark(version) => Delta::Bookmark(version.clone()),
+            Delta::Clear => Delta::Clear,
         }
     }
 }

@@ -244,12 +244,21 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                 Output::Disarm(deadline) => self.deadlines.disarm(deadline),
                 Output::Deliver => self.outgoing.extend(item.take().and_then(|item| item())),
                 Output::Discard => self.reflector.reports.repeat(),
-                Output::Mark(marker) => self.outgoing.push(delta(marker)),
+                Output::Mark(marker) => self.mark(marker),
                 Output::Count(cause) => self.reflector.reports.list_begun(cause),
             }
         }
         self.machine = state;
         self.reflector.reports.phase(&self.machine);
+    }
+
+    fn mark(&mut self, marker: Marker) {
+        match marker {
+            Marker::Clear => self.reflector.reports.cleared(true),
+            Marker::End { .. } => self.reflector.reports.cleared(false),
+            Marker::Begin { .. } => {}
+        }
+        self.outgoing.push(delta(marker));
     }
 
     fn list(&mut self, request: ListRequest, fresh: bool) {
@@ -435,6 +444,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
 
 fn delta<T>(marker: Marker) -> Delta<T> {
     match marker {
+        Marker::Clear => Delta::Clear,
         Marker::Begin { fresh } => Delta::Begin { fresh },
         Marker::End { version, complete } => Delta::End { version, complete },
     }

@@ -46,6 +46,10 @@ pub struct Options {
     pub backoff_max: Duration,
     /// When this long after a delay nothing has failed, the next delay is the first again.
     pub backoff_reset: Duration,
+    /// Whether the cache is cleared when the resource ceases to exist (404), such as one whose CRD was removed. Handlers
+    /// are then told of each object's deletion, with its final state unknown; otherwise what is cached is kept, in case
+    /// that the resource comes back.
+    pub clear_when_gone: bool,
     /// Where jitter and time-outs are drawn from. `None` differs from process to process, so
     /// that replicas don't march in step; a number makes a run repeatable.
     pub seed: Option<u64>,
@@ -65,6 +69,7 @@ impl Default for Options {
             backoff_initial: Duration::from_millis(800),
             backoff_max: Duration::from_secs(30),
             backoff_reset: Duration::from_secs(120),
+            clear_when_gone: false,
             seed: None,
         }
     }

@@ -70,6 +70,10 @@ impl Reports {
         self.status.send_modify(|status| status.watches += 1);
     }
 
+    pub(crate) fn cleared(&self, cleared: bool) {
+        self.status.send_if_modified(|status| std::mem::replace(&mut status.cleared, cleared) != cleared);
+    }
+
     pub(crate) fn watch_over(&self, cause: RestartCause) {
         self.status.send_modify(|status| *status.restarts.entry(cause).or_default() += 1);
     }

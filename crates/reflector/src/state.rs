@@ -177,6 +177,8 @@ pub enum Output {
 /// The deltas that are no objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Marker {
+    /// The resource does not exist: nothing of it is kept.
+    Clear,
     /// A relist begins.
     Begin {
         /// Reuse nothing of the cache.

@@ -16,6 +16,9 @@ use crate::WatchEnd;
 pub struct Status {
     /// What it is doing.
     pub phase: Phase,
+    /// The resource does not exist and what was cached of it was given up, by
+    /// [`Options::clear_when_gone`](crate::Options::clear_when_gone); until the next list is complete.
+    pub cleared: bool,
     /// Lists begun, the first one included; the pages of one list count once.
     pub lists: u64,
     /// Lists begun to replace a state that was lost, not to repeat a failed list.
@@ -155,6 +158,9 @@ impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} lists{}", self.lists, Causes(&self.lists_by_cause))?;
         write!(f, ", {} watches restarted{}", self.restarts.values().sum::<u64>(), Causes(&self.restarts))?;
+        if self.cleared {
+            f.write_str("\ncleared, as the resource does not exist")?;
+        }
         if self.repeats + self.undecodable + self.nameless > 0 {
             write!(f, "\n{} undecodable objects, {} without a name", self.undecodable, self.nameless)?;
             write!(f, ", {} repeats", self.repeats)?;

@@ -97,6 +97,26 @@ fn an_etcd_restore_behind_a_proxy_that_ends_idle_watches() {
 }
 
 #[test]
+fn a_crd_is_removed_and_its_objects_are_not_kept() {
+    let options = Options { streaming_lists: false, clear_when_gone: true, ..Options::default() };
+    play_with(
+        "# it is not there yet, and then it is
+        start -> count start; list any limit=500; arm list; begin
+        fail not-found -> clear; back off
+        fired backoff -> count retry; list consistent limit=500; arm list; begin
+        page 100 -> end 100; watch 100; arm watch
+        changed 110 -> deliver
+        fail not-found -> clear; back off
+        fired backoff -> count not-found; list consistent limit=500; arm list; begin
+        items -> deliver
+        fail not-found -> clear; back off
+        fired backoff -> count retry; list consistent limit=500; arm list; begin
+        page 130 -> end 130; watch 130; arm watch",
+        &options,
+    );
+}
+
+#[test]
 fn a_crd_is_removed_and_comes_back() {
     let end = play(
         "start -> count start; list any limit=500; arm list; begin

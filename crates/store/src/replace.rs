@@ -53,7 +53,7 @@ impl<T: Object> Relist<T> {
             Delta::Put(entry) => self.put(entry, root),
             Delta::Remove { id, last } => self.remove(&id, last, root),
             Delta::Undecodable(id) => self.undecodable(&id, root),
-            Delta::Bookmark(_) | Delta::Begin { .. } | Delta::End { .. } => {}
+            Delta::Bookmark(_) | Delta::Begin { .. } | Delta::End { .. } | Delta::Clear => {}
         }
     }
 
@@ -140,12 +140,7 @@ impl<T: Object> Relist<T> {
     }
 
     fn delete_unseen(&mut self, root: &mut Root<T>, outcome: &mut Outcome<T>) {
-        let mut unseen: Vec<(ObjectKey, u32)> = (root.objects.iter())
-            .filter(|(slot, _)| !self.seen.contains(*slot))
-            .map(|(slot, entry)| (entry.key().clone(), slot))
-            .collect();
-        unseen.sort_unstable();
-        for (key, slot) in unseen {
+        for (key, slot) in root.slots_by_key(|slot| !self.seen.contains(slot)) {
             let last = self.last_state(&key, root);
             let unknown = last.is_none();
             root.delete(slot, last, unknown, outcome);

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use kube_object::{Delta, Entry, Event, KeyRef, Object, ObjectId};
+use kube_object::{Delta, Entry, Event, KeyRef, Object, ObjectId, ObjectKey};
 
 use crate::{
     Watermark,
@@ -121,8 +121,26 @@ impl<T: Object> Root<T> {
                 self.undecodable(&id, outcome);
             }
             Delta::Bookmark(version) | Delta::End { version, .. } => self.watermark.advance(&version),
+            Delta::Clear => self.clear(outcome),
             Delta::Begin { .. } | Delta::Page(_) => {}
         }
+    }
+
+    /// Deletes everything, unseen.
+    pub(crate) fn clear(&mut self, outcome: &mut Outcome<T>) {
+        for (_, slot) in self.slots_by_key(|_| true) {
+            self.delete(slot, None, true, outcome);
+        }
+    }
+
+    /// These slots, in the order of their objects' keys.
+    pub(crate) fn slots_by_key(&self, wanted: impl Fn(u32) -> bool) -> Vec<(ObjectKey, u32)> {
+        let mut slots: Vec<(ObjectKey, u32)> = (self.objects.iter())
+            .filter(|(slot, _)| wanted(*slot))
+            .map(|(slot, entry)| (entry.key().clone(), slot))
+            .collect();
+        slots.sort_unstable();
+        slots
     }
 
     /// Makes this the state of its object.

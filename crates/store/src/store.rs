@@ -54,7 +54,9 @@ const IN_PLACE: usize = 256;
 /// deletion came during the relist, with its last state); then come the changes in the order in
 /// which they came. Unchanged objects keep their `Arc` and give no event. An `End` that is not
 /// `complete` deletes nothing. After a `Begin { fresh: true }` nothing counts as unchanged. An `End`
-/// or a `Page` without a `Begin` is taken as a bookmark, or as so many single deltas.
+/// or a `Page` without a `Begin` is taken as a bookmark, or as so many single deltas. A `Clear` discards
+/// a relist and deletes everything, in the order of keys and with `final_state_unknown`; watermark,
+/// epoch and whether a first list was in stay.
 pub struct Store<T> {
     pub(crate) shared: Arc<Shared<T>>,
     /// Whatever keeps the store fresh, for as long as this handle is there.
@@ -185,6 +187,7 @@ impl<T: Object> Store<T> {
         for delta in batch {
             match (delta, relist.take()) {
                 (Delta::Begin { fresh }, _) => *relist = Some(Relist::new(fresh)),
+                (Delta::Clear, _) => Arc::make_mut(&mut root).clear(outcome),
                 (Delta::End { version, complete }, Some(ended)) => {
                     ended.end(version, complete, Arc::make_mut(&mut root), outcome);
                 }

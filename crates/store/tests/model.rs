@@ -42,6 +42,7 @@ fn deltas() -> impl Strategy<Value = Delta<Thing>> {
         2 => ids().prop_map(|id| Delta::Remove { last: Some(thing(id.clone(), vec![])), id }),
         2 => ids().prop_map(Delta::Undecodable),
         1 => ids().prop_map(|id| Delta::Bookmark(id.version)),
+        1 => Just(Delta::Clear),
         2 => any::<bool>().prop_map(begin),
         4 => prop::collection::vec(listed, 0..8).prop_map(Delta::Page),
         3 => (ids(), prop::bool::weighted(0.7)).prop_map(|(id, complete)| end(&id.version.to_string(), complete)),

@@ -24,6 +24,7 @@ enum Kind {
     Remove(usize),
     Undecodable(usize),
     Bookmark,
+    Clear,
 }
 
 fn kind() -> impl Strategy<Value = Kind> {
@@ -35,6 +36,7 @@ fn kind() -> impl Strategy<Value = Kind> {
         3 => (0..6usize).prop_map(Kind::Remove),
         1 => (0..6usize).prop_map(Kind::Undecodable),
         3 => Just(Kind::Bookmark),
+        1 => Just(Kind::Clear),
     ]
 }
 
@@ -57,12 +59,15 @@ fn delta(kind: &Kind, version: u64) -> Delta<()> {
         Kind::Remove(key) => Delta::Remove { id: object(key).id, last: None },
         Kind::Undecodable(key) => Delta::Undecodable(object(key).id),
         Kind::Bookmark => Delta::Bookmark(ResourceVersion::from(version)),
+        Kind::Clear => Delta::Clear,
     }
 }
 
 /// Whether these deltas may leave the queue together.
 fn may_be_a_batch(deltas: &[Delta<()>]) -> bool {
-    let part = |delta: &Delta<()>| matches!(delta, Delta::Begin { .. } | Delta::Page(_) | Delta::End { .. });
+    let part = |delta: &Delta<()>| {
+        matches!(delta, Delta::Begin { .. } | Delta::Page(_) | Delta::End { .. } | Delta::Clear)
+    };
     let mut keys = HashSet::new();
     deltas.len() == 1
         || deltas.iter().all(|delta| !part(delta) && delta.key().is_none_or(|key| keys.insert(key)))

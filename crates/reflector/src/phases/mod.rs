@@ -7,7 +7,7 @@ pub(crate) mod watch;
 
 use std::time::Duration;
 
-use crate::{Input, ListPlan, Output, RelistCause, State, Then, Waiting};
+use crate::{Input, ListPlan, Marker, Options, Output, RelistCause, State, Then, Waiting};
 
 /// A state and what to do on the way there.
 pub(crate) type Step = (State, Vec<Output>);
@@ -22,8 +22,16 @@ pub(crate) fn back_off(then: Then, at_least: Option<Duration>) -> Step {
     (State::Waiting(Waiting { then, suspended: false }), vec![Output::BackOff(at_least)])
 }
 
-/// The resource does not exist: look again after a delay.
-pub(crate) fn suspend(plan: ListPlan, cause: RelistCause, at_least: Option<Duration>) -> Step {
+/// The resource does not exist: look again after a delay. What was cached is kept unless it should be cleared, which is
+/// said each time: nobody knows here whether anything was shown, and there is no harm in it.
+pub(crate) fn suspend(
+    plan: ListPlan,
+    cause: RelistCause,
+    at_least: Option<Duration>,
+    options: &Options,
+) -> Step {
     let then = Then::List { plan, cause };
-    (State::Waiting(Waiting { then, suspended: true }), vec![Output::BackOff(at_least)])
+    let clear = options.clear_when_gone.then_some(Output::Mark(Marker::Clear));
+    let outputs = clear.into_iter().chain([Output::BackOff(at_least)]).collect();
+    (State::Waiting(Waiting { then, suspended: true }), outputs)
 }

@@ -86,7 +86,9 @@ fn next(position: Position) -> Then {
 fn failed(position: Position, class: Class, retry_after: Option<Duration>, options: &Options) -> Step {
     match class {
         Class::Expired | Class::TooLarge => expired(&position, class, retry_after, options),
-        Class::NotFound => suspend(ListPlan::returned(&position), RelistCause::NotFound, retry_after),
+        Class::NotFound => {
+            suspend(ListPlan::returned(&position), RelistCause::NotFound, retry_after, options)
+        }
         Class::Overloaded | Class::Refused | Class::Unauthorized | Class::Forbidden => {
             back_off(next(position), retry_after)
         }

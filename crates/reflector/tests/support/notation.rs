@@ -108,6 +108,7 @@ fn output(output: &Output) -> String {
         Output::Disarm(deadline) => format!("disarm {}", deadline_name(*deadline)),
         Output::Deliver => "deliver".to_owned(),
         Output::Discard => "discard".to_owned(),
+        Output::Mark(Marker::Clear) => "clear".to_owned(),
         Output::Mark(Marker::Begin { fresh }) => words(&["begin", flag(*fresh, "fresh")]),
         Output::Mark(Marker::End { version, complete }) => {
             words(&["end", &shown(version), flag(!complete, "incomplete")])

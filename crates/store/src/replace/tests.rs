@@ -159,3 +159,25 @@ fn an_end_without_a_begin_deletes_nothing() {
     assert_eq!((store.len(), store.watermark()), (1, Some("8".into())));
     assert_eq!(apply(&store, vec![page(&[("a/y", "u", "9")])]), ["+ a/y@9"]);
 }
+
+#[test]
+fn a_clear_deletes_everything_unseen_and_leaves_the_position() {
+    let store = listed("9", &[("b/y", "u", "1"), ("a/z", "u", "2")]);
+    let before = store.position();
+    apply(&store, vec![undecodable("a/z", "u", "10"), begin(), page(&[("c/new", "u", "9")])]);
+    assert_eq!(apply(&store, vec![Delta::Clear]), ["-? a/z@2", "-? b/y@1"]);
+    assert_eq!((store.len(), store.stats().stale), (0, 0));
+    assert_eq!(store.position(), Watermark { version: Some("10".into()), ..before });
+    // The relist that it has interrupted is forgotten: its end is that of none.
+    assert_eq!(apply(&store, vec![end("11")]), [""; 0]);
+    assert!(store.is_empty());
+    assert_eq!(apply(&store, vec![begin(), page(&[("b/y", "u", "1")]), end("12")]), ["+ b/y@1"]);
+}
+
+/// Property 10: what does not exist yet has not been listed.
+#[test]
+fn a_clear_of_an_empty_store_is_no_list() {
+    let store = Store::<k8s_openapi::api::core::v1::Pod>::new();
+    assert_eq!(apply(&store, vec![Delta::Clear]), [""; 0]);
+    assert_eq!(store.position(), Watermark::default());
+}

@@ -56,6 +56,11 @@ impl Naive {
         for delta in batch.into_iter().flat_map(flat) {
             match (delta, self.relist.take()) {
                 (Delta::Begin { fresh }, _) => self.relist = Some((fresh, Vec::new())),
+                (Delta::Clear, _) => {
+                    for (cached, _) in self.objects.clone().into_values() {
+                        self.delete(cached, true, &mut events);
+                    }
+                }
                 (Delta::End { version, complete }, Some((fresh, seen))) => {
                     self.end(fresh, seen, version, complete, &mut events);
                 }
@@ -105,7 +110,7 @@ impl Naive {
                 }
             }
             Delta::Bookmark(version) | Delta::End { version, .. } => self.advance(&version),
-            Delta::Begin { .. } | Delta::Page(_) => unreachable!("taken by apply"),
+            Delta::Begin { .. } | Delta::Page(_) | Delta::Clear => unreachable!("taken by apply"),
         }
     }
 
