@@ -1,0 +1,107 @@
+//! A CRD that disappears and comes back, as an informer of its objects sees it.
+
+use std::{sync::Arc, time::Duration};
+
+use kube_client::{
+    Api, Client,
+    api::DynamicObject,
+    core::{ApiResource, GroupVersionKind},
+};
+use kube_informer::{Event, Informer, ListWatch, Phase, ReflectorOptions};
+use kube_testserver::{Fault, Match, Server};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+const CRD: (&str, &str, &str) = ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "widgets.ex.test");
+
+fn crd() -> Value {
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    json!({
+        "apiVersion": CRD.0, "kind": CRD.1, "metadata": {"name": CRD.2},
+        "spec": {
+            "group": "ex.test", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]
+        }
+    })
+}
+
+fn widget(server: &Server, name: &str) {
+    let metadata = json!({"name": name, "namespace": "default"});
+    server.create(json!({"apiVersion": "ex.test/v1", "kind": "Widget", "metadata": metadata})).unwrap();
+}
+
+fn informer(server: &Server, clear_when_gone: bool, streaming_lists: bool) -> Informer<DynamicObject> {
+    let client = Client::new(server.service(), "default");
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("ex.test", "v1", "Widget"));
+    let source = ListWatch::dynamic(Api::all_with(client, &resource), &resource);
+    let options = ReflectorOptions { clear_when_gone, streaming_lists, ..ReflectorOptions::default() };
+    Informer::from_source(source).reflector(options).build()
+}
+
+/// The clock is paused: an hour of backoff passes at once.
+async fn until(informer: &Informer<DynamicObject>, reached: impl Fn() -> bool) {
+    let reaching = async {
+        while !reached() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    if tokio::time::timeout(Duration::from_secs(3600), reaching).await.is_err() {
+        panic!("{}", informer.status());
+    }
+}
+
+fn short(event: &Event<DynamicObject>) -> String {
+    let name = event.key().name();
+    match event {
+        Event::Added { initial: true, .. } => format!("!{name}"),
+        Event::Added { .. } => format!("+{name}"),
+        Event::Updated { .. } => format!("~{name}"),
+        Event::Deleted { final_state_unknown: true, .. } => format!("?{name}"),
+        Event::Deleted { .. } => format!("-{name}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_cached_of_a_resource_that_is_gone_is_kept_or_cleared_by_choice() {
+    for (clear, streaming) in [(false, false), (false, true), (true, false), (true, true)] {
+        let case = format!("clear {clear}, streaming {streaming}");
+        let server = Server::new();
+        let informer = informer(&server, clear, streaming);
+        let told: Arc<Mutex<Vec<String>>> = Arc::default();
+        let lines = Arc::clone(&told);
+        let _detached = informer.on(move |event| lines.lock().push(short(event)));
+        informer.start();
+        // It does not exist yet: nothing is told, and an empty cache is not taken for a list.
+        until(&informer, || informer.status().reflector.phase == Phase::Suspended).await;
+        assert!(!informer.has_synced(), "{case}");
+        server.create(crd()).unwrap();
+        widget(&server, "a");
+        widget(&server, "b");
+        until(&informer, || informer.status().reflector.phase == Phase::Watching).await;
+        until(&informer, || told.lock().len() == 2).await;
+        assert_eq!(*told.lock(), ["!a", "!b"], "{case}");
+        assert!(!informer.status().reflector.cleared, "{case}");
+
+        // It goes while nobody can watch.
+        let broken = server.faults().always(Match::any().group("ex.test"), Fault::Reset);
+        server.close_watches();
+        until(&informer, || informer.status().reflector.phase == Phase::Waiting).await;
+        server.delete(CRD.0, CRD.1, None, CRD.2).unwrap();
+        until(&informer, || server.get(CRD.0, CRD.1, None, CRD.2).is_err()).await;
+        drop(broken);
+        until(&informer, || informer.status().reflector.phase == Phase::Suspended).await;
+        let status = informer.status();
+        assert_eq!((status.synced, status.reflector.cleared), (true, clear), "{case}");
+        assert_eq!(status.objects, if clear { 0 } else { 2 }, "{case}: {status}");
+        assert_eq!(status.to_string().contains("cleared"), clear, "{status}");
+        until(&informer, || told.lock().len() == if clear { 4 } else { 2 }).await;
+
+        server.create(crd()).unwrap();
+        widget(&server, "b");
+        until(&informer, || informer.status().reflector.phase == Phase::Watching).await;
+        until(&informer, || told.lock().len() == 5).await;
+        assert_eq!(*told.lock(), ["!a", "!b", "?a", "?b", "+b"], "{case}");
+        assert!(!informer.status().reflector.cleared, "{case}");
+        informer.stop().await;
+    }
+}

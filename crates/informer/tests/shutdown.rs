@@ -1,0 +1,280 @@
+//! Property 20: whatever an informer is doing when it is stopped, no task, request, thread or timer of it is left.
+
+use std::{
+    cell::RefCell,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::{Stream, StreamExt, stream, stream::BoxStream};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::{Error as KubeError, core::Status};
+use kube_informer::{Entry, Event, Informer, ListWatchError, ListerWatcher, Phase, handler_fn};
+use kube_listwatch::{Decoded, ListEnd, ListPart, ListRequest, WatchEvent, WatchFrom, WatchRequest};
+use kube_object::Known;
+use tokio::{runtime::Handle, sync::watch};
+
+/// What the informer is in the middle of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    NeverStarted,
+    /// The first request has not been sent.
+    JustStarted,
+    /// A list is asked for and not answered.
+    ListUnanswered,
+    /// Some of a list has come.
+    List,
+    /// Some of a streaming list has come.
+    StreamingList,
+    /// A streaming list has become a watch, or a watch is open.
+    Watch,
+    /// A request has failed, and the next one waits.
+    Backoff,
+    /// The resource does not exist.
+    Suspended,
+    /// A function of the user's has panicked.
+    Panicked,
+    /// Far more waits for the handlers than their mark.
+    Backlog,
+}
+
+const MOMENTS: [Moment; 10] = [
+    Moment::NeverStarted,
+    Moment::JustStarted,
+    Moment::ListUnanswered,
+    Moment::List,
+    Moment::StreamingList,
+    Moment::Watch,
+    Moment::Backoff,
+    Moment::Suspended,
+    Moment::Panicked,
+    Moment::Backlog,
+];
+
+const OBJECTS: u64 = 100;
+
+/// A source that comes as far as the moment, and no further. Counts its open requests.
+struct Until {
+    moment: Moment,
+    open: Arc<AtomicUsize>,
+}
+
+/// An open request.
+struct Open(Arc<AtomicUsize>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn object(n: u64) -> ConfigMap {
+    let mut object = ConfigMap::default();
+    object.metadata.namespace = Some("ns".into());
+    object.metadata.name = Some(format!("o{n}"));
+    object.metadata.uid = Some(n.to_string());
+    object.metadata.resource_version = Some((n + 1).to_string());
+    object
+}
+
+fn status(code: u16) -> ListWatchError {
+    ListWatchError::list_function(KubeError::Api(Box::new(Status { code, ..Status::default() })))
+}
+
+impl Until {
+    /// These items, and then nothing more for ever; the request is open until it is dropped.
+    fn then_hang<I: Send + 'static>(&self, items: Vec<I>) -> BoxStream<'static, I> {
+        self.open.fetch_add(1, Ordering::SeqCst);
+        let open = Open(Arc::clone(&self.open));
+        let held = move |item| {
+            let _open = &open;
+            item
+        };
+        stream::iter(items).chain(stream::pending()).map(held).boxed()
+    }
+
+    fn items() -> ListPart<ConfigMap> {
+        let items = (0..OBJECTS).map(|n| Decoded::Object(Entry::of(object(n)))).collect();
+        ListPart::Items { items, nameless: Vec::new() }
+    }
+}
+
+impl ListerWatcher<ConfigMap> for Until {
+    fn list(
+        &self,
+        _: ListRequest,
+        _: Arc<dyn Known<ConfigMap>>,
+    ) -> BoxStream<'static, Result<ListPart<ConfigMap>, ListWatchError>> {
+        let end = ListPart::End(ListEnd { version: 1000.into(), next: None, remaining: None });
+        self.then_hang(match self.moment {
+            Moment::List => vec![Ok(Self::items())],
+            Moment::Backoff => vec![Err(status(500))],
+            Moment::Suspended => vec![Err(status(404))],
+            Moment::Panicked => panic!("a ListFunc panicked"),
+            Moment::Watch | Moment::Backlog => vec![Ok(Self::items()), Ok(end)],
+            _ => Vec::new(),
+        })
+    }
+
+    fn watch(
+        &self,
+        request: WatchRequest,
+        _: Arc<dyn Known<ConfigMap>>,
+    ) -> BoxStream<'static, Result<Vec<WatchEvent<ConfigMap>>, ListWatchError>> {
+        let added = |n| WatchEvent::Added(Decoded::Object(Entry::of(object(n))));
+        self.then_hang(match (self.moment, request.from) {
+            (Moment::StreamingList, WatchFrom::InitialEvents(_)) => {
+                vec![Ok((0..OBJECTS).map(added).collect())]
+            }
+            _ => Vec::new(),
+        })
+    }
+
+    fn streams_lists(&self) -> bool {
+        self.moment == Moment::StreamingList
+    }
+}
+
+thread_local! {
+    /// Dropped with the thread that has put something there.
+    static AT_THE_END: RefCell<Option<watch::Sender<()>>> = const { RefCell::new(None) };
+}
+
+/// What must be gone after a stop.
+struct Traces {
+    tasks: usize,
+    open: Arc<AtomicUsize>,
+    /// Lives as long as anything that the informer was built with.
+    built_with: Weak<()>,
+    /// Live as long as the handlers.
+    handlers: Vec<Weak<()>>,
+    /// Its sender lives as long as the thread of the blocking handler.
+    thread: watch::Receiver<()>,
+}
+
+fn alive_tasks() -> usize {
+    Handle::current().metrics().num_alive_tasks()
+}
+
+/// A closure that holds something, and leaves the thread's end something to drop.
+fn holding(thread: Option<watch::Sender<()>>) -> (impl FnMut(&Event<ConfigMap>) + Send + 'static, Weak<()>) {
+    let held = Arc::new(());
+    let (weak, mut thread) = (Arc::downgrade(&held), thread);
+    let handler = move |_: &Event<ConfigMap>| {
+        let _held = &held;
+        if let Some(thread) = thread.take() {
+            AT_THE_END.with(|end| *end.borrow_mut() = Some(thread));
+        }
+    };
+    (handler, weak)
+}
+
+type Running = (Informer<ConfigMap>, BoxStream<'static, Event<ConfigMap>>, Traces);
+
+/// An informer with a handler of each kind, resyncing, that has come to this moment.
+async fn at(moment: Moment) -> Running {
+    let tasks = alive_tasks();
+    let open = Arc::new(AtomicUsize::new(0));
+    let built_with = Arc::new(());
+    let canary = Arc::downgrade(&built_with);
+    let informer = Informer::from_source(Until { moment, open: Arc::clone(&open) })
+        .on_error(move |_| _ = &built_with)
+        .backlog_mark(if moment == Moment::Backlog { 1 } else { 1024 })
+        .default_resync(Duration::from_secs(60))
+        .build();
+    let (ends, thread) = watch::channel(());
+    let (task, task_holds) = holding(None);
+    let (blocking, blocking_holds) = holding(Some(ends));
+    let _registrations = (
+        informer.on(task),
+        informer.add_blocking_handler(handler_fn(blocking)).expect("a thread can be had"),
+    );
+    let events = informer.events().boxed();
+    if moment != Moment::NeverStarted {
+        informer.start();
+    }
+    let reached = || match (moment, informer.status().reflector.phase) {
+        (Moment::NeverStarted | Moment::JustStarted, _) => true,
+        (Moment::ListUnanswered | Moment::List | Moment::StreamingList, Phase::Listing) => true,
+        (Moment::Watch, Phase::Watching) => true,
+        (Moment::Backoff | Moment::Panicked, Phase::Waiting) => true,
+        (Moment::Suspended, Phase::Suspended) => true,
+        (Moment::Backlog, Phase::Watching) => informer.status().handlers[2].pending as u64 == OBJECTS,
+        _ => false,
+    };
+    while !reached() {
+        tokio::task::yield_now().await;
+    }
+    let handlers = vec![task_holds, blocking_holds];
+    (informer, events, Traces { tasks, open, built_with: canary, handlers, thread })
+}
+
+impl Traces {
+    fn must_be_gone(&self, moment: Moment) {
+        assert_eq!(alive_tasks(), self.tasks, "{moment:?}: a task is left");
+        assert_eq!(self.open.load(Ordering::SeqCst), 0, "{moment:?}: a request is open");
+        assert!(self.handlers.iter().all(|held| held.upgrade().is_none()), "{moment:?}: a handler is left");
+        assert!(self.thread.has_changed().is_err(), "{moment:?}: a thread is left");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_at_any_moment_leaves_nothing() {
+    for moment in MOMENTS {
+        let (informer, events, traces) = at(moment).await;
+        let requests = traces.open.load(Ordering::SeqCst);
+        let asks =
+            [Moment::ListUnanswered, Moment::List, Moment::StreamingList, Moment::Watch, Moment::Backlog];
+        assert_eq!(requests, usize::from(asks.contains(&moment)), "{moment:?}: the moment is another one");
+        informer.stop().await;
+        traces.must_be_gone(moment);
+        assert_eq!(informer.status().reflector.phase, Phase::Stopped);
+        let left = drain(events).await;
+        let told = matches!(moment, Moment::Watch | Moment::Backlog);
+        assert_eq!(left, if told { OBJECTS } else { 0 }, "{moment:?}: a stream ends after what it is owed");
+        drop(informer);
+        assert!(traces.built_with.upgrade().is_none(), "{moment:?}");
+        // Nothing comes back to life when its time comes.
+        tokio::time::sleep(Duration::from_secs(24 * 60 * 60)).await;
+        traces.must_be_gone(moment);
+    }
+}
+
+/// A stream that is read to its end.
+async fn drain(events: impl Stream<Item = Event<ConfigMap>>) -> u64 {
+    events.count().await as u64
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_nobody_holds_leaves_as_little() {
+    for moment in MOMENTS {
+        let (informer, events, traces) = at(moment).await;
+        // The handlers that are registered keep it alive: here they go with it.
+        let stopping = informer.clone();
+        drop((informer, events));
+        stopping.stop().await;
+        drop(stopping);
+        traces.must_be_gone(moment);
+        assert!(traces.built_with.upgrade().is_none(), "{moment:?}");
+    }
+}
+
+/// A stop that is given up in its middle has happened all the same.
+#[tokio::test(start_paused = true)]
+async fn a_stop_that_is_not_waited_for_leaves_nothing_either() {
+    for moment in MOMENTS {
+        let (informer, events, traces) = at(moment).await;
+        let _ = futures_util::poll!(std::pin::pin!(informer.stop()));
+        drop(events);
+        let ended = async {
+            while alive_tasks() > traces.tasks || traces.thread.has_changed().is_ok() {
+                tokio::task::yield_now().await;
+            }
+        };
+        ended.await;
+        traces.must_be_gone(moment);
+    }
+}
