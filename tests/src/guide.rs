@@ -8,17 +8,18 @@ pub use futures_util::StreamExt;
 pub use k8s_openapi::api::core::v1::Pod;
 pub use kube_client::{
     Api, Client,
-    api::{DynamicObject, PartialObjectMeta},
+    api::{DynamicObject, PartialObjectMeta, Patch, PatchParams},
     core::ApiResource,
 };
-pub use kube_informer::{Entry, Event, EventHandler, Informer, InformerFactory, ObjectKey, Scope};
+pub use kube_informer::{CachedApi, Entry, Event, EventHandler, Informer, InformerFactory, ObjectKey, Scope};
 pub use kube_listwatch::ListWatch;
 pub use kube_object::Delta;
 pub use kube_reflector::Reflector;
 pub use kube_workqueue::WorkQueue;
+pub use serde_json::json;
 
 use kube_testserver::Server;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// The page, as documentation tests.
 #[cfg(doctest)]
