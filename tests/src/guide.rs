@@ -11,7 +11,10 @@ pub use kube_client::{
     api::{DynamicObject, PartialObjectMeta, Patch, PatchParams},
     core::ApiResource,
 };
-pub use kube_informer::{CachedApi, Entry, Event, EventHandler, Informer, InformerFactory, ObjectKey, Scope};
+pub use kube_informer::{
+    CachedApi, Entry, Event, EventHandler, Filtered, Informer, InformerFactory, ObjectKey, RelistCause,
+    Scope, handler_fn,
+};
 pub use kube_listwatch::ListWatch;
 pub use kube_object::Delta;
 pub use kube_reflector::Reflector;

@@ -33,7 +33,8 @@
 //!   panicking handler disturbs neither the others nor the cache.
 //! - A handler that joins late sees the state it finds as initial adds and everything after it:
 //!   no gap, no repeat.
-//! - Each task is owned by its informer and is gone when [`Informer::stop`] returns.
+//! - Each task, and each thread of a handler that may block, is owned by its informer and is gone when
+//!   [`Informer::stop`] returns.
 //! - This crate never parses bytes and never decides what to ask of the server.
 
 mod builder;
@@ -74,5 +75,7 @@ pub use watcher_events::WatcherEvents;
 
 pub use kube_listwatch::{Error as ListWatchError, ListOptions, ListWatch, ListerWatcher};
 pub use kube_object::{Cached, Entry, Event, KeyRef, Object, ObjectId, ObjectKey, ResourceVersion, Uid};
-pub use kube_reflector::{Options as ReflectorOptions, Phase, Status as ReflectorStatus};
+pub use kube_reflector::{
+    Options as ReflectorOptions, Phase, RelistCause, RestartCause, Status as ReflectorStatus,
+};
 pub use kube_store::{Index, LabelSelector, Lister, NotReached, Snapshot, Store};

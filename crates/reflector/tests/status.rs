@@ -2,11 +2,12 @@
 
 mod support;
 
+use kube_listwatch::Class;
 use kube_listwatch::ListAt;
-use kube_reflector::Phase;
+use kube_reflector::{Options, Phase, RelistCause, RestartCause};
 use support::{
     fake::{Beat, Fake, events, fails, hangs, items, list, silent},
-    run::{run, seconds},
+    run::{options, run, run_with, seconds},
 };
 
 #[tokio::test(start_paused = true)]
@@ -106,4 +107,94 @@ async fn a_resource_that_does_not_exist_suspends_until_it_is_back() {
     seconds(60).await;
     assert_eq!(run.status().phase, Phase::Watching);
     assert_eq!(fake.lists().last().unwrap().at, ListAt::Consistent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_end_of_a_watch_and_each_list_is_counted_by_its_cause() {
+    let fake = Fake::new(
+        |n, _| if n == 1 { fails(500) } else { list(&[], "5") },
+        |n, request| match n {
+            0 => silent(request),
+            1 => vec![events(&["+a@6", "*7"]), Beat::Hang],
+            2 => vec![events(&["*8"]), Beat::Wait(std::time::Duration::from_secs(9))],
+            3 => vec![Beat::Fail(429, None)],
+            4 => vec![Beat::Fail(410, None)],
+            _ => hangs(),
+        },
+    );
+    let run = run(&fake);
+    while fake.watches().len() < 6 {
+        seconds(1).await;
+    }
+    let status = run.status();
+    let restarts = [
+        RestartCause::Ended,
+        RestartCause::EndedEarly,
+        RestartCause::Silent,
+        RestartCause::Failed(Class::Expired),
+        RestartCause::Failed(Class::Overloaded),
+    ];
+    assert_eq!(status.restarts, restarts.map(|cause| (cause, 1)).into());
+    let lists = [RelistCause::Start, RelistCause::Retry, RelistCause::Expired];
+    assert_eq!(status.lists_by_cause, lists.map(|cause| (cause, 1)).into());
+    assert_eq!(status.lists, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_that_somebody_asks_for_is_a_cause_of_its_own() {
+    let fake = Fake::new(|_, _| list(&[], "5"), |_, _| hangs());
+    let (ask, asked) = tokio::sync::watch::channel(0);
+    let run = run_with(&fake, options(), |reflector| reflector.relist_on(asked));
+    seconds(10).await;
+    ask.send_replace(1);
+    seconds(10).await;
+    let status = run.status();
+    assert_eq!(status.restarts.into_iter().collect::<Vec<_>>(), [(RestartCause::Asked, 1)]);
+    let lists = [(RelistCause::Start, 1), (RelistCause::Asked, 1)];
+    assert_eq!(status.lists_by_cause.into_iter().collect::<Vec<_>>(), lists);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_known_when_events_bookmarks_and_failures_last_came() {
+    let began = tokio::time::Instant::now();
+    let wait = |seconds| Beat::Wait(std::time::Duration::from_secs(seconds));
+    let fake = Fake::new(
+        |_, _| list(&["a@1"], "5"),
+        move |n, _| match n {
+            0 => {
+                vec![wait(10), events(&["+b@6"]), wait(20), events(&["*7"]), wait(30), Beat::Fail(500, None)]
+            }
+            _ => hangs(),
+        },
+    );
+    let run = run(&fake);
+    seconds(5).await;
+    assert_eq!(
+        (run.status().last_event, run.status().last_bookmark, run.status().last_error_at),
+        (None, None, None)
+    );
+    seconds(90).await;
+    let at = |at: Option<tokio::time::Instant>| at.map(|at| (at - began).as_secs());
+    let status = run.status();
+    assert_eq!((at(status.last_event), at(status.last_bookmark)), (Some(10), Some(30)));
+    assert_eq!(at(status.last_error_at), Some(60));
+}
+
+/// The reflector's part of `Options::clear_when_gone`.
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_is_gone_is_cleared_where_that_is_asked_for() {
+    let fake = Fake::new(
+        |n, _| if n == 0 || n > 2 { list(&["a@1"], "5") } else { fails(404) },
+        |n, _| if n == 0 { vec![events(&["+b@6"]), Beat::Fail(404, None)] } else { hangs() },
+    );
+    let run = run_with(&fake, Options { clear_when_gone: true, ..options() }, |reflector| reflector);
+    seconds(1).await;
+    assert!(run.status().cleared);
+    seconds(60).await;
+    let taken = [
+        "begin", "page a@1", "end 5", "put b@6", "clear", "begin", "clear", "begin", "clear", "begin",
+        "page a@1", "end 5",
+    ];
+    assert_eq!(run.taken(), taken);
+    assert!(!run.status().cleared);
 }

@@ -52,6 +52,10 @@ impl Fake {
         self.send(Ok(WatchEvent::Deleted { id: last.id.clone(), last: Some(last) })).await;
     }
 
+    pub(crate) async fn bookmark(&self, version: u64) {
+        self.send(Ok(WatchEvent::Bookmark { version: version.into(), initial_events_end: false })).await;
+    }
+
     pub(crate) async fn fails(&self, error: Error) {
         self.send(Err(error)).await;
     }

@@ -4,6 +4,7 @@ mod blocking;
 mod fake;
 mod filtered;
 mod log;
+mod status;
 
 use std::{sync::Arc, time::Duration};
 

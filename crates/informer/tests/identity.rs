@@ -1,0 +1,156 @@
+//! Who an object is, and what becomes of one that can't be decoded, through the whole stack.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::{Api, Client};
+use kube_informer::{Event, Informer, ReflectorOptions};
+use kube_testserver::{Fault, Match, Server, Verb};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+struct Stack {
+    server: Server,
+    informer: Informer<ConfigMap>,
+    told: Arc<Mutex<Vec<String>>>,
+}
+
+fn watches() -> Match {
+    Match::verb(Verb::Watch).resource("configmaps")
+}
+
+impl Stack {
+    /// Watches a ConfigMap `a`.
+    async fn watching(streaming_lists: bool) -> Self {
+        let server = Server::new();
+        create(&server, "a");
+        let api = Api::<ConfigMap>::namespaced(Client::new(server.service(), "default"), "default");
+        let options = ReflectorOptions { streaming_lists, ..ReflectorOptions::default() };
+        let informer = Informer::<ConfigMap>::builder(api).reflector(options).build();
+        let told: Arc<Mutex<Vec<String>>> = Arc::default();
+        let lines = Arc::clone(&told);
+        let _detached = informer.on(move |event| lines.lock().push(short(event)));
+        informer.start();
+        let stack = Self { server, informer, told };
+        stack.until(|stack| stack.server.open_watches() == 1 && stack.told.lock().len() == 1).await;
+        stack
+    }
+
+    async fn until(&self, reached: impl Fn(&Self) -> bool) {
+        let reaching = async {
+            while !reached(self) {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        if tokio::time::timeout(Duration::from_secs(3600), reaching).await.is_err() {
+            panic!("{:?} {}", self.told.lock(), self.informer.status());
+        }
+    }
+
+    fn a(&self) -> Value {
+        self.server.get("v1", "ConfigMap", Some("default"), "a").unwrap()
+    }
+
+    /// A version that the watch has not seen, and the server has reached by a write of another type.
+    fn new_version(&self) -> String {
+        let metadata = json!({"generateName": "s", "namespace": "default"});
+        self.server.create(json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})).unwrap();
+        self.server.resource_version().to_string()
+    }
+
+    /// Announces that `a` is now something that is no ConfigMap.
+    fn spoil(&self, uid: &Value) {
+        let metadata =
+            json!({"name": "a", "namespace": "default", "uid": uid, "resourceVersion": self.new_version()});
+        let event = json!({"type": "MODIFIED", "object": {"metadata": metadata, "data": 7}});
+        self.server.inject(&watches(), format!("{event}\n"));
+    }
+}
+
+fn create(server: &Server, name: &str) {
+    let metadata = json!({"name": name, "namespace": "default"});
+    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+}
+
+fn short(event: &Event<ConfigMap>) -> String {
+    let name = event.key().name();
+    match event {
+        Event::Added { initial: true, .. } => format!("!{name}"),
+        Event::Added { .. } => format!("+{name}"),
+        Event::Updated { .. } => format!("~{name}"),
+        Event::Deleted { final_state_unknown: true, .. } => format!("?{name}"),
+        Event::Deleted { .. } => format!("-{name}"),
+    }
+}
+
+/// Property 3, where the watch itself has lost the deletion.
+#[tokio::test(start_paused = true)]
+async fn another_uid_under_the_same_name_is_a_delete_and_an_add() {
+    for streaming in [false, true] {
+        let stack = Stack::watching(streaming).await;
+        let before = stack.a()["metadata"]["uid"].clone();
+        assert_eq!(stack.server.lose_next_event(&watches()), 1);
+        stack.server.delete("v1", "ConfigMap", Some("default"), "a").unwrap();
+        create(&stack.server, "a");
+        stack.until(|stack| stack.told.lock().len() == 3).await;
+        assert_eq!(*stack.told.lock(), ["!a", "?a", "+a"]);
+        let now = stack.informer.lister().get_by_key(&"default/a".parse().unwrap()).unwrap();
+        assert_eq!(now.metadata.uid.as_deref(), stack.a()["metadata"]["uid"].as_str());
+        assert_ne!(stack.a()["metadata"]["uid"], before);
+        stack.informer.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_can_not_be_decoded_is_kept_out_and_the_last_good_version_is_stale_until_a_good_one_comes() {
+    for streaming in [false, true] {
+        let stack = Stack::watching(streaming).await;
+        let good = stack.informer.lister().get_by_key(&"default/a".parse().unwrap()).unwrap();
+        stack.spoil(&stack.a()["metadata"]["uid"]);
+        stack.until(|stack| stack.informer.status().stale == 1).await;
+        let status = stack.informer.status();
+        assert_eq!((status.objects, status.reflector.undecodable), (1, 1));
+        assert!(status.to_string().contains("1 objects, 1 of them stale"), "{status}");
+        let shown = stack.informer.lister().get_by_key(&"default/a".parse().unwrap()).unwrap();
+        assert!(Arc::ptr_eq(&good, &shown));
+        // A list that has it in a good state ends it, though that is the state which is cached.
+        stack.informer.relist();
+        stack.until(|stack| stack.informer.status().stale == 0).await;
+        assert_eq!(*stack.told.lock(), ["!a"], "streaming {streaming}");
+        stack.informer.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_uid_that_can_not_be_decoded_deletes_the_cached_one() {
+    let stack = Stack::watching(false).await;
+    stack.spoil(&"another".into());
+    stack.until(|stack| stack.told.lock().len() == 2).await;
+    assert_eq!(*stack.told.lock(), ["!a", "?a"]);
+    let status = stack.informer.status();
+    assert_eq!((status.objects, status.stale, status.reflector.undecodable), (0, 0, 1));
+    stack.informer.stop().await;
+}
+
+/// Items of a list that can't be decoded count as seen: they delete nothing and hide nobody.
+#[tokio::test(start_paused = true)]
+async fn a_list_with_an_object_that_can_not_be_decoded_shows_the_others_and_marks_it() {
+    let stack = Stack::watching(false).await;
+    let mut spoiled = stack.a();
+    spoiled["metadata"]["resourceVersion"] = stack.new_version().into();
+    spoiled["data"] = 7.into();
+    let mut other = stack.a();
+    other["metadata"]["name"] = "b".into();
+    other["metadata"]["uid"] = "b".into();
+    let list = json!({
+        "kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": stack.new_version()},
+        "items": [spoiled, other],
+    });
+    stack.server.faults().next(Match::verb(Verb::List), Fault::json(list.to_string()));
+    stack.informer.relist();
+    stack.until(|stack| stack.told.lock().len() == 2).await;
+    assert_eq!(*stack.told.lock(), ["!a", "+b"]);
+    let status = stack.informer.status();
+    assert_eq!((status.objects, status.stale, status.reflector.undecodable), (2, 1, 1));
+    stack.informer.stop().await;
+}
