@@ -335,8 +335,12 @@ impl Status {
     /// An object (here `what.resource` is the kind) or a set of options that breaks the rules.
     pub(crate) fn invalid(what: Named<'_>, name: &str, causes: Vec<Cause>) -> Self {
         // The real server names a cause twice where two validators find it, but says it once in the message.
-        let mut lines: Vec<String> = causes.iter().map(Cause::line).collect();
-        lines.dedup();
+        let mut lines: Vec<String> = Vec::with_capacity(causes.len());
+        for line in causes.iter().map(Cause::line) {
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
         let why = match lines.as_slice() {
             [one] => one.clone(),
             several => format!("[{}]", several.join(", ")),

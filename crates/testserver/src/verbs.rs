@@ -131,13 +131,13 @@ impl Server {
     }
 
     fn place(&self, object: Value) -> Result<(Place, write::Object), Status> {
-        let Value::Object(object) = object else {
+        let Value::Object(mut object) = object else {
             return Err(Status::bad_request("an object must be a JSON map"));
         };
         let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or("");
         let namespace = Some(meta(&object, "namespace")).filter(|namespace| !namespace.is_empty());
         let place = self.find(text("apiVersion"), text("kind"), namespace, meta(&object, "name"))?;
-        decode::check_metadata(&object, place.target.kind())?;
+        decode::read_metadata(&mut object, place.target.kind())?;
         Ok((place, object))
     }
 

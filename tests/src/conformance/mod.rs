@@ -41,6 +41,7 @@ mod expiry;
 mod forms;
 mod labels;
 mod list;
+mod metadata;
 mod metadata_only;
 mod ownership;
 mod paging;
@@ -85,6 +86,7 @@ const TOPICS: &[&[&[Check]]] = &[
     protobuf::CHECKS,
     creation::CHECKS,
     patches::CHECKS,
+    metadata::CHECKS,
     strategic::CHECKS,
     ownership::CHECKS,
     apply::CHECKS,

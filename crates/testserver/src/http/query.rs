@@ -201,11 +201,14 @@ fn list_at(query: &Query, limited: bool) -> Result<At, Status> {
 
 /// A version as a number, or the complaint of Go's parser.
 pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
+    parse_unsigned(text).map_err(|why| format!("resourceVersion: Invalid value: {text:?}: {why}"))
+}
+
+/// A number without a sign, or the complaint of Go's parser.
+pub(crate) fn parse_unsigned(text: &str) -> Result<u64, String> {
     let digits = text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty();
     let why = if digits { "value out of range" } else { "invalid syntax" };
-    text.parse().ok().filter(|_| digits).ok_or_else(|| {
-        format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}")
-    })
+    text.parse().ok().filter(|_| digits).ok_or_else(|| format!("strconv.ParseUint: parsing {text:?}: {why}"))
 }
 
 /// Whether a watch asks for its initial state.

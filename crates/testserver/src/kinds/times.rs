@@ -1,27 +1,147 @@
-//! Times with microseconds, as leases and events carry them. They are stored in UTC.
+//! Times in seconds, as metadata carries them, and with microseconds, as leases and events do. They are stored in UTC.
 
-use jiff::Timestamp;
+use std::ops::RangeInclusive;
 
-const LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
+use jiff::ToSpan as _;
+use jiff::civil::{Date, DateTime, Time};
 
-/// The time as it is stored, or why it is none, in the words of Go's parser.
+const SECONDS: &str = "2006-01-02T15:04:05Z07:00";
+const MICROSECONDS: &str = "2006-01-02T15:04:05.000000Z07:00";
+
+/// The time as it is stored, or why it is none, in the words of Go's parser. A fraction of a second is dropped.
+pub(crate) fn time(text: &str) -> Result<String, String> {
+    Ok(read(text, SECONDS)?.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}
+
+/// The same with microseconds, of which there must be six digits.
 pub(crate) fn micro_time(text: &str) -> Result<String, String> {
-    let refused = |rest: &str, part: &str| {
-        Err(format!("parsing time {text:?} as {LAYOUT:?}: cannot parse {rest:?} as {part:?}"))
-    };
-    let seconds = "2006-01-02T15:04:05".len();
-    let Some((_, rest)) = text.split_at_checked(seconds) else { return refused(text, "2006") };
-    let fraction = rest.strip_prefix('.').unwrap_or("");
-    let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
-    if digits < 6 {
-        return refused(rest, ".000000");
+    Ok(read(text, MICROSECONDS)?.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string())
+}
+
+/// A text on the way through its layout.
+struct Reading<'a> {
+    text: &'a str,
+    layout: &'static str,
+    rest: &'a str,
+}
+
+fn read(text: &str, layout: &'static str) -> Result<DateTime, String> {
+    let mut reading = Reading { text, layout, rest: text };
+    let year = reading.year()?;
+    reading.skip("-")?;
+    let month = reading.two_digits("01", "month", 1..=12)?;
+    reading.skip("-")?;
+    let day = reading.two_digits("02", "day", 0..=99)?;
+    reading.skip("T")?;
+    let hour = reading.hour()?;
+    reading.skip(":")?;
+    let minute = reading.two_digits("04", "minute", 0..=59)?;
+    reading.skip(":")?;
+    let second = reading.two_digits("05", "second", 0..=59)?;
+    let nanosecond = reading.fraction()?;
+    let offset = reading.offset()?;
+    if !reading.rest.is_empty() {
+        return Err(format!("parsing time {text:?}: extra text: {:?}", reading.rest));
     }
-    if digits > 6 {
-        return refused(fraction.get(6..).unwrap_or(""), "Z07:00");
+    let date = Date::new(year, month, day).map_err(|_| reading.out_of_range("day"))?;
+    let time = Time::new(hour, minute, second, nanosecond).map_err(|_| reading.out_of_range("second"))?;
+    date.to_datetime(time).checked_sub(offset.minutes()).map_err(|_| reading.out_of_range("year"))
+}
+
+impl<'a> Reading<'a> {
+    fn refused(&self, rest: &str, part: &str) -> String {
+        format!("parsing time {:?} as {:?}: cannot parse {rest:?} as {part:?}", self.text, self.layout)
     }
-    match text.parse::<Timestamp>() {
-        Ok(time) => Ok(time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()),
-        Err(_) => refused(text, "2006"),
+
+    fn out_of_range(&self, what: &str) -> String {
+        format!("parsing time {:?}: {what} out of range", self.text)
+    }
+
+    /// The next `count` bytes, if all of them are digits.
+    fn digits(&self, count: usize) -> Option<&'a str> {
+        self.rest.get(..count).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+    }
+
+    fn take(&mut self, count: usize) {
+        self.rest = self.rest.get(count..).unwrap_or("");
+    }
+
+    fn skip(&mut self, literal: &str) -> Result<(), String> {
+        self.rest = self.rest.strip_prefix(literal).ok_or_else(|| self.refused(self.rest, literal))?;
+        Ok(())
+    }
+
+    fn year(&mut self) -> Result<i16, String> {
+        let year = self.digits(4).and_then(|digits| digits.parse().ok());
+        let year = year.ok_or_else(|| self.refused(self.rest, "2006"))?;
+        self.take(4);
+        Ok(year)
+    }
+
+    fn two_digits(&mut self, part: &str, what: &str, range: RangeInclusive<i8>) -> Result<i8, String> {
+        let number = self.digits(2).and_then(|digits| digits.parse().ok());
+        let number = number.ok_or_else(|| self.refused(self.rest, part))?;
+        if !range.contains(&number) {
+            return Err(self.out_of_range(what));
+        }
+        self.take(2);
+        Ok(number)
+    }
+
+    /// Go takes an hour of one digit.
+    fn hour(&mut self) -> Result<i8, String> {
+        if self.digits(2).is_some() {
+            return self.two_digits("15", "hour", 0..=23);
+        }
+        let hour = self.digits(1).and_then(|digit| digit.parse().ok());
+        let hour = hour.ok_or_else(|| self.refused(self.rest, "15"))?;
+        self.take(1);
+        Ok(hour)
+    }
+
+    /// The nanoseconds after the seconds: six digits where the layout has them, else any number.
+    fn fraction(&mut self) -> Result<i32, String> {
+        let exact = self.layout == MICROSECONDS;
+        let digits = self.rest.strip_prefix(['.', ',']).unwrap_or("");
+        let given = digits.bytes().take_while(u8::is_ascii_digit).count();
+        let count = match (exact, given) {
+            (true, 0..6) => return Err(self.refused(self.rest, ".000000")),
+            (true, _) => 6,
+            (false, 0) => return Ok(0),
+            (false, _) => given,
+        };
+        self.take(1 + count);
+        let nanoseconds: String =
+            digits.chars().take(count.min(9)).chain("000000000".chars()).take(9).collect();
+        // Nine digits fit.
+        Ok(nanoseconds.parse().unwrap_or(0))
+    }
+
+    /// By how many minutes the time is ahead of UTC.
+    fn offset(&mut self) -> Result<i64, String> {
+        if let Some(rest) = self.rest.strip_prefix('Z') {
+            self.rest = rest;
+            return Ok(0);
+        }
+        let number = |at: RangeInclusive<usize>| {
+            let digits = self.rest.get(at).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+            digits.and_then(|digits| digits.parse::<i64>().ok())
+        };
+        let (sign, colon) = (self.rest.get(..1), self.rest.get(3..4));
+        let (Some(sign @ ("+" | "-")), Some(":"), Some(hours), Some(minutes)) =
+            (sign, colon, number(1..=2), number(4..=5))
+        else {
+            return Err(self.refused(self.rest, "Z07:00"));
+        };
+        if hours > 24 {
+            return Err(self.out_of_range("time zone offset hour"));
+        }
+        if minutes > 60 {
+            return Err(self.out_of_range("time zone offset minute"));
+        }
+        self.take(6);
+        let ahead = hours * 60 + minutes;
+        Ok(if sign == "-" { -ahead } else { ahead })
     }
 }
 
@@ -41,5 +161,45 @@ mod tests {
         assert!(why("2026-01-01T00:00:01.5Z").ends_with("cannot parse \".5Z\" as \".000000\""));
         assert!(why("2026-01-01T00:00:00.123456789Z").ends_with("cannot parse \"789Z\" as \"Z07:00\""));
         assert!(why("").ends_with("cannot parse \"\" as \"2006\""));
+    }
+
+    #[test]
+    fn a_time_in_seconds_is_read_as_go_reads_it() {
+        for (text, stored) in [
+            ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+            ("2026-01-01T02:00:00.999+02:30", "2025-12-31T23:30:00Z"),
+            ("2026-02-28T23:00:00-01:00", "2026-03-01T00:00:00Z"),
+            ("2026-01-01T7:00:00,5Z", "2026-01-01T07:00:00Z"),
+        ] {
+            assert_eq!(time(text).as_deref(), Ok(stored));
+        }
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused_in_the_words_of_go() {
+        let layout = "2006-01-02T15:04:05Z07:00";
+        for (text, rest, part) in [
+            ("", "", "2006"),
+            ("x", "x", "2006"),
+            ("20200101", "0101", "-"),
+            ("2020-1-01T00:00:00Z", "1-01T00:00:00Z", "01"),
+            ("2020-01-01", "", "T"),
+            ("2020-01-01T00:00:00", "", "Z07:00"),
+            ("2020-01-01T00:00:00+1:00", "+1:00", "Z07:00"),
+            ("2020-01-01T00:00:\u{fc}\u{fc}", "\u{fc}\u{fc}", "05"),
+        ] {
+            let why = format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {part:?}");
+            assert_eq!(time(text), Err(why));
+        }
+        for (text, what) in [
+            ("2020-13-01T00:00:00Z", "month out of range"),
+            ("2020-02-30T00:00:00Z", "day out of range"),
+            ("2020-01-01T25:00:00Z", "hour out of range"),
+            ("2020-01-01T00:61:00Z", "minute out of range"),
+            ("2020-01-01T00:00:00+25:00", "time zone offset hour out of range"),
+            ("2020-01-01T00:00:00Zx", "extra text: \"x\""),
+        ] {
+            assert_eq!(time(text), Err(format!("parsing time {text:?}: {what}")));
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::kinds::names;
 use crate::state::{Shared, State};
 use crate::status::{Named, Status};
 use crate::write::decode::{meta, metadata_mut};
-use crate::write::{Object, Target, Via, WriteOptions, Written};
+use crate::write::{Object, Target, Via, WriteOptions, Written, type_meta};
 
 /// Generated names that are taken are drawn again, this often.
 const DRAWS: usize = 8;
@@ -21,12 +21,13 @@ pub(crate) fn create(
 ) -> Result<Written, Status> {
     let kind = target.kind();
     crate::write::bounds::check_depth(&object)?;
-    let version = meta(&object, "resourceVersion");
-    if !matches!(version, "" | "0") {
+    // What is no version is none.
+    if crate::write::update::version(&object).is_ok_and(|version| version != 0) {
         return Err(Status::internal("resourceVersion should not be set on objects to be created"));
     }
     place(target, &mut object)?;
     crate::crd::admit::read(kind, Via::Put, &mut object, options)?;
+    type_meta::check_kept(&object, kind)?;
     object = crate::kinds::events::inside(kind, object);
     let base = meta(&object, "generateName").to_owned();
     let generated = meta(&object, "name").is_empty() && !base.is_empty();
@@ -81,12 +82,13 @@ fn born(shared: &Shared, kind: &Kind, object: &mut Object) {
         crate::kinds::defaults::status(kind, object);
     }
     let metadata = metadata_mut(object);
-    for key in
-        ["resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"]
-    {
+    for key in ["resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         metadata.remove(key);
     }
-    metadata.retain(|_, value| !value.is_null() && (kind.rules.custom || !is_empty(value)));
+    if metadata.get("generation").is_some_and(|generation| generation == 0) {
+        metadata.remove("generation");
+    }
+    metadata.retain(|_, value| !value.is_null() && value != "" && (kind.rules.custom || !is_empty(value)));
     crate::write::metadata::unique_owners(metadata);
     metadata.insert("uid".into(), shared.random(names::uid).into());
     metadata.insert("creationTimestamp".into(), shared.config.clock.timestamp(0).into());

@@ -7,6 +7,7 @@ use serde_saphyr::options::DuplicateKeyPolicy;
 
 use crate::kinds::kind::Kind;
 use crate::status::Status;
+use crate::write::{object_meta, type_meta};
 
 /// The media type of the body, without parameters; empty if there is none.
 pub(crate) fn media_type(headers: &HeaderMap) -> &str {
@@ -75,16 +76,17 @@ pub(crate) fn object(body: &Bytes, kind: &Kind) -> Result<Map<String, Value>, St
         let why = if error.is_eof() { "unexpected end of JSON input".into() } else { error.to_string() };
         unrecognized(format!("couldn't get version/kind; json parse error: {why}"))
     })?;
-    let Value::Object(object) = value else {
+    let Value::Object(mut object) = value else {
         let what = "json: cannot unmarshal into Go value of type struct { APIVersion string; Kind string }";
         return Err(unrecognized(format!("couldn't get version/kind; json parse error: {what}")));
     };
-    if kind.rules.custom && object.get("kind").and_then(Value::as_str).unwrap_or("").is_empty() {
+    let is_missing = |value: Option<&Value>| value.is_none_or(|kind| kind.is_null() || kind == "");
+    if kind.rules.custom && is_missing(object.get("kind")) {
         let text = String::from_utf8_lossy(body);
         return Err(unrecognized(format!("Object 'Kind' is missing in '{text}'")));
     }
-    check_type(&object, kind)?;
-    check_metadata(&object, kind)?;
+    type_meta::check_sent(&object, kind, unrecognized)?;
+    read_metadata(&mut object, kind)?;
     Ok(object)
 }
 
@@ -102,37 +104,11 @@ pub(crate) fn excerpt(body: &[u8]) -> String {
     }
 }
 
-/// Kind and apiVersion may be left out by built-in kinds, but not be others than the URL's.
-fn check_type(object: &Map<String, Value>, kind: &Kind) -> Result<(), Status> {
-    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or("");
-    let (found, version, expected) = (text("kind"), text("apiVersion"), kind.api_version());
-    if !version.is_empty() && version != expected {
-        return Err(Status::bad_request(format!(
-            "the API version in the data ({version}) does not match the expected API version ({expected})"
-        )));
-    }
-    if !found.is_empty() && found != kind.kind {
-        let (short, wanted) = (&kind.version, &kind.kind);
-        return Err(Status::bad_request(format!(
-            "{found} in version \"{short}\" cannot be handled as a {wanted}: converting ({short}.{found}) to \
-             (core.{wanted}): unknown conversion"
-        )));
-    }
-    Ok(())
-}
-
-/// Metadata must be a map, and its fields of their types.
-pub(crate) fn check_metadata(object: &Map<String, Value>, kind: &Kind) -> Result<(), Status> {
-    let why = match object.get("metadata") {
-        None | Some(Value::Null) => return Ok(()),
-        Some(Value::Object(metadata)) => crate::write::metadata::unreadable(metadata),
-        Some(_) => Some("json: cannot unmarshal into Go struct field ObjectMeta.metadata".into()),
-    };
+/// Reads the metadata of an object.
+pub(crate) fn read_metadata(object: &mut Map<String, Value>, kind: &Kind) -> Result<(), Status> {
     let (name, version) = (&kind.kind, &kind.version);
-    why.map_or(Ok(()), |why| {
-        Err(Status::bad_request(format!(
-            "{name} in version \"{version}\" cannot be handled as a {name}: {why}"
-        )))
+    object_meta::read(object, kind).map_err(|why| {
+        Status::bad_request(format!("{name} in version \"{version}\" cannot be handled as a {name}: {why}"))
     })
 }
 

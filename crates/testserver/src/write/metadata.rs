@@ -191,70 +191,6 @@ pub(crate) fn unique_owners(metadata: &mut Map<String, Value>) {
     }
 }
 
-/// Why a field of the metadata can't be read, as Go's decoder says it.
-pub(crate) fn unreadable(metadata: &Map<String, Value>) -> Option<String> {
-    let fields = [
-        ("name", "string"),
-        ("generateName", "string"),
-        ("namespace", "string"),
-        ("selfLink", "string"),
-        ("uid", "types.UID"),
-        ("resourceVersion", "string"),
-        ("generation", "int64"),
-        ("labels", "map[string]string"),
-        ("annotations", "map[string]string"),
-        ("ownerReferences", "[]v1.OwnerReference"),
-        ("finalizers", "[]string"),
-    ];
-    fields.iter().find_map(|(field, wanted)| {
-        let value = metadata.get(*field).filter(|value| !value.is_null())?;
-        let path = format!("ObjectMeta.metadata.{field}");
-        match (*wanted, value) {
-            ("string" | "types.UID", Value::String(_)) => None,
-            ("int64", Value::Number(number)) if number.is_i64() => None,
-            ("map[string]string", Value::Object(map)) => {
-                map.values().find_map(|value| unlike(value, Value::is_string, &path, "string"))
-            }
-            ("[]string", Value::Array(list)) => {
-                list.iter().find_map(|value| unlike(value, Value::is_string, &path, "string"))
-            }
-            ("[]v1.OwnerReference", Value::Array(list)) => {
-                list.iter().find_map(|value| unreadable_owner(value, &path))
-            }
-            (wanted, value) => unlike(value, |_| false, &path, wanted),
-        }
-    })
-}
-
-fn unreadable_owner(owner: &Value, path: &str) -> Option<String> {
-    let Value::Object(owner) = owner else {
-        return unlike(owner, |_| false, path, "v1.OwnerReference");
-    };
-    let field = |key: &str| format!("OwnerReference.metadata.ownerReferences.{key}");
-    let text = |key: &str, wanted: &str| unlike(owner.get(key)?, Value::is_string, &field(key), wanted);
-    let flag = |key: &str| unlike(owner.get(key)?, Value::is_boolean, &field(key), "bool");
-    let texts = ["apiVersion", "kind", "name"].iter().find_map(|key| text(key, "string"));
-    texts
-        .or_else(|| text("uid", "types.UID"))
-        .or_else(|| flag("controller"))
-        .or_else(|| flag("blockOwnerDeletion"))
-}
-
-fn unlike(value: &Value, good: impl Fn(&Value) -> bool, field: &str, wanted: &str) -> Option<String> {
-    if value.is_null() || good(value) {
-        return None;
-    }
-    let found = match value {
-        Value::Bool(_) => "bool".to_owned(),
-        Value::Number(number) if number.is_f64() => format!("number {number}"),
-        Value::Number(_) => "number".into(),
-        Value::String(_) => "string".into(),
-        Value::Array(_) => "array".into(),
-        _ => "object".into(),
-    };
-    Some(format!("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -307,24 +243,5 @@ mod tests {
             refused(&with(ANNOTATIONS_LIMIT)),
             "metadata.annotations: Too long: may not be more than 262144 bytes"
         );
-    }
-
-    #[test]
-    fn what_is_of_another_type_is_named_as_go_names_it() {
-        let why = |metadata: &Value| unreadable(metadata.as_object().unwrap()).unwrap_or_default();
-        assert_eq!(why(&json!({"name": "a", "labels": null, "ownerReferences": [{"uid": "u"}]})), "");
-        for (metadata, expected) in [
-            (
-                json!({"finalizers": [5]}),
-                "number into Go struct field ObjectMeta.metadata.finalizers of type string",
-            ),
-            (json!({"uid": 5}), "number into Go struct field ObjectMeta.metadata.uid of type types.UID"),
-            (
-                json!({"ownerReferences": [{"controller": "x"}]}),
-                "string into Go struct field OwnerReference.metadata.ownerReferences.controller of type bool",
-            ),
-        ] {
-            assert_eq!(why(&metadata), format!("json: cannot unmarshal {expected}"));
-        }
     }
 }

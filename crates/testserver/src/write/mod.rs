@@ -9,12 +9,14 @@ pub(crate) mod delete_options;
 pub(crate) mod eviction;
 pub(crate) mod metadata;
 pub(crate) mod namespaces;
+pub(crate) mod object_meta;
 pub(crate) mod options;
 pub(crate) mod patch;
 pub(crate) mod rules;
 pub(crate) mod scale;
 pub(crate) mod strict;
 pub(crate) mod target;
+pub(crate) mod type_meta;
 pub(crate) mod update;
 
 pub(crate) use create::create;

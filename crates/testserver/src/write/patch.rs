@@ -64,7 +64,13 @@ pub(crate) fn patch(shared: &Shared, target: &Target, mode: Mode, sent: Sent<'_>
     let kind = target.kind();
     let form = Form::of(sent.media_type, kind)?;
     write::update(shared, target, &mode, |object| {
-        Patch::read(form, sent.body)?.apply(&kind.merging, object.clone())
+        let patched = Patch::read(form, sent.body)?.apply(&kind.merging, object.clone())?;
+        match form {
+            Form::Merge | Form::Json => write::type_meta::check_patched(&patched, kind)?,
+            // The real server does not decode what such a patch has made, so another type means nothing.
+            Form::Strategic => write::type_meta::check_texts(&patched, kind)?,
+        }
+        Ok(patched)
     })
 }
 

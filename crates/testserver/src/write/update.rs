@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::http::query::parse_unsigned;
 use crate::kinds::events;
 use crate::kinds::kind::{Generation, Kind};
 use crate::state::Shared;
@@ -13,7 +14,7 @@ use crate::status::{Cause, Status};
 use crate::storage::entry::{Change, Draft, Entry};
 use crate::write::create::{create, place};
 use crate::write::decode::{finalizers, meta, metadata_mut};
-use crate::write::{Object, Target, WriteOptions, Written};
+use crate::write::{Object, Target, WriteOptions, Written, type_meta};
 
 /// How an update came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +118,6 @@ pub(crate) fn update(
         crate::write::bounds::check_depth(&after)?;
         let owners = crate::apply::track::owners_of_apply(mode, &after);
         crate::crd::admit::read(target.kind(), mode.via, &mut after, &mode.options)?;
-        crate::write::decode::check_metadata(&after, target.kind())?;
         place(target, &mut after)?;
         check_name(target, meta(&after, "name"))?;
         let after = events::inside(target.kind(), after);
@@ -186,7 +186,6 @@ pub(crate) fn is_last_finalizer(kind: &Kind, before: &Object, after: &Object) ->
 fn settle(target: &Target, mode: &Mode, before: &Object, mut after: Object) -> Result<Object, Status> {
     check_version(target, mode, before, &after)?;
     check_uid(target, mode, before, &after)?;
-    check_finalizers(target, before, &after)?;
     let kind = target.kind();
     match mode.part {
         Part::Main => {
@@ -202,6 +201,8 @@ fn settle(target: &Target, mode: &Mode, before: &Object, mut after: Object) -> R
             after.insert("spec".into(), spec.unwrap_or_else(|| Value::Object(Map::new())));
         }
     }
+    check_immutable(target, before, &after)?;
+    type_meta::check_kept(&after, kind)?;
     after.insert("apiVersion".into(), kind.api_version().into());
     after.insert("kind".into(), kind.kind.as_str().into());
     inherit(kind, &mut after, before);
@@ -253,7 +254,7 @@ fn inherit(kind: &Kind, after: &mut Object, before: &Object) {
     let empty = Map::new();
     let old = before.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
     let metadata = metadata_mut(after);
-    metadata.retain(|_, value| !value.is_null());
+    metadata.retain(|_, value| !value.is_null() && value != "");
     for key in ["labels", "annotations"] {
         let kept = kind.rules.custom && old.contains_key(key);
         if !kept && metadata.get(key).and_then(Value::as_object).is_some_and(Map::is_empty) {
@@ -268,7 +269,6 @@ fn inherit(kind: &Kind, after: &mut Object, before: &Object) {
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
         "generation",
-        "generateName",
         "selfLink",
     ];
     for key in fixed {
@@ -297,9 +297,9 @@ fn content_changed(rule: Generation, before: &Object, after: &Object) -> bool {
 }
 
 fn check_version(target: &Target, mode: &Mode, before: &Object, after: &Object) -> Result<(), Status> {
-    let (stored, sent) = (meta(before, "resourceVersion"), meta(after, "resourceVersion"));
+    let (stored, sent) = (version(before)?, version(after)?);
     let kind = target.kind();
-    let unset = matches!(sent, "" | "0");
+    let unset = sent == 0;
     if unset && mode.via == Via::Put && mode.part != Part::Scale && !kind.rules.unconditional_update {
         let cause = Cause::invalid("metadata.resourceVersion", "0", "must be specified for an update");
         return Err(Status::invalid(kind.named(), &target.name, vec![cause]));
@@ -307,39 +307,63 @@ fn check_version(target: &Target, mode: &Mode, before: &Object, after: &Object) 
     if unset || sent == stored { Ok(()) } else { Err(Status::modified(kind.named(), &target.name)) }
 }
 
+/// The version of an object as a number; 0 if it has none.
+pub(crate) fn version(object: &Object) -> Result<u64, Status> {
+    match meta(object, "resourceVersion") {
+        "" => Ok(0),
+        text => parse_unsigned(text).map_err(Status::internal),
+    }
+}
+
+/// A PUT of another object than the one that is there.
 fn check_uid(target: &Target, mode: &Mode, before: &Object, after: &Object) -> Result<(), Status> {
     let (stored, sent) = (meta(before, "uid"), meta(after, "uid"));
-    if sent.is_empty() || sent == stored {
+    if mode.via == Via::Patch || sent.is_empty() || sent == stored {
         return Ok(());
     }
-    let kind = target.kind();
-    if mode.via == Via::Patch {
-        let cause = Cause::invalid("metadata.uid", &format!("{sent:?}"), "field is immutable");
-        return Err(Status::invalid(kind.named_kind(), &target.name, vec![cause.clone(), cause]));
-    }
-    let (plural, key) = (&kind.plural, target.key());
+    let (kind, key) = (target.kind(), target.key());
+    let group = if kind.rules.custom { format!("{}/", kind.group) } else { String::new() };
+    let plural = &kind.plural;
     let why = format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{plural}/{key}, ResourceVersion: 0, \
+        "StorageError: invalid object, Code: 4, Key: /registry/{group}{plural}/{key}, ResourceVersion: 0, \
          AdditionalErrorMsg: Precondition failed: UID in precondition: {sent}, UID in object meta: {stored}"
     );
     Err(Status::conflict(kind.named(), &target.name, &why))
 }
 
-/// An object that is being deleted takes no new finalizers.
-fn check_finalizers(target: &Target, before: &Object, after: &Object) -> Result<(), Status> {
-    if meta(before, "deletionTimestamp").is_empty() {
+/// What only the server writes stays as it is. Each cause is told twice, as two validators find it.
+fn check_immutable(target: &Target, before: &Object, after: &Object) -> Result<(), Status> {
+    let field = |object: &Object, key: &str| object.get("metadata").and_then(|m| m.get(key)).cloned();
+    let mut causes: Vec<Cause> = added_finalizers(before, after).into_iter().collect();
+    for key in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let (old, new) = (field(before, key), field(after, key));
+        // The time of a deletion is never taken over, so nobody is told about it.
+        let ignored = key == "deletionTimestamp" && old.is_some();
+        if let Some(new) = new.filter(|new| !ignored && new != "" && Some(new) != old.as_ref()) {
+            causes.push(Cause::invalid(&format!("metadata.{key}"), &new.to_string(), "field is immutable"));
+        }
+    }
+    if causes.is_empty() {
         return Ok(());
+    }
+    causes.extend(causes.clone());
+    Err(Status::invalid(target.kind().named_kind(), &target.name, causes))
+}
+
+/// An object that is being deleted takes no new finalizers.
+fn added_finalizers(before: &Object, after: &Object) -> Option<Cause> {
+    if meta(before, "deletionTimestamp").is_empty() {
+        return None;
     }
     let old = finalizers(before);
     let new: Vec<String> =
         finalizers(after).into_iter().filter(|f| !old.contains(f)).map(|f| format!("{f:?}")).collect();
     if new.is_empty() {
-        return Ok(());
+        return None;
     }
     let text = format!(
         "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
         new.join(", ")
     );
-    let cause = Cause::forbidden("metadata.finalizers", &text);
-    Err(Status::invalid(target.kind().named_kind(), &target.name, vec![cause.clone(), cause]))
+    Some(Cause::forbidden("metadata.finalizers", &text))
 }

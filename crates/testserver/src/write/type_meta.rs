@@ -1,0 +1,270 @@
+//! `apiVersion` and `kind` of what is sent, which are those of the resource it is sent to.
+
+use serde_json::{Map, Value};
+
+use crate::kinds::builtin;
+use crate::kinds::kind::Kind;
+use crate::status::{Cause, Named, Status};
+use crate::write::Object;
+use crate::write::Via;
+use crate::write::decode::{meta, type_name};
+use crate::write::strict::unreadable;
+
+/// Kinds that are known in every version of a built-in group.
+const EVERYWHERE: [&str; 7] = [
+    "CreateOptions",
+    "DeleteOptions",
+    "GetOptions",
+    "ListOptions",
+    "PatchOptions",
+    "UpdateOptions",
+    "WatchEvent",
+];
+/// Kinds besides those that are served, with their groups and versions.
+const UNSERVED: [(&str, &str); 14] = [
+    ("v1", "Status"),
+    ("v1", "APIGroup"),
+    ("v1", "APIGroupList"),
+    ("v1", "APIResourceList"),
+    ("v1", "APIVersions"),
+    ("v1", "List"),
+    ("v1", "Binding"),
+    ("autoscaling/v1", "Scale"),
+    ("autoscaling/v1", "HorizontalPodAutoscaler"),
+    ("policy/v1", "Eviction"),
+    ("authentication.k8s.io/v1", "TokenRequest"),
+    ("authentication.k8s.io/v1", "TokenReview"),
+    ("authorization.k8s.io/v1", "SubjectAccessReview"),
+    ("authorization.k8s.io/v1", "SelfSubjectAccessReview"),
+];
+
+/// What an object says it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct TypeMeta<'a> {
+    group: &'a str,
+    version: &'a str,
+    kind: &'a str,
+}
+
+impl<'a> TypeMeta<'a> {
+    /// Reads them; what is absent is empty.
+    fn of(object: &'a Object) -> Result<Self, String> {
+        for (key, value) in object {
+            if matches!(key.as_str(), "kind" | "apiVersion") && !value.is_string() && !value.is_null() {
+                let found = type_name(value);
+                return Err(format!(
+                    "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go struct \
+                     field .{key} of type string"
+                ));
+            }
+        }
+        let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or("");
+        let (whole, kind) = (text("apiVersion"), text("kind"));
+        let (group, version) = whole.split_once('/').unwrap_or(("", whole));
+        if version.contains('/') {
+            return Err(format!("unexpected GroupVersion string: {whole}"));
+        }
+        Ok(Self { group, version, kind })
+    }
+
+    fn api_version(self) -> String {
+        match self.group {
+            "" => self.version.into(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+
+    /// Why the decoder of the built-in kinds takes this for no `wanted`, if it doesn't.
+    fn complaint(self, wanted: &Kind) -> Option<String> {
+        let Self { version, kind, .. } = self;
+        let api_version = self.api_version();
+        if api_version == wanted.api_version() && kind == wanted.kind {
+            return None;
+        }
+        let known = builtin::kinds();
+        let is_known = if wanted.is_crd() {
+            self.group == wanted.group && EVERYWHERE.contains(&kind)
+        } else {
+            let served = |other: &Kind| other.kind == kind || other.list_kind == kind;
+            let mut versions =
+                known.iter().filter(|other| other.api_version() == api_version && !other.is_crd());
+            UNSERVED.contains(&(&api_version, kind))
+                || versions.any(|other| served(other) || EVERYWHERE.contains(&kind))
+        };
+        if !is_known {
+            return Some(format!(
+                "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
+            ));
+        }
+        if kind == wanted.kind {
+            // Another version of the same kind is converted.
+            return None;
+        }
+        let package = match wanted.group.split('.').next().unwrap_or("") {
+            "" | "events" => "core",
+            first => first,
+        };
+        let wanted = &wanted.kind;
+        Some(format!("converting ({version}.{kind}) to ({package}.{wanted}): unknown conversion"))
+    }
+}
+
+/// Checks the body of a POST or a PUT. Built-in kinds may leave both out.
+///
+/// # Errors
+/// BadRequest. `unrecognized` makes one of a body that is no object at all.
+pub(crate) fn check_sent(
+    object: &Object,
+    kind: &Kind,
+    unrecognized: impl Fn(String) -> Status,
+) -> Result<(), Status> {
+    let mut said = TypeMeta::of(object).map_err(unrecognized)?;
+    let cannot = |found: TypeMeta<'_>, why: &str| {
+        let (found, version, wanted) = (found.kind, found.version, &kind.kind);
+        Err(Status::bad_request(format!(
+            "{found} in version \"{version}\" cannot be handled as a {wanted}: {why}"
+        )))
+    };
+    if kind.rules.custom {
+        if object.get("apiVersion").is_some_and(Value::is_null) {
+            return cannot(said, ".apiVersion accessor error: <nil> is of the type <nil>, expected string");
+        }
+    } else {
+        if said.kind.is_empty() {
+            said.kind = &kind.kind;
+        }
+        if said.group.is_empty() && said.version.is_empty() {
+            (said.group, said.version) = (&kind.group, &kind.version);
+        }
+        if let Some(why) = said.complaint(kind) {
+            return cannot(said, &why);
+        }
+    }
+    let (version, expected) = (said.api_version(), kind.api_version());
+    if version == expected {
+        return Ok(());
+    }
+    Err(Status::bad_request(format!(
+        "the API version in the data ({version}) does not match the expected API version ({expected})"
+    )))
+}
+
+/// Checks what a patch has made of an object.
+///
+/// # Errors
+/// Invalid, as a rule; the others are those of the real server, which loses its way without an apiVersion.
+pub(crate) fn check_patched(object: &Object, kind: &Kind) -> Result<(), Status> {
+    let invalid = |why: &str| Err(unreadable(kind, Via::Patch, object, why));
+    let mut said = match TypeMeta::of(object) {
+        Ok(said) => said,
+        Err(why) => return invalid(&why),
+    };
+    if kind.rules.custom {
+        if said.kind.is_empty() {
+            let shown = serde_json::to_string(object).unwrap_or_default();
+            return invalid(&format!("Object 'Kind' is missing in '{shown}'"));
+        }
+        if said.version.is_empty() {
+            let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+            return Err(Status::internal_error(why));
+        }
+        return Ok(());
+    }
+    if said.kind.is_empty() {
+        said.kind = &kind.kind;
+    }
+    if said.group.is_empty() && said.version.is_empty() {
+        // The real server takes it for an object in memory, whose fields have other names.
+        let url = meta(object, "name");
+        return Err(Status::bad_request(format!(
+            "the name of the object ({url} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    said.complaint(kind).map_or(Ok(()), |why| invalid(&why))
+}
+
+/// Checks that both are texts in what a patch has made of an object.
+///
+/// # Errors
+/// Invalid.
+pub(crate) fn check_texts(object: &Object, kind: &Kind) -> Result<(), Status> {
+    TypeMeta::of(object).map(|_| ()).map_err(|why| unreadable(kind, Via::Patch, object, &why))
+}
+
+/// Checks a custom resource, which may be of no other type than its definition says.
+///
+/// # Errors
+/// Invalid, in the name of what it says it is.
+pub(crate) fn check_kept(object: &Map<String, Value>, kind: &Kind) -> Result<(), Status> {
+    let Some(said) = TypeMeta::of(object).ok().filter(|_| kind.rules.custom) else { return Ok(()) };
+    let mut causes = Vec::new();
+    let mut keep = |field: &str, found: &str, expected: &str| {
+        if found != expected {
+            causes.push(Cause::invalid(field, &format!("{found:?}"), &format!("must be {expected}")));
+        }
+    };
+    keep("kind", said.kind, &kind.kind);
+    keep("apiVersion", &said.api_version(), &kind.api_version());
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(Named { group: said.group, resource: said.kind }, meta(object, "name"), causes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn of(plural: &str) -> Kind {
+        builtin::kinds().into_iter().find(|kind| kind.plural == plural).unwrap()
+    }
+
+    fn sent(plural: &str, object: &Value) -> String {
+        match check_sent(object.as_object().unwrap(), &of(plural), Status::bad_request) {
+            Ok(()) => String::new(),
+            Err(status) => status.message().into(),
+        }
+    }
+
+    #[test]
+    fn a_built_in_kind_may_be_left_out_but_not_be_another() {
+        for own in [json!({}), json!({"kind": null, "apiVersion": ""}), json!({"apiVersion": "/v1"})] {
+            assert_eq!(sent("configmaps", &own), "");
+        }
+        let cannot = |found: &str, version: &str, why: &str| {
+            format!("{found} in version \"{version}\" cannot be handled as a ConfigMap: {why}")
+        };
+        assert_eq!(
+            sent("configmaps", &json!({"apiVersion": "apps/v1", "kind": "Deployment"})),
+            cannot("Deployment", "v1", "converting (v1.Deployment) to (core.ConfigMap): unknown conversion")
+        );
+        let nowhere = |kind: &str, version: &str| {
+            format!(
+                "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
+            )
+        };
+        assert_eq!(
+            sent("configmaps", &json!({"apiVersion": "x/v2"})),
+            cannot("ConfigMap", "v2", &nowhere("ConfigMap", "x/v2"))
+        );
+        assert_eq!(sent("configmaps", &json!({"kind": "x"})), cannot("x", "v1", &nowhere("x", "v1")));
+        assert_eq!(
+            sent("events", &json!({"apiVersion": "events.k8s.io/v1"})),
+            "the API version in the data (events.k8s.io/v1) does not match the expected API version (v1)"
+        );
+    }
+
+    #[test]
+    fn what_is_no_type_is_refused() {
+        assert_eq!(
+            sent("configmaps", &json!({"kind": 1})),
+            "couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field .kind of \
+             type string"
+        );
+        assert_eq!(
+            sent("configmaps", &json!({"apiVersion": "a/b/c"})),
+            "unexpected GroupVersion string: a/b/c"
+        );
+    }
+}
