@@ -284,6 +284,12 @@ impl Status {
         Self::new(405, "MethodNotAllowed", message).with(Details::default())
     }
 
+    /// A verb that a part of a custom resource does not have.
+    pub(crate) fn verb_not_supported(what: Named<'_>, verb: &str) -> Self {
+        let message = format!("{verb} is not supported on resources of kind \"{what}\"");
+        Self::new(405, "MethodNotAllowed", message).with(what.details(""))
+    }
+
     pub(crate) fn already_exists(what: Named<'_>, name: &str) -> Self {
         Self::new(409, "AlreadyExists", format!("{what} \"{name}\" already exists")).with(what.details(name))
     }

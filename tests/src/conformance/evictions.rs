@@ -12,6 +12,8 @@ checks! {
         a_budget_holds_up_an_eviction;
     "An eviction names its pod, and can only be created.":
         an_eviction_names_its_pod;
+    "A binding names its pod and a node, or it is refused.":
+        a_binding_names_its_pod_and_a_node;
     "Finalize writes the finalizers of a namespace's spec, which no other write does.":
         finalize_writes_the_finalizers, finalize_is_only_put, a_namespace_goes_with_its_last_finalizer;
 }
@@ -31,6 +33,30 @@ async fn an_eviction_deletes_a_pod(place: Place) -> Result<()> {
     let done = place.admin().post(&path(&place), &eviction("p")).await?.expect(201)?;
     ensure!(done["kind"] == "Status" && done["status"] == "Success" && done["code"] == 201, "{done}");
     place.admin().post(&path(&place), &eviction("p")).await?.refused(404, "NotFound")?;
+    Ok(())
+}
+
+async fn a_binding_names_its_pod_and_a_node(place: Place) -> Result<()> {
+    place.create_pod("p", None).await?;
+    let path = place.core("pods/p/binding");
+    for (binding, message) in [
+        (json!({"target": {"name": "n"}}), "name in URL does not match name in Binding object"),
+        (json!({"metadata": {"name": "q"}}), "name in URL does not match name in Binding object"),
+        (
+            json!({"metadata": {"name": "p"}, "target": []}),
+            "Binding in version \"v1\" cannot be handled as a Binding: json: cannot unmarshal array into Go struct \
+             field Binding.target of type v1.ObjectReference",
+        ),
+        (
+            json!({"kind": "Pod"}),
+            "Pod in version \"v1\" cannot be handled as a Binding: converting (v1.Pod) to (core.Binding): unknown \
+             conversion",
+        ),
+    ] {
+        let status = place.admin().post(&path, &binding).await?.refused(400, "BadRequest")?;
+        ensure!(status["message"] == message, "{status}");
+    }
+    place.admin().get(&path).await?.refused(405, "MethodNotAllowed")?;
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::place::Place;
-use super::raw::Reply;
+use super::raw::{MERGE_PATCH, Reply};
 use super::values::{uid, version};
 
 checks! {
@@ -22,6 +22,12 @@ checks! {
     "A JSON patch does all of its operations or none.":
         a_json_patch_adds_replaces_and_removes, a_json_patch_whose_test_fails_changes_nothing,
         a_json_patch_is_an_array;
+    "A JSON patch is taken widely: an index counts from the end too, and a value that is absent is null.":
+        an_index_counts_from_the_end, an_absent_value_is_null, the_whole_is_replaced_only;
+    "What is no JSON patch is refused with 400, and what does not apply with 422.":
+        what_is_no_json_patch_is_refused, what_does_not_apply_is_refused;
+    "Null is no merge patch, but a strategic merge patch and a JSON patch of nothing.":
+        null_is_a_patch_of_nothing;
     "A strategic merge patch of a built-in kind sets and removes, and a custom kind has none.":
         a_strategic_merge_patch_sets_and_removes;
     "A patch that is no object is refused with 400, and one in an unknown format with 415.":
@@ -173,5 +179,120 @@ async fn a_patch_has_a_known_format(place: Place) -> Result<()> {
     place.create("a").await?;
     let reply = place.admin().send(Method::PATCH, &place.one("a"), "application/json", &json!({})).await?;
     reply.refused(415, "UnsupportedMediaType")?;
+    Ok(())
+}
+
+/// The object `a` with two finalizers, which a JSON patch changes by `operation`.
+async fn patch_finalizers(place: &Place, operation: Value) -> Result<Reply> {
+    let two = json!({"op": "add", "path": "/metadata/finalizers", "value": ["x.test/1", "x.test/2"]});
+    let path = format!("{}?dryRun=All", place.one("a"));
+    place.admin().send(Method::PATCH, &path, JSON_PATCH, &json!([two, operation])).await
+}
+
+async fn an_index_counts_from_the_end(place: Place) -> Result<()> {
+    place.create("a").await?;
+    for (op, step, finalizers) in [
+        ("remove", "-1", json!(["x.test/1"])),
+        ("remove", "00", json!(["x.test/2"])),
+        ("replace", "-2", json!(["x.test/n", "x.test/2"])),
+        ("add", "-1", json!(["x.test/1", "x.test/2", "x.test/n"])),
+        ("add", "-3", json!(["x.test/n", "x.test/1", "x.test/2"])),
+        ("add", "+1", json!(["x.test/1", "x.test/n", "x.test/2"])),
+    ] {
+        let operation =
+            json!({"op": op, "path": format!("/metadata/finalizers/{step}"), "value": "x.test/n"});
+        let patched = patch_finalizers(&place, operation).await?.ok()?;
+        ensure!(patched["metadata"]["finalizers"] == finalizers, "{op} {step}: {patched}");
+    }
+    let operation =
+        json!({"op": "move", "from": "/metadata/finalizers/-1", "path": "/metadata/finalizers/0"});
+    let moved = patch_finalizers(&place, operation).await?.ok()?;
+    ensure!(moved["metadata"]["finalizers"] == json!(["x.test/2", "x.test/1"]), "{moved}");
+    for (op, step) in
+        [("remove", "-3"), ("add", "-4"), ("add", "3"), ("replace", "2"), ("remove", "-"), ("add", "x")]
+    {
+        let operation =
+            json!({"op": op, "path": format!("/metadata/finalizers/{step}"), "value": "x.test/n"});
+        patch_finalizers(&place, operation).await?.refused(422, "Invalid")?;
+    }
+    Ok(())
+}
+
+async fn an_absent_value_is_null(place: Place) -> Result<()> {
+    place.create_labelled("a", json!({"x": "1"})).await?;
+    for (operation, labels) in [
+        (json!({"op": "add", "path": "/metadata/labels/y"}), json!({"x": "1", "y": ""})),
+        (json!({"op": "replace", "path": "/metadata/labels/x"}), json!({"x": ""})),
+        (
+            json!({"op": "copy", "from": "/metadata/labels/z", "path": "/metadata/labels/y"}),
+            json!({"x": "1", "y": ""}),
+        ),
+        (json!({"op": "test", "path": "/metadata/labels/z"}), json!({"x": "1"})),
+    ] {
+        let path = format!("{}?dryRun=All", place.one("a"));
+        let reply = place.admin().send(Method::PATCH, &path, JSON_PATCH, &json!([operation])).await?;
+        ensure!(reply.ok()?["metadata"]["labels"] == labels, "{operation}: {reply}");
+    }
+    Ok(())
+}
+
+async fn the_whole_is_replaced_only(place: Place) -> Result<()> {
+    let mut object = place.create("a").await?;
+    object["data"] = json!({"k": "1"});
+    let replace = json!([{"op": "replace", "path": "", "value": object}]);
+    ensure!(patch_as(&place, JSON_PATCH, replace).await?.ok()?["data"] == object["data"]);
+    for op in ["add", "remove", "test"] {
+        let patch = json!([{"op": op, "path": "", "value": {}}]);
+        patch_as(&place, JSON_PATCH, patch).await?.refused(422, "Invalid")?;
+    }
+    Ok(())
+}
+
+async fn what_is_no_json_patch_is_refused(place: Place) -> Result<()> {
+    place.create("a").await?;
+    for (patch, why) in [
+        (json!({}), "object into Go value of type []handlers.jsonPatchOp"),
+        (json!([1]), "number into Go value of type handlers.jsonPatchOp"),
+        (json!([[]]), "array into Go value of type handlers.jsonPatchOp"),
+        (json!([{"op": 1, "path": "/a"}]), "number into Go struct field jsonPatchOp.op of type string"),
+        (json!([{"op": "add", "path": 1}]), "number into Go struct field jsonPatchOp.path of type string"),
+        (json!([{"op": "move", "from": 1}]), "number into Go struct field jsonPatchOp.from of type string"),
+    ] {
+        let status = patch_as(&place, JSON_PATCH, patch).await?.refused(400, "BadRequest")?;
+        ensure!(
+            status["message"] == format!("error decoding patch: json: cannot unmarshal {why}"),
+            "{status}"
+        );
+    }
+    Ok(())
+}
+
+async fn what_does_not_apply_is_refused(place: Place) -> Result<()> {
+    place.create("a").await?;
+    for operation in [
+        json!(null),
+        json!({}),
+        json!({"op": "add"}),
+        json!({"op": "foo", "path": "/a"}),
+        json!({"op": "add", "path": "a", "value": 1}),
+        json!({"op": "move", "path": "/a"}),
+        json!({"op": "add", "path": "/absent/x", "value": 1}),
+        json!({"op": "add", "path": "/kind/x", "value": 1}),
+        json!({"op": "move", "from": "/absent", "path": "/data"}),
+    ] {
+        let status = patch_as(&place, JSON_PATCH, json!([operation])).await?.refused(422, "Invalid")?;
+        let message = "the server rejected our request due to an error in our request";
+        ensure!(status["message"] == message && status["details"] == json!({}), "{status}");
+    }
+    Ok(())
+}
+
+async fn null_is_a_patch_of_nothing(place: Place) -> Result<()> {
+    let object = place.create("a").await?;
+    for kind in [JSON_PATCH, STRATEGIC] {
+        ensure!(patch_as(&place, kind, Value::Null).await?.ok()? == object, "{kind}");
+    }
+    let status = patch_as(&place, MERGE_PATCH, Value::Null).await?.refused(400, "BadRequest")?;
+    ensure!(status["message"] == "Invalid JSON Patch", "{status}");
     Ok(())
 }

@@ -24,7 +24,13 @@ checks! {
     "Discovery lists a scale as autoscaling/v1, and other kinds have none.":
         a_scale_is_discovered, other_kinds_have_no_scale;
     "The scale of a custom resource is where its definition says.":
-        a_custom_scale_follows_its_paths, a_custom_scale_is_discovered;
+        a_custom_scale_follows_its_paths, a_custom_scale_is_discovered, a_custom_scale_can_only_be_read_and_written;
+    "What a patch makes of a scale is a scale again, of the same object, or it is refused.":
+        a_patched_scale_is_a_scale, an_applied_scale_is_a_scale;
+    "The scale of a custom resource without replicas is not patched without saying how many.":
+        a_patch_of_an_empty_custom_scale_says_how_many;
+    "A custom resource has counts where its scale is, and the selector is a text.":
+        a_custom_resource_has_counts_in_its_scale;
 }
 
 fn deployments(place: &Place) -> String {
@@ -321,18 +327,7 @@ async fn install(place: &Place) -> Result<String> {
 
 async fn a_custom_scale_follows_its_paths(place: Place) -> Result<()> {
     let all = install(&place).await?;
-    let kind = json!({"apiVersion": format!("{}.test/v1", place.namespace), "kind": "Fleet"});
-    let mut fleet = kind.clone();
-    fleet["metadata"] = json!({"name": "d"});
-    fleet["spec"] = json!({});
-    // The definition has just been taken up; a create may still meet the server before it.
-    let fleet = loop {
-        let reply = place.admin().post(&all, &fleet).await?;
-        if reply.status == 201 {
-            break reply.expect(201)?;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    };
+    let fleet = create_fleet(&place, &all, json!({})).await?;
     let path = format!("{all}/d/scale");
     let status = place.admin().get(&path).await?.refused(500, "InternalError")?;
     let why = "the spec replicas field \".spec.size\" does not exist";
@@ -361,5 +356,177 @@ async fn a_custom_scale_is_discovered(place: Place) -> Result<()> {
     let list = place.admin().get(&format!("/apis/{}.test/v1", place.namespace)).await?.ok()?;
     let scale = listed(&list, "fleets/scale");
     ensure!(scale.is_some_and(|scale| scale["kind"] == "Scale" && scale["group"] == "autoscaling"), "{list}");
+    Ok(())
+}
+
+async fn a_custom_scale_can_only_be_read_and_written(place: Place) -> Result<()> {
+    let path = format!("{}/d", install(&place).await?);
+    for part in ["scale", "status"] {
+        let path = format!("{path}/{part}");
+        let delete = place.admin().delete(&path).await?;
+        let create = place.admin().post(&path, &json!({})).await?;
+        for (verb, reply) in [("delete", delete), ("create", create)] {
+            let status = reply.refused(405, "MethodNotAllowed")?;
+            let group = format!("{}.test", place.namespace);
+            let message = format!("{verb} is not supported on resources of kind \"fleets.{group}\"");
+            ensure!(status["message"] == message, "{status}");
+            ensure!(status["details"] == json!({"group": group, "kind": "fleets"}), "{status}");
+        }
+    }
+    Ok(())
+}
+
+async fn a_patched_scale_is_a_scale(place: Place) -> Result<()> {
+    let d = create(&place).await?;
+    let path = scale_path(&place);
+    for (patch, why) in [
+        (
+            json!({"spec": {"replicas": "x"}}),
+            "string into Go struct field ScaleSpec.spec.replicas of type int32",
+        ),
+        (
+            json!({"spec": {"replicas": 1.5}}),
+            "number 1.5 into Go struct field ScaleSpec.spec.replicas of type int32",
+        ),
+        (
+            json!({"spec": {"replicas": 99_999_999_999_u64}}),
+            "number 99999999999 into Go struct field ScaleSpec.spec.replicas of type int32",
+        ),
+        (json!({"spec": []}), "array into Go struct field Scale.spec of type v1.ScaleSpec"),
+        (json!({"status": "x"}), "string into Go struct field Scale.status of type v1.ScaleStatus"),
+        (
+            json!({"metadata": {"labels": {"a": 1}}}),
+            "number into Go struct field ObjectMeta.metadata.labels of type string",
+        ),
+    ] {
+        let status = place.admin().patch(&path, &patch).await?.refused(422, "Invalid")?;
+        let message = status["message"].as_str().unwrap_or("");
+        ensure!(message.starts_with(" \"\" is invalid: patch: Invalid value: "), "{status}");
+        ensure!(message.ends_with(&format!(": json: cannot unmarshal {why}")), "{status}");
+    }
+    for patch in [
+        json!({"kind": "Other"}),
+        json!({"apiVersion": "v1"}),
+        json!({"kind": "ConfigMap", "apiVersion": "v1"}),
+    ] {
+        place.admin().patch(&path, &patch).await?.refused(422, "Invalid")?;
+    }
+    for metadata in [json!({"name": "e"}), json!({"name": null}), json!({"namespace": "other"})] {
+        place.admin().patch(&path, &json!({"metadata": metadata})).await?.refused(400, "BadRequest")?;
+    }
+    let mut wrong = scale(&place, 2);
+    wrong["spec"] = json!([]);
+    put(&place, &wrong).await?.refused(400, "BadRequest")?;
+    ensure!(get(&place).await?["spec"] == d["spec"]);
+    Ok(())
+}
+
+async fn an_applied_scale_is_a_scale(place: Place) -> Result<()> {
+    create(&place).await?;
+    let path = format!("{}?fieldManager=m&force=true", scale_path(&place));
+    let apply = async |spec: Value| {
+        let mut applied = scale(&place, 0);
+        applied["spec"] = spec;
+        place.admin().send(Method::PATCH, &path, "application/apply-patch+yaml", &applied).await
+    };
+    let typed =
+        format!("failed to create typed patch object ({}/d; autoscaling/v1, Kind=Scale): ", place.namespace);
+    for (spec, why) in [
+        (json!({"replicas": "x"}), ".spec.replicas: expected numeric (int or float), got string"),
+        (json!([]), ".spec: expected map, got &{[]}"),
+    ] {
+        let status = apply(spec).await?.refused(500, "")?;
+        ensure!(status["message"] == format!("{typed}{why}"), "{status}");
+    }
+    apply(json!({"replicas": 1.5})).await?.refused(500, "")?;
+    apply(json!({"replicas": -1})).await?.refused(422, "Invalid")?;
+    ensure!(apply(json!({"replicas": 4})).await?.ok()?["spec"]["replicas"] == 4);
+    Ok(())
+}
+
+/// Creates the object `d` of the kind that was just installed.
+async fn create_fleet(place: &Place, all: &str, spec: Value) -> Result<Value> {
+    let kind = format!("{}.test/v1", place.namespace);
+    let fleet = json!({"apiVersion": kind, "kind": "Fleet", "metadata": {"name": "d"}, "spec": spec});
+    // The definition has just been taken up; a create may still meet the server before it.
+    loop {
+        let reply = place.admin().post(all, &fleet).await?;
+        if reply.status != 404 {
+            return reply.expect(201);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn a_patch_of_an_empty_custom_scale_says_how_many(place: Place) -> Result<()> {
+    let all = install(&place).await?;
+    create_fleet(&place, &all, json!({})).await?;
+    let path = format!("{all}/d/scale");
+    for patch in [json!({}), json!({"spec": {}}), json!({"metadata": {"labels": {"a": "b"}}})] {
+        let status = place.admin().patch(&path, &patch).await?.refused(400, "BadRequest")?;
+        ensure!(status["message"] == "the spec replicas field \".spec.size\" cannot be empty", "{status}");
+    }
+    ensure!(place.admin().get(&format!("{all}/d")).await?.ok()?["spec"] == json!({}));
+    place.admin().patch(&path, &json!({"spec": null})).await?.ok()?;
+    ensure!(place.admin().get(&format!("{all}/d")).await?.ok()?["spec"] == json!({"size": 0}));
+    Ok(())
+}
+
+async fn a_custom_resource_has_counts_in_its_scale(place: Place) -> Result<()> {
+    let all = install(&place).await?;
+    create_fleet(&place, &all, json!({"size": 1})).await?;
+    let accessor = |path: &str, what: &str| (path.to_owned(), format!("{path} accessor error: {what}"));
+    for (part, sent, (field, why), shown) in [
+        (
+            "",
+            json!({"spec": {"size": "x"}}),
+            accessor(".spec.size", "x is of the type string, expected int64"),
+            "0",
+        ),
+        (
+            "",
+            json!({"spec": {"size": 1.5}}),
+            accessor(".spec.size", "1.5 is of the type float64, expected int64"),
+            "0",
+        ),
+        (
+            "",
+            json!({"spec": []}),
+            accessor(".spec.size", "[] is of the type []interface {}, expected map[string]interface{}"),
+            "0",
+        ),
+        (
+            "",
+            json!({"spec": {"size": -1}}),
+            (".spec.size".into(), "should be a non-negative integer".into()),
+            "-1",
+        ),
+        (
+            "",
+            json!({"spec": {"size": 99_999_999_999_u64}}),
+            (".spec.size".into(), "should be less than or equal to 2147483647".into()),
+            "99999999999",
+        ),
+        (
+            "/status",
+            json!({"status": {"size": -1}}),
+            (".status.size".into(), "should be a non-negative integer".into()),
+            "-1",
+        ),
+        (
+            "/status",
+            json!({"status": {"selector": 1}}),
+            accessor(".status.selector", "1 is of the type int64, expected string"),
+            "\"\"",
+        ),
+    ] {
+        let status = place.admin().patch(&format!("{all}/d{part}"), &sent).await?.refused(422, "Invalid")?;
+        let causes = status["details"]["causes"].as_array().map_or(&[][..], Vec::as_slice);
+        let message = format!("Invalid value: {shown}: {why}");
+        ensure!(
+            causes.iter().any(|cause| cause["field"] == field && cause["message"] == message),
+            "{status}"
+        );
+    }
     Ok(())
 }

@@ -20,5 +20,5 @@ pub(crate) mod schema;
 pub(crate) mod server_side;
 pub(crate) mod strategic;
 pub(crate) mod track;
-mod valid;
+pub(crate) mod valid;
 pub(crate) mod yaml;

@@ -78,7 +78,8 @@ fn literal(value: &Value) -> String {
     }
 }
 
-fn go_type(value: &Value) -> &'static str {
+/// The type of a value as Go prints it.
+pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::String(_) => "string",
         Value::Bool(_) => "bool",

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::crd::scale;
 use crate::crd::schema::Scope;
 use crate::kinds::kind::Kind;
 use crate::status::{Cause, Status};
@@ -72,7 +73,9 @@ pub(crate) fn check_new(kind: &Kind, object: &Object, options: &WriteOptions) ->
         return refuse(kind, object, crate::crd::check::new(object));
     }
     let Some(schemas) = &kind.schemas else { return Ok(()) };
-    refuse(kind, object, schemas.own.complaints(Scope::Whole, object, None))
+    let mut causes = schemas.own.complaints(Scope::Whole, object, None);
+    causes.extend(of_scale(kind, Scope::Whole, object));
+    refuse(kind, object, causes)
 }
 
 /// Checks an update of `part`.
@@ -93,7 +96,14 @@ pub(crate) fn check_update(
     }
     let Some(schemas) = &kind.schemas else { return Ok(()) };
     let scope = if part == Part::Status { Scope::Status } else { Scope::Whole };
-    refuse(kind, after, schemas.own.complaints(scope, after, Some(before)))
+    let mut causes = schemas.own.complaints(scope, after, Some(before));
+    causes.extend(of_scale(kind, scope, after));
+    refuse(kind, after, causes)
+}
+
+fn of_scale(kind: &Kind, scope: Scope, object: &Object) -> Vec<Cause> {
+    let paths = kind.scale.as_ref();
+    paths.map(|paths| scale::complaints(object, paths, scope == Scope::Whole)).unwrap_or_default()
 }
 
 fn refuse(kind: &Kind, object: &Object, causes: Vec<Cause>) -> Result<(), Status> {

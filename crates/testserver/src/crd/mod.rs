@@ -6,6 +6,7 @@ pub(crate) mod defaults;
 pub(crate) mod definition;
 pub(crate) mod names;
 pub(crate) mod removal;
+pub(crate) mod scale;
 pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod status;

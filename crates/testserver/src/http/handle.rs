@@ -88,6 +88,12 @@ async fn resource(
             let view = view(&call, &served, Shape::One)?;
             subresources::scale(shared, &target(served, path), &view, &call, &body)
         }
+        Verb::Create | Verb::Delete
+            if served.kind.rules.custom && matches!(part, Part::Status | Part::Scale) =>
+        {
+            let verb = if call.about.verb == Verb::Create { "create" } else { "delete" };
+            Err(Status::verb_not_supported(served.kind.named(), verb))
+        }
         Verb::Get if part == Part::Finalize => Err(Status::method_not_allowed()),
         Verb::Patch if part == Part::Finalize => Err(Status::method_not_allowed()),
         Verb::Get => get(shared, &target(served, path), &call).await,

@@ -12,8 +12,8 @@ use crate::kinds::kind::ScalePaths;
 use crate::state::Shared;
 use crate::status::Status;
 use crate::write::patch::{Sent, patch_scale};
-use crate::write::scale::{self, Scale};
-use crate::write::{self, Mode, Part, Target, Via, binding, decode, eviction};
+use crate::write::scale::Scale;
+use crate::write::{self, Mode, Part, Target, Via, binding, decode, eviction, scale_body};
 
 type Answer = Result<Response<Body>, Status>;
 
@@ -61,16 +61,12 @@ fn write_scale(
         let mode = Mode { via: Via::Patch, part: Part::Scale, options };
         let media_type = decode::media_type(&call.parts.headers);
         let sent = Sent { media_type, body, force: call.query.flag("force") };
-        return patch_scale(shared, target, mode, sent, |object, edit| {
-            scale::edited(target, Via::Patch, object, paths, edit)
-        });
+        return patch_scale(shared, target, mode, sent, paths);
     }
     decode::check_json(&call.parts.headers)?;
-    let mut wanted = scale::decode(body)?;
+    let mut wanted = scale_body::decode(body, target.kind())?;
     write::update::check_named(target, &wanted)?;
     write::create::place(target, &mut wanted)?;
     let mode = Mode { via: Via::Put, part: Part::Scale, options };
-    write::update(shared, target, &mode, |object| {
-        scale::edited(target, Via::Put, object, paths, |_| Ok(wanted.clone()))
-    })
+    write::update(shared, target, &mode, |object| scale_body::scaled(target, object, &wanted, paths))
 }

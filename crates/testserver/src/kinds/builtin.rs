@@ -1,5 +1,7 @@
 //! The table of built-in kinds: everything a cluster's usual programs list and watch.
 
+use std::sync::LazyLock;
+
 use crate::kinds::kind::{Field, Generation, Kind, NAMES, Rules, ScalePaths};
 use crate::kinds::names::NameRule;
 
@@ -122,6 +124,14 @@ const REVIEWS: &[Row] = &[
 pub(crate) fn reviews() -> impl Iterator<Item = Kind> {
     REVIEWS.iter().map(Row::kind)
 }
+
+/// What `/scale` of all kinds shows and takes.
+pub(crate) static SCALE: LazyLock<Kind> =
+    LazyLock::new(|| row("autoscaling", "v1", "scales", "Scale", "", "").kind());
+
+/// What a scheduler sends to bind a pod.
+pub(crate) static BINDING: LazyLock<Kind> =
+    LazyLock::new(|| row("", "v1", "bindings", "Binding", "", "").kind());
 
 /// All built-in kinds.
 pub(crate) fn kinds() -> Vec<Kind> {

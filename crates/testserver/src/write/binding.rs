@@ -3,8 +3,11 @@
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
+use crate::kinds::builtin::BINDING;
 use crate::state::Shared;
 use crate::status::{Cause, Named, Status};
+use crate::write::decode::{self, type_name};
+use crate::write::strict::unreadable;
 use crate::write::{self, Mode, Object, Part, Target, Via, WriteOptions};
 
 /// Binds the pod `target` to the node that `body` names.
@@ -14,18 +17,36 @@ pub(crate) fn bind(
     body: &Bytes,
     options: WriteOptions,
 ) -> Result<(), Status> {
-    let binding: Value = serde_json::from_slice(body).map_err(|error| {
-        Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
-    })?;
-    let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or("");
+    let binding = decode::object(body, &BINDING)?;
+    if let Some(why) = complaint(&binding) {
+        return Err(unreadable(&BINDING, Via::Put, &binding, &why));
+    }
+    if decode::meta(&binding, "name") != target.name {
+        return Err(Status::bad_request("name in URL does not match name in Binding object"));
+    }
+    let node = binding.get("target").and_then(|target| target["name"].as_str()).unwrap_or("");
     if node.is_empty() {
-        let what = Named { group: "", resource: "Binding" };
-        return Err(Status::invalid(what, &target.name, vec![Cause::required("target.name", "")]));
+        let cause = Cause::required("target.name", "");
+        return Err(Status::invalid(BINDING.named_kind(), &target.name, vec![cause]));
     }
     let now = shared.config.clock.timestamp(0);
     let mode = Mode { via: Via::Patch, part: Part::Binding, options };
     write::update(shared, target, &mode, |pod| place(pod.clone(), &target.name, node, &now))?;
     Ok(())
+}
+
+/// Why the target can't be read, if it can't.
+fn complaint(binding: &Object) -> Option<String> {
+    let wrong = |found: &Value, field: &str, wanted: &str| {
+        let found = type_name(found);
+        Some(format!("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}"))
+    };
+    let target = binding.get("target").filter(|target| !target.is_null())?;
+    if !target.is_object() {
+        return wrong(target, "Binding.target", "v1.ObjectReference");
+    }
+    let name = target.get("name").filter(|name| !name.is_null() && !name.is_string())?;
+    wrong(name, "ObjectReference.target.name", "string")
 }
 
 fn place(mut pod: Object, name: &str, node: &str, now: &str) -> Result<Object, Status> {

@@ -73,12 +73,14 @@ fn unrecognized(kind: &str, why: &str, body: &Bytes) -> Status {
 pub(crate) fn object(body: &Bytes, kind: &Kind) -> Result<Map<String, Value>, Status> {
     let unrecognized = |why: String| unrecognized(&kind.kind, &why, body);
     let value: Value = serde_json::from_slice(body).map_err(|error| {
-        let why = if error.is_eof() { "unexpected end of JSON input".into() } else { error.to_string() };
-        unrecognized(format!("couldn't get version/kind; json parse error: {why}"))
+        unrecognized(format!("couldn't get version/kind; json parse error: {}", parse_complaint(&error)))
     })?;
+    // Null is an empty object.
+    let value = if value.is_null() { Value::Object(Map::new()) } else { value };
     let Value::Object(mut object) = value else {
-        let what = "json: cannot unmarshal into Go value of type struct { APIVersion string; Kind string }";
-        return Err(unrecognized(format!("couldn't get version/kind; json parse error: {what}")));
+        let what = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+        let why = format!("json: cannot unmarshal {} into Go value of type {what}", type_name(&value));
+        return Err(unrecognized(format!("couldn't get version/kind; json parse error: {why}")));
     };
     let is_missing = |value: Option<&Value>| value.is_none_or(|kind| kind.is_null() || kind == "");
     if kind.rules.custom && is_missing(object.get("kind")) {
@@ -110,6 +112,11 @@ pub(crate) fn read_metadata(object: &mut Map<String, Value>, kind: &Kind) -> Res
     object_meta::read(object, kind).map_err(|why| {
         Status::bad_request(format!("{name} in version \"{version}\" cannot be handled as a {name}: {why}"))
     })
+}
+
+/// Why a text is no JSON.
+pub(crate) fn parse_complaint(error: &serde_json::Error) -> String {
+    if error.is_eof() { "unexpected end of JSON input".into() } else { error.to_string() }
 }
 
 /// The type of a value as messages of the real server name it.

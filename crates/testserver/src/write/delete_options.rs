@@ -220,7 +220,7 @@ fn check_kind(map: &Map<String, Value>) -> Result<(), Status> {
     match said("kind") {
         "" | "DeleteOptions" => Ok(()),
         other => {
-            let version = if said("apiVersion").is_empty() { "v1" } else { said("apiVersion") };
+            let version = if said("apiVersion").is_empty() { "meta.k8s.io/v1" } else { said("apiVersion") };
             Err(Status::bad_request(format!(
                 "no kind \"{other}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
             )))

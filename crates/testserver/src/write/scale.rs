@@ -1,14 +1,11 @@
 //! `/scale`: how many replicas there are to be, for all kinds in one shape, autoscaling/v1 Scale.
 
-use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use crate::kinds::kind::{Kind, ScalePaths};
-use crate::status::{Cause, Named, Status};
+use crate::kinds::kind::ScalePaths;
+use crate::status::Status;
+use crate::write::Object;
 use crate::write::decode::{meta, metadata_mut};
-use crate::write::{Object, Target, Via};
-
-const SCALE: Named<'_> = Named { group: "autoscaling", resource: "Scale" };
 
 /// What `/scale` shows of an object.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +47,8 @@ impl Scale {
         }
     }
 
-    fn object(&self) -> Object {
+    /// As an object.
+    pub(crate) fn object(&self) -> Object {
         let replicas = self.replicas.filter(|replicas| *replicas != 0);
         let spec = replicas.map_or_else(|| json!({}), |replicas| json!({"replicas": replicas}));
         let mut status = json!({"replicas": self.observed});
@@ -73,7 +71,7 @@ impl Scale {
     }
 
     /// The object with the replicas and the conditions (name, uid, version) of `wanted`, a Scale.
-    fn put_into(&self, object: &Object, wanted: &Object, paths: &ScalePaths) -> Object {
+    pub(crate) fn put_into(&self, object: &Object, wanted: &Object, paths: &ScalePaths) -> Object {
         let mut after = object.clone();
         for key in ["name", "uid", "resourceVersion"] {
             let value = meta(wanted, key);
@@ -89,7 +87,8 @@ impl Scale {
     }
 }
 
-fn replicas(scale: &Object) -> i64 {
+/// The replicas that a scale asks for.
+pub(crate) fn replicas(scale: &Object) -> i64 {
     scale.get("spec").and_then(|spec| spec.get("replicas")).and_then(Value::as_i64).unwrap_or(0)
 }
 
@@ -152,93 +151,6 @@ fn expression(expression: &Value) -> (String, String) {
     (key, shown)
 }
 
-/// Reads the body of a PUT.
-pub(crate) fn decode(body: &Bytes) -> Result<Object, Status> {
-    let parse =
-        |why: String| Status::bad_request(format!("couldn't get version/kind; json parse error: {why}"));
-    let value: Value = serde_json::from_slice(body).map_err(|error| {
-        parse(if error.is_eof() { "unexpected end of JSON input".into() } else { error.to_string() })
-    })?;
-    let Value::Object(scale) = value else {
-        return Err(parse("json: cannot unmarshal into Go value of type struct".into()));
-    };
-    let said = |key: &str| scale.get(key).and_then(Value::as_str).unwrap_or("");
-    let (kind, version) = (said("kind"), said("apiVersion"));
-    let short = version.rsplit('/').next().filter(|short| !short.is_empty()).unwrap_or("v1");
-    let unlike = |kind: &str, why: String| {
-        Err(Status::bad_request(format!("{kind} in version \"{short}\" cannot be handled as a Scale: {why}")))
-    };
-    if !matches!(kind, "" | "Scale") {
-        return unlike(
-            kind,
-            format!("converting ({short}.{kind}) to (autoscaling.Scale): unknown conversion"),
-        );
-    }
-    if !matches!(version, "" | "autoscaling/v1") {
-        let why = format!(
-            "no kind \"Scale\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
-        );
-        return unlike("Scale", why);
-    }
-    if let Some(why) = complaint(&scale) {
-        return unlike("Scale", why);
-    }
-    Ok(scale)
-}
-
-/// Why the replicas are no number, if they aren't.
-fn complaint(scale: &Object) -> Option<String> {
-    let replicas = scale.get("spec")?.get("replicas").filter(|value| !value.is_null())?;
-    if replicas.as_i64().is_some_and(|replicas| i32::try_from(replicas).is_ok()) {
-        return None;
-    }
-    let found = match replicas {
-        Value::Number(number) => format!("number {number}"),
-        Value::String(_) => "string".into(),
-        Value::Bool(_) => "bool".into(),
-        Value::Array(_) => "array".into(),
-        _ => "object".into(),
-    };
-    Some(format!("json: cannot unmarshal {found} into Go struct field ScaleSpec.spec.replicas of type int32"))
-}
-
-/// The object after the scale that it shows was changed by `edit`.
-pub(crate) fn edited(
-    target: &Target,
-    via: Via,
-    object: &Object,
-    paths: &ScalePaths,
-    edit: impl Fn(Object) -> Result<Object, Status>,
-) -> Result<Object, Status> {
-    let scale = Scale::of(object, paths);
-    let wanted = edit(scale.object())?;
-    if let Some(why) = complaint(&wanted) {
-        return Err(Status::bad_request(why));
-    }
-    let (uid, sent) = (meta(object, "uid"), meta(&wanted, "uid"));
-    if via == Via::Patch && !sent.is_empty() && sent != uid {
-        let resource = format!("{}/scale", target.kind().plural);
-        let what = Named { group: &target.kind().group, resource: &resource };
-        let why = format!("Precondition failed: UID in precondition: {sent}, UID in object meta: {uid}");
-        return Err(Status::conflict(what, &target.name, &why));
-    }
-    check(target.kind(), &target.name, replicas(&wanted), paths)?;
-    Ok(scale.put_into(object, &wanted, paths))
-}
-
-fn check(kind: &Kind, name: &str, replicas: i64, paths: &ScalePaths) -> Result<(), Status> {
-    if replicas >= 0 {
-        return Ok(());
-    }
-    let shown = replicas.to_string();
-    if kind.rules.custom {
-        let cause = Cause::invalid(&paths.spec_replicas, &shown, "should be a non-negative integer");
-        return Err(Status::invalid(kind.named_kind(), name, vec![cause]));
-    }
-    let cause = Cause::invalid("spec.replicas", &shown, "must be greater than or equal to 0");
-    Err(Status::invalid(SCALE, name, vec![cause]))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -283,20 +195,5 @@ mod tests {
         let after = Scale::of(&before, &paths()).put_into(&before, &wanted, &paths());
         assert_eq!(after["spec"], json!({"a": {"n": 3}}));
         assert_eq!(after["metadata"]["resourceVersion"], "9");
-    }
-
-    #[test]
-    fn other_bodies_are_refused() {
-        let refused =
-            |body: &str| decode(&Bytes::copy_from_slice(body.as_bytes())).unwrap_err().message().to_owned();
-        assert!(refused("{").ends_with("unexpected end of JSON input"));
-        assert_eq!(
-            refused(r#"{"apiVersion":"apps/v1","kind":"Deployment"}"#),
-            "Deployment in version \"v1\" cannot be handled as a Scale: converting (v1.Deployment) to \
-             (autoscaling.Scale): unknown conversion"
-        );
-        assert!(refused(r#"{"spec":{"replicas":1.5}}"#).ends_with(
-            "json: cannot unmarshal number 1.5 into Go struct field ScaleSpec.spec.replicas of type int32"
-        ));
     }
 }

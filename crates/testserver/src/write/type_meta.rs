@@ -153,7 +153,7 @@ pub(crate) fn check_sent(
 ///
 /// # Errors
 /// Invalid, as a rule; the others are those of the real server, which loses its way without an apiVersion.
-pub(crate) fn check_patched(object: &Object, kind: &Kind) -> Result<(), Status> {
+pub(crate) fn check_patched(object: &Object, kind: &Kind, name: &str) -> Result<(), Status> {
     let invalid = |why: &str| Err(unreadable(kind, Via::Patch, object, why));
     let mut said = match TypeMeta::of(object) {
         Ok(said) => said,
@@ -175,9 +175,8 @@ pub(crate) fn check_patched(object: &Object, kind: &Kind) -> Result<(), Status> 
     }
     if said.group.is_empty() && said.version.is_empty() {
         // The real server takes it for an object in memory, whose fields have other names.
-        let url = meta(object, "name");
         return Err(Status::bad_request(format!(
-            "the name of the object ({url} based on URL) was undeterminable: name must be provided"
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
         )));
     }
     said.complaint(kind).map_or(Ok(()), |why| invalid(&why))

@@ -1,0 +1,302 @@
+//! JSON patches (RFC 6902) as the library of the real server takes them, which is wider in places: an index may count
+//! from the end, to replace what an object lacks is to add it, and an operation without a value has null.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::status::Status;
+use crate::write::bounds::{self, Copies};
+use crate::write::decode::{parse_complaint, type_name};
+
+/// A JSON patch, read but not yet applied.
+#[derive(Clone, Debug)]
+pub(crate) struct JsonPatch(Vec<Operation>);
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Add(Path, Value),
+    Remove(Path),
+    Replace(Path, Value),
+    Move(Path, Path),
+    Copy(Path, Path),
+    Test(Path, Value),
+    /// It names no such operation, or not its place.
+    Unknown,
+}
+
+/// The steps to a place. Without any it is the whole document, or nowhere if the text did not begin with a slash.
+#[derive(Clone, Debug)]
+struct Path {
+    steps: Vec<String>,
+    is_whole: bool,
+}
+
+impl Path {
+    fn read(text: &str) -> Self {
+        let steps = text.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
+        Self { steps: steps.collect(), is_whole: text.is_empty() }
+    }
+}
+
+/// Why a patch does not apply; clients are not told more than that.
+struct Refused;
+
+impl JsonPatch {
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// BadRequest for what is no list of operations, 413 for too many of them.
+    pub(crate) fn read(body: &Bytes) -> Result<Self, Status> {
+        let decoding = |why: String| Status::bad_request(format!("error decoding patch: {why}"));
+        let operations = match serde_json::from_slice(body) {
+            Ok(Value::Array(operations)) => operations,
+            Ok(Value::Null) => Vec::new(),
+            Ok(other) => {
+                let found = type_name(&other);
+                let why =
+                    format!("json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp");
+                return Err(decoding(why));
+            }
+            Err(error) => return Err(decoding(parse_complaint(&error))),
+        };
+        let count = operations.len();
+        let operations = operations.into_iter().map(operation).collect::<Result<_, _>>().map_err(decoding)?;
+        bounds::check_operations(count)?;
+        Ok(Self(operations))
+    }
+
+    /// The document with all operations applied.
+    ///
+    /// # Errors
+    /// 422 if one of them does not apply.
+    pub(crate) fn apply(&self, mut document: Value) -> Result<Value, Status> {
+        let mut copies = Copies::default();
+        for operation in &self.0 {
+            apply(operation, &mut document, &mut copies).map_err(|Refused| Status::patch_rejected())?;
+        }
+        Ok(document)
+    }
+}
+
+fn operation(value: Value) -> Result<Operation, String> {
+    let mut fields = match value {
+        Value::Object(fields) => fields,
+        Value::Null => return Ok(Operation::Unknown),
+        other => {
+            let found = type_name(&other);
+            return Err(format!("json: cannot unmarshal {found} into Go value of type handlers.jsonPatchOp"));
+        }
+    };
+    for (key, value) in &fields {
+        if matches!(key.as_str(), "op" | "path" | "from") && !value.is_string() && !value.is_null() {
+            let found = type_name(value);
+            let field = format!("jsonPatchOp.{key} of type string");
+            return Err(format!("json: cannot unmarshal {found} into Go struct field {field}"));
+        }
+    }
+    let value = fields.remove("value").unwrap_or_default();
+    let path = |key: &str| fields.get(key).and_then(Value::as_str).map(Path::read);
+    let operation = match (fields.get("op").and_then(Value::as_str), path("path"), path("from")) {
+        (Some("add"), Some(path), _) => Operation::Add(path, value),
+        (Some("remove"), Some(path), _) => Operation::Remove(path),
+        (Some("replace"), Some(path), _) => Operation::Replace(path, value),
+        (Some("move"), Some(path), Some(from)) => Operation::Move(from, path),
+        (Some("copy"), Some(path), Some(from)) => Operation::Copy(from, path),
+        (Some("test"), Some(path), _) => Operation::Test(path, value),
+        _ => Operation::Unknown,
+    };
+    Ok(operation)
+}
+
+fn apply(operation: &Operation, document: &mut Value, copies: &mut Copies) -> Result<(), Refused> {
+    match operation {
+        Operation::Add(path, value) => add(document, path, value.clone()),
+        Operation::Remove(path) => remove(document, path).map(|_| ()),
+        Operation::Replace(path, value) => replace(document, path, value),
+        Operation::Move(from, path) => {
+            let moved = remove(document, from)?;
+            add(document, path, moved)
+        }
+        Operation::Copy(from, path) => {
+            let copied = get(document, from)?.cloned().unwrap_or_default();
+            if !copies.count(&copied) {
+                return Err(Refused);
+            }
+            add(document, path, copied)
+        }
+        Operation::Test(path, value) => {
+            let found = if path.is_whole { Some(&*document) } else { get(document, path)? };
+            if found.unwrap_or(&Value::Null) == value { Ok(()) } else { Err(Refused) }
+        }
+        Operation::Unknown => Err(Refused),
+    }
+}
+
+/// The object or list in which the last step of a path is, and that step.
+fn parent<'a, 'p>(document: &'a mut Value, path: &'p Path) -> Result<(&'a mut Value, &'p str), Refused> {
+    let (last, steps) = path.steps.split_last().ok_or(Refused)?;
+    let parent = steps.iter().try_fold(document, |at, step| match at {
+        Value::Object(map) => map.get_mut(step),
+        Value::Array(list) => index(step, list.len()).and_then(|index| list.get_mut(index)),
+        _ => None,
+    });
+    Ok((parent.ok_or(Refused)?, last))
+}
+
+/// The index that a step means among so many; a negative one counts from their end.
+fn index(step: &str, count: usize) -> Option<usize> {
+    let index: isize = step.parse().ok()?;
+    let index = if index < 0 { count.checked_sub(index.unsigned_abs())? } else { index.unsigned_abs() };
+    (index < count).then_some(index)
+}
+
+/// The value at a path; `None` if the object there lacks it.
+fn get<'a>(document: &'a mut Value, path: &Path) -> Result<Option<&'a Value>, Refused> {
+    match parent(document, path)? {
+        (Value::Object(map), key) => Ok(map.get(key)),
+        (Value::Array(list), step) => {
+            let index = index(step, list.len()).ok_or(Refused)?;
+            Ok(list.get(index))
+        }
+        _ => Err(Refused),
+    }
+}
+
+fn add(document: &mut Value, path: &Path, value: Value) -> Result<(), Refused> {
+    match parent(document, path)? {
+        (Value::Object(map), key) => {
+            map.insert(key.to_owned(), value);
+        }
+        (Value::Array(list), "-") => list.push(value),
+        (Value::Array(list), step) => {
+            let index = index(step, list.len() + 1).ok_or(Refused)?;
+            list.insert(index, value);
+        }
+        _ => return Err(Refused),
+    }
+    Ok(())
+}
+
+fn remove(document: &mut Value, path: &Path) -> Result<Value, Refused> {
+    match parent(document, path)? {
+        (Value::Object(map), key) => map.remove(key).ok_or(Refused),
+        (Value::Array(list), step) => {
+            let index = index(step, list.len()).ok_or(Refused)?;
+            Ok(list.remove(index))
+        }
+        _ => Err(Refused),
+    }
+}
+
+fn replace(document: &mut Value, path: &Path, value: &Value) -> Result<(), Refused> {
+    if path.is_whole && (value.is_object() || value.is_array()) {
+        *document = value.clone();
+        return Ok(());
+    }
+    let slot = match parent(document, path)? {
+        (Value::Object(map), key) => map.entry(key).or_insert(Value::Null),
+        (Value::Array(list), step) => {
+            let index = index(step, list.len()).ok_or(Refused)?;
+            list.get_mut(index).ok_or(Refused)?
+        }
+        _ => return Err(Refused),
+    };
+    *slot = value.clone();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn patched(operations: &Value) -> Result<Value, Status> {
+        let document = json!({"map": {"a": 1, "b~": 2, "c/d": 3}, "list": ["x", "y", "z"]});
+        JsonPatch::read(&operations.to_string().into())?.apply(document)
+    }
+
+    fn list(operation: Value) -> Option<Value> {
+        patched(&json!([operation])).ok().map(|after| after["list"].clone())
+    }
+
+    fn map(operation: Value) -> Option<Value> {
+        patched(&json!([operation])).ok().map(|after| after["map"].clone())
+    }
+
+    #[test]
+    fn an_index_may_count_from_the_end() {
+        let add = |step: &str| list(json!({"op": "add", "path": format!("/list/{step}"), "value": "n"}));
+        assert_eq!(add("-"), Some(json!(["x", "y", "z", "n"])));
+        assert_eq!(add("-1"), Some(json!(["x", "y", "z", "n"])));
+        assert_eq!(add("-4"), Some(json!(["n", "x", "y", "z"])));
+        assert_eq!(add("+1"), Some(json!(["x", "n", "y", "z"])));
+        assert_eq!((add("-5"), add("4"), add("x")), (None, None, None));
+        let remove = |step: &str| list(json!({"op": "remove", "path": format!("/list/{step}")}));
+        assert_eq!(remove("-1"), Some(json!(["x", "y"])));
+        assert_eq!(remove("00"), Some(json!(["y", "z"])));
+        assert_eq!((remove("-"), remove("3"), remove("-4")), (None, None, None));
+        let moved = list(json!({"op": "move", "from": "/list/-1", "path": "/list/0"}));
+        assert_eq!(moved, Some(json!(["z", "x", "y"])));
+        let replaced = list(json!({"op": "replace", "path": "/list/-2", "value": "n"}));
+        assert_eq!(replaced, Some(json!(["x", "n", "z"])));
+    }
+
+    #[test]
+    fn what_an_object_lacks_can_be_replaced_copied_and_found_absent_but_not_removed() {
+        let lacking = |op: &str| json!({"op": op, "path": "/map/n", "from": "/map/q", "value": null});
+        let with_null = json!({"a": 1, "b~": 2, "c/d": 3, "n": null});
+        assert_eq!(map(lacking("replace")), Some(with_null.clone()));
+        assert_eq!(map(lacking("copy")), Some(with_null));
+        assert!(map(lacking("test")).is_some());
+        assert_eq!((map(lacking("remove")), map(lacking("move"))), (None, None));
+        assert!(map(json!({"op": "test", "path": "/nowhere/n", "value": null})).is_none());
+    }
+
+    #[test]
+    fn a_path_escapes_slashes_and_tildes() {
+        let test =
+            |path: &str, value: i64| map(json!({"op": "test", "path": path, "value": value})).is_some();
+        assert!(test("/map/b~0", 2) && test("/map/b~", 2) && test("/map/c~1d", 3));
+        assert!(!test("/map/c/d", 3) && !test("map", 1));
+    }
+
+    #[test]
+    fn the_whole_document_can_be_replaced_and_tested_but_nothing_else() {
+        let whole = |op: &str, value: Value| patched(&json!([{"op": op, "path": "", "value": value}]));
+        assert_eq!(whole("replace", json!({"a": 1})).unwrap(), json!({"a": 1}));
+        assert!(whole("test", json!({"map": {"a": 1, "b~": 2, "c/d": 3}, "list": ["x", "y", "z"]})).is_ok());
+        for (op, value) in
+            [("replace", json!(1)), ("add", json!({})), ("remove", json!(null)), ("test", json!({}))]
+        {
+            assert_eq!(whole(op, value).unwrap_err().code(), 422);
+        }
+    }
+
+    #[test]
+    fn what_is_no_list_of_operations_is_refused() {
+        let message = |patch: Value| patched(&patch).unwrap_err().message().to_owned();
+        let prefix = "error decoding patch: json: cannot unmarshal";
+        assert_eq!(
+            message(json!({})),
+            format!("{prefix} object into Go value of type []handlers.jsonPatchOp")
+        );
+        assert_eq!(
+            message(json!([1])),
+            format!("{prefix} number into Go value of type handlers.jsonPatchOp")
+        );
+        let field = format!("{prefix} number into Go struct field jsonPatchOp.path of type string");
+        assert_eq!(message(json!([{"op": "add", "path": 1}])), field);
+        assert!(patched(&Value::Null).is_ok());
+        for rejected in [json!([null]), json!([{}]), json!([{"op": "move", "path": "/map/a"}])] {
+            assert_eq!(patched(&rejected).unwrap_err().code(), 422);
+        }
+    }
+
+    #[test]
+    fn a_patch_applies_or_is_rejected_as_a_whole() {
+        let set = json!({"op": "replace", "path": "/map/a", "value": 9});
+        assert_eq!(patched(&json!([set])).unwrap()["map"]["a"], 9);
+        let wrong = json!([set, {"op": "test", "path": "/map/a", "value": 1}]);
+        assert_eq!(patched(&wrong).unwrap_err().code(), 422);
+    }
+}

@@ -1,0 +1,201 @@
+//! What is sent to `/scale`: a Scale to put, a patch of one, one to apply.
+
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::apply::schema::{Scalar, Schema};
+use crate::apply::valid;
+use crate::crd::scale::NEGATIVE;
+use crate::kinds::builtin::SCALE;
+use crate::kinds::kind::{Kind, ScalePaths};
+use crate::status::{Cause, Named, Status};
+use crate::write::create::place;
+use crate::write::decode::{self, meta, metadata_mut, type_name};
+use crate::write::scale::{Scale, replicas};
+use crate::write::strict::unreadable;
+use crate::write::update::check_named;
+use crate::write::{Object, Target, Via, object_meta, type_meta};
+
+/// What a scale that is to be patched has where its object has no replicas.
+const UNSET: i64 = i32::MIN as i64;
+
+/// Reads the body of a PUT.
+pub(crate) fn decode(body: &Bytes, kind: &Kind) -> Result<Object, Status> {
+    let read = || {
+        let mut scale = decode::object(body, &SCALE)?;
+        read(&mut scale).map_err(|why| unreadable(&SCALE, Via::Put, &scale, &why))?;
+        Ok(scale)
+    };
+    if !kind.rules.custom {
+        return read();
+    }
+    // The real server does not find the words for what is wrong with it.
+    let text = "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"";
+    read().map_err(|_: Status| Status::bad_request(text))
+}
+
+/// Reads the parts of a scale: why one of them is of another type, if it is.
+fn read(scale: &mut Object) -> Result<(), String> {
+    object_meta::read(scale, &SCALE)?;
+    for (part, name) in [("spec", "ScaleSpec"), ("status", "ScaleStatus")] {
+        let wrong = |found: &Value, field: &str, wanted: &str| {
+            let found = match found {
+                Value::Number(number) if wanted == "int32" => format!("number {number}"),
+                other => type_name(other).to_owned(),
+            };
+            Err(format!("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}"))
+        };
+        let fields = match scale.get(part) {
+            None | Some(Value::Null) => continue,
+            Some(Value::Object(fields)) => fields,
+            Some(other) => return wrong(other, &format!("Scale.{part}"), &format!("v1.{name}")),
+        };
+        let is_count = |value: &Value| value.as_i64().is_some_and(|count| i32::try_from(count).is_ok());
+        if let Some(count) = fields.get("replicas").filter(|count| !count.is_null() && !is_count(count)) {
+            return wrong(count, &format!("{name}.{part}.replicas"), "int32");
+        }
+        let selector = fields.get("selector").filter(|text| part == "status" && !text.is_null());
+        if let Some(other) = selector.filter(|text| !text.is_string()) {
+            return wrong(other, &format!("{name}.{part}.selector"), "string");
+        }
+    }
+    Ok(())
+}
+
+/// The object after the scale that it shows was patched.
+pub(crate) fn patched(
+    target: &Target,
+    object: &Object,
+    paths: &ScalePaths,
+    patch: impl Fn(Object) -> Result<Object, Status>,
+) -> Result<Object, Status> {
+    let mut shown = Scale::of(object, paths);
+    shown.replicas.get_or_insert(UNSET);
+    let mut wanted = patch(shown.object())?;
+    type_meta::check_patched(&wanted, &SCALE, &target.name)?;
+    read(&mut wanted).map_err(|why| unreadable(&SCALE, Via::Patch, &wanted, &why))?;
+    check_named(target, &wanted)?;
+    place(target, &mut wanted)?;
+    if replicas(&wanted) == UNSET {
+        let path = &paths.spec_replicas;
+        return Err(Status::bad_request(format!("the spec replicas field \"{path}\" cannot be empty")));
+    }
+    let (uid, sent) = (meta(object, "uid"), meta(&wanted, "uid"));
+    if !sent.is_empty() && sent != uid {
+        if target.kind().rules.custom {
+            // The real server does not look at it.
+            metadata_mut(&mut wanted).remove("uid");
+        } else {
+            let resource = format!("{}/scale", target.kind().plural);
+            let what = Named { group: &target.kind().group, resource: &resource };
+            let why = format!("Precondition failed: UID in precondition: {sent}, UID in object meta: {uid}");
+            return Err(Status::conflict(what, &target.name, &why));
+        }
+    }
+    scaled(target, object, &wanted, paths)
+}
+
+/// The object with what `wanted`, a scale, says.
+pub(crate) fn scaled(
+    target: &Target,
+    object: &Object,
+    wanted: &Object,
+    paths: &ScalePaths,
+) -> Result<Object, Status> {
+    check(target.kind(), &target.name, replicas(wanted), paths)?;
+    Ok(Scale::of(object, paths).put_into(object, wanted, paths))
+}
+
+/// Checks a scale that is applied to `object`.
+pub(crate) fn check_applied(
+    target: &Target,
+    object: &Object,
+    wanted: &Object,
+    paths: &ScalePaths,
+) -> Result<(), Status> {
+    let (namespace, name) = (meta(wanted, "namespace"), meta(wanted, "name"));
+    let who = |namespace: &str, name: &str| format!("({namespace}/{name}; autoscaling/v1, Kind=Scale)");
+    let fail = |text: String| Err(Status::internal(text));
+    let of_custom = "to proper version: request to convert CR to an invalid group/version: autoscaling/v1";
+    let custom = target.kind().rules.custom;
+    if custom && Scale::of(object, paths).replicas.is_none() {
+        let (start, who) = ("failed to create manager for existing fields", who("", ""));
+        return fail(format!("{start}: failed to convert live object {who} {of_custom}"));
+    }
+    let who = who(namespace, name);
+    let complaints = valid::complaints(&SCALE_FIELDS, wanted);
+    if let [first, ..] = complaints.as_slice() {
+        return fail(format!("failed to create typed patch object {who}: {first}"));
+    }
+    let count = wanted.get("spec").and_then(|spec| spec.get("replicas")).filter(|count| !count.is_null());
+    match count {
+        None => Ok(()),
+        Some(_) if custom => fail(format!("failed to convert new object {who} {of_custom}")),
+        Some(count) if count.is_f64() => fail(format!(
+            "failed to convert new object {who} to proper version: unable to convert unstructured object to \
+             autoscaling/v1, Kind=Scale: cannot convert float64 to int32"
+        )),
+        Some(_) => check(target.kind(), name, replicas(wanted), paths),
+    }
+}
+
+/// What is known of an applied scale.
+static SCALE_FIELDS: LazyLock<Schema> = LazyLock::new(|| {
+    let count = Arc::new(Schema { scalar: Some(Scalar::Number), ..Schema::default() });
+    let spec = Arc::new(Schema { fields: [("replicas".into(), count)].into(), ..Schema::default() });
+    Schema { fields: [("spec".into(), spec)].into(), ..Schema::default() }
+});
+
+fn check(kind: &Kind, name: &str, replicas: i64, paths: &ScalePaths) -> Result<(), Status> {
+    if replicas >= 0 {
+        return Ok(());
+    }
+    let shown = replicas.to_string();
+    if kind.rules.custom {
+        let cause = Cause::invalid(&paths.spec_replicas, &shown, NEGATIVE);
+        return Err(Status::invalid(kind.named_kind(), name, vec![cause]));
+    }
+    let cause = Cause::invalid("spec.replicas", &shown, "must be greater than or equal to 0");
+    Err(Status::invalid(SCALE.named_kind(), name, vec![cause]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(plural: &str, body: &str) -> String {
+        let kind = crate::kinds::builtin::kinds().into_iter().find(|kind| kind.plural == plural).unwrap();
+        decode(&Bytes::copy_from_slice(body.as_bytes()), &kind).unwrap_err().message().to_owned()
+    }
+
+    #[test]
+    fn other_bodies_are_refused() {
+        assert!(refused("deployments", "{").ends_with("unexpected end of JSON input ({)"));
+        let cannot =
+            |kind: &str, why: &str| format!("{kind} in version \"v1\" cannot be handled as a Scale: {why}");
+        assert_eq!(
+            refused("deployments", r#"{"apiVersion":"apps/v1","kind":"Deployment"}"#),
+            cannot("Deployment", "converting (v1.Deployment) to (autoscaling.Scale): unknown conversion")
+        );
+        for (body, why) in [
+            (
+                r#"{"spec":{"replicas":1.5}}"#,
+                "number 1.5 into Go struct field ScaleSpec.spec.replicas of type int32",
+            ),
+            (r#"{"spec":[]}"#, "array into Go struct field Scale.spec of type v1.ScaleSpec"),
+            (
+                r#"{"status":{"selector":1}}"#,
+                "number into Go struct field ScaleStatus.status.selector of type string",
+            ),
+            (
+                r#"{"metadata":{"uid":1}}"#,
+                "number into Go struct field ObjectMeta.metadata.uid of type types.UID",
+            ),
+        ] {
+            let why = format!("json: cannot unmarshal {why}");
+            assert_eq!(refused("deployments", body), cannot("Scale", &why));
+        }
+    }
+}
