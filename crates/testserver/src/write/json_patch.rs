@@ -215,29 +215,29 @@ mod tests {
         JsonPatch::read(&operations.to_string().into())?.apply(document)
     }
 
-    fn list(operation: Value) -> Option<Value> {
+    fn list(operation: &Value) -> Option<Value> {
         patched(&json!([operation])).ok().map(|after| after["list"].clone())
     }
 
-    fn map(operation: Value) -> Option<Value> {
+    fn map(operation: &Value) -> Option<Value> {
         patched(&json!([operation])).ok().map(|after| after["map"].clone())
     }
 
     #[test]
     fn an_index_may_count_from_the_end() {
-        let add = |step: &str| list(json!({"op": "add", "path": format!("/list/{step}"), "value": "n"}));
+        let add = |step: &str| list(&json!({"op": "add", "path": format!("/list/{step}"), "value": "n"}));
         assert_eq!(add("-"), Some(json!(["x", "y", "z", "n"])));
         assert_eq!(add("-1"), Some(json!(["x", "y", "z", "n"])));
         assert_eq!(add("-4"), Some(json!(["n", "x", "y", "z"])));
         assert_eq!(add("+1"), Some(json!(["x", "n", "y", "z"])));
         assert_eq!((add("-5"), add("4"), add("x")), (None, None, None));
-        let remove = |step: &str| list(json!({"op": "remove", "path": format!("/list/{step}")}));
+        let remove = |step: &str| list(&json!({"op": "remove", "path": format!("/list/{step}")}));
         assert_eq!(remove("-1"), Some(json!(["x", "y"])));
         assert_eq!(remove("00"), Some(json!(["y", "z"])));
         assert_eq!((remove("-"), remove("3"), remove("-4")), (None, None, None));
-        let moved = list(json!({"op": "move", "from": "/list/-1", "path": "/list/0"}));
+        let moved = list(&json!({"op": "move", "from": "/list/-1", "path": "/list/0"}));
         assert_eq!(moved, Some(json!(["z", "x", "y"])));
-        let replaced = list(json!({"op": "replace", "path": "/list/-2", "value": "n"}));
+        let replaced = list(&json!({"op": "replace", "path": "/list/-2", "value": "n"}));
         assert_eq!(replaced, Some(json!(["x", "n", "z"])));
     }
 
@@ -245,17 +245,17 @@ mod tests {
     fn what_an_object_lacks_can_be_replaced_copied_and_found_absent_but_not_removed() {
         let lacking = |op: &str| json!({"op": op, "path": "/map/n", "from": "/map/q", "value": null});
         let with_null = json!({"a": 1, "b~": 2, "c/d": 3, "n": null});
-        assert_eq!(map(lacking("replace")), Some(with_null.clone()));
-        assert_eq!(map(lacking("copy")), Some(with_null));
-        assert!(map(lacking("test")).is_some());
-        assert_eq!((map(lacking("remove")), map(lacking("move"))), (None, None));
-        assert!(map(json!({"op": "test", "path": "/nowhere/n", "value": null})).is_none());
+        assert_eq!(map(&lacking("replace")), Some(with_null.clone()));
+        assert_eq!(map(&lacking("copy")), Some(with_null));
+        assert!(map(&lacking("test")).is_some());
+        assert_eq!((map(&lacking("remove")), map(&lacking("move"))), (None, None));
+        assert!(map(&json!({"op": "test", "path": "/nowhere/n", "value": null})).is_none());
     }
 
     #[test]
     fn a_path_escapes_slashes_and_tildes() {
         let test =
-            |path: &str, value: i64| map(json!({"op": "test", "path": path, "value": value})).is_some();
+            |path: &str, value: i64| map(&json!({"op": "test", "path": path, "value": value})).is_some();
         assert!(test("/map/b~0", 2) && test("/map/b~", 2) && test("/map/c~1d", 3));
         assert!(!test("/map/c/d", 3) && !test("map", 1));
     }

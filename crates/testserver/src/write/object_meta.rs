@@ -199,7 +199,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn builtin(metadata: Value) -> Result<Value, String> {
+    fn builtin(metadata: &Value) -> Result<Value, String> {
         let kind = crate::kinds::builtin::kinds().into_iter().find(|k| k.plural == "configmaps").unwrap();
         let mut object = json!({"metadata": metadata}).as_object().unwrap().clone();
         read(&mut object, &kind).map(|()| object["metadata"].clone())
@@ -216,7 +216,7 @@ mod tests {
             "name": "a", "labels": {"x": ""}, "finalizers": [""], "creationTimestamp": "2020-01-01T00:00:00Z",
             "ownerReferences": [{}, {"uid": "u"}],
         });
-        assert_eq!(builtin(sent.clone()).unwrap(), read);
+        assert_eq!(builtin(&sent).unwrap(), read);
         let mut alone = sent;
         read_alone(&mut alone).unwrap();
         assert_eq!(alone, read);
@@ -242,12 +242,12 @@ mod tests {
                 let field = place.replace("{}", path);
                 format!("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}")
             };
-            assert_eq!(builtin(metadata.clone()).unwrap_err(), words("metadata."));
+            assert_eq!(builtin(&metadata).unwrap_err(), words("metadata."));
             assert_eq!(read_alone(&mut metadata.clone()).unwrap_err(), words(""));
         }
         let whole =
             "json: cannot unmarshal string into Go struct field ConfigMap.metadata of type v1.ObjectMeta";
-        assert_eq!(builtin(json!("x")).unwrap_err(), whole);
+        assert_eq!(builtin(&json!("x")).unwrap_err(), whole);
         let alone = "json: cannot unmarshal string into Go value of type v1.ObjectMeta";
         assert_eq!(read_alone(&mut json!("x")).unwrap_err(), alone);
     }
@@ -257,7 +257,7 @@ mod tests {
         let mut alone = json!({"generation": 1000.0});
         read_alone(&mut alone).unwrap();
         assert_eq!(alone, json!({"generation": 1000}));
-        assert!(builtin(json!({"generation": 1000.0})).is_err());
+        assert!(builtin(&json!({"generation": 1000.0})).is_err());
     }
 
     #[test]
