@@ -30,6 +30,7 @@ mod bookmarks;
 mod crds;
 mod creation;
 mod custom;
+mod custom_scale;
 mod definitions;
 mod delete_options;
 mod deletes;
@@ -95,6 +96,7 @@ const TOPICS: &[&[&[Check]]] = &[
     delete_options::CHECKS,
     dry_run::CHECKS,
     scale::CHECKS,
+    custom_scale::CHECKS,
     evictions::CHECKS,
     events::CHECKS,
     refusals::CHECKS,

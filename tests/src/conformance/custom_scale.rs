@@ -1,0 +1,186 @@
+//! `/scale` of custom resources, which is where their definition says.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use super::place::Place;
+use super::scale::{listed, scale};
+use super::values::uid;
+
+checks! {
+    "The scale of a custom resource is where its definition says.":
+        a_custom_scale_follows_its_paths, a_custom_scale_is_discovered, a_custom_scale_can_only_be_read_and_written;
+    "The scale of a custom resource without replicas is not patched without saying how many.":
+        a_patch_of_an_empty_custom_scale_says_how_many;
+    "A custom resource has counts where its scale is, and the selector is a text.":
+        a_custom_resource_has_counts_in_its_scale;
+}
+
+/// Installs a kind whose replicas are `spec.size` and gives the path of its objects.
+async fn install(place: &Place) -> Result<String> {
+    let group = format!("{}.test", place.namespace);
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("fleets.{group}")},
+        "spec": {
+            "group": group, "scope": "Namespaced",
+            "names": {"plural": "fleets", "singular": "fleet", "kind": "Fleet", "listKind": "FleetList"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}},
+                "subresources": {"status": {}, "scale": {
+                    "specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size",
+                    "labelSelectorPath": ".status.selector",
+                }},
+            }],
+        },
+    });
+    let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    place.admin().post(crds, &crd).await?.expect(201)?;
+    let all = format!("/apis/{group}/v1/namespaces/{}/fleets", place.namespace);
+    while place.admin().get(&all).await?.status != 200 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(all)
+}
+
+/// Creates the object `d` of the kind that was just installed.
+async fn create_fleet(place: &Place, all: &str, spec: Value) -> Result<Value> {
+    let kind = format!("{}.test/v1", place.namespace);
+    let fleet = json!({"apiVersion": kind, "kind": "Fleet", "metadata": {"name": "d"}, "spec": spec});
+    // The definition has just been taken up; a create may still meet the server before it.
+    loop {
+        let reply = place.admin().post(all, &fleet).await?;
+        if reply.status != 404 {
+            return reply.expect(201);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn a_custom_scale_follows_its_paths(place: Place) -> Result<()> {
+    let all = install(&place).await?;
+    let fleet = create_fleet(&place, &all, json!({})).await?;
+    let path = format!("{all}/d/scale");
+    let status = place.admin().get(&path).await?.refused(500, "InternalError")?;
+    let why = "the spec replicas field \".spec.size\" does not exist";
+    ensure!(status["message"] == format!("Internal error occurred: {why}"), "{status}");
+    ensure!(status["details"] == json!({"causes": [{"message": why}]}), "{status}");
+
+    let scaled = place.admin().put(&path, &scale(&place, 3)).await?.ok()?;
+    ensure!(scaled["spec"]["replicas"] == 3 && scaled["status"] == json!({"replicas": 0}), "{scaled}");
+    ensure!(uid(&scaled)? == uid(&fleet)?, "{scaled}");
+    let observed = json!({"status": {"size": 2, "selector": "a=b"}});
+    place.admin().patch(&format!("{all}/d/status"), &observed).await?.ok()?;
+    let shown = place.admin().patch(&path, &json!({"spec": {"replicas": 4}})).await?.ok()?;
+    ensure!(shown["status"] == json!({"replicas": 2, "selector": "a=b"}), "{shown}");
+    let object = place.admin().get(&format!("{all}/d")).await?.ok()?;
+    ensure!(object["spec"] == json!({"size": 4}) && object["metadata"]["generation"] == 3, "{object}");
+
+    let status = place.admin().put(&path, &scale(&place, -3)).await?.refused(422, "Invalid")?;
+    let cause = "Invalid value: -3: should be a non-negative integer";
+    ensure!(status["details"]["causes"][0]["message"] == cause, "{status}");
+    ensure!(status["details"]["causes"][0]["field"] == ".spec.size", "{status}");
+    Ok(())
+}
+
+async fn a_custom_scale_is_discovered(place: Place) -> Result<()> {
+    install(&place).await?;
+    let list = place.admin().get(&format!("/apis/{}.test/v1", place.namespace)).await?.ok()?;
+    let scale = listed(&list, "fleets/scale");
+    ensure!(scale.is_some_and(|scale| scale["kind"] == "Scale" && scale["group"] == "autoscaling"), "{list}");
+    Ok(())
+}
+
+async fn a_custom_scale_can_only_be_read_and_written(place: Place) -> Result<()> {
+    let path = format!("{}/d", install(&place).await?);
+    for part in ["scale", "status"] {
+        let path = format!("{path}/{part}");
+        let delete = place.admin().delete(&path).await?;
+        let create = place.admin().post(&path, &json!({})).await?;
+        for (verb, reply) in [("delete", delete), ("create", create)] {
+            let status = reply.refused(405, "MethodNotAllowed")?;
+            let group = format!("{}.test", place.namespace);
+            let message = format!("{verb} is not supported on resources of kind \"fleets.{group}\"");
+            ensure!(status["message"] == message, "{status}");
+            ensure!(status["details"] == json!({"group": group, "kind": "fleets"}), "{status}");
+        }
+    }
+    Ok(())
+}
+
+async fn a_patch_of_an_empty_custom_scale_says_how_many(place: Place) -> Result<()> {
+    let all = install(&place).await?;
+    create_fleet(&place, &all, json!({})).await?;
+    let path = format!("{all}/d/scale");
+    for patch in [json!({}), json!({"spec": {}}), json!({"metadata": {"labels": {"a": "b"}}})] {
+        let status = place.admin().patch(&path, &patch).await?.refused(400, "BadRequest")?;
+        ensure!(status["message"] == "the spec replicas field \".spec.size\" cannot be empty", "{status}");
+    }
+    ensure!(place.admin().get(&format!("{all}/d")).await?.ok()?["spec"] == json!({}));
+    place.admin().patch(&path, &json!({"spec": null})).await?.ok()?;
+    ensure!(place.admin().get(&format!("{all}/d")).await?.ok()?["spec"] == json!({"size": 0}));
+    Ok(())
+}
+
+async fn a_custom_resource_has_counts_in_its_scale(place: Place) -> Result<()> {
+    let all = install(&place).await?;
+    create_fleet(&place, &all, json!({"size": 1})).await?;
+    let accessor = |path: &str, what: &str| (path.to_owned(), format!("{path} accessor error: {what}"));
+    for (part, sent, (field, why), shown) in [
+        (
+            "",
+            json!({"spec": {"size": "x"}}),
+            accessor(".spec.size", "x is of the type string, expected int64"),
+            "0",
+        ),
+        (
+            "",
+            json!({"spec": {"size": 1.5}}),
+            accessor(".spec.size", "1.5 is of the type float64, expected int64"),
+            "0",
+        ),
+        (
+            "",
+            json!({"spec": []}),
+            accessor(".spec.size", "[] is of the type []interface {}, expected map[string]interface{}"),
+            "0",
+        ),
+        (
+            "",
+            json!({"spec": {"size": -1}}),
+            (".spec.size".into(), "should be a non-negative integer".into()),
+            "-1",
+        ),
+        (
+            "",
+            json!({"spec": {"size": 99_999_999_999_u64}}),
+            (".spec.size".into(), "should be less than or equal to 2147483647".into()),
+            "99999999999",
+        ),
+        (
+            "/status",
+            json!({"status": {"size": -1}}),
+            (".status.size".into(), "should be a non-negative integer".into()),
+            "-1",
+        ),
+        (
+            "/status",
+            json!({"status": {"selector": 1}}),
+            accessor(".status.selector", "1 is of the type int64, expected string"),
+            "\"\"",
+        ),
+    ] {
+        let status = place.admin().patch(&format!("{all}/d{part}"), &sent).await?.refused(422, "Invalid")?;
+        let causes = status["details"]["causes"].as_array().map_or(&[][..], Vec::as_slice);
+        let message = format!("Invalid value: {shown}: {why}");
+        ensure!(
+            causes.iter().any(|cause| cause["field"] == field && cause["message"] == message),
+            "{status}"
+        );
+    }
+    Ok(())
+}
