@@ -47,7 +47,6 @@ fn spec() -> Value {
 }
 
 /// The deployment `d`.
-
 async fn create(place: &Place) -> Result<Value> {
     let body = json!({"metadata": {"name": "d", "labels": {"x": "y"}}, "spec": spec()});
     place.admin().post(&deployments(place), &body).await?.expect(201)
