@@ -5,5 +5,6 @@ pub mod conformance;
 pub mod embedded;
 pub mod faults_page;
 pub mod guide;
+pub mod properties;
 pub mod real;
 pub mod testserver_page;

@@ -6,6 +6,7 @@ use std::path::Path;
 mod bans;
 mod lexer;
 mod map;
+mod numbers;
 mod shape;
 mod spawns;
 mod words;
@@ -68,6 +69,11 @@ fn every_task_that_a_library_spawns_is_owned() {
 #[test]
 fn no_file_names_a_place_of_one_machine() {
     assert_none(&workspace().files.iter().flat_map(words::check).collect::<Vec<_>>());
+}
+
+#[test]
+fn each_of_the_twenty_properties_is_guarded_by_a_test() {
+    assert_none(&numbers::without_test(workspace().rust()));
 }
 
 #[test]

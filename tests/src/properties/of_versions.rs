@@ -1,0 +1,37 @@
+//! Versions of the cache and of the reflector: properties 13 and 14.
+
+use super::{
+    Verdict, holds,
+    observation::{Cause, Mark, Observation},
+    past::Past,
+};
+
+/// Property 13: within an epoch nothing goes back, and only a relist that trusts no version begins an epoch.
+pub(super) fn epochs(past: &Past, observation: &Observation<'_>) -> Verdict {
+    match observation {
+        Observation::Cache(shown) => follows(past.cache.mark, shown.mark, shown.cause, past.fresh_relists),
+        Observation::Position { mark, cause } => follows(past.position, *mark, *cause, past.fresh_relists),
+        _ => Ok(()),
+    }
+}
+
+fn follows(before: Mark, now: Mark, cause: Cause, fresh_relists: u64) -> Verdict {
+    if before.epoch == now.epoch {
+        return holds(before.version <= now.version, || format!("{now:?} follows {before:?}"));
+    }
+    let may = match cause {
+        Cause::Changes | Cause::Relist { fresh: false } => false,
+        Cause::Relist { fresh: true } => now.epoch == before.epoch + 1,
+        Cause::Unknown => now.epoch > before.epoch && now.epoch <= fresh_relists,
+    };
+    holds(may, || format!("{now:?} follows {before:?} by {cause:?}, after {fresh_relists} fresh relists"))
+}
+
+/// Property 14: the cache is never ahead of what has left the reflector.
+pub(super) fn watermark(past: &Past, observation: &Observation<'_>) -> Verdict {
+    let Observation::Cache(shown) = observation else { return Ok(()) };
+    let observed = past.position != Mark::default();
+    holds(!observed || shown.mark <= past.position, || {
+        format!("the cache is at {:?}, the reflector at {:?}", shown.mark, past.position)
+    })
+}

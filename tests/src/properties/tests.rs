@@ -1,0 +1,373 @@
+//! Each checker is shown a history that breaks its property, and all of them one that breaks none.
+
+use super::*;
+
+const A: Key = 1;
+const B: Key = 2;
+
+fn at(key: Key, uid: u64, version: u64) -> Object {
+    Object { key, uid, version, value: version }
+}
+
+fn mark(version: u64) -> Mark {
+    Mark { epoch: 0, version: Some(version) }
+}
+
+fn wrote(object: Object) -> Observation<'static> {
+    Observation::Wrote { object, decodable: true }
+}
+
+/// A test ends before its memory matters.
+fn kept<T: Copy>(values: &[T]) -> &'static [T] {
+    Box::leak(values.into())
+}
+
+fn cache(version: u64, objects: &[Object], events: Option<&[Event]>) -> Observation<'static> {
+    let (objects, events, cause) = (kept(objects), events.map(kept), Cause::Changes);
+    Observation::Cache(Shown { objects, stale: &[], mark: mark(version), events, cause, exact: true })
+}
+
+fn listed(version: u64, objects: &[Object], events: &[Event]) -> Observation<'static> {
+    let (objects, events, cause) = (kept(objects), Some(kept(events)), Cause::Relist { fresh: false });
+    Observation::Cache(Shown { objects, stale: &[], mark: mark(version), events, cause, exact: true })
+}
+
+fn told(event: Event) -> Observation<'static> {
+    Observation::Told { handler: 0, event, view: None }
+}
+
+fn sees(event: Event, view: View) -> Observation<'static> {
+    Observation::Told { handler: 0, event, view: Some(view) }
+}
+
+fn view(version: u64, cached: Option<Object>) -> View {
+    View { cached, indexed: cached, mark: mark(version), synced: true }
+}
+
+fn added(object: Object) -> Event {
+    Event::Added { object, initial: false }
+}
+
+fn initial(object: Object) -> Event {
+    Event::Added { object, initial: true }
+}
+
+fn updated(old: Object, new: Object) -> Event {
+    Event::Updated { old, new }
+}
+
+fn deleted(last: Object) -> Event {
+    Event::Deleted { last, unknown: false }
+}
+
+const JOINED: Observation<'static> = Observation::Joined { handler: 0, mark: 1 };
+const RETURNED: Observation<'static> = Observation::Returned { handler: 0 };
+const DRAINED: Observation<'static> = Observation::Drained { handler: 0 };
+const SYNCED: Observation<'static> = Observation::HandlerSynced { handler: 0 };
+
+/// The checker of this number refuses the last observation, and none refuses one before it.
+#[track_caller]
+fn breaks(number: u8, history: &[Observation<'_>]) {
+    let (last, before) = history.split_last().expect("a history");
+    let judge = fine(before);
+    let property = PROPERTIES.iter().find(|property| property.number == number).expect("a property");
+    assert!((property.check)(judge.past(), last).is_err(), "{} is not found: {last:?}", property.promise);
+    assert!(judge.clone().observe(*last).is_err());
+}
+
+/// Nothing is broken.
+#[track_caller]
+fn fine(history: &[Observation<'_>]) -> Judge {
+    let mut judge = Judge::new();
+    for observation in history {
+        assert_eq!(judge.observe(*observation), Ok(()), "at {observation:?}");
+    }
+    judge
+}
+
+/// A handler that was told of `A` before and after the informer was synced: the ground of most histories.
+fn ground() -> Vec<Observation<'static>> {
+    vec![
+        wrote(FIRST),
+        JOINED,
+        listed(1, &OBJECTS, &EVENTS),
+        Observation::InformerSynced,
+        told(EVENTS[0]),
+        RETURNED,
+        SYNCED,
+        DRAINED,
+    ]
+}
+
+const FIRST: Object = Object { key: A, uid: 1, version: 1, value: 1 };
+const OBJECTS: [Object; 1] = [FIRST];
+const EVENTS: [Event; 1] = [Event::Added { object: FIRST, initial: true }];
+
+#[track_caller]
+fn breaks_then(number: u8, history: &[Observation<'_>]) {
+    breaks(number, &[&ground()[..], history].concat());
+}
+
+#[test]
+fn a_history_as_it_should_be_breaks_nothing() {
+    let [two, gone, other] = [at(A, 1, 2), at(A, 1, 3), at(B, 4, 4)];
+    let late = Observation::Joined { handler: 1, mark: 1 };
+    let tell = |handler, event| Observation::Told { handler, event, view: None };
+    let history = [
+        &ground()[..],
+        &[
+            wrote(two),
+            Observation::Erased { key: A, version: 3 },
+            cache(2, &[two], Some(&[updated(FIRST, two)])),
+            late,
+            cache(3, &[], Some(&[deleted(gone)])),
+            wrote(other),
+            cache(4, &[other], Some(&[added(other)])),
+            tell(0, updated(FIRST, two)),
+            RETURNED,
+            tell(0, deleted(gone)),
+            RETURNED,
+            tell(0, added(other)),
+            RETURNED,
+            DRAINED,
+            tell(1, initial(two)),
+            Observation::Returned { handler: 1 },
+            Observation::HandlerSynced { handler: 1 },
+            tell(1, deleted(gone)),
+            Observation::Returned { handler: 1 },
+            tell(1, added(other)),
+            Observation::Returned { handler: 1 },
+            Observation::Drained { handler: 1 },
+            Observation::Quiet,
+            Observation::Left { handler: 1 },
+            Observation::Stopped { tasks: 0, sockets: 0, timers: 0 },
+        ],
+    ]
+    .concat();
+    fine(&history);
+}
+
+/// Property 1.
+#[test]
+fn a_cached_state_that_never_was_or_comes_again_is_found() {
+    breaks(1, &[wrote(FIRST), cache(1, &[at(A, 1, 9)], None)]);
+    breaks(1, &[cache(1, &[FIRST], None)]);
+    let two = at(A, 1, 2);
+    breaks_then(1, &[wrote(two), cache(2, &[two], None), cache(2, &[FIRST], None)]);
+}
+
+/// Property 1: after a restore the old states are news again.
+#[test]
+fn a_state_that_a_restore_brought_back_may_be_cached_again() {
+    let two = at(A, 1, 2);
+    let back = Mark { epoch: 1, version: Some(1) };
+    let cause = Cause::Relist { fresh: true };
+    let shown = Shown { objects: &[FIRST], stale: &[], mark: back, events: None, cause, exact: true };
+    fine(&[
+        wrote(FIRST),
+        wrote(two),
+        cache(2, &[two], None),
+        Observation::Restored { version: 1 },
+        Observation::Cache(shown),
+        Observation::Quiet,
+    ]);
+}
+
+/// Property 2.
+#[test]
+fn a_cache_that_stays_behind_is_found() {
+    breaks_then(2, &[wrote(at(A, 1, 2)), Observation::Quiet]);
+    breaks_then(2, &[Observation::Erased { key: A, version: 2 }, Observation::Quiet]);
+    breaks_then(2, &[Observation::Wrote { object: at(A, 1, 2), decodable: false }, Observation::Quiet]);
+}
+
+/// Property 3.
+#[test]
+fn an_update_from_one_incarnation_to_another_is_found() {
+    let next = at(A, 2, 2);
+    breaks_then(3, &[wrote(next), cache(2, &[next], Some(&[updated(FIRST, next)]))]);
+    breaks_then(3, &[wrote(next), cache(2, &[next], None), told(updated(FIRST, next))]);
+    breaks_then(3, &[told(deleted(next))]);
+}
+
+/// Property 4.
+#[test]
+fn a_snapshot_that_misses_what_its_watermark_covers_is_found() {
+    let (a, b) = (at(A, 1, 1), at(B, 2, 2));
+    breaks(4, &[wrote(a), wrote(b), cache(2, &[b], None)]);
+    breaks(4, &[Observation::Query { expected: &[a, b], found: &[b] }]);
+}
+
+/// Property 5.
+#[test]
+fn calls_within_calls_and_calls_that_do_not_follow_are_found() {
+    let two = at(A, 1, 2);
+    breaks_then(5, &[told(updated(FIRST, FIRST)), told(updated(FIRST, FIRST))]);
+    breaks_then(5, &[told(added(two))]);
+    breaks_then(5, &[told(updated(two, at(A, 1, 3)))]);
+    breaks_then(5, &[told(deleted(at(B, 1, 3)))]);
+    breaks_then(5, &[RETURNED]);
+}
+
+/// Property 6.
+#[test]
+fn a_call_before_the_store_or_an_index_shows_it_is_found() {
+    let two = at(A, 1, 2);
+    breaks_then(6, &[sees(updated(FIRST, two), view(1, Some(FIRST)))]);
+    breaks_then(6, &[sees(updated(FIRST, two), View { indexed: None, ..view(2, Some(two)) })]);
+    breaks_then(6, &[sees(deleted(FIRST), view(2, Some(FIRST)))]);
+}
+
+/// Property 7.
+#[test]
+fn a_call_of_a_relist_before_all_of_it_is_shown_is_found() {
+    let (two, b) = (at(A, 1, 2), at(B, 3, 3));
+    let written = [wrote(two), wrote(b)];
+    let list = [updated(FIRST, two), added(b)];
+    let early = sees(list[0], view(2, Some(two)));
+    breaks_then(7, &[&written[..], &[listed(3, &[two, b], &list), early]].concat());
+    let replaced = [added(b), deleted(FIRST)];
+    breaks_then(7, &[wrote(b), Observation::Erased { key: A, version: 4 }, listed(4, &[b], &replaced)]);
+    breaks_then(7, &[sees(updated(FIRST, FIRST), View { synced: false, ..view(1, Some(FIRST)) })]);
+}
+
+/// Property 8.
+#[test]
+fn a_change_that_is_not_told_is_found() {
+    let (two, three) = (at(A, 1, 2), at(A, 1, 3));
+    let first = [wrote(two), cache(2, &[two], Some(&[updated(FIRST, two)]))];
+    breaks_then(8, &[&first[..], &[DRAINED]].concat());
+    breaks_then(8, &[wrote(two), cache(2, &[two], None), DRAINED]);
+    let second = [wrote(three), cache(3, &[three], Some(&[updated(two, three)]))];
+    let merged = told(updated(FIRST, three));
+    breaks_then(8, &[&first[..], &second, &[merged]].concat());
+}
+
+/// Property 8: past the mark changes may be merged.
+#[test]
+fn changes_that_are_merged_past_the_mark_break_nothing() {
+    let states = [2, 3, 4].map(|version| at(A, 1, version));
+    let changes = [updated(FIRST, states[0]), updated(states[0], states[1]), updated(states[1], states[2])];
+    let mut history = ground();
+    for (state, change) in states.iter().zip(&changes) {
+        history.extend([wrote(*state), cache(state.version, &[*state], Some(&[*change]))]);
+    }
+    history.extend([told(changes[0]), RETURNED, told(updated(states[0], states[2])), RETURNED, DRAINED]);
+    fine(&history);
+}
+
+/// Property 9.
+#[test]
+fn a_late_handler_that_is_told_twice_or_not_is_found() {
+    let late = Observation::Joined { handler: 1, mark: 1 };
+    let tell = Observation::Told { handler: 1, event: initial(FIRST), view: None };
+    let returned = Observation::Returned { handler: 1 };
+    breaks_then(9, &[late, tell, returned, tell]);
+    breaks_then(9, &[late, Observation::Drained { handler: 1 }]);
+}
+
+/// Property 10.
+#[test]
+fn an_informer_that_is_synced_without_a_list_is_found() {
+    breaks(10, &[wrote(FIRST), Observation::InformerSynced]);
+}
+
+/// Property 11.
+#[test]
+fn a_handler_that_is_synced_within_or_before_an_initial_add_is_found() {
+    let before = [wrote(FIRST), JOINED, listed(1, &OBJECTS, &EVENTS), Observation::InformerSynced];
+    breaks(11, &[&before[..], &[SYNCED]].concat());
+    breaks(11, &[&before[..], &[told(initial(FIRST)), SYNCED]].concat());
+    breaks(11, &[JOINED, SYNCED]);
+}
+
+/// Property 12.
+#[test]
+fn an_add_that_is_wrongly_initial_or_not_is_found() {
+    let late = Observation::Joined { handler: 0, mark: 1 };
+    breaks_then(12, &[late, told(added(FIRST))]);
+    breaks_then(12, &[late, told(initial(at(A, 2, 2)))]);
+    let news = at(B, 2, 2);
+    breaks_then(12, &[wrote(news), cache(2, &[FIRST, news], None), told(initial(news))]);
+}
+
+/// Property 13.
+#[test]
+fn a_version_that_goes_back_within_an_epoch_or_without_cause_is_found() {
+    let go = |mark, cause| Observation::Position { mark, cause };
+    breaks(13, &[go(mark(5), Cause::Changes), go(mark(4), Cause::Changes)]);
+    let back = Mark { epoch: 1, version: Some(1) };
+    breaks(13, &[go(mark(5), Cause::Changes), go(back, Cause::Relist { fresh: false })]);
+    breaks(13, &[go(mark(5), Cause::Changes), go(back, Cause::Unknown)]);
+    fine(&[go(mark(5), Cause::Changes), Observation::FreshRelist, go(back, Cause::Unknown)]);
+}
+
+/// Property 14.
+#[test]
+fn a_watermark_ahead_of_the_reflector_is_found() {
+    let position = Observation::Position { mark: mark(1), cause: Cause::Changes };
+    breaks(14, &[wrote(FIRST), position, cache(2, &[FIRST], None)]);
+}
+
+/// Property 15.
+#[test]
+fn a_resync_with_an_older_or_a_newer_state_is_found() {
+    let two = at(A, 1, 2);
+    let then = [wrote(two), cache(2, &[two], None), told(updated(FIRST, two)), RETURNED];
+    let again = |state| told(updated(state, state));
+    fine(&[&ground()[..], &then, &[again(two)]].concat());
+    breaks_then(15, &[&then[..], &[again(FIRST)]].concat());
+}
+
+/// Property 16.
+#[test]
+fn a_key_twice_in_a_batch_and_an_event_that_did_not_apply_are_found() {
+    breaks(16, &[Observation::Batch { keys: &[A, B, A] }]);
+    let two = at(A, 1, 2);
+    breaks_then(16, &[wrote(two), cache(2, &[FIRST], Some(&[updated(FIRST, two)]))]);
+    breaks_then(16, &[wrote(two), cache(2, &[two], Some(&[]))]);
+}
+
+/// Property 17.
+#[test]
+fn a_transform_too_late_or_once_more_is_found() {
+    let decoded = Observation::Decoded(FIRST);
+    let transformed = Observation::Transformed(FIRST);
+    breaks(17, &[wrote(FIRST), decoded, cache(1, &OBJECTS, None)]);
+    breaks(17, &[wrote(FIRST), decoded, transformed, cache(1, &OBJECTS, None), transformed]);
+}
+
+/// Property 18.
+#[test]
+fn a_delete_that_carries_an_older_state_is_found() {
+    let two = at(A, 1, 2);
+    let then = [
+        wrote(two),
+        cache(2, &[two], Some(&[updated(FIRST, two)])),
+        Observation::Erased { key: A, version: 3 },
+    ];
+    breaks_then(18, &[&then[..], &[cache(3, &[], Some(&[deleted(FIRST)]))]].concat());
+    let lost = Event::Deleted { last: at(A, 1, 3), unknown: true };
+    breaks_then(18, &[&then[..], &[cache(3, &[], Some(&[lost]))]].concat());
+    let tell = [told(updated(FIRST, two)), RETURNED, told(deleted(FIRST))];
+    breaks_then(18, &[wrote(two), cache(2, &[two], None), tell[0], tell[1], tell[2]]);
+}
+
+/// Property 20.
+#[test]
+fn a_call_after_a_stop_or_a_removal_and_whatever_is_left_are_found() {
+    let stopped = Observation::Stopped { tasks: 0, sockets: 0, timers: 0 };
+    breaks_then(20, &[stopped, told(updated(FIRST, FIRST))]);
+    breaks_then(20, &[Observation::Left { handler: 0 }, told(initial(FIRST))]);
+    breaks_then(20, &[told(updated(FIRST, FIRST)), Observation::Left { handler: 0 }]);
+    for left in [(1, 0, 0), (0, 1, 0), (0, 0, 1)] {
+        let (tasks, sockets, timers) = left;
+        breaks(20, &[Observation::Stopped { tasks, sockets, timers }]);
+    }
+}
+
+#[test]
+fn each_property_has_its_number_once_and_in_order() {
+    let numbers: Vec<u8> = PROPERTIES.iter().map(|property| property.number).collect();
+    assert_eq!(numbers, (1..=20).filter(|number| *number != 19).collect::<Vec<u8>>());
+}
