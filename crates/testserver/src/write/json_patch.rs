@@ -1,7 +1,10 @@
 //! JSON patches (RFC 6902) as the library of the real server takes them, which is wider in places: an index may count
-//! from the end, to replace what an object lacks is to add it, and an operation without a value has null.
+//! from the end, to replace what an object lacks is to add it, and an operation without a value has null. Each operation
+//! is put in the words of the RFC and then carried out by `json-patch`.
 
 use bytes::Bytes;
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, PatchOperation, RemoveOperation, ReplaceOperation};
 use serde_json::Value;
 
 use crate::status::Status;
@@ -108,101 +111,91 @@ fn operation(value: Value) -> Result<Operation, String> {
     Ok(operation)
 }
 
+/// Carries out one operation; what it means in the words of RFC 6902 depends on the document.
 fn apply(operation: &Operation, document: &mut Value, copies: &mut Copies) -> Result<(), Refused> {
     match operation {
         Operation::Add(path, value) => add(document, path, value.clone()),
-        Operation::Remove(path) => remove(document, path).map(|_| ()),
-        Operation::Replace(path, value) => replace(document, path, value),
+        Operation::Remove(path) => remove(document, path),
+        Operation::Replace(path, value) if path.is_whole && (value.is_object() || value.is_array()) => {
+            *document = value.clone();
+            Ok(())
+        }
+        Operation::Replace(path, value) => match find(document, path)? {
+            Some(_) => {
+                let (path, value) = (place(document, path, 0)?, value.clone());
+                carry_out(document, PatchOperation::Replace(ReplaceOperation { path, value }))
+            }
+            None => add(document, path, value.clone()),
+        },
         Operation::Move(from, path) => {
-            let moved = remove(document, from)?;
+            let moved = find(document, from)?.cloned().ok_or(Refused)?;
+            remove(document, from)?;
             add(document, path, moved)
         }
         Operation::Copy(from, path) => {
-            let copied = get(document, from)?.cloned().unwrap_or_default();
+            let copied = find(document, from)?.cloned().unwrap_or_default();
             if !copies.count(&copied) {
                 return Err(Refused);
             }
             add(document, path, copied)
         }
+        Operation::Test(path, value) if path.is_whole => (document == value).then_some(()).ok_or(Refused),
         Operation::Test(path, value) => {
-            let found = if path.is_whole { Some(&*document) } else { get(document, path)? };
-            if found.unwrap_or(&Value::Null) == value { Ok(()) } else { Err(Refused) }
+            (find(document, path)?.unwrap_or(&Value::Null) == value).then_some(()).ok_or(Refused)
         }
         Operation::Unknown => Err(Refused),
     }
 }
 
-/// The object or list in which the last step of a path is, and that step.
-fn parent<'a, 'p>(document: &'a mut Value, path: &'p Path) -> Result<(&'a mut Value, &'p str), Refused> {
-    let (last, steps) = path.steps.split_last().ok_or(Refused)?;
-    let parent = steps.iter().try_fold(document, |at, step| match at {
-        Value::Object(map) => map.get_mut(step),
-        Value::Array(list) => index(step, list.len()).and_then(|index| list.get_mut(index)),
-        _ => None,
-    });
-    Ok((parent.ok_or(Refused)?, last))
+fn add(document: &mut Value, path: &Path, value: Value) -> Result<(), Refused> {
+    let path = place(document, path, 1)?;
+    carry_out(document, PatchOperation::Add(AddOperation { path, value }))
 }
 
-/// The index that a step means among so many; a negative one counts from their end.
-fn index(step: &str, count: usize) -> Option<usize> {
-    let index: isize = step.parse().ok()?;
-    let index = if index < 0 { count.checked_sub(index.unsigned_abs())? } else { index.unsigned_abs() };
-    (index < count).then_some(index)
+fn remove(document: &mut Value, path: &Path) -> Result<(), Refused> {
+    let path = place(document, path, 0)?;
+    carry_out(document, PatchOperation::Remove(RemoveOperation { path }))
+}
+
+fn carry_out(document: &mut Value, operation: PatchOperation) -> Result<(), Refused> {
+    json_patch::patch(document, &[operation]).map_err(|_| Refused)
 }
 
 /// The value at a path; `None` if the object there lacks it.
-fn get<'a>(document: &'a mut Value, path: &Path) -> Result<Option<&'a Value>, Refused> {
-    match parent(document, path)? {
-        (Value::Object(map), key) => Ok(map.get(key)),
-        (Value::Array(list), step) => {
-            let index = index(step, list.len()).ok_or(Refused)?;
-            Ok(list.get(index))
-        }
-        _ => Err(Refused),
-    }
+fn find<'a>(document: &'a Value, path: &Path) -> Result<Option<&'a Value>, Refused> {
+    let place = place(document, path, 0)?;
+    Ok(document.pointer(place.as_str()))
 }
 
-fn add(document: &mut Value, path: &Path, value: Value) -> Result<(), Refused> {
-    match parent(document, path)? {
-        (Value::Object(map), key) => {
-            map.insert(key.to_owned(), value);
+/// The path with each index as RFC 6902 writes it. It leads into an object or a list; there may be one place more in the
+/// list than elements, for what is added.
+fn place(document: &Value, path: &Path, more: usize) -> Result<PointerBuf, Refused> {
+    let (last, steps) = path.steps.split_last().ok_or(Refused)?;
+    let (mut at, mut place) = (document, PointerBuf::new());
+    for step in steps {
+        let token = token(at, step, 0).ok_or(Refused)?;
+        at = match at {
+            Value::Object(map) => map.get(step),
+            other => token.parse().ok().and_then(|index: usize| other.get(index)),
         }
-        (Value::Array(list), "-") => list.push(value),
-        (Value::Array(list), step) => {
-            let index = index(step, list.len() + 1).ok_or(Refused)?;
-            list.insert(index, value);
-        }
-        _ => return Err(Refused),
+        .ok_or(Refused)?;
+        place.push_back(token.as_str());
     }
-    Ok(())
+    place.push_back(token(at, last, more).ok_or(Refused)?.as_str());
+    Ok(place)
 }
 
-fn remove(document: &mut Value, path: &Path) -> Result<Value, Refused> {
-    match parent(document, path)? {
-        (Value::Object(map), key) => map.remove(key).ok_or(Refused),
-        (Value::Array(list), step) => {
-            let index = index(step, list.len()).ok_or(Refused)?;
-            Ok(list.remove(index))
-        }
-        _ => Err(Refused),
-    }
-}
-
-fn replace(document: &mut Value, path: &Path, value: &Value) -> Result<(), Refused> {
-    if path.is_whole && (value.is_object() || value.is_array()) {
-        *document = value.clone();
-        return Ok(());
-    }
-    let slot = match parent(document, path)? {
-        (Value::Object(map), key) => map.entry(key).or_insert(Value::Null),
-        (Value::Array(list), step) => {
-            let index = index(step, list.len()).ok_or(Refused)?;
-            list.get_mut(index).ok_or(Refused)?
-        }
-        _ => return Err(Refused),
+/// What a step means in this object or list; a negative index counts from the end.
+fn token(parent: &Value, step: &str, more: usize) -> Option<String> {
+    let list = match parent {
+        Value::Object(_) => return Some(step.to_owned()),
+        Value::Array(_) if step == "-" && more > 0 => return Some(step.to_owned()),
+        Value::Array(list) => list,
+        _ => return None,
     };
-    *slot = value.clone();
-    Ok(())
+    let (count, index) = (list.len() + more, step.parse::<isize>().ok()?);
+    let index = if index < 0 { count.checked_sub(index.unsigned_abs())? } else { index.unsigned_abs() };
+    (index < count).then(|| index.to_string())
 }
 
 #[cfg(test)]
