@@ -150,6 +150,18 @@ mod tests {
     }
 
     #[test]
+    fn only_a_bookmark_that_says_true_ends_the_initial_events() {
+        for annotations in ["null", "{}", r#"{"k8s.io/initial-events-end":"false"}"#, r#"{"other":"true"}"#] {
+            let object = format!(r#"{{"metadata":{{"resourceVersion":"9","annotations":{annotations}}}}}"#);
+            let bookmark = event(&format!(r#"{{"type":"BOOKMARK","object":{object}}}"#));
+            assert!(
+                matches!(bookmark, Ok(WatchEvent::Bookmark { initial_events_end: false, .. })),
+                "{annotations}"
+            );
+        }
+    }
+
+    #[test]
     fn the_fields_of_an_event_may_come_in_any_order() {
         let frame = format!(r#" {{ "object" : {POD} , "type" : "ADDED" }} "#);
         assert!(matches!(event(&frame), Ok(WatchEvent::Added(_))));

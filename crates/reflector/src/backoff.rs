@@ -75,6 +75,28 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn the_delays_are_those_that_were_set() {
+        let [initial, max, reset] = [10, 100, 1000].map(Duration::from_millis);
+        let set = Options {
+            backoff_initial: initial,
+            backoff_max: max,
+            backoff_reset: reset,
+            ..Options::default()
+        };
+        let mut rng = fastrand::Rng::with_seed(7);
+        let mut backoff = Backoff::new(&set);
+        let mut now = Instant::now();
+        for expected in [10, 20, 40, 80, 100, 100] {
+            let over = backoff.next(now, None, &mut rng);
+            let delay = (over - now).as_millis();
+            assert!((expected..expected * 2).contains(&delay), "{delay} for {expected}");
+            now = over;
+        }
+        now += reset + Duration::from_millis(1);
+        assert!(backoff.next(now, None, &mut rng) - now < initial * 2);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn waiting_is_not_health() {
         let mut rng = fastrand::Rng::with_seed(7);
         let mut backoff = Backoff::new(&Options::default());

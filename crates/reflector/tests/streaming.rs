@@ -4,12 +4,17 @@ mod support;
 
 use std::{sync::Arc, time::Duration};
 
-use kube_listwatch::{ListAt, WatchFrom};
-use kube_reflector::Phase;
+use futures_util::stream::BoxStream;
+use kube_listwatch::{
+    Error, ListAt, ListPart, ListRequest, ListerWatcher, WatchEvent, WatchFrom, WatchRequest,
+};
+use kube_object::Known;
+use kube_reflector::{Phase, Reflector};
 use support::{
-    fake::{Beat, Fake, WatchAnswer, events, fails, hangs, list, silent},
+    fake::{Beat, Fake, Thing, WatchAnswer, events, fails, hangs, list, silent},
     run::{Run, run_with, seconds, streaming},
 };
+use tokio::sync::mpsc;
 
 fn run(fake: &Arc<Fake>) -> Run {
     run_with(fake, streaming(), |reflector| reflector)
@@ -126,4 +131,41 @@ async fn a_failure_that_lasts_costs_as_few_attempts_as_with_lists() {
             assert!(fake.count(minute * 60, minute * 60 + 60) <= 4, "{code}, minute {minute}");
         }
     }
+}
+
+/// A source that can't send the bookmark at the end of a streaming list, and says so.
+struct Unable(Arc<Fake>);
+
+impl ListerWatcher<Thing> for Unable {
+    fn list(
+        &self,
+        request: ListRequest,
+        known: Arc<dyn Known<Thing>>,
+    ) -> BoxStream<'static, Result<ListPart<Thing>, Error>> {
+        self.0.list(request, known)
+    }
+
+    fn watch(
+        &self,
+        request: WatchRequest,
+        known: Arc<dyn Known<Thing>>,
+    ) -> BoxStream<'static, Result<Vec<WatchEvent<Thing>>, Error>> {
+        self.0.watch(request, known)
+    }
+
+    fn streams_lists(&self) -> bool {
+        false
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_gives_none_is_asked_for_lists_only() {
+    let fake = Fake::new(|_, _| list(&["a@1"], "5"), |_, _| hangs());
+    let (sender, _received) = mpsc::channel(8);
+    let reflector = Reflector::new(Unable(Arc::clone(&fake)), sender).options(streaming());
+    let running = tokio::spawn(reflector.run());
+    seconds(1).await;
+    assert_eq!(fake.lists().iter().map(|list| list.at.clone()).collect::<Vec<_>>(), [ListAt::Any]);
+    assert_eq!(fake.watches()[0].from, WatchFrom::Version(5.into()));
+    running.abort();
 }

@@ -1,5 +1,6 @@
 //! The queue's promises, one by one, under a paused clock.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube_workqueue::{ExponentialFailure, Item, WorkQueue};
@@ -290,6 +291,19 @@ async fn a_cancelled_drain_leaves_the_queue_shut_down() {
     assert!(timeout(SECOND, queue.shutdown_with_drain()).await.is_err());
     queue.add("b");
     assert_eq!([run(&queue).await, run(&queue).await], [Some("a"), None]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_whose_work_is_done_is_held_no_longer() {
+    let (queue, key) = (WorkQueue::new(), Arc::<str>::from("a"));
+    queue.add(Arc::clone(&key));
+    let item = timeout(NEVER, queue.get()).await.expect("a wake-up was lost").expect("the queue is open");
+    item.retry();
+    let item = timeout(NEVER, queue.get()).await.expect("a wake-up was lost").expect("the queue is open");
+    assert!(Arc::strong_count(&key) > 1);
+    item.forget();
+    item.done();
+    assert_eq!(Arc::strong_count(&key), 1);
 }
 
 #[test]

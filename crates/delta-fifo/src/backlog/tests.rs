@@ -123,6 +123,19 @@ fn a_resync_does_not_overwrite_a_newer_state_that_is_queued() {
     }
 }
 
+/// Property 15: the entry was read before its delete came.
+#[test]
+fn a_resync_does_not_bring_back_an_object_whose_delete_is_queued() {
+    let a = entry("x", 1);
+    for mark in [0, 1] {
+        let mut backlog = Backlog::new(mark);
+        push_all(&mut backlog, [deleted(&a)]);
+        backlog.push_resync([a.clone()]);
+        backlog.check();
+        assert_eq!(drain(&mut backlog), [deleted(&a)]);
+    }
+}
+
 /// Property 15: the change that comes after a resync absorbs it.
 #[test]
 fn a_resync_that_waits_is_never_older_than_what_follows() {

@@ -109,6 +109,22 @@ fn another_object_of_the_name_is_not_the_one_that_was_deleted() {
     assert_eq!(written.unseen(None, &store.snapshot()), None);
 }
 
+/// The answer to a write may come after its event, and after the events of what others did next.
+#[test]
+fn what_the_cache_has_shown_and_lost_again_is_not_awaited() {
+    for successor in [None, Some("v")] {
+        let (store, mut written) = (cache(&[("a", "u", "5")]), Written::default());
+        put(&store, "a", "u", "12");
+        remove(&store, "a", "u", "13");
+        if let Some(uid) = successor {
+            put(&store, "a", uid, "14");
+        }
+        written.change(&id("a", "u", "12"), Some(true), &store.snapshot());
+        assert!(written.changed.is_empty());
+        assert_eq!(written.unseen(None, &store.snapshot()), None);
+    }
+}
+
 #[test]
 fn an_object_that_was_created_and_deleted_is_awaited_in_both() {
     let (store, mut written) = (cache(&[]), Written::default());

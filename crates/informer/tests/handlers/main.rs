@@ -116,6 +116,45 @@ async fn handlers_that_join_during_a_storm_see_each_version_once() {
     informer.stop().await;
 }
 
+/// Property 8: handlers that join and leave all the time disturb neither those that stay nor each other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_stays_misses_nothing_while_others_come_and_go_during_a_storm() {
+    const CHANGES: usize = 2000;
+    let fake = Fake::listing(5, &[object("a", "1", 5)]);
+    let informer = fake.informer().backlog_mark(1_000_000).build();
+    let log = Log::new();
+    let _stays = informer.on(log.writer());
+    informer.start();
+    informer.wait_for_sync(WITHIN).await.unwrap();
+    let over = tokio::sync::watch::Sender::new(());
+    let come_and_go = || {
+        let (informer, over) = (informer.clone(), over.subscribe());
+        async move {
+            let mut rounds = 0_usize;
+            while rounds < 2 || !over.has_changed().unwrap() {
+                let registration = informer.on(|_| ());
+                match rounds % 2 {
+                    0 => registration.remove().await,
+                    _ => registration.remove_after_delivery().await,
+                }
+                rounds += 1;
+            }
+        }
+    };
+    let fickle: Vec<_> = (0..4).map(|_| tokio::spawn(come_and_go())).collect();
+    for version in (6..).take(CHANGES) {
+        fake.modified(object("a", "1", version)).await;
+    }
+    let updates = (5..).take(CHANGES).map(|version: u64| format!("~a@{version}>{}", version + 1));
+    let expected: Vec<_> = std::iter::once("!a@5".to_owned()).chain(updates).collect();
+    assert_eq!(log.reach(expected.len()).await, expected);
+    over.send_replace(());
+    for handlers in fickle {
+        tokio::time::timeout(WITHIN, handlers).await.expect("a removal does not end").unwrap();
+    }
+    informer.stop().await;
+}
+
 /// Properties 10, 11 and 12.
 #[tokio::test(start_paused = true)]
 async fn synced_means_the_list_is_stored_and_each_initial_add_has_returned() {
@@ -249,6 +288,33 @@ async fn a_removal_drops_or_delivers_what_is_queued_as_asked() {
         };
         tokio::join!(removing, opening);
         assert_eq!(log.lines().len(), if deliver { 50 } else { 1 });
+        informer.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_at_each_call_can_be_removed_all_the_same() {
+    for deliver in [false, true] {
+        let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4)]);
+        let informer = fake.informer().build();
+        let (held, log) = (Arc::new(()), Log::new());
+        let (left, writer) = (Arc::downgrade(&held), log.clone());
+        let registration = informer.on(move |event| {
+            let _held = &held;
+            writer.write(short(event));
+            panic!("at each call");
+        });
+        informer.start();
+        log.reach(2).await;
+        let removing = async {
+            match deliver {
+                true => registration.remove_after_delivery().await,
+                false => registration.remove().await,
+            }
+        };
+        tokio::time::timeout(WITHIN, removing).await.expect("the removal does not end");
+        assert!(left.upgrade().is_none(), "the handler is still there");
+        assert_eq!(log.lines(), ["!a@3", "!b@4"]);
         informer.stop().await;
     }
 }

@@ -21,6 +21,20 @@ fn only_the_first_list_gives_initial_additions() {
     assert_eq!(apply(&store, second), ["+ a/y@6"]);
 }
 
+/// Property 10, the store's part.
+#[test]
+fn a_store_is_synced_with_the_end_of_its_first_list_and_not_before() {
+    let store = Store::new();
+    for batch in [vec![put("a/x", "u", "1")], vec![begin()], vec![page(&[("a/y", "u", "3")])]] {
+        apply(&store, batch);
+        assert!(!store.is_synced());
+    }
+    apply(&store, vec![end("5")]);
+    assert!(store.is_synced());
+    apply(&store, vec![begin(), page(&[("a/y", "u", "3")])]);
+    assert!(store.is_synced(), "a list under way takes nothing back");
+}
+
 /// Property 7.
 #[test]
 fn deletions_come_first_in_the_order_of_keys_then_changes_as_they_were_listed() {
@@ -150,6 +164,28 @@ fn a_batch_may_hold_a_relist_among_other_deltas() {
     ];
     assert_eq!(apply(&store, batch), ["- a/x@3", "+ a/z@7", "* a/y@4 -> 9"]);
     assert_eq!(store.watermark(), Some("9".into()));
+}
+
+/// What waited in front of a list is told before it, as it came.
+#[test]
+fn a_list_follows_what_was_written_just_before_it() {
+    let empty = || vec![begin(), end("9")];
+    let with_x = || vec![begin(), page(&[("a/x", "u", "8")]), end("9")];
+    let recreated = || vec![put("a/x", "u", "4"), remove("a/x", "u", "5"), put("a/x", "v", "6")];
+    for (before, list, expected) in [
+        (vec![put("a/x", "u", "4")], empty(), vec!["+ a/x@4", "-? a/x@4"]),
+        (vec![put("a/x", "u", "4"), remove("a/x", "u", "5")], empty(), vec!["+ a/x@4", "- a/x@4"]),
+        (
+            vec![put("a/x", "u", "4"), remove("a/x", "u", "5")],
+            with_x(),
+            vec!["+ a/x@4", "- a/x@4", "+ a/x@8"],
+        ),
+        (recreated(), empty(), vec!["+ a/x@4", "- a/x@4", "+ a/x@6", "-? a/x@6"]),
+        (with_x(), empty(), vec!["+ a/x@8", "-? a/x@8"]),
+    ] {
+        let store = listed("3", &[]);
+        assert_eq!(apply(&store, [before, list].concat()), expected);
+    }
 }
 
 #[test]

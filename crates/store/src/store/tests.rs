@@ -180,6 +180,17 @@ fn a_batch_that_nobody_looks_at_is_written_in_place() {
     assert_ne!(address(&store), Arc::as_ptr(&held.root));
 }
 
+/// What is left of a list must not hold on to what is gone of it.
+#[test]
+fn what_is_deleted_is_freed_though_the_rest_of_its_page_stays() {
+    let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4"), ("a/z", "u", "5")]);
+    let gone = ["a/x", "a/z"].map(|name| Arc::downgrade(&store.get(&key(name)).unwrap()));
+    assert_eq!(apply(&store, vec![remove("a/x", "u", "6")]), ["- a/x@3"]);
+    assert_eq!(apply(&store, vec![begin(), page(&[("a/y", "u", "4")]), end("7")]), ["-? a/z@5"]);
+    assert!(gone.iter().all(|object| object.upgrade().is_none()));
+    assert_eq!(store.keys(), [key("a/y")]);
+}
+
 #[test]
 fn a_relist_under_way_touches_nothing_that_readers_see() {
     let store = listed("5", &[("a/x", "u", "3")]);
@@ -216,6 +227,15 @@ fn a_lister_reads_by_name_namespace_and_label() {
     assert_eq!((pods.list_all().len(), pods.list(&LabelSelector::everything()).len(), pods.len()), (4, 4, 4));
     assert!(pods.namespace("nowhere").is_empty() && !pods.is_empty());
     assert!(pods.get_by_key(&key("x/web-0")).is_some() && pods.is_synced());
+}
+
+#[test]
+fn a_name_is_found_in_its_own_namespace_and_in_no_other() {
+    let store = listed("5", &[("shop/web", "u", "3"), ("node", "n", "4")]);
+    let pods = store.lister();
+    let [shop, other] = ["shop", "other"].map(|name| pods.namespace(name));
+    assert!(shop.get("web").is_some() && other.get("web").is_none() && pods.get("web").is_none());
+    assert!(pods.get("node").is_some() && shop.get("node").is_none() && other.get("node").is_none());
 }
 
 #[test]
