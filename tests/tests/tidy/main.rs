@@ -7,6 +7,7 @@ mod bans;
 mod lexer;
 mod map;
 mod numbers;
+mod parity;
 mod shape;
 mod spawns;
 mod words;
@@ -83,4 +84,11 @@ fn the_map_and_the_crates_agree() {
     assert!(packages.len() > 5, "the crates were not found");
     let map = workspace.file(map::PATH).expect("docs/architecture.md is the map of the crates");
     assert_none(&map::check(map, &packages));
+}
+
+#[test]
+fn each_test_that_the_page_of_parity_names_is_there() {
+    let workspace = workspace();
+    let page = workspace.file(parity::PATH).expect("docs/parity.md holds the tests against the neighbours'");
+    assert_none(&parity::check(page, &workspace));
 }

@@ -102,6 +102,13 @@ impl Workspace {
             .filter_map(|file| package(&file.text))
             .collect()
     }
+
+    /// The name of each package, and its folder, which ends with a slash.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = (String, &str)> {
+        let manifests =
+            self.files.iter().filter_map(|file| Some((file, file.path.strip_suffix("Cargo.toml")?)));
+        manifests.filter_map(|(file, folder)| Some((package(&file.text)?, folder)))
+    }
 }
 
 fn has_ending(name: &str) -> bool {
