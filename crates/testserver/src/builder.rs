@@ -8,6 +8,7 @@ use tokio::time::Duration;
 use crate::access::users::{MASTERS, Rights, Users};
 use crate::clock::{Clock, RunningClock};
 use crate::faults::{Plan, StreamingLists};
+use crate::read::watch::LONGEST;
 use crate::server::Server;
 use crate::state::{Config, Shared};
 use crate::storage::log::{Retention, Window};
@@ -51,9 +52,9 @@ impl ServerBuilder {
         self
     }
 
-    /// How often an idle watch gets a bookmark. Default: a minute, as the real server.
+    /// How often an idle watch gets a bookmark: from a millisecond to a year. Default: a minute, as the real server.
     pub fn bookmark_period(mut self, period: Duration) -> Self {
-        self.0.bookmark_period = period;
+        self.0.bookmark_period = period.clamp(Duration::from_millis(1), LONGEST);
         self
     }
 
@@ -148,6 +149,7 @@ impl ServerBuilder {
     pub fn build(self) -> Server {
         let shared = Arc::new(Shared::new(self.0));
         crate::write::namespaces::populate(&shared);
+        shared.write(|state| state.store.begin());
         if let Some(plan) = self.1 {
             shared.follow(plan);
         }

@@ -4,6 +4,9 @@ use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+/// The first moment that RFC 3339 can write.
+const YEAR_0: Timestamp = Timestamp::constant(-62_167_219_200, 0);
+
 /// Where `creationTimestamp` and `deletionTimestamp` come from.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Clock {
@@ -64,7 +67,8 @@ impl RunningClock {
             }
         };
         let by = ahead.saturating_add(SignedDuration::from_secs(after_seconds));
-        let then = shown.saturating_add(by).unwrap_or(shown);
+        // No further back: what is before the year 0 has no timestamp that clients read.
+        let then = shown.saturating_add(by).unwrap_or(shown).max(YEAR_0);
         then.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 }

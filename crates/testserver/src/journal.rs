@@ -1,6 +1,7 @@
 //! What was asked: a bounded record of every request, for tests that count and tests that wait.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -13,7 +14,8 @@ pub use request::{About, Outcome, Request, Verb, WatchEnd};
 /// The journal keeps this many requests; beyond that the oldest are dropped.
 pub const JOURNAL_CAPACITY: usize = 16_384;
 
-/// The record of a server's requests, oldest first, at most [`JOURNAL_CAPACITY`] of them.
+/// The record of a server's requests, oldest first, at most [`JOURNAL_CAPACITY`] of them. Of each there are the URL and a
+/// few headers, as they were sent, and never its body: some hundred bytes for usual clients.
 #[derive(Debug)]
 pub struct Journal {
     started: Instant,
@@ -30,7 +32,8 @@ pub struct Mark(u64);
 struct Ring {
     /// The number of the first request that is still kept.
     first: u64,
-    requests: VecDeque<Request>,
+    /// Shared with those who look at them, who may ask the journal meanwhile.
+    requests: VecDeque<Arc<Request>>,
 }
 
 impl Ring {
@@ -40,12 +43,12 @@ impl Ring {
 
     fn get_mut(&mut self, number: u64) -> Option<&mut Request> {
         let place = number.checked_sub(self.first)?;
-        self.requests.get_mut(usize::try_from(place).ok()?)
+        self.requests.get_mut(usize::try_from(place).ok()?).map(Arc::make_mut)
     }
 
-    fn since(&self, mark: Mark) -> impl Iterator<Item = &Request> {
+    fn since(&self, mark: Mark) -> Vec<Arc<Request>> {
         let before = usize::try_from(mark.0.saturating_sub(self.first)).unwrap_or(usize::MAX);
-        self.requests.iter().skip(before)
+        self.requests.iter().skip(before).cloned().collect()
     }
 }
 
@@ -74,7 +77,7 @@ impl Journal {
 
     /// The requests since `mark` that are kept, oldest first.
     pub fn since(&self, mark: Mark) -> Vec<Request> {
-        self.ring.lock().since(mark).cloned().collect()
+        self.kept(mark).into_iter().map(Arc::unwrap_or_clone).collect()
     }
 
     /// How many of the kept requests `wanted` picks.
@@ -84,7 +87,7 @@ impl Journal {
 
     /// How many of the kept requests since `mark` `wanted` picks.
     pub fn count_since(&self, mark: Mark, wanted: impl Fn(&Request) -> bool) -> usize {
-        self.ring.lock().since(mark).filter(|request| wanted(request)).count()
+        self.kept(mark).iter().filter(|request| wanted(request)).count()
     }
 
     /// How many of the kept requests have this verb and this resource (plural).
@@ -101,13 +104,17 @@ impl Journal {
         let mut changed = self.changed.subscribe();
         loop {
             changed.mark_unchanged();
-            let found = self.ring.lock().since(mark).find(|request| wanted(request)).cloned();
+            let found = self.kept(mark).into_iter().find(|request| wanted(request));
             if let Some(found) = found {
-                return found;
+                return Arc::unwrap_or_clone(found);
             }
             // The sender lives as long as the journal, so this does not fail.
             let _ = changed.changed().await;
         }
+    }
+
+    fn kept(&self, mark: Mark) -> Vec<Arc<Request>> {
+        self.ring.lock().since(mark)
     }
 
     /// Forgets everything so far. Numbers go on.
@@ -126,7 +133,7 @@ impl Journal {
             ring.first += 1;
         }
         request.number = ring.next();
-        ring.requests.push_back(request.clone());
+        ring.requests.push_back(Arc::new(request.clone()));
         drop(ring);
         self.changed.send_replace(());
         Ticket(request.number)

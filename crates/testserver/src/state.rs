@@ -32,8 +32,9 @@ pub(crate) struct Served {
 pub(crate) struct Registry {
     /// Group, then version, then plural. A group or version without resources is not in it.
     groups: BTreeMap<String, BTreeMap<String, BTreeMap<String, Served>>>,
-    /// Where the objects of each CRD are, served or not, by its name.
-    custom: BTreeMap<String, TableId>,
+    /// Where the objects of each CRD are, served or not, by its uid: those of a CRD that is gone stay known, for time may go
+    /// back.
+    custom: BTreeMap<Box<str>, TableId>,
     /// The group of a CRD that went in the present step: others may have its names now.
     pub freed: Option<String>,
 }
@@ -57,18 +58,29 @@ impl Registry {
         self.groups.retain(|_, versions| !versions.is_empty());
     }
 
-    /// The table of a CRD's objects, made by `make` if it has none yet.
+    /// The table of a CRD's objects, by its uid, made by `make` if it has none yet.
     pub(crate) fn custom_table(&mut self, crd: &str, make: impl FnOnce() -> TableId) -> TableId {
         *self.custom.entry(crd.into()).or_insert_with(make)
     }
 
-    /// Forgets a CRD's table.
-    pub(crate) fn drop_custom_table(&mut self, crd: &str) -> Option<TableId> {
-        self.custom.remove(crd)
-    }
-
     pub(crate) fn find_custom_table(&self, crd: &str) -> Option<TableId> {
         self.custom.get(crd).copied()
+    }
+
+    /// The tables of all CRDs that ever were.
+    pub(crate) fn custom_tables(&self) -> impl Iterator<Item = TableId> {
+        self.custom.values().copied()
+    }
+
+    /// Stops serving all custom resources.
+    pub(crate) fn remove_custom(&mut self) {
+        for versions in self.groups.values_mut() {
+            for resources in versions.values_mut() {
+                resources.retain(|_, served| !served.kind.rules.custom);
+            }
+            versions.retain(|_, resources| !resources.is_empty());
+        }
+        self.groups.retain(|_, versions| !versions.is_empty());
     }
 
     pub(crate) fn resources(&self, group: &str, version: &str) -> Option<&BTreeMap<String, Served>> {

@@ -58,9 +58,9 @@ impl Drop for WorkloadHandle {
 }
 
 impl Workload {
-    /// A workload that writes once in each `period`.
+    /// A workload that writes once in each `period`, which is at least a millisecond.
     pub fn new(seed: u64, period: Duration) -> Self {
-        Self { rng: fastrand::Rng::with_seed(seed), period }
+        Self { rng: fastrand::Rng::with_seed(seed), period: period.max(Duration::from_millis(1)) }
     }
 
     /// Creates the initial state at once: namespaces, nodes, Deployments, Services, running Pods, EndpointSlices.

@@ -40,10 +40,10 @@ pub(crate) fn terminate(
     let message = "CustomResource deletion is in progress";
     status::set(&mut crd, &Condition::new("Terminating", true, "InstanceDeletionInProgress", message), &now);
     state.store.put(served.table, Draft::new(&served.kind, &crd));
-    let name = marked.essentials.name.clone();
+    let (name, uid) = (marked.essentials.name.clone(), marked.essentials.uid.clone());
     // Objects are deleted by the storage version's rules, whether it is served or not.
     let storage = kinds(&crd).into_iter().find(|defined| defined.storage);
-    if let Some((table, storage)) = state.registry.find_custom_table(&name).zip(storage) {
+    if let Some((table, storage)) = state.registry.find_custom_table(&uid).zip(storage) {
         sweep(state, &Served { kind: Arc::new(storage.kind), table }, shared);
     }
     finish(state, &name);
@@ -66,7 +66,7 @@ fn sweep(state: &mut State, custom: &Served, shared: &Shared) {
 pub(crate) fn finish(state: &mut State, name: &str) {
     let Some(crds) = state.registry.find(GROUP, "v1", PLURAL).cloned() else { return };
     let Some(entry) = state.store.table(crds.table).get(name).cloned() else { return };
-    let table = state.registry.find_custom_table(name);
+    let table = state.registry.find_custom_table(&entry.essentials.uid);
     let empty = table.is_none_or(|table| state.store.table(table).objects().is_empty());
     let crd = entry.object();
     let held = finalizers(&crd).iter().any(|finalizer| *finalizer != FINALIZER);
@@ -76,7 +76,6 @@ pub(crate) fn finish(state: &mut State, name: &str) {
     state.store.remove(crds.table, name);
     let spec = crd.get("spec").unwrap_or(&Value::Null);
     state.registry.remove(text(spec, "/group"), text(spec, "/names/plural"));
-    state.registry.drop_custom_table(name);
     if let Some(table) = table {
         let table = state.store.table_mut(table);
         table.closed = true;

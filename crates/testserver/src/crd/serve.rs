@@ -20,6 +20,7 @@ use crate::state::{Served, Shared, State};
 use crate::status::Status;
 use crate::storage::entry::{Draft, Entry};
 use crate::write::Object;
+use crate::write::decode::meta;
 use crate::write::namespaces::is_being_deleted;
 
 /// After an object was stored: where it is a CRD, serves what it says. `before` is what an update replaced.
@@ -95,7 +96,8 @@ fn serve(state: &mut State, before: Option<&Object>, crd: &Object, shared: &Shar
         return;
     }
     let State { store, registry, .. } = &mut *state;
-    let table = registry.custom_table(&format!("{plural}.{group}"), || store.add_table());
+    let table = registry.custom_table(meta(crd, "uid"), || store.add_table());
+    store.table_mut(table).closed = false;
     let defined = kinds(crd);
     if let Some(Defined { kind, .. }) = defined.iter().find(|defined| defined.storage) {
         store.reread(table, |entry| reread(kind, entry));
@@ -106,6 +108,18 @@ fn serve(state: &mut State, before: Option<&Object>, crd: &Object, shared: &Shar
         }
     }
     shared.open.tell(&Command::Close, |request| request.is_about(group, plural));
+}
+
+/// Serves what the CRDs say that are stored now: time went back.
+pub(crate) fn start_again(state: &mut State, shared: &Shared) {
+    state.registry.remove_custom();
+    for table in state.registry.custom_tables() {
+        state.store.table_mut(table).closed = true;
+    }
+    let Some(crds) = state.registry.find(GROUP, "v1", PLURAL).cloned() else { return };
+    let all: Vec<Object> =
+        state.store.table(crds.table).objects().values().map(|entry| entry.object()).collect();
+    all.iter().for_each(|crd| serve(state, None, crd, shared));
 }
 
 fn is_served(crd: &Object) -> bool {

@@ -4,9 +4,9 @@ use jiff::SignedDuration;
 
 use crate::faults::{FaultKind, Match};
 use crate::read::open_watches::Command;
-use crate::state::Shared;
+use crate::state::{Shared, State};
 use crate::status::Status;
-use crate::storage::log::Expiry;
+use crate::storage::log::{Compacted, Expiry};
 use crate::storage::watch_cache::{CacheId, Lag};
 
 /// What can happen to the whole server. Each has a method of [`crate::Server`], too.
@@ -78,6 +78,13 @@ impl Shared {
         }
     }
 
+    /// Ends what goes on by itself after a disruption.
+    pub(crate) fn heal(&self, disruption: Disruption) {
+        if let Disruption::Lag(_) = disruption {
+            self.lag(CacheId::MAIN, Lag::None);
+        }
+    }
+
     /// Forgets history up to and including this version.
     pub(crate) fn expire(&self, expiry: Expiry, up_to: u64) {
         self.write(|state| state.store.expire(expiry, up_to));
@@ -85,9 +92,11 @@ impl Shared {
 
     /// Breaks the watches that a cache serves, which begins anew.
     pub(crate) fn restart(&self, cache: CacheId) {
-        self.write(|state| state.store.restart_cache(cache));
+        self.write(|state| {
+            state.store.restart_cache(cache);
+            self.open.tell(&Command::Abort, |request| request.replica == cache.number());
+        });
         self.stir();
-        self.open.tell(&Command::Abort, |request| request.replica == cache.number());
     }
 
     pub(crate) fn lag(&self, cache: CacheId, lag: Lag) {
@@ -98,27 +107,25 @@ impl Shared {
     /// Goes back by as much as was asked for and history has, and up again by the bump, if any.
     fn restore_back(&self, back: u64, bump: u64) {
         self.write(|state| {
-            let store = &mut state.store;
-            let version = store.revision().saturating_sub(back).max(store.oldest());
+            let version = state.store.revision().saturating_sub(back).max(state.store.oldest());
             // The history reaches to the oldest version.
-            if store.restore(version).is_ok() && bump > 0 {
-                store.bump(bump);
-            }
+            let _ = self.restore_in(state, version, bump);
         });
-        self.open.tell(&Command::Abort, |_| true);
     }
 
     /// Goes back to this version, and up again by the bump, if any.
     pub(crate) fn restore(&self, version: u64, bump: u64) -> Result<(), Status> {
-        let restored = self.write(|state| {
-            state.store.restore(version)?;
-            if bump > 0 {
-                state.store.bump(bump);
-            }
-            Ok(())
-        });
-        restored.map_err(|_: crate::storage::log::Compacted| Status::list_expired())?;
+        self.write(|state| self.restore_in(state, version, bump)).map_err(|_| Status::list_expired())
+    }
+
+    /// The watches break in the same step, so that none takes the new events under the versions of lost ones.
+    fn restore_in(&self, state: &mut State, version: u64, bump: u64) -> Result<(), Compacted> {
+        state.store.restore(version)?;
         self.open.tell(&Command::Abort, |_| true);
+        crate::crd::serve::start_again(state, self);
+        if bump > 0 {
+            state.store.bump(bump);
+        }
         Ok(())
     }
 

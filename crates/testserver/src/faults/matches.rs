@@ -81,7 +81,8 @@ impl Match {
         self
     }
 
-    /// Only what this function picks, too. It must be quick and must not ask the server.
+    /// Only what this function picks, too. It must be quick, and it may look at the server, its faults and its journal. (Who
+    /// captures a `Server` in a fault of that same server keeps it in memory until the fault is gone.)
     #[must_use]
     pub fn when(mut self, picks: impl Fn(&Request) -> bool + Send + Sync + 'static) -> Self {
         self.predicates.push(Arc::new(picks));

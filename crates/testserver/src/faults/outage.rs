@@ -18,7 +18,8 @@ use crate::state::Shared;
 /// How a server is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outage {
-    /// No process: all connections break, new ones are refused. Without sockets, requests fail before any answer.
+    /// No process: all connections break, new ones are refused. Without sockets, requests that come or are not answered yet
+    /// fail, and watches break.
     Refused,
     /// A process that is stopped, or a host that hangs: sockets are accepted and nothing is said, not on open
     /// connections either. When it is over, what was asked meanwhile is answered.
@@ -37,37 +38,46 @@ struct Current {
 
 /// Whether the server is there. One outage replaces another.
 #[derive(Debug)]
-pub(crate) struct Gate(watch::Sender<(u64, Option<Current>)>);
+pub(crate) struct Gate(watch::Sender<Outages>);
+
+#[derive(Debug, Default)]
+struct Outages {
+    last: u64,
+    /// How often connections were broken.
+    refusals: u64,
+    current: Option<Current>,
+}
 
 impl Default for Gate {
     fn default() -> Self {
-        Self(watch::Sender::new((0, None)))
+        Self(watch::Sender::new(Outages::default()))
     }
 }
 
 impl Gate {
     fn close(&self, outage: Outage, until: Option<Instant>) -> u64 {
         let mut number = 0;
-        self.0.send_modify(|(last, current)| {
-            *last += 1;
-            number = *last;
-            *current = Some(Current { number, outage, until });
+        self.0.send_modify(|outages| {
+            outages.last += 1;
+            number = outages.last;
+            outages.refusals += u64::from(outage == Outage::Refused);
+            outages.current = Some(Current { number, outage, until });
         });
         number
     }
 
     fn open(&self, number: u64) {
-        self.0.send_if_modified(|(_, current)| {
-            let is = current.is_some_and(|current| current.number == number);
+        self.0.send_if_modified(|outages| {
+            let is = outages.current.is_some_and(|current| current.number == number);
             if is {
-                *current = None;
+                outages.current = None;
             }
             is
         });
     }
 
     fn current(&self) -> Option<Current> {
-        self.0.borrow().1.filter(|current| current.until.is_none_or(|until| Instant::now() < until))
+        self.0.borrow().current.filter(|current| current.until.is_none_or(|until| Instant::now() < until))
     }
 
     pub(crate) fn now(&self) -> Option<Outage> {
@@ -97,6 +107,18 @@ impl Gate {
     /// This and the other waits change nothing, so they may be dropped at any time.
     pub(crate) async fn refused(&self) {
         self.until(|outage| outage == Some(Outage::Refused)).await;
+    }
+
+    /// How often connections were broken so far.
+    pub(crate) fn refusals(&self) -> u64 {
+        self.0.borrow().refusals
+    }
+
+    /// Waits until connections were broken once more.
+    pub(crate) async fn refused_since(&self, refusals: u64) {
+        let broken = |outages: &Outages| outages.refusals != refusals;
+        // The sender is this gate, so this does not fail.
+        let _ = self.0.subscribe().wait_for(broken).await;
     }
 
     /// Waits until connections are not refused.

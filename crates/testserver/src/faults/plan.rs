@@ -103,10 +103,10 @@ impl Plan {
         .fold(plan, |plan, disruption| plan.fault(1, Match::any(), Fault::First(disruption)))
     }
 
-    /// How many of all requests meet a fault: 0.0 is none, 1.0 is each. Default: 0.1.
+    /// How many of all requests meet a fault: 0.0 (or no number) is none, 1.0 is each. Default: 0.1.
     #[must_use]
     pub fn rate(mut self, rate: f64) -> Self {
-        self.rate = rate;
+        self.rate = if rate.is_nan() { 0.0 } else { rate };
         self
     }
 

@@ -12,7 +12,7 @@ use crate::journal::{Request, Verb};
 #[derive(Debug)]
 struct Rule {
     number: u64,
-    matches: Match,
+    matches: Arc<Match>,
     fault: Fault,
     /// So many matching requests pass first.
     skip: usize,
@@ -22,9 +22,8 @@ struct Rule {
 }
 
 impl Rule {
-    fn applies(&self, request: &Request) -> bool {
-        let watches = request.about.verb == Verb::Watch;
-        (watches || !self.fault.is_for_watches()) && self.matches.picks(request)
+    fn is_for(&self, verb: Verb) -> bool {
+        verb == Verb::Watch || !self.fault.is_for_watches()
     }
 
     fn is_over(&self, now: Instant) -> bool {
@@ -113,7 +112,8 @@ impl Faults {
     pub fn waiting(&self) -> usize {
         let now = Instant::now();
         let rules = self.rules.lock();
-        rules.rules.iter().filter(|rule| !rule.is_over(now)).map(|rule| rule.left.unwrap_or(1)).sum()
+        let left = rules.rules.iter().filter(|rule| !rule.is_over(now)).map(|rule| rule.left.unwrap_or(1));
+        left.fold(0, usize::saturating_add)
     }
 
     fn add(&self, rule: Rule) -> u64 {
@@ -124,16 +124,28 @@ impl Faults {
         number
     }
 
+    /// The rules that pick this request. They are asked without the lock: a predicate may look at the faults, too.
+    fn applying(&self, request: &Request, now: Instant) -> Vec<u64> {
+        let mut rules = self.rules.lock();
+        rules.rules.retain(|rule| !rule.is_over(now));
+        let asked = rules.rules.iter().filter(|rule| rule.is_for(request.about.verb));
+        let asked: Vec<_> = asked.map(|rule| (rule.number, rule.matches.clone())).collect();
+        drop(rules);
+        asked.into_iter().filter(|(_, matches)| matches.picks(request)).map(|(number, _)| number).collect()
+    }
+
     /// The fault that this request meets, which counts as used.
     pub(crate) fn take(&self, request: &Request) -> Option<Met> {
-        let mut rules = self.rules.lock();
-        if rules.rules.is_empty() {
+        let now = Instant::now();
+        let applying = self.applying(request, now);
+        if applying.is_empty() {
             return None;
         }
-        let now = Instant::now();
-        rules.rules.retain(|rule| !rule.is_over(now));
+        let mut rules = self.rules.lock();
         let mut met = None;
-        for rule in rules.rules.iter_mut().filter(|rule| rule.applies(request)) {
+        // Another request may have used one up meanwhile.
+        let left = rules.rules.iter_mut().filter(|rule| !rule.is_over(now));
+        for rule in left.filter(|rule| applying.contains(&rule.number)) {
             let waits = rule.skip > 0;
             if (waits || met.is_none()) && rule.strikes() {
                 met = Some(rule.fault.clone());
@@ -146,7 +158,7 @@ impl Faults {
 
 impl Rule {
     fn new(matches: Match, fault: Fault) -> Self {
-        Self { number: 0, matches, fault, skip: 0, left: None, until: None }
+        Self { number: 0, matches: Arc::new(matches), fault, skip: 0, left: None, until: None }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::read::open_watches::{Command, Slip};
 use crate::server::Server;
 use crate::state::Shared;
 use crate::status::{Named, Status};
-use crate::storage::log::Expiry;
+use crate::storage::log::{Damage, Expiry};
 use crate::storage::watch_cache::{CacheId, Lag};
 
 /// # Faults
@@ -54,18 +54,18 @@ impl Server {
     }
 
     /// Goes back to an earlier version, as a cluster does whose etcd was restored from a backup: what was written
-    /// since is lost, its versions will be given again, all watches break, and the watch caches begin anew. Kinds
-    /// defined since stay served.
+    /// since is lost, its versions will be given again, all watches break, and the watch caches begin anew. The
+    /// CRDs of then are served. A version of the future is the present one: nothing is lost, but watches break.
     ///
     /// # Errors
-    /// Expired where the history does not reach back so far; nothing has changed then.
+    /// Expired where the history does not reach back so far, at most to the new server; nothing has changed then.
     pub fn restore(&self, version: u64) -> Result<(), Status> {
         self.shared.restore(version, 0)
     }
 
     /// Goes back to an earlier version as [`Server::restore`] does, but as `etcdutl snapshot restore --bump-revision
-    /// --mark-compacted` does it: the version then goes up by `bump`, beyond all that was given if that is large
-    /// enough, and all earlier versions are expired. Objects keep theirs.
+    /// --mark-compacted` does it: the version then goes up by `bump` (as far as 2^62), beyond all that was given if that is
+    /// large enough, and all earlier versions are expired. Objects keep theirs.
     ///
     /// # Errors
     /// Expired where the history does not reach back so far; nothing has changed then.
@@ -112,10 +112,10 @@ impl Server {
     ) -> Result<Corruption, Status> {
         let target = self.target(api_version, kind, namespace, name)?;
         let table = target.served.table;
-        let at = self.shared.write(|state| state.store.corrupt(table, &target.key()));
+        let corrupted = self.shared.write(|state| state.store.corrupt(table, &target.key()));
         let (group, resource) = (target.served.kind.group.as_str(), target.served.kind.plural.as_str());
-        let revision = at.ok_or_else(|| Status::not_found(Named { group, resource }, name))?;
-        Ok(Corruption { revision, shared: self.shared.clone() })
+        let damage = corrupted.ok_or_else(|| Status::not_found(Named { group, resource }, name))?;
+        Ok(Corruption { damage, shared: self.shared.clone() })
     }
 }
 
@@ -171,19 +171,19 @@ impl Server {
 #[derive(Debug)]
 #[must_use = "the object can be read again when the guard is dropped"]
 pub struct Corruption {
-    revision: u64,
+    damage: Damage,
     shared: std::sync::Arc<Shared>,
 }
 
 impl Corruption {
     /// The version at which the object can't be read.
     pub fn resource_version(&self) -> u64 {
-        self.revision
+        self.damage.revision
     }
 }
 
 impl Drop for Corruption {
     fn drop(&mut self) {
-        self.shared.write(|state| state.store.heal(self.revision));
+        self.shared.write(|state| state.store.heal(self.damage));
     }
 }

@@ -22,7 +22,7 @@ use crate::http::handle;
 use crate::http::query::Query;
 use crate::http::route::{ResourcePath, Route, route};
 use crate::journal::{About, Outcome, Request as Record, Verb};
-use crate::read::open_watches::Arrival;
+use crate::read::open_watches::{Arrival, is_over};
 use crate::replicas::{Cache, Front};
 use crate::state::Shared;
 use crate::status::Status;
@@ -83,11 +83,14 @@ impl ApiService {
         let journal = self.shared.journal.clone();
         let ticket = journal.begin(&mut record);
         let about = record.about.clone();
-        let arrival =
-            Arrival { journal: journal.clone(), ticket, request: record, fault: None, planned: false };
-        let answered = self
-            .meet(Call { parts, route, query, about, warnings: Warnings::default(), cache, arrival }, body)
-            .await;
+        let arrival = Arrival { journal: journal.clone(), ticket, request: record, fault: None, plan: None };
+        let shared = self.shared.clone();
+        let refusals = shared.gate.refusals();
+        let call = Call { parts, route, query, about, warnings: Warnings::default(), cache, arrival };
+        let answered = self.meet(call, body).await;
+        // A server that went away meanwhile has not answered, whatever it had done.
+        let answered = answered
+            .and_then(|answer| if shared.gate.refusals() == refusals { Ok(answer) } else { Err(Broken) });
         let outcome = match &answered {
             Ok(response) => Outcome::Answered(response.status().as_u16()),
             Err(Broken) => Outcome::Broken,
@@ -102,6 +105,7 @@ impl ApiService {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
+        let refusals = self.shared.gate.refusals();
         self.shared.gate.thawed().await;
         if self.shared.gate.now() == Some(Outage::Refused) {
             call.arrival.note(FaultKind::Reset);
@@ -111,7 +115,7 @@ impl ApiService {
             return Ok(self.serve(call, body).await);
         };
         call.arrival.note(fault.kind());
-        (call.arrival.fault, call.arrival.planned) = (Some(fault.clone()), planned);
+        (call.arrival.fault, call.arrival.plan) = (Some(fault.clone()), planned.then(|| over.clone()));
         match fault {
             Fault::Status(status) => Ok(refusal(&status)),
             Fault::Forbidden { user } => Ok(refusal(&users::forbidden(&call.about, &user))),
@@ -127,6 +131,7 @@ impl ApiService {
                     () = crate::read::watch::closed(&mut self.closing) => {}
                     // Whoever could end it is gone: the same as the end.
                     _ = over.changed() => {}
+                    () = self.shared.gate.refused_since(refusals) => {}
                 }
                 Err(Broken)
             }
@@ -141,6 +146,9 @@ impl ApiService {
             }
             Fault::First(disruption) => {
                 self.shared.disrupt(disruption);
+                if planned && is_over(&over) {
+                    self.shared.heal(disruption);
+                }
                 Ok(self.serve(call, body).await)
             }
             Fault::Cut(cut) => Ok(self.serve(call, body).await.map(|body| body.cut(cut))),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::faults::{Fault, FaultKind};
 use crate::journal::{Journal, Request, Ticket, WatchEnd};
@@ -46,8 +46,8 @@ pub(crate) struct Arrival {
     pub ticket: Ticket,
     pub request: Request,
     pub fault: Option<Fault>,
-    /// Whether the fault was drawn by a plan.
-    pub planned: bool,
+    /// Told when the plan stops that the fault was drawn by, if one did.
+    pub plan: Option<watch::Receiver<()>>,
 }
 
 impl Arrival {
@@ -77,6 +77,12 @@ impl OpenWatch {
     /// What was asked.
     pub(crate) fn request(&self) -> &Request {
         &self.arrival.request
+    }
+
+    /// Whether a plan tells this watch too little or too much.
+    fn is_misled(&self) -> bool {
+        let misleads = matches!(self.arrival.fault, Some(Fault::Silence | Fault::Lose(_) | Fault::Repeat(_)));
+        misleads && self.arrival.plan.is_some()
     }
 
     fn tell(&self, command: Command) -> bool {
@@ -142,6 +148,11 @@ impl OpenWatches {
         let mut all = self.0.lock();
         all.retain(|other| other.strong_count() > 0);
         all.push(Arc::downgrade(&watch));
+        drop(all);
+        if watch.is_misled() && watch.arrival.plan.as_ref().is_some_and(is_over) {
+            // The plan has stopped since the request met it, and may not have found the watch.
+            watch.tell(Command::Fail(Status::expired()));
+        }
         watch
     }
 
@@ -159,9 +170,7 @@ impl OpenWatches {
     /// Tells all watches that a plan has told too little or too much.
     pub(crate) fn tell_misled(&self, command: &Command) {
         let all: Vec<_> = self.0.lock().iter().filter_map(Weak::upgrade).collect();
-        for watch in
-            all.iter().filter(|watch| watch.arrival.planned && misleads(watch.arrival.fault.as_ref()))
-        {
+        for watch in all.iter().filter(|watch| watch.is_misled()) {
             watch.tell(command.clone());
         }
     }
@@ -185,7 +194,7 @@ impl OpenWatches {
     }
 }
 
-/// Whether a client takes something wrong from a watch with this fault.
-fn misleads(fault: Option<&Fault>) -> bool {
-    matches!(fault, Some(Fault::Silence | Fault::Lose(_) | Fault::Repeat(_)))
+/// Whether the plan has stopped that tells this, or is gone.
+pub(crate) fn is_over(plan: &watch::Receiver<()>) -> bool {
+    plan.has_changed().unwrap_or(true)
 }

@@ -2,7 +2,6 @@
 //! log's window is told that its version is too old.
 
 use std::collections::VecDeque;
-use std::collections::vec_deque::Iter;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -22,12 +21,12 @@ use crate::replicas::Cache;
 use crate::state::{Served, Shared, State};
 use crate::status::Status;
 use crate::storage::entry::{Change, Entry};
-use crate::storage::log::{Compacted, Event, Table, TableId};
+use crate::storage::log::{Event, TableId};
 
 /// At most this many events are taken from the log under one lock.
 const BATCH: usize = 256;
 /// No watch is longer, whatever was asked for: a year. Further on, a moment may be none.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 /// A bookmark is sent this long before the watch's time is over.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
@@ -172,6 +171,12 @@ impl Watcher {
             let revision = self.position(state);
             self.cursor = if let From::After(revision) = from { revision } else { revision };
             let reread = state.store.table(self.table).reread;
+            if let From::After(revision) = from
+                && !self.quirk.is_silent()
+                && let Err(gone) = state.store.check_start(self.table, self.cache.id(), revision)
+            {
+                return self.fail(&expired(shared.config.watch_cache, revision, gone.floor));
+            }
             // Without a cache the past is read from etcd, which keeps it.
             if self.cursor < reread && shared.config.watch_cache {
                 self.fail(&Status::watch_expired(self.cursor, reread));
@@ -330,10 +335,8 @@ impl Watcher {
     }
 
     fn look_at_events(&mut self, state: &State) {
-        let table = state.store.table(self.table);
-        let (position, born) = (self.position(state), state.store.born(self.cache.id()));
-        let events = match self.unseen(table, born) {
-            Ok(events) => events.take_while(|event| event.revision() <= position),
+        let events = match state.store.events(self.table, self.cache.id(), self.cursor) {
+            Ok(events) => events,
             Err(gone) => {
                 let cached = self.shared.config.watch_cache;
                 return self.fail(&expired(cached, self.cursor, gone.floor));
@@ -364,11 +367,6 @@ impl Watcher {
         }
     }
 
-    /// What the log has after the cursor, where a cache that began at `born` can know it.
-    fn unseen<'a>(&self, table: &'a Table, born: u64) -> Result<Iter<'a, Event>, Compacted> {
-        if self.cursor < born { Err(Compacted { floor: born }) } else { table.after(self.cursor) }
-    }
-
     /// What this watch says about an event: an object that starts to match is added, one that stops is deleted.
     fn frame(&self, event: &Event) -> Option<Bytes> {
         if !event.object.key().starts_with(&self.prefix) {
@@ -394,10 +392,8 @@ impl Watcher {
     fn push_bookmark(&mut self) {
         let shared = self.shared.clone();
         let revision = shared.read(|state| {
-            let position = self.position(state);
-            let mut unseen =
-                self.unseen(state.store.table(self.table), state.store.born(self.cache.id())).ok()?;
-            unseen.next().is_none_or(|event| event.revision() > position).then_some(position)
+            let mut unseen = state.store.events(self.table, self.cache.id(), self.cursor).ok()?;
+            unseen.next().is_none().then(|| self.position(state))
         });
         match revision {
             Some(revision) if revision > self.start && !matches!(self.bookmark, Bookmarks::Unwanted) => {

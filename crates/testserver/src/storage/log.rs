@@ -6,7 +6,7 @@
 //! may be asked for is less: lists end at what etcd has compacted, watches at what the watch cache remembers.
 
 use std::collections::vec_deque::Iter;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -14,7 +14,7 @@ use tokio::time::{Duration, Instant};
 
 use crate::storage::entry::{Change, Draft, Entry};
 use crate::storage::snapshot::Snapshot;
-use crate::storage::watch_cache::{CacheId, Lag, WatchCache};
+use crate::storage::watch_cache::{CacheId, Lag, Sight, WatchCache};
 
 /// `namespace/name`, or `name` for cluster-scoped objects: the order in which lists go.
 pub(crate) type Key = Arc<str>;
@@ -72,8 +72,6 @@ pub(crate) struct Table {
     start: u64,
     /// Lists are of this revision or later.
     lists_from: u64,
-    /// Watches start at this revision or later.
-    watches_from: u64,
     /// When the objects were last written anew; watches start there at the earliest.
     pub reread: u64,
     /// No longer served: watches drain the log and end.
@@ -90,7 +88,6 @@ impl Table {
             log: VecDeque::new(),
             start: 0,
             lists_from: 0,
-            watches_from: 0,
             reread: 0,
             closed: false,
             signal,
@@ -111,12 +108,25 @@ impl Table {
         self.objects.range(from..).take_while(move |(key, _)| key.starts_with(prefix))
     }
 
-    /// The events after `revision`, oldest first, for a watch.
-    pub(crate) fn after(&self, revision: u64) -> Result<Iter<'_, Event>, Compacted> {
-        if revision < self.watches_from {
-            return Err(Compacted { floor: self.watches_from });
-        }
-        Ok(self.tail(revision))
+    /// The revision up to which the events have left the window of a watch cache, which is as long as it lags.
+    fn left(&self, sight: Sight, window: Window) -> u64 {
+        let seen = match self.log.back() {
+            Some(last) if last.revision() > sight.seen => {
+                self.log.partition_point(|event| event.revision() <= sight.seen)
+            }
+            _ => self.log.len(),
+        };
+        let revision =
+            |count: usize| count.checked_sub(1).and_then(|at| self.log.get(at)).map(Event::revision);
+        let surplus = revision(seen.saturating_sub(window.events)).unwrap_or(0);
+        let aged = window.age.and_then(|age| {
+            let last = || seen.checked_sub(1).and_then(|at| self.log.get(at)).map(|event| event.at);
+            let now = sight.clock.or_else(last)?;
+            let old =
+                self.log.partition_point(|event| event.at.checked_add(age).is_some_and(|end| end <= now));
+            revision(old.min(seen))
+        });
+        surplus.max(aged.unwrap_or(0)).max(self.start)
     }
 
     fn tail(&self, revision: u64) -> Iter<'_, Event> {
@@ -149,34 +159,12 @@ impl Table {
         }
     }
 
-    fn append(&mut self, event: Event, retention: Retention, needed: u64) {
-        let now = event.at;
-        self.log.push_back(event);
-        self.trim(now, retention, needed);
-        self.signal.send_replace(());
-    }
-
-    /// Lets both histories age, and drops what is in neither and not after `needed`.
-    fn trim(&mut self, now: Instant, retention: Retention, needed: u64) {
-        self.lists_from = self.shorten(self.lists_from, retention.lists, now);
-        self.watches_from = self.shorten(self.watches_from, retention.watches, now);
-        self.drop_unused(needed);
-    }
-
-    /// Where a history that began at `from` begins now.
-    fn shorten(&self, mut from: u64, window: Window, now: Instant) -> u64 {
-        let old = |event: &Event| window.age.is_some_and(|age| event.at + age <= now);
-        let mut events = self.tail(from);
-        let mut surplus = events.len().saturating_sub(window.events);
-        while let Some(event) = events.next().filter(|event| surplus > 0 || old(event)) {
-            from = event.revision();
-            surplus = surplus.saturating_sub(1);
-        }
-        from
-    }
-
-    fn drop_unused(&mut self, needed: u64) {
-        let keep_from = self.lists_from.min(self.watches_from).min(needed);
+    /// Lets both histories age, and drops what is neither in that of lists nor in the window of a watch cache.
+    fn trim(&mut self, retention: Retention, revision: u64, now: Instant, caches: &[Sight]) {
+        let etcd = Sight { seen: revision, born: 0, clock: Some(now) };
+        self.lists_from = self.lists_from.max(self.left(etcd, retention.lists));
+        let kept = caches.iter().map(|sight| self.left(*sight, retention.watches).max(sight.born));
+        let keep_from = kept.min().unwrap_or(revision).min(self.lists_from);
         while self.log.front().is_some_and(|event| event.revision() <= keep_from) {
             let Some(event) = self.log.pop_front() else { break };
             self.start = event.revision();
@@ -194,17 +182,7 @@ impl Table {
             };
         }
         self.lists_from = self.lists_from.min(revision);
-        self.watches_from = self.watches_from.min(revision);
-    }
-
-    fn expire(&mut self, expiry: Expiry, revision: u64, needed: u64) {
-        if matches!(expiry, Expiry::Lists | Expiry::Both) {
-            self.lists_from = self.lists_from.max(revision);
-        }
-        if matches!(expiry, Expiry::Watches | Expiry::Both) {
-            self.watches_from = self.watches_from.max(revision);
-        }
-        self.drop_unused(needed);
+        self.reread = self.reread.min(revision);
     }
 }
 
@@ -235,6 +213,16 @@ pub(crate) enum Changed {
     Everything,
 }
 
+/// What was written at this revision can't be read back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Damage {
+    pub revision: u64,
+    number: u64,
+}
+
+/// The revision is never raised beyond this without writes, so that none overflows.
+const HIGHEST: u64 = 1 << 62;
+
 /// Every table under the one revision that each write raises.
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -244,8 +232,11 @@ pub(crate) struct Store {
     tables: Vec<Table>,
     caches: BTreeMap<CacheId, WatchCache>,
     last_cache: CacheId,
-    /// The revisions at which an object was written that can't be read back.
-    undecodable: BTreeSet<u64>,
+    /// What can't be read back, by its revision. That may be given again, so each damage has a number of its own.
+    undecodable: BTreeMap<u64, u64>,
+    damages: u64,
+    /// There is no going back beyond this.
+    first: u64,
     retention: Retention,
 }
 
@@ -258,7 +249,9 @@ impl Store {
             tables: Vec::new(),
             caches,
             last_cache: CacheId::MAIN,
-            undecodable: BTreeSet::new(),
+            undecodable: BTreeMap::new(),
+            damages: 0,
+            first: 1,
             retention,
         }
     }
@@ -309,24 +302,28 @@ impl Store {
         object
     }
 
-    /// Stores an object once more, as it is, but so that it can't be read back; gives the revision of that.
-    pub(crate) fn corrupt(&mut self, id: TableId, key: &str) -> Option<u64> {
+    /// Stores an object once more, as it is, but so that it can't be read back.
+    pub(crate) fn corrupt(&mut self, id: TableId, key: &str) -> Option<Damage> {
         let previous = self.table(id).objects.get(key).cloned()?;
         let object = Arc::new(previous.again(Change::Modified, self.revision + 1));
         self.table_mut(id).objects.insert(object.key().clone(), object.clone());
-        self.undecodable.insert(object.revision);
+        self.damages += 1;
+        let damage = Damage { revision: object.revision, number: self.damages };
+        self.undecodable.insert(damage.revision, damage.number);
         self.append(id, Change::Modified, object.clone(), Some(previous));
         self.changed(|| Changed::Put(id, object));
-        Some(self.revision)
+        Some(damage)
     }
 
-    /// What was written at this revision can be read again.
-    pub(crate) fn heal(&mut self, revision: u64) {
-        self.undecodable.remove(&revision);
+    /// What was damaged so can be read again.
+    pub(crate) fn heal(&mut self, damage: Damage) {
+        if self.undecodable.get(&damage.revision) == Some(&damage.number) {
+            self.undecodable.remove(&damage.revision);
+        }
     }
 
     pub(crate) fn decodes(&self, entry: &Entry) -> bool {
-        self.undecodable.is_empty() || !self.undecodable.contains(&entry.revision)
+        self.undecodable.is_empty() || !self.undecodable.contains_key(&entry.revision)
     }
 
     /// Whether both states of an event can be read.
@@ -355,26 +352,35 @@ impl Store {
     }
 
     fn append(&mut self, id: TableId, change: Change, object: Arc<Entry>, previous: Option<Arc<Entry>>) {
-        let (at, retention) = (Instant::now(), self.retention);
+        let at = Instant::now();
         self.revision = object.revision;
         for cache in self.caches.values_mut() {
             cache.wrote(self.revision, at);
         }
-        let needed = self.needed(at);
-        self.table_mut(id).append(Event { change, object, previous, at }, retention, needed);
+        let (sights, retention, revision) = (self.sights(at), self.retention, self.revision);
+        let table = self.table_mut(id);
+        table.log.push_back(Event { change, object, previous, at });
+        table.trim(retention, revision, at, &sights);
+        table.signal.send_replace(());
     }
 
-    /// Goes back to `revision`: everything after it has never been. Watch caches start anew there.
+    /// What is there now was there from the start.
+    pub(crate) fn begin(&mut self) {
+        self.first = self.revision;
+    }
+
+    /// Goes back to `revision`, if it is not the present one or later: everything after it has never been. Watch caches
+    /// start anew there.
     pub(crate) fn restore(&mut self, revision: u64) -> Result<(), Compacted> {
-        let floor = self.oldest();
+        let (floor, revision) = (self.oldest(), revision.min(self.revision));
         if revision < floor {
             return Err(Compacted { floor });
         }
         for table in &mut self.tables {
             table.restore(revision);
         }
-        self.revision = self.revision.min(revision);
-        self.undecodable.retain(|at| *at <= revision);
+        self.revision = revision;
+        self.undecodable.retain(|at, _| *at <= revision);
         self.caches.values_mut().for_each(|cache| cache.restart(revision));
         self.changed(|| Changed::Everything);
         Ok(())
@@ -382,12 +388,12 @@ impl Store {
 
     /// The earliest revision whose state is known.
     pub(crate) fn oldest(&self) -> u64 {
-        self.tables.iter().map(|table| table.start).max().unwrap_or(0)
+        self.tables.iter().map(|table| table.start).fold(self.first, u64::max)
     }
 
     /// Raises the revision without a write, and forgets all history up to it.
     pub(crate) fn bump(&mut self, by: u64) {
-        self.revision = self.revision.saturating_add(by);
+        self.revision = self.revision.saturating_add(by).min(HIGHEST.max(self.revision));
         let revision = self.revision;
         self.caches.values_mut().for_each(|cache| cache.restart(revision));
         self.expire(Expiry::Both, revision);
@@ -395,18 +401,22 @@ impl Store {
 
     /// Forgets history up to and including `revision`.
     pub(crate) fn expire(&mut self, expiry: Expiry, revision: u64) {
-        let (revision, needed) = (revision.min(self.revision), self.needed(Instant::now()));
-        for table in &mut self.tables {
-            table.expire(expiry, revision, needed);
+        let (expired, now, revision) = (revision.min(self.revision), Instant::now(), self.revision);
+        if matches!(expiry, Expiry::Lists | Expiry::Both) {
+            self.tables.iter_mut().for_each(|table| table.lists_from = table.lists_from.max(expired));
         }
+        if matches!(expiry, Expiry::Watches | Expiry::Both) {
+            self.caches.values_mut().for_each(|cache| cache.forget(expired, revision, now));
+        }
+        self.age();
     }
 
     /// Forgets what is older than the retention allows now. Needed before reads only where history ages.
     pub(crate) fn age(&mut self) {
-        let (now, retention) = (Instant::now(), self.retention);
-        let needed = self.needed(now);
+        let (now, retention, revision) = (Instant::now(), self.retention, self.revision);
+        let sights = self.sights(now);
         for table in &mut self.tables {
-            table.trim(now, retention, needed);
+            table.trim(retention, revision, now, &sights);
         }
     }
 
@@ -414,9 +424,39 @@ impl Store {
         self.retention.watches.age.is_some() || self.retention.lists.age.is_some()
     }
 
-    /// Everything after this revision is needed by a watch cache that has not seen it yet.
-    fn needed(&self, now: Instant) -> u64 {
-        self.caches.values().map(|cache| cache.needs_after(self.revision, now)).min().unwrap_or(u64::MAX)
+    fn sights(&self, now: Instant) -> Vec<Sight> {
+        self.caches.values().map(|cache| cache.sight(self.revision, now)).collect()
+    }
+
+    /// How far a watch cache sees; one of another store sees everything.
+    fn sight(&self, id: CacheId) -> Sight {
+        let now = Instant::now();
+        let all = Sight { seen: self.revision, born: 0, clock: Some(now) };
+        self.cache(id).map_or(all, |cache| cache.sight(self.revision, now))
+    }
+
+    /// Whether a watch of this table can start from `revision` in this cache.
+    pub(crate) fn check_start(&self, id: TableId, cache: CacheId, revision: u64) -> Result<(), Compacted> {
+        let sight = self.sight(cache);
+        let floor = self.table(id).left(sight, self.retention.watches).max(sight.born);
+        if revision < floor { Err(Compacted { floor }) } else { Ok(()) }
+    }
+
+    /// The events after `revision` that this cache has seen, oldest first, unless it has forgotten some of them.
+    pub(crate) fn events(
+        &self,
+        id: TableId,
+        cache: CacheId,
+        revision: u64,
+    ) -> Result<impl Iterator<Item = &Event> + Clone, Compacted> {
+        let (table, sight) = (self.table(id), self.sight(cache));
+        let left = table.left(sight, self.retention.watches);
+        let events = table.tail(revision);
+        // A watch that is open has missed nothing where nothing happened to its table.
+        if revision < left || events.clone().next().is_some_and(|event| event.revision() <= sight.born) {
+            return Err(Compacted { floor: left.max(sight.born) });
+        }
+        Ok(events.take_while(move |event| event.revision() <= sight.seen))
     }
 
     /// Wakes the watchers of all tables.
@@ -462,11 +502,6 @@ impl Store {
             cache.restart(revision);
         }
         self.wake();
-    }
-
-    /// Watches of a cache start at this revision or later.
-    pub(crate) fn born(&self, id: CacheId) -> u64 {
-        self.cache(id).map_or(0, WatchCache::born)
     }
 
     /// What a watch cache has seen.

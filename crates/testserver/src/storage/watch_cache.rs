@@ -38,14 +38,26 @@ impl CacheId {
     }
 }
 
+/// How far a watch cache sees, forwards and back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sight {
+    /// It has seen everything up to here.
+    pub seen: u64,
+    /// It knows no event up to here.
+    pub born: u64,
+    /// The time by which what it has seen grows old; `None` where that stands still with the last it has seen.
+    pub clock: Option<Instant>,
+}
+
 #[derive(Debug)]
 pub(crate) struct WatchCache {
     lag: Lag,
     /// It has seen everything up to here, at least.
     reached: u64,
-    /// It has never seen events up to here: it began with the state of then.
+    /// It does not know the events up to here: it began with the state of then, or was told to forget them.
     born: u64,
-    /// Writes that it may not have seen yet, and when they were; only where it lags by time.
+    /// Writes that it may not have seen yet, and when they were; only where it lags by time. As many as are written in
+    /// that time, at different moments.
     pending: VecDeque<(Instant, u64)>,
 }
 
@@ -72,12 +84,16 @@ impl WatchCache {
 
     /// How many of the pending writes it has seen.
     fn due(&self, behind: Duration, now: Instant) -> usize {
-        self.pending.partition_point(|(at, _)| *at + behind <= now)
+        self.pending.partition_point(|(at, _)| at.checked_add(behind).is_some_and(|due| due <= now))
     }
 
-    /// Watches start at this revision or later.
-    pub(crate) fn born(&self) -> u64 {
-        self.born
+    pub(crate) fn sight(&self, revision: u64, now: Instant) -> Sight {
+        let clock = match self.lag {
+            Lag::None => Some(now),
+            Lag::Time(behind) => now.checked_sub(behind),
+            Lag::Revisions(_) | Lag::Frozen => None,
+        };
+        Sight { seen: self.position(revision, now), born: self.born, clock }
     }
 
     pub(crate) fn lags(&self) -> bool {
@@ -87,12 +103,12 @@ impl WatchCache {
     /// When it will see more, if nothing else happens.
     pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
         let Lag::Time(behind) = self.lag else { return None };
-        self.pending.get(self.due(behind, now)).map(|(at, _)| *at + behind)
+        self.pending.get(self.due(behind, now)).and_then(|(at, _)| at.checked_add(behind))
     }
 
-    /// The log must keep everything after this for it.
-    pub(crate) fn needs_after(&self, revision: u64, now: Instant) -> u64 {
-        if self.lags() { self.position(revision, now) } else { u64::MAX }
+    /// It forgets the events up to `oldest`, as far as it has seen them.
+    pub(crate) fn forget(&mut self, oldest: u64, revision: u64, now: Instant) {
+        self.born = self.born.max(oldest.min(self.position(revision, now)));
     }
 
     pub(crate) fn wrote(&mut self, revision: u64, at: Instant) {
@@ -151,14 +167,17 @@ mod tests {
         assert_eq!(cache.position(33, later(111)), 33);
         assert_eq!(cache.next_due(later(111)), None);
         cache.set_lag(Lag::None, 40, later(112));
-        assert_eq!((cache.position(40, start), cache.needs_after(40, start)), (40, u64::MAX));
+        assert_eq!(cache.position(40, start), 40);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_restarted_cache_begins_where_etcd_is() {
         let mut cache = WatchCache::new(Lag::Revisions(3), 0);
         cache.restart(10);
-        assert_eq!((cache.position(10, Instant::now()), cache.born()), (10, 10));
+        let sight = cache.sight(10, Instant::now());
+        assert_eq!((sight.seen, sight.born), (10, 10));
         assert_eq!(cache.position(14, Instant::now()), 11);
+        cache.forget(20, 14, Instant::now());
+        assert_eq!(cache.sight(14, Instant::now()).born, 11);
     }
 }

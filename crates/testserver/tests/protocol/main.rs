@@ -9,6 +9,7 @@ mod faults;
 mod forms;
 mod garbage;
 mod lists;
+mod load;
 mod ownership;
 mod robustness;
 mod shards;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::faults::{Disruption, Fault, FaultKind, Met, Plan};
+use crate::faults::{Fault, FaultKind, Met, Plan};
 use crate::journal::Request;
 use crate::read::open_watches::Command;
 use crate::server::Server;
@@ -57,12 +57,16 @@ impl PlanState {
 
     /// What this request meets, which is written down.
     pub(crate) fn meet(&self, request: &Request) -> Option<Met> {
-        let mut done = self.done.lock();
-        if done.stopped || !self.plan.scope.picks(request) {
+        // What a test gave to pick requests by is asked without the lock: it may look at the plan.
+        if !self.plan.scope.picks(request) {
             return None;
         }
-        done.requests += 1;
-        let fault = self.plan.draw(done.requests, request)?;
+        let number = self.count()?;
+        let fault = self.plan.draw(number, request)?;
+        let mut done = self.done.lock();
+        if done.stopped {
+            return None;
+        }
         *done.counts.entry(fault.kind()).or_default() += 1;
         if done.incidents.len() == INCIDENTS {
             done.incidents.pop_front();
@@ -71,14 +75,20 @@ impl PlanState {
         Some(Met { fault, over: self.stopped.subscribe(), planned: true })
     }
 
+    /// The number of one more request in scope, while the plan works.
+    fn count(&self) -> Option<u64> {
+        let mut done = self.done.lock();
+        done.requests += 1;
+        (!done.stopped).then_some(done.requests)
+    }
+
     /// Ends the plan, and what of it goes on by itself.
     fn stop(&self, shared: &Shared) {
         let mut done = self.done.lock();
         if std::mem::replace(&mut done.stopped, true) {
             return;
         }
-        let lags = |incident: &Incident| matches!(incident.fault, Fault::First(Disruption::Lag(_)));
-        let lagged = done.incidents.iter().any(lags);
+        let lagged = done.counts.contains_key(&FaultKind::Lag);
         drop(done);
         self.stopped.send_replace(());
         if lagged {

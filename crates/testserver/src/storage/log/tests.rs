@@ -55,7 +55,7 @@ fn a_list_at_each_revision_equals_the_replay_up_to_it() {
             history.insert(store.revision(), listed(&now, "", ""));
         }
         let mut replayed = Model::new();
-        for event in store.table(id).after(0).ok().unwrap() {
+        for event in store.events(id, CacheId::MAIN, 0).ok().unwrap() {
             let key = event.object.key().to_string();
             match event.change {
                 Change::Deleted => replayed.remove(&key),
@@ -86,8 +86,8 @@ fn compaction_refuses_what_is_gone_and_nothing_else() {
         store.put(id, draft(&kind, "a", "n", value));
     }
     store.expire(Expiry::Both, 4);
-    assert_eq!(store.table(id).after(3).err(), Some(Compacted { floor: 4 }));
-    assert_eq!(store.table(id).after(4).ok().unwrap().count(), 2);
+    assert_eq!(store.check_start(id, CacheId::MAIN, 3).err(), Some(Compacted { floor: 4 }));
+    assert_eq!(store.events(id, CacheId::MAIN, 4).ok().unwrap().count(), 2);
     assert!(store.table(id).at(3).is_err());
     assert_eq!(store.table(id).at(4).ok().unwrap().walk("", "").count(), 1);
 }
@@ -100,8 +100,8 @@ fn the_window_bounds_the_log() {
         store.put(id, draft(&kind, "a", "n", value));
     }
     assert_eq!(store.revision(), 11);
-    assert_eq!(store.table(id).after(7).err(), Some(Compacted { floor: 8 }));
-    assert_eq!(store.table(id).after(8).ok().unwrap().count(), 3);
+    assert_eq!(store.check_start(id, CacheId::MAIN, 7).err(), Some(Compacted { floor: 8 }));
+    assert_eq!(store.events(id, CacheId::MAIN, 8).ok().unwrap().count(), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -110,10 +110,10 @@ async fn history_grows_old_by_the_clock() {
     store.put(id, draft(&configmaps(), "a", "n", 1));
     tokio::time::advance(Duration::from_secs(59)).await;
     store.age();
-    assert!(store.table(id).after(1).is_ok());
+    assert!(store.check_start(id, CacheId::MAIN, 1).is_ok());
     tokio::time::advance(Duration::from_secs(1)).await;
     store.age();
-    assert_eq!(store.table(id).after(1).err(), Some(Compacted { floor: 2 }));
+    assert_eq!(store.check_start(id, CacheId::MAIN, 1).err(), Some(Compacted { floor: 2 }));
 }
 
 #[test]
@@ -145,9 +145,9 @@ fn lists_and_watches_expire_on_their_own() {
     }
     store.expire(Expiry::Lists, 5);
     assert!(store.table(id).at(4).is_err() && store.table(id).at(5).is_ok());
-    assert_eq!(store.table(id).after(1).ok().unwrap().len(), 8);
+    assert_eq!(store.events(id, CacheId::MAIN, 1).ok().unwrap().count(), 8);
     store.expire(Expiry::Watches, 7);
-    assert_eq!(store.table(id).after(6).err(), Some(Compacted { floor: 7 }));
+    assert_eq!(store.check_start(id, CacheId::MAIN, 6).err(), Some(Compacted { floor: 7 }));
     assert_eq!(store.table(id).at(6).ok().unwrap().walk("", "").count(), 1);
     assert_eq!(store.restore(4), Err(Compacted { floor: 5 }));
 }
@@ -160,7 +160,7 @@ fn windows_of_their_own_end_lists_and_watches() {
     for value in 0..10 {
         store.put(id, draft(&configmaps(), "a", "n", value));
     }
-    assert_eq!(store.table(id).after(8).err(), Some(Compacted { floor: 9 }));
+    assert_eq!(store.check_start(id, CacheId::MAIN, 8).err(), Some(Compacted { floor: 9 }));
     assert_eq!(store.table(id).at(5).err(), Some(Compacted { floor: 6 }));
     assert_eq!(store.table(id).log.len(), 5);
 }
@@ -176,6 +176,9 @@ fn what_a_cache_is_behind_by_is_kept_for_it() {
     assert_eq!((position, store.position(CacheId::MAIN, Instant::now())), (5, 11));
     store.expire(Expiry::Both, u64::MAX);
     assert_eq!(store.table(id).then(position).walk("", "").count(), 4);
+    assert_eq!(store.events(id, behind, position).ok().unwrap().count(), 0);
+    store.lag(behind, Lag::None);
+    assert_eq!(store.events(id, behind, position + 4).ok().unwrap().count(), 2);
     store.remove_cache(behind);
     store.expire(Expiry::Both, u64::MAX);
     assert_eq!(store.table(id).log.len(), 0);
@@ -187,7 +190,7 @@ fn a_bump_raises_the_revision_and_forgets_what_was() {
     store.put(id, draft(&configmaps(), "a", "n", 1));
     store.bump(1_000);
     assert_eq!(store.revision(), 1_002);
-    assert!(store.table(id).at(1_001).is_err() && store.table(id).after(2).is_err());
+    assert!(store.table(id).at(1_001).is_err() && store.check_start(id, CacheId::MAIN, 2).is_err());
     assert_eq!(store.table(id).get("a/n").unwrap().revision, 2);
     assert_eq!(store.put(id, draft(&configmaps(), "a", "n", 2)).revision, 1_003);
 }
@@ -199,7 +202,7 @@ fn what_is_corrupt_is_unreadable_with_the_event_that_replaces_it_until_it_is_hea
     let at = store.corrupt(id, "a/n").unwrap();
     store.put(id, draft(&configmaps(), "a", "n", 2));
     let readable = |store: &Store| -> Vec<bool> {
-        store.table(id).after(0).ok().unwrap().map(|event| store.decodes_event(event)).collect()
+        store.events(id, CacheId::MAIN, 0).ok().unwrap().map(|event| store.decodes_event(event)).collect()
     };
     assert_eq!(readable(&store), [true, false, false]);
     assert!(store.decodes(store.table(id).get("a/n").unwrap()));

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use kube_testserver::{Disruption, Fault, Match, Server, Verb};
+use serde_json::json;
 
-use crate::ask::{Lines, R, configmaps, get, server};
+use crate::ask::{Lines, R, configmaps, get, seen, server};
 
 async fn watch_from(server: &Server, version: u64) -> String {
     get(server, &format!("{R}?watch=1&resourceVersion={version}&timeoutSeconds=1")).await.text
@@ -99,4 +100,15 @@ async fn timestamps_jump_while_timers_go_on() {
         [stamp(0), stamp(1), stamp(2)],
         ["2026-11-21T02:25:40Z", "2026-11-19T02:25:40Z", "1970-01-01T00:00:00Z"]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_watch_that_has_missed_nothing_survives_compaction() {
+    let server = server();
+    let first = configmaps(&server, &["a"]);
+    let mut watch = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={first}")).await;
+    server.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}})).unwrap();
+    server.compact();
+    let next = configmaps(&server, &["b"]);
+    assert_eq!(watch.event().await, seen("ADDED", "b", next));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_testserver::{Match, Rights, Server, Verb, WatchEnd};
+use kube_testserver::{Fault, Match, Request, Rights, Server, Verb, WatchEnd};
 use tokio::time::timeout;
 
 use crate::ask::{Lines, R, ask, configmaps, get, server};
@@ -73,4 +73,57 @@ async fn one_can_wait_for_a_request_and_for_what_becomes_of_it() {
     assert_eq!((arrived.number, arrived.ended), (3, None));
     assert_eq!((ended.number, ended.at), (3, Duration::from_secs(9)));
     assert_eq!(journal.since(mark).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn predicates_may_ask_the_faults_and_the_journal() {
+    let server = server();
+    let asked = server.clone();
+    let picks = move |_: &Request| asked.faults().waiting() == 1 && asked.journal().requests().len() == 1;
+    server.faults().next(Match::any().when(picks), Fault::gone());
+    assert_eq!(get(&server, R).await.code, 410);
+    let journal = server.journal();
+    assert_eq!(
+        journal
+            .count_where(|request| journal.count_since(journal.mark(), |_| true) == 0 && request.number == 1),
+        1
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_of_two_waiters_is_told_and_one_that_gives_up_takes_nothing_from_the_other() {
+    let server = server();
+    let (journal, mark) = (server.journal(), server.journal().mark());
+    let is = |verb: Verb| move |request: &Request| request.about.verb == verb;
+    assert!(timeout(Duration::from_secs(1), journal.wait(mark, is(Verb::List))).await.is_err());
+    let asking = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        server.restart();
+        get(&server, R).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        journal.clear();
+        get(&server, &format!("{R}/a")).await;
+    };
+    let (first, second, third, ()) = tokio::join!(
+        journal.wait(mark, is(Verb::List)),
+        timeout(Duration::from_secs(2), journal.wait(mark, is(Verb::Get))),
+        journal.wait(mark, is(Verb::Get)),
+        asking
+    );
+    assert_eq!((first.number, second.is_err(), third.number), (1, true, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_the_server_sees_each_write_also_one_that_is_taken_back() {
+    let server = server();
+    let then = configmaps(&server, &["a"]);
+    let gone = |server: &Server| server.get("v1", "ConfigMap", Some("r"), "b").is_err().then_some(());
+    configmaps(&server, &["b"]);
+    let going = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        server.restore(then).unwrap();
+    };
+    timeout(Duration::from_secs(60), async { tokio::join!(server.until(gone), server.until(gone), going) })
+        .await
+        .unwrap();
 }

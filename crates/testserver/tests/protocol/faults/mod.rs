@@ -1,6 +1,7 @@
 //! What a client sees of each fault.
 
 mod basics;
+mod extremes;
 mod history;
 mod journal;
 mod outages;

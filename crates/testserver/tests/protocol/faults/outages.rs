@@ -98,3 +98,20 @@ async fn over_tcp_connections_break_and_are_refused_until_the_server_is_back_on_
     drop(again);
     listening.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waits_breaks_when_the_server_goes_away() {
+    let server = server();
+    configmaps(&server, &["a"]);
+    server.faults().next(Match::any(), Fault::Delay(Duration::from_secs(5)));
+    server.faults().next(Match::any(), Fault::Hang);
+    let ask = || server.service().answer(Request::get(R).body(Full::<bytes::Bytes>::default()).unwrap());
+    let dying = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        server.outage_for(Duration::from_secs(1), Outage::Refused);
+    };
+    let both = async { tokio::join!(ask(), ask(), dying) };
+    let (delayed, hung, ()) = timeout(Duration::from_secs(60), both).await.unwrap();
+    assert!(delayed.is_err() && hung.is_err());
+    assert_eq!(get(&server, R).await.code, 200);
+}

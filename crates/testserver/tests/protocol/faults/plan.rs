@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use kube_testserver::{Cut, Disruption, Fault, FaultKind, Lag, Match, Plan, Server, Verb, WatchEnd};
 use tokio::time::timeout;
 
@@ -134,4 +135,58 @@ async fn numbers_are_drawn_up_to_those_that_were_given() {
 async fn get_cut(server: &Server, path: &str) {
     let mut lines = Lines::open(server, path).await;
     while let Some(Ok(_)) = lines.line().await {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lag_ends_with_its_plan_however_long_ago_it_was() {
+    let plan = Plan::new(1)
+        .rate(1.0)
+        .only(Match::verb(Verb::List))
+        .fault(1, Match::any().resource("configmaps"), Fault::First(Disruption::Lag(Lag::Frozen)))
+        .fault(1, Match::any().resource("pods"), Fault::First(Disruption::JumpClock(SignedDuration::ZERO)));
+    let server = Server::builder().plan(plan).build();
+    get(&server, "/api/v1/configmaps").await;
+    // More incidents than a plan remembers.
+    for _ in 0..16_400 {
+        get(&server, "/api/v1/pods?resourceVersion=0").await;
+    }
+    assert!(server.plan().unwrap().incidents().len() == 16_384);
+    server.plan().unwrap().stop();
+    let now = configmaps(&server, &["a"]);
+    assert_eq!(server.itself().resource_version(), now);
+}
+
+/// A request whose body does not come before `plan` has stopped.
+async fn while_the_plan_stops(server: &Server, path: &str) -> Lines {
+    let (plan, mut sent) = (server.plan().unwrap(), false);
+    let slow = futures_util::stream::poll_fn(move |cx| {
+        if std::mem::replace(&mut sent, true) {
+            plan.stop();
+            return std::task::Poll::Ready(None::<Result<http_body::Frame<bytes::Bytes>, std::io::Error>>);
+        }
+        cx.waker().wake_by_ref();
+        std::task::Poll::Pending
+    });
+    let request = http::Request::get(path).body(http_body_util::StreamBody::new(slow)).unwrap();
+    Lines::from(server.service().answer(request).await.unwrap().into_body())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_opens_while_its_plan_stops_is_healed_too() {
+    let server = server();
+    let start = configmaps(&server, &["a"]);
+    server.follow(Plan::new(1).rate(1.0).fault(1, Match::any(), Fault::Silence));
+    let mut watch = while_the_plan_stops(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
+    let line = timeout(Duration::from_secs(60), watch.line()).await.unwrap().unwrap().unwrap();
+    assert!(line.contains("\"code\":410"), "{line}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_picks_requests_may_stop_the_plan_and_ask_what_it_did() {
+    let server = Server::new();
+    let asked = server.clone();
+    let scope = Match::any().when(move |_| asked.plan().is_some_and(|plan| plan.counts().is_empty()));
+    let plan = server.follow(Plan::new(1).rate(1.0).only(scope).fault(1, Match::any(), Fault::gone()));
+    assert_eq!([get(&server, R).await.code, get(&server, R).await.code], [410, 200]);
+    plan.stop();
 }

@@ -172,3 +172,43 @@ async fn history_that_a_cache_needs_is_kept_until_it_is_gone() {
     replica.set_lag(Lag::None);
     assert_eq!(ask(&replica.service(), &format!("{R}?resourceVersion=0")).await.names().len(), 4);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_forgets_only_what_it_has_seen() {
+    let server = server();
+    configmaps(&server, &["a"]);
+    let replica = server.replica(Lag::Frozen);
+    configmaps(&server, &["b", "c"]);
+    server.compact();
+    let mut watch = lines(&replica.service(), &format!("{R}?watch=1")).await;
+    assert_eq!(watch.event().await.1, "a");
+    assert!(timeout(Duration::from_secs(60), watch.line()).await.is_err());
+    replica.set_lag(Lag::None);
+    assert_eq!(watch.event().await.1, "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_lags_by_more_than_the_history_has_a_window_of_its_own() {
+    let server = Server::builder().history(4).build();
+    let replica = server.replica(Lag::Revisions(10));
+    configmaps(&server, &["a"]);
+    let mut watch = lines(&replica.service(), &format!("{R}?watch=1")).await;
+    let reader = tokio::spawn(async move {
+        let mut all = Vec::new();
+        while all.len() < 20 {
+            all.push(watch.event().await);
+            if all.last().unwrap().0 == "ERROR" {
+                break;
+            }
+        }
+        all
+    });
+    for n in 0..40 {
+        configmaps(&server, &[&format!("b{n:02}")]);
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+    }
+    let all = timeout(Duration::from_secs(60), reader).await.unwrap().unwrap();
+    assert_eq!(all.len(), 20, "{all:?}");
+}

@@ -1,0 +1,77 @@
+//! Numbers at the ends of their ranges.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use kube_testserver::{Clock, Fault, Lag, Match, Outage, Plan, Server, Workload};
+use serde_json::json;
+
+use crate::ask::{Lines, R, configmaps, get, server};
+
+const LONG: Duration = Duration::MAX;
+
+#[tokio::test(start_paused = true)]
+async fn no_time_is_too_long() {
+    let server = Server::builder().bookmark_period(LONG).expire_after(LONG).build();
+    server.set_lag(Lag::Time(LONG));
+    configmaps(&server, &["a"]);
+    let mut watch =
+        Lines::open(&server, &format!("{R}?watch=1&allowWatchBookmarks=true&timeoutSeconds=5")).await;
+    let _ = watch.line().await;
+    server.set_lag(Lag::None);
+    configmaps(&server, &["b"]);
+    assert_eq!(get(&server, R).await.names().len(), 2);
+    server.outage_for(LONG, Outage::Refused);
+    server.faults().during(LONG, Match::any(), Fault::Delay(LONG));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_period_of_nothing_does_not_stop_time() {
+    let server = Server::builder().bookmark_period(Duration::ZERO).build();
+    let first = configmaps(&server, &["a"]);
+    let path = format!("{R}?watch=1&allowWatchBookmarks=true&timeoutSeconds=5&resourceVersion={first}");
+    assert_eq!(get(&server, &path).await.text, "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workload_without_a_pause_still_writes() {
+    let server = Server::new();
+    let handle = Workload::new(1, Duration::ZERO).start(&server);
+    let before = server.resource_version();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(server.resource_version() > before);
+    handle.stop().await;
+}
+
+#[test]
+fn as_many_faults_as_can_be_counted_are_counted() {
+    let server = server();
+    server.faults().times(usize::MAX, &Match::any(), &Fault::Reset);
+    server.faults().times(usize::MAX, &Match::any(), &Fault::Reset);
+    assert_eq!(server.faults().waiting(), usize::MAX);
+}
+
+#[tokio::test]
+async fn a_rate_that_is_no_number_is_none() {
+    let plan = Plan::new(1).rate(f64::NAN).fault(1, Match::any(), Fault::Reset);
+    let server = Server::builder().plan(plan).build();
+    assert_eq!(get(&server, R).await.code, 200);
+}
+
+#[test]
+fn the_furthest_clocks_show_timestamps_that_can_be_read() {
+    let server = server();
+    server.set_clock(Clock::Fixed(jiff::Timestamp::MIN));
+    let object =
+        server.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}})).unwrap();
+    let stamp = object["metadata"]["creationTimestamp"].as_str().unwrap().to_owned();
+    assert_eq!(stamp.len(), 20, "{stamp}");
+    server.set_clock(Clock::Fixed(jiff::Timestamp::MAX));
+    server.jump_clock(SignedDuration::MAX);
+    server.jump_clock(SignedDuration::MAX);
+    server.jump_clock(SignedDuration::MIN);
+    let object =
+        server.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "m"}})).unwrap();
+    let stamp = object["metadata"]["creationTimestamp"].as_str().unwrap().to_owned();
+    assert_eq!(stamp.len(), 20, "{stamp}");
+}
