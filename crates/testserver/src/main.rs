@@ -1,7 +1,10 @@
 //! The server as a program: `cargo run -p kube-testserver -- --port 0 --kubeconfig FILE`.
 
-use std::io::Write;
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -20,7 +23,7 @@ struct Flags {
     /// The port on 127.0.0.1; 0 picks a free one.
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Write a kubeconfig here once the server is ready.
+    /// Write a kubeconfig here once the server is ready. A new file can be read by its owner only.
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
     /// Serve on TLS, with a certificate that the kubeconfig knows.
@@ -31,11 +34,11 @@ struct Flags {
     #[arg(long, requires = "tls")]
     users: bool,
     /// Forget history after so many seconds; without it only the number of events is bounded.
-    #[arg(long, value_name = "SECONDS")]
-    expire_after: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    expire_after: Option<Duration>,
     /// Send bookmarks this often, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
-    bookmark_period: f64,
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    bookmark_period: Duration,
     /// What random choices are drawn from.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -45,6 +48,24 @@ struct Flags {
     /// Let something happen: a simulated workload that writes this often, in milliseconds.
     #[arg(long, value_name = "MILLISECONDS")]
     workload: Option<u64>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(number).map_err(|_| "not a length of time".to_owned())
+}
+
+/// Why the program ends.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("can't wait for signals: {0}")]
+    Signals(io::Error),
+    #[error("can't listen on {0}: {1}")]
+    Listen(SocketAddr, io::Error),
+    #[error("can't write the kubeconfig {}: {}", .0.display(), .1)]
+    Kubeconfig(PathBuf, io::Error),
+    #[error("can't say that the server is ready: {0}")]
+    Announce(io::Error),
 }
 
 #[tokio::main]
@@ -59,25 +80,27 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(flags: Flags) -> Result<(), Box<dyn std::error::Error>> {
+async fn run(flags: Flags) -> Result<(), Failure> {
     let mut builder = Server::builder()
         .seed(flags.seed)
         .garbage_collector(flags.garbage_collector)
-        .bookmark_period(Duration::try_from_secs_f64(flags.bookmark_period)?.max(Duration::from_millis(1)));
-    if let Some(seconds) = flags.expire_after {
-        builder = builder.expire_after(Duration::try_from_secs_f64(seconds)?);
+        .bookmark_period(flags.bookmark_period);
+    if let Some(age) = flags.expire_after {
+        builder = builder.expire_after(age);
     }
     if flags.users {
         builder = builder.user(ADMIN, ADMIN, Rights::All).user(NOBODY, NOBODY, Rights::None);
     }
     let server = builder.build();
     // Before anybody is told that the server is ready, so that no signal is missed.
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let listen_for = |kind| signal(kind).map_err(Failure::Signals);
+    let (mut interrupt, mut terminate) =
+        (listen_for(SignalKind::interrupt())?, listen_for(SignalKind::terminate())?);
     let addr = ([127, 0, 0, 1], flags.port).into();
-    let listening = if flags.tls { server.listen_tls(addr).await? } else { server.listen(addr).await? };
-    let workload = flags
-        .workload
-        .map(|millis| Workload::new(flags.seed, Duration::from_millis(millis.max(1))).start(&server));
+    let listening = if flags.tls { server.listen_tls(addr).await } else { server.listen(addr).await };
+    let listening = listening.map_err(|error| Failure::Listen(addr, error))?;
+    let workload =
+        flags.workload.map(|millis| Workload::new(flags.seed, Duration::from_millis(millis)).start(&server));
     announce(&listening, &flags)?;
     tokio::select! {
         _ = interrupt.recv() => {}
@@ -90,24 +113,29 @@ async fn run(flags: Flags) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn announce(listening: &Listening, flags: &Flags) -> std::io::Result<()> {
-    let mut out = std::io::stdout();
-    match &flags.kubeconfig {
+fn announce(listening: &Listening, flags: &Flags) -> Result<(), Failure> {
+    let ready = match &flags.kubeconfig {
         Some(file) => {
-            let mut kubeconfig = listening.kubeconfig();
-            if flags.users {
-                kubeconfig = with_nobody(&kubeconfig)?;
-            }
-            std::fs::write(file, kubeconfig)?;
-            writeln!(out, "ready {}", file.display())?;
+            write_kubeconfig(file, listening, flags.users)
+                .map_err(|error| Failure::Kubeconfig(file.clone(), error))?;
+            file.display().to_string()
         }
-        None => writeln!(out, "ready {}", listening.url())?,
-    }
-    out.flush()
+        None => listening.url(),
+    };
+    let mut out = io::stdout();
+    writeln!(out, "ready {ready}").and_then(|()| out.flush()).map_err(Failure::Announce)
+}
+
+fn write_kubeconfig(file: &Path, listening: &Listening, users: bool) -> io::Result<()> {
+    let kubeconfig = listening.kubeconfig();
+    let kubeconfig = if users { with_nobody(&kubeconfig)? } else { kubeconfig };
+    // There may be tokens in it.
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file)?;
+    file.write_all(kubeconfig.as_bytes())
 }
 
 /// The kubeconfig with a second context.
-fn with_nobody(kubeconfig: &str) -> std::io::Result<String> {
+fn with_nobody(kubeconfig: &str) -> io::Result<String> {
     let mut config: serde_json::Value = serde_json::from_str(kubeconfig)?;
     let mut context = config["contexts"][0].clone();
     context["name"] = NOBODY.into();
