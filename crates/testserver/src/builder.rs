@@ -58,7 +58,9 @@ impl ServerBuilder {
         self
     }
 
-    /// How many events of each resource are kept for watches and paged lists; older ones expire. Default: 65,536.
+    /// How many events of each resource are kept for watches and paged lists; older ones expire. Default: 65,536. The bound
+    /// is of events, not of bytes: each holds the state that it replaced, so a program that writes large objects often may
+    /// want fewer. A watch that has not read an event before it expires ends with 410; with 0 each does.
     pub fn history(mut self, events: usize) -> Self {
         self.0.retention.watches.events = events;
         self.0.retention.lists.events = events;

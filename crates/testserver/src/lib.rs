@@ -26,6 +26,15 @@
 //! - An object's bytes are written once and shared by all lists and watches; no watch has a queue of its own.
 //! - No lock is held while anything waits, and no task is left when a [`Listening`] is gone.
 //!
+//! # What is kept
+//!
+//! - Of each resource as much history as [`ServerBuilder::history`] says, and what a [`Lag`] needs; it is bounded in events,
+//!   not in bytes. A kind whose CRD is gone keeps its history, too, for a restore may bring it back; compaction drops it.
+//! - Of each watch at most 256 frames, and 1,024 commands of a test; the initial state of a watch or a list is references to
+//!   what is stored, so that a reader who stands still keeps the states of then in memory.
+//! - 16,384 requests in the [`Journal`], 16,384 incidents in a [`RunningPlan`], and the faults, users and rules that were
+//!   asked for, as long as they are. Tokens of paged lists are kept by their clients alone.
+//!
 //! What goes wrong on purpose is said by [`Faults`]; what was asked is in the [`Journal`].
 
 mod access;

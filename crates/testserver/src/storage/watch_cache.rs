@@ -13,11 +13,12 @@ pub enum Lag {
     /// Not at all.
     #[default]
     None,
-    /// By so many revisions, whatever is written.
+    /// By so many revisions, whatever is written. (So many events are kept for it, beyond the history.)
     Revisions(u64),
-    /// By so much of tokio's time.
+    /// By so much of tokio's time. (What is written in that time is kept for it, beyond the history.)
     Time(Duration),
-    /// It stands still. (All history since is kept for it meanwhile.)
+    /// It stands still. (All history since is kept for it meanwhile, without a bound: that is what it means to be able to
+    /// catch up.)
     Frozen,
 }
 

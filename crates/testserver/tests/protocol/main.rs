@@ -8,6 +8,7 @@ mod discovery;
 mod faults;
 mod forms;
 mod garbage;
+mod leaks;
 mod lists;
 mod load;
 mod ownership;

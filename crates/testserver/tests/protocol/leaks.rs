@@ -1,0 +1,105 @@
+//! What is left when handles are dropped in any order: nothing.
+
+use std::sync::{Arc, Weak};
+
+use kube_testserver::{Fault, Lag, Listening, Match, Plan, Replicas, Server, Turn, Verb, Workload};
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+use tokio::time::Duration;
+
+use crate::ask::{Lines, R, configmaps};
+use crate::tcp::Connection;
+
+const ANY_PORT: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
+
+/// Gone when the insides of the server are, for a fault of it holds it.
+fn witness(server: &Server) -> Weak<()> {
+    let alive = Arc::new(());
+    let weak = Arc::downgrade(&alive);
+    let never = Match::any().when(move |_| Arc::strong_count(&alive) == 0);
+    server.faults().next(never, Fault::Reset);
+    weak
+}
+
+/// Lets everything that was ended end.
+async fn settle() {
+    while Handle::current().metrics().num_alive_tasks() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn busy(server: &Server) -> (Listening, Listening, Vec<Connection>) {
+    configmaps(server, &["a"]);
+    let start = server.journal().mark();
+    let replica = server.replica(Lag::Frozen);
+    let both = Replicas::new(&server.itself(), [replica], Turn::Alternate);
+    let (plain, tls) =
+        (both.listen(ANY_PORT.into()).await.unwrap(), server.listen_tls(ANY_PORT.into()).await.unwrap());
+    server.faults().next(Match::verb(Verb::Get), Fault::Hang);
+    server.follow(Plan::usual(1).rate(0.0));
+    let mut connections = Vec::new();
+    for path in
+        [format!("{R}?watch=1"), format!("{R}/a"), R.to_owned(), format!("{R}?watch=1&resourceVersion=99")]
+    {
+        let mut connection = Connection::open(plain.addr()).await;
+        connection.send(&path).await;
+        connections.push(connection);
+    }
+    // One that never agrees on encryption.
+    connections.push(Connection::open(tls.addr()).await);
+    server.journal().wait(start, |request| request.number == 4).await;
+    (plain, tls, connections)
+}
+
+#[tokio::test]
+async fn when_all_handles_are_dropped_no_task_no_socket_and_no_memory_stays() {
+    let server = Server::new();
+    let gone = witness(&server);
+    let (plain, tls, connections) = busy(&server).await;
+    let workload = Workload::new(1, Duration::from_millis(1)).start(&server);
+    let addresses = [plain.addr(), tls.addr()];
+    drop(server);
+    assert!(gone.upgrade().is_some(), "listeners keep it");
+    drop((workload, plain, tls));
+    settle().await;
+    for addr in addresses {
+        assert!(TcpStream::connect(addr).await.is_err());
+    }
+    for mut connection in connections {
+        connection.rest().await;
+    }
+    assert!(gone.upgrade().is_none());
+}
+
+#[tokio::test]
+async fn listeners_of_one_server_end_each_on_its_own() {
+    let server = Server::new();
+    configmaps(&server, &["a"]);
+    let first = server.listen(ANY_PORT.into()).await.unwrap();
+    let second = server.listen(ANY_PORT.into()).await.unwrap();
+    assert!(server.listen(first.addr()).await.is_err(), "the address is taken");
+    let mut there = Connection::open(second.addr()).await;
+    first.shutdown().await;
+    assert!(there.get(R).await.contains("\"a\""));
+    second.abort().await;
+    settle().await;
+    assert_eq!(there.rest().await, "");
+    let again = server.listen(ANY_PORT.into()).await.unwrap();
+    assert!(Connection::open(again.addr()).await.get(R).await.contains("\"a\""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_sockets_the_last_watch_keeps_the_server_and_nothing_else_does() {
+    let server = Server::new();
+    let gone = witness(&server);
+    configmaps(&server, &["a"]);
+    let mut watch = Lines::open(&server, &format!("{R}?watch=1")).await;
+    let (deaf, outage) = (server.faults().always(Match::any(), Fault::Hang), server.replica(Lag::Frozen));
+    let plan = server.follow(Plan::usual(1));
+    drop(server);
+    assert_eq!(watch.event().await.1, "a");
+    drop((deaf, outage, plan));
+    assert!(gone.upgrade().is_some());
+    drop(watch);
+    assert!(gone.upgrade().is_none());
+}
