@@ -13,11 +13,6 @@ use crate::write::delete_options::DeleteOptions;
 use crate::write::patch::Sent;
 use crate::write::{self, Mode, Part, Target, Via, WriteOptions};
 
-/// Where an object is, from its own text.
-struct Place {
-    target: Target,
-}
-
 impl Server {
     /// Creates an object, as a POST to its collection does. Kind and apiVersion are needed; a namespaced object
     /// without a namespace goes to `default`.
@@ -25,9 +20,9 @@ impl Server {
     /// # Errors
     /// What the server would answer.
     pub fn create(&self, object: Value) -> Result<Value, Status> {
-        let (place, object) = self.place(object)?;
-        let written = write::create(&self.shared, &place.target, object, &WriteOptions::default())?;
-        Ok(parsed(&written.bytes(&place.view())))
+        let (target, object) = self.place(object)?;
+        let written = write::create(&self.shared, &target, object, &WriteOptions::default())?;
+        Ok(parsed(&written.bytes(&view(&target))))
     }
 
     /// Replaces an object, as a PUT does: with a resourceVersion only that version, without one any.
@@ -79,12 +74,12 @@ impl Server {
         name: &str,
         patch: &Value,
     ) -> Result<Value, Status> {
-        let place = self.find(api_version, kind, namespace, name)?;
+        let target = self.target(api_version, kind, namespace, name)?;
         let body = Bytes::from(patch.to_string());
         let mode = Mode { via: Via::Patch, part: Part::Main, options: WriteOptions::default() };
         let sent = Sent { media_type: "application/merge-patch+json", body: &body, force: false };
-        let written = write::patch::patch(&self.shared, &place.target, mode, sent)?;
-        Ok(parsed(&written.bytes(&place.view())))
+        let written = write::patch::patch(&self.shared, &target, mode, sent)?;
+        Ok(parsed(&written.bytes(&view(&target))))
     }
 
     /// An object, if it is there.
@@ -98,12 +93,11 @@ impl Server {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Value, Status> {
-        let place = self.find(api_version, kind, namespace, name)?;
-        let target = &place.target;
+        let target = self.target(api_version, kind, namespace, name)?;
         let entry =
             self.shared.read(|state| state.store.table(target.served.table).get(&target.key()).cloned());
         let entry = entry.ok_or_else(|| target.not_found())?;
-        Ok(parsed(&place.view().object(&entry)))
+        Ok(parsed(&view(&target).object(&entry)))
     }
 
     /// Deletes an object at once (grace period 0), as a DELETE does; finalizers still hold it.
@@ -117,28 +111,29 @@ impl Server {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Value, Status> {
-        let place = self.find(api_version, kind, namespace, name)?;
+        let target = self.target(api_version, kind, namespace, name)?;
         let options = DeleteOptions { grace: Some(0), ..DeleteOptions::default() };
-        let deleted = crate::write::delete::delete(&self.shared, &place.target, &options)?;
-        Ok(parsed(&deleted.bytes(place.target.kind(), &place.view())))
+        let deleted = crate::write::delete::delete(&self.shared, &target, &options)?;
+        Ok(parsed(&deleted.bytes(target.kind(), &view(&target))))
     }
 
     fn put(&self, object: Value, part: Part) -> Result<Value, Status> {
-        let (place, object) = self.place(object)?;
+        let (target, object) = self.place(object)?;
         let mode = Mode { via: Via::Put, part, options: WriteOptions::default() };
-        let written = write::replace(&self.shared, &place.target, &object, &mode)?;
-        Ok(parsed(&written.bytes(&place.view())))
+        let written = write::replace(&self.shared, &target, &object, &mode)?;
+        Ok(parsed(&written.bytes(&view(&target))))
     }
 
-    fn place(&self, object: Value) -> Result<(Place, write::Object), Status> {
+    /// Where an object is, from its own text.
+    fn place(&self, object: Value) -> Result<(Target, write::Object), Status> {
         let Value::Object(mut object) = object else {
             return Err(Status::bad_request("an object must be a JSON map"));
         };
         let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or("");
         let namespace = Some(meta(&object, "namespace")).filter(|namespace| !namespace.is_empty());
-        let place = self.find(text("apiVersion"), text("kind"), namespace, meta(&object, "name"))?;
-        decode::read_metadata(&mut object, place.target.kind())?;
-        Ok((place, object))
+        let target = self.target(text("apiVersion"), text("kind"), namespace, meta(&object, "name"))?;
+        decode::read_metadata(&mut object, target.kind())?;
+        Ok((target, object))
     }
 
     pub(crate) fn target(
@@ -148,16 +143,6 @@ impl Server {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Target, Status> {
-        Ok(self.find(api_version, kind, namespace, name)?.target)
-    }
-
-    fn find(
-        &self,
-        api_version: &str,
-        kind: &str,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<Place, Status> {
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         let served = self.shared.read(|state| {
             let resources = state.registry.resources(group, version)?;
@@ -166,7 +151,7 @@ impl Server {
         let served: Served =
             served.ok_or_else(|| Status::not_found(Named { group, resource: kind }, name))?;
         let namespace = served.kind.rules.namespaced.then(|| namespace.unwrap_or("default").to_owned());
-        Ok(Place { target: Target { served, namespace, name: name.into() } })
+        Ok(Target { served, namespace, name: name.into() })
     }
 
     /// All objects of a kind, in all namespaces or in one, in the order of their keys.
@@ -174,8 +159,8 @@ impl Server {
     /// # Errors
     /// NotFound for an unknown kind.
     pub fn list(&self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, Status> {
-        let place = self.find(api_version, kind, None, "")?;
-        let (prefix, view, table) = (prefix(namespace), place.view(), place.target.served.table);
+        let target = self.target(api_version, kind, None, "")?;
+        let (prefix, view, table) = (prefix(namespace), view(&target), target.served.table);
         let entries: Vec<_> = self
             .shared
             .read(|state| state.store.table(table).under(&prefix).map(|(_, e)| e.clone()).collect());
@@ -187,16 +172,15 @@ impl Server {
     /// # Errors
     /// NotFound for an unknown kind.
     pub fn count(&self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<usize, Status> {
-        let place = self.find(api_version, kind, None, "")?;
+        let target = self.target(api_version, kind, None, "")?;
         let prefix = prefix(namespace);
-        Ok(self.shared.read(|state| state.store.table(place.target.served.table).under(&prefix).count()))
+        Ok(self.shared.read(|state| state.store.table(target.served.table).under(&prefix).count()))
     }
 }
 
-impl Place {
-    fn view(&self) -> View {
-        View::new(self.target.served.kind.clone(), Form::Whole)
-    }
+/// The whole object, as the verbs show it.
+fn view(target: &Target) -> View {
+    View::new(target.served.kind.clone(), Form::Whole)
 }
 
 fn parsed(json: &[u8]) -> Value {

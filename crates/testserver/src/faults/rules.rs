@@ -143,9 +143,8 @@ impl Faults {
         }
         let mut rules = self.rules.lock();
         let mut met = None;
-        // Another request may have used one up meanwhile.
-        let left = rules.rules.iter_mut().filter(|rule| !rule.is_over(now));
-        for rule in left.filter(|rule| applying.contains(&rule.number)) {
+        // Those that other requests have used up meanwhile are no longer there.
+        for rule in rules.rules.iter_mut().filter(|rule| applying.contains(&rule.number)) {
             let waits = rule.skip > 0;
             if (waits || met.is_none()) && rule.strikes() {
                 met = Some(rule.fault.clone());

@@ -182,7 +182,6 @@ impl Table {
             };
         }
         self.lists_from = self.lists_from.min(revision);
-        self.reread = self.reread.min(revision);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a client finds out about the server before it asks for anything else.
 
-use crate::ask::{ask, get, post, server};
+use crate::ask::{ask, configmaps, get, post, server};
 use serde_json::{Value, json};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -114,4 +114,35 @@ async fn the_server_says_how_it_is_and_what_it_is() {
     ] {
         assert_eq!(ask(&server, method, path, &[], "").await.code, code, "{method} {path}");
     }
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_said_so() {
+    let server = server();
+    configmaps(&server, &[]);
+    let unknown = get(&server, "/api/v1/namespaces/default/nosuch").await;
+    assert_eq!(
+        unknown.text,
+        "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"the server could not find the requested resource\",\"reason\":\"NotFound\",\"details\":{},\"code\":404}\n"
+    );
+    for path in ["/apis/nosuch.example.com/v1/things", "/nosuch"] {
+        let answer = get(&server, path).await;
+        assert_eq!(answer.text, "404 page not found\n");
+        assert_eq!(answer.headers["x-content-type-options"], "nosniff");
+    }
+    // Groups that are always there know that a version is not.
+    for path in ["/api/v2/pods", "/api/v2", "/apis/apps/v9", "/apis/apps/v9/x", "/api/v1/pods/a/b/c/d/e"] {
+        assert_eq!(get(&server, path).await.text, unknown.text, "{path}");
+    }
+    let absent = get(&server, "/apis/apps/v1/namespaces/default/deployments/absent").await;
+    assert_eq!(absent.message(), "deployments.apps \"absent\" not found");
+    let nowhere = get(&server, "/api/v1/namespaces/nope/configmaps").await;
+    assert_eq!((nowhere.code, nowhere.names().len()), (200, 0));
+    assert_eq!(get(&server, "/readyz").await.text, "ok");
+    assert_eq!(get(&server, "/version").await.json()["minor"], "36");
+    assert_eq!(get(&server, "/api").await.json()["versions"][0], "v1");
+    assert!(get(&server, "/apis").await.json()["groups"].as_array().unwrap().len() > 10);
+    let large = "x".repeat(4 << 20);
+    let refused = ask(&server, "POST", "/api/v1/namespaces", &[], &large).await;
+    assert_eq!(refused.code, 413);
 }

@@ -205,3 +205,29 @@ async fn after_time_went_back_owners_are_known_again() {
     remove(&server, "a", "Background").await;
     assert!(names(&server).await.is_empty());
 }
+
+#[tokio::test]
+async fn what_waits_for_nothing_goes_in_one_step_though_its_owner_waits() {
+    let server = server();
+    let a = owned(&server, "a", &[]).await;
+    owned(&server, "b", std::slice::from_ref(&a)).await;
+    let start = server.resource_version();
+    let mut watch = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
+    remove(&server, "a", "Foreground").await;
+    for (kind, name) in [("MODIFIED", "a"), ("DELETED", "b"), ("DELETED", "a")] {
+        let (told, about, _) = watch.event().await;
+        assert_eq!((told.as_str(), about.as_str()), (kind, name));
+    }
+}
+
+#[tokio::test]
+async fn what_is_collected_orphans_its_dependents_where_its_finalizer_says_so() {
+    let server = server();
+    let a = owned(&server, "a", &[]).await;
+    let b = owned(&server, "b", std::slice::from_ref(&a)).await;
+    owned(&server, "c", &[b]).await;
+    merge(&server, &format!("{R}/b"), json!({"metadata": {"finalizers": ["orphan"]}})).await;
+    remove(&server, "a", "Background").await;
+    assert_eq!(names(&server).await, ["c"]);
+    assert_eq!(one(&server, "c").await["metadata"]["ownerReferences"], Value::Null);
+}

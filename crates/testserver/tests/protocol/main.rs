@@ -12,7 +12,6 @@ mod leaks;
 mod lists;
 mod load;
 mod ownership;
-mod robustness;
 mod shards;
 mod tcp;
 mod watches;

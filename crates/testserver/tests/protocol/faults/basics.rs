@@ -168,3 +168,17 @@ async fn a_restored_server_has_forgotten_and_gives_its_versions_again() {
     server.compact();
     assert_eq!(server.restore(then).unwrap_err().code(), 410);
 }
+
+#[tokio::test]
+async fn a_frame_that_breaks_in_the_middle_was_not_sent() {
+    let server = server();
+    let start = configmaps(&server, &["a", "b"]) - 2;
+    let path = format!("{R}?watch=1&resourceVersion={start}");
+    let frame = Lines::open(&server, &path).await.line().await.unwrap().unwrap().len() + 1;
+    for (bytes, frames) in [(frame - 1, 0), (frame, 1), (frame + 1, 1)] {
+        server.faults().next(Match::any(), Fault::Cut(Cut::Bytes(bytes)));
+        let mut lines = Lines::open(&server, &path).await;
+        while let Some(Ok(_)) = lines.line().await {}
+        assert_eq!(server.journal().requests().last().unwrap().frames(), frames);
+    }
+}

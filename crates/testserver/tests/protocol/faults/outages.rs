@@ -115,3 +115,28 @@ async fn a_request_that_waits_breaks_when_the_server_goes_away() {
     assert!(delayed.is_err() && hung.is_err());
     assert_eq!(get(&server, R).await.code, 200);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_that_was_replaced_does_not_end_the_one_that_replaced_it() {
+    let server = server();
+    configmaps(&server, &["a"]);
+    let first = server.outage(Outage::Refused);
+    let second = server.outage(Outage::Frozen);
+    drop(first);
+    assert!(timeout(Duration::from_secs(60), get(&server, R)).await.is_err());
+    drop(second);
+    assert_eq!(get(&server, R).await.code, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waits_outlives_a_frozen_server() {
+    let server = server();
+    configmaps(&server, &["a"]);
+    server.faults().next(Match::any(), Fault::Delay(Duration::from_secs(5)));
+    let freezing = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        server.outage_for(Duration::from_secs(1), Outage::Frozen);
+    };
+    let (answer, ()) = tokio::join!(get(&server, R), freezing);
+    assert_eq!(answer.names(), ["a"]);
+}

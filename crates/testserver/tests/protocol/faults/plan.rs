@@ -182,11 +182,41 @@ async fn a_watch_that_opens_while_its_plan_stops_is_healed_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_picks_requests_may_stop_the_plan_and_ask_what_it_did() {
+async fn what_picks_requests_may_ask_the_plan_and_stop_it() {
     let server = Server::new();
     let asked = server.clone();
     let scope = Match::any().when(move |_| asked.plan().is_some_and(|plan| plan.counts().is_empty()));
-    let plan = server.follow(Plan::new(1).rate(1.0).only(scope).fault(1, Match::any(), Fault::gone()));
+    server.follow(Plan::new(1).rate(1.0).only(scope).fault(1, Match::any(), Fault::gone()));
     assert_eq!([get(&server, R).await.code, get(&server, R).await.code], [410, 200]);
-    plan.stop();
+    let stopped = server.clone();
+    let stops = Match::any().when(move |_| stopped.plan().map(|plan| plan.stop()).is_some());
+    let plan = server.follow(Plan::new(1).rate(1.0).fault(1, stops, Fault::gone()));
+    assert_eq!(get(&server, R).await.code, 200);
+    assert!(plan.counts().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_ends_with_the_next_one() {
+    let server = server();
+    let start = configmaps(&server, &["a"]);
+    server.follow(Plan::new(1).rate(1.0).fault(1, Match::any(), Fault::Silence));
+    let mut watch = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
+    server.follow(Plan::new(1).rate(0.0));
+    let line = timeout(Duration::from_secs(60), watch.line()).await.unwrap().unwrap().unwrap();
+    assert!(line.contains("\"code\":410"), "{line}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_of_watches_leave_other_requests_alone() {
+    let server = server();
+    let start = configmaps(&server, &["a"]);
+    let watch = format!("{R}?watch=1&resourceVersion={}&timeoutSeconds=5", start - 1);
+    server.faults().next(Match::any(), Fault::Lose(0));
+    assert_eq!(get(&server, R).await.names(), ["a"]);
+    assert_eq!(server.faults().waiting(), 1);
+    assert_eq!(get(&server, &watch).await.text, "");
+    let plan = server.follow(Plan::new(1).rate(1.0).fault(1, Match::any(), Fault::Lose(0)));
+    get(&server, R).await;
+    assert!(plan.counts().is_empty());
+    assert_eq!(get(&server, &watch).await.text, "");
 }

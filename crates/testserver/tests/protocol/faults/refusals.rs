@@ -139,3 +139,18 @@ async fn requests_that_hang_break_when_the_faults_are_cleared() {
     server.faults().clear();
     assert!(hung.await.is_err());
 }
+
+#[tokio::test]
+async fn a_request_that_meets_an_older_fault_counts_for_a_later_one() {
+    let server = server();
+    let lists = || Match::verb(Verb::List);
+    server.faults().next(lists(), Fault::gone());
+    server.faults().nth(2, lists(), Fault::internal_error("etcd"));
+    // The second meets an older one, too, so the third it is.
+    server.faults().nth(2, lists(), Fault::unavailable());
+    let mut codes = Vec::new();
+    for _ in 0..4 {
+        codes.push(get(&server, R).await.code);
+    }
+    assert_eq!(codes, [410, 500, 503, 200]);
+}

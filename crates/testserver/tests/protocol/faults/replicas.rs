@@ -212,3 +212,23 @@ async fn a_cache_that_lags_by_more_than_the_history_has_a_window_of_its_own() {
     let all = timeout(Duration::from_secs(60), reader).await.unwrap().unwrap();
     assert_eq!(all.len(), 20, "{all:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn events_do_not_grow_old_before_a_cache_has_seen_them() {
+    let server = Server::builder().expire_watches_after(Duration::from_secs(10)).build();
+    let start = configmaps(&server, &["a"]);
+    tokio::time::advance(Duration::from_secs(60)).await;
+    let path = format!("{R}?watch=1&resourceVersion={start}");
+    let (late, behind) =
+        (server.replica(Lag::Time(Duration::from_secs(30))), server.replica(Lag::Revisions(1)));
+    let mut late = lines(&late.service(), &path).await;
+    let mut behind = lines(&behind.service(), &path).await;
+    configmaps(&server, &["b"]);
+    assert_eq!(late.event().await.1, "b");
+    tokio::time::advance(Duration::from_secs(60)).await;
+    configmaps(&server, &["c"]);
+    assert_eq!(behind.event().await.1, "b");
+    // What it has seen grows old for a cache that lags by time, as for one that does not.
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert!(get(&server, &path).await.text.contains("\"code\":410"));
+}
