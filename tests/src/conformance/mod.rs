@@ -26,6 +26,7 @@ macro_rules! checks {
 
 mod access;
 mod apply;
+mod bodies;
 mod bookmarks;
 mod crds;
 mod creation;
@@ -47,8 +48,10 @@ mod metadata_only;
 mod ownership;
 mod paging;
 mod patches;
+mod paths;
 mod place;
 mod protobuf;
+mod queries;
 mod raw;
 mod refusals;
 mod report;
@@ -100,6 +103,9 @@ const TOPICS: &[&[&[Check]]] = &[
     evictions::CHECKS,
     events::CHECKS,
     refusals::CHECKS,
+    queries::CHECKS,
+    paths::CHECKS,
+    bodies::CHECKS,
     access::CHECKS,
     discovery::CHECKS,
     forms::CHECKS,

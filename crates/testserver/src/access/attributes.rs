@@ -3,8 +3,8 @@
 
 use http::request::Parts;
 
+use crate::http::escape;
 use crate::http::query::Query;
-use crate::http::route::decode;
 use crate::journal::About;
 use crate::read::selector::FieldSelector;
 use crate::status::{Named, Status};
@@ -36,8 +36,8 @@ impl Attributes {
     pub(crate) fn of(parts: &Parts, query: &Query) -> Self {
         let path = parts.uri.path();
         let method = parts.method.as_str();
-        let steps: Vec<String> = path.trim_matches('/').split('/').map(decode).collect();
-        let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+        let read = escape::decode(path).unwrap_or_default();
+        let steps: Vec<&str> = read.trim_matches('/').split('/').collect();
         let (group, rest) = match steps.as_slice() {
             ["api", _, rest @ ..] if !rest.is_empty() => ("", rest),
             ["apis", group, _, rest @ ..] if !rest.is_empty() => (*group, rest),

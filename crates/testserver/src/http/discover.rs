@@ -33,7 +33,7 @@ pub(crate) fn answer(shared: &Shared, call: &Call) -> Answer {
             Ok(json(200, &body))
         }
         Route::Resources { group, version } => resources(shared, call, group, version),
-        Route::Resource(_) | Route::Unknown => unknown(shared, call.parts.uri.path()),
+        Route::Resource(_) | Route::Unknown | Route::Malformed => unknown(shared, call.parts.uri.path()),
     }
 }
 
@@ -43,10 +43,11 @@ pub(crate) fn not_served(group: &str) -> Answer {
 }
 
 fn unknown(shared: &Shared, path: &str) -> Answer {
-    let steps: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    let steps: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
     let (group, version) = match steps.as_slice() {
         ["api", version, ..] => ("", *version),
         ["apis", group, version, ..] => (*group, *version),
+        ["version", _, ..] => return Err(Status::no_such_resource()),
         _ => return Ok(page_not_found()),
     };
     let served = shared.read(|state| state.registry.resources(group, version).is_some());

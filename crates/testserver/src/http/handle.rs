@@ -13,6 +13,7 @@ use crate::http::accept;
 use crate::http::body::Body;
 use crate::http::discover;
 use crate::http::gzip;
+use crate::http::place;
 use crate::http::query::{asks_for_streaming, list_options, no_streaming, parse_version, watch_options};
 use crate::http::route::{ResourcePath, Route};
 use crate::http::service::{Call, json, stream};
@@ -64,29 +65,29 @@ async fn resource(
     if !known {
         return discover::not_served(&path.group);
     }
-    if call.parts.method == Method::HEAD {
-        return Err(Status::method_not_allowed());
-    }
     let served = shared.find(&path.group, &path.version, &path.resource);
-    let served = served.filter(|served| served.kind.rules.namespaced || path.namespace.is_none());
+    let in_namespace = path.namespace.is_some() || path.unnamed_namespace;
+    let served = served.filter(|served| served.kind.rules.namespaced || !in_namespace);
     let Some(served) = served else { return crate::crd::serve::not_served(shared, path) };
     let inside = !served.kind.rules.namespaced || path.namespace.is_some();
     let part = part(&served, path)?;
+    let method = &call.parts.method;
+    // The handler of custom resources looks at the verb alone.
+    if !served.kind.rules.custom && (*method == Method::HEAD || path.watch && *method != Method::GET) {
+        return Err(Status::method_not_allowed());
+    }
+    let target = |served: Served| target(served, path, call.about.verb);
     match call.about.verb {
         Verb::List => collection(shared, &served, path, &call).await,
         Verb::Watch => open_watch(shared, closing, served, path, call),
-        _ if !inside => Err(Status::method_not_allowed()),
+        verb if !inside => place::outside(&served.kind, path, verb),
         verb if verb != Verb::Create && is_undecodable(shared, &served, path) => Err(Status::undecodable()),
-        Verb::Create if part == Part::Binding => {
-            subresources::bind(shared, &target(served, path), &call, &body)
-        }
-        Verb::Create if part == Part::Eviction => {
-            subresources::evict(shared, &target(served, path), &call, &body)
-        }
+        Verb::Create if part == Part::Binding => subresources::bind(shared, &target(served)?, &call, &body),
+        Verb::Create if part == Part::Eviction => subresources::evict(shared, &target(served)?, &call, &body),
         _ if matches!(part, Part::Binding | Part::Eviction) => Err(Status::method_not_allowed()),
         Verb::Get | Verb::Update | Verb::Patch if part == Part::Scale => {
             let view = view(&call, &served, Shape::One)?;
-            subresources::scale(shared, &target(served, path), &view, &call, &body)
+            subresources::scale(shared, &target(served)?, &view, &call, &body)
         }
         Verb::Create | Verb::Delete
             if served.kind.rules.custom && matches!(part, Part::Status | Part::Scale) =>
@@ -96,15 +97,15 @@ async fn resource(
         }
         Verb::Get if part == Part::Finalize => Err(Status::method_not_allowed()),
         Verb::Patch if part == Part::Finalize => Err(Status::method_not_allowed()),
-        Verb::Get => get(shared, &target(served, path), &call).await,
-        Verb::Create if path.name.is_none() => create(shared, &target(served, path), &call, &body),
-        Verb::Update if path.name.is_some() => update(shared, &target(served, path), part, &call, &body),
-        Verb::Patch if path.name.is_some() => patch(shared, &target(served, path), part, &call, &body),
-        Verb::Delete if part == Part::Main => delete(shared, &target(served, path), &call, &body),
+        Verb::Get => get(shared, &target(served)?, &call).await,
+        Verb::Create if path.name.is_none() => create(shared, &target(served)?, &call, &body),
+        Verb::Update if path.name.is_some() => update(shared, &target(served)?, part, &call, &body),
+        Verb::Patch if path.name.is_some() => patch(shared, &target(served)?, part, &call, &body),
+        Verb::Delete if part == Part::Main => delete(shared, &target(served)?, &call, &body),
         Verb::DeleteCollection if !served.kind.is_namespace() => {
             delete_collection(shared, &served, path, &call, &body).await
         }
-        _ => Err(Status::method_not_allowed()),
+        verb => Err(place::no_such_verb(&served.kind, verb)),
     }
 }
 
@@ -133,8 +134,9 @@ fn part(served: &Served, path: &ResourcePath) -> Result<Part, Status> {
     }
 }
 
-fn target(served: Served, path: &ResourcePath) -> Target {
-    Target { served, namespace: path.namespace.clone(), name: path.name.clone().unwrap_or_default() }
+fn target(served: Served, path: &ResourcePath, verb: Verb) -> Result<Target, Status> {
+    place::check_object(&served.kind, path, verb)?;
+    Ok(Target { served, namespace: path.namespace.clone(), name: path.name.clone().unwrap_or_default() })
 }
 
 fn view(call: &Call, served: &Served, shape: Shape) -> Result<View, Status> {
@@ -146,6 +148,7 @@ async fn collection(shared: &Shared, served: &Served, path: &ResourcePath, call:
     let view = view(call, served, Shape::List)?;
     let mut options = list_options(&call.query, &served.kind)?;
     options.select.shard = call.query.shard(shared.config.sharded_lists)?;
+    place::check_collection(&served.kind, path)?;
     let page = list(shared, &call.cache, served, path.namespace.as_deref(), &options).await?;
     Ok(stream(Body::list(page.body(view))))
 }
@@ -172,6 +175,7 @@ fn open_watch(
         Err(status) => return Err(status),
     };
     options.select.shard = call.query.shard(shared.config.sharded_lists)?;
+    place::check_collection(&served.kind, path)?;
     if let Some(name) = &path.name {
         options.select.fields = options.select.fields.named(name);
     }
@@ -194,12 +198,18 @@ fn open_watch(
 }
 
 async fn get(shared: &Shared, target: &Target, call: &Call) -> Answer {
+    if call.query.flag("export") {
+        let text = "the export parameter, deprecated since v1.14, is no longer supported";
+        return Err(Status::bad_request(text));
+    }
     let view = view(call, &target.served, Shape::One)?;
     let version = call.query.get("resourceVersion").unwrap_or("");
     let cached = !version.is_empty();
     if cached && version != "0" {
-        let revision = parse_version(version)
-            .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
+        let revision = parse_version(version).map_err(|why| match shared.config.watch_cache {
+            true => Status::internal(why),
+            false => Status::bad_request(format!("invalid resource version: {why}")),
+        })?;
         call.cache.reach(shared, revision).await?;
     }
     let entry = shared.read(|state| {
@@ -263,6 +273,7 @@ async fn delete_collection(
     let mut selected = list_options(&call.query, &served.kind)?;
     selected.select.shard = call.query.shard(shared.config.sharded_lists)?;
     let options = delete_options::read(&call.parts.headers, body, &call.query)?;
+    place::check_collection(&served.kind, path)?;
     let page = list(shared, &call.cache, served, path.namespace.as_deref(), &selected).await?;
     for entry in &page.items {
         let target = Target {

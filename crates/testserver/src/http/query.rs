@@ -4,6 +4,7 @@
 use tokio::time::Duration;
 
 use crate::faults::StreamingLists;
+use crate::http::{duration, escape};
 use crate::kinds::kind::Kind;
 use crate::read::selector::{FieldSelector, LabelSelector};
 use crate::read::shard::ShardSelector;
@@ -16,7 +17,8 @@ pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     pub(crate) fn parse(text: &str) -> Self {
-        Self(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
+        let pairs = text.split('&').filter(|pair| !pair.is_empty());
+        Self(pairs.filter_map(pair).collect())
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
@@ -51,6 +53,15 @@ impl Query {
         value.parse().map(Some).map_err(bad)
     }
 
+    /// How long the client wants to wait at most, where it says so.
+    pub(crate) fn timeout(&self) -> Result<Option<Duration>, Status> {
+        let text = self.text("timeout");
+        let read = if text.is_empty() { Ok(None) } else { duration::parse(text) };
+        read.map_err(|why| {
+            Status::bad_request(format!("invalid timeout specified in the request URL - {why}"))
+        })
+    }
+
     fn without(&self, names: &[&str]) -> Self {
         Self(self.0.iter().filter(|(name, _)| !names.contains(&name.as_str())).cloned().collect())
     }
@@ -66,6 +77,13 @@ impl Query {
         let text = self.get("shardSelector").filter(|text| known && !text.is_empty());
         text.map(ShardSelector::parse).transpose()
     }
+}
+
+/// One parameter; as in Go, what has a semicolon or a broken escape in it does not count.
+fn pair(text: &str) -> Option<(String, String)> {
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    let read = |text: &str| escape::decode(&text.replace('+', " "));
+    if text.contains(';') { None } else { Some((read(name)?, read(value)?)) }
 }
 
 /// Which objects are wanted.
@@ -136,6 +154,8 @@ pub(crate) struct WatchOptions {
 
 const MATCH: &str = "resourceVersionMatch";
 const INITIAL: &str = "sendInitialEvents";
+const CONTINUE: &str = "continue";
+const CONTINUED: &str = "resourceVersionMatch is forbidden when continue is provided";
 
 pub(crate) fn list_options(query: &Query, kind: &Kind) -> Result<ListOptions, Status> {
     let limit = query.number("limit")?.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
@@ -157,9 +177,8 @@ fn list_causes(query: &Query) -> Vec<Cause> {
             let text = "resourceVersionMatch is forbidden unless resourceVersion is provided";
             causes.push(Cause::forbidden(MATCH, text));
         }
-        if !query.text("continue").is_empty() {
-            let text = "resourceVersionMatch is forbidden when continue is provided";
-            causes.push(Cause::forbidden(MATCH, text));
+        if !query.text(CONTINUE).is_empty() {
+            causes.push(Cause::forbidden(MATCH, CONTINUED));
         }
         if !matches!(matching, "Exact" | "NotOlderThan") {
             causes.push(Cause::unsupported(MATCH, matching, &["Exact", "NotOlderThan", ""]));
@@ -176,13 +195,14 @@ fn list_causes(query: &Query) -> Vec<Cause> {
 }
 
 fn list_at(query: &Query, limited: bool) -> Result<At, Status> {
-    let (version, token) = (query.text("resourceVersion"), query.text("continue"));
+    let (version, token) = (query.text("resourceVersion"), query.text(CONTINUE));
     if !token.is_empty() {
+        let token = Token::decode(token)?;
         if !matches!(version, "" | "0") {
             let text = "specifying resource version is not allowed when using continue";
             return Err(Status::bad_request(text));
         }
-        return Token::decode(token).map(At::Continue);
+        return Ok(At::Continue(token));
     }
     match version {
         "" => Ok(At::Latest),
@@ -229,7 +249,7 @@ pub(crate) fn watch_options(
     streaming: StreamingLists,
 ) -> Result<WatchOptions, Status> {
     if streaming == StreamingLists::Ignored {
-        return watch_options(&query.without(&[INITIAL, MATCH]), kind, StreamingLists::Served);
+        return watch_options(&query.without(&[INITIAL, MATCH, CONTINUE]), kind, StreamingLists::Served);
     }
     query.number("limit")?;
     let seconds = query.number("timeoutSeconds")?;
@@ -237,7 +257,7 @@ pub(crate) fn watch_options(
     if streaming == StreamingLists::Refused && asks_for_streaming(query) {
         return Err(no_streaming());
     }
-    let causes = watch_causes(query);
+    let causes = watch_causes(query, streaming);
     if !causes.is_empty() {
         return Err(Status::invalid_options("ListOptions", causes));
     }
@@ -250,7 +270,7 @@ pub(crate) fn watch_options(
     })
 }
 
-fn watch_causes(query: &Query) -> Vec<Cause> {
+fn watch_causes(query: &Query, streaming: StreamingLists) -> Vec<Cause> {
     let matching = query.text(MATCH);
     let initial = query.optional_flag(INITIAL).is_some();
     let mut causes = Vec::new();
@@ -258,12 +278,18 @@ fn watch_causes(query: &Query) -> Vec<Cause> {
         let text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
         causes.push(Cause::forbidden(MATCH, text));
     }
-    if initial && !matches!(matching, "" | "NotOlderThan") {
-        causes.push(Cause::unsupported(MATCH, matching, &["NotOlderThan"]));
-    }
     if !initial && !matching.is_empty() {
         let text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
         causes.push(Cause::forbidden(MATCH, text));
+    }
+    if !matches!(matching, "" | "NotOlderThan") {
+        causes.push(Cause::unsupported(MATCH, matching, &["NotOlderThan"]));
+    }
+    // A server of streaming lists takes a watch without a version for one of them, and so fills the field in.
+    let filled_in =
+        streaming != StreamingLists::Refused && !initial && matches!(query.text("resourceVersion"), "" | "0");
+    if !query.text(CONTINUE).is_empty() && (filled_in || !matching.is_empty()) {
+        causes.push(Cause::forbidden(MATCH, CONTINUED));
     }
     causes
 }

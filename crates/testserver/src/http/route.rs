@@ -1,5 +1,7 @@
 //! From a path to what it names. Pure: whether the resource exists is not decided here.
 
+use crate::http::escape;
+
 /// What a request's path means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
@@ -21,6 +23,8 @@ pub(crate) enum Route {
     },
     Resource(ResourcePath),
     Unknown,
+    /// Escapes that are none: the real server's HTTP library refuses them.
+    Malformed,
 }
 
 /// The parts of a resource's path, percent-decoded.
@@ -30,25 +34,26 @@ pub(crate) struct ResourcePath {
     pub version: String,
     pub resource: String,
     pub namespace: Option<String>,
+    /// The path says `namespaces//`: in a namespace without a name.
+    pub unnamed_namespace: bool,
     pub name: Option<String>,
     pub subresource: Option<String>,
     /// The deprecated `/watch/` form of a path.
     pub watch: bool,
 }
 
-/// Reads a path.
+/// Reads a path. Escapes are read before it is cut into steps, so that `%2F` is a slash.
 pub(crate) fn route(path: &str) -> Route {
-    let mut parts: Vec<String> = path.split('/').skip(1).map(decode).collect();
-    if parts.last().is_some_and(String::is_empty) {
-        parts.pop();
-    }
-    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-    match parts.as_slice() {
+    let Some(path) = escape::decode(path) else { return Route::Malformed };
+    let steps: Vec<&str> = path.strip_prefix('/').unwrap_or(&path).trim_end_matches('/').split('/').collect();
+    match steps.as_slice() {
         ["healthz" | "readyz" | "livez", ..] => Route::Health,
-        [] => Route::Root,
+        [""] if path != "//" => Route::Root,
+        ["index.html"] => Route::Root,
         ["version"] => Route::Version,
         ["api"] => Route::CoreVersions,
         ["apis"] => Route::Groups,
+        ["api", "", ..] | ["apis", "", ..] => Route::Unknown,
         ["apis", group] => Route::Group((*group).into()),
         ["api", version] => Route::Resources { group: String::new(), version: (*version).into() },
         ["apis", group, version] => Route::Resources { group: (*group).into(), version: (*version).into() },
@@ -69,48 +74,26 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Route {
         ["namespaces", namespace, inner @ ..] if !inner.is_empty() => (Some(*namespace), inner),
         _ => (None, rest),
     };
+    let unnamed_namespace = namespace == Some("");
     let (resource, name, subresource) = match rest {
         [resource] => (*resource, None, None),
         [resource, name] => (*resource, Some(*name), None),
         [resource, name, subresource] => (*resource, Some(*name), Some(*subresource)),
         _ => return Route::Unknown,
     };
-    if [resource, name.unwrap_or("x"), namespace.unwrap_or("x")].contains(&"") {
+    if [resource, name.unwrap_or("x")].contains(&"") {
         return Route::Unknown;
     }
     Route::Resource(ResourcePath {
         group: group.into(),
         version: version.into(),
         resource: resource.into(),
-        namespace: namespace.map(Into::into),
+        namespace: namespace.filter(|namespace| !namespace.is_empty()).map(Into::into),
+        unnamed_namespace,
         name: name.map(Into::into),
         subresource: subresource.map(Into::into),
         watch,
     })
-}
-
-/// Percent-decodes one segment; what is not valid stays as it is.
-pub(crate) fn decode(segment: &str) -> String {
-    if !segment.contains('%') {
-        return segment.into();
-    }
-    let bytes = segment.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let hex = segment.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match (byte, hex) {
-            (b'%', Some(decoded)) => {
-                out.push(decoded);
-                at += 3;
-            }
-            _ => {
-                out.push(byte);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 #[cfg(test)]
@@ -146,13 +129,31 @@ mod tests {
     }
 
     #[test]
+    fn an_escaped_slash_is_a_slash_and_slashes_at_the_end_say_nothing() {
+        let pods = path("/api/v1/namespaces/shop/pods");
+        for same in ["pods/", "pods//", "pods/%2F", "%70ods"] {
+            assert_eq!(path(&format!("/api/v1/namespaces/shop/{same}")), pods, "{same}");
+        }
+        assert_eq!(path("/api%2Fv1/namespaces/shop/pods"), pods);
+        assert_eq!(path("/api/v1/pods/a%2Fb").subresource.as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn a_namespace_without_a_name_is_no_namespace() {
+        let pods = path("/api/v1/namespaces//pods");
+        assert!(pods.unnamed_namespace && pods.namespace.is_none() && pods.resource == "pods");
+        assert!(!path("/api/v1/pods").unnamed_namespace);
+    }
+
+    #[test]
     fn other_paths_are_known_or_unknown_and_never_panic() {
         assert_eq!(route("/readyz/ping"), Route::Health);
         assert_eq!(route("/apis"), Route::Groups);
         assert_eq!(route("/apis/apps/v1/"), Route::Resources { group: "apps".into(), version: "v1".into() });
-        for odd in ["", "/", "//", "/api/v1//x", "/apis/a/b/c/d/e/f/g", "/api/v1/pods/%zz%41%e2%82"] {
-            route(odd);
+        for odd in ["", "/", "//", "//api/v1/pods", "/api/v1//x", "/apis//v1/pods", "/apis/a/b/c/d/e/f/g"] {
+            assert!(!matches!(route(odd), Route::Resource(_)), "{odd}");
         }
+        assert_eq!(route("/api/v1/pods/%zz%41%e2%82"), Route::Malformed);
         assert_eq!(path("/apis/g/v1/things/system%3Anode").name.as_deref(), Some("system:node"));
     }
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::access::attributes::Attributes;
 use crate::access::users;
@@ -169,9 +169,29 @@ impl ApiService {
     {
         let yaml = accept::prefers_yaml(&call.parts.headers);
         let gzip = gzip::is_wanted(&call.parts.headers) && call.about.verb != Verb::Watch;
-        let answer = self.serve_json(call, body).await;
+        let answer = self.serve_in_time(call, body).await;
         let answer = if yaml { encode::to_yaml(answer).await } else { answer };
         if gzip { gzip::if_large(answer).await } else { answer }
+    }
+
+    /// Answers within the time that the client allows, which counts before who it is.
+    async fn serve_in_time<B>(&self, call: Call, body: B) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let longest = match call.query.timeout() {
+            _ if call.route == Route::Malformed => return malformed(),
+            _ if call.about.verb == Verb::Watch => None,
+            Err(status) => return refusal(&status),
+            Ok(longest) => longest,
+        };
+        // On the heap, which leaves the stack to bodies that nest deeply.
+        let answer = Box::pin(self.serve_json(call, body));
+        match longest {
+            None => answer.await,
+            Some(longest) => timeout(longest, answer).await.unwrap_or_else(|_| timed_out()),
+        }
     }
 
     async fn serve_json<B>(&self, mut call: Call, body: B) -> Response<Body>
@@ -282,7 +302,7 @@ fn about(parts: &Parts, route: &Route, query: &Query) -> About {
 fn verb(method: &Method, path: &ResourcePath, query: &Query) -> Verb {
     let watches = path.watch || query.flag("watch");
     match (method.as_str(), path.name.is_some()) {
-        ("GET" | "HEAD", _) if path.watch => Verb::Watch,
+        _ if path.watch => Verb::Watch,
         ("GET" | "HEAD", true) => Verb::Get,
         ("GET" | "HEAD", false) if watches => Verb::Watch,
         ("GET" | "HEAD", false) => Verb::List,
@@ -355,6 +375,25 @@ fn warned(mut response: Response<Body>, warnings: &Warnings) -> Response<Body> {
 fn throttled(retry_after: u32) -> Response<Body> {
     let mut response = plain(429, "Too many requests, please try again later.\n");
     response.headers_mut().insert(header::RETRY_AFTER, retry_after.into());
+    response
+}
+
+/// What the real server says where a request took longer than its client allows: a Status that lacks its kind.
+fn timed_out() -> Response<Body> {
+    let status = concat!(
+        r#"{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted "#,
+        r#"timeout","reason":"Timeout","details":{},"code":504}"#
+    );
+    response(504, "text/plain; charset=utf-8", Body::bytes(status))
+}
+
+/// What Go's HTTP library says to a path with broken escapes.
+fn malformed() -> Response<Body> {
+    let mut response = plain(400, "400 Bad Request");
+    let headers = response.headers_mut();
+    headers.remove(header::CACHE_CONTROL);
+    headers.remove(header::X_CONTENT_TYPE_OPTIONS);
+    headers.insert(header::CONNECTION, header::HeaderValue::from_static("close"));
     response
 }
 

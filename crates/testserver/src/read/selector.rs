@@ -281,10 +281,12 @@ impl FieldSelector {
             let (name, value, equal) = split_term(term).ok_or_else(|| {
                 Status::bad_request(format!("invalid selector: '{text}'; can't understand '{term}'"))
             })?;
-            let value = unescape(value).ok_or_else(|| {
-                Status::bad_request(format!("invalid field selector: invalid escape in {term}"))
-            })?;
-            tests.push(FieldTest { place: place(name)?, value, equal });
+            let value = unescape(value)
+                .map_err(|why| Status::bad_request(format!("invalid field selector: {why}")))?;
+            // Nothing and nothing is everything, whatever stands between.
+            if !(name.is_empty() && value.is_empty()) {
+                tests.push(FieldTest { place: place(name)?, value, equal });
+            }
         }
         Ok(Self(tests))
     }
@@ -343,18 +345,24 @@ fn split_term(term: &str) -> Option<(&str, &str, bool)> {
     operators.into_iter().find_map(|(op, equal)| Some((name, rest.strip_prefix(op)?, equal)))
 }
 
-/// The value without its backslashes; `None` for a backslash before anything but `\`, `,` and `=`.
-fn unescape(value: &str) -> Option<String> {
+/// The value without its backslashes, which stand before `\`, `,` and `=` only; or why it can't be read.
+fn unescape(value: &str) -> Result<String, String> {
     let mut out = String::with_capacity(value.len());
     let mut chars = value.chars();
     while let Some(c) = chars.next() {
         match c {
-            '\\' => out.push(chars.next().filter(|c| "\\,=".contains(*c))?),
-            ',' | '=' => return None,
+            '\\' => match chars.next() {
+                Some(escaped @ ('\\' | ',' | '=')) => out.push(escaped),
+                other => {
+                    let shown = other.map(String::from).unwrap_or_default();
+                    return Err(format!("invalid escape sequence: \\{shown}"));
+                }
+            },
+            ',' | '=' => return Err(format!("unescaped character in value: {}", u32::from(c))),
             other => out.push(other),
         }
     }
-    Some(out)
+    Ok(out)
 }
 
 #[cfg(test)]

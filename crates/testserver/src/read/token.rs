@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::http::syntax;
 use crate::status::Status;
 
 /// Where the next page starts.
@@ -13,7 +14,8 @@ pub(crate) struct Token {
     pub start: String,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 struct Wire {
     v: String,
     rv: i64,
@@ -35,18 +37,21 @@ impl Token {
             Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
         };
         let json = unbase64(text).map_err(|at| bad(format!("illegal base64 data at input byte {at}")))?;
-        let wire: Wire = serde_json::from_slice(&json).map_err(|_| {
-            let first = json.first().copied().map_or(' ', char::from);
-            bad(format!("invalid character {first:?} looking for beginning of value"))
-        })?;
+        let wire: Wire = syntax::read(&json).map_err(bad)?;
         if wire.v != "meta.k8s.io/v1" {
-            return Err(bad(format!("server does not recognize this encoded version {:?}", wire.v)));
+            return Err(bad(format!("server does not recognize this encoded version {}", wire.v)));
         }
-        let start = wire.start.strip_prefix('/').unwrap_or(&wire.start).to_owned();
-        if start.is_empty() || start.contains("../") {
-            return Err(bad("encoded start key empty or not clean".into()));
+        if wire.rv == 0 {
+            return Err(bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)".into()));
         }
-        Ok(Self { revision: u64::try_from(wire.rv).ok(), start })
+        if wire.start.is_empty() {
+            return Err(bad("encoded start key empty (version meta.k8s.io/v1)".into()));
+        }
+        let start = wire.start.strip_prefix('/').unwrap_or(&wire.start);
+        if start.split('/').any(|step| matches!(step, "" | "." | "..")) {
+            return Err(bad(wire.start));
+        }
+        Ok(Self { revision: u64::try_from(wire.rv).ok(), start: start.to_owned() })
     }
 }
 
@@ -68,7 +73,6 @@ fn base64(bytes: &[u8]) -> String {
 
 /// The bytes, or the place of the first character that does not belong.
 fn unbase64(text: &str) -> Result<Vec<u8>, usize> {
-    let text = text.trim_end_matches('=');
     let mut out = Vec::with_capacity(text.len() * 3 / 4);
     let (mut bits, mut group) = (0, 0u32);
     for (at, byte) in text.bytes().enumerate() {
@@ -81,7 +85,8 @@ fn unbase64(text: &str) -> Result<Vec<u8>, usize> {
             group &= (1 << bits) - 1;
         }
     }
-    if bits >= 6 { Err(text.len()) } else { Ok(out) }
+    // Of a last group of one letter nothing can be made.
+    if bits >= 6 { Err(text.len().saturating_sub(1)) } else { Ok(out) }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use http::{HeaderMap, HeaderValue, header};
 use serde_json::{Map, Value};
 use serde_saphyr::options::DuplicateKeyPolicy;
 
+use crate::http::syntax;
 use crate::kinds::kind::Kind;
 use crate::status::Status;
 use crate::write::{object_meta, type_meta};
@@ -72,16 +73,7 @@ fn unrecognized(kind: &str, why: &str, body: &Bytes) -> Status {
 /// Reads an object of `kind`.
 pub(crate) fn object(body: &Bytes, kind: &Kind) -> Result<Map<String, Value>, Status> {
     let unrecognized = |why: String| unrecognized(&kind.kind, &why, body);
-    let value: Value = serde_json::from_slice(body).map_err(|error| {
-        unrecognized(format!("couldn't get version/kind; json parse error: {}", parse_complaint(&error)))
-    })?;
-    // Null is an empty object.
-    let value = if value.is_null() { Value::Object(Map::new()) } else { value };
-    let Value::Object(mut object) = value else {
-        let what = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
-        let why = format!("json: cannot unmarshal {} into Go value of type {what}", type_name(&value));
-        return Err(unrecognized(format!("couldn't get version/kind; json parse error: {why}")));
-    };
+    let mut object = fields(body).map_err(unrecognized)?;
     let is_missing = |value: Option<&Value>| value.is_none_or(|kind| kind.is_null() || kind == "");
     if kind.rules.custom && is_missing(object.get("kind")) {
         let text = String::from_utf8_lossy(body);
@@ -90,6 +82,23 @@ pub(crate) fn object(body: &Bytes, kind: &Kind) -> Result<Map<String, Value>, St
     type_meta::check_sent(&object, kind, unrecognized)?;
     read_metadata(&mut object, kind)?;
     Ok(object)
+}
+
+/// The fields of a body whose first look is for its kind; null has none.
+///
+/// # Errors
+/// The words of the real server about a body in which there is nothing to look at.
+pub(crate) fn fields(body: &[u8]) -> Result<Map<String, Value>, String> {
+    let wrong = |why: String| format!("couldn't get version/kind; json parse error: {why}");
+    match syntax::read(body).map_err(wrong)? {
+        Value::Object(object) => Ok(object),
+        Value::Null => Ok(Map::new()),
+        other => {
+            let found = type_name(&other);
+            let what = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+            Err(wrong(format!("json: cannot unmarshal {found} into Go value of type {what}")))
+        }
+    }
 }
 
 /// The start of a body, as messages quote it.
@@ -112,11 +121,6 @@ pub(crate) fn read_metadata(object: &mut Map<String, Value>, kind: &Kind) -> Res
     object_meta::read(object, kind).map_err(|why| {
         Status::bad_request(format!("{name} in version \"{version}\" cannot be handled as a {name}: {why}"))
     })
-}
-
-/// Why a text is no JSON.
-pub(crate) fn parse_complaint(error: &serde_json::Error) -> String {
-    if error.is_eof() { "unexpected end of JSON input".into() } else { error.to_string() }
 }
 
 /// The type of a value as messages of the real server name it.

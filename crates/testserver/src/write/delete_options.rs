@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::http::query::Query;
 use crate::status::{Cause, Status};
-use crate::write::decode::check_json;
+use crate::write::decode::{check_json, fields};
 use crate::write::options::check_dry_run;
 
 /// The options of a DELETE. A body says all of them; only without one does the query count.
@@ -59,7 +59,7 @@ pub(crate) fn read(headers: &HeaderMap, body: &Bytes, query: &Query) -> Result<D
         from_query(query)?
     } else {
         check_json(headers)?;
-        from_json(&parse(body)?)?
+        from_json(&Value::Object(fields(body).map_err(Status::bad_request)?))?
     };
     sent.checked()
 }
@@ -118,13 +118,6 @@ fn from_query(query: &Query) -> Result<Sent, Status> {
         orphan: query.get("orphanDependents").map(|_| query.flag("orphanDependents")),
         policy: text("propagationPolicy"),
         dry_run: query.all("dryRun").into_iter().map(Into::into).collect(),
-    })
-}
-
-fn parse(body: &Bytes) -> Result<Value, Status> {
-    serde_json::from_slice(body).map_err(|error| {
-        let why = if error.is_eof() { "unexpected end of JSON input".into() } else { error.to_string() };
-        Status::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
     })
 }
 

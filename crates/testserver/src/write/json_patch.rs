@@ -7,9 +7,10 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, PatchOperation, RemoveOperation, ReplaceOperation};
 use serde_json::Value;
 
+use crate::http::syntax;
 use crate::status::Status;
 use crate::write::bounds::{self, Copies};
-use crate::write::decode::{parse_complaint, type_name};
+use crate::write::decode::type_name;
 
 /// A JSON patch, read but not yet applied.
 #[derive(Clone, Debug)]
@@ -51,7 +52,7 @@ impl JsonPatch {
     /// BadRequest for what is no list of operations, 413 for too many of them.
     pub(crate) fn read(body: &Bytes) -> Result<Self, Status> {
         let decoding = |why: String| Status::bad_request(format!("error decoding patch: {why}"));
-        let operations = match serde_json::from_slice(body) {
+        let operations = match syntax::read(body) {
             Ok(Value::Array(operations)) => operations,
             Ok(Value::Null) => Vec::new(),
             Ok(other) => {
@@ -60,7 +61,7 @@ impl JsonPatch {
                     format!("json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp");
                 return Err(decoding(why));
             }
-            Err(error) => return Err(decoding(parse_complaint(&error))),
+            Err(why) => return Err(decoding(why)),
         };
         let count = operations.len();
         let operations = operations.into_iter().map(operation).collect::<Result<_, _>>().map_err(decoding)?;

@@ -8,10 +8,11 @@ use crate::apply::managers::Operation;
 use crate::apply::schema::{PLAIN, Schema};
 use crate::apply::server_side::Applied;
 use crate::apply::track::Write;
+use crate::http::syntax;
 use crate::kinds::kind::{Kind, ScalePaths};
 use crate::state::Shared;
 use crate::status::Status;
-use crate::write::decode::{meta, metadata_mut, parse_complaint, type_name};
+use crate::write::decode::{meta, metadata_mut, type_name};
 use crate::write::json_patch::JsonPatch;
 use crate::write::{self, Mode, Object, Part, Target, Written, scale_body};
 
@@ -171,7 +172,7 @@ impl Patch {
 
 /// The fields of a merge patch; `None` if it is null.
 fn merge(body: &Bytes) -> Result<Option<Object>, String> {
-    match serde_json::from_slice(body).map_err(|error| parse_complaint(&error))? {
+    match syntax::read(body)? {
         Value::Object(patch) => Ok(Some(patch)),
         Value::Null => Ok(None),
         other => {

@@ -1,0 +1,163 @@
+//! Odd paths, and methods that few clients use.
+
+use anyhow::{Result, ensure};
+use http::{Method, Request};
+use serde_json::{Value, json};
+
+use super::custom::Custom;
+use super::place::Place;
+use super::raw::{JSON, MERGE_PATCH, Reply};
+use super::values::names;
+
+checks! {
+    "The escapes of a path are read before it is cut into steps, and slashes at its end say nothing.":
+        an_escaped_slash_is_a_slash, a_broken_escape_is_refused;
+    "Two slashes are a namespace without a name: that is all of them for a LIST, and none for anything else.":
+        a_list_of_no_namespace_is_of_all, an_object_needs_a_namespace;
+    "A name that can't be a step of a path is refused with 400, a namespace that can't with 500.":
+        a_name_is_a_step_of_a_path, a_namespace_is_a_step_of_a_path;
+    "A path of a watch can't be written to.":
+        a_path_of_a_watch_is_only_read;
+    "The handler of custom resources looks at the verb, not at the method.":
+        a_head_of_custom_resources_is_a_get, a_custom_resource_has_words_of_its_own_for_odd_methods,
+        a_custom_resource_outside_of_namespaces_is_no_page;
+}
+
+async fn an_escaped_slash_is_a_slash(place: Place) -> Result<()> {
+    place.create("a").await?;
+    for end in ["", "/", "//", "/%2F", "%2f"] {
+        let list = place.admin().get(&format!("{}{end}", place.all())).await?.ok()?;
+        ensure!(names(&list) == ["a"], "{end}: {list}");
+        let object = place.admin().get(&format!("{}{end}", place.one("a"))).await?.ok()?;
+        ensure!(object["metadata"]["name"] == "a", "{end}: {object}");
+    }
+    let status = place.admin().get(&place.one("a%2Fb")).await?.refused(404, "NotFound")?;
+    ensure!(status["message"] == "the server could not find the requested resource", "{status}");
+    place.admin().get(&place.one("a").replacen("/v1", "%2Fv1", 1)).await?.ok()?;
+    Ok(())
+}
+
+async fn a_broken_escape_is_refused(place: Place) -> Result<()> {
+    for name in ["a%zz", "a%", "a%2"] {
+        let reply = place.admin().get(&place.one(name)).await?;
+        ensure!(reply.status == 400 && reply.text == "400 Bad Request", "{reply}");
+    }
+    Ok(())
+}
+
+async fn a_list_of_no_namespace_is_of_all(place: Place) -> Result<()> {
+    place.create("a").await?;
+    let chosen = format!("fieldSelector=metadata.name=a,metadata.namespace={}", place.namespace);
+    let list = place.admin().get(&format!("/api/v1/namespaces//configmaps?{chosen}")).await?.ok()?;
+    ensure!(names(&list) == ["a"], "{list}");
+    Ok(())
+}
+
+async fn an_object_needs_a_namespace(place: Place) -> Result<()> {
+    let path = "/api/v1/namespaces//configmaps/a";
+    for method in [Method::GET, Method::PUT, Method::PATCH, Method::DELETE] {
+        let status = send(&place, &method, path).await?.refused(400, "BadRequest")?;
+        ensure!(status["message"] == "Namespace parameter required.", "{method}: {status}");
+    }
+    for method in [Method::GET, Method::PUT, Method::POST, Method::DELETE] {
+        send(&place, &method, "/api/v1/configmaps/a").await?.refused(404, "NotFound")?;
+    }
+    Ok(())
+}
+
+async fn a_name_is_a_step_of_a_path(place: Place) -> Result<()> {
+    for (name, shown, why) in [
+        ("..", "..", "may not be '..'"),
+        (".", ".", "may not be '.'"),
+        ("a%25b", "a%b", "may not contain '%'"),
+    ] {
+        for method in [Method::GET, Method::PATCH, Method::DELETE] {
+            let status = send(&place, &method, &place.one(name)).await?.refused(400, "BadRequest")?;
+            let message = format!("Name parameter invalid: \"{shown}\": {why}");
+            ensure!(status["message"] == message, "{method}: {status}");
+        }
+    }
+    Ok(())
+}
+
+async fn a_namespace_is_a_step_of_a_path(place: Place) -> Result<()> {
+    for (rest, key) in [
+        ("configmaps", "/configmaps/.."),
+        ("configmaps?watch=true", "/configmaps/.."),
+        ("configmaps/a", "/configmaps/../a"),
+        ("pods/a/status", "/pods/../a"),
+    ] {
+        let status = place.admin().get(&format!("/api/v1/namespaces/../{rest}")).await?.refused(500, "")?;
+        ensure!(status["message"] == format!("invalid key: \"{key}\""), "{status}");
+    }
+    let post = send(&place, &Method::POST, "/api/v1/namespaces/%2e/configmaps").await?;
+    let status = post.refused(500, "InternalError")?;
+    let message = "Internal error occurred: invalid resource name \".\": [may not be '.']";
+    ensure!(status["message"] == message, "{status}");
+    Ok(())
+}
+
+async fn a_path_of_a_watch_is_only_read(place: Place) -> Result<()> {
+    place.create("a").await?;
+    let path = place.one("a").replacen("/v1/", "/v1/watch/", 1);
+    for method in [Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD] {
+        let reply = send(&place, &method, &path).await?;
+        ensure!(reply.status == 405, "{method}: {reply}");
+    }
+    place.get("a").await?;
+    Ok(())
+}
+
+async fn install(place: &Place) -> Result<Custom<'_>> {
+    Custom::install(place, json!({"type": "object"}), json!({})).await
+}
+
+async fn a_head_of_custom_resources_is_a_get(place: Place) -> Result<()> {
+    let kind = install(&place).await?;
+    kind.create("a", json!({})).await?;
+    for (path, status) in [(kind.all(), 200), (kind.one("a"), 200), (kind.one("b"), 404), (place.all(), 405)]
+    {
+        let reply = send(&place, &Method::HEAD, &path).await?;
+        ensure!(reply.status == status, "{reply}");
+    }
+    Ok(())
+}
+
+async fn a_custom_resource_has_words_of_its_own_for_odd_methods(place: Place) -> Result<()> {
+    let kind = install(&place).await?;
+    let status = send(&place, &Method::OPTIONS, &kind.all()).await?.refused(405, "MethodNotAllowed")?;
+    let message = format!(" is not supported on resources of kind \"widgets.{}\"", kind.group);
+    ensure!(status["message"] == message, "{status}");
+    ensure!(status["details"] == json!({"group": kind.group, "kind": "widgets"}), "{status}");
+    for method in [Method::PUT, Method::PATCH] {
+        let status = send(&place, &method, &kind.all()).await?.refused(400, "BadRequest")?;
+        ensure!(status["message"] == "name must be provided", "{status}");
+    }
+    Ok(())
+}
+
+async fn a_custom_resource_outside_of_namespaces_is_no_page(place: Place) -> Result<()> {
+    let kind = install(&place).await?;
+    kind.create("a", json!({})).await?;
+    let everywhere = format!("/apis/{}/v1/widgets", kind.group);
+    for path in [everywhere.clone(), everywhere.replacen("/widgets", "/namespaces//widgets", 1)] {
+        ensure!(names(&place.admin().get(&path).await?.ok()?) == ["a"]);
+        for method in [Method::POST, Method::PUT, Method::DELETE] {
+            let reply = send(&place, &method, &path).await?;
+            ensure!(reply.status == 404 && reply.text == "404 page not found\n", "{reply}");
+        }
+        let reply = place.admin().get(&format!("{path}/a")).await?;
+        ensure!(reply.status == 404 && reply.text == "404 page not found\n", "{reply}");
+    }
+    Ok(())
+}
+
+/// A request with a body where the method has one.
+async fn send(place: &Place, method: &Method, path: &str) -> Result<Reply> {
+    let kind = if *method == Method::PATCH { MERGE_PATCH } else { JSON };
+    let body = json!({"metadata": {"name": "a"}});
+    let body: Option<&Value> = matches!(*method, Method::POST | Method::PUT | Method::PATCH).then_some(&body);
+    let request = Request::builder().method(method.clone()).uri(path);
+    let request = if body.is_some() { request.header(http::header::CONTENT_TYPE, kind) } else { request };
+    place.admin().request(request, body).await
+}

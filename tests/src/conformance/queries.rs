@@ -1,0 +1,180 @@
+//! Odd parameters.
+
+use anyhow::{Result, ensure};
+use http::header;
+use serde_json::json;
+
+use super::place::Place;
+use super::values::names;
+
+checks! {
+    "A timeout is a duration as Go writes it. Another is refused with 400 before anything else is looked at; a watch has \
+     none.":
+        a_timeout_must_be_a_duration, a_timeout_is_looked_at_before_the_user, a_watch_has_no_timeout;
+    "A request that takes longer than its timeout is refused with 504, by a Status that lacks its kind." if has_watch_cache:
+        a_request_may_take_too_long;
+    "A parameter with a semicolon or a broken escape in it does not count.":
+        a_broken_parameter_does_not_count;
+    "A watch that begins with an initial state can't continue a list." if has_watch_list:
+        a_watch_does_not_continue_a_list;
+    "What is no continuation token is refused with 400, and told why.":
+        a_continuation_is_a_token;
+    "A value of a field selector has a backslash before a comma, an equals sign and a backslash, and before nothing else.":
+        a_field_selector_is_escaped, nothing_equals_nothing_everywhere;
+    "A GET at a version that is no number is refused with 500 and no reason." if has_watch_cache:
+        a_get_at_no_number_is_refused;
+    "Without a watch cache, a GET at a version that is no number is refused with 400." if lacks_watch_cache:
+        a_get_at_no_number_is_a_bad_request;
+    "A GET of an export is refused with 400.":
+        an_export_is_refused;
+}
+
+const NO_NUMBER: &str =
+    "resourceVersion: Invalid value: \"x\": strconv.ParseUint: parsing \"x\": invalid syntax";
+
+async fn message(place: &Place, query: &str, code: u16, reason: &str) -> Result<String> {
+    let status = place.admin().get(&format!("{}?{query}", place.all())).await?.refused(code, reason)?;
+    Ok(status["message"].as_str().unwrap_or("").to_owned())
+}
+
+async fn a_timeout_must_be_a_duration(place: Place) -> Result<()> {
+    for (timeout, why) in [
+        ("x", "invalid duration \"x\""),
+        ("1", "missing unit in duration \"1\""),
+        ("1h1", "missing unit in duration \"1h1\""),
+        ("1d", "unknown unit \"d\" in duration \"1d\""),
+        ("99999999999h", "invalid duration \"99999999999h\""),
+    ] {
+        let found = message(&place, &format!("timeout={timeout}"), 400, "BadRequest").await?;
+        ensure!(found == format!("invalid timeout specified in the request URL - time: {why}"), "{found}");
+    }
+    for timeout in ["1m30.5s", "0", "-1s", "", "2562047h"] {
+        place.list(&format!("timeout={timeout}")).await?;
+    }
+    Ok(())
+}
+
+async fn a_timeout_is_looked_at_before_the_user(place: Place) -> Result<()> {
+    for path in [place.all(), place.one("absent"), "/version".to_owned(), "/nothing".to_owned()] {
+        place.stranger().get(&format!("{path}?timeout=x")).await?.refused(400, "BadRequest")?;
+    }
+    let post = place.admin().post(&format!("{}?timeout=x", place.all()), &json!([])).await?;
+    post.refused(400, "BadRequest")?;
+    Ok(())
+}
+
+async fn a_watch_has_no_timeout(place: Place) -> Result<()> {
+    let mut watch = place.watch("timeout=x&timeoutSeconds=1").await?;
+    watch.rest().await?;
+    Ok(())
+}
+
+async fn a_request_may_take_too_long(place: Place) -> Result<()> {
+    // Nobody writes so much meanwhile, so that the list waits.
+    let reply = place.admin().get(&format!("{}?resourceVersion=9000000000&timeout=1s", place.all())).await?;
+    ensure!(reply.header(header::CONTENT_TYPE) == "text/plain; charset=utf-8", "{:?}", reply.headers);
+    let status = reply.expect(504)?;
+    let expected = json!({"metadata": {}, "status": "Failure", "reason": "Timeout", "details": {}, "code": 504,
+        "message": "Timeout: request did not complete within the allotted timeout"});
+    ensure!(status == expected, "{status}");
+    Ok(())
+}
+
+async fn a_broken_parameter_does_not_count(place: Place) -> Result<()> {
+    place.create_all(["a", "b"]).await?;
+    for query in ["labelSelector=%zz", "limit=1;x=1", "%zz=1", "labelSelector=x%", "fieldSelector=%2"] {
+        ensure!(names(&place.list(query).await?) == ["a", "b"], "{query}");
+    }
+    ensure!(names(&place.list("labelSelector=%zz&limit=1").await?) == ["a"]);
+    Ok(())
+}
+
+async fn a_watch_does_not_continue_a_list(place: Place) -> Result<()> {
+    let streaming = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+    for more in ["", "&resourceVersion=0", &format!("&{streaming}")] {
+        let found = message(&place, &format!("watch=1&continue=x{more}"), 422, "Invalid").await?;
+        let why =
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided";
+        ensure!(found == format!("ListOptions.meta.k8s.io \"\" is invalid: {why}"), "{found}");
+    }
+    Ok(())
+}
+
+async fn a_continuation_is_a_token(place: Place) -> Result<()> {
+    for (token, why) in [
+        ("x", "illegal base64 data at input byte 0"),
+        ("!", "illegal base64 data at input byte 0"),
+        ("YQ=", "illegal base64 data at input byte 2"),
+        // a
+        ("YQ", "invalid character 'a' looking for beginning of value"),
+        // {}
+        ("e30", "server does not recognize this encoded version "),
+        // {"v":"a"}
+        ("eyJ2IjoiYSJ9", "server does not recognize this encoded version a"),
+        // {"v":"meta.k8s.io/v1","rv":0,"start":"a"}
+        (
+            "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MCwic3RhcnQiOiJhIn0",
+            "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+        ),
+        // {"v":"meta.k8s.io/v1","rv":-2,"start":""}
+        (
+            "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTIsInN0YXJ0IjoiIn0",
+            "encoded start key empty (version meta.k8s.io/v1)",
+        ),
+        // {"v":"meta.k8s.io/v1","rv":-2,"start":"../../"}
+        ("eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTIsInN0YXJ0IjoiLi4vLi4vIn0", "../../"),
+    ] {
+        for version in ["", "&resourceVersion=5"] {
+            let found = message(&place, &format!("continue={token}{version}"), 400, "BadRequest").await?;
+            let expected = format!("invalid continue token: continue key is not valid: {why}");
+            ensure!(found == expected, "{token}: {found}");
+        }
+    }
+    Ok(())
+}
+
+async fn a_field_selector_is_escaped(place: Place) -> Result<()> {
+    for (value, why) in [
+        ("a%5Cx", "invalid escape sequence: \\x"),
+        ("a%5C", "invalid escape sequence: \\"),
+        ("a=b", "unescaped character in value: 61"),
+    ] {
+        let query = format!("fieldSelector=metadata.name%3D{value}");
+        let found = message(&place, &query, 400, "BadRequest").await?;
+        ensure!(found == format!("invalid field selector: {why}"), "{found}");
+    }
+    ensure!(names(&place.list("fieldSelector=metadata.name%3Da%5C,b").await?).is_empty());
+    Ok(())
+}
+
+async fn nothing_equals_nothing_everywhere(place: Place) -> Result<()> {
+    place.create("a").await?;
+    for selector in ["=", "==", "!="] {
+        ensure!(names(&place.list(&format!("fieldSelector={selector}")).await?) == ["a"], "{selector}");
+    }
+    message(&place, "fieldSelector==x", 400, "BadRequest").await?;
+    Ok(())
+}
+
+async fn a_get_at_no_number_is_refused(place: Place) -> Result<()> {
+    place.create("a").await?;
+    let one = format!("{}?resourceVersion=x", place.one("a"));
+    let status = place.admin().get(&one).await?.refused(500, "")?;
+    ensure!(status["message"] == NO_NUMBER, "{status}");
+    Ok(())
+}
+
+async fn a_get_at_no_number_is_a_bad_request(place: Place) -> Result<()> {
+    place.create("a").await?;
+    let one = format!("{}?resourceVersion=x", place.one("a"));
+    let status = place.admin().get(&one).await?.refused(400, "BadRequest")?;
+    ensure!(status["message"] == format!("invalid resource version: {NO_NUMBER}"), "{status}");
+    Ok(())
+}
+
+async fn an_export_is_refused(place: Place) -> Result<()> {
+    place.create("a").await?;
+    place.admin().get(&format!("{}?export=true", place.one("a"))).await?.refused(400, "BadRequest")?;
+    place.admin().get(&format!("{}?export=false", place.one("a"))).await?.ok()?;
+    Ok(())
+}
