@@ -6,9 +6,6 @@ import (
 	"path/filepath"
 
 	"k8s.io/component-base/cli"
-	"k8s.io/component-base/logs"
-	kubectl "k8s.io/kubectl/pkg/cmd"
-	"k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
 )
 
@@ -42,15 +39,5 @@ func runControllers(args []string) error {
 	}
 	command.SetArgs(append(settings, extra...))
 	os.Exit(cli.Run(command))
-	return nil
-}
-
-// runKubectl is kubectl's own main function; kubectl reads os.Args itself.
-func runKubectl(args []string) error {
-	os.Args = append([]string{"kubectl"}, args...)
-	_, _ = logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
-	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
-		util.CheckErr(err)
-	}
 	return nil
 }

@@ -1,6 +1,6 @@
-// real-apiserver holds the released Kubernetes programs (etcd, kube-apiserver,
-// kube-controller-manager, kubectl) in one binary, so that tests on one machine
-// can start, stop and restart each part alone. Everything listens on 127.0.0.1.
+// real-apiserver holds the released Kubernetes servers (etcd, kube-apiserver,
+// kube-controller-manager) in one binary, so that tests on one machine can start,
+// stop and restart each part alone. Everything listens on 127.0.0.1.
 package main
 
 import (
@@ -14,7 +14,6 @@ const usage = `usage: real-apiserver COMMAND [flags]
   etcd         one etcd member without fsync
   apiserver    kube-apiserver with an admin token and an unprivileged one
   controllers  kube-controller-manager
-  kubectl      kubectl
   compact      compact etcd to its newest revision, as kube-apiserver does every 5 minutes
   all          etcd and apiserver, and controllers where asked, as child processes
 
@@ -32,7 +31,6 @@ func main() {
 		"etcd":        runEtcd,
 		"apiserver":   runAPIServer,
 		"controllers": runControllers,
-		"kubectl":     runKubectl,
 		"compact":     runCompact,
 		"all":         runAll,
 	}

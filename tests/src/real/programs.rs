@@ -8,7 +8,7 @@ use tokio::process::Command;
 
 use super::files::{self, CERTIFICATES, SERVICE_ACCOUNT_KEY, SERVICE_ACCOUNT_PUBLIC_KEY, TOKENS};
 use super::part::Stop;
-use super::source::built_binary;
+use super::source::{REAL_APISERVER, built};
 
 /// What the parts are started from.
 #[derive(Debug)]
@@ -103,31 +103,23 @@ impl Programs {
     fn one_binary(&self) -> Option<PathBuf> {
         match self {
             Self::One(binary) => Some(binary.clone()),
-            Self::Separate(_) => existing(built_binary()),
+            Self::Separate(_) => existing(built(REAL_APISERVER)),
         }
     }
 }
 
-/// kubectl beside the server, in the built binary, or on PATH: the first is of the server's own version.
+/// kubectl beside the server, the built one, or the one on PATH: the first is of the server's own version.
 pub(super) fn kubectl(programs: Option<&Programs>) -> Command {
     let beside = match programs {
         Some(Programs::Separate(assets)) => existing(assets.join("kubectl")),
         Some(Programs::One(_)) | None => None,
     };
-    match (beside, existing(built_binary())) {
-        (Some(program), _) => Command::new(program),
-        (None, Some(binary)) => subcommand(&binary, "kubectl"),
-        (None, None) => Command::new("kubectl"),
-    }
+    Command::new(beside.unwrap_or_else(kubectl_program))
 }
 
-/// The words that start kubectl where there is no server beside which it could lie: the built binary's, or the one on
-/// PATH.
-pub fn kubectl_words() -> Vec<PathBuf> {
-    match existing(built_binary()) {
-        Some(binary) => vec![binary, PathBuf::from("kubectl")],
-        None => vec![PathBuf::from("kubectl")],
-    }
+/// kubectl where there is no server beside which it could lie: the built one, or the one on PATH.
+pub fn kubectl_program() -> PathBuf {
+    existing(built("kubectl")).unwrap_or_else(|| PathBuf::from("kubectl"))
 }
 
 fn existing(path: PathBuf) -> Option<PathBuf> {

@@ -33,7 +33,7 @@ impl Source {
         Self::choose(
             variable("KUBEBUILDER_ASSETS"),
             variable("KUBE_INFORMER_TEST_KUBECONFIG"),
-            &built_binary(),
+            &built(REAL_APISERVER),
         )
     }
 
@@ -57,8 +57,12 @@ impl Source {
     }
 }
 
-pub(super) fn built_binary() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("real-apiserver/bin/real-apiserver")
+/// The program that holds the servers.
+pub(super) const REAL_APISERVER: &str = "real-apiserver";
+
+/// Where `.ci/real-apiserver` puts a program.
+pub(super) fn built(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("real-apiserver/bin").join(name)
 }
 
 /// Says that `checks` checks of `name` don't run for want of a server.

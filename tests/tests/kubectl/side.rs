@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use kube_informer_tests::real::kubectl_words;
+use kube_informer_tests::real::kubectl_program;
 use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -45,8 +45,8 @@ pub(crate) struct Side {
 impl Side {
     pub(crate) fn new(kubeconfig: &Path) -> Result<Self> {
         let dir = tempfile::tempdir()?;
-        let words: Vec<String> = kubectl_words().iter().map(|word| format!("'{}'", word.display())).collect();
-        let script = format!("#!/bin/sh\nexec {} --namespace=\"$NAMESPACE\" \"$@\"\n", words.join(" "));
+        let kubectl = kubectl_program();
+        let script = format!("#!/bin/sh\nexec '{}' --namespace=\"$NAMESPACE\" \"$@\"\n", kubectl.display());
         let program = dir.path().join("kubectl");
         std::fs::write(&program, script)?;
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
