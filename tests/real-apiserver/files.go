@@ -121,7 +121,8 @@ func (f *serverFiles) ca() ([]byte, error) {
 	return pem.EncodeToMemory(last), nil
 }
 
-// writeKubeconfig writes the contexts "admin", the current one, and "nobody".
+// writeKubeconfig writes the contexts "admin", the current one, and "nobody". The file
+// is there as a whole or not at all: after a restart, readers still have the old one.
 func (f *serverFiles) writeKubeconfig(url string) error {
 	ca, err := f.ca()
 	if err != nil {
@@ -134,5 +135,9 @@ func (f *serverFiles) writeKubeconfig(url string) error {
 		config.Contexts[user] = &clientcmdapi.Context{Cluster: "real", AuthInfo: user, Namespace: "default"}
 	}
 	config.CurrentContext = "admin"
-	return clientcmd.WriteToFile(*config, f.kubeconfig)
+	written := f.kubeconfig + ".new"
+	if err := clientcmd.WriteToFile(*config, written); err != nil {
+		return err
+	}
+	return os.Rename(written, f.kubeconfig)
 }

@@ -114,7 +114,7 @@ async fn permission_can_be_denied(place: Place) -> Result<()> {
 
 async fn a_bookmark_ends_the_state(place: &Place, query: &str) -> Result<()> {
     let a = place.create("a").await?;
-    place.list(&format!("resourceVersion={}", version(&a)?)).await?;
+    place.seen(&a).await?;
     let mut watch = place.watch(&format!("{query}allowWatchBookmarks=true")).await?;
     watch.expect("ADDED", "a").await?;
     let end = watch.expect_initial_end().await?;

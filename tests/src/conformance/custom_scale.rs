@@ -1,10 +1,10 @@
 //! `/scale` of custom resources, which is where their definition says.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
+use super::custom::{CRDS, LOOK_AGAIN, wait_established};
 use super::place::Place;
 use super::scale::{listed, scale};
 use super::values::uid;
@@ -38,11 +38,11 @@ async fn install(place: &Place) -> Result<String> {
             }],
         },
     });
-    let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    place.admin().post(crds, &crd).await?.expect(201)?;
+    place.admin().post(CRDS, &crd).await?.expect(201)?;
     let all = format!("/apis/{group}/v1/namespaces/{}/fleets", place.namespace);
+    wait_established(place, &format!("{CRDS}/fleets.{group}")).await?;
     while place.admin().get(&all).await?.status != 200 {
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        sleep(LOOK_AGAIN).await;
     }
     Ok(all)
 }
@@ -51,14 +51,7 @@ async fn install(place: &Place) -> Result<String> {
 async fn create_fleet(place: &Place, all: &str, spec: Value) -> Result<Value> {
     let kind = format!("{}.test/v1", place.namespace);
     let fleet = json!({"apiVersion": kind, "kind": "Fleet", "metadata": {"name": "d"}, "spec": spec});
-    // The definition has just been taken up; a create may still meet the server before it.
-    loop {
-        let reply = place.admin().post(all, &fleet).await?;
-        if reply.status != 404 {
-            return reply.expect(201);
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    place.admin().post(all, &fleet).await?.expect(201)
 }
 
 async fn a_custom_scale_follows_its_paths(place: Place) -> Result<()> {
@@ -89,7 +82,15 @@ async fn a_custom_scale_follows_its_paths(place: Place) -> Result<()> {
 
 async fn a_custom_scale_is_discovered(place: Place) -> Result<()> {
     install(&place).await?;
-    let list = place.admin().get(&format!("/apis/{}.test/v1", place.namespace)).await?.ok()?;
+    // A server tells of a kind a moment after it serves it.
+    let path = format!("/apis/{}.test/v1", place.namespace);
+    let list = loop {
+        let reply = place.admin().get(&path).await?;
+        match reply.status {
+            404 => sleep(LOOK_AGAIN).await,
+            _ => break reply.ok()?,
+        }
+    };
     let scale = listed(&list, "fleets/scale");
     ensure!(scale.is_some_and(|scale| scale["kind"] == "Scale" && scale["group"] == "autoscaling"), "{list}");
     Ok(())

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::raw::{Api, Watch};
 use super::target::{Past, Target};
+use super::values::version;
 
 /// A check's namespace on the target. The objects are ConfigMaps, unless a method says otherwise.
 pub(super) struct Place {
@@ -63,6 +64,14 @@ impl Place {
     /// The list for this query, which must succeed.
     pub(super) async fn list(&self, query: &str) -> Result<Value> {
         self.admin().get(&format!("{}?{query}", self.all())).await?.ok()
+    }
+
+    /// Waits until what answers from memory has seen this state of an object. Until then it may answer with an older one,
+    /// wherever it is not asked for the newest.
+    pub(super) async fn seen(&self, object: &Value) -> Result<()> {
+        let n = version(object)?;
+        self.list(&format!("resourceVersion={n}&resourceVersionMatch=NotOlderThan&limit=1")).await?;
+        Ok(())
     }
 
     pub(super) async fn watch(&self, query: &str) -> Result<Watch> {

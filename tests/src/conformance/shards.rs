@@ -70,7 +70,8 @@ async fn pages_go_on_in_the_shard(place: Place) -> Result<()> {
 }
 
 async fn a_watch_tells_of_its_shard(place: Place) -> Result<()> {
-    place.create_all(NAMES).await?;
+    let created = place.create_all(NAMES).await?;
+    place.seen(&created[NAMES.len() - 1]).await?;
     let list = place.list(&low()).await?;
     let mut watch = place.watch(&format!("{}&resourceVersion=0&timeoutSeconds=1", low())).await?;
     let events = watch.rest().await?;

@@ -159,7 +159,7 @@ async fn a_streaming_list_at_a_version_is_not_older(place: Place) -> Result<()> 
 
 async fn a_streaming_list_at_zero_is_complete(place: Place) -> Result<()> {
     let a = place.create("a").await?;
-    place.list(&format!("resourceVersion={}", version(&a)?)).await?;
+    place.seen(&a).await?;
     let mut watch = streaming(&place, "&resourceVersion=0").await?;
     watch.expect("ADDED", "a").await?;
     watch.expect_initial_end().await?;

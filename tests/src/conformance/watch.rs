@@ -140,7 +140,7 @@ async fn versions_of_events_go_up(place: Place) -> Result<()> {
 
 async fn begins_with_what_is_there(place: &Place, query: &str) -> Result<()> {
     let [a, b] = place.create_all(["a", "b"]).await?;
-    place.list(&format!("resourceVersion={}", version(&b)?)).await?;
+    place.seen(&b).await?;
     let mut watch = place.watch(query).await?;
     let mut told = [watch.event().await?, watch.event().await?];
     told.sort_by(|one, other| one.brief().cmp(&other.brief()));
@@ -166,6 +166,7 @@ async fn synthetic_additions_leave_out_what_is_gone(place: Place) -> Result<()> 
     place.create_all(["a", "b"]).await?;
     place.delete("a").await?;
     let last = place.set("b", "last").await?;
+    place.seen(&last).await?;
     let mut watch = place.watch("").await?;
     ensure!(watch.expect("ADDED", "b").await? == last);
     place.create("c").await?;
