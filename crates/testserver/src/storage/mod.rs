@@ -4,4 +4,5 @@ pub(crate) mod entry;
 pub(crate) mod log;
 pub(crate) mod recent;
 pub(crate) mod snapshot;
+pub(crate) mod table;
 pub(crate) mod watch_cache;

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
+use tokio::time::Duration;
 
 use super::*;
 use crate::kinds::kind::Kind;
+use crate::storage::snapshot::Snapshot;
 
 fn configmaps() -> Kind {
     crate::kinds::builtin::kinds().into_iter().find(|k| k.plural == "configmaps").unwrap()

@@ -112,3 +112,14 @@ async fn an_open_watch_that_has_missed_nothing_survives_compaction() {
     let next = configmaps(&server, &["b"]);
     assert_eq!(watch.event().await, seen("ADDED", "b", next));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_open_watch_that_has_not_read_what_is_forgotten_ends_though_lists_still_have_it() {
+    let server = server();
+    let start = configmaps(&server, &["a"]);
+    let mut watch = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
+    configmaps(&server, &["b"]);
+    server.expire_watches(server.resource_version());
+    assert!(expired(&watch.line().await.unwrap().unwrap()));
+    assert_eq!(list_of(&server, start).await, 200);
+}
