@@ -65,7 +65,7 @@ impl Registry {
     /// The informer under this key, or the one that is made.
     pub(crate) fn get_or<T: Object>(
         &self,
-        key: Key,
+        key: &Key,
         kept: Kept,
         make: impl FnOnce() -> Informer<T>,
     ) -> Result<Informer<T>, FactoryError> {
@@ -73,13 +73,13 @@ impl Registry {
         if self.shut_down.load(Ordering::Acquire) {
             return Err(gone());
         }
-        let found = self.informers.get(&key).and_then(|slot| slot.informer());
+        let found = self.informers.get(key).and_then(|slot| slot.informer());
         // Not under the lock: what describes the resource may be a user's code.
         let informer = found.map_or_else(make, |found| typed(found.as_ref()));
         let informer = self.insert(key.clone(), informer, kept);
         // A shutdown that came meanwhile may not have seen it.
         if self.shut_down.load(Ordering::Acquire) {
-            self.informers.remove(&key);
+            self.informers.remove(key);
             informer.shared.stop();
             return Err(gone());
         }

@@ -110,7 +110,7 @@ impl<T: Cached> Selected<T> {
         let Self { factory, resource, namespace, options, .. } = self;
         let resource = &*resource;
         let name = shown(&key);
-        factory.registry.get_or(key, kept, || factory.build(resource, namespace.as_deref(), options, name))
+        factory.registry.get_or(&key, kept, || factory.build(resource, namespace.as_deref(), options, name))
     }
 
     fn key(&self) -> Key {
