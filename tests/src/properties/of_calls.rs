@@ -59,8 +59,8 @@ pub(super) fn after_the_store(past: &Past, observation: &Observation<'_>) -> Ver
 /// Property 7: deletes come before adds, and no call of a relist comes before all of it is shown.
 pub(super) fn after_the_relist(past: &Past, observation: &Observation<'_>) -> Verdict {
     if let Observation::Cache(Shown { events: Some(events), cause: Cause::Relist { .. }, .. }) = observation {
-        let changes = events.iter().skip_while(|event| matches!(event, Event::Deleted { .. }));
-        let late = changes.filter(|event| matches!(event, Event::Deleted { .. })).next();
+        let mut changes = events.iter().skip_while(|event| matches!(event, Event::Deleted { .. }));
+        let late = changes.find(|event| matches!(event, Event::Deleted { .. }));
         return holds(late.is_none(), || format!("a relist says {late:?} after a change: {events:?}"));
     }
     let Some((handler, event, Some(view))) = told(past, observation) else { return Ok(()) };

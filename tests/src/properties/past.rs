@@ -254,11 +254,11 @@ impl Handler {
     fn told(&mut self, event: Event) {
         self.running = Some(event);
         let key = event.key();
-        if !event.is_resync() {
-            if let Some(at) = self.owed_at(&event) {
-                let mut passed = 0..=at;
-                self.owed.retain(|owed| passed.next().is_none() || owed.event.key() != key);
-            }
+        if !event.is_resync()
+            && let Some(at) = self.owed_at(&event)
+        {
+            let mut passed = 0..=at;
+            self.owed.retain(|owed| passed.next().is_none() || owed.event.key() != key);
         }
         if let (Event::Added { object, .. }, Some(initial)) = (event, &mut self.initial)
             && initial.get(&key).is_some_and(|initial| initial.uid == object.uid)
