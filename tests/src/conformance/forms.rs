@@ -1,9 +1,10 @@
 //! Bodies and answers in other forms than plain JSON.
 
 use anyhow::{Result, ensure};
-use http::{Request, header};
+use http::{Method, Request, header};
 use serde_json::json;
 
+use super::custom::Custom;
 use super::place::Place;
 
 checks! {
@@ -12,7 +13,9 @@ checks! {
     "Who accepts YAML gets it, refusals included, but no watch.":
         yaml_is_answered, a_refusal_comes_in_yaml, a_watch_in_yaml_is_refused;
     "The most wanted of the accepted types that is known is sent, and 406 where none is.":
-        weights_count, an_unknown_type_is_refused;
+        weights_count, an_unknown_type_is_refused, a_form_is_of_a_group_and_a_version;
+    "The type of a body is read without its case and with its parameters; custom resources name the patches they know.":
+        the_type_of_a_body_is_read, an_unknown_patch_of_a_custom_resource_is_told_what_is_known;
 }
 
 const YAML: &str = "application/yaml";
@@ -107,6 +110,56 @@ async fn an_unknown_type_is_refused(place: Place) -> Result<()> {
         let status = place.admin().get_as(&path, "text/html").await?.refused(406, "NotAcceptable")?;
         let message = format!("406: Not Acceptable\n\nAvailable representations: {available}");
         ensure!(status["message"] == message && status["details"] == json!({}), "{status}");
+    }
+    Ok(())
+}
+
+async fn a_form_is_of_a_group_and_a_version(place: Place) -> Result<()> {
+    let form = "application/json;as=PartialObjectMetadataList";
+    for (accept, status) in [
+        (format!("{form};g=meta.k8s.io;v=v1"), 200),
+        (form.to_owned(), 406),
+        (format!("{form};g=meta.k8s.io"), 406),
+        (format!("{form};g=other;v=v1"), 406),
+        (format!("{form};g=meta.k8s.io;v=v2"), 406),
+        (format!("{form};g=other;v=v1,application/json"), 200),
+    ] {
+        let reply = place.admin().get_as(&place.all(), &accept).await?;
+        ensure!(reply.status == status, "{accept}: {reply}");
+    }
+    Ok(())
+}
+
+async fn the_type_of_a_body_is_read(place: Place) -> Result<()> {
+    for (kind, status) in [
+        ("application/json", 201),
+        ("APPLICATION/Json", 201),
+        ("application/json; charset=utf-8", 201),
+        ("application/json;", 201),
+        ("Application/YAML", 201),
+        ("application/json;a", 415),
+        ("*/*", 415),
+        (";", 415),
+    ] {
+        let path = format!("{}?dryRun=All", place.all());
+        let reply =
+            place.admin().send(Method::POST, &path, kind, &json!({"metadata": {"name": "a"}})).await?;
+        ensure!(reply.status == status, "{kind}: {reply}");
+    }
+    Ok(())
+}
+
+async fn an_unknown_patch_of_a_custom_resource_is_told_what_is_known(place: Place) -> Result<()> {
+    let kind = Custom::install(&place, json!({"type": "object"}), json!({})).await?;
+    kind.create("a", json!({})).await?;
+    for sent in ["application/json", "text/plain", "application/strategic-merge-patch+json"] {
+        let reply = place.admin().send(Method::PATCH, &kind.one("a"), sent, &json!({})).await?;
+        let status = reply.refused(415, "UnsupportedMediaType")?;
+        let known = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {known}"
+        );
+        ensure!(status["message"] == message, "{status}");
     }
     Ok(())
 }

@@ -31,10 +31,12 @@ pub(crate) fn negotiate(headers: &HeaderMap, shape: Shape, kind: &Kind) -> Resul
     let accepted = accept::accepted(headers);
     let known = |media: &&MediaType<'_>| media.is_json() || media.is_yaml();
     for media in accepted.iter().filter(known) {
+        let meta = media.parameter("g") == Some("meta.k8s.io")
+            && matches!(media.parameter("v"), Some("v1" | "v1beta1"));
         let wanted = match media.parameter("as") {
             None => return Ok(Form::Whole),
-            Some("PartialObjectMetadata") => Shape::One,
-            Some("PartialObjectMetadataList") => Shape::List,
+            Some("PartialObjectMetadata") if meta => Shape::One,
+            Some("PartialObjectMetadataList") if meta => Shape::List,
             // A form that is not known here, such as a table.
             Some(_) => continue,
         };

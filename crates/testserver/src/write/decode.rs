@@ -16,10 +16,14 @@ pub(crate) fn media_type(headers: &HeaderMap) -> &str {
     value.split(';').next().unwrap_or("").trim()
 }
 
-/// Refuses bodies that are not JSON.
+/// Refuses bodies that are not JSON. A body of which nothing is said is JSON.
 pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Status> {
+    let whole = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let parameters = whole.split(';').skip(1).map(str::trim);
+    let readable = parameters.filter(|one| !one.is_empty()).all(|one| one.contains('='));
     match media_type(headers) {
-        "" | "application/json" | "*/*" => Ok(()),
+        "" if whole.trim().is_empty() => Ok(()),
+        found if found.eq_ignore_ascii_case("application/json") && readable => Ok(()),
         _ => Err(Status::unsupported_body(
             "application/json, application/yaml, application/vnd.kubernetes.protobuf",
         )),
@@ -50,7 +54,7 @@ pub(crate) fn json_or_yaml(body: &[u8]) -> Result<Value, String> {
 /// # Errors
 /// BadRequest where it is not YAML.
 pub(crate) fn yaml_to_json(headers: &mut HeaderMap, body: Bytes, kind: &str) -> Result<Bytes, Status> {
-    if media_type(headers) != "application/yaml" {
+    if !media_type(headers).eq_ignore_ascii_case("application/yaml") {
         return Ok(body);
     }
     let value = match json_or_yaml(&body).map_err(|why| unrecognized(kind, &why, &body))? {

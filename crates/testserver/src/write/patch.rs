@@ -39,7 +39,7 @@ impl Form {
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/json-patch+json" => Ok(Self::Json),
             "application/strategic-merge-patch+json" if !kind.rules.custom => Ok(Self::Strategic),
-            "application/strategic-merge-patch+json" => Err(Status::unsupported_body(
+            _ if kind.rules.custom => Err(Status::unsupported_body(
                 "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
             )),
             _ => Err(Status::unsupported_patch()),
