@@ -117,7 +117,7 @@ fn path() -> impl Strategy<Value = String> {
     prop_oneof![8 => good, 1 => broken, 1 => vec(wild(), 0..6).prop_map(|parts| format!("/{}", parts.join("/")))]
 }
 
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 21] = [
     "watch",
     "watch",
     "resourceVersion",
@@ -126,6 +126,7 @@ const KEYS: [&str; 20] = [
     "continue",
     "labelSelector",
     "fieldSelector",
+    "timeout",
     "timeoutSeconds",
     "sendInitialEvents",
     "allowWatchBookmarks",
