@@ -55,6 +55,16 @@ pub enum FactoryError {
     /// [`InformerFactory::shutdown`] has been called.
     #[error("the factory is shut down: no informer of {0} can be had")]
     ShutDown(String),
+    /// Informers were asked for by namespaces, and this is none, or objects of the type live in none.
+    #[error(
+        "no informer of {kind} in namespace {namespace:?} can be had: give a name, and a type that lives in namespaces"
+    )]
+    NotOneNamespace {
+        /// The kind of the objects.
+        kind: String,
+        /// What was asked for.
+        namespace: String,
+    },
 }
 
 /// Whether a type known only at run time lives in namespaces.

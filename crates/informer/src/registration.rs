@@ -81,6 +81,14 @@ impl<T: Object> HandlerRegistration<T> {
         self.end(Queued::Deliver).await;
     }
 
+    /// Removes the handler once it has been given what is queued for it now, and then been told that each object is gone.
+    pub(crate) fn forget_all(&self) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.remove_telling(self.id, &self.mailbox);
+        }
+        self.mailbox.close(Queued::Deliver);
+    }
+
     async fn end(mut self, queued: Queued) {
         if let Some(shared) = self.shared.upgrade() {
             shared.remove(self.id);

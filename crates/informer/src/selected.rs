@@ -7,7 +7,7 @@ use kube_listwatch::ListOptions;
 use kube_object::Cached;
 
 use crate::{
-    FactoryError, Informer, InformerFactory, Scope,
+    FactoryError, Informer, InformerFactory, NamespacedInformers, Scope,
     registry::{Kept, Key},
 };
 
@@ -51,6 +51,17 @@ impl<T: Cached> Selected<T> {
         self
     }
 
+    /// Of one namespace and no more.
+    pub(crate) fn in_one(self, namespace: &str) -> Result<Self, FactoryError> {
+        match self.scope == Scope::Namespaced && !namespace.is_empty() {
+            true => Ok(self.namespace(namespace)),
+            false => Err(FactoryError::NotOneNamespace {
+                kind: T::Resource::kind(&self.resource).into_owned(),
+                namespace: namespace.to_owned(),
+            }),
+        }
+    }
+
     /// With these labels, in place of the factory's, in the syntax of the API.
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
         self.options.label_selector = some(selector.into());
@@ -89,6 +100,20 @@ impl<T: Cached> Selected<T> {
     /// As [`Selected::informer`].
     pub fn counted(self) -> Result<Informer<T>, FactoryError> {
         self.get(Kept::ByUsers)
+    }
+
+    /// An informer for each of these namespaces, in place of the factory's, and for those that are added later.
+    ///
+    /// # Errors
+    /// As [`NamespacedInformers::add`].
+    ///
+    /// # Panics
+    /// As [`Selected::informer`].
+    pub fn namespaces<N: Into<String>>(
+        self,
+        namespaces: impl IntoIterator<Item = N>,
+    ) -> Result<NamespacedInformers<T>, FactoryError> {
+        NamespacedInformers::new(self, namespaces.into_iter().map(Into::into))
     }
 
     /// Stops the informer and takes it out of the factory; whoever asks again gets a new one. `false` if there was none.

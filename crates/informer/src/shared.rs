@@ -8,10 +8,10 @@ use std::{
 
 use futures_util::{FutureExt, future::BoxFuture};
 use kube_delta_fifo as fifo;
-use kube_object::{Delta, Event, Object};
+use kube_object::{Delta, Entry, Event, Object};
 use kube_reflector::{Phase, Reflector, Sink, SinkClosed, Status};
 use kube_store::Store;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{runtime::Handle, sync::watch, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -238,7 +238,18 @@ impl<T: Object> Shared<T> {
 
     /// Forgets a member; its mailbox is closed by the caller.
     pub(crate) fn remove(&self, id: u64) {
-        let mut audience = self.audience.lock();
+        Self::forget(self.audience.lock(), id);
+    }
+
+    /// The same, with a delete of each object that it has been or will be told of as its last events.
+    pub(crate) fn remove_telling(&self, id: u64, mailbox: &Mailbox<T>) {
+        let audience = self.audience.lock();
+        let gone = |last: &Entry<T>| Event::Deleted { last: last.clone(), final_state_unknown: true };
+        mailbox.push(self.store.snapshot().iter().map(gone).collect(), self.store.is_synced());
+        Self::forget(audience, id);
+    }
+
+    fn forget(mut audience: MutexGuard<'_, Audience<T>>, id: u64) {
         let at = audience.members.iter().position(|member| member.id == id);
         let gone = at.map(|at| audience.members.swap_remove(at));
         let unspawned = match &mut audience.running {

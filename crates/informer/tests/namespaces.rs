@@ -1,0 +1,293 @@
+//! Informers of several namespaces: handlers see the objects of the namespaces that are there as all that there are.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube_client::Client;
+use kube_informer::{
+    Event, FactoryError, InformerFactory, KeyRef, LabelSelector, NamespacedInformers, NamespacedRegistration,
+    ObjectKey, handler_fn,
+};
+use kube_testserver::{Server, Verb};
+use parking_lot::Mutex;
+use serde_json::json;
+
+const WITHIN: Duration = Duration::from_secs(60);
+
+fn config_map(server: &Server, namespace: &str, name: &str) {
+    let metadata = json!({"name": name, "namespace": namespace});
+    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+}
+
+/// An object in each of four namespaces.
+fn server() -> Server {
+    let server = Server::new();
+    for namespace in ["a", "b", "c", "d"] {
+        server
+            .create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}))
+            .unwrap();
+        config_map(&server, namespace, "first");
+    }
+    server
+}
+
+fn factory(server: &Server) -> InformerFactory {
+    let factory = InformerFactory::new(Client::new(server.service(), "default"));
+    factory.start();
+    factory
+}
+
+/// What a handler has been told, in words, and what it must think that there is.
+#[derive(Clone, Default)]
+struct Told {
+    lines: Arc<Mutex<Vec<String>>>,
+    objects: Arc<Mutex<BTreeMap<ObjectKey, String>>>,
+}
+
+impl Told {
+    fn listen(&self, informers: &NamespacedInformers<ConfigMap>) -> NamespacedRegistration<ConfigMap> {
+        let told = self.clone();
+        informers.add_handler(handler_fn(move |event: &Event<ConfigMap>| told.tell(event)))
+    }
+
+    fn tell(&self, event: &Event<ConfigMap>) {
+        let (key, mut objects) = (event.key(), self.objects.lock());
+        let version = |object: &ConfigMap| object.metadata.resource_version.clone().unwrap();
+        let line = match event {
+            Event::Added { object, initial } => {
+                assert_eq!(objects.insert(key.clone(), version(object)), None, "{key} is added twice");
+                format!("+{key}{}", if *initial { " initially" } else { "" })
+            }
+            Event::Updated { old, new } => {
+                let before = objects.insert(key.clone(), version(new));
+                assert_eq!(before, Some(version(old)), "an update of {key} is out of order");
+                format!("~{key}")
+            }
+            Event::Deleted { final_state_unknown, .. } => {
+                assert!(objects.remove(key).is_some(), "{key} is deleted twice");
+                format!("-{key}{}", if *final_state_unknown { " unknown" } else { "" })
+            }
+        };
+        self.lines.lock().push(line);
+    }
+
+    fn lines(&self) -> Vec<String> {
+        std::mem::take(&mut self.lines.lock())
+    }
+
+    /// Waits until it knows exactly these.
+    async fn knows(&self, objects: &BTreeMap<ObjectKey, String>) {
+        for _ in 0..100 {
+            if *self.objects.lock() == *objects {
+                return;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        assert_eq!(*self.objects.lock(), *objects);
+    }
+}
+
+/// What the server has in these namespaces.
+fn truth(server: &Server, namespaces: &[&str]) -> BTreeMap<ObjectKey, String> {
+    let objects = server.list("v1", "ConfigMap", None).unwrap();
+    let text = |object: &serde_json::Value, field| object["metadata"][field].as_str().unwrap().to_owned();
+    let keyed = objects.iter().map(|object| {
+        let key = ObjectKey::new(Some(&text(object, "namespace")), &text(object, "name"));
+        (key, text(object, "resourceVersion"))
+    });
+    keyed.filter(|(key, _)| namespaces.contains(&key.namespace().unwrap())).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_is_told_of_namespaces_that_come_and_go() {
+    let server = server();
+    let factory = factory(&server);
+    let informers = factory.select::<ConfigMap>().namespaces(["a", "b"]).unwrap();
+    let told = Told::default();
+    let registration = told.listen(&informers);
+    assert!(registration.wait_for_sync(WITHIN).await);
+    let mut lines = told.lines();
+    lines.sort_unstable();
+    assert_eq!(lines, ["+a/first initially", "+b/first initially"]);
+
+    assert_eq!(informers.add("c").await, Ok(true));
+    assert_eq!(informers.add("c").await, Ok(false));
+    assert!(registration.wait_for_sync(WITHIN).await);
+    assert_eq!(told.lines(), ["+c/first initially"]);
+    config_map(&server, "c", "second");
+    told.knows(&truth(&server, &["a", "b", "c"])).await;
+    assert_eq!(told.lines(), ["+c/second"]);
+
+    assert!(informers.remove("a").await);
+    assert!(!informers.remove("a").await);
+    assert_eq!(told.lines(), ["-a/first unknown"], "when the removal returns it has been told");
+    config_map(&server, "a", "unseen");
+    tokio::time::sleep(WITHIN).await;
+    assert_eq!(told.lines(), [""; 0]);
+    assert_eq!(server.open_watches(), 2, "the watch of a namespace that was removed has ended");
+    assert_eq!(informers.namespaces().into_iter().collect::<Vec<_>>(), ["b", "c"]);
+    assert_eq!(informers.list(&LabelSelector::everything()).len(), 3);
+    assert!(informers.get(KeyRef::new(Some("c"), "second")).is_some());
+    assert!(informers.get(KeyRef::new(Some("a"), "first")).is_none());
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_comes_back_only_after_handlers_were_told_that_it_is_gone() {
+    let server = server();
+    let factory = factory(&server);
+    let informers = factory.select::<ConfigMap>().namespaces(["a"]).unwrap();
+    let told = Told::default();
+    let registration = told.listen(&informers);
+    assert!(registration.wait_for_sync(WITHIN).await);
+    for _ in 0..3 {
+        let (removed, added) = tokio::join!(informers.remove("a"), informers.add("a"));
+        assert_eq!((removed, added), (true, Ok(true)));
+        assert!(registration.wait_for_sync(WITHIN).await);
+    }
+    let back = ["-a/first unknown", "+a/first initially"];
+    assert_eq!(told.lines(), [&["+a/first initially"][..], &back, &back, &back].concat());
+
+    assert!(informers.remove("a").now_or_never().is_none(), "the removal is not waited for");
+    assert_eq!(informers.add("a").await, Ok(true));
+    told.knows(&truth(&server, &["a"])).await;
+    assert_eq!(told.lines(), back);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_others_use_goes_on_for_them() {
+    let server = server();
+    let factory = factory(&server);
+    let informers = factory.select::<ConfigMap>().namespaces(["a", "b"]).unwrap();
+    let of_a = factory.select::<ConfigMap>().namespace("a").counted().unwrap();
+    let told = Told::default();
+    let registration = told.listen(&informers);
+    assert!(registration.wait_for_sync(WITHIN).await);
+    assert_eq!(server.journal().count(Verb::Watch, "configmaps"), 2, "it is the same informer");
+    assert!(informers.remove("a").await);
+    config_map(&server, "a", "second");
+    while of_a.lister().len() < 2 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    told.knows(&truth(&server, &["b"])).await;
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_is_removed_is_told_nothing_more() {
+    let server = server();
+    let factory = factory(&server);
+    let informers = factory.select::<ConfigMap>().namespaces(["a", "b"]).unwrap();
+    let (told, other) = (Told::default(), Told::default());
+    let (registration, others) = (told.listen(&informers), other.listen(&informers));
+    assert!(registration.wait_for_sync(WITHIN).await && others.wait_for_sync(WITHIN).await);
+    registration.remove().await;
+    told.lines();
+    assert_eq!(informers.add("c").await, Ok(true));
+    assert!(informers.remove("a").await);
+    config_map(&server, "b", "second");
+    other.knows(&truth(&server, &["b", "c"])).await;
+    assert_eq!(told.lines(), [""; 0]);
+    factory.shutdown().await;
+    assert!(!others.wait_for_sync(Duration::MAX).await || others.has_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_lives_in_no_namespace_is_refused_and_so_is_a_namespace_without_a_name() {
+    let factory = factory(&server());
+    let error = factory.select::<Node>().namespaces(["a"]).err();
+    let expected = FactoryError::NotOneNamespace { kind: "Node".into(), namespace: "a".into() };
+    assert_eq!(error, Some(expected));
+    let informers = factory.select::<ConfigMap>().namespaces([""; 0]).unwrap();
+    assert!(matches!(informers.add("").await, Err(FactoryError::NotOneNamespace { .. })));
+    informers.wait_for_sync(WITHIN).await.expect("there is nothing to wait for");
+    factory.shutdown().await;
+    assert!(matches!(informers.add("a").await, Err(FactoryError::ShutDown(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_was_stopped_never_lets_a_handler_be_synced() {
+    let server = server();
+    let factory = factory(&server);
+    let informers = factory.select::<ConfigMap>().namespaces(["a", "b"]).unwrap();
+    let registration = Told::default().listen(&informers);
+    informers.informer("a").unwrap().stop().await;
+    assert!(!registration.wait_for_sync(Duration::MAX).await);
+    assert!(informers.wait_for_sync(WITHIN).await.unwrap_err().to_string().contains("/namespaces/a/"));
+    assert!(informers.remove("a").await);
+    assert!(registration.wait_for_sync(WITHIN).await, "what is not there is not waited for");
+    factory.shutdown().await;
+}
+
+/// Property 5: over several namespaces too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn calls_of_one_handler_never_overlap() {
+    let server = server();
+    for n in 0..100 {
+        for namespace in ["a", "b", "c", "d"] {
+            config_map(&server, namespace, &format!("object-{n}"));
+        }
+    }
+    let factory = factory(&server);
+    let informers = factory.select::<ConfigMap>().namespaces(["a", "b", "c", "d"]).unwrap();
+    let (running, overlapped) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
+    let shown = Arc::clone(&overlapped);
+    let registration = informers.add_handler(handler_fn(move |_: &Event<ConfigMap>| {
+        shown.fetch_or(running.swap(true, Ordering::SeqCst), Ordering::SeqCst);
+        std::thread::yield_now();
+        running.store(false, Ordering::SeqCst);
+    }));
+    assert!(registration.wait_for_sync(WITHIN).await);
+    assert!(!overlapped.load(Ordering::SeqCst));
+    factory.shutdown().await;
+}
+
+/// Properties 2, 5 and 8: with namespaces and objects that come and go in any order, a handler has a history for each
+/// object, and in the end knows what is there.
+#[tokio::test(start_paused = true)]
+async fn at_any_time_the_namespaces_that_are_there_are_all_that_there_is() {
+    const NAMESPACES: [&str; 4] = ["a", "b", "c", "d"];
+    for seed in 0..20_u64 {
+        let server = server();
+        let factory = factory(&server);
+        let informers = factory.select::<ConfigMap>().namespaces([""; 0]).unwrap();
+        let told = Told::default();
+        let _registration = told.listen(&informers);
+        let mut random = seed;
+        let mut draw = |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % below
+        };
+        for step in 0..100 {
+            let namespace = NAMESPACES[draw(4) as usize];
+            match draw(6) {
+                0 => _ = informers.add(namespace).await.unwrap(),
+                1 => _ = informers.remove(namespace).await,
+                // A removal that nobody waits for.
+                2 => _ = informers.remove(namespace).now_or_never(),
+                3 => config_map(&server, namespace, &format!("object-{step}")),
+                4 => {
+                    let objects = server.list("v1", "ConfigMap", None).unwrap();
+                    let Some(last) = objects.last() else { continue };
+                    let [namespace, name] =
+                        ["namespace", "name"].map(|field| last["metadata"][field].as_str().unwrap());
+                    server.delete("v1", "ConfigMap", Some(namespace), name).unwrap();
+                }
+                _ => tokio::time::sleep(Duration::from_secs(draw(3))).await,
+            }
+        }
+        let here = informers.namespaces();
+        let here: Vec<_> = here.iter().map(String::as_str).collect();
+        told.knows(&truth(&server, &here)).await;
+        factory.shutdown().await;
+    }
+}
