@@ -1,0 +1,297 @@
+//! However the server fails, an informer asks seldom: at most 14 list attempts in the first minute of a failure and 4 in
+//! any minute after it, and at most 5 other requests a second over any 10 seconds. The pages of one list count once, a
+//! streaming list is a list.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::{Api, Client};
+use kube_informer::{Informer, ListWatch, ReflectorOptions};
+use kube_testserver::{
+    ApiService, Cut, Disruption, Fault, Lag, Match, Outage, Plan, Replicas, Request, Server, Status,
+    StreamingLists, Turn, Verb,
+};
+use serde_json::json;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How the informers of each case list. Between them they take every way to a list.
+const WAYS: [Way; 4] = [
+    Way { streaming: true, page_size: None, healthy_first: false },
+    Way { streaming: true, page_size: None, healthy_first: true },
+    Way { streaming: false, page_size: Some(2), healthy_first: false },
+    Way { streaming: false, page_size: None, healthy_first: true },
+];
+
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    streaming: bool,
+    page_size: Option<u32>,
+    /// The fault begins under a watch that has been open for a while.
+    healthy_first: bool,
+}
+
+fn write(server: &Server, name: &str) {
+    let metadata = json!({"name": name, "namespace": "default"});
+    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+}
+
+fn new_server() -> Server {
+    let server = Server::new();
+    for n in 0..5 {
+        write(&server, &format!("o{n}"));
+    }
+    server
+}
+
+fn lists() -> Match {
+    let streaming = |request: &Request| request.parameter("sendInitialEvents").is_some();
+    Match::any().when(move |request| request.about.verb == Verb::List || streaming(request))
+}
+
+fn watches() -> Match {
+    Match::verb(Verb::Watch).when(|request| request.parameter("sendInitialEvents").is_none())
+}
+
+/// Ten minutes of a fault, with a write every few seconds; then what was asked must be within the budget.
+async fn holds<F>(case: &str, way: Way, server: &Server, service: ApiService, begin: impl FnOnce() -> F) {
+    let api = Api::<ConfigMap>::all(Client::new(service, "default"));
+    let options = ReflectorOptions {
+        streaming_lists: way.streaming,
+        page_size: way.page_size,
+        seed: Some(7),
+        ..ReflectorOptions::default()
+    };
+    let informer = Informer::from_source(ListWatch::<ConfigMap>::new(api)).reflector(options).build();
+    let mut begin = Some(begin);
+    let mut fault = None;
+    if !way.healthy_first {
+        fault = begin.take().map(|begin| begin());
+    }
+    informer.start();
+    if let Some(begin) = begin {
+        informer.wait_for_sync(MINUTE).await.expect("nothing fails yet");
+        tokio::time::sleep(5 * MINUTE).await;
+        fault = Some(begin());
+    }
+    let mark = server.journal().mark();
+    let writing = async {
+        for n in 0..100 {
+            tokio::time::sleep(6 * SECOND).await;
+            write(server, &format!("w{n}"));
+        }
+    };
+    // Whoever asks without a pause would stop the clock.
+    let first = server.journal().requests().len() as u64;
+    tokio::select! {
+        () = writing => {}
+        _ = server.journal().wait(mark, |request| request.number > first + 3000) => {}
+    }
+    check(&format!("{case}, {way:?}"), &server.journal().since(mark));
+    drop(fault);
+    informer.stop().await;
+}
+
+fn check(case: &str, requests: &[Request]) {
+    let is_streaming = |request: &Request| request.parameter("sendInitialEvents").is_some();
+    let is_list = |request: &Request| request.about.verb == Verb::List || is_streaming(request);
+    let is_page = |request: &Request| request.parameter("continue").is_some();
+    let began = requests.first().map_or(Duration::ZERO, |request| request.at);
+    let at = |wanted: &dyn Fn(&Request) -> bool| -> Vec<Duration> {
+        requests.iter().filter(|request| wanted(request)).map(|request| request.at - began).collect()
+    };
+    let lists = at(&|request| is_list(request) && !is_page(request));
+    let later = lists.partition_point(|at| *at < MINUTE);
+    assert!(later <= 14, "{case}: {later} lists in the first minute");
+    let most = most_within(&lists[later..], MINUTE);
+    assert!(most <= 4, "{case}: {most} lists in a later minute: {lists:?}");
+    let others = at(&|request| !is_list(request));
+    let most = most_within(&others, 10 * SECOND);
+    assert!(most <= 50, "{case}: {most} other requests in 10 s");
+}
+
+/// The largest number of moments within any such time.
+fn most_within(moments: &[Duration], time: Duration) -> usize {
+    let from = |(first, at): (usize, &Duration)| {
+        moments[first..].iter().take_while(|later| **later - *at < time).count()
+    };
+    moments.iter().enumerate().map(from).max().unwrap_or_default()
+}
+
+/// A fault that each request meets which `matches` picks, in every way to list.
+async fn always(case: &str, matches: Match, fault: Fault) {
+    for way in WAYS {
+        let server = new_server();
+        let begin = || server.faults().always(matches.clone(), fault.clone());
+        holds(case, way, &server, server.service(), begin).await;
+        // Without this the case would show nothing.
+        let met = server.journal().count_where(|request| request.fault == Some(fault.kind()));
+        let may_be_missed = way.healthy_first;
+        assert!(met > 0 || may_be_missed, "{case}, {way:?}: no request met the fault");
+    }
+}
+
+fn too_large() -> Status {
+    Status::new(504, "Timeout", "Too large resource version: 1000000, current: 7")
+}
+
+fn raw(body: &str) -> Fault {
+    Fault::Raw { status: 200, content_type: "application/json".into(), body: body.to_owned().into() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_is_asked_seldom() {
+    let refusals = [
+        (401, Fault::status(401, "Unauthorized", None)),
+        (403, Fault::Forbidden { user: "nobody".into() }),
+        (404, Fault::status(404, "NotFound", None)),
+        (406, Fault::status(406, "NotAcceptable", None)),
+        (409, Fault::status(409, "Conflict", None)),
+        (410, Fault::gone()),
+        (422, Fault::status(422, "Invalid", None)),
+        (429, Fault::Throttled { retry_after: 1 }),
+        (4290, Fault::Throttled { retry_after: 0 }),
+        (4291, Fault::initializing(1)),
+        (500, Fault::internal_error("etcdserver: request timed out")),
+        (503, Fault::unavailable()),
+        (504, Fault::status(504, "Timeout", Some(1))),
+        (5040, Fault::Status(too_large())),
+        (302, Fault::Raw { status: 302, content_type: "text/html".into(), body: "".into() }),
+    ];
+    for (code, fault) in refusals {
+        always(&format!("{code} of everything"), Match::any(), fault.clone()).await;
+        always(&format!("{code} of lists"), lists(), fault.clone()).await;
+        always(&format!("{code} of watches"), watches(), fault).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_breaks_off_or_says_nothing_is_asked_seldom() {
+    let broken = [
+        ("reset", Fault::Reset),
+        ("an answer that is lost", Fault::LoseAnswer),
+        ("no answer", Fault::Hang),
+        ("a delay", Fault::Delay(20 * SECOND)),
+        ("a late answer", Fault::LateAnswer(20 * SECOND)),
+        ("an answer later than anyone waits", Fault::Delay(10 * MINUTE)),
+        ("an answer without a body", Fault::Cut(Cut::Bytes(0))),
+        ("a cut within a frame", Fault::Cut(Cut::Bytes(100))),
+        ("a cut after a frame", Fault::Cut(Cut::Frames(1))),
+        ("bytes one by one", Fault::Pieces(1)),
+        ("nonsense", raw("<html>")),
+        ("nothing", raw("")),
+        ("another kind", raw(r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1"}"#)),
+    ];
+    for (case, fault) in broken {
+        always(&format!("{case} for everything"), Match::any(), fault.clone()).await;
+        always(&format!("{case} for lists"), lists(), fault.clone()).await;
+        always(&format!("{case} for watches"), watches(), fault).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_whose_watches_end_lie_or_are_silent_is_asked_seldom() {
+    let faults = [
+        ("silence", Fault::Silence),
+        ("a clean end", Fault::Close(0)),
+        ("a clean end after an event", Fault::Close(1)),
+        ("expired", Fault::Error { after: 0, status: Status::expired() }),
+        ("expired after an event", Fault::Error { after: 1, status: Status::expired() }),
+        ("an error", Fault::Error { after: 0, status: Status::new(500, "InternalError", "decode") }),
+        (
+            "an error after an event",
+            Fault::Error { after: 1, status: Status::new(500, "InternalError", "no") },
+        ),
+        ("too large", Fault::Error { after: 0, status: too_large() }),
+        ("lost", Fault::Lose(0)),
+        ("repeated", Fault::Repeat(0)),
+        ("a slow reader", Fault::SlowReader(0)),
+        ("an event without an object", raw(r#"{"type":"ADDED"}"#)),
+    ];
+    for (case, fault) in faults {
+        always(&format!("{case} in everything"), Match::verb(Verb::Watch), fault.clone()).await;
+        always(&format!("{case} in watches"), watches(), fault).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_forgets_restarts_or_goes_back_at_each_request_is_asked_seldom() {
+    let disruptions = [
+        Disruption::Compact,
+        Disruption::ExpireLists,
+        Disruption::ExpireWatches,
+        Disruption::Relist,
+        Disruption::Restart,
+        Disruption::Restore { back: 3 },
+        Disruption::RestoreBumped { back: 3, bump: 1_000_000 },
+        Disruption::Lag(Lag::Frozen),
+        Disruption::Lag(Lag::Time(30 * SECOND)),
+        Disruption::JumpClock(SignedDuration::from_hours(-1)),
+    ];
+    for disruption in disruptions {
+        for (name, matches) in [("request", Match::any()), ("list", lists()), ("watch", watches())] {
+            always(&format!("{disruption:?} at each {name}"), matches, Fault::First(disruption)).await;
+        }
+    }
+}
+
+/// What a fault of the whole server is, and what ends it.
+type Begin = fn(&Server) -> Box<dyn Send>;
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_away_or_knows_no_streaming_lists_is_asked_seldom() {
+    let faults: [(&str, Begin); 6] = [
+        ("refused", |server| Box::new(server.outage(Outage::Refused))),
+        ("frozen", |server| Box::new(server.outage(Outage::Frozen))),
+        ("streaming lists refused", |server| {
+            server.set_streaming_lists(StreamingLists::Refused);
+            Box::new(server.close_watches())
+        }),
+        ("streaming lists refused by an event", |server| {
+            server.set_streaming_lists(StreamingLists::ErrorEvent);
+            Box::new(server.close_watches())
+        }),
+        ("streaming lists ignored", |server| {
+            server.set_streaming_lists(StreamingLists::Ignored);
+            Box::new(server.close_watches())
+        }),
+        ("an object that etcd can't read", |server| {
+            Box::new(server.corrupt("v1", "ConfigMap", Some("default"), "o1").unwrap())
+        }),
+    ];
+    for (case, begin) in faults {
+        for way in WAYS {
+            let server = new_server();
+            holds(case, way, &server, server.service(), || begin(&server)).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_of_different_age_are_asked_seldom() {
+    for turn in [Turn::Alternate, Turn::Seeded(7)] {
+        for lag in [Lag::Frozen, Lag::Revisions(20), Lag::Time(MINUTE)] {
+            for way in WAYS {
+                let server = new_server();
+                let stale = server.replica(lag);
+                let both = Replicas::new(&server.itself(), [stale], turn);
+                holds(&format!("{turn:?}, {lag:?}"), way, &server, both.service(), || ()).await;
+            }
+        }
+    }
+}
+
+/// A mixture of everything, with half of the requests met by some fault.
+#[tokio::test(start_paused = true)]
+async fn a_server_of_many_troubles_is_asked_seldom() {
+    for seed in 0..10 {
+        for way in WAYS {
+            let server = new_server();
+            let plan = Plan::usual(seed).rate(0.5);
+            let begin = || server.follow(plan.clone());
+            holds(&format!("plan {seed}"), way, &server, server.service(), begin).await;
+        }
+    }
+}
