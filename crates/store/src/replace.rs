@@ -20,6 +20,15 @@ enum Change<T> {
     Gone(Entry<T>),
 }
 
+impl<T> Clone for Change<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Change::Put { entry, stale } => Change::Put { entry: entry.clone(), stale: *stale },
+            Change::Gone(last) => Change::Gone(last.clone()),
+        }
+    }
+}
+
 /// A relist under way.
 ///
 /// Invariants: `latest` names the one change of each key in `changes`; a slot is in `seen` if its
@@ -30,6 +39,18 @@ pub(crate) struct Relist<T> {
     undecodable: BTreeSet<u32>,
     changes: Vec<Option<Change<T>>>,
     latest: HashMap<ObjectKey, usize, foldhash::fast::FixedState>,
+}
+
+impl<T> Clone for Relist<T> {
+    fn clone(&self) -> Self {
+        Self {
+            fresh: self.fresh,
+            seen: self.seen.clone(),
+            undecodable: self.undecodable.clone(),
+            changes: self.changes.clone(),
+            latest: self.latest.clone(),
+        }
+    }
 }
 
 impl<T: Object> Relist<T> {
@@ -189,16 +210,18 @@ impl<T: Object> Relist<T> {
     }
 }
 
-/// The same version, where versions mean something, or the very value that is cached.
+/// The same version, where versions mean something, or the very value that is cached. A stale object's version may be
+/// one of a history that the server has lost.
 fn is_unchanged<T: Object>(held: &ObjectId, listed: &Entry<T>, root: &Root<T>, slot: u32) -> bool {
     let same_version = held.version == listed.id.version;
+    let comparable = !held.version.is_opaque() && !root.stale.contains(&slot);
     let same_value =
         || root.objects.get(slot).is_some_and(|held| std::sync::Arc::ptr_eq(&held.object, &listed.object));
-    same_version && (!held.version.is_opaque() || same_value())
+    same_version && (comparable || same_value())
 }
 
 /// A set of slots: one bit each.
-#[derive(Default)]
+#[derive(Default, Clone)]
 struct Slotted(Vec<u64>);
 
 impl Slotted {

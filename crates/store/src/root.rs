@@ -109,8 +109,9 @@ impl<T: Object> Root<T> {
     ) {
         match delta {
             Delta::Put(entry) => {
-                self.watermark.advance(&entry.id.version);
+                let version = entry.id.version.clone();
                 self.put(entry, evaluated, at, Source::Live, outcome);
+                self.watermark.advance(&version);
             }
             Delta::Remove { id, last } => {
                 self.watermark.advance(&id.version);
@@ -155,6 +156,7 @@ impl<T: Object> Root<T> {
         let held = self.held(entry.key().as_ref());
         if let (Some((_, held)), Source::Live) = (held, source)
             && is_repeat(held, &entry.id)
+            && !self.is_of_another_history(held)
         {
             return outcome.repeated(Some(entry));
         }
@@ -166,6 +168,12 @@ impl<T: Object> Root<T> {
                 self.insert(entry, evaluated, at, source, outcome);
             }
         }
+    }
+
+    /// Whether a version is one of a history that the server has lost. After a list that began a new epoch only an
+    /// object whose listed state could not be decoded has such a version.
+    fn is_of_another_history(&self, held: &ObjectId) -> bool {
+        self.watermark.version.as_ref().is_some_and(|seen| held.version > *seen)
     }
 
     fn insert(

@@ -135,6 +135,21 @@ impl<T> Store<T> {
         Snapshot { root: Arc::clone(&self.shared.root.read()) }
     }
 
+    /// A store of its own with the same contents, a relist under way included: what is written to one of them does not
+    /// show in the other. For those who try several futures of one state.
+    pub fn fork(&self) -> Self {
+        let relist = self.shared.writer.lock();
+        let Shared { repeats, index_panics, .. } = &*self.shared;
+        let shared = Shared {
+            root: RwLock::new(self.snapshot().root),
+            writer: Mutex::new(relist.clone()),
+            repeats: AtomicU64::new(repeats.load(Relaxed)),
+            index_panics: AtomicU64::new(index_panics.load(Relaxed)),
+            moved: Notify::new(),
+        };
+        Self { shared: Arc::new(shared), keep: None }
+    }
+
     /// A handle that can only read.
     pub fn lister(&self) -> Lister<T> {
         Lister { store: self.clone() }
@@ -296,6 +311,7 @@ impl<T: Object> Known<T> for Store<T> {
         let version = ResourceVersion::new(id.resource_version);
         let same = entry.id.version == version
             && !version.is_opaque()
+            && !snapshot.is_stale(entry.key())
             && !entry.id.uid.differs_from(&Uid::new(id.uid));
         same.then(|| entry.clone())
     }

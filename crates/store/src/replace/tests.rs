@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube_object::{Delta, Listed};
+use kube_object::{Delta, Known, Listed, Object};
 
 use crate::{Store, Watermark, testing::*};
 
@@ -216,4 +216,19 @@ fn a_clear_of_an_empty_store_is_no_list() {
     let store = Store::<k8s_openapi::api::core::v1::Pod>::new();
     assert_eq!(apply(&store, vec![Delta::Clear]), [""; 0]);
     assert_eq!(store.position(), Watermark::default());
+}
+
+/// Property 2: what is cached may be of a history that the server has lost, in which the same versions were used.
+#[test]
+fn a_stale_object_of_a_lost_history_is_replaced_by_an_event_of_the_same_version() {
+    let store = listed("2", &[("a/x", "1", "2")]);
+    apply(&store, vec![put("a/x", "1", "5")]);
+    let fresh = Delta::Begin { fresh: true };
+    let list = Delta::Page(vec![Listed::Undecodable(id("a/x", "1", "3"))]);
+    assert_eq!(apply(&store, vec![fresh, list, end("3")]), [""; 0]);
+    let again = pod("a/x", "1", "5");
+    assert!(store.unchanged(&again.object.as_ref().id()).is_none(), "the same version of another history");
+    assert_eq!(apply(&store, vec![put("a/x", "1", "5")]), ["* a/x@5 -> 5"]);
+    assert_eq!(store.stats().stale, 0);
+    assert_eq!(apply(&store, vec![put("a/x", "1", "4")]), [""; 0]);
 }
