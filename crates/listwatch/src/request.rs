@@ -9,7 +9,7 @@ use std::time::Duration;
 use kube_object::ResourceVersion;
 
 /// One page of a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ListRequest {
     /// Which state to list.
     pub at: ListAt,
@@ -18,7 +18,7 @@ pub struct ListRequest {
 }
 
 /// Which state of the server a list shows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ListAt {
     /// The most recent state.
     Consistent,

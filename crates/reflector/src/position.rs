@@ -9,7 +9,7 @@ use crate::Options;
 const PAGE_SIZE: u32 = 500;
 
 /// A point in the server's history that everything up to has been delivered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Position {
     /// The version of the last list, event or bookmark.
     pub version: ResourceVersion,
@@ -90,7 +90,7 @@ impl Position {
 }
 
 /// A list from its first page to its last.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ListPlan {
     /// Which state to list; never a continue token.
     pub at: ListAt,
@@ -113,7 +113,7 @@ impl ListPlan {
 
     /// A list that is at least as new as everything delivered so far.
     pub(crate) fn relist(position: &Position) -> Self {
-        Self { at: Self::not_older_than(&position.version), ..Self::returned(position) }
+        Self { at: Self::not_older_than(&position.version), ..Self::most_recent(position) }
     }
 
     /// The state that can't be older than this version, as far as versions can be compared.
@@ -124,10 +124,19 @@ impl ListPlan {
         }
     }
 
-    /// A list of the most recent state of a resource that was gone for a while.
-    pub(crate) fn returned(position: &Position) -> Self {
+    /// A list of the most recent state.
+    pub(crate) fn most_recent(position: &Position) -> Self {
         let &Position { pages_anyway, unstreamed, .. } = position;
         Self { at: ListAt::Consistent, fresh: false, unpaged: false, pages_anyway, unstreamed }
+    }
+
+    /// The same for when the resource is back: what the server had at hand before may be any state no longer, and a
+    /// version is kept, so that a server that has gone back behind it is found out.
+    pub(crate) fn when_back(self) -> Self {
+        match self.at {
+            ListAt::Any => self.of_the_most_recent(),
+            _ => Self { unpaged: false, ..self },
+        }
     }
 
     /// The same of the most recent state.

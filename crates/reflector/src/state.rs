@@ -8,7 +8,7 @@ use kube_object::ResourceVersion;
 use crate::{Deadline, ListPlan, Position, RelistCause};
 
 /// What a reflector is doing. The data of a state is all that is known there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum State {
     /// Nothing has been asked yet.
     Idle,
@@ -23,7 +23,7 @@ pub enum State {
 }
 
 /// A list in progress.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Listing {
     /// What is listed.
     pub plan: ListPlan,
@@ -36,14 +36,14 @@ pub struct Listing {
 }
 
 /// A streaming list in progress: a watch that has not yet told the end of the state it began with.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Streaming {
     /// What is listed.
     pub plan: ListPlan,
 }
 
 /// A watch in progress.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Watching {
     /// Everything up to here has been delivered.
     pub position: Position,
@@ -57,7 +57,7 @@ pub struct Watching {
 }
 
 /// A pause before the next request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Waiting {
     /// What is asked next.
     pub then: Then,
@@ -66,7 +66,7 @@ pub struct Waiting {
 }
 
 /// What follows a pause.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Then {
     /// This list.
     List {

@@ -89,7 +89,7 @@ fn failed(listing: Listing, class: Class, retry_after: Option<Duration>, options
         Class::Unsupported if matches!(plan.at, ListAt::NotOlderThan(_)) => {
             again_later(plan.freshly(), retry_after)
         }
-        Class::NotFound => suspend(plan.of_the_most_recent(), RelistCause::Retry, retry_after, options),
+        Class::NotFound => suspend(plan.when_back(), RelistCause::Retry, retry_after, options),
         _ => again_later(plan, retry_after),
     }
 }

@@ -60,7 +60,7 @@ fn failed(plan: ListPlan, class: Class, retry_after: Option<Duration>, options: 
     match class {
         Class::Expired => list::without_version(&plan, RelistCause::Expired, retry_after, options),
         Class::TooLarge => list::without_version(&plan, RelistCause::TooLarge, retry_after, options),
-        Class::NotFound => suspend(plan.of_the_most_recent(), RelistCause::Retry, retry_after, options),
+        Class::NotFound => suspend(plan.when_back(), RelistCause::Retry, retry_after, options),
         // These say nothing about streaming lists.
         Class::Overloaded | Class::Refused => list::again_later(plan, retry_after),
         _ => list_instead(plan, retry_after, options),

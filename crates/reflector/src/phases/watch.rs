@@ -86,9 +86,7 @@ fn next(position: Position) -> Then {
 fn failed(position: Position, class: Class, retry_after: Option<Duration>, options: &Options) -> Step {
     match class {
         Class::Expired | Class::TooLarge => expired(&position, class, retry_after, options),
-        Class::NotFound => {
-            suspend(ListPlan::returned(&position), RelistCause::NotFound, retry_after, options)
-        }
+        Class::NotFound => suspend(ListPlan::relist(&position), RelistCause::NotFound, retry_after, options),
         Class::Overloaded | Class::Refused | Class::Unauthorized | Class::Forbidden => {
             back_off(next(position), retry_after)
         }
@@ -99,7 +97,7 @@ fn failed(position: Position, class: Class, retry_after: Option<Duration>, optio
 /// A version that a list gave and that is gone at once would be gone again: don't loop. The same
 /// if it is gone after an event or two, and was so before.
 fn expired(position: &Position, class: Class, retry_after: Option<Duration>, options: &Options) -> Step {
-    let plan = ListPlan::returned(position).freshly();
+    let plan = ListPlan::most_recent(position).freshly();
     let cause = if class == Class::Expired { RelistCause::Expired } else { RelistCause::TooLarge };
     match position.may_expire() {
         true => list::begin(plan, cause, options),

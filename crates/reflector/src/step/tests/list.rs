@@ -216,13 +216,14 @@ fn a_page_that_takes_too_long_waits_and_lists_the_same_again() {
     }
 }
 
+/// Property 13: the version of the list is not given up, so that it can't go back unnoticed.
 #[test]
-fn a_resource_that_is_gone_suspends_and_is_listed_consistently_when_it_is_back() {
+fn a_resource_that_is_gone_suspends_and_is_listed_at_the_same_version_when_it_is_back() {
     let (state, outputs) = go(first_page(plan(newer_than("7"))), failed(Class::NotFound));
     assert!(matches!(&state, State::Waiting(waiting) if waiting.suspended), "{state:?}");
     assert_eq!(outputs, [Output::BackOff(None)]);
     let (state, outputs) = go(state, Input::Fired(Deadline::Backoff));
-    assert_eq!(list_request(&outputs).map(|request| request.at), Some(ListAt::Consistent));
+    assert_eq!(list_request(&outputs).map(|request| request.at), Some(newer_than("7")));
     let (state, _) = go(state, page_end(&version("100"), None));
     assert_eq!(state, watching(listed("100")));
 }

@@ -106,7 +106,7 @@ fn a_version_that_the_server_has_not_is_followed_by_the_most_recent_state() {
 #[test]
 fn a_resource_that_is_gone_is_waited_for() {
     let (state, outputs) = stream(streaming(plan(newer_than("7"))), failed(Class::NotFound));
-    assert_eq!((state, outputs), (suspended(again(plan(ListAt::Consistent))), vec![Output::BackOff(None)]));
+    assert_eq!((state, outputs), (suspended(again(plan(newer_than("7")))), vec![Output::BackOff(None)]));
 }
 
 #[test]

@@ -353,13 +353,14 @@ fn a_server_that_is_busy_or_refuses_never_makes_a_relist() {
     }
 }
 
+/// Property 13: a server that was restored meanwhile says that the version is too large, and its versions are not trusted.
 #[test]
-fn a_resource_that_is_gone_suspends_the_watch_and_is_listed_consistently() {
+fn a_resource_that_is_gone_suspends_the_watch_and_is_listed_at_the_position() {
     let (state, outputs) = go(watching(moved("9")), failed(Class::NotFound));
     assert!(matches!(&state, State::Waiting(waiting) if waiting.suspended), "{state:?}");
     assert_eq!(outputs, [Output::BackOff(None)]);
     let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));
-    assert_eq!(list_request(&outputs), Some(ListRequest { at: ListAt::Consistent, limit: Some(500) }));
+    assert_eq!(list_request(&outputs), Some(ListRequest { at: newer_than("9"), limit: None }));
 }
 
 #[test]
