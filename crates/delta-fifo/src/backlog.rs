@@ -86,6 +86,20 @@ impl<T> Deref for Delivery<T> {
     }
 }
 
+/// The same events, once more.
+impl<T> Clone for Delivery<T> {
+    fn clone(&self) -> Self {
+        Self { events: Arc::clone(&self.events), initial: self.initial }
+    }
+}
+
+/// The same state; batches are shared.
+impl<T> Clone for Backlog<T> {
+    fn clone(&self) -> Self {
+        Self { batches: self.batches.clone(), merged: self.merged.clone(), ..*self }
+    }
+}
+
 impl<T> Default for Backlog<T> {
     fn default() -> Self {
         Self::new(DEFAULT_MARK)
@@ -200,6 +214,11 @@ impl<T> Backlog<T> {
     /// Whether the handler lags so far behind that its changes are being merged.
     pub fn is_merging(&self) -> bool {
         !self.merged.is_empty()
+    }
+
+    /// Of how many keys the changes past the mark wait.
+    pub fn merged_keys(&self) -> usize {
+        self.merged.len()
     }
 
     /// Asserts the relations between the fields; for tests, after each step.

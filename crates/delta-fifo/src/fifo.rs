@@ -36,6 +36,13 @@ impl<T> Default for DeltaFifo<T> {
     }
 }
 
+/// The same deltas; their objects are shared.
+impl<T> Clone for DeltaFifo<T> {
+    fn clone(&self) -> Self {
+        Self { queue: self.queue.clone(), ..*self }
+    }
+}
+
 impl<T> DeltaFifo<T> {
     /// An empty queue for `bound` objects. A bound of zero admits one delta at a time.
     pub fn new(bound: usize) -> Self {
@@ -101,6 +108,11 @@ impl<T> DeltaFifo<T> {
     /// Whether [`close`](Self::close) was called.
     pub fn is_closed(&self) -> bool {
         self.closed
+    }
+
+    /// The queued deltas, in the order in which they came.
+    pub fn iter(&self) -> impl Iterator<Item = &Delta<T>> {
+        self.queue.iter()
     }
 
     /// How many deltas are queued.

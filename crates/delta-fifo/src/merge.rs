@@ -113,6 +113,25 @@ impl<T> Pending<T> {
     }
 }
 
+impl<T> Clone for Pending<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Pending::Add { object, initial } => Pending::Add { object: object.clone(), initial: *initial },
+            Pending::Update { old, new } => Pending::Update { old: old.clone(), new: new.clone() },
+            Pending::Delete(gone) => Pending::Delete(gone.clone()),
+            Pending::Replace { gone, object, initial } => {
+                Pending::Replace { gone: gone.clone(), object: object.clone(), initial: *initial }
+            }
+        }
+    }
+}
+
+impl<T> Clone for Gone<T> {
+    fn clone(&self) -> Self {
+        Self { last: self.last.clone(), final_state_unknown: self.final_state_unknown }
+    }
+}
+
 impl<T> From<Gone<T>> for Event<T> {
     fn from(gone: Gone<T>) -> Self {
         Event::Deleted { last: gone.last, final_state_unknown: gone.final_state_unknown }

@@ -22,6 +22,18 @@ struct Placed<T> {
     change: Pending<T>,
 }
 
+impl<T> Clone for Merged<T> {
+    fn clone(&self) -> Self {
+        Self { changes: self.changes.clone(), order: self.order.clone(), next_place: self.next_place }
+    }
+}
+
+impl<T> Clone for Placed<T> {
+    fn clone(&self) -> Self {
+        Self { place: self.place, change: self.change.clone() }
+    }
+}
+
 impl<T> Default for Merged<T> {
     fn default() -> Self {
         Self { changes: HashMap::new(), order: BTreeMap::new(), next_place: 0 }
