@@ -3,6 +3,7 @@
 
 pub mod conformance;
 pub mod embedded;
+pub mod explore;
 pub mod faults_page;
 pub mod guide;
 pub mod properties;

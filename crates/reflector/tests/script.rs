@@ -107,10 +107,10 @@ fn a_crd_is_removed_and_its_objects_are_not_kept() {
         page 100 -> end 100; watch 100; arm watch
         changed 110 -> deliver
         fail not-found -> clear; back off
-        fired backoff -> count not-found; list consistent limit=500; arm list; begin
+        fired backoff -> count not-found; list >=110; arm list; begin
         items -> deliver
         fail not-found -> clear; back off
-        fired backoff -> count retry; list consistent limit=500; arm list; begin
+        fired backoff -> count retry; list >=110; arm list; begin
         page 130 -> end 130; watch 130; arm watch",
         &options,
     );

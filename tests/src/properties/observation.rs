@@ -187,6 +187,11 @@ pub enum Observation<'a> {
         /// From how many waiting events on its changes are merged.
         mark: usize,
     },
+    /// All that is cached is queued for a handler once more. For those who observe the changes of the cache.
+    Resynced {
+        /// Which.
+        handler: HandlerId,
+    },
     /// A handler is called.
     Told {
         /// Which.

@@ -40,15 +40,22 @@ fn is_running(past: &Past, handler: HandlerId) -> bool {
 
 /// Property 6: during a call the cache shows what the handler is told, or something later, and so do indexes.
 pub(super) fn after_the_store(past: &Past, observation: &Observation<'_>) -> Verdict {
-    let Some((_, event, Some(view))) = told(past, observation) else { return Ok(()) };
+    let Some((handler, event, Some(view))) = told(past, observation) else { return Ok(()) };
     holds(view.cached == view.indexed, || {
         format!("{:?} is cached, an index has {:?}", view.cached, view.indexed)
     })?;
-    let Some(cached) = view.cached else { return Ok(()) };
+    // Whoever has seen all changes of the cache knows what must be there.
+    if let Some(newest) = handler.owed.iter().rev().find(|owed| owed.event.key() == event.key()) {
+        let shown = view.cached == newest.event.after();
+        return holds(shown, || {
+            format!("{event:?} is told while {:?} is cached after {newest:?}", view.cached)
+        });
+    }
+    let Some(cached) = view.cached.filter(|_| view.mark.epoch == 0) else { return Ok(()) };
     match event {
         Event::Added { object: new, .. } | Event::Updated { new, .. } => {
             let older = cached.uid == new.uid && cached.version < new.version;
-            holds(!older || view.mark.epoch > 0, || format!("{event:?} is told while {cached:?} is cached"))
+            holds(!older, || format!("{event:?} is told while {cached:?} is cached"))
         }
         Event::Deleted { last, .. } => {
             holds(cached != *last, || format!("{event:?} is told while it is cached"))

@@ -2,8 +2,8 @@
 
 use super::{
     Verdict, holds,
-    observation::{Event, Observation, Shown},
-    past::{Handler, Past},
+    observation::{Cause, Event, Observation, Shown},
+    past::{Handler, Owed, Past},
 };
 
 /// What the store says and what a handler is told, and the handler.
@@ -51,7 +51,10 @@ fn none_skipped(handler: &Handler, event: &Event) -> Verdict {
             format!("{event:?} is told, the cache said {:?}", handler.owed)
         });
     };
-    let skipped = handler.owed.iter().take(at).find(|owed| !owed.mergeable);
+    // A cache lists in no order, and so come initial adds.
+    let is_initial = |event: &Event| matches!(event, Event::Added { initial: true, .. });
+    let unordered = |owed: &&Owed| is_initial(&owed.event) && is_initial(event);
+    let skipped = handler.owed.iter().take(at).find(|owed| !owed.mergeable && !unordered(owed));
     holds(skipped.is_none(), || format!("{event:?} is told before {skipped:?}"))?;
     let owed = handler.owed[at];
     holds(owed.mergeable || owed.event == *event, || {
@@ -112,11 +115,20 @@ pub(super) fn last_known(past: &Past, observation: &Observation<'_>) -> Verdict 
         let Some(known) = known else { continue };
         let right = match (unknown, handler) {
             (true, None) => known == last,
+            // The server's history is another one, in which the last state may have a lower version.
+            (false, None) if is_fresh(observation) => known.uid == last.uid,
             _ => known.uid != last.uid || known.version <= last.version || past.cache.mark.epoch > 0,
         };
+        // What the store has said was judged then.
+        let said = handler.is_some_and(|handler| handler.owed.iter().any(|owed| owed.event == *event));
+        let right = right || said;
         holds(right, || format!("{event:?} is said of {known:?}"))?;
     }
     Ok(())
+}
+
+fn is_fresh(observation: &Observation<'_>) -> bool {
+    matches!(observation, Observation::Cache(Shown { cause: Cause::Relist { fresh: true }, .. }))
 }
 
 fn is_first(events: &[Event], event: &Event) -> bool {

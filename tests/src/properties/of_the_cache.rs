@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::{
     Verdict, holds,
-    observation::{Event, Key, Object, Observation, Shown},
+    observation::{Cause, Event, Key, Object, Observation, Shown},
     past::{Past, Written, place_of},
 };
 
@@ -57,38 +57,24 @@ pub(super) fn one_snapshot(past: &Past, observation: &Observation<'_>) -> Verdic
 
 fn is_one_moment(past: &Past, shown: &Shown<'_>) -> Verdict {
     let (true, Some(version)) = (shown.exact, shown.mark.version) else { return Ok(()) };
-    let rests: BTreeMap<Key, Vec<&Written>> = (past.server.lives.iter())
-        .filter_map(|(key, life)| Some((*key, rest_of(past, shown, *key, life)?)))
-        .collect();
-    // What follows in a later history than any state shown may lie in the future of this snapshot.
-    let branch = rests.values().filter_map(|rest| Some(rest.first()?.branch)).max().unwrap_or_default();
-    for (key, rest) in rests {
-        let missing = rest.iter().skip(1).find(|next| next.branch <= branch && next.version <= version);
-        holds(missing.is_none(), || {
-            format!("at {version} key {key} is shown as {:?} and not as {missing:?}", rest[0])
-        })?;
-    }
-    Ok(())
+    let missing = |branch| {
+        let mut lives = past.server.lives.iter();
+        lives.find(|(key, life)| !is_state_at(life, version, branch, find(shown.objects, **key)))
+    };
+    // Which of the server's histories the watermark is from can't be seen.
+    let missing: Vec<_> = (0..=past.server.branch).map_while(missing).collect();
+    holds(missing.len() <= past.server.branch as usize, || {
+        format!("at {version} {:?} is shown, the server had {missing:?}", shown.objects)
+    })
 }
 
-/// What the server made of an object from the state that is shown on.
-fn rest_of<'a>(
-    past: &Past,
-    shown: &Shown<'_>,
-    key: Key,
-    life: &'a VecDeque<Written>,
-) -> Option<Vec<&'a Written>> {
-    let at = place_of(life, find(shown.objects, key), past.cache.objects.get(&key).copied())?;
-    let rest: Vec<&Written> = life.iter().skip(at).collect();
-    // A state that can't be decoded is not shown, so the one before stays.
-    let shown_on = rest.iter().skip(1).take_while(|next| !next.decodable).count();
-    Some(
-        rest.into_iter()
-            .enumerate()
-            .filter(|(at, _)| *at == 0 || *at > shown_on)
-            .map(|(_, next)| next)
-            .collect(),
-    )
+/// Whether this is what an object was at a version. A state that can't be decoded leaves the one before.
+fn is_state_at(life: &VecDeque<Written>, version: u64, branch: u32, cached: Option<Object>) -> bool {
+    let written = life.iter().rev().find(|written| written.branch <= branch && written.version <= version);
+    written.is_some_and(|written| match (written.decodable, written.object) {
+        (true, object) => object == cached,
+        (false, hidden) => cached.is_none_or(|cached| hidden.is_some_and(|hidden| hidden.uid == cached.uid)),
+    })
 }
 
 /// Property 16: a batch of deltas has each key once, and what the store says has changed is exactly what has.
@@ -98,10 +84,12 @@ pub(super) fn batches(past: &Past, observation: &Observation<'_>) -> Verdict {
             let twice = keys.iter().enumerate().find(|(at, key)| keys[..*at].contains(key));
             holds(twice.is_none(), || format!("a batch has twice a key: {keys:?}"))
         }
-        Observation::Cache(Shown { events: Some(events), objects, .. }) => {
+        Observation::Cache(Shown { events: Some(events), objects, cause, .. }) => {
             let mut told = past.cache.objects.clone();
             for event in *events {
-                apply(&mut told, event)?;
+                // A list shows a stale object anew, and one that trusts no version each.
+                let fresh = *cause == Cause::Relist { fresh: true };
+                apply(&mut told, event, fresh || past.cache.stale.contains(&event.key()))?;
             }
             let shown: BTreeMap<Key, Object> = objects.iter().map(|object| (object.key, *object)).collect();
             holds(told == shown, || format!("{events:?} lead to {told:?}, the cache shows {shown:?}"))
@@ -110,14 +98,14 @@ pub(super) fn batches(past: &Past, observation: &Observation<'_>) -> Verdict {
     }
 }
 
-fn apply(told: &mut BTreeMap<Key, Object>, event: &Event) -> Verdict {
+fn apply(told: &mut BTreeMap<Key, Object>, event: &Event, anew: bool) -> Verdict {
     let before = match event.after() {
         Some(object) => told.insert(event.key(), object),
         None => told.remove(&event.key()),
     };
     let fits = match event {
         Event::Added { .. } => before.is_none(),
-        Event::Updated { old, new } => before == Some(*old) && old != new,
+        Event::Updated { old, new } => before == Some(*old) && (old != new || anew),
         Event::Deleted { .. } => before.is_some(),
     };
     holds(fits, || format!("the store says {event:?} of {before:?}"))

@@ -90,6 +90,8 @@ pub struct Handler {
     pub owed: VecDeque<Owed>,
     /// From how many owed events on they may be merged.
     pub mark: usize,
+    /// A resync may still wait for it, which counts for the mark.
+    pub resynced: bool,
     /// It has said that it is synced.
     pub synced: bool,
     /// It was removed.
@@ -131,10 +133,11 @@ impl Past {
             Observation::Cache(shown) => self.shown(shown),
             Observation::InformerSynced => self.informer_synced(),
             Observation::Joined { handler, mark } => self.joined(handler, mark),
+            Observation::Resynced { handler } => self.handler(handler).resynced = true,
             Observation::Told { handler, event, .. } => self.handler(handler).told(event),
             Observation::Returned { handler } => self.handler(handler).running = None,
             Observation::HandlerSynced { handler } => self.handler(handler).synced = true,
-            Observation::Drained { handler } => self.handler(handler).owed.clear(),
+            Observation::Drained { handler } => self.handler(handler).drained(),
             Observation::Left { handler } => self.handler(handler).leave(),
             Observation::Decoded(object) => {
                 self.untransformed.insert(object);
@@ -199,7 +202,7 @@ impl Server {
             let again = self.log.iter().rev().find(|(_, of, _)| *of == key);
             let again = again.map_or(Written::NEVER, |(_, _, written)| *written);
             let life = self.life(key);
-            if life.back().is_none_or(|last| last.object != again.object) {
+            if life.back().is_none_or(|last| (last.version, last.object) != (again.version, again.object)) {
                 life.push_back(Written { branch, ..again });
             }
         }
@@ -240,7 +243,8 @@ impl Cache {
 
 impl Handler {
     fn owe(&mut self, events: impl IntoIterator<Item = Event>, made_at: Mark) {
-        let mergeable = self.owed.len() >= self.mark || self.owed.back().is_some_and(|last| last.mergeable);
+        let past_mark = self.owed.len() >= self.mark || self.resynced;
+        let mergeable = past_mark || self.owed.back().is_some_and(|last| last.mergeable);
         self.owed.extend(events.into_iter().map(|event| Owed { event, mergeable, made_at }));
     }
 
@@ -254,9 +258,12 @@ impl Handler {
     fn told(&mut self, event: Event) {
         self.running = Some(event);
         let key = event.key();
-        if !event.is_resync()
-            && let Some(at) = self.owed_at(&event)
-        {
+        // A resync is owed by nobody; what looks like one and is owed comes of a list that trusts no version.
+        let owed = match event.is_resync() {
+            true => self.owed.iter().position(|owed| owed.event == event),
+            false => self.owed_at(&event),
+        };
+        if let Some(at) = owed {
             let mut passed = 0..=at;
             self.owed.retain(|owed| passed.next().is_none() || owed.event.key() != key);
         }
@@ -276,6 +283,11 @@ impl Handler {
     pub fn owed_at(&self, event: &Event) -> Option<usize> {
         let same = |owed: &Owed| owed.event.key() == event.key() && owed.event.after() == event.after();
         self.owed.iter().position(same)
+    }
+
+    fn drained(&mut self) {
+        self.owed.clear();
+        self.resynced = false;
     }
 
     fn leave(&mut self) {

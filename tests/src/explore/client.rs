@@ -1,0 +1,242 @@
+//! The client: the real state machine, queue, store and backlogs, and between them what the driver and the informer's
+//! task do, without tasks, clocks and streams.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use kube_delta_fifo::{Backlog, Delivery, DeltaFifo};
+use kube_object::{Delta, Event};
+use kube_reflector::{Deadline, Input, Marker, Options, Output, State, step};
+use kube_store::Store;
+
+use super::thing::{self, Thing};
+use crate::properties::{HandlerId, Key};
+
+/// What the machine wants to be done to the outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// Open a request, or give it up and wait: what comes takes the place of what is open.
+    Request(Output),
+    /// A list is complete.
+    Listed {
+        /// Its version.
+        version: u64,
+        /// All its items could be identified.
+        complete: bool,
+    },
+    /// A list has begun.
+    Begun {
+        /// It reuses nothing.
+        fresh: bool,
+    },
+}
+
+/// A handler with its mailbox.
+#[derive(Clone)]
+pub struct Member {
+    /// Its number.
+    pub id: HandlerId,
+    /// What waits for it.
+    pub backlog: Backlog<Thing>,
+    /// The initial state is among what was pushed.
+    pub complete: bool,
+    /// What it is being told, and the place of the call that runs.
+    pub in_hand: Option<(Delivery<Thing>, usize)>,
+    /// Its flag.
+    pub synced: bool,
+}
+
+impl Member {
+    fn new(id: HandlerId, mark: usize) -> Self {
+        Self { id, backlog: Backlog::new(mark), complete: false, in_hand: None, synced: false }
+    }
+
+    /// As a mailbox does after each change of its backlog.
+    pub fn show_synced(&mut self) -> bool {
+        let synced = self.complete && self.backlog.initial_pending() == 0;
+        synced && !std::mem::replace(&mut self.synced, true)
+    }
+
+    fn push(&mut self, events: Arc<[Event<Thing>]>, complete: bool) {
+        self.complete |= complete;
+        self.backlog.push(events);
+    }
+}
+
+/// The client.
+pub struct Client {
+    /// The reflector.
+    pub machine: State,
+    /// Its armed deadlines, one bit each.
+    pub armed: u8,
+    /// What the driver waits to push. While there is any, it reads nothing.
+    pub outgoing: VecDeque<Delta<Thing>>,
+    /// The queue.
+    pub fifo: DeltaFifo<Thing>,
+    /// The cache.
+    pub store: Store<Thing>,
+    /// What the relist under way has brought: the store does not show it.
+    pub collected: Vec<Delta<Thing>>,
+    /// The handlers.
+    pub members: Vec<Member>,
+    /// The informer's flag.
+    pub synced: bool,
+}
+
+impl Clone for Client {
+    fn clone(&self) -> Self {
+        Self {
+            machine: self.machine.clone(),
+            outgoing: self.outgoing.clone(),
+            fifo: self.fifo.clone(),
+            collected: self.collected.clone(),
+            members: self.members.clone(),
+            store: self.store.fork(),
+            ..*self
+        }
+    }
+}
+
+impl Client {
+    /// A client before its start.
+    #[must_use]
+    pub fn new(queue: usize) -> Self {
+        let store = Store::new();
+        store.add_index("key", |thing: &Thing| [thing.0.key]).expect("the first index");
+        Self {
+            machine: State::Idle,
+            armed: 0,
+            outgoing: VecDeque::new(),
+            fifo: DeltaFifo::new(queue),
+            store,
+            collected: Vec::new(),
+            members: Vec::new(),
+            synced: false,
+        }
+    }
+
+    /// The driver's step.
+    pub fn step(&mut self, input: Input<'_>, item: Option<Delta<Thing>>, options: &Options) -> Vec<Ask> {
+        let state = std::mem::replace(&mut self.machine, State::Idle);
+        let (state, outputs) = step(state, input, options);
+        let (mut item, mut asks) = (item, Vec::new());
+        for output in outputs {
+            match output {
+                Output::List { .. } | Output::Stream { .. } | Output::Watch(_) => {
+                    self.armed = 0;
+                    asks.push(Ask::Request(output));
+                }
+                Output::BackOff(_) => {
+                    self.armed = bit(Deadline::Backoff);
+                    asks.push(Ask::Request(output));
+                }
+                Output::Arm(deadline) => self.armed |= bit(deadline),
+                Output::Disarm(deadline) => self.armed &= !bit(deadline),
+                Output::Deliver => self.outgoing.extend(item.take()),
+                Output::Discard | Output::Count(_) => {}
+                Output::Mark(Marker::Clear) => self.outgoing.push_back(Delta::Clear),
+                Output::Mark(Marker::Begin { fresh }) => {
+                    self.outgoing.push_back(Delta::Begin { fresh });
+                    asks.push(Ask::Begun { fresh });
+                }
+                Output::Mark(Marker::End { version, complete }) => {
+                    asks.push(Ask::Listed { version: super::open::number(&version), complete });
+                    self.outgoing.push_back(Delta::End { version, complete });
+                }
+            }
+        }
+        self.machine = state;
+        self.push();
+        asks
+    }
+
+    /// Whether this deadline can fire.
+    #[must_use]
+    pub fn is_armed(&self, deadline: Deadline) -> bool {
+        self.armed & bit(deadline) != 0
+    }
+
+    /// The deadline has fired.
+    pub fn disarm(&mut self, deadline: Deadline) {
+        self.armed &= !bit(deadline);
+    }
+
+    /// The sender's end of the queue.
+    fn push(&mut self) {
+        self.fifo.push_all(&mut self.outgoing);
+    }
+
+    /// The receiver's end of the queue.
+    pub fn pop(&mut self) -> Vec<Delta<Thing>> {
+        let batch = self.fifo.pop_batch(usize::MAX);
+        self.fifo.check();
+        self.push();
+        batch
+    }
+
+    /// One write of the store, and its changes to everyone.
+    pub fn apply(&mut self, batch: Vec<Delta<Thing>>) -> Arc<[Event<Thing>]> {
+        for delta in &batch {
+            match delta {
+                Delta::Begin { .. } => self.collected = vec![delta.clone()],
+                Delta::End { .. } | Delta::Clear => self.collected.clear(),
+                _ if self.collected.is_empty() => {}
+                _ => self.collected.push(delta.clone()),
+            }
+        }
+        let events: Arc<[Event<Thing>]> = self.store.apply(batch).into();
+        let synced = self.store.is_synced();
+        let first = synced && !self.synced;
+        if first || !events.is_empty() {
+            for member in &mut self.members {
+                member.push(Arc::clone(&events), synced);
+                member.backlog.check();
+            }
+        }
+        self.synced |= first;
+        events
+    }
+
+    /// A handler joins.
+    pub fn join(&mut self, id: HandlerId, mark: usize) {
+        let mut member = Member::new(id, mark);
+        let initial = |object| Event::Added { object, initial: true };
+        let snapshot = self.store.snapshot();
+        member.push(snapshot.iter().cloned().map(initial).collect(), self.store.is_synced());
+        self.members.push(member);
+    }
+
+    /// A handler is shown everything again.
+    pub fn resync(&mut self, id: HandlerId) {
+        let snapshot = self.store.snapshot();
+        if let Some(member) = self.member(id) {
+            member.backlog.push_resync(snapshot.iter().cloned());
+        }
+    }
+
+    /// The handler of this number.
+    pub fn member(&mut self, id: HandlerId) -> Option<&mut Member> {
+        self.members.iter_mut().find(|member| member.id == id)
+    }
+
+    /// What is cached, by key.
+    #[must_use]
+    pub fn shown(&self) -> (Vec<crate::properties::Object>, Vec<Key>) {
+        let snapshot = self.store.snapshot();
+        let mut objects: Vec<_> = snapshot.iter().map(|entry| entry.0).collect();
+        objects.sort_unstable();
+        let stale = snapshot.iter().filter(|entry| snapshot.is_stale(entry.key()));
+        let mut stale: Vec<Key> = stale.map(|entry| thing::number(entry.key())).collect();
+        stale.sort_unstable();
+        (objects, stale)
+    }
+}
+
+fn bit(deadline: Deadline) -> u8 {
+    match deadline {
+        Deadline::List => 1,
+        Deadline::InitialEvents => 2,
+        Deadline::Watch => 4,
+        Deadline::Bookmark => 8,
+        Deadline::Backoff => 16,
+    }
+}

@@ -1,0 +1,61 @@
+//! What is explored by default: the orders of everything within small bounds, and wider bounds in which one side waits for
+//! nobody.
+
+use super::{Bounds, Streams};
+
+/// A search.
+pub struct Scope {
+    /// How it is asked for.
+    pub name: &'static str,
+    /// How far it goes.
+    pub bounds: Bounds,
+}
+
+const ALL: Bounds = Bounds {
+    objects: 2,
+    changes: 1,
+    faults: 1,
+    times: 1,
+    moves: 1,
+    streams: Streams::Sent,
+    stale_start: true,
+    queue: 2,
+    mark: 1,
+    page: 1,
+    slow_calls: true,
+    prompt_handlers: false,
+    prompt_store: false,
+};
+
+/// The client's own tasks wait for nobody, so that what comes from the server can be more.
+const PROTOCOL: Bounds = Bounds {
+    changes: 3,
+    faults: 3,
+    moves: 0,
+    slow_calls: false,
+    prompt_handlers: true,
+    prompt_store: true,
+    ..ALL
+};
+
+const fn scope(name: &'static str, bounds: Bounds) -> Scope {
+    Scope { name, bounds }
+}
+
+/// The searches, in the order in which they are made.
+pub const SCOPES: [Scope; 11] = [
+    scope("everything-streams", ALL),
+    scope("everything-streams-refused", Bounds { streams: Streams::Refused, ..ALL }),
+    scope("everything-streams-ignored", Bounds { streams: Streams::Ignored, ..ALL }),
+    scope("everything-lists", Bounds { streams: Streams::Unasked, ..ALL }),
+    scope("everything-two-changes", Bounds { changes: 2, ..ALL }),
+    scope(
+        "queue",
+        Bounds { changes: 2, faults: 2, moves: 0, slow_calls: false, prompt_handlers: true, ..ALL },
+    ),
+    scope("protocol-streams", PROTOCOL),
+    scope("protocol-streams-refused", Bounds { streams: Streams::Refused, ..PROTOCOL }),
+    scope("protocol-lists", Bounds { streams: Streams::Unasked, ..PROTOCOL }),
+    scope("five-changes", Bounds { changes: 5, times: 0, ..PROTOCOL }),
+    scope("delivery", Bounds { changes: 4, faults: 0, times: 0, moves: 2, prompt_store: true, ..ALL }),
+];

@@ -1,0 +1,140 @@
+//! A model of an API server: objects with versions, a history that can be compacted, a restore back in time.
+
+use crate::properties::{Key, Object};
+
+/// An object as the server keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Stored {
+    /// Its state.
+    pub object: Object,
+    /// Clients can decode it.
+    pub decodable: bool,
+}
+
+/// One version of the history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Write {
+    /// Something that is not of this type.
+    Elsewhere,
+    /// An object was created or updated.
+    Put {
+        /// What it is now.
+        stored: Stored,
+        /// It was not there before.
+        created: bool,
+    },
+    /// An object was deleted.
+    Deleted {
+        /// What it was, at the version of the deletion.
+        last: Stored,
+    },
+}
+
+/// The server's storage.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Server {
+    /// The history before and at this version is gone; only the state at it is left.
+    pub base: u64,
+    at_base: Vec<Stored>,
+    /// The writes after the base, one for each version.
+    log: Vec<Write>,
+    /// Counts writes, over restores too: gives out uids and values.
+    writes: u64,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self { base: 1, at_base: Vec::new(), log: Vec::new(), writes: 0 }
+    }
+}
+
+impl Server {
+    /// The version of the last write.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.base + self.log.len() as u64
+    }
+
+    /// What is there now.
+    #[must_use]
+    pub fn now(&self) -> Vec<Stored> {
+        self.at(self.version())
+    }
+
+    /// What was there at a version, by key.
+    #[must_use]
+    pub fn at(&self, version: u64) -> Vec<Stored> {
+        let mut state = self.at_base.clone();
+        for write in self.log.iter().take(version.saturating_sub(self.base) as usize) {
+            match write {
+                Write::Elsewhere => {}
+                Write::Put { stored, .. } => {
+                    state.retain(|other| other.object.key != stored.object.key);
+                    state.push(*stored);
+                }
+                Write::Deleted { last } => state.retain(|other| other.object.key != last.object.key),
+            }
+        }
+        state.sort_unstable_by_key(|stored| stored.object.key);
+        state
+    }
+
+    /// What is there under this key.
+    #[must_use]
+    pub fn get(&self, key: Key) -> Option<Stored> {
+        self.now().into_iter().find(|stored| stored.object.key == key)
+    }
+
+    /// The write that made this version.
+    #[must_use]
+    pub fn write(&self, version: u64) -> Option<Write> {
+        let at = version.checked_sub(self.base + 1)?;
+        self.log.get(at as usize).copied()
+    }
+
+    /// The first write after a version that is about this type, and its version.
+    #[must_use]
+    pub fn next(&self, after: u64) -> Option<(u64, Write)> {
+        let versions = after.max(self.base) + 1..=self.version();
+        let mut writes = versions.filter_map(|version| Some((version, self.write(version)?)));
+        writes.find(|(_, write)| *write != Write::Elsewhere)
+    }
+
+    /// Creates the object, or updates it.
+    pub fn put(&mut self, key: Key, decodable: bool) -> Object {
+        self.writes += 1;
+        let before = self.get(key);
+        let uid = before.map_or(self.writes, |before| before.object.uid);
+        let object = Object { key, uid, version: self.version() + 1, value: self.writes };
+        self.log.push(Write::Put { stored: Stored { object, decodable }, created: before.is_none() });
+        object
+    }
+
+    /// Deletes the object; gives the version.
+    pub fn delete(&mut self, key: Key) -> u64 {
+        self.writes += 1;
+        let version = self.version() + 1;
+        if let Some(Stored { object, decodable }) = self.get(key) {
+            let last = Stored { object: Object { version, value: self.writes, ..object }, decodable };
+            self.log.push(Write::Deleted { last });
+        }
+        version
+    }
+
+    /// Something else is written.
+    pub fn elsewhere(&mut self) {
+        self.log.push(Write::Elsewhere);
+    }
+
+    /// Forgets the history.
+    pub fn compact(&mut self) {
+        self.at_base = self.now();
+        self.base = self.version();
+        self.log.clear();
+    }
+
+    /// Goes back to this version, which is not before the base.
+    pub fn restore(&mut self, version: u64) {
+        self.log.truncate(version.saturating_sub(self.base) as usize);
+    }
+}

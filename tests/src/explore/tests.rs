@@ -1,0 +1,47 @@
+//! The explorer within bounds that take seconds without optimisation, and that it finds what is broken.
+
+use std::time::Duration;
+
+use super::*;
+
+const MINUTES: Duration = Duration::from_secs(600);
+
+/// Two changes and a fault, everything in every order, with a server that sends streaming lists and one that does not.
+#[test]
+fn no_order_of_a_few_things_breaks_a_property() {
+    for streams in [Streams::Sent, Streams::Refused, Streams::Ignored, Streams::Unasked] {
+        let bounds = Bounds { changes: 1, faults: 1, times: 0, moves: 0, streams, ..Bounds::default() };
+        let report = explore(bounds, 2, MINUTES);
+        assert!(report.violation.is_none() && !report.cut_short, "{report}");
+        assert!(report.states > 1000 && report.quiet > 100, "{report}");
+    }
+}
+
+#[test]
+fn late_handlers_removals_and_resyncs_break_no_property() {
+    let bounds = Bounds { changes: 1, faults: 0, times: 0, moves: 2, ..Bounds::default() };
+    let report = explore(bounds, 2, MINUTES);
+    assert!(report.violation.is_none() && !report.cut_short, "{report}");
+    assert!(report.states > 1000, "{report}");
+}
+
+#[test]
+fn equal_worlds_have_one_fingerprint_and_others_have_another() {
+    let world = World::new(Bounds::default()).expect("a world");
+    let mut other = world.clone();
+    assert_eq!(fingerprint::of(&world), fingerprint::of(&other));
+    other.act(&Action::Change(Change::Elsewhere)).expect("nothing is broken");
+    assert_ne!(fingerprint::of(&world), fingerprint::of(&other));
+}
+
+/// A way to a world that a property does not allow: the cache is changed behind everybody's back.
+#[test]
+fn a_world_that_is_broken_is_found() {
+    let mut world = World::new(Bounds::default()).expect("a world");
+    for action in [Action::Apply, Action::InitialEnd, Action::Apply] {
+        world.act(&action).expect("nothing is broken");
+    }
+    world.client.outgoing.push_back(kube_object::Delta::Bookmark(9.into()));
+    let broken = (0..3).find_map(|_| world.act(&Action::Apply).err()).expect("a violation");
+    assert_eq!(broken.property, 14, "{broken}");
+}

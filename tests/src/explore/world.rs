@@ -1,0 +1,380 @@
+//! `World`: a server, a client, what is between them, and the judge that watches; and what one action does to them.
+
+use kube_listwatch::ListAt;
+use kube_object::{Delta, Entry, Id, Known, ObjectId};
+use kube_reflector::{Input, Options, Output, State, Then};
+
+use super::{
+    bounds::{Bounds, Streams},
+    client::{Ask, Client},
+    flaw::Flaw,
+    open::{self, Open, Refusal},
+    server::{Server, Stored},
+    thing::{self, Thing},
+};
+use crate::properties::{Cause, HandlerId, Judge, Key, Mark, Observation, Shown, View, Violation};
+
+/// More requests in a row without a delay are a loop.
+const HASTE: u8 = 8;
+/// A server that works is watched after no more requests.
+const TRIES: u8 = 12;
+
+/// Everything there is.
+#[derive(Clone)]
+pub struct World {
+    /// What is left of the bounds.
+    pub left: Bounds,
+    /// The server.
+    pub server: Server,
+    /// What the client waits for.
+    pub open: Open,
+    /// The client.
+    pub client: Client,
+    /// Watches.
+    pub judge: Judge,
+    /// Up to where everything has left the reflector.
+    pub position: Mark,
+    /// An event was lost.
+    pub lost: Flaw,
+    /// Nobody has asked for a relist since.
+    pub unasked: bool,
+    /// The last list that was applied had items without a name.
+    pub incomplete: bool,
+    /// The server was restored to a state before the client's.
+    pub restored: Flaw,
+    /// It has come as far as the client again, so that the client can't know.
+    pub passed: bool,
+    /// Requests since a delay.
+    pub haste: u8,
+    /// Requests since something outside of the client happened.
+    pub tries: u8,
+}
+
+pub(super) type Outcome = Result<(), Violation>;
+
+impl World {
+    /// A client that has just begun, with a first handler.
+    ///
+    /// # Errors
+    /// A property is broken.
+    pub fn new(bounds: Bounds) -> Result<Self, Violation> {
+        let mut world = Self {
+            left: bounds,
+            server: Server::default(),
+            open: Open::None,
+            client: Client::new(bounds.queue),
+            judge: Judge::new(),
+            position: Mark::default(),
+            lost: Flaw::None,
+            unasked: false,
+            incomplete: false,
+            restored: Flaw::None,
+            passed: false,
+            haste: 0,
+            tries: 0,
+        };
+        world.join(0)?;
+        world.input(Input::Start, None)?;
+        Ok(world)
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            page_size: Some(self.left.page),
+            stale_start: self.left.stale_start,
+            streaming_lists: self.left.streams != Streams::Unasked,
+            ..Options::default()
+        }
+    }
+
+    pub(super) fn input(&mut self, input: Input<'_>, item: Option<Delta<Thing>>) -> Outcome {
+        let before = self.client.machine.clone();
+        let asks = self.client.step(input, item, &self.options());
+        let mut fresh = matches!(&before, State::Listing(list) if list.plan.fresh)
+            || matches!(&before, State::Streaming(stream) if stream.plan.fresh);
+        for ask in asks {
+            match ask {
+                Ask::Begun { fresh: now } => {
+                    fresh = now;
+                    self.unasked = false;
+                }
+                Ask::Listed { version, .. } => self.listed(version, fresh)?,
+                Ask::Request(output) => self.request(output)?,
+            }
+        }
+        self.written()?;
+        if let State::Watching(watching) = &self.client.machine {
+            let version = open::number(&watching.position.version);
+            if self.position.version < Some(version) {
+                self.position.version = Some(version);
+                // There is only so much news.
+                self.haste = 0;
+                self.tries = 0;
+                self.judge.observe(Observation::Position { mark: self.position, cause: Cause::Changes })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn listed(&mut self, version: u64, fresh: bool) -> Outcome {
+        let epoch = self.position.epoch + u64::from(self.position.version > Some(version));
+        self.position = Mark { epoch, version: Some(version) };
+        self.judge.observe(Observation::Position { mark: self.position, cause: Cause::Relist { fresh } })
+    }
+
+    fn request(&mut self, output: Output) -> Outcome {
+        // The pages of a list count once.
+        let page =
+            matches!(&output, Output::List { request, .. } if matches!(request.at, ListAt::Continue(_)));
+        self.open = match output {
+            Output::List { request, fresh } => Open::List { request, fresh, sent: None },
+            Output::Stream { not_older_than, fresh } => {
+                open::stream(&self.server, not_older_than.as_ref(), fresh, self.left.streams)
+            }
+            Output::Watch(after) => open::watch(&self.server, &after),
+            _ => {
+                self.open = Open::None;
+                return Ok(());
+            }
+        };
+        self.haste += u8::from(!page);
+        self.tries += u8::from(!page);
+        let loops = |how: &str| Err(Violation { property: 2, how: how.to_owned() });
+        match (self.haste > HASTE, self.tries > TRIES) {
+            (true, _) => loops("request follows request without a delay"),
+            (_, true) => loops("the server works, and no watch comes of it"),
+            _ => Ok(()),
+        }
+    }
+
+    /// An object as it is decoded.
+    pub(super) fn decode(&self, stored: Stored, known: bool) -> Result<Entry<Thing>, ObjectId> {
+        let id = thing::id(&stored.object);
+        let texts = (id.uid.to_string(), id.version.to_string());
+        let peeked = Id { namespace: None, name: id.key.name(), uid: &texts.0, resource_version: &texts.1 };
+        let same = known.then(|| self.client.store.unchanged(&peeked)).flatten();
+        match (same, stored.decodable) {
+            (Some(held), _) => Ok(held),
+            (None, true) => Ok(thing::decoded(stored.object)),
+            (None, false) => Err(id),
+        }
+    }
+
+    pub(super) fn delta(&self, stored: Stored, known: bool) -> Delta<Thing> {
+        self.decode(stored, known).map_or_else(Delta::Undecodable, Delta::Put)
+    }
+
+    /// The informer's task takes a batch.
+    pub(super) fn apply(&mut self) -> Outcome {
+        let batch = self.client.pop();
+        let keys: Vec<Key> = batch.iter().filter_map(Delta::key).map(thing::number).collect();
+        self.judge.observe(Observation::Batch { keys: &keys })?;
+        let mut cause = Cause::Changes;
+        for delta in &batch {
+            match delta {
+                Delta::Begin { fresh } => {
+                    self.lost.begun(true);
+                    self.restored.begun(*fresh);
+                }
+                Delta::End { complete, .. } => {
+                    let fresh = matches!(self.client.collected.first(), Some(Delta::Begin { fresh: true }));
+                    cause = Cause::Relist { fresh };
+                    self.lost.ended(*complete);
+                    self.restored.ended(*complete);
+                    self.passed &= self.restored != Flaw::None;
+                    self.incomplete = !complete;
+                }
+                _ => {}
+            }
+        }
+        let before = self.client.synced;
+        let held = self.client.store.snapshot();
+        let watermark = held.position().clone();
+        let events = self.client.apply(batch);
+        if *self.client.store.snapshot().position() == watermark
+            && events.is_empty()
+            && held.stale() == self.client.store.stats().stale
+        {
+            return Ok(());
+        }
+        drop(held);
+        self.show(&events.iter().map(thing::seen).collect::<Vec<_>>(), cause)?;
+        if self.client.synced && !before {
+            self.judge.observe(Observation::InformerSynced)?;
+        }
+        self.show_synced()
+    }
+
+    fn show(&mut self, events: &[crate::properties::Event], cause: Cause) -> Outcome {
+        self.client.store.check();
+        let (objects, stale) = self.client.shown();
+        let exact = self.lost == Flaw::None && self.restored == Flaw::None && !self.incomplete;
+        let mark = self.mark();
+        let shown = Shown { objects: &objects, stale: &stale, mark, events: Some(events), cause, exact };
+        self.judge.observe(Observation::Cache(shown))?;
+        let index = self.client.store.index::<Key>("key").expect("it was added");
+        let found: Vec<_> =
+            (0..self.left.objects).flat_map(|key| index.get(&key)).map(|thing| thing.0).collect();
+        self.judge.observe(Observation::Query { expected: &objects, found: &found })
+    }
+
+    fn mark(&self) -> Mark {
+        let position = self.client.store.position();
+        Mark { epoch: position.epoch, version: position.version.as_ref().map(open::number) }
+    }
+
+    /// Handlers that have become synced.
+    fn show_synced(&mut self) -> Outcome {
+        for member in &mut self.client.members {
+            if member.show_synced() {
+                self.judge.observe(Observation::HandlerSynced { handler: member.id })?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn join(&mut self, id: HandlerId) -> Outcome {
+        self.client.join(id, self.left.mark);
+        self.judge.observe(Observation::Joined { handler: id, mark: self.left.mark })?;
+        self.show_synced()
+    }
+
+    pub(super) fn remove(&mut self, id: HandlerId) -> Outcome {
+        let Some(at) = self.client.members.iter().position(|member| member.id == id) else { return Ok(()) };
+        let mut member = self.client.members.remove(at);
+        // A removal waits for the call that runs.
+        if member.in_hand.take().is_some() {
+            self.judge.observe(Observation::Returned { handler: id })?;
+        }
+        self.judge.observe(Observation::Left { handler: id })
+    }
+
+    /// A handler's task takes a delivery.
+    pub(super) fn take(&mut self, id: HandlerId) -> Outcome {
+        let Some(member) = self.client.member(id) else { return Ok(()) };
+        let Some(delivery) = member.backlog.take() else { return Ok(()) };
+        member.backlog.check();
+        member.in_hand = Some((delivery, 0));
+        self.show_synced()?;
+        self.call(id)
+    }
+
+    fn call(&mut self, id: HandlerId) -> Outcome {
+        let snapshot = self.client.store.snapshot();
+        let (mark, synced) = (self.mark(), self.client.synced);
+        let index = self.client.store.index::<Key>("key").expect("it was added");
+        let Some(member) = self.client.member(id) else { return Ok(()) };
+        let Some((delivery, at)) = &member.in_hand else { return Ok(()) };
+        let event = thing::seen(&delivery[*at]);
+        let cached = snapshot.get(delivery[*at].key()).map(|entry| entry.0);
+        let indexed = index.get(&event.key()).first().map(|thing| thing.0);
+        let view = Some(View { cached, indexed, mark, synced });
+        self.judge.observe(Observation::Told { handler: id, event, view })?;
+        match self.left.slow_calls {
+            true => Ok(()),
+            false => self.returned(id),
+        }
+    }
+
+    /// A handler's call returns, and its task goes on.
+    pub(super) fn returned(&mut self, id: HandlerId) -> Outcome {
+        self.judge.observe(Observation::Returned { handler: id })?;
+        let Some(member) = self.client.member(id) else { return Ok(()) };
+        let Some((mut delivery, at)) = member.in_hand.take() else { return Ok(()) };
+        if at + 1 < delivery.len() {
+            member.in_hand = Some((delivery, at + 1));
+            return self.call(id);
+        }
+        member.backlog.returned(&mut delivery);
+        member.backlog.check();
+        let drained = member.backlog.is_empty();
+        self.show_synced()?;
+        match drained {
+            true => self.judge.observe(Observation::Drained { handler: id }),
+            false => Ok(()),
+        }
+    }
+
+    /// What the client relies on of the server's history.
+    fn horizon(&self) -> Option<u64> {
+        let planned = |plan: &kube_reflector::ListPlan| match &plan.at {
+            ListAt::NotOlderThan(version) => Some(open::number(version)),
+            _ => None,
+        };
+        let machine = match &self.client.machine {
+            State::Idle => None,
+            State::Listing(list) => list.version.as_ref().map(open::number).max(planned(&list.plan)),
+            State::Streaming(stream) => planned(&stream.plan),
+            State::Watching(watching) => Some(open::number(&watching.position.version)),
+            State::Waiting(waiting) => match &waiting.then {
+                Then::List { plan, .. } => planned(plan),
+                Then::Watch(position) => Some(open::number(&position.version)),
+            },
+        };
+        machine.max(self.position.version)
+    }
+
+    /// The begins that were said and are not applied.
+    pub(super) fn begins_waiting(&self) -> usize {
+        let waiting = self.client.fifo.iter().chain(&self.client.outgoing);
+        waiting.filter(|delta| matches!(delta, Delta::Begin { .. })).count()
+    }
+
+    pub(super) fn restore(&mut self, version: u64) -> Outcome {
+        if self.horizon() > Some(version) {
+            self.restored = Flaw::Until(self.begins_waiting());
+        }
+        self.server.restore(version);
+        self.judge.observe(Observation::Restored { version })?;
+        // The servers in front of the storage begin anew, but for watches that nobody notices.
+        if matches!(self.open, Open::List { .. } | Open::Stream { .. }) {
+            self.open = Open::Refused(Refusal::Broken);
+        }
+        self.written()
+    }
+
+    /// The server's version has moved, or what the client relies on.
+    pub(super) fn written(&mut self) -> Outcome {
+        self.passed |= self.restored != Flaw::None && Some(self.server.version()) >= self.horizon();
+        Ok(())
+    }
+
+    /// Whether the server says nothing for ever on the open request.
+    #[must_use]
+    pub fn is_stuck(&self) -> bool {
+        match &self.open {
+            Open::Silent => true,
+            Open::Watch { sent, .. } => *sent > self.server.version(),
+            Open::Stream { initial, ends, .. } => initial.is_empty() && !ends,
+            Open::None | Open::Refused(_) | Open::List { .. } => false,
+        }
+    }
+
+    /// Whether nothing is on its way and nothing will be.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        let told = match &self.open {
+            Open::Watch { sent, .. } => !self.is_stuck() && self.server.next(*sent).is_none(),
+            _ => false,
+        };
+        let idle = |member: &super::client::Member| member.in_hand.is_none() && member.backlog.is_empty();
+        told && !self.unasked
+            && matches!(self.client.machine, State::Watching(_))
+            && self.client.outgoing.is_empty()
+            && self.client.fifo.is_empty()
+            && self.client.members.iter().all(idle)
+    }
+
+    /// What holds when all is quiet.
+    pub(super) fn quiet(&mut self) -> Outcome {
+        self.haste = 0;
+        self.tries = 0;
+        if !self.passed {
+            self.judge.observe(Observation::Quiet)?;
+        }
+        for id in self.client.members.iter().map(|member| member.id).collect::<Vec<_>>() {
+            self.judge.observe(Observation::Drained { handler: id })?;
+        }
+        Ok(())
+    }
+}
