@@ -84,11 +84,16 @@ impl Naive {
     fn live(&mut self, delta: Delta<Thing>, events: &mut Vec<Event<Thing>>) {
         match delta {
             Delta::Put(entry) => {
-                self.advance(&entry.id.version);
+                let version = entry.id.version.clone();
+                // A version beyond the watermark is one of a history that the server has lost.
+                let seen = |held: &ObjectId| {
+                    !self.watermark.version.as_ref().is_some_and(|seen| held.version > *seen)
+                };
                 match self.objects.get(entry.key()) {
-                    Some((held, _)) if is_repeat(&held.id, &entry.id) => self.repeats += 1,
+                    Some((held, _)) if is_repeat(&held.id, &entry.id) && seen(&held.id) => self.repeats += 1,
                     _ => self.put(entry, false, false, events),
                 }
+                self.advance(&version);
             }
             Delta::Remove { id, last } => {
                 self.advance(&id.version);
@@ -138,10 +143,11 @@ impl Naive {
         let mut words: BTreeMap<ObjectKey, Word> = BTreeMap::new();
         for (place, delta) in seen.into_iter().enumerate() {
             let Some(key) = delta.key().cloned() else { continue };
-            let cached = self.objects.get(&key).map(|(cached, _)| cached);
+            let held = self.objects.get(&key);
+            let cached = held.map(|(cached, _)| cached);
             let word = words.entry(key).or_default();
             match delta {
-                Delta::Put(entry) => *word = word_of_put(entry, place, cached.filter(|_| !fresh)),
+                Delta::Put(entry) => *word = word_of_put(entry, place, held.filter(|_| !fresh)),
                 Delta::Remove { id, last } => remove(word, &id, last, cached),
                 Delta::Undecodable(id) => undecodable(word, &id, cached),
                 _ => {}
@@ -205,14 +211,14 @@ impl Naive {
     }
 }
 
-fn word_of_put(entry: Entry<Thing>, place: usize, cached: Option<&Entry<Thing>>) -> Word {
-    let unchanged = |cached: &&Entry<Thing>| {
+fn word_of_put(entry: Entry<Thing>, place: usize, held: Option<&(Entry<Thing>, bool)>) -> Word {
+    let unchanged = |(cached, stale): &&(Entry<Thing>, bool)| {
         let same_version = cached.id.version == entry.id.version;
         let same_value = std::sync::Arc::ptr_eq(&cached.object, &entry.object);
-        same(&cached.id, &entry.id) && same_version && (!entry.id.version.is_opaque() || same_value)
+        same(&cached.id, &entry.id) && same_version && (!entry.id.version.is_opaque() && !stale || same_value)
     };
-    match cached.filter(unchanged) {
-        Some(cached) => Word { listed: Some((cached.clone(), false)), ..Word::default() },
+    match held.filter(unchanged) {
+        Some((cached, _)) => Word { listed: Some((cached.clone(), false)), ..Word::default() },
         None => Word { listed: Some((entry, false)), place: Some(place), gone: None },
     }
 }
