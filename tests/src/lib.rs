@@ -6,6 +6,7 @@ pub mod embedded;
 pub mod explore;
 pub mod faults_page;
 pub mod guide;
+pub mod mutants;
 pub mod properties;
 pub mod real;
 pub mod testserver_page;

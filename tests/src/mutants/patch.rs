@@ -1,0 +1,105 @@
+//! The patches and their headers.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+/// A patch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mutant {
+    /// The file's name without its extension.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Numbers of properties.
+    pub breaks: Vec<u8>,
+    /// Which neighbour has it, and what it is.
+    pub defect: Option<String>,
+    /// Who is to find it.
+    pub found_by: FoundBy,
+}
+
+/// A program that fails with the mutant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FoundBy {
+    /// The explorer, with these arguments.
+    Explore(Vec<String>),
+    /// The simulation, with these arguments.
+    Simulate(Vec<String>),
+    /// `cargo test` with these arguments, for what is outside of both.
+    Test(Vec<String>),
+}
+
+impl FoundBy {
+    fn read(text: &str) -> Result<Self> {
+        let mut words = text.split_whitespace().map(str::to_owned);
+        let program = words.next();
+        let arguments = words.collect();
+        Ok(match program.as_deref() {
+            Some("explore") => Self::Explore(arguments),
+            Some("simulate") => Self::Simulate(arguments),
+            Some("test") => Self::Test(arguments),
+            _ => bail!("{text:?} begins with none of explore, simulate, test"),
+        })
+    }
+}
+
+/// All patches, in the order of their names.
+///
+/// # Errors
+///
+/// A header can't be read.
+pub fn mutants() -> Result<Vec<Mutant>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("mutants");
+    let entries = std::fs::read_dir(&folder)?.collect::<Result<Vec<_>, _>>()?;
+    let mut paths: Vec<_> = entries.iter().map(std::fs::DirEntry::path).collect();
+    paths.sort_unstable();
+    paths.iter().map(|path| read(path).with_context(|| path.display().to_string())).collect()
+}
+
+fn read(path: &Path) -> Result<Mutant> {
+    let text = std::fs::read_to_string(path)?;
+    let name = path.file_stem().context("a patch has a name")?.to_string_lossy().into_owned();
+    parse(name, path, &text)
+}
+
+fn parse(name: String, path: &Path, text: &str) -> Result<Mutant> {
+    let (mut breaks, mut defect, mut found_by) = (Vec::new(), None, None);
+    for line in text.lines().take_while(|line| !line.starts_with("diff ")) {
+        let (field, value) =
+            line.split_once(": ").with_context(|| format!("{line:?} is no `field: value`"))?;
+        match field {
+            "breaks" => breaks = value.split(", ").map(str::parse).collect::<Result<_, _>>()?,
+            "defect" => defect = Some(value.to_owned()),
+            "found by" => found_by = Some(FoundBy::read(value)?),
+            _ => bail!("{field:?} is none of breaks, defect, found by"),
+        }
+    }
+    ensure!(!breaks.is_empty() || defect.is_some(), "it breaks nothing");
+    let found_by = found_by.context("nobody finds it")?;
+    Ok(Mutant { name, path: path.to_owned(), breaks, defect, found_by })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_says_what_breaks_and_who_finds_it() -> Result<()> {
+        let text =
+            "breaks: 2, 8\ndefect: one: bad\nfound by: explore queue faults=1\ndiff --git a/x b/x\n+y: z\n";
+        let mutant = parse("m".into(), Path::new("m.patch"), text)?;
+        assert_eq!((mutant.breaks, mutant.defect.as_deref()), (vec![2, 8], Some("one: bad")));
+        assert_eq!(mutant.found_by, FoundBy::Explore(vec!["queue".into(), "faults=1".into()]));
+        Ok(())
+    }
+
+    #[test]
+    fn a_header_that_says_too_little_is_refused() {
+        for text in
+            ["breaks: 2\ndiff", "found by: simulate\ndiff", "breaks: x\nfound by: simulate", "breaks 2\n"]
+        {
+            assert!(parse("m".into(), Path::new("m.patch"), text).is_err(), "{text:?}");
+        }
+    }
+}
