@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use kube_client::core::Status;
-use kube_object::{Decode, DecodeError, Entry, Known, ObjectId, ResourceVersion, TypeMeta};
+use kube_object::{Decode, DecodeError, Entry, JsonObject, Known, ObjectId, ResourceVersion, TypeMeta};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -56,7 +56,7 @@ pub(crate) fn read<T: 'static>(
     expected: &TypeMeta,
     known: &dyn Known<T>,
 ) -> Result<WatchEvent<T>, FrameError> {
-    let Envelope { kind, object } =
+    let JsonObject(Envelope { kind, object }) =
         serde_json::from_slice(frame).map_err(|_| FrameError::Malformed("not the JSON of a watch event"))?;
     let object = object.get().as_bytes();
     match &*kind {
@@ -91,7 +91,7 @@ fn named<T: 'static>(
 
 #[derive(Deserialize)]
 struct BookmarkObject {
-    metadata: BookmarkMeta,
+    metadata: JsonObject<BookmarkMeta>,
 }
 
 #[derive(Deserialize)]
@@ -103,7 +103,7 @@ struct BookmarkMeta {
 }
 
 fn bookmark<T>(object: &[u8]) -> Result<WatchEvent<T>, FrameError> {
-    let BookmarkObject { metadata } = serde_json::from_slice(object)
+    let JsonObject(BookmarkObject { metadata: JsonObject(metadata) }) = serde_json::from_slice(object)
         .map_err(|_| FrameError::Malformed("a bookmark without a resourceVersion"))?;
     let end =
         metadata.annotations.as_ref().and_then(|annotations| annotations.get("k8s.io/initial-events-end"));
@@ -114,8 +114,8 @@ fn bookmark<T>(object: &[u8]) -> Result<WatchEvent<T>, FrameError> {
 }
 
 fn error_event(object: &[u8]) -> FrameError {
-    match serde_json::from_slice::<Status>(object) {
-        Ok(status) => FrameError::Status(Box::new(status)),
+    match serde_json::from_slice::<JsonObject<Status>>(object) {
+        Ok(JsonObject(status)) => FrameError::Status(Box::new(status)),
         Err(_) => FrameError::Malformed("an ERROR event without a Status"),
     }
 }

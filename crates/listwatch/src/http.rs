@@ -6,7 +6,7 @@ use futures_util::{FutureExt, StreamExt, stream, stream::BoxStream};
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::BodyExt;
 use kube_client::{Client, client::Body, core::Status};
-use kube_object::{Decode, Known, TypeMeta};
+use kube_object::{Decode, JsonObject, Known, TypeMeta};
 
 use crate::{
     Error, ListOptions, ListPart, ListRequest, Target, Verb, WatchEvent, WatchRequest,
@@ -294,7 +294,7 @@ async fn refusal(target: Target, response: Response<Body>) -> Error {
             break;
         }
     }
-    let mut status: Status = serde_json::from_slice(&bytes).unwrap_or_default();
+    let JsonObject(mut status) = serde_json::from_slice::<JsonObject<Status>>(&bytes).unwrap_or_default();
     // The code of the answer counts, whatever its body says.
     status.code = parts.status.as_u16();
     if status.message.is_empty() {

@@ -1,7 +1,7 @@
 //! The pieces of a list body as decoded items and, at its end, what the list says of itself.
 
 use bytes::Bytes;
-use kube_object::{Decode, DecodeError, Known, ResourceVersion, TypeMeta};
+use kube_object::{Decode, DecodeError, JsonObject, Known, ResourceVersion, TypeMeta};
 use serde::Deserialize;
 
 use crate::{
@@ -120,7 +120,7 @@ impl ListReader {
     fn field(&mut self, name: &str, value: &[u8], expected: &TypeMeta) -> Result<(), ListError> {
         match name {
             "metadata" => {
-                let metadata =
+                let JsonObject(metadata) =
                     serde_json::from_slice(value).map_err(|_| ListError::Malformed("unreadable metadata"))?;
                 self.metadata = Some(metadata);
             }

@@ -5,7 +5,7 @@ use std::any::Any;
 use kube_core::{DynamicObject, Resource, metadata::TypeMeta};
 use serde::{Deserialize, de::DeserializeOwned};
 
-use crate::Id;
+use crate::{Id, JsonObject};
 
 /// How the bytes of one object become a `T`. A value and not a function, so that options and
 /// dictionaries can live in it.
@@ -101,7 +101,7 @@ struct KindOnly<'a> {
 }
 
 fn check_kind(frame: &[u8], expected: &TypeMeta, metadata_only: bool) -> Result<(), DecodeError> {
-    let Ok(KindOnly { kind: Some(found) }) = serde_json::from_slice(frame) else {
+    let Ok(JsonObject(KindOnly { kind: Some(found) })) = serde_json::from_slice(frame) else {
         return Ok(()); // whatever is wrong, the real decode says it better
     };
     let fits = found.is_empty()
@@ -117,7 +117,7 @@ fn check_kind(frame: &[u8], expected: &TypeMeta, metadata_only: bool) -> Result<
 #[derive(Deserialize)]
 struct Peek<'a> {
     #[serde(borrow)]
-    metadata: PeekMeta<'a>,
+    metadata: JsonObject<PeekMeta<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -137,7 +137,7 @@ struct PeekMeta<'a> {
 /// `None` where it is no object with a `metadata.name`, or where an identity is written with
 /// escapes, which no API server does.
 pub fn peek_json(frame: &[u8]) -> Option<Id<'_>> {
-    let Peek { metadata } = serde_json::from_slice(frame).ok()?;
+    let JsonObject(Peek { metadata: JsonObject(metadata) }) = serde_json::from_slice(frame).ok()?;
     if metadata.name.is_empty() {
         return None;
     }
@@ -204,6 +204,7 @@ mod tests {
             r#"{"metadata":{"name":"a"},"data":"hunter2"}"#,
             r#"{"metadata":{"name":"a"},"data":{"k":"hunter2""#,
             r#"{"metadata":"hunter2"}"#,
+            r#"["hunter2"]"#,
             r#"{"metadata":{},"data":{"k":"hunter2"}}"#,
         ];
         for frame in frames {
@@ -224,6 +225,8 @@ mod tests {
         for frame in [
             "",
             "[]",
+            r#"[{"name":"a"}]"#,
+            r#"{"metadata":["ns","a"]}"#,
             "{}",
             r#"{"metadata":{}}"#,
             r#"{"metadata":{"name":""}}"#,

@@ -1,0 +1,51 @@
+//! `JsonObject`: structs that are read from JSON objects and from nothing else.
+
+use std::{fmt, marker::PhantomData};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor, value::MapAccessDeserializer},
+};
+
+/// A struct read from a JSON object. What serde derives for structs reads them from arrays, too, so that the first
+/// element of some array would be taken for a kind or a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct JsonObject<T>(pub T);
+
+struct Fields<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+    type Value = JsonObject<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(JsonObject)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for JsonObject<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Fields(PhantomData))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Named<'a> {
+        name: &'a str,
+    }
+
+    #[test]
+    fn an_object_is_read_and_an_array_is_not() {
+        let read = |text| serde_json::from_str::<JsonObject<Named<'_>>>(text).ok();
+        assert_eq!(read(r#"{"name":"a"}"#), Some(JsonObject(Named { name: "a" })));
+        assert_eq!(read(r#"["a"]"#), None);
+        assert_eq!(read(r#""a""#), None);
+    }
+}
