@@ -1,6 +1,6 @@
 //! Applies each patch of tests/mutants to a copy of the tree, and sees that it is found: see docs/reliability.md.
 //!
-//! `cargo run --release -p kube-informer-tests --bin mutants [NAME ...]`: all of them, or those whose names contain one of
+//! `cargo run -p kube-informer-tests --bin mutants [NAME ...]`: all of them, or those whose names contain one of
 //! the words. The first takes as long as a build of the workspace, the others seconds to minutes each. Needs git.
 
 use std::process::{ExitCode, Output};
