@@ -54,6 +54,7 @@ mod server;
 mod state;
 mod status;
 mod storage;
+mod types;
 mod verbs;
 mod workload;
 mod write;

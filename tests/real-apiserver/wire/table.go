@@ -24,7 +24,7 @@ const head = `# How the bodies of requests are written as protobuf, and the same
 # "bin/wire table" prints this file.
 #
 #   kind APIVERSION KIND MESSAGE    a body of this kind is this message
-#   message NAME                    the fields of a message follow
+#   message NAME [PACKAGE]          the fields of a message follow; its type in Go is PACKAGE.NAME, v1 where that is not said
 #   choice NAME                     the same; its JSON is that of the first field that is there, else of the last
 #   list NAME                       the same; its JSON is that of its only field, [] if it is empty
 #   NUMBER JSONNAME TYPE [GONAME]   a field; ^ instead of a name: its fields stand in the JSON of the message around
@@ -33,7 +33,9 @@ const head = `# How the bodies of requests are written as protobuf, and the same
 # TYPE is a message or bool, int32, int64, double, string, bytes (base64 in JSON), time, microtime, quantity,
 # intorstring, json (bytes that are JSON); before it * (may be absent), [] (a list), {} (a map from strings); behind
 # it ! where it stands in the JSON also if it is empty, ? where an empty time leaves the JSON. Without a mark an
-# absent pointer and an empty list, map, string, number or bool leave the JSON, and messages stay in it.
+# absent pointer and an empty list, map, string, number or bool leave the JSON, and messages stay in it. At the end
+# @ and the name that Go has for what the field is made of, = and the name of a list's or map's own type, where they
+# have names.
 `
 
 // special are the types whose JSON is not that of their fields.
@@ -189,11 +191,11 @@ func (t *tableWriter) name(message reflect.Type) string {
 func (t *tableWriter) message(message reflect.Type) error {
 	if message.Kind() == reflect.Slice {
 		parts, err := partsOf(message.Elem())
-		fmt.Fprintf(t.out, "list %s\n1 items []%s\n", t.name(message), scalar(parts.base))
+		fmt.Fprintf(t.out, "list %s%s\n1 items []%s\n", t.name(message), inPackage(message), scalar(parts.base))
 		return err
 	}
 	if order, isChoice := choices[message]; isChoice {
-		fmt.Fprintf(t.out, "choice %s\n", t.name(message))
+		fmt.Fprintf(t.out, "choice %s%s\n", t.name(message), inPackage(message))
 		for _, name := range order {
 			field, _ := message.FieldByName(name)
 			if err := t.field(field); err != nil {
@@ -202,7 +204,7 @@ func (t *tableWriter) message(message reflect.Type) error {
 		}
 		return nil
 	}
-	fmt.Fprintf(t.out, "message %s\n", t.name(message))
+	fmt.Fprintf(t.out, "message %s%s\n", t.name(message), inPackage(message))
 	for field := range fieldsOf(message) {
 		if err := t.field(field); err != nil {
 			return err
@@ -241,12 +243,62 @@ func (t *tableWriter) field(field reflect.StructField) error {
 	case name == "":
 		name = field.Name
 	}
-	fmt.Fprintf(t.out, "%d %s %s%s%s", number, name, parts.shape, base, mark)
+	fmt.Fprintf(t.out, "%d %s %s%s%s%s", number, name, parts.shape, base, mark, goNames(field.Type, parts))
 	if field.Name != capital(name) {
 		fmt.Fprintf(t.out, " %s", field.Name)
 	}
 	_, err = fmt.Fprintln(t.out)
 	return err
+}
+
+// inPackage names the package of a message's type, unless most have it.
+func inPackage(message reflect.Type) string {
+	name, _, _ := strings.Cut(message.String(), ".")
+	if name == "v1" {
+		return ""
+	}
+	return " " + name
+}
+
+// goNames are the names of a field's types that its word in the table doesn't tell.
+func goNames(of reflect.Type, parts parts) string {
+	names, base := "", parts.base.String()
+	if word := scalar(parts.base); word != "" && plainName(word) != base {
+		names = "@" + base
+	}
+	switch parts.shape {
+	case "[]":
+		base = "[]" + base
+	case "{}":
+		base = "map[string]" + base
+	default:
+		return names
+	}
+	if of.String() != base {
+		names += "=" + of.String()
+	}
+	return names
+}
+
+// plainName is what Go calls most types that have this word in the table.
+func plainName(word string) string {
+	switch word {
+	case "double":
+		return "float64"
+	case "bytes":
+		return "[]uint8"
+	case "time":
+		return "v1.Time"
+	case "microtime":
+		return "v1.MicroTime"
+	case "quantity":
+		return "resource.Quantity"
+	case "intorstring":
+		return "intstr.IntOrString"
+	case "json":
+		return "runtime.RawExtension"
+	}
+	return word
 }
 
 func capital(name string) string {

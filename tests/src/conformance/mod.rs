@@ -28,6 +28,7 @@ mod access;
 mod apply;
 mod bodies;
 mod bookmarks;
+mod builtin_bodies;
 mod crds;
 mod creation;
 mod custom;
@@ -87,6 +88,7 @@ const TOPICS: &[&[&[Check]]] = &[
     metadata_only::CHECKS,
     labels::CHECKS,
     writes::CHECKS,
+    builtin_bodies::CHECKS,
     protobuf::CHECKS,
     creation::CHECKS,
     patches::CHECKS,

@@ -103,7 +103,7 @@ async fn each_is_refused(kind: &Custom<'_>, cases: &[(Value, &str)]) -> Result<(
     Ok(())
 }
 
-fn warnings(reply: &Reply) -> Vec<&str> {
+pub(super) fn warnings(reply: &Reply) -> Vec<&str> {
     reply.headers.get_all(header::WARNING).iter().filter_map(|value| value.to_str().ok()).collect()
 }
 

@@ -57,7 +57,7 @@ impl Applied {
         }
         let complaints = valid::complaints(&write.kind.merging, &self.object);
         let text = match complaints.as_slice() {
-            [] => return Ok(()),
+            [] => return self.check_convertible(write.kind, &shown),
             [one] => one.clone(),
             several => format!("errors:\n  {}", several.join("\n  ")),
         };
@@ -65,6 +65,22 @@ impl Applied {
         Err(Status::internal(format!(
             "failed to create typed patch object ({namespace}/{name}; {shown}): {text}"
         )))
+    }
+
+    /// Refuses values of a built-in kind that are of the right type and can't be read, such as a time that is none.
+    fn check_convertible(&self, kind: &Kind, shown: &str) -> Result<(), Status> {
+        if kind.rules.custom {
+            return Ok(());
+        }
+        let read = crate::types::read(&kind.api_version(), &kind.kind, &mut self.object.clone());
+        let (namespace, name) = (meta(&self.object, "namespace"), meta(&self.object, "name"));
+        read.map(|_| ()).map_err(|why| {
+            let why = why.of_applied();
+            Status::internal(format!(
+                "failed to convert new object ({namespace}/{name}; {shown}) to proper version: unable to convert \
+                 unstructured object to {shown}: {why}"
+            ))
+        })
     }
 }
 

@@ -1,19 +1,17 @@
 //! The three moments of a write at which CRDs and custom resources need more than other kinds: when the object is
 //! read, when it is checked, and when it is stored.
 
-use serde_json::Value;
-
 use crate::crd::scale;
 use crate::crd::schema::Scope;
 use crate::kinds::kind::Kind;
 use crate::status::{Cause, Status};
 use crate::storage::entry::{Change, Draft, Entry};
 use crate::write::decode::meta;
-use crate::write::object_meta;
+use crate::write::options::FieldValidation;
 use crate::write::strict::{judge, unreadable};
 use crate::write::{Object, Part, Via, WriteOptions};
 
-/// Reads an object: unknown fields (of built-in kinds those of their metadata) go or are refused, defaults come.
+/// Reads an object: unknown fields go or are refused, defaults come.
 ///
 /// # Errors
 /// The refusal of what can't be read, or is to be taken strictly.
@@ -24,10 +22,10 @@ pub(crate) fn read(kind: &Kind, via: Via, object: &mut Object, options: &WriteOp
         judge(kind, via, &sent, unknown, options)?;
         schemas.own.fill(object);
     } else {
-        object_meta::read(object, kind).map_err(|why| unreadable(kind, via, object, &why))?;
-        let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
-        let unknown = metadata.map(object_meta::drop_unknown).unwrap_or_default();
-        judge(kind, via, object, unknown, options)?;
+        let sent = (options.validation == FieldValidation::Strict).then(|| object.clone());
+        let unknown = crate::types::read(&kind.api_version(), &kind.kind, object)
+            .map_err(|why| unreadable(kind, via, object, &why.to_string()))?;
+        judge(kind, via, sent.as_ref().unwrap_or(object), unknown, options)?;
     }
     if kind.is_crd() {
         crate::crd::defaults::fill(object);

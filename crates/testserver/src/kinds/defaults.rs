@@ -131,9 +131,8 @@ pub(crate) fn status(kind: &Kind, object: &mut Map<String, Value>) {
         (_, "Namespace") => Some(json!({"phase": "Active"})),
         (_, "CustomResourceDefinition") => Some(crate::crd::defaults::status(object)),
         (_, "PersistentVolume" | "PersistentVolumeClaim") => Some(json!({"phase": "Pending"})),
-        (_, "Service") => Some(json!({"loadBalancer": {}})),
-        (_, "Node") => object.remove("status").or_else(|| Some(json!({}))),
-        _ => crate::kinds::workloads::status(kind).or_else(|| Some(json!({}))),
+        (_, "Node") => object.remove("status").or_else(|| crate::types::absent(kind, "status")),
+        _ => crate::types::absent(kind, "status"),
     };
     object.remove("status");
     if let Some(status) = start {

@@ -10,12 +10,21 @@ const MICROSECONDS: &str = "2006-01-02T15:04:05.000000Z07:00";
 
 /// The time as it is stored, or why it is none, in the words of Go's parser. A fraction of a second is dropped.
 pub(crate) fn time(text: &str) -> Result<String, String> {
-    Ok(read(text, SECONDS)?.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+    let time = read(text, SECONDS)?;
+    // Nothing else that is a time is of this length.
+    if text.len() == "2006-01-02T15:04:05Z".len() {
+        return Ok(text.into());
+    }
+    Ok(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
 /// The same with microseconds, of which there must be six digits.
 pub(crate) fn micro_time(text: &str) -> Result<String, String> {
-    Ok(read(text, MICROSECONDS)?.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string())
+    let time = read(text, MICROSECONDS)?;
+    if text.len() == "2006-01-02T15:04:05.000000Z".len() && !text.contains(',') {
+        return Ok(text.into());
+    }
+    Ok(time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string())
 }
 
 /// A text on the way through its layout.

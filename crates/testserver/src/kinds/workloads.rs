@@ -32,21 +32,6 @@ pub(crate) fn spec(kind: &Kind, object: &mut Object) {
     }
 }
 
-/// The status a new object starts with.
-pub(crate) fn status(kind: &Kind) -> Option<Value> {
-    match (kind.group.as_str(), kind.plural.as_str()) {
-        ("apps", "replicasets") | ("", "replicationcontrollers") => Some(json!({"replicas": 0})),
-        ("apps", "statefulsets") => Some(json!({"replicas": 0, "availableReplicas": 0})),
-        ("apps", "daemonsets") => Some(json!({
-            "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0
-        })),
-        ("policy", "poddisruptionbudgets") => Some(json!({
-            "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0
-        })),
-        _ => None,
-    }
-}
-
 fn complete(spec: &mut Object, defaults: &Value) {
     for (key, value) in defaults.as_object().into_iter().flatten() {
         fill(spec, &[(key, value.clone())]);

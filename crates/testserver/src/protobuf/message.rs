@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Number, Value};
 
 use super::special;
-use super::types::{Base, Empty, Field, Form, Message, Shape, Types};
 use super::wire::{Cursor, FIXED64, LENGTH, Malformed, VARINT, text};
+use crate::types::{Base, Empty, Field, Form, Message, Shape, Types};
 
 /// Messages may be nested so deeply. Only the schemas of CRDs contain themselves.
 const DEPTH: usize = 64;
@@ -224,8 +224,11 @@ impl Reader {
         let absent = matches!(found, Found::Nothing);
         let value = match field.shape {
             Shape::Pointer | Shape::List | Shape::Map if absent => Value::Null,
-            Shape::Pointer => return self.value(field.base, found, depth).map(Some),
-            Shape::Value if field.empty == Empty::Dropped && is_scalar(field.base) && found.is_zero() => {
+            Shape::Pointer => {
+                let value = self.value(field.base, found, depth)?;
+                return Ok(Some(if value.is_null() { pointed_to(field.base) } else { value }));
+            }
+            Shape::Value if field.empty == Empty::Dropped && field.base.is_scalar() && found.is_zero() => {
                 return Ok(None);
             }
             _ => {
@@ -267,12 +270,12 @@ impl Reader {
     }
 }
 
-fn is_scalar(base: Base) -> bool {
+/// What stands for null behind a pointer, which null alone would leave out: a time that is none.
+fn pointed_to(base: Base) -> Value {
     match base {
-        Base::Bool | Base::Int32 | Base::Int64 | Base::Double | Base::String | Base::Bytes => true,
-        Base::Time | Base::MicroTime | Base::Quantity | Base::IntOrString | Base::Json | Base::Message(_) => {
-            false
-        }
+        Base::Time => "0001-01-01T00:00:00Z".into(),
+        Base::MicroTime => "0001-01-01T00:00:00.000000Z".into(),
+        _ => Value::Null,
     }
 }
 

@@ -4,7 +4,6 @@
 mod envelope;
 mod message;
 mod special;
-mod types;
 mod wanted;
 mod wire;
 
@@ -15,9 +14,9 @@ use serde_json::Value;
 use crate::http::service::Call;
 use crate::state::Shared;
 use crate::status::Status;
+use crate::types::Types;
 use crate::write::decode::media_type;
 use envelope::Envelope;
-use types::Types;
 use wanted::Wanted;
 
 const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";

@@ -85,13 +85,13 @@ fn zero_behind_a_pointer_stays_and_inline_fields_stand_beside_the_others() {
 }
 
 #[test]
-fn times_have_the_digits_of_their_type_and_none_is_null() {
+fn times_have_the_digits_of_their_type_and_none_is_the_first_second() {
     let time = [int(1, 60), int(2, 1_999)].concat();
     let spec = [sub(1, "me"), int(2, 15), sub(3, &time), sub(4, "")].concat();
     let lease = object("coordination.k8s.io/v1", "Lease", [sub(1, sub(8, time)), sub(2, spec)].concat());
     let expected = json!({
         "holderIdentity": "me", "leaseDurationSeconds": 15, "acquireTime": "1970-01-01T00:01:00.000001Z",
-        "renewTime": null,
+        "renewTime": "0001-01-01T00:00:00.000000Z",
     });
     assert_eq!(lease["spec"], expected);
     assert_eq!(lease["metadata"], json!({"creationTimestamp": "1970-01-01T00:01:00Z"}));

@@ -3,13 +3,13 @@
 use std::fmt::Display;
 
 use super::envelope::Envelope;
-use super::types::Types;
 use crate::http::route::Route;
 use crate::http::service::Call;
 use crate::journal::Verb;
 use crate::kinds::kind::group_version;
 use crate::state::Shared;
 use crate::status::Status;
+use crate::types::Types;
 use crate::write::decode::excerpt;
 
 const DELETE_OPTIONS: &str = "DeleteOptions";

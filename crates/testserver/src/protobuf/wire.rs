@@ -1,5 +1,7 @@
 //! Protobuf's wire format, read field by field without copying. Its errors are worded as the real server's.
 
+use crate::types::quantity::NoQuantity;
+
 /// Why bytes are not the protobuf they should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Malformed {
@@ -25,10 +27,8 @@ pub(super) enum Malformed {
     Tag { message: String, number: i32, tag: u64 },
     #[error("proto: wrong wireType = {found} for field {field}")]
     FieldType { field: String, found: u8 },
-    #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
-    Quantity,
-    #[error("unable to parse quantity's suffix")]
-    Suffix,
+    #[error(transparent)]
+    Quantity(#[from] NoQuantity),
     // What the real server takes and can't show as JSON afterwards; some of it makes it break off the connection.
     #[error("a document in the message is not JSON")]
     Document,

@@ -40,7 +40,7 @@ pub(crate) fn create(
         let name = meta(&object, "name").to_owned();
         crate::write::metadata::check_new(kind, &object)?;
         crate::kinds::defaults::spec(kind, &mut object);
-        crate::write::rules::check(kind, &mut object, None)?;
+        crate::write::rules::check(kind, &object, None)?;
         crate::crd::admit::check_new(kind, &object, options)?;
         let target = Target { name, ..target.clone() };
         crate::apply::track::created(shared, kind, options, &mut object);

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use crate::kinds::kind::Kind;
 use crate::kinds::qualified::name_complaints;
-use crate::kinds::times::micro_time;
 use crate::status::{Cause, Named, Status};
 use crate::write::Object;
 use crate::write::decode::meta;
@@ -13,15 +12,11 @@ use crate::write::decode::meta;
 const MESSAGE_LIMIT: usize = 1024;
 const TEXT_LIMIT: usize = 128;
 
-/// Checks an object that is to be stored, and puts its times into the form in which they are stored.
-pub(crate) fn check(kind: &Kind, object: &mut Object, before: Option<&Object>) -> Result<(), Status> {
+/// Checks an object that is to be stored.
+pub(crate) fn check(kind: &Kind, object: &Object, before: Option<&Object>) -> Result<(), Status> {
     match (kind.group.as_str(), kind.plural.as_str()) {
-        ("coordination.k8s.io", "leases") => {
-            times(kind, object, &["/spec/acquireTime", "/spec/renewTime"])?;
-            refuse(kind.named_kind(), object, lease(object))
-        }
+        ("coordination.k8s.io", "leases") => refuse(kind.named_kind(), object, lease(object)),
         ("" | "events.k8s.io", "events") => {
-            times(kind, object, &["/eventTime", "/series/lastObservedTime"])?;
             let causes = event(kind, object, before);
             refuse(Named { group: "", resource: "Event" }, object, causes)
         }
@@ -31,22 +26,6 @@ pub(crate) fn check(kind: &Kind, object: &mut Object, before: Option<&Object>) -
 
 fn refuse(what: Named<'_>, object: &Object, causes: Vec<Cause>) -> Result<(), Status> {
     if causes.is_empty() { Ok(()) } else { Err(Status::invalid(what, meta(object, "name"), causes)) }
-}
-
-fn times(kind: &Kind, object: &mut Object, pointers: &[&str]) -> Result<(), Status> {
-    let (name, version) = (&kind.kind, &kind.version);
-    let unread = |why: String| {
-        Status::bad_request(format!("{name} in version \"{version}\" cannot be handled as a {name}: {why}"))
-    };
-    for pointer in pointers {
-        let mut steps = pointer.split('/').skip(1);
-        let first = steps.next().and_then(|step| object.get_mut(step));
-        let slot = steps.try_fold(first, |at, step| at.map(|value| value.get_mut(step)));
-        if let Some(Value::String(time)) = slot.flatten() {
-            *time = micro_time(time).map_err(unread)?;
-        }
-    }
-    Ok(())
 }
 
 fn lease(object: &Object) -> Vec<Cause> {

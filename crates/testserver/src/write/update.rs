@@ -124,7 +124,7 @@ pub(crate) fn update(
         let mut after = settle(target, mode, &before, after)?;
         crate::write::metadata::check(target.kind(), &after)?;
         crate::apply::track::updated(shared, target.kind(), mode, &before, &mut after, owners);
-        crate::write::rules::check(target.kind(), &mut after, Some(&before))?;
+        crate::write::rules::check(target.kind(), &after, Some(&before))?;
         crate::crd::admit::check_update(target.kind(), mode.part, &before, &mut after, &mode.options)?;
         if after == before {
             shared.recent.keep(target.kind(), &old, before);

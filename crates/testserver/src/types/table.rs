@@ -1,4 +1,5 @@
-//! Which field of which message has which name and type in JSON: the table `types.txt`, whose head explains it.
+//! Which field of which message has which name and type, in JSON and in protobuf: the table `types.txt`, whose head
+//! explains it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -6,22 +7,36 @@ use std::sync::OnceLock;
 
 /// The table of all messages.
 #[derive(Debug, Default)]
-pub(super) struct Types {
+pub(crate) struct Types {
     kinds: HashMap<(&'static str, &'static str), usize>,
     messages: Vec<Message>,
 }
 
 #[derive(Debug)]
-pub(super) struct Message {
+pub(crate) struct Message {
     /// What errors call it.
     pub name: &'static str,
+    /// The package of its type in Go.
+    pub package: &'static str,
     pub form: Form,
     pub fields: Vec<Field>,
+    /// The fields as they stand in JSON, by their names.
+    known: Vec<Known>,
+    /// Those of them that stand there even if they are empty.
+    always: Vec<Field>,
+}
+
+/// A field of a message's JSON, where the fields of embedded messages stand beside its own.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub field: Field,
+    /// The embedded messages around it, from the outside.
+    pub embedded: Vec<&'static str>,
 }
 
 /// What a message is in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// An object of its fields.
     Object,
     /// The first field that is there, else the last.
@@ -30,8 +45,8 @@ pub(super) enum Form {
     List,
 }
 
-#[derive(Debug)]
-pub(super) struct Field {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field {
     pub number: u32,
     /// In JSON.
     pub name: &'static str,
@@ -39,11 +54,14 @@ pub(super) struct Field {
     pub shape: Shape,
     pub base: Base,
     pub empty: Empty,
+    /// What Go calls the type of one value, and of the whole list or map, where `base` doesn't tell.
+    go_base: Option<&'static str>,
+    go_whole: Option<&'static str>,
 }
 
 /// How often a field occurs, and what that makes of it in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     /// Once; where it doesn't occur it is empty.
     Value,
     /// Once; where it doesn't occur it is absent.
@@ -57,7 +75,7 @@ pub(super) enum Shape {
 
 /// The type of one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Base {
+pub(crate) enum Base {
     Bool,
     Int32,
     Int64,
@@ -74,9 +92,24 @@ pub(super) enum Base {
     Message(usize),
 }
 
+impl Base {
+    /// Whether Go knows an empty value of it: messages and what is made like them are never empty.
+    pub(crate) fn is_scalar(self) -> bool {
+        match self {
+            Self::Bool | Self::Int32 | Self::Int64 | Self::Double | Self::String | Self::Bytes => true,
+            Self::Time
+            | Self::MicroTime
+            | Self::Quantity
+            | Self::IntOrString
+            | Self::Json
+            | Self::Message(_) => false,
+        }
+    }
+}
+
 /// Whether JSON has the field if it is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Empty {
+pub(crate) enum Empty {
     /// Not if it is a text, a number, a list ...; messages stay.
     Dropped,
     /// As zero or null.
@@ -86,8 +119,17 @@ pub(super) enum Empty {
 }
 
 impl Field {
+    /// Whether JSON has it also if it is empty.
+    fn is_always_there(&self) -> bool {
+        match (self.empty, self.shape) {
+            (Empty::Kept, _) => true,
+            (Empty::Dropped, Shape::Value) => !self.base.is_scalar(),
+            (Empty::Dropped | Empty::DroppedTime, _) => false,
+        }
+    }
+
     /// What errors call it.
-    pub(super) fn go_name(&self) -> Cow<'static, str> {
+    pub(crate) fn go_name(&self) -> Cow<'static, str> {
         if let Some(name) = self.go_name {
             return name.into();
         }
@@ -97,9 +139,22 @@ impl Field {
     }
 }
 
+impl Message {
+    /// The field that has this name in JSON.
+    pub(crate) fn known(&self, name: &str) -> Option<&Known> {
+        let place = self.known.binary_search_by(|known| known.field.name.cmp(name)).ok()?;
+        self.known.get(place)
+    }
+
+    /// The fields that stand in its JSON even if they are empty.
+    pub(crate) fn always(&self) -> impl Iterator<Item = &Field> {
+        self.always.iter()
+    }
+}
+
 impl Types {
-    /// The table, which is read when the first protobuf body comes.
-    pub(super) fn get() -> &'static Self {
+    /// The table, which is read when the first write comes.
+    pub(crate) fn get() -> &'static Self {
         static TYPES: OnceLock<Types> = OnceLock::new();
         TYPES.get_or_init(|| {
             Self::parse(include_str!("types.txt"))
@@ -108,25 +163,25 @@ impl Types {
     }
 
     /// The place of the message that a body of this kind is.
-    pub(super) fn kind(&self, api_version: &str, kind: &str) -> Option<usize> {
+    pub(crate) fn kind(&self, api_version: &str, kind: &str) -> Option<usize> {
         self.kinds.get(&(api_version, kind)).copied()
     }
 
     /// All kinds, by version and name.
     #[cfg(test)]
-    pub(super) fn kinds(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.kinds.keys().copied()
     }
 
     /// The kind that a resource's URL asks for, where the resource is called as its kind with an s.
-    pub(super) fn kind_of(&self, api_version: &str, resource: &str) -> Option<&'static str> {
+    pub(crate) fn kind_of(&self, api_version: &str, resource: &str) -> Option<&'static str> {
         let mut kinds = self.kinds.keys().filter(|(version, _)| *version == api_version);
         kinds
             .find(|(_, kind)| resource.strip_suffix('s') == Some(&kind.to_lowercase()))
             .map(|(_, kind)| *kind)
     }
 
-    pub(super) fn message(&self, place: usize) -> Option<&Message> {
+    pub(crate) fn message(&self, place: usize) -> Option<&Message> {
         self.messages.get(place)
     }
 
@@ -139,10 +194,12 @@ impl Types {
                 ["kind", version, kind, message] => {
                     types.kinds.insert((version, kind), *places.get(message).ok_or(line)?);
                 }
-                [_, name] => {
+                ["message" | "choice" | "list", name, package @ ..] => {
                     let (form, _) = start_of(line).ok_or(line)?;
                     let name = name.rsplit('.').next().unwrap_or(name);
-                    types.messages.push(Message { name, form, fields: Vec::new() });
+                    let package = package.first().copied().unwrap_or("v1");
+                    let (fields, known, always) = (Vec::new(), Vec::new(), Vec::new());
+                    types.messages.push(Message { name, package, form, fields, known, always });
                 }
                 [number, name, of, go_name @ ..] => {
                     let field = Field::parse([number, name, of], go_name.first().copied(), &places);
@@ -151,7 +208,67 @@ impl Types {
                 _ => return Err(line),
             }
         }
+        for place in 0..types.messages.len() {
+            let mut known = Vec::new();
+            types.collect(place, &[], &mut known);
+            // The field further out hides those of the same name.
+            known.sort_by_key(|known| (known.field.name, known.embedded.len()));
+            known.dedup_by_key(|known| known.field.name);
+            let always = known.iter().map(|known| known.field).filter(Field::is_always_there).collect();
+            if let Some(message) = types.messages.get_mut(place) {
+                (message.known, message.always) = (known, always);
+            }
+        }
         Ok(types)
+    }
+
+    /// Notes the fields of a message, which stands within the `embedded` ones.
+    fn collect(&self, place: usize, embedded: &[&'static str], known: &mut Vec<Known>) {
+        let Some(message) = self.messages.get(place) else { return };
+        for field in &message.fields {
+            if let (Shape::Inline, Base::Message(inner)) = (field.shape, field.base) {
+                let name = field.go_name.unwrap_or(field.name);
+                self.collect(inner, &[embedded, &[name]].concat(), known);
+            } else {
+                known.push(Known { field: *field, embedded: embedded.to_vec() });
+            }
+        }
+    }
+
+    /// What Go calls the type of one value of this field.
+    pub(crate) fn base_type(&self, field: &Field) -> Cow<'static, str> {
+        if let Some(name) = field.go_base {
+            return name.into();
+        }
+        let name = match field.base {
+            Base::Bool => "bool",
+            Base::Int32 => "int32",
+            Base::Int64 => "int64",
+            Base::Double => "float64",
+            Base::String => "string",
+            Base::Bytes => "[]uint8",
+            Base::Time => "v1.Time",
+            Base::MicroTime => "v1.MicroTime",
+            Base::Quantity => "resource.Quantity",
+            Base::IntOrString => "intstr.IntOrString",
+            Base::Json => "runtime.RawExtension",
+            Base::Message(place) => {
+                let message = self.message(place).map(|message| (message.package, message.name));
+                let (package, name) = message.unwrap_or_default();
+                return format!("{package}.{name}").into();
+            }
+        };
+        name.into()
+    }
+
+    /// What Go calls the type of this field, which is a list or a map.
+    pub(crate) fn whole_type(&self, field: &Field) -> Cow<'static, str> {
+        match (field.go_whole, field.shape) {
+            (Some(name), _) => name.into(),
+            (None, Shape::List) => format!("[]{}", self.base_type(field)).into(),
+            (None, Shape::Map) => format!("map[string]{}", self.base_type(field)).into(),
+            (None, Shape::Value | Shape::Pointer | Shape::Inline) => self.base_type(field),
+        }
     }
 }
 
@@ -164,6 +281,7 @@ fn places(text: &'static str) -> HashMap<&'static str, usize> {
 /// Form and name of the message that begins with this line.
 fn start_of(line: &str) -> Option<(Form, &str)> {
     let (start, name) = line.split_once(' ')?;
+    let name = name.split(' ').next()?;
     let form = match start {
         "message" => Form::Object,
         "choice" => Form::Choice,
@@ -179,6 +297,14 @@ impl Field {
         go_name: Option<&'static str>,
         places: &HashMap<&str, usize>,
     ) -> Option<Self> {
+        let (of, go_whole) = match of.split_once('=') {
+            Some((of, name)) => (of, Some(name)),
+            None => (of, None),
+        };
+        let (of, go_base) = match of.split_once('@') {
+            Some((of, name)) => (of, Some(name)),
+            None => (of, None),
+        };
         let (of, empty) = match (of.strip_suffix('!'), of.strip_suffix('?')) {
             (Some(of), _) => (of, Empty::Kept),
             (_, Some(of)) => (of, Empty::DroppedTime),
@@ -201,7 +327,7 @@ impl Field {
             "json" => Base::Json,
             message => Base::Message(*places.get(message)?),
         };
-        Some(Self { number: number.parse().ok()?, name, go_name, shape, base, empty })
+        Some(Self { number: number.parse().ok()?, name, go_name, shape, base, empty, go_base, go_whole })
     }
 }
 
@@ -219,6 +345,11 @@ mod tests {
         assert_eq!((field("binaryData").number, &*field("binaryData").go_name()), (3, "BinaryData"));
         assert_eq!((field("binaryData").shape, field("binaryData").base), (Shape::Map, Base::Bytes));
         assert_eq!((field("immutable").shape, field("immutable").base), (Shape::Pointer, Base::Bool));
+        assert_eq!(types.whole_type(field("binaryData")), "map[string][]uint8");
+        let volume = types.messages.iter().find(|message| message.name == "Volume").unwrap();
+        let known = volume.known("emptyDir").unwrap();
+        assert_eq!(known.embedded, ["VolumeSource"]);
+        assert_eq!(types.base_type(&known.field), "v1.EmptyDirVolumeSource");
     }
 
     #[test]

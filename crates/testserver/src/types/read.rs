@@ -1,0 +1,376 @@
+//! How an object that a client sent becomes one of a built-in kind: the real server reads it into a type of Go and
+//! writes that again. What the type doesn't know goes, what is empty goes or gets the form that Go gives it, and values
+//! of other types are refused.
+
+use std::fmt;
+
+use serde_json::{Map, Number, Value};
+
+use crate::kinds::kind::Kind;
+use crate::kinds::times;
+use crate::types::table::{Base, Empty, Field, Form, Known, Message, Shape, Types};
+use crate::types::{bytes, quantity};
+
+type Object = Map<String, Value>;
+
+/// Why an object can't be read, in the words of Go's decoder.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unreadable {
+    #[error("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}")]
+    Type { found: String, field: String, wanted: String },
+    #[error("illegal base64 data at input byte {0}")]
+    Bytes(usize),
+    /// A text that is no time or no quantity.
+    #[error("{0}")]
+    Text(String),
+}
+
+impl Unreadable {
+    /// The same, as it is said of an applied object.
+    pub(crate) fn of_applied(&self) -> String {
+        match self {
+            Self::Type { found, wanted, .. } => {
+                format!("json: cannot unmarshal {found} into Go value of type {wanted}")
+            }
+            Self::Bytes(_) => format!("error decoding from json: {self}"),
+            Self::Text(text) => text.clone(),
+        }
+    }
+}
+
+/// A field whose empty list says something: it forgets all owners. Who looks at it takes it away.
+const OWNERS: &str = "managedFields";
+
+/// Reads an object of a built-in kind in place; gives the fields that its type does not know, which are gone.
+///
+/// # Errors
+/// The first value that is of another type than its field; the object is then partly read.
+pub(crate) fn read(api_version: &str, kind: &str, object: &mut Object) -> Result<Vec<String>, Unreadable> {
+    let types = Types::get();
+    let place = types.kind(api_version, kind);
+    let Some(message) = place.and_then(|place| types.message(place)) else { return Ok(Vec::new()) };
+    let mut reader = Reader { types, unknown: Vec::new() };
+    reader.fields(object, message, Path::Root)?;
+    Ok(reader.unknown)
+}
+
+/// What stands in an object of a built-in kind where `field` was not sent; nothing if that leaves the JSON.
+pub(crate) fn absent(kind: &Kind, field: &str) -> Option<Value> {
+    let types = Types::get();
+    let message = types.message(types.kind(&kind.api_version(), &kind.kind)?)?;
+    types.empty(&message.known(field)?.field)
+}
+
+struct Reader {
+    types: &'static Types,
+    unknown: Vec<String>,
+}
+
+/// Where a value stands. Go tells two kinds of paths: of fields that are unknown, and of the types that lead to a value
+/// of the wrong one.
+#[derive(Clone, Copy)]
+enum Path<'a> {
+    Root,
+    Field(&'a Path<'a>, &'a Message, &'a Known),
+    Entry(&'a Path<'a>, &'a str),
+    Item(&'a Path<'a>, usize),
+}
+
+impl Path<'_> {
+    /// The message that has the field, and the names of the fields that lead there.
+    fn typed(&self) -> (&str, String) {
+        match self {
+            Self::Root => ("", String::new()),
+            Self::Entry(parent, _) | Self::Item(parent, _) => parent.typed(),
+            Self::Field(parent, message, known) => {
+                let (_, mut path) = parent.typed();
+                for name in known.embedded.iter().chain([&known.field.name]) {
+                    if !path.is_empty() {
+                        path.push('.');
+                    }
+                    path.push_str(name);
+                }
+                (message.name, path)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (parent, name) = match self {
+            Self::Root => return Ok(()),
+            Self::Item(parent, index) => return write!(f, "{parent}[{index}]"),
+            Self::Field(parent, _, known) => (parent, known.field.name),
+            Self::Entry(parent, name) => (parent, *name),
+        };
+        match parent {
+            Self::Root => f.write_str(name),
+            parent => write!(f, "{parent}.{name}"),
+        }
+    }
+}
+
+/// The refusal of a value, which should be of the type that Go calls `wanted`.
+fn mismatch(value: &Value, wanted: &str, path: Path<'_>) -> Unreadable {
+    let found = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if matches!(wanted, "int32" | "int64" | "uint8" | "float64") => {
+            &format!("number {number}")
+        }
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let (message, path) = path.typed();
+    Unreadable::Type { found: found.into(), field: format!("{message}.{path}"), wanted: wanted.into() }
+}
+
+impl Reader {
+    /// Reads the fields of a message, those of embedded messages among them.
+    fn fields(
+        &mut self,
+        object: &mut Object,
+        message: &'static Message,
+        path: Path<'_>,
+    ) -> Result<(), Unreadable> {
+        let mut gone = Vec::new();
+        for (name, value) in object.iter_mut() {
+            if let Some(known) = message.known(name) {
+                if !self.field(value, &known.field, Path::Field(&path, message, known))? {
+                    gone.push(name.clone());
+                }
+            } else if !(matches!(path, Path::Root) && matches!(name.as_str(), "apiVersion" | "kind")) {
+                self.unknown.push(Path::Entry(&path, name).to_string());
+                gone.push(name.clone());
+            }
+        }
+        for name in gone {
+            object.remove(&name);
+        }
+        for field in message.always() {
+            if !object.contains_key(field.name) {
+                object.insert(field.name.into(), self.types.empty(field).unwrap_or_default());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the value of a field; says whether it stays in the JSON.
+    fn field(&mut self, value: &mut Value, field: &Field, path: Path<'_>) -> Result<bool, Unreadable> {
+        let is_empty = match (field.shape, &mut *value) {
+            (_, Value::Null) => true,
+            (Shape::List, Value::Array(items)) => {
+                for (index, item) in items.iter_mut().enumerate() {
+                    self.value(item, field, Path::Item(&path, index))?;
+                }
+                items.is_empty() && field.name != OWNERS
+            }
+            (Shape::Map, Value::Object(entries)) => {
+                for (name, entry) in entries.iter_mut() {
+                    self.value(entry, field, Path::Entry(&path, name))?;
+                }
+                entries.is_empty()
+            }
+            (Shape::List | Shape::Map, value) => {
+                return Err(mismatch(value, &self.types.whole_type(field), path));
+            }
+            (Shape::Pointer, value) => {
+                self.value(value, field, path)?;
+                false
+            }
+            (Shape::Value | Shape::Inline, value) => {
+                self.value(value, field, path)?;
+                field.empty != Empty::Kept && is_zero(value, field.base)
+            }
+        };
+        if !is_empty {
+            return Ok(true);
+        }
+        let empty = self.types.empty(field);
+        let stays = empty.is_some();
+        *value = empty.unwrap_or_default();
+        Ok(stays)
+    }
+
+    /// Reads one value; nothing is the zero of its type.
+    fn value(&mut self, value: &mut Value, field: &Field, path: Path<'_>) -> Result<(), Unreadable> {
+        if value.is_null() {
+            *value = self.types.zero(field);
+            return Ok(());
+        }
+        let wrong = |value: &Value| Err(mismatch(value, &self.types.base_type(field), path));
+        match (field.base, &*value) {
+            (Base::Bool, Value::Bool(_)) | (Base::String, Value::String(_)) | (Base::Json, _) => {}
+            (Base::Int32, Value::Number(number)) => {
+                if number.as_i64().and_then(|number| i32::try_from(number).ok()).is_none() {
+                    return wrong(value);
+                }
+            }
+            (Base::Int64, Value::Number(number)) => {
+                if number.as_i64().is_none() {
+                    return wrong(value);
+                }
+            }
+            (Base::Double, Value::Number(number)) => {
+                if let Some(whole) = double(number) {
+                    *value = whole;
+                }
+            }
+            (Base::Bytes, Value::String(text)) => {
+                if let Some(text) = bytes::canonical(text).map_err(Unreadable::Bytes)? {
+                    *value = text.into();
+                }
+            }
+            (Base::Bytes, Value::Array(_)) => *value = listed_bytes(value, path)?,
+            (Base::Time, Value::String(text)) => *value = stored(times::time(text))?,
+            (Base::MicroTime, Value::String(text)) => *value = stored(times::micro_time(text))?,
+            (Base::Time | Base::MicroTime, _) => return Err(mismatch(value, "string", path)),
+            (Base::Quantity, _) => {
+                if let Some(text) = read_quantity(value)? {
+                    *value = text.into();
+                }
+            }
+            (Base::IntOrString, Value::String(_)) => {}
+            (Base::IntOrString, _) => {
+                if value.as_i64().and_then(|number| i32::try_from(number).ok()).is_none() {
+                    return Err(mismatch(value, "int32", path));
+                }
+            }
+            (Base::Message(place), _) => {
+                if let Some(message) = self.types.message(place) {
+                    return self.message(value, field, message, path);
+                }
+            }
+            _ => return wrong(value),
+        }
+        Ok(())
+    }
+
+    fn message(
+        &mut self,
+        value: &mut Value,
+        field: &Field,
+        message: &'static Message,
+        path: Path<'_>,
+    ) -> Result<(), Unreadable> {
+        let inner = match (message.form, &mut *value) {
+            (Form::Object, Value::Object(object)) => return self.fields(object, message, path),
+            (Form::List | Form::Choice, Value::Array(_)) => Shape::List,
+            (Form::Choice, Value::Object(_)) => Shape::Pointer,
+            (Form::Choice, _) => Shape::Value,
+            (Form::Object | Form::List, _) => {
+                return Err(mismatch(value, &self.types.base_type(field), path));
+            }
+        };
+        let Some(inner) = message.fields.iter().find(|field| field.shape == inner) else {
+            return Err(mismatch(value, &self.types.base_type(field), path));
+        };
+        match value {
+            // It stays a list also if it is empty, and a flag also if it is not set.
+            Value::Array(items) => items
+                .iter_mut()
+                .enumerate()
+                .try_for_each(|(index, item)| self.value(item, inner, Path::Item(&path, index))),
+            value => self.value(value, inner, path),
+        }
+    }
+}
+
+/// A number as Go writes it, where it is not the one that was read: whole ones have no fraction.
+fn double(number: &Number) -> Option<Value> {
+    let float = number.as_f64().filter(|_| number.as_i64().is_none())?;
+    // The comparison keeps it in range.
+    if float.fract() == 0.0 && float.abs() < 2f64.powi(63) {
+        return Some((float as i64).into());
+    }
+    Number::from_f64(float).map(Value::Number)
+}
+
+/// A time as it is stored: the first moment of the year 1 is none to Go.
+fn stored(read: Result<String, String>) -> Result<Value, Unreadable> {
+    let time = read.map_err(Unreadable::Text)?;
+    let is_none = matches!(time.as_str(), "0001-01-01T00:00:00Z" | "0001-01-01T00:00:00.000000Z");
+    Ok(if is_none { Value::Null } else { time.into() })
+}
+
+/// Bytes that were sent as a list of numbers.
+fn listed_bytes(value: &Value, path: Path<'_>) -> Result<Value, Unreadable> {
+    use base64::Engine as _;
+    let items = value.as_array().into_iter().flatten();
+    let read = items.map(|item| match item {
+        Value::Null => Ok(0),
+        item => {
+            let byte = item.as_u64().and_then(|number| u8::try_from(number).ok());
+            byte.ok_or_else(|| mismatch(item, "uint8", path))
+        }
+    });
+    let bytes = read.collect::<Result<Vec<u8>, Unreadable>>()?;
+    Ok(base64::engine::general_purpose::STANDARD.encode(bytes).into())
+}
+
+/// The quantity as it is stored, where it is not the text that was sent.
+fn read_quantity(value: &Value) -> Result<Option<String>, Unreadable> {
+    let sent = match value {
+        Value::String(text) => text.trim().to_owned(),
+        other => other.to_string(),
+    };
+    let stored = quantity::canonical(&sent).map_err(|why| Unreadable::Text(why.to_string()))?;
+    let stored = stored.unwrap_or(sent);
+    Ok(Some(stored).filter(|stored| value.as_str() != Some(stored)))
+}
+
+/// Whether Go would call a value empty. Messages never are.
+fn is_zero(value: &Value, base: Base) -> bool {
+    match base {
+        Base::Bool | Base::Int32 | Base::Int64 | Base::Double | Base::String | Base::Bytes => match value {
+            Value::Null => true,
+            Value::Bool(flag) => !flag,
+            Value::Number(number) => number.as_f64() == Some(0.0),
+            Value::String(text) => text.is_empty(),
+            Value::Array(_) | Value::Object(_) => false,
+        },
+        // A time may have become one that is none.
+        Base::Time | Base::MicroTime => value.is_null(),
+        Base::Quantity | Base::IntOrString | Base::Json | Base::Message(_) => false,
+    }
+}
+
+impl Types {
+    /// What stands in JSON where a field is empty; `None` where nothing does.
+    pub(crate) fn empty(&self, field: &Field) -> Option<Value> {
+        match (field.shape, field.empty) {
+            (Shape::Pointer | Shape::List | Shape::Map, Empty::Kept) => Some(Value::Null),
+            (Shape::Pointer | Shape::List | Shape::Map | Shape::Inline, _) => None,
+            (Shape::Value, Empty::DroppedTime) => None,
+            (Shape::Value, Empty::Dropped) if field.base.is_scalar() => None,
+            (Shape::Value, Empty::Kept) if field.base == Base::Bytes => Some(Value::Null),
+            (Shape::Value, Empty::Dropped | Empty::Kept) => Some(self.zero(field)),
+        }
+    }
+
+    /// The zero of a field's type, of one value.
+    fn zero(&self, field: &Field) -> Value {
+        match field.base {
+            Base::Bool => false.into(),
+            Base::Int32 | Base::Int64 | Base::Double | Base::IntOrString => 0.into(),
+            Base::String | Base::Bytes => "".into(),
+            Base::Quantity => "0".into(),
+            Base::Time | Base::MicroTime | Base::Json => Value::Null,
+            Base::Message(place) => match self.message(place) {
+                Some(message) if message.form == Form::Object => {
+                    let always = message.always();
+                    let fields = always.filter_map(|field| Some((field.name.to_owned(), self.empty(field)?)));
+                    Value::Object(fields.collect())
+                }
+                Some(message) if message.form == Form::List => Value::Array(Vec::new()),
+                _ => Value::Null,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,434 @@
+//! Bodies of built-in kinds: each is read into its type and written again, so what the type doesn't know, what is empty
+//! and what is of another type does not come through.
+
+use anyhow::{Result, ensure};
+use http::{Method, Request};
+use serde_json::{Value, json};
+
+use super::place::Place;
+use super::schemas::warnings;
+use super::values::name;
+
+checks! {
+    "What is empty or null is not kept, unless its type always shows it.":
+        empty_fields_are_not_kept, what_a_patch_empties_is_not_kept, some_fields_are_always_there,
+        entries_without_a_value_get_an_empty_one;
+    "Values of another type are refused, with 400 in a body and with 422 in what a patch makes.":
+        values_of_other_types_are_refused, patches_to_other_types_are_refused, numbers_must_fit_their_fields,
+        applies_of_unreadable_values_are_refused;
+    "Quantities, times and bytes are stored in one form.":
+        quantities_get_their_shortest_form, times_are_stored_in_utc, bytes_are_stored_in_canonical_base64;
+    "Fields that the type does not know are dropped, and told or refused as the client wants it.":
+        unknown_fields_are_dropped, unknown_fields_are_told, unknown_fields_are_refused_strictly;
+    "A body of null is an empty object.":
+        a_body_of_null_is_an_empty_object;
+}
+
+fn config_map(rest: &Value) -> Value {
+    with("a", rest)
+}
+
+fn with(name: &str, rest: &Value) -> Value {
+    let mut object = json!({"metadata": {"name": name}});
+    for (key, value) in rest.as_object().into_iter().flatten() {
+        object[key] = value.clone();
+    }
+    object
+}
+
+fn pod(spec: &Value, container: &Value) -> Value {
+    let mut pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    for (key, value) in spec.as_object().into_iter().flatten() {
+        pod["spec"][key] = value.clone();
+    }
+    for (key, value) in container.as_object().into_iter().flatten() {
+        pod["spec"]["containers"][0][key] = value.clone();
+    }
+    pod
+}
+
+fn dry(path: &str) -> String {
+    format!("{path}?dryRun=All")
+}
+
+async fn empty_fields_are_not_kept(place: Place) -> Result<()> {
+    for rest in [
+        json!({"data": null}),
+        json!({"data": {}, "binaryData": {}}),
+        json!({"immutable": null}),
+        json!({"metadata": {"name": "a", "labels": {}, "annotations": null, "finalizers": []}}),
+    ] {
+        let created = place.admin().post(&dry(&place.all()), &config_map(&rest)).await?.expect(201)?;
+        let fields: Vec<&String> = created.as_object().into_iter().flat_map(serde_json::Map::keys).collect();
+        ensure!(fields == ["apiVersion", "kind", "metadata"], "{rest}: {created}");
+        for field in ["labels", "annotations", "finalizers"] {
+            ensure!(created["metadata"].get(field).is_none(), "{created}");
+        }
+    }
+    let spec = json!({"nodeSelector": {}, "hostNetwork": false, "volumes": [{"name": "v", "emptyDir": {"medium": ""}}]});
+    let container = json!({"env": [], "command": null, "livenessProbe": null, "stdin": false});
+    let pods = dry(&place.core("pods"));
+    let created = place.admin().post(&pods, &pod(&spec, &container)).await?.expect(201)?;
+    let spec = &created["spec"];
+    ensure!(spec.get("nodeSelector").is_none() && spec.get("hostNetwork").is_none(), "{spec}");
+    ensure!(spec["volumes"] == json!([{"name": "v", "emptyDir": {}}]), "{spec}");
+    for field in ["env", "command", "livenessProbe", "stdin"] {
+        ensure!(spec["containers"][0].get(field).is_none(), "{spec}");
+    }
+    Ok(())
+}
+
+async fn what_a_patch_empties_is_not_kept(place: Place) -> Result<()> {
+    let body = config_map(&json!({"data": {"k": "1"}, "binaryData": {"b": "YQ=="}}));
+    place.create_object(&body).await?;
+    for patch in [json!({"data": null}), json!({"data": {"k": null}})] {
+        let patched = place.admin().patch(&dry(&place.one("a")), &patch).await?.ok()?;
+        ensure!(patched.get("data").is_none() && patched["binaryData"] == json!({"b": "YQ=="}), "{patched}");
+    }
+    Ok(())
+}
+
+async fn some_fields_are_always_there(place: Place) -> Result<()> {
+    let inside =
+        |group: &str, plural: &str| dry(&format!("/apis/{group}/v1/namespaces/{}/{plural}", place.namespace));
+    let budget =
+        json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0});
+    for (path, rest, field, expected) in [
+        (inside("rbac.authorization.k8s.io", "roles"), json!({"rules": []}), "rules", Value::Null),
+        (dry(&place.core("limitranges")), json!({}), "spec", json!({"limits": null})),
+        (dry(&place.core("resourcequotas")), json!({"spec": null}), "spec", json!({})),
+        (inside("coordination.k8s.io", "leases"), json!({}), "spec", json!({})),
+        (inside("policy", "poddisruptionbudgets"), json!({"status": null}), "status", budget),
+        (
+            inside("discovery.k8s.io", "endpointslices"),
+            json!({"addressType": "IPv4"}),
+            "endpoints",
+            Value::Null,
+        ),
+    ] {
+        let created = place.admin().post(&path, &with("a", &rest)).await?.expect(201)?;
+        ensure!(created.get(field) == Some(&expected), "{created}");
+    }
+    let namespace = &place.namespace;
+    let event = json!({"metadata": {"name": "e", "namespace": namespace}, "involvedObject": {"namespace": namespace},
+        "series": {"count": 2}, "count": 0});
+    let created = place.admin().post(&dry(&place.core("events")), &event).await?.expect(201)?;
+    ensure!(created["series"] == json!({"count": 2, "lastObservedTime": null}), "{created}");
+    ensure!(
+        created.get("count").is_none() && created.get("firstTimestamp") == Some(&Value::Null),
+        "{created}"
+    );
+    Ok(())
+}
+
+async fn entries_without_a_value_get_an_empty_one(place: Place) -> Result<()> {
+    let body = config_map(&json!({"data": {"k": null}, "binaryData": {"b": null}}));
+    let created = place.admin().post(&dry(&place.all()), &body).await?.expect(201)?;
+    ensure!(created["data"] == json!({"k": ""}) && created["binaryData"] == json!({"b": ""}), "{created}");
+    let body = pod(&json!({}), &json!({"args": [null, "x"]}));
+    let created = place.admin().post(&dry(&place.core("pods")), &body).await?.expect(201)?;
+    ensure!(created["spec"]["containers"][0]["args"] == json!(["", "x"]), "{created}");
+    Ok(())
+}
+
+/// Values that no field of a ConfigMap takes, and what Go says about them.
+fn wrong_config_maps() -> Vec<(Value, &'static str)> {
+    let unmarshal = [
+        (json!({"data": {"k": 1}}), "number into Go struct field ConfigMap.data of type string"),
+        (json!({"data": {"k": true}}), "bool into Go struct field ConfigMap.data of type string"),
+        (json!({"data": []}), "array into Go struct field ConfigMap.data of type map[string]string"),
+        (json!({"data": "x"}), "string into Go struct field ConfigMap.data of type map[string]string"),
+        (json!({"immutable": "x"}), "string into Go struct field ConfigMap.immutable of type bool"),
+        (json!({"binaryData": {"b": 5}}), "number into Go struct field ConfigMap.binaryData of type []uint8"),
+    ];
+    unmarshal.into()
+}
+
+async fn values_of_other_types_are_refused(place: Place) -> Result<()> {
+    place.create("b").await?;
+    for (rest, why) in wrong_config_maps() {
+        let why = format!(
+            "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: json: cannot unmarshal {why}"
+        );
+        for answer in [
+            place.admin().post(&place.all(), &config_map(&rest)).await?,
+            place.admin().put(&place.one("b"), &with("b", &rest)).await?,
+        ] {
+            let status = answer.refused(400, "BadRequest")?;
+            ensure!(status["message"] == why.as_str(), "{status}");
+        }
+    }
+    let pods = place.core("pods");
+    for (body, why) in [
+        (
+            pod(&json!({"containers": {}}), &json!({})),
+            "object into Go struct field PodSpec.spec.containers of type []v1.Container",
+        ),
+        (
+            pod(&json!({}), &json!({"ports": [{"protocol": 5}]})),
+            "number into Go struct field ContainerPort.spec.containers.ports.protocol of type v1.Protocol",
+        ),
+        (
+            pod(&json!({"volumes": [{"emptyDir": 5}]}), &json!({})),
+            "number into Go struct field Volume.spec.volumes.VolumeSource.emptyDir of type v1.EmptyDirVolumeSource",
+        ),
+        (
+            pod(&json!({}), &json!({"resources": {"requests": 5}})),
+            "number into Go struct field ResourceRequirements.spec.containers.resources.requests of type v1.ResourceList",
+        ),
+        (
+            pod(&json!({}), &json!({"livenessProbe": {"httpGet": {"port": true}}})),
+            "bool into Go struct field HTTPGetAction.spec.containers.livenessProbe.ProbeHandler.httpGet.port of type int32",
+        ),
+        (
+            json!({"metadata": {"name": "p"}, "status": {"startTime": 5}}),
+            "number into Go struct field PodStatus.status.startTime of type string",
+        ),
+    ] {
+        let status = place.admin().post(&pods, &body).await?.refused(400, "BadRequest")?;
+        let message =
+            format!("Pod in version \"v1\" cannot be handled as a Pod: json: cannot unmarshal {why}");
+        ensure!(status["message"] == message.as_str(), "{status}");
+    }
+    Ok(())
+}
+
+async fn patches_to_other_types_are_refused(place: Place) -> Result<()> {
+    place.create("a").await?;
+    for (patch, why) in wrong_config_maps() {
+        let status = place.admin().patch(&place.one("a"), &patch).await?.refused(422, "Invalid")?;
+        let message = status["message"].as_str().unwrap_or("");
+        ensure!(message.starts_with(" \"\" is invalid: patch: Invalid value: \"{"), "{status}");
+        ensure!(message.ends_with(&format!("}}\": json: cannot unmarshal {why}")), "{status}");
+        ensure!(status["details"]["causes"][0]["field"] == "patch", "{status}");
+    }
+    let operations = json!([{"op": "add", "path": "/binaryData", "value": {"b": "!"}}]);
+    let request = Request::patch(place.one("a")).header("content-type", "application/json-patch+json");
+    let answer = place.admin().request_bytes(request, operations.to_string().into()).await?;
+    let status = answer.refused(422, "Invalid")?;
+    let message = status["message"].as_str().unwrap_or("");
+    ensure!(message.ends_with("\": illegal base64 data at input byte 0"), "{status}");
+    Ok(())
+}
+
+async fn numbers_must_fit_their_fields(place: Place) -> Result<()> {
+    let pods = place.core("pods");
+    let field = |spec: Value| pod(&spec, &json!({}));
+    for (body, why) in [
+        (
+            field(json!({"priority": 2_147_483_648_i64})),
+            "number 2147483648 into Go struct field PodSpec.spec.priority of type int32",
+        ),
+        (
+            field(json!({"terminationGracePeriodSeconds": 1.0})),
+            "number 1.0 into Go struct field PodSpec.spec.terminationGracePeriodSeconds of type int64",
+        ),
+        (
+            field(json!({"terminationGracePeriodSeconds": 9_223_372_036_854_775_808_u64})),
+            "number 9223372036854775808 into Go struct field PodSpec.spec.terminationGracePeriodSeconds of type int64",
+        ),
+        (
+            pod(&json!({}), &json!({"ports": [{"containerPort": "80"}]})),
+            "string into Go struct field ContainerPort.spec.containers.ports.containerPort of type int32",
+        ),
+        (
+            pod(&json!({}), &json!({"livenessProbe": {"httpGet": {"port": 80.5}}})),
+            "number 80.5 into Go struct field HTTPGetAction.spec.containers.livenessProbe.ProbeHandler.httpGet.port of type int32",
+        ),
+    ] {
+        let status = place.admin().post(&pods, &body).await?.refused(400, "BadRequest")?;
+        let message =
+            format!("Pod in version \"v1\" cannot be handled as a Pod: json: cannot unmarshal {why}");
+        ensure!(status["message"] == message.as_str(), "{status}");
+    }
+    Ok(())
+}
+
+async fn applies_of_unreadable_values_are_refused(place: Place) -> Result<()> {
+    let path = format!("{}?fieldManager=m", place.one("a"));
+    let body =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "binaryData": {"b": "!"}});
+    let request = || Request::patch(&path).header("content-type", "application/apply-patch+yaml");
+    for _ in ["new", "old"] {
+        let status =
+            place.admin().request_bytes(request(), body.to_string().into()).await?.refused(500, "")?;
+        let message = "failed to convert new object (/a; /v1, Kind=ConfigMap) to proper version: unable to convert \
+            unstructured object to /v1, Kind=ConfigMap: error decoding from json: illegal base64 data at input byte 0";
+        ensure!(status["message"] == message, "{status}");
+        if place.admin().get(&place.one("a")).await?.ok().is_err() {
+            place.create("a").await?;
+        }
+    }
+    Ok(())
+}
+
+async fn quantities_get_their_shortest_form(place: Place) -> Result<()> {
+    let volume = |size: Value| json!({"volumes": [{"name": "v", "emptyDir": {"sizeLimit": size}}]});
+    let pods = dry(&place.core("pods"));
+    for (sent, stored) in [
+        (json!(1024), "1024"),
+        (json!(0.5), "500m"),
+        (json!("1024Mi"), "1Gi"),
+        (json!("1.5Gi"), "1536Mi"),
+        (json!("0.1Gi"), "107374182400m"),
+        (json!("1000k"), "1M"),
+        (json!(" 10e3 "), "10e3"),
+        (json!("1e4"), "10e3"),
+        (json!("16Ei"), "9223372036854775807"),
+        (json!("0100k"), "0100k"),
+        (json!("1.1n"), "2n"),
+    ] {
+        let created =
+            place.admin().post(&pods, &pod(&volume(sent.clone()), &json!({}))).await?.expect(201)?;
+        let found = &created["spec"]["volumes"][0]["emptyDir"]["sizeLimit"];
+        ensure!(found == stored, "{sent} became {found}, not {stored}");
+    }
+    for (sent, why) in [
+        (json!("1K"), "unable to parse quantity's suffix"),
+        (
+            json!(true),
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        ),
+    ] {
+        let status =
+            place.admin().post(&pods, &pod(&volume(sent), &json!({}))).await?.refused(400, "BadRequest")?;
+        let message = format!("Pod in version \"v1\" cannot be handled as a Pod: {why}");
+        ensure!(status["message"] == message.as_str(), "{status}");
+    }
+    Ok(())
+}
+
+async fn times_are_stored_in_utc(place: Place) -> Result<()> {
+    let namespace = &place.namespace;
+    let event = |time: &str| {
+        json!({"metadata": {"name": "e", "namespace": namespace}, "involvedObject": {"namespace": namespace},
+            "firstTimestamp": time})
+    };
+    let events = dry(&place.core("events"));
+    for (sent, stored) in [
+        ("2026-01-01T02:00:00.75+02:00", json!("2026-01-01T00:00:00Z")),
+        ("2026-01-01T00:00:00Z", json!("2026-01-01T00:00:00Z")),
+        ("0001-01-01T00:00:00Z", Value::Null),
+    ] {
+        let created = place.admin().post(&events, &event(sent)).await?.expect(201)?;
+        ensure!(created["firstTimestamp"] == stored, "{created}");
+    }
+    for (sent, why) in [
+        ("x", " as \"2006-01-02T15:04:05Z07:00\": cannot parse \"x\" as \"2006\""),
+        ("2026-01-01 00:00:00Z", " as \"2006-01-02T15:04:05Z07:00\": cannot parse \" 00:00:00Z\" as \"T\""),
+        ("2026-01-01T00:00:00", " as \"2006-01-02T15:04:05Z07:00\": cannot parse \"\" as \"Z07:00\""),
+        ("2026-13-01T00:00:00Z", ": month out of range"),
+        ("2026-02-30T00:00:00Z", ": day out of range"),
+        ("2026-01-01T00:00:00Zx", ": extra text: \"x\""),
+    ] {
+        let status = place.admin().post(&events, &event(sent)).await?.refused(400, "BadRequest")?;
+        let message =
+            format!("Event in version \"v1\" cannot be handled as a Event: parsing time {sent:?}{why}");
+        ensure!(status["message"] == message.as_str(), "{status}");
+    }
+    Ok(())
+}
+
+async fn bytes_are_stored_in_canonical_base64(place: Place) -> Result<()> {
+    let secrets = dry(&place.core("secrets"));
+    for (sent, stored) in [
+        (json!("YQ=="), "YQ=="),
+        (json!("YQ==\n"), "YQ=="),
+        (json!("YR=="), "YQ=="),
+        (json!([97, 98]), "YWI="),
+    ] {
+        let created =
+            place.admin().post(&secrets, &with("s", &json!({"data": {"k": sent}}))).await?.expect(201)?;
+        ensure!(created["data"]["k"] == stored, "{created}");
+    }
+    for (sent, place_of_it) in [("!!", 0), ("YQ", 0), ("YWJjYQ=", 7), ("YQ=x", 2), ("YQ==YQ==", 4)] {
+        let body = with("s", &json!({"data": {"k": sent}}));
+        let status = place.admin().post(&secrets, &body).await?.refused(400, "BadRequest")?;
+        let message = format!(
+            "Secret in version \"v1\" cannot be handled as a Secret: illegal base64 data at input byte {place_of_it}"
+        );
+        ensure!(status["message"] == message.as_str(), "{status}");
+    }
+    Ok(())
+}
+
+/// A ConfigMap with one field that it doesn't have, and a pod with three.
+fn unknown(place: &Place) -> [(String, Value, Vec<&'static str>); 2] {
+    let spec = json!({"zip": 1, "volumes": [{"name": "v", "emptyDir": {"zap": 1}}]});
+    [
+        (place.all(), config_map(&json!({"data": {"k": "1"}, "Data": {"x": 1}})), vec!["Data"]),
+        (
+            place.core("pods"),
+            pod(&spec, &json!({"zop": {}})),
+            vec!["spec.containers[0].zop", "spec.volumes[0].emptyDir.zap", "spec.zip"],
+        ),
+    ]
+}
+
+fn quoted(fields: &[&str]) -> Vec<String> {
+    fields.iter().map(|field| format!("unknown field \"{field}\"")).collect()
+}
+
+async fn unknown_fields_are_dropped(place: Place) -> Result<()> {
+    for (path, body, _) in unknown(&place) {
+        let path = format!("{path}?dryRun=All&fieldValidation=Ignore");
+        let answer = place.admin().post(&path, &body).await?;
+        ensure!(warnings(&answer).is_empty(), "{answer}");
+        let text = answer.expect(201)?.to_string();
+        for field in ["\"zip\"", "\"zop\"", "\"zap\"", "\"Data\""] {
+            ensure!(!text.contains(field), "{text}");
+        }
+    }
+    place.create("b").await?;
+    let patched =
+        place.admin().patch(&place.one("b"), &json!({"zip": 1, "metadata": {"zap": 1}})).await?.ok()?;
+    ensure!(patched.get("zip").is_none() && patched["metadata"].get("zap").is_none(), "{patched}");
+    ensure!(name(&patched) == "b" && place.get("b").await? == patched, "{patched}");
+    Ok(())
+}
+
+async fn unknown_fields_are_told(place: Place) -> Result<()> {
+    for (path, body, fields) in unknown(&place) {
+        let answer = place.admin().post(&dry(&path), &body).await?;
+        let mut told = warnings(&answer);
+        told.sort_unstable();
+        let expected: Vec<String> =
+            fields.iter().map(|field| format!("299 - \"unknown field \\\"{field}\\\"\"")).collect();
+        ensure!(told == expected, "{told:?}");
+        answer.expect(201)?;
+    }
+    Ok(())
+}
+
+async fn unknown_fields_are_refused_strictly(place: Place) -> Result<()> {
+    let [(path, body, fields), _] = unknown(&place);
+    let path = format!("{path}?fieldValidation=Strict");
+    let status = place.admin().post(&path, &body).await?.refused(400, "BadRequest")?;
+    let message = format!(
+        "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: {}",
+        quoted(&fields).join(", ")
+    );
+    ensure!(status["message"] == message.as_str(), "{status}");
+    place.create("a").await?;
+    let one = format!("{}?fieldValidation=Strict", place.one("a"));
+    let status = place.admin().patch(&one, &json!({"zip": 1})).await?.refused(422, "Invalid")?;
+    let message = status["message"].as_str().unwrap_or("");
+    ensure!(message.ends_with("\\\"zip\\\":1}\": strict decoding error: unknown field \"zip\""), "{status}");
+    Ok(())
+}
+
+async fn a_body_of_null_is_an_empty_object(place: Place) -> Result<()> {
+    let send = |method: Method, path: String| {
+        let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+        place.admin().request_bytes(request, "null".into())
+    };
+    let status = send(Method::POST, place.all()).await?.refused(422, "Invalid")?;
+    let message =
+        "ConfigMap \"\" is invalid: metadata.name: Required value: name or generateName is required";
+    ensure!(status["message"] == message, "{status}");
+    place.create("a").await?;
+    let status = send(Method::PUT, place.one("a")).await?.refused(400, "BadRequest")?;
+    let message = "the name of the object (a based on URL) was undeterminable: name must be provided";
+    ensure!(status["message"] == message, "{status}");
+    Ok(())
+}
