@@ -29,6 +29,7 @@ mod apply;
 mod bodies;
 mod bookmarks;
 mod builtin_bodies;
+mod config;
 mod crds;
 mod creation;
 mod custom;
@@ -89,6 +90,7 @@ const TOPICS: &[&[&[Check]]] = &[
     labels::CHECKS,
     writes::CHECKS,
     builtin_bodies::CHECKS,
+    config::CHECKS,
     protobuf::CHECKS,
     creation::CHECKS,
     patches::CHECKS,

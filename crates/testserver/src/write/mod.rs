@@ -2,6 +2,7 @@
 
 pub(crate) mod binding;
 pub(crate) mod bounds;
+mod config;
 pub(crate) mod create;
 pub(crate) mod decode;
 pub(crate) mod delete;

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use crate::kinds::kind::Kind;
 use crate::kinds::qualified::name_complaints;
 use crate::status::{Cause, Named, Status};
-use crate::write::Object;
 use crate::write::decode::meta;
+use crate::write::{Object, config};
 
 /// The longest message of an event, in bytes, and the longest of its other texts.
 const MESSAGE_LIMIT: usize = 1024;
@@ -16,6 +16,8 @@ const TEXT_LIMIT: usize = 128;
 pub(crate) fn check(kind: &Kind, object: &Object, before: Option<&Object>) -> Result<(), Status> {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("coordination.k8s.io", "leases") => refuse(kind.named_kind(), object, lease(object)),
+        ("", "configmaps") => refuse(kind.named_kind(), object, config::config_map(object, before)),
+        ("", "secrets") => refuse(kind.named_kind(), object, config::secret(object, before)),
         ("" | "events.k8s.io", "events") => {
             let causes = event(kind, object, before);
             refuse(Named { group: "", resource: "Event" }, object, causes)
