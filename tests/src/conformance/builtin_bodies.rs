@@ -20,6 +20,8 @@ checks! {
         quantities_get_their_shortest_form, times_are_stored_in_utc, bytes_are_stored_in_canonical_base64;
     "Fields that the type does not know are dropped, and told or refused as the client wants it.":
         unknown_fields_are_dropped, unknown_fields_are_told, unknown_fields_are_refused_strictly;
+    "An apply of unknown fields, or of values of another type, is refused.":
+        applies_are_held_against_their_schema;
     "A body of null is an empty object.":
         a_body_of_null_is_an_empty_object;
 }
@@ -414,6 +416,49 @@ async fn unknown_fields_are_refused_strictly(place: Place) -> Result<()> {
     let status = place.admin().patch(&one, &json!({"zip": 1})).await?.refused(422, "Invalid")?;
     let message = status["message"].as_str().unwrap_or("");
     ensure!(message.ends_with("\\\"zip\\\":1}\": strict decoding error: unknown field \"zip\""), "{status}");
+    Ok(())
+}
+
+async fn applies_are_held_against_their_schema(place: Place) -> Result<()> {
+    let path = format!("{}?fieldManager=m&dryRun=All", place.core("pods/p"));
+    let volume = json!({"volumes": [{"name": "v", "emptyDir": 5}]});
+    let none = json!({});
+    for (spec, container, why) in [
+        (json!({"zip": 1}), &none, "spec.zip: field not declared in schema"),
+        (none.clone(), &json!({"zip": 1}), "spec.containers[name=\"c\"].zip: field not declared in schema"),
+        (
+            none.clone(),
+            &json!({"ports": [{"containerPort": 80, "zip": 1}]}),
+            "spec.containers[name=\"c\"].ports[containerPort=80,protocol=\"TCP\"].zip: field not declared in schema",
+        ),
+        (json!({"priority": "x"}), &none, "spec.priority: expected numeric (int or float), got string"),
+        (json!({"hostNetwork": "x"}), &none, "spec.hostNetwork: expected boolean, got &{x}"),
+        (json!({"tolerations": 5}), &none, "spec.tolerations: expected list, got &{5}"),
+        (volume, &none, "spec.volumes[name=\"v\"].emptyDir: expected map, got &{5}"),
+        (json!({"securityContext": []}), &none, "spec.securityContext: expected map, got &{[]}"),
+        (
+            json!({"nodeSelector": {"a": 5}}),
+            &none,
+            "spec.nodeSelector.a: expected string, got &value.valueUnstructured{Value:5}",
+        ),
+        (
+            none.clone(),
+            &json!({"args": [5]}),
+            "spec.containers[name=\"c\"].args[0]: expected string, got &value.valueUnstructured{Value:5}",
+        ),
+        (
+            none.clone(),
+            &json!({"resources": {"requests": {"cpu": {}}}}),
+            "spec.containers[name=\"c\"].resources.requests.cpu: expected any scalar, got &{map[]}",
+        ),
+    ] {
+        let mut body = pod(&spec, container);
+        (body["apiVersion"], body["kind"]) = ("v1".into(), "Pod".into());
+        let request = Request::patch(&path).header("content-type", "application/apply-patch+yaml");
+        let status = place.admin().request_bytes(request, body.to_string().into()).await?.refused(500, "")?;
+        let message = format!("failed to create typed patch object (/p; /v1, Kind=Pod): .{why}");
+        ensure!(status["message"] == message.as_str(), "{status}");
+    }
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use crate::apply::track::{self, KEY, Write};
 use crate::apply::{client_side, diff, reset, valid, yaml};
 use crate::kinds::kind::Kind;
 use crate::status::{Cause, Status};
+use crate::types::Typed;
 use crate::write::Object;
 use crate::write::decode::{json_or_yaml, meta, metadata_mut, type_name};
 use crate::write::options::FieldValidation;
@@ -55,7 +56,7 @@ impl Applied {
         if self.object.get("metadata").and_then(|metadata| metadata.get(KEY)).is_some_and(|m| !m.is_null()) {
             return Err(Status::bad_request("metadata.managedFields must be nil"));
         }
-        let complaints = valid::complaints(&write.kind.merging, &self.object);
+        let complaints = valid::complaints(&write.kind.merging, Typed::of(write.kind), &self.object);
         let text = match complaints.as_slice() {
             [] => return self.check_convertible(write.kind, &shown),
             [one] => one.clone(),

@@ -7,55 +7,89 @@ use serde_json::{Map, Value};
 use crate::apply::element;
 use crate::apply::schema::{List, Others, Scalar, Schema};
 use crate::apply::strategic::printed;
+use crate::types::{Typed, Wanted};
+
+/// What is known of a place: custom resources have all of it in their schema, of built-in kinds it is the type.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    schema: &'a Schema,
+    typed: Typed,
+}
+
+impl Known<'_> {
+    /// What is known of the value of a key; `None` where there is no such key.
+    fn field(&self, name: &str, is_object: bool) -> Option<Self> {
+        let typed = self.typed.field(name, is_object).filter(|_| self.schema.declares(name))?;
+        Some(Self { schema: self.schema.field(name), typed })
+    }
+
+    fn item(&self) -> Self {
+        Self { schema: self.schema.item(), typed: self.typed.item() }
+    }
+
+    fn wanted(&self) -> Wanted {
+        let schema = self.schema;
+        let is_map = !schema.fields.is_empty() || matches!(schema.others, Others::Entries(_));
+        let is_list = schema.list != List::Atomic || schema.items.is_some();
+        match (self.typed.wanted(), schema.scalar) {
+            (Wanted::Anything, Some(Scalar::Text)) => Wanted::Text,
+            (Wanted::Anything, Some(Scalar::Number)) => Wanted::Number,
+            (Wanted::Anything, Some(Scalar::Bool)) => Wanted::Bool,
+            (Wanted::Anything, None) if is_map && !is_list => Wanted::Map,
+            (Wanted::Anything, None) if is_list && !is_map => Wanted::List,
+            (wanted, _) => wanted,
+        }
+    }
+}
 
 /// The complaints about an applied object, as the real server words them; empty if it is good.
-pub(crate) fn complaints(schema: &Schema, object: &Map<String, Value>) -> Vec<String> {
+pub(crate) fn complaints(schema: &Schema, typed: Typed, object: &Map<String, Value>) -> Vec<String> {
     let mut found = Vec::new();
-    map(schema, object, "", &mut found);
+    map(Known { schema, typed }, object, "", &mut found);
     found
 }
 
-fn map(schema: &Schema, map: &Map<String, Value>, path: &str, found: &mut Vec<String>) {
+fn map(known: Known<'_>, map: &Map<String, Value>, path: &str, found: &mut Vec<String>) {
     for (name, of) in map {
+        let is_object = path.is_empty();
         let path = format!("{path}.{name}");
-        if !schema.declares(name) {
+        let Some(inner) = known.field(name, is_object) else {
             found.push(format!("{path}: field not declared in schema"));
             // The real server looks no further in this object.
             return;
-        }
-        value(schema.field(name), of, &path, found);
+        };
+        value(inner, of, &path, found);
     }
 }
 
-fn value(schema: &Schema, of: &Value, path: &str, found: &mut Vec<String>) {
+fn value(known: Known<'_>, of: &Value, path: &str, found: &mut Vec<String>) {
     if of.is_null() {
         return;
     }
-    if let Some(wanted) = unexpected(schema, of) {
+    if let Some(wanted) = unexpected(known.wanted(), of) {
         found.push(format!("{path}: expected {wanted}"));
         return;
     }
     match of {
-        Value::Object(object) => map(schema, object, path, found),
-        Value::Array(items) => list(schema, items, path, found),
+        Value::Object(object) => map(known, object, path, found),
+        Value::Array(items) => list(known, items, path, found),
         _ => {}
     }
 }
 
 /// What should stand where something else does, and what does.
-fn unexpected(schema: &Schema, of: &Value) -> Option<String> {
-    let is_map = !schema.fields.is_empty() || matches!(schema.others, Others::Entries(_));
-    let is_list = schema.list != List::Atomic || schema.items.is_some();
-    match schema.scalar {
-        Some(Scalar::Text) if !of.is_string() => {
+fn unexpected(wanted: Wanted, of: &Value) -> Option<String> {
+    match wanted {
+        Wanted::Text if !of.is_string() => {
             Some(format!("string, got &value.valueUnstructured{{Value:{}}}", literal(of)))
         }
-        Some(Scalar::Number) if !of.is_number() => {
-            Some(format!("numeric (int or float), got {}", go_type(of)))
+        Wanted::Number if !of.is_number() => Some(format!("numeric (int or float), got {}", go_type(of))),
+        Wanted::Bool if !of.is_boolean() => Some(format!("boolean, got &{{{}}}", printed(of))),
+        Wanted::Map if !of.is_object() => Some(format!("map, got &{{{}}}", printed(of))),
+        Wanted::List if !of.is_array() => Some(format!("list, got &{{{}}}", printed(of))),
+        Wanted::Scalar if of.is_object() || of.is_array() => {
+            Some(format!("any scalar, got &{{{}}}", printed(of)))
         }
-        Some(Scalar::Bool) if !of.is_boolean() => Some(format!("boolean, got &{{{}}}", printed(of))),
-        None if is_map && !is_list && !of.is_object() => Some(format!("map, got &{{{}}}", printed(of))),
-        None if is_list && !is_map && !of.is_array() => Some(format!("list, got &{{{}}}", printed(of))),
         _ => None,
     }
 }
@@ -91,11 +125,12 @@ pub(crate) fn go_type(value: &Value) -> &'static str {
     }
 }
 
-fn list(schema: &Schema, items: &[Value], path: &str, found: &mut Vec<String>) {
+fn list(known: Known<'_>, items: &[Value], path: &str, found: &mut Vec<String>) {
+    let schema = known.schema;
     let mut seen = BTreeSet::new();
     for (place, item) in items.iter().enumerate() {
         if schema.list == List::Atomic {
-            value(schema.item(), item, &format!("{path}[{place}]"), found);
+            value(known.item(), item, &format!("{path}[{place}]"), found);
             continue;
         }
         let Some(step) = element::item(schema, item) else {
@@ -106,7 +141,7 @@ fn list(schema: &Schema, items: &[Value], path: &str, found: &mut Vec<String>) {
         if !seen.insert(step) {
             found.push(format!("{path}: duplicate entries for key {shown}"));
         }
-        value(schema.item(), item, &format!("{path}{shown}"), found);
+        value(known.item(), item, &format!("{path}{shown}"), found);
     }
 }
 
@@ -139,7 +174,7 @@ mod tests {
     fn items_are_told_apart_and_fields_declared() {
         let pod =
             json!({"spec": {"containers": [{"name": "c"}, {"name": "c"}]}, "metadata": {"finalizers": [{}]}});
-        let found = complaints(&builtin::schema("", "Pod"), pod.as_object().unwrap());
+        let found = complaints(&builtin::schema("", "Pod"), Typed::Open, pod.as_object().unwrap());
         assert_eq!(
             found,
             [
@@ -152,7 +187,7 @@ mod tests {
         let schema = custom::schema(Some(&open_api));
         let wrong = json!({"spec": {"n": "x", "other": 1}});
         assert_eq!(
-            complaints(&schema, wrong.as_object().unwrap()),
+            complaints(&schema, Typed::Open, wrong.as_object().unwrap()),
             [
                 ".spec.n: expected numeric (int or float), got string",
                 ".spec.other: field not declared in schema",

@@ -11,6 +11,7 @@ use crate::crd::scale::NEGATIVE;
 use crate::kinds::builtin::SCALE;
 use crate::kinds::kind::{Kind, ScalePaths};
 use crate::status::{Cause, Named, Status};
+use crate::types::Typed;
 use crate::write::create::place;
 use crate::write::decode::{self, meta, metadata_mut, type_name};
 use crate::write::scale::{Scale, replicas};
@@ -125,7 +126,7 @@ pub(crate) fn check_applied(
         return fail(format!("{start}: failed to convert live object {who} {of_custom}"));
     }
     let who = who(namespace, name);
-    let complaints = valid::complaints(&SCALE_FIELDS, wanted);
+    let complaints = valid::complaints(&SCALE_FIELDS, Typed::Open, wanted);
     if let [first, ..] = complaints.as_slice() {
         return fail(format!("failed to create typed patch object {who}: {first}"));
     }
