@@ -136,9 +136,10 @@ impl Reader {
         message: &'static Message,
         path: Path<'_>,
     ) -> Result<(), Unreadable> {
-        let mut gone = Vec::new();
+        let (mut gone, mut always) = (Vec::new(), 0);
         for (name, value) in object.iter_mut() {
             if let Some(known) = message.known(name) {
+                always += usize::from(known.always);
                 if !self.field(value, &known.field, Path::Field(&path, message, known))? {
                     gone.push(name.clone());
                 }
@@ -150,7 +151,9 @@ impl Reader {
         for name in gone {
             object.remove(&name);
         }
-        for field in message.always() {
+        // Mostly all of them have come.
+        let missing = if always < message.always().len() { message.always() } else { &[] };
+        for field in missing {
             if !object.contains_key(field.name) {
                 object.insert(field.name.into(), self.types.empty(field).unwrap_or_default());
             }
@@ -361,7 +364,7 @@ impl Types {
             Base::Time | Base::MicroTime | Base::Json => Value::Null,
             Base::Message(place) => match self.message(place) {
                 Some(message) if message.form == Form::Object => {
-                    let always = message.always();
+                    let always = message.always().iter();
                     let fields = always.filter_map(|field| Some((field.name.to_owned(), self.empty(field)?)));
                     Value::Object(fields.collect())
                 }
