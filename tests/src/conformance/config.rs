@@ -166,13 +166,15 @@ async fn secrets_hold_what_their_types_need(place: Place) -> Result<()> {
         let expected: Vec<String> = missing.iter().map(|field| format!("{field}: Required value")).collect();
         ensure!(causes(&status) == expected, "{status}");
     }
-    let body =
-        json!({"metadata": {"name": "a"}, "type": "kubernetes.io/dockercfg", "data": {".dockercfg": "eA=="}});
-    let status = place.admin().post(&secrets, &body).await?.refused(422, "Invalid")?;
-    let line = causes(&status).concat();
-    ensure!(
-        line.starts_with("data[.dockercfg]: Invalid value: \"<secret contents redacted>\": "),
-        "{status}"
-    );
+    // A text that is no JSON, and a list.
+    for (bytes, why) in
+        [("eA==", ""), ("W10=", "json: cannot unmarshal array into Go value of type map[string]interface {}")]
+    {
+        let body = json!({"metadata": {"name": "a"}, "type": "kubernetes.io/dockercfg", "data": {".dockercfg": bytes}});
+        let status = place.admin().post(&secrets, &body).await?.refused(422, "Invalid")?;
+        let line = causes(&status).concat();
+        let start = "data[.dockercfg]: Invalid value: \"<secret contents redacted>\": ";
+        ensure!(line.starts_with(start) && line.ends_with(why), "{status}");
+    }
     Ok(())
 }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::status::Cause;
 use crate::write::Object;
+use crate::write::decode::type_name;
 
 /// Values of all keys together, in bytes.
 const LIMIT: usize = 1024 * 1024;
@@ -97,13 +98,15 @@ fn of_type(kind: &str, object: &Object, data: Option<&Map<String, Value>>) -> Ve
 fn no_json(key: &str, data: Option<&Map<String, Value>>) -> Vec<Cause> {
     let text = data.and_then(|data| data.get(key)?.as_str()).unwrap_or("");
     let bytes = STANDARD.decode(text).unwrap_or_default();
-    match serde_json::from_slice::<Option<Map<String, Value>>>(&bytes) {
-        Ok(_) => Vec::new(),
-        Err(error) => {
-            let field = format!("data[{key}]");
-            vec![Cause::invalid(&field, "\"<secret contents redacted>\"", &error.to_string())]
+    let why = match serde_json::from_slice(&bytes) {
+        Ok(Value::Object(_) | Value::Null) => return Vec::new(),
+        Ok(other) => {
+            let found = type_name(&other);
+            format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")
         }
-    }
+        Err(error) => error.to_string(),
+    };
+    vec![Cause::invalid(&format!("data[{key}]"), "\"<secret contents redacted>\"", &why)]
 }
 
 /// The fields that may not change, nor may that they may not.
