@@ -9,7 +9,7 @@ use super::raw::{JSON, MERGE_PATCH};
 
 checks! {
     "Who creates an object owns all it set, and nothing that the server added.":
-        a_creator_owns_what_it_set, a_pods_owner_owns_its_defaults;
+        a_creator_owns_what_it_set, a_pods_owner_owns_its_defaults, nobody_owns_what_is_always_there;
     "A changed field passes to who changed it, and one that is removed is nobody's.":
         a_changed_field_passes_on, a_removed_field_is_nobodys;
     "A write that changes nothing changes no owner.":
@@ -89,6 +89,30 @@ async fn a_pods_owner_owns_its_defaults(place: Place) -> Result<()> {
         "f:securityContext": {}, "f:terminationGracePeriodSeconds": {},
     }});
     ensure!(owners(&pod) == json!([updater("one", &fields)]), "{pod}");
+    Ok(())
+}
+
+async fn nobody_owns_what_is_always_there(place: Place) -> Result<()> {
+    let namespace = &place.namespace;
+    let slices = format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices");
+    let roles = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles");
+    for (path, rest, fields) in [
+        (slices, json!({"addressType": "IPv4"}), json!({"f:addressType": {}})),
+        (roles, json!({}), Value::Null),
+        (place.core("limitranges"), json!({}), Value::Null),
+        (
+            place.core("events"),
+            json!({"involvedObject": {"namespace": namespace}}),
+            json!({"f:involvedObject": {}}),
+        ),
+    ] {
+        let mut object = json!({"metadata": {"name": "a", "namespace": namespace}});
+        for (key, value) in rest.as_object().into_iter().flatten() {
+            object[key] = value.clone();
+        }
+        let created = place.admin().post(&format!("{path}?fieldManager=one"), &object).await?.expect(201)?;
+        ensure!(created["metadata"]["managedFields"][0]["fieldsV1"] == fields, "{created}");
+    }
     Ok(())
 }
 

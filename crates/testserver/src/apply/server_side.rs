@@ -76,7 +76,7 @@ impl Applied {
         let read = crate::types::read(&kind.api_version(), &kind.kind, &mut self.object.clone());
         let (namespace, name) = (meta(&self.object, "namespace"), meta(&self.object, "name"));
         read.map(|_| ()).map_err(|why| {
-            let why = why.of_applied();
+            let why = why.of_value();
             Status::internal(format!(
                 "failed to convert new object ({namespace}/{name}; {shown}) to proper version: unable to convert \
                  unstructured object to {shown}: {why}"

@@ -1,9 +1,10 @@
 //! Who owns what after a CREATE, an UPDATE or a PATCH that is no apply.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::apply::managers::{self, Manager, Managers, Operation};
 use crate::apply::{diff, reset};
+use crate::kinds::events;
 use crate::kinds::kind::Kind;
 use crate::state::Shared;
 use crate::write::decode::metadata_mut;
@@ -126,9 +127,14 @@ fn owners(part: Part, live: Option<&Value>, sent: Option<Value>) -> Option<Manag
 
 /// Gives the changed fields to the writer and takes them from all others.
 pub(crate) fn update(write: Write<'_>, before: Option<&Object>, after: &Object, owners: &mut Managers) {
-    let empty = Map::new();
     let schema = &write.kind.merging;
-    let changes = diff::changes(schema, before.unwrap_or(&empty), after);
+    let changes = match before {
+        Some(before) => diff::changes(schema, before, after),
+        None => {
+            let nothing = events::inside(write.kind, crate::types::nothing(write.kind));
+            diff::changes(schema, &nothing, after)
+        }
+    };
     let (mut written, mut removed) = (changes.written, changes.removed);
     let left_alone = reset::left_alone(write.kind, write.part);
     written.subtract_all_below(&left_alone);

@@ -25,7 +25,6 @@ pub(crate) fn fill(parent: &mut Map<String, Value>, defaults: &[(&str, Value)]) 
 
 /// Defaults of the spec, on every write of the main resource.
 pub(crate) fn spec(kind: &Kind, object: &mut Map<String, Value>) {
-    drop_empty(metadata_mut(object));
     if kind.is_pod() {
         pod(object);
     }
@@ -44,21 +43,6 @@ pub(crate) fn spec(kind: &Kind, object: &mut Map<String, Value>) {
         let labels = metadata_mut(object).entry("labels").or_insert_with(|| json!({}));
         if let Some(labels) = labels.as_object_mut() {
             labels.insert("kubernetes.io/metadata.name".into(), name.into());
-        }
-    }
-}
-
-/// Maps and lists of the metadata that hold nothing are not kept.
-fn drop_empty(metadata: &mut Map<String, Value>) {
-    for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
-        let holds_nothing = match metadata.get(key) {
-            Some(Value::Object(map)) => map.is_empty(),
-            Some(Value::Array(list)) => list.is_empty(),
-            Some(Value::Null) => true,
-            _ => false,
-        };
-        if holds_nothing {
-            metadata.remove(key);
         }
     }
 }
@@ -159,13 +143,5 @@ mod tests {
         let secret =
             defaulted("Secret", json!({"metadata": {}, "data": {"a": "eA=="}, "stringData": {"b": "open"}}));
         assert_eq!(secret, json!({"metadata": {}, "type": "Opaque", "data": {"a": "eA==", "b": "b3Blbg=="}}));
-    }
-
-    #[test]
-    fn metadata_that_holds_nothing_is_not_kept() {
-        let metadata =
-            json!({"labels": {}, "annotations": null, "finalizers": [], "ownerReferences": [], "name": "x"});
-        let config_map = defaulted("ConfigMap", json!({"metadata": metadata}));
-        assert_eq!(config_map, json!({"metadata": {"name": "x"}}));
     }
 }

@@ -6,8 +6,8 @@ use std::fmt;
 
 use serde_json::{Map, Number, Value};
 
-use crate::kinds::kind::Kind;
 use crate::kinds::times;
+use crate::types::empty::is_zero;
 use crate::types::table::{Base, Empty, Field, Form, Known, Message, Shape, Types};
 use crate::types::{bytes, quantity};
 
@@ -26,8 +26,8 @@ pub(crate) enum Unreadable {
 }
 
 impl Unreadable {
-    /// The same, as it is said of an applied object.
-    pub(crate) fn of_applied(&self) -> String {
+    /// The same, as it is said of a value that stands alone, and of an applied object.
+    pub(crate) fn of_value(&self) -> String {
         match self {
             Self::Type { found, wanted, .. } => {
                 format!("json: cannot unmarshal {found} into Go value of type {wanted}")
@@ -38,7 +38,8 @@ impl Unreadable {
     }
 }
 
-/// A field whose empty list says something: it forgets all owners. Who looks at it takes it away.
+/// A field of an object's metadata whose empty list says something: it forgets all owners. Who looks at it takes it
+/// away.
 const OWNERS: &str = "managedFields";
 
 /// Reads an object of a built-in kind in place; gives the fields that its type does not know, which are gone.
@@ -49,27 +50,28 @@ pub(crate) fn read(api_version: &str, kind: &str, object: &mut Object) -> Result
     let types = Types::get();
     let place = types.kind(api_version, kind);
     let Some(message) = place.and_then(|place| types.message(place)) else { return Ok(Vec::new()) };
-    let mut reader = Reader { types, unknown: Vec::new() };
+    let mut reader = Reader::default();
     reader.fields(object, message, Path::Root)?;
     Ok(reader.unknown)
 }
 
-/// What stands in an object of a built-in kind where `field` was not sent; nothing if that leaves the JSON.
-pub(crate) fn absent(kind: &Kind, field: &str) -> Option<Value> {
-    let types = Types::get();
-    let message = types.message(types.kind(&kind.api_version(), &kind.kind)?)?;
-    types.empty(&message.known(field)?.field)
+pub(super) struct Reader {
+    types: &'static Types,
+    /// The fields that were not known, which are gone unless they are to be kept.
+    pub unknown: Vec<String>,
+    keeps_unknown: bool,
 }
 
-struct Reader {
-    types: &'static Types,
-    unknown: Vec<String>,
+impl Default for Reader {
+    fn default() -> Self {
+        Self { types: Types::get(), unknown: Vec::new(), keeps_unknown: false }
+    }
 }
 
 /// Where a value stands. Go tells two kinds of paths: of fields that are unknown, and of the types that lead to a value
 /// of the wrong one.
 #[derive(Clone, Copy)]
-enum Path<'a> {
+pub(super) enum Path<'a> {
     Root,
     Field(&'a Path<'a>, &'a Message, &'a Known),
     Entry(&'a Path<'a>, &'a str),
@@ -77,6 +79,11 @@ enum Path<'a> {
 }
 
 impl Path<'_> {
+    /// Whether this is the field of the owners of the object.
+    fn is_owners(&self) -> bool {
+        matches!(self, Self::Field(Self::Field(Self::Root, ..), _, known) if known.field.name == OWNERS)
+    }
+
     /// The message that has the field, and the names of the fields that lead there.
     fn typed(&self) -> (&str, String) {
         match self {
@@ -112,7 +119,7 @@ impl fmt::Display for Path<'_> {
 }
 
 /// The refusal of a value, which should be of the type that Go calls `wanted`.
-fn mismatch(value: &Value, wanted: &str, path: Path<'_>) -> Unreadable {
+pub(super) fn mismatch(value: &Value, wanted: &str, path: Path<'_>) -> Unreadable {
     let found = match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -129,8 +136,13 @@ fn mismatch(value: &Value, wanted: &str, path: Path<'_>) -> Unreadable {
 }
 
 impl Reader {
+    /// One that leaves fields alone that are not known, and does not name them.
+    pub(super) fn that_keeps_unknown() -> Self {
+        Self { keeps_unknown: true, ..Self::default() }
+    }
+
     /// Reads the fields of a message, those of embedded messages among them.
-    fn fields(
+    pub(super) fn fields(
         &mut self,
         object: &mut Object,
         message: &'static Message,
@@ -144,8 +156,10 @@ impl Reader {
                     gone.push(name.clone());
                 }
             } else if !(matches!(path, Path::Root) && matches!(name.as_str(), "apiVersion" | "kind")) {
-                self.unknown.push(Path::Entry(&path, name).to_string());
-                gone.push(name.clone());
+                if !self.keeps_unknown {
+                    self.unknown.push(Path::Entry(&path, name).to_string());
+                    gone.push(name.clone());
+                }
             }
         }
         for name in gone {
@@ -162,14 +176,19 @@ impl Reader {
     }
 
     /// Reads the value of a field; says whether it stays in the JSON.
-    fn field(&mut self, value: &mut Value, field: &Field, path: Path<'_>) -> Result<bool, Unreadable> {
+    pub(super) fn field(
+        &mut self,
+        value: &mut Value,
+        field: &Field,
+        path: Path<'_>,
+    ) -> Result<bool, Unreadable> {
         let is_empty = match (field.shape, &mut *value) {
             (_, Value::Null) => true,
             (Shape::List, Value::Array(items)) => {
                 for (index, item) in items.iter_mut().enumerate() {
                     self.value(item, field, Path::Item(&path, index))?;
                 }
-                items.is_empty() && field.name != OWNERS
+                items.is_empty() && !path.is_owners()
             }
             (Shape::Map, Value::Object(entries)) => {
                 for (name, entry) in entries.iter_mut() {
@@ -323,56 +342,6 @@ fn read_quantity(value: &Value) -> Result<Option<String>, Unreadable> {
     let stored = quantity::canonical(&sent).map_err(|why| Unreadable::Text(why.to_string()))?;
     let stored = stored.unwrap_or(sent);
     Ok(Some(stored).filter(|stored| value.as_str() != Some(stored)))
-}
-
-/// Whether Go would call a value empty. Messages never are.
-fn is_zero(value: &Value, base: Base) -> bool {
-    match base {
-        Base::Bool | Base::Int32 | Base::Int64 | Base::Double | Base::String | Base::Bytes => match value {
-            Value::Null => true,
-            Value::Bool(flag) => !flag,
-            Value::Number(number) => number.as_f64() == Some(0.0),
-            Value::String(text) => text.is_empty(),
-            Value::Array(_) | Value::Object(_) => false,
-        },
-        // A time may have become one that is none.
-        Base::Time | Base::MicroTime => value.is_null(),
-        Base::Quantity | Base::IntOrString | Base::Json | Base::Message(_) => false,
-    }
-}
-
-impl Types {
-    /// What stands in JSON where a field is empty; `None` where nothing does.
-    pub(crate) fn empty(&self, field: &Field) -> Option<Value> {
-        match (field.shape, field.empty) {
-            (Shape::Pointer | Shape::List | Shape::Map, Empty::Kept) => Some(Value::Null),
-            (Shape::Pointer | Shape::List | Shape::Map | Shape::Inline, _) => None,
-            (Shape::Value, Empty::DroppedTime) => None,
-            (Shape::Value, Empty::Dropped) if field.base.is_scalar() => None,
-            (Shape::Value, Empty::Kept) if field.base == Base::Bytes => Some(Value::Null),
-            (Shape::Value, Empty::Dropped | Empty::Kept) => Some(self.zero(field)),
-        }
-    }
-
-    /// The zero of a field's type, of one value.
-    fn zero(&self, field: &Field) -> Value {
-        match field.base {
-            Base::Bool => false.into(),
-            Base::Int32 | Base::Int64 | Base::Double | Base::IntOrString => 0.into(),
-            Base::String | Base::Bytes => "".into(),
-            Base::Quantity => "0".into(),
-            Base::Time | Base::MicroTime | Base::Json => Value::Null,
-            Base::Message(place) => match self.message(place) {
-                Some(message) if message.form == Form::Object => {
-                    let always = message.always().iter();
-                    let fields = always.filter_map(|field| Some((field.name.to_owned(), self.empty(field)?)));
-                    Value::Object(fields.collect())
-                }
-                Some(message) if message.form == Form::List => Value::Array(Vec::new()),
-                _ => Value::Null,
-            },
-        }
-    }
 }
 
 #[cfg(test)]

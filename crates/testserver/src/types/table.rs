@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use crate::kinds::kind::Kind;
+
 /// The table of all messages.
 #[derive(Debug, Default)]
 pub(crate) struct Types {
@@ -173,6 +175,13 @@ impl Types {
     /// The place of the message that a body of this kind is.
     pub(crate) fn kind(&self, api_version: &str, kind: &str) -> Option<usize> {
         self.kinds.get(&(api_version, kind)).copied()
+    }
+
+    /// The message that an object of this kind is; custom resources are none.
+    pub(crate) fn of(kind: &Kind) -> Option<&'static Message> {
+        let types = Self::get();
+        let place = types.kind(&kind.api_version(), &kind.kind).filter(|_| !kind.rules.custom)?;
+        types.message(place)
     }
 
     /// All kinds, by version and name.

@@ -31,9 +31,7 @@ pub(crate) enum Wanted {
 impl Typed {
     /// The objects of a built-in kind.
     pub(crate) fn of(kind: &Kind) -> Self {
-        let types = Types::get();
-        let place = types.kind(&kind.api_version(), &kind.kind).filter(|_| !kind.rules.custom);
-        place.and_then(|place| types.message(place)).map_or(Self::Open, Self::Message)
+        Types::of(kind).map_or(Self::Open, Self::Message)
     }
 
     /// The field or the entry of this name; `None` where there is none. Objects have a type and a version beside.

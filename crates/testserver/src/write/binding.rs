@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::kinds::builtin::BINDING;
 use crate::state::Shared;
 use crate::status::{Cause, Named, Status};
-use crate::write::decode::{self, type_name};
+use crate::write::decode;
 use crate::write::strict::unreadable;
 use crate::write::{self, Mode, Object, Part, Target, Via, WriteOptions};
 
@@ -17,9 +17,9 @@ pub(crate) fn bind(
     body: &Bytes,
     options: WriteOptions,
 ) -> Result<(), Status> {
-    let binding = decode::object(body, &BINDING)?;
-    if let Some(why) = complaint(&binding) {
-        return Err(unreadable(&BINDING, Via::Put, &binding, &why));
+    let mut binding = decode::object(body, &BINDING)?;
+    if let Err(why) = crate::types::read(&BINDING.api_version(), &BINDING.kind, &mut binding) {
+        return Err(unreadable(&BINDING, Via::Put, &binding, &why.to_string()));
     }
     if decode::meta(&binding, "name") != target.name {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
@@ -33,20 +33,6 @@ pub(crate) fn bind(
     let mode = Mode { via: Via::Patch, part: Part::Binding, options };
     write::update(shared, target, &mode, |pod| place(pod.clone(), &target.name, node, &now))?;
     Ok(())
-}
-
-/// Why the target can't be read, if it can't.
-fn complaint(binding: &Object) -> Option<String> {
-    let wrong = |found: &Value, field: &str, wanted: &str| {
-        let found = type_name(found);
-        Some(format!("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}"))
-    };
-    let target = binding.get("target").filter(|target| !target.is_null())?;
-    if !target.is_object() {
-        return wrong(target, "Binding.target", "v1.ObjectReference");
-    }
-    let name = target.get("name").filter(|name| !name.is_null() && !name.is_string())?;
-    wrong(name, "ObjectReference.target.name", "string")
 }
 
 fn place(mut pod: Object, name: &str, node: &str, now: &str) -> Result<Object, Status> {

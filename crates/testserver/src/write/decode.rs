@@ -8,7 +8,7 @@ use serde_saphyr::options::DuplicateKeyPolicy;
 use crate::http::syntax;
 use crate::kinds::kind::Kind;
 use crate::status::Status;
-use crate::write::{object_meta, type_meta};
+use crate::write::type_meta;
 
 /// The media type of the body, without parameters; empty if there is none.
 pub(crate) fn media_type(headers: &HeaderMap) -> &str {
@@ -122,7 +122,7 @@ pub(crate) fn excerpt(body: &[u8]) -> String {
 /// Reads the metadata of an object.
 pub(crate) fn read_metadata(object: &mut Map<String, Value>, kind: &Kind) -> Result<(), Status> {
     let (name, version) = (&kind.kind, &kind.version);
-    object_meta::read(object, kind).map_err(|why| {
+    crate::types::read_metadata(object, kind).map_err(|why| {
         Status::bad_request(format!("{name} in version \"{version}\" cannot be handled as a {name}: {why}"))
     })
 }

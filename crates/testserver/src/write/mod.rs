@@ -11,7 +11,6 @@ pub(crate) mod eviction;
 pub(crate) mod json_patch;
 pub(crate) mod metadata;
 pub(crate) mod namespaces;
-pub(crate) mod object_meta;
 pub(crate) mod options;
 pub(crate) mod patch;
 pub(crate) mod rules;

@@ -3,7 +3,6 @@
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-use serde_json::Value;
 
 use crate::apply::schema::{Scalar, Schema};
 use crate::apply::valid;
@@ -13,11 +12,11 @@ use crate::kinds::kind::{Kind, ScalePaths};
 use crate::status::{Cause, Named, Status};
 use crate::types::Typed;
 use crate::write::create::place;
-use crate::write::decode::{self, meta, metadata_mut, type_name};
+use crate::write::decode::{self, meta, metadata_mut};
 use crate::write::scale::{Scale, replicas};
 use crate::write::strict::unreadable;
 use crate::write::update::check_named;
-use crate::write::{Object, Target, Via, object_meta, type_meta};
+use crate::write::{Object, Target, Via, type_meta};
 
 /// What a scale that is to be patched has where its object has no replicas.
 const UNSET: i64 = i32::MIN as i64;
@@ -37,32 +36,10 @@ pub(crate) fn decode(body: &Bytes, kind: &Kind) -> Result<Object, Status> {
     read().map_err(|_: Status| Status::bad_request(text))
 }
 
-/// Reads the parts of a scale: why one of them is of another type, if it is.
+/// Reads a scale: why it can't be read, if it can't.
 fn read(scale: &mut Object) -> Result<(), String> {
-    object_meta::read(scale, &SCALE)?;
-    for (part, name) in [("spec", "ScaleSpec"), ("status", "ScaleStatus")] {
-        let wrong = |found: &Value, field: &str, wanted: &str| {
-            let found = match found {
-                Value::Number(number) if wanted == "int32" => format!("number {number}"),
-                other => type_name(other).to_owned(),
-            };
-            Err(format!("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}"))
-        };
-        let fields = match scale.get(part) {
-            None | Some(Value::Null) => continue,
-            Some(Value::Object(fields)) => fields,
-            Some(other) => return wrong(other, &format!("Scale.{part}"), &format!("v1.{name}")),
-        };
-        let is_count = |value: &Value| value.as_i64().is_some_and(|count| i32::try_from(count).is_ok());
-        if let Some(count) = fields.get("replicas").filter(|count| !count.is_null() && !is_count(count)) {
-            return wrong(count, &format!("{name}.{part}.replicas"), "int32");
-        }
-        let selector = fields.get("selector").filter(|text| part == "status" && !text.is_null());
-        if let Some(other) = selector.filter(|text| !text.is_string()) {
-            return wrong(other, &format!("{name}.{part}.selector"), "string");
-        }
-    }
-    Ok(())
+    let read = crate::types::read(&SCALE.api_version(), &SCALE.kind, scale);
+    read.map(drop).map_err(|why| why.to_string())
 }
 
 /// The object after the scale that it shows was patched.

@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value};
 
-use crate::crd::schema::metadata;
 use crate::crd::schema::path::Path;
 use crate::crd::schema::shape::{self, Additional};
 use crate::kinds::names::{LABEL_1035, is_label_1035};
@@ -65,7 +64,7 @@ fn tidy_own(key: &str, value: &mut Value, path: &Path, unknown: &mut Vec<String>
         "apiVersion" | "kind" if !value.is_string() => Err(wrong(value, "must be a string")),
         "metadata" => {
             let sent = value.clone();
-            let found = metadata::tidy(value).map_err(|why| wrong(&sent, &why))?;
+            let found = crate::types::take_metadata(value).map_err(|why| wrong(&sent, &why))?;
             unknown.extend(found.into_iter().map(|field| path.child(&field)));
             Ok(())
         }

@@ -5,7 +5,6 @@ pub(crate) mod defaulting;
 pub(crate) mod embedded;
 pub(crate) mod formats;
 pub(crate) mod lists;
-pub(crate) mod metadata;
 pub(crate) mod path;
 pub(crate) mod place;
 pub(crate) mod prune;
@@ -58,7 +57,7 @@ impl Schema {
     /// The words for metadata, of the object or inside of it, that can't be read.
     pub(crate) fn read(&self, object: &mut Object) -> Result<Vec<String>, String> {
         let mut unknown = match object.get_mut("metadata") {
-            Some(metadata) => metadata::tidy(metadata)?,
+            Some(metadata) => crate::types::take_metadata(metadata)?,
             None => Vec::new(),
         };
         object.values_mut().for_each(use_integers);

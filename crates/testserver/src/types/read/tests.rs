@@ -1,6 +1,8 @@
 //! Objects before and after they are read.
 
 use super::*;
+use crate::kinds::kind::Kind;
+use crate::types::absent;
 use serde_json::json;
 
 fn kind(name: &str) -> Kind {
@@ -36,6 +38,10 @@ fn what_is_empty_goes_unless_its_type_always_has_it() {
     });
     assert_eq!(read, expected);
     assert!(unknown.is_empty());
+    let template =
+        json!({"metadata": {"managedFields": []}, "template": {"metadata": {"managedFields": []}}});
+    let expected = json!({"metadata": {"managedFields": []}, "template": {"metadata": {}, "spec": {"containers": null}}});
+    assert_eq!(read_as("PodTemplate", template).unwrap().0, expected);
     assert_eq!(read_as("Role", json!({"rules": []})).unwrap().0, json!({"metadata": {}, "rules": null}));
     let zeros = json!({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0});
     assert_eq!(absent(&kind("PodDisruptionBudget"), "status"), Some(zeros));
