@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::place::Place;
 use super::raw::Reply;
+use super::schemas::warnings;
 use super::values::{uid, version};
 
 checks! {
@@ -18,7 +19,7 @@ checks! {
         a_scale_from_an_old_version_conflicts, a_scale_of_another_uid_conflicts, the_scale_of_nothing_is_not_found,
         a_scale_names_its_object;
     "A scale below zero is refused, and so is what is no scale.":
-        a_negative_scale_is_refused, another_kind_is_no_scale, replicas_are_a_number;
+        a_negative_scale_is_refused, another_kind_is_no_scale, replicas_are_a_number, fields_of_a_scale_are_known;
     "Discovery lists a scale as autoscaling/v1, and other kinds have none.":
         a_scale_is_discovered, other_kinds_have_no_scale;
     "What a patch makes of a scale is a scale again, of the same object, or it is refused.":
@@ -238,6 +239,22 @@ async fn another_kind_is_no_scale(place: Place) -> Result<()> {
     let mut wrong = scale(&place, 2);
     wrong["apiVersion"] = "apps/v1".into();
     put(&place, &wrong).await?.refused(400, "BadRequest")?;
+    Ok(())
+}
+
+async fn fields_of_a_scale_are_known(place: Place) -> Result<()> {
+    create(&place).await?;
+    let body = json!({"metadata": {"name": "d"}, "spec": {"replicas": 3, "zip": 1}});
+    let path = |validation: &str| format!("{}?dryRun=All&fieldValidation={validation}", scale_path(&place));
+    let status = place.admin().put(&path("Strict"), &body).await?.refused(400, "BadRequest")?;
+    let message = "Scale in version \"v1\" cannot be handled as a Scale: strict decoding error: unknown field \"spec.zip\"";
+    ensure!(status["message"] == message, "{status}");
+    for answer in
+        [place.admin().put(&path("Warn"), &body).await?, place.admin().patch(&path("Warn"), &body).await?]
+    {
+        ensure!(warnings(&answer) == ["299 - \"unknown field \\\"spec.zip\\\"\""], "{answer}");
+        ensure!(answer.ok()?["spec"] == json!({"replicas": 3}));
+    }
     Ok(())
 }
 

@@ -7,8 +7,7 @@ use crate::kinds::kind::Kind;
 use crate::status::{Cause, Status};
 use crate::storage::entry::{Change, Draft, Entry};
 use crate::write::decode::meta;
-use crate::write::options::FieldValidation;
-use crate::write::strict::{judge, unreadable};
+use crate::write::strict::{judge, read_typed, unreadable};
 use crate::write::{Object, Part, Via, WriteOptions};
 
 /// Reads an object: unknown fields go or are refused, defaults come.
@@ -22,10 +21,7 @@ pub(crate) fn read(kind: &Kind, via: Via, object: &mut Object, options: &WriteOp
         judge(kind, via, &sent, unknown, options)?;
         schemas.own.fill(object);
     } else {
-        let sent = (options.validation == FieldValidation::Strict).then(|| object.clone());
-        let unknown = crate::types::read(&kind.api_version(), &kind.kind, object)
-            .map_err(|why| unreadable(kind, via, object, &why.to_string()))?;
-        judge(kind, via, sent.as_ref().unwrap_or(object), unknown, options)?;
+        read_typed(kind, via, object, options)?;
     }
     if kind.is_crd() {
         crate::crd::defaults::fill(object);

@@ -64,7 +64,7 @@ fn write_scale(
         return patch_scale(shared, target, mode, sent, paths);
     }
     decode::check_json(&call.parts.headers)?;
-    let mut wanted = scale_body::decode(body, target.kind())?;
+    let mut wanted = scale_body::decode(body, target.kind(), &options)?;
     write::update::check_named(target, &wanted)?;
     write::create::place(target, &mut wanted)?;
     let mode = Mode { via: Via::Put, part: Part::Scale, options };

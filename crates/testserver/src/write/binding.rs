@@ -7,7 +7,7 @@ use crate::kinds::builtin::BINDING;
 use crate::state::Shared;
 use crate::status::{Cause, Named, Status};
 use crate::write::decode;
-use crate::write::strict::unreadable;
+use crate::write::strict::read_typed;
 use crate::write::{self, Mode, Object, Part, Target, Via, WriteOptions};
 
 /// Binds the pod `target` to the node that `body` names.
@@ -18,9 +18,7 @@ pub(crate) fn bind(
     options: WriteOptions,
 ) -> Result<(), Status> {
     let mut binding = decode::object(body, &BINDING)?;
-    if let Err(why) = crate::types::read(&BINDING.api_version(), &BINDING.kind, &mut binding) {
-        return Err(unreadable(&BINDING, Via::Put, &binding, &why.to_string()));
-    }
+    read_typed(&BINDING, Via::Put, &mut binding, &options)?;
     if decode::meta(&binding, "name") != target.name {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
     }

@@ -85,7 +85,7 @@ pub(crate) fn patch_scale(
     if sent.media_type != apply::options::APPLY {
         let form = Form::of(sent.media_type, target.kind())?;
         return write::update(shared, target, &mode, |object| {
-            scale_body::patched(target, object, paths, |scale| {
+            scale_body::patched(target, object, paths, &mode.options, |scale| {
                 Patch::read(form, sent.body)?.apply(&PLAIN, scale)
             })
         });

@@ -14,18 +14,18 @@ use crate::types::Typed;
 use crate::write::create::place;
 use crate::write::decode::{self, meta, metadata_mut};
 use crate::write::scale::{Scale, replicas};
-use crate::write::strict::unreadable;
+use crate::write::strict::read_typed;
 use crate::write::update::check_named;
-use crate::write::{Object, Target, Via, type_meta};
+use crate::write::{Object, Target, Via, WriteOptions, type_meta};
 
 /// What a scale that is to be patched has where its object has no replicas.
 const UNSET: i64 = i32::MIN as i64;
 
 /// Reads the body of a PUT.
-pub(crate) fn decode(body: &Bytes, kind: &Kind) -> Result<Object, Status> {
+pub(crate) fn decode(body: &Bytes, kind: &Kind, options: &WriteOptions) -> Result<Object, Status> {
     let read = || {
         let mut scale = decode::object(body, &SCALE)?;
-        read(&mut scale).map_err(|why| unreadable(&SCALE, Via::Put, &scale, &why))?;
+        read_typed(&SCALE, Via::Put, &mut scale, options)?;
         Ok(scale)
     };
     if !kind.rules.custom {
@@ -36,24 +36,19 @@ pub(crate) fn decode(body: &Bytes, kind: &Kind) -> Result<Object, Status> {
     read().map_err(|_: Status| Status::bad_request(text))
 }
 
-/// Reads a scale: why it can't be read, if it can't.
-fn read(scale: &mut Object) -> Result<(), String> {
-    let read = crate::types::read(&SCALE.api_version(), &SCALE.kind, scale);
-    read.map(drop).map_err(|why| why.to_string())
-}
-
 /// The object after the scale that it shows was patched.
 pub(crate) fn patched(
     target: &Target,
     object: &Object,
     paths: &ScalePaths,
+    options: &WriteOptions,
     patch: impl Fn(Object) -> Result<Object, Status>,
 ) -> Result<Object, Status> {
     let mut shown = Scale::of(object, paths);
     shown.replicas.get_or_insert(UNSET);
     let mut wanted = patch(shown.object())?;
     type_meta::check_patched(&wanted, &SCALE, &target.name)?;
-    read(&mut wanted).map_err(|why| unreadable(&SCALE, Via::Patch, &wanted, &why))?;
+    read_typed(&SCALE, Via::Patch, &mut wanted, options)?;
     check_named(target, &wanted)?;
     place(target, &mut wanted)?;
     if replicas(&wanted) == UNSET {
@@ -145,7 +140,10 @@ mod tests {
 
     fn refused(plural: &str, body: &str) -> String {
         let kind = crate::kinds::builtin::kinds().into_iter().find(|kind| kind.plural == plural).unwrap();
-        decode(&Bytes::copy_from_slice(body.as_bytes()), &kind).unwrap_err().message().to_owned()
+        decode(&Bytes::copy_from_slice(body.as_bytes()), &kind, &WriteOptions::default())
+            .unwrap_err()
+            .message()
+            .to_owned()
     }
 
     #[test]

@@ -60,6 +60,22 @@ pub(crate) fn judge(
     }
 }
 
+/// Reads an object of a built-in kind by its type, and judges its fields.
+///
+/// # Errors
+/// The refusal of what can't be read, or is to be taken strictly.
+pub(crate) fn read_typed(
+    kind: &Kind,
+    via: Via,
+    object: &mut Object,
+    options: &WriteOptions,
+) -> Result<(), Status> {
+    let sent = (options.validation == FieldValidation::Strict).then(|| object.clone());
+    let unknown = crate::types::read(&kind.api_version(), &kind.kind, object)
+        .map_err(|why| unreadable(kind, via, object, &why.to_string()))?;
+    judge(kind, via, sent.as_ref().unwrap_or(object), unknown, options)
+}
+
 /// The refusal of an object that can't be read: of the body itself, or of what a patch would make.
 pub(crate) fn unreadable(kind: &Kind, via: Via, object: &Object, why: &str) -> Status {
     match via {
