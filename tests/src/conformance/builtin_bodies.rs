@@ -6,8 +6,6 @@ use http::{Method, Request};
 use serde_json::{Value, json};
 
 use super::place::Place;
-use super::schemas::warnings;
-use super::values::name;
 
 checks! {
     "What is empty or null is not kept, unless its type always shows it.":
@@ -16,21 +14,15 @@ checks! {
     "Values of another type are refused, with 400 in a body and with 422 in what a patch makes.":
         values_of_other_types_are_refused, patches_to_other_types_are_refused, numbers_must_fit_their_fields,
         applies_of_unreadable_values_are_refused;
-    "Quantities, times and bytes are stored in one form.":
-        quantities_get_their_shortest_form, times_are_stored_in_utc, bytes_are_stored_in_canonical_base64;
-    "Fields that the type does not know are dropped, and told or refused as the client wants it.":
-        unknown_fields_are_dropped, unknown_fields_are_told, unknown_fields_are_refused_strictly;
-    "An apply of unknown fields, or of values of another type, is refused.":
-        applies_are_held_against_their_schema;
     "A body of null is an empty object.":
         a_body_of_null_is_an_empty_object;
 }
 
-fn config_map(rest: &Value) -> Value {
+pub(super) fn config_map(rest: &Value) -> Value {
     with("a", rest)
 }
 
-fn with(name: &str, rest: &Value) -> Value {
+pub(super) fn with(name: &str, rest: &Value) -> Value {
     let mut object = json!({"metadata": {"name": name}});
     for (key, value) in rest.as_object().into_iter().flatten() {
         object[key] = value.clone();
@@ -38,7 +30,7 @@ fn with(name: &str, rest: &Value) -> Value {
     object
 }
 
-fn pod(spec: &Value, container: &Value) -> Value {
+pub(super) fn pod(spec: &Value, container: &Value) -> Value {
     let mut pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     for (key, value) in spec.as_object().into_iter().flatten() {
         pod["spec"][key] = value.clone();
@@ -49,7 +41,7 @@ fn pod(spec: &Value, container: &Value) -> Value {
     pod
 }
 
-fn dry(path: &str) -> String {
+pub(super) fn dry(path: &str) -> String {
     format!("{path}?dryRun=All")
 }
 
@@ -260,204 +252,6 @@ async fn applies_of_unreadable_values_are_refused(place: Place) -> Result<()> {
         if place.admin().get(&place.one("a")).await?.ok().is_err() {
             place.create("a").await?;
         }
-    }
-    Ok(())
-}
-
-async fn quantities_get_their_shortest_form(place: Place) -> Result<()> {
-    let volume = |size: Value| json!({"volumes": [{"name": "v", "emptyDir": {"sizeLimit": size}}]});
-    let pods = dry(&place.core("pods"));
-    for (sent, stored) in [
-        (json!(1024), "1024"),
-        (json!(0.5), "500m"),
-        (json!("1024Mi"), "1Gi"),
-        (json!("1.5Gi"), "1536Mi"),
-        (json!("0.1Gi"), "107374182400m"),
-        (json!("1000k"), "1M"),
-        (json!(" 10e3 "), "10e3"),
-        (json!("1e4"), "10e3"),
-        (json!("16Ei"), "9223372036854775807"),
-        (json!("0100k"), "0100k"),
-        (json!("1.1n"), "2n"),
-    ] {
-        let created =
-            place.admin().post(&pods, &pod(&volume(sent.clone()), &json!({}))).await?.expect(201)?;
-        let found = &created["spec"]["volumes"][0]["emptyDir"]["sizeLimit"];
-        ensure!(found == stored, "{sent} became {found}, not {stored}");
-    }
-    for (sent, why) in [
-        (json!("1K"), "unable to parse quantity's suffix"),
-        (
-            json!(true),
-            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
-        ),
-    ] {
-        let status =
-            place.admin().post(&pods, &pod(&volume(sent), &json!({}))).await?.refused(400, "BadRequest")?;
-        let message = format!("Pod in version \"v1\" cannot be handled as a Pod: {why}");
-        ensure!(status["message"] == message.as_str(), "{status}");
-    }
-    Ok(())
-}
-
-async fn times_are_stored_in_utc(place: Place) -> Result<()> {
-    let namespace = &place.namespace;
-    let event = |time: &str| {
-        json!({"metadata": {"name": "e", "namespace": namespace}, "involvedObject": {"namespace": namespace},
-            "firstTimestamp": time})
-    };
-    let events = dry(&place.core("events"));
-    for (sent, stored) in [
-        ("2026-01-01T02:00:00.75+02:00", json!("2026-01-01T00:00:00Z")),
-        ("2026-01-01T00:00:00Z", json!("2026-01-01T00:00:00Z")),
-        ("0001-01-01T00:00:00Z", Value::Null),
-    ] {
-        let created = place.admin().post(&events, &event(sent)).await?.expect(201)?;
-        ensure!(created["firstTimestamp"] == stored, "{created}");
-    }
-    for (sent, why) in [
-        ("x", " as \"2006-01-02T15:04:05Z07:00\": cannot parse \"x\" as \"2006\""),
-        ("2026-01-01 00:00:00Z", " as \"2006-01-02T15:04:05Z07:00\": cannot parse \" 00:00:00Z\" as \"T\""),
-        ("2026-01-01T00:00:00", " as \"2006-01-02T15:04:05Z07:00\": cannot parse \"\" as \"Z07:00\""),
-        ("2026-13-01T00:00:00Z", ": month out of range"),
-        ("2026-02-30T00:00:00Z", ": day out of range"),
-        ("2026-01-01T00:00:00Zx", ": extra text: \"x\""),
-    ] {
-        let status = place.admin().post(&events, &event(sent)).await?.refused(400, "BadRequest")?;
-        let message =
-            format!("Event in version \"v1\" cannot be handled as a Event: parsing time {sent:?}{why}");
-        ensure!(status["message"] == message.as_str(), "{status}");
-    }
-    Ok(())
-}
-
-async fn bytes_are_stored_in_canonical_base64(place: Place) -> Result<()> {
-    let secrets = dry(&place.core("secrets"));
-    for (sent, stored) in [
-        (json!("YQ=="), "YQ=="),
-        (json!("YQ==\n"), "YQ=="),
-        (json!("YR=="), "YQ=="),
-        (json!([97, 98]), "YWI="),
-    ] {
-        let created =
-            place.admin().post(&secrets, &with("s", &json!({"data": {"k": sent}}))).await?.expect(201)?;
-        ensure!(created["data"]["k"] == stored, "{created}");
-    }
-    for (sent, place_of_it) in [("!!", 0), ("YQ", 0), ("YWJjYQ=", 7), ("YQ=x", 2), ("YQ==YQ==", 4)] {
-        let body = with("s", &json!({"data": {"k": sent}}));
-        let status = place.admin().post(&secrets, &body).await?.refused(400, "BadRequest")?;
-        let message = format!(
-            "Secret in version \"v1\" cannot be handled as a Secret: illegal base64 data at input byte {place_of_it}"
-        );
-        ensure!(status["message"] == message.as_str(), "{status}");
-    }
-    Ok(())
-}
-
-/// A ConfigMap with one field that it doesn't have, and a pod with three.
-fn unknown(place: &Place) -> [(String, Value, Vec<&'static str>); 2] {
-    let spec = json!({"zip": 1, "volumes": [{"name": "v", "emptyDir": {"zap": 1}}]});
-    [
-        (place.all(), config_map(&json!({"data": {"k": "1"}, "Data": {"x": 1}})), vec!["Data"]),
-        (
-            place.core("pods"),
-            pod(&spec, &json!({"zop": {}})),
-            vec!["spec.containers[0].zop", "spec.volumes[0].emptyDir.zap", "spec.zip"],
-        ),
-    ]
-}
-
-fn quoted(fields: &[&str]) -> Vec<String> {
-    fields.iter().map(|field| format!("unknown field \"{field}\"")).collect()
-}
-
-async fn unknown_fields_are_dropped(place: Place) -> Result<()> {
-    for (path, body, _) in unknown(&place) {
-        let path = format!("{path}?dryRun=All&fieldValidation=Ignore");
-        let answer = place.admin().post(&path, &body).await?;
-        ensure!(warnings(&answer).is_empty(), "{answer}");
-        let text = answer.expect(201)?.to_string();
-        for field in ["\"zip\"", "\"zop\"", "\"zap\"", "\"Data\""] {
-            ensure!(!text.contains(field), "{text}");
-        }
-    }
-    place.create("b").await?;
-    let patched =
-        place.admin().patch(&place.one("b"), &json!({"zip": 1, "metadata": {"zap": 1}})).await?.ok()?;
-    ensure!(patched.get("zip").is_none() && patched["metadata"].get("zap").is_none(), "{patched}");
-    ensure!(name(&patched) == "b" && place.get("b").await? == patched, "{patched}");
-    Ok(())
-}
-
-async fn unknown_fields_are_told(place: Place) -> Result<()> {
-    for (path, body, fields) in unknown(&place) {
-        let answer = place.admin().post(&dry(&path), &body).await?;
-        let mut told = warnings(&answer);
-        told.sort_unstable();
-        let expected: Vec<String> =
-            fields.iter().map(|field| format!("299 - \"unknown field \\\"{field}\\\"\"")).collect();
-        ensure!(told == expected, "{told:?}");
-        answer.expect(201)?;
-    }
-    Ok(())
-}
-
-async fn unknown_fields_are_refused_strictly(place: Place) -> Result<()> {
-    let [(path, body, fields), _] = unknown(&place);
-    let path = format!("{path}?fieldValidation=Strict");
-    let status = place.admin().post(&path, &body).await?.refused(400, "BadRequest")?;
-    let message = format!(
-        "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: {}",
-        quoted(&fields).join(", ")
-    );
-    ensure!(status["message"] == message.as_str(), "{status}");
-    place.create("a").await?;
-    let one = format!("{}?fieldValidation=Strict", place.one("a"));
-    let status = place.admin().patch(&one, &json!({"zip": 1})).await?.refused(422, "Invalid")?;
-    let message = status["message"].as_str().unwrap_or("");
-    ensure!(message.ends_with("\\\"zip\\\":1}\": strict decoding error: unknown field \"zip\""), "{status}");
-    Ok(())
-}
-
-async fn applies_are_held_against_their_schema(place: Place) -> Result<()> {
-    let path = format!("{}?fieldManager=m&dryRun=All", place.core("pods/p"));
-    let volume = json!({"volumes": [{"name": "v", "emptyDir": 5}]});
-    let none = json!({});
-    for (spec, container, why) in [
-        (json!({"zip": 1}), &none, "spec.zip: field not declared in schema"),
-        (none.clone(), &json!({"zip": 1}), "spec.containers[name=\"c\"].zip: field not declared in schema"),
-        (
-            none.clone(),
-            &json!({"ports": [{"containerPort": 80, "zip": 1}]}),
-            "spec.containers[name=\"c\"].ports[containerPort=80,protocol=\"TCP\"].zip: field not declared in schema",
-        ),
-        (json!({"priority": "x"}), &none, "spec.priority: expected numeric (int or float), got string"),
-        (json!({"hostNetwork": "x"}), &none, "spec.hostNetwork: expected boolean, got &{x}"),
-        (json!({"tolerations": 5}), &none, "spec.tolerations: expected list, got &{5}"),
-        (volume, &none, "spec.volumes[name=\"v\"].emptyDir: expected map, got &{5}"),
-        (json!({"securityContext": []}), &none, "spec.securityContext: expected map, got &{[]}"),
-        (
-            json!({"nodeSelector": {"a": 5}}),
-            &none,
-            "spec.nodeSelector.a: expected string, got &value.valueUnstructured{Value:5}",
-        ),
-        (
-            none.clone(),
-            &json!({"args": [5]}),
-            "spec.containers[name=\"c\"].args[0]: expected string, got &value.valueUnstructured{Value:5}",
-        ),
-        (
-            none.clone(),
-            &json!({"resources": {"requests": {"cpu": {}}}}),
-            "spec.containers[name=\"c\"].resources.requests.cpu: expected any scalar, got &{map[]}",
-        ),
-    ] {
-        let mut body = pod(&spec, container);
-        (body["apiVersion"], body["kind"]) = ("v1".into(), "Pod".into());
-        let request = Request::patch(&path).header("content-type", "application/apply-patch+yaml");
-        let status = place.admin().request_bytes(request, body.to_string().into()).await?.refused(500, "")?;
-        let message = format!("failed to create typed patch object (/p; /v1, Kind=Pod): .{why}");
-        ensure!(status["message"] == message.as_str(), "{status}");
     }
     Ok(())
 }

@@ -29,6 +29,7 @@ mod apply;
 mod bodies;
 mod bookmarks;
 mod builtin_bodies;
+mod builtin_values;
 mod config;
 mod crds;
 mod creation;
@@ -90,6 +91,7 @@ const TOPICS: &[&[&[Check]]] = &[
     labels::CHECKS,
     writes::CHECKS,
     builtin_bodies::CHECKS,
+    builtin_values::CHECKS,
     config::CHECKS,
     protobuf::CHECKS,
     creation::CHECKS,
