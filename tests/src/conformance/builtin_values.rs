@@ -180,6 +180,7 @@ async fn applies_are_held_against_their_schema(place: Place) -> Result<()> {
     let none = json!({});
     for (spec, container, why) in [
         (json!({"zip": 1}), &none, "spec.zip: field not declared in schema"),
+        (json!({"kind": "x"}), &none, "spec.kind: field not declared in schema"),
         (none.clone(), &json!({"zip": 1}), "spec.containers[name=\"c\"].zip: field not declared in schema"),
         (
             none.clone(),

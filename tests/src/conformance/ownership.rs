@@ -113,6 +113,13 @@ async fn nobody_owns_what_is_always_there(place: Place) -> Result<()> {
         let created = place.admin().post(&format!("{path}?fieldManager=one"), &object).await?.expect(201)?;
         ensure!(created["metadata"]["managedFields"][0]["fieldsV1"] == fields, "{created}");
     }
+    let events = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
+    let event = json!({"metadata": {"name": "e", "namespace": namespace}, "regarding": {"namespace": namespace},
+        "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "a/b", "reportingInstance": "x",
+        "action": "a", "reason": "r", "type": "Normal"});
+    let created = place.admin().post(&events, &event).await?.expect(201)?;
+    let owned = created["metadata"]["managedFields"].to_string();
+    ensure!(owned.contains("f:eventTime") && !owned.contains("irstTimestamp"), "{created}");
     Ok(())
 }
 

@@ -86,13 +86,13 @@ fn timestamp(pieces: &[&[u8]], keep: fn(i32) -> i32, digits: u8) -> Result<Value
     Ok(DateTimePrinter::new().precision(Some(digits)).timestamp_to_string(&time).into())
 }
 
-/// A quantity such as `100m`.
+/// A quantity such as `100m`. It gets the form in which it is stored when the object is read, as from JSON.
 pub(super) fn quantity(pieces: &[&[u8]]) -> Result<Value, Malformed> {
     let small = small("Quantity", &[], &[(1, "String_")], pieces)?;
     let Some(written) = small.bytes[1] else { return Ok("0".into()) };
     let written = text(written);
-    let canonical = quantity::canonical(&written)?;
-    Ok(canonical.unwrap_or(written).into())
+    quantity::canonical(&written)?;
+    Ok(written.into())
 }
 
 pub(super) fn int_or_string(pieces: &[&[u8]]) -> Result<Value, Malformed> {

@@ -30,8 +30,7 @@ pub(crate) fn read_metadata(object: &mut Object, kind: &Kind) -> Result<(), Stri
 /// # Errors
 /// As for [`read_metadata`].
 pub(crate) fn take_metadata(metadata: &mut Value) -> Result<Vec<String>, String> {
-    let unknown = read(metadata, Reader::default())?;
-    Ok(unknown.iter().map(|path| format!("metadata.{path}")).collect())
+    read(metadata, Reader::default())
 }
 
 fn read(metadata: &mut Value, mut reader: Reader) -> Result<Vec<String>, String> {
@@ -39,11 +38,11 @@ fn read(metadata: &mut Value, mut reader: Reader) -> Result<Vec<String>, String>
         *metadata = Map::new().into();
     }
     let Some(fields) = metadata.as_object_mut() else {
-        return Err(mismatch(metadata, "v1.ObjectMeta", Path::Root).of_value());
+        return Err(mismatch(metadata, "v1.ObjectMeta", Path::Metadata).of_value());
     };
     fields.values_mut().for_each(use_integer);
     if let Some(message) = object_meta() {
-        reader.fields(fields, message, Path::Root).map_err(|why| why.to_string())?;
+        reader.fields(fields, message, Path::Metadata).map_err(|why| why.to_string())?;
     }
     Ok(reader.unknown)
 }
@@ -142,11 +141,11 @@ mod tests {
     #[test]
     fn unknown_fields_stay_until_they_are_named() {
         let owner = json!({"apiVersion": "v1", "kind": "K", "name": "o", "uid": "u"});
-        let mut sent = json!({"name": "x", "foo": 1, "ownerReferences": [owner]});
+        let mut sent = json!({"name": "x", "foo": 1, "kind": "x", "ownerReferences": [owner]});
         sent["ownerReferences"][0]["bar"] = 1.into();
         assert_eq!(builtin(&sent).unwrap(), sent);
         let unknown = take_metadata(&mut sent).unwrap();
-        assert_eq!(unknown, ["metadata.foo", "metadata.ownerReferences[0].bar"]);
+        assert_eq!(unknown, ["metadata.foo", "metadata.kind", "metadata.ownerReferences[0].bar"]);
         assert_eq!(sent, json!({"name": "x", "ownerReferences": [owner]}));
     }
 }

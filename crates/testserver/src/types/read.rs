@@ -73,12 +73,19 @@ impl Default for Reader {
 #[derive(Clone, Copy)]
 pub(super) enum Path<'a> {
     Root,
+    /// The metadata of an object, where they are read alone.
+    Metadata,
     Field(&'a Path<'a>, &'a Message, &'a Known),
     Entry(&'a Path<'a>, &'a str),
     Item(&'a Path<'a>, usize),
 }
 
 impl Path<'_> {
+    /// Whether a field of this name, in the object that stands here, says of which type the whole is.
+    fn is_type(&self, name: &str) -> bool {
+        matches!(self, Self::Root) && matches!(name, "apiVersion" | "kind")
+    }
+
     /// Whether this is the field of the owners of the object.
     fn is_owners(&self) -> bool {
         matches!(self, Self::Field(Self::Field(Self::Root, ..), _, known) if known.field.name == OWNERS)
@@ -87,7 +94,7 @@ impl Path<'_> {
     /// The message that has the field, and the names of the fields that lead there.
     fn typed(&self) -> (&str, String) {
         match self {
-            Self::Root => ("", String::new()),
+            Self::Root | Self::Metadata => ("", String::new()),
             Self::Entry(parent, _) | Self::Item(parent, _) => parent.typed(),
             Self::Field(parent, message, known) => {
                 let (_, mut path) = parent.typed();
@@ -107,6 +114,7 @@ impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (parent, name) = match self {
             Self::Root => return Ok(()),
+            Self::Metadata => return f.write_str("metadata"),
             Self::Item(parent, index) => return write!(f, "{parent}[{index}]"),
             Self::Field(parent, _, known) => (parent, known.field.name),
             Self::Entry(parent, name) => (parent, *name),
@@ -155,11 +163,9 @@ impl Reader {
                 if !self.field(value, &known.field, Path::Field(&path, message, known))? {
                     gone.push(name.clone());
                 }
-            } else if !(matches!(path, Path::Root) && matches!(name.as_str(), "apiVersion" | "kind")) {
-                if !self.keeps_unknown {
-                    self.unknown.push(Path::Entry(&path, name).to_string());
-                    gone.push(name.clone());
-                }
+            } else if !self.keeps_unknown && !path.is_type(name) {
+                self.unknown.push(Path::Entry(&path, name).to_string());
+                gone.push(name.clone());
             }
         }
         for name in gone {

@@ -228,9 +228,7 @@ impl Types {
         for place in 0..types.messages.len() {
             let mut known = Vec::new();
             types.collect(place, &[], &mut known);
-            // The field further out hides those of the same name.
-            known.sort_by_key(|known| (order(known.field.name), known.embedded.len()));
-            known.dedup_by_key(|known| known.field.name);
+            known.sort_by_key(|known| order(known.field.name));
             let always = known.iter().filter(|known| known.always).map(|known| known.field).collect();
             if let Some(message) = types.messages.get_mut(place) {
                 (message.known, message.always) = (known, always);
@@ -350,49 +348,4 @@ impl Field {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_is_read_to_its_end() {
-        let types = Types::parse(include_str!("types.txt")).unwrap();
-        let config_map = types.message(types.kind("v1", "ConfigMap").unwrap()).unwrap();
-        assert_eq!(config_map.name, "ConfigMap");
-        let field = |name| config_map.fields.iter().find(|field| field.name == name).unwrap();
-        assert_eq!((field("metadata").number, &*field("metadata").go_name()), (1, "ObjectMeta"));
-        assert_eq!((field("binaryData").number, &*field("binaryData").go_name()), (3, "BinaryData"));
-        assert_eq!((field("binaryData").shape, field("binaryData").base), (Shape::Map, Base::Bytes));
-        assert_eq!((field("immutable").shape, field("immutable").base), (Shape::Pointer, Base::Bool));
-        assert_eq!(types.whole_type(field("binaryData")), "map[string][]uint8");
-        let volume = types.messages.iter().find(|message| message.name == "Volume").unwrap();
-        let known = volume.known("emptyDir").unwrap();
-        assert_eq!(known.embedded, ["VolumeSource"]);
-        assert_eq!(types.base_type(&known.field), "v1.EmptyDirVolumeSource");
-    }
-
-    #[test]
-    fn a_line_that_is_not_understood_is_an_error() {
-        assert_eq!(Types::parse("message A\n1 a Nothing").unwrap_err(), "1 a Nothing");
-        assert_eq!(Types::parse("1 a string").unwrap_err(), "1 a string");
-        assert_eq!(Types::parse("kind v1 A B").unwrap_err(), "kind v1 A B");
-        assert_eq!(Types::parse("message A\nx a string").unwrap_err(), "x a string");
-    }
-
-    #[test]
-    fn every_built_in_kind_stands_in_the_table() {
-        for kind in crate::kinds::builtin::kinds() {
-            assert!(Types::get().kind(&kind.api_version(), &kind.kind).is_some(), "{kind:?}");
-        }
-    }
-
-    #[test]
-    fn reviews_and_bindings_are_found_by_their_resource() {
-        let of = |version, resource| Types::get().kind_of(version, resource);
-        assert_eq!(
-            of("authorization.k8s.io/v1", "selfsubjectaccessreviews"),
-            Some("SelfSubjectAccessReview")
-        );
-        assert_eq!(of("v1", "bindings"), Some("Binding"));
-        assert_eq!(of("v1", "widgets"), None);
-    }
-}
+mod tests;

@@ -126,6 +126,9 @@ fn values_get_the_form_in_which_they_are_stored() {
     });
     let (read, _) = read_as("Pod", pod).unwrap();
     assert_eq!(read["metadata"]["creationTimestamp"], "2026-01-01T00:00:00Z");
+    let (none, _) =
+        read_as("Pod", json!({"metadata": {"creationTimestamp": "0001-01-01T00:00:00Z"}})).unwrap();
+    assert_eq!(none["metadata"], json!({}));
     let requests = json!({"cpu": "500m", "memory": "1Gi", "x": "1"});
     assert_eq!(read["spec"]["containers"][0]["resources"]["requests"], requests);
 }
