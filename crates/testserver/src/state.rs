@@ -35,6 +35,8 @@ pub(crate) struct Registry {
     /// Where the objects of each CRD are, served or not, by its uid: those of a CRD that is gone stay known, for time may go
     /// back.
     custom: BTreeMap<Box<str>, TableId>,
+    /// Of them the last of each group and plural.
+    latest: BTreeMap<(Box<str>, Box<str>), TableId>,
     /// The group of a CRD that went in the present step: others may have its names now.
     pub freed: Option<String>,
 }
@@ -58,9 +60,19 @@ impl Registry {
         self.groups.retain(|_, versions| !versions.is_empty());
     }
 
-    /// The table of a CRD's objects, by its uid, made by `make` if it has none yet.
-    pub(crate) fn custom_table(&mut self, crd: &str, make: impl FnOnce() -> TableId) -> TableId {
-        *self.custom.entry(crd.into()).or_insert_with(make)
+    /// The table of a CRD's objects, by its uid. If it has none yet one is made by `make`, which is given that of the CRD
+    /// before it.
+    pub(crate) fn custom_table(
+        &mut self,
+        crd: &str,
+        (group, plural): (&str, &str),
+        make: impl FnOnce(Option<TableId>) -> TableId,
+    ) -> TableId {
+        let name = (group.into(), plural.into());
+        let former = self.latest.get(&name).copied();
+        let table = *self.custom.entry(crd.into()).or_insert_with(|| make(former));
+        self.latest.insert(name, table);
+        table
     }
 
     pub(crate) fn find_custom_table(&self, crd: &str) -> Option<TableId> {

@@ -19,6 +19,7 @@ use crate::read::open_watches::Command;
 use crate::state::{Served, Shared, State};
 use crate::status::Status;
 use crate::storage::entry::{Draft, Entry};
+use crate::storage::log::TableId;
 use crate::write::Object;
 use crate::write::decode::meta;
 use crate::write::namespaces::is_being_deleted;
@@ -96,7 +97,11 @@ fn serve(state: &mut State, before: Option<&Object>, crd: &Object, shared: &Shar
         return;
     }
     let State { store, registry, .. } = &mut *state;
-    let table = registry.custom_table(meta(crd, "uid"), || store.add_table());
+    let make = |former: Option<TableId>| match former {
+        Some(former) => store.add_table_after(former),
+        None => store.add_table(),
+    };
+    let table = registry.custom_table(meta(crd, "uid"), (group, plural), make);
     store.table_mut(table).closed = false;
     let defined = kinds(crd);
     if let Some(Defined { kind, .. }) = defined.iter().find(|defined| defined.storage) {

@@ -210,14 +210,16 @@ async fn get(shared: &Shared, target: &Target, call: &Call) -> Answer {
             true => Status::internal(why),
             false => Status::bad_request(format!("invalid resource version: {why}")),
         })?;
-        call.cache.reach(shared, revision).await?;
+        call.cache.reach(shared, target.served.table, revision).await?;
     }
     let entry = shared.read(|state| {
         let store = &state.store;
-        let table = store.table(target.served.table);
-        let revision =
-            if cached { store.position(call.cache.id(), Instant::now()) } else { store.revision() };
-        table.get_then(&target.key(), revision).cloned()
+        let table = target.served.table;
+        let revision = match cached {
+            true => store.position_of(table, call.cache.id(), Instant::now()),
+            false => store.revision(),
+        };
+        store.table(table).get_then(&target.key(), revision).cloned()
     });
     let entry = entry.ok_or_else(|| target.not_found())?;
     Ok(json(200, &view.object(&entry)))

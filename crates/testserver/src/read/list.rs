@@ -50,8 +50,8 @@ pub(crate) async fn list(
 ) -> Result<Page, Status> {
     let fresh = match options.at {
         // A cache that does not get there in time is passed over.
-        At::Latest => cache.reach(shared, shared.revision()).await.is_ok(),
-        At::NotOlderThan(revision) => cache.reach(shared, revision).await.map(|()| true)?,
+        At::Latest => cache.reach(shared, served.table, shared.revision()).await.is_ok(),
+        At::NotOlderThan(revision) => cache.reach(shared, served.table, revision).await.map(|()| true)?,
         At::Exactly(revision) => shared.reach(revision).await.map(|()| true)?,
         At::Any | At::Continue(_) => true,
     };
@@ -66,13 +66,13 @@ pub(crate) async fn list(
     let options = if cached || single { &unlimited } else { options };
     shared.read(|state| match &options.at {
         At::Latest | At::Any | At::NotOlderThan(_) => {
-            let cached = state.store.position(cache.id(), Instant::now());
+            let cached = state.store.position_of(served.table, cache.id(), Instant::now());
             let revision = if fresh { cached } else { state.store.revision() };
             then(state, served, &prefix, "", revision, options)
         }
         At::Exactly(revision) => {
-            let snapshot =
-                state.store.table(served.table).at(*revision).map_err(|_| Status::list_expired())?;
+            let table = state.store.table_then(served.table, *revision);
+            let snapshot = table.at(*revision).map_err(|_| Status::list_expired())?;
             page(&state.store, &snapshot, &prefix, "", *revision, options)
         }
         At::Continue(token) => go_on(state, served, &prefix, token, options),
@@ -90,7 +90,7 @@ fn go_on(
     let Some(revision) = token.revision else {
         return then(state, served, prefix, &start, state.store.revision(), options);
     };
-    let snapshot = state.store.table(served.table).at(revision).map_err(|_| {
+    let snapshot = state.store.table_then(served.table, revision).at(revision).map_err(|_| {
         let loose = Token { revision: None, start: token.start.clone() };
         Status::continue_expired(loose.encode())
     })?;

@@ -157,7 +157,8 @@ impl Watcher {
             From::Latest => Some(watcher.shared.revision()),
             _ => None,
         };
-        match wanted.filter(|revision| *revision > watcher.cache.position(&watcher.shared)) {
+        let seen = watcher.shared.read(|state| watcher.position(state));
+        match wanted.filter(|revision| *revision > seen) {
             Some(revision) => watcher.awaited = Some(revision),
             None => watcher.begin(options.from),
         }
@@ -191,7 +192,7 @@ impl Watcher {
 
     /// What the cache has seen.
     fn position(&self, state: &State) -> u64 {
-        state.store.position(self.cache.id(), Instant::now())
+        state.store.position_of(self.table, self.cache.id(), Instant::now())
     }
 
     /// The objects that are wanted, as the cache knows them.
@@ -271,7 +272,7 @@ impl Watcher {
                 return None;
             }
             if let Some(revision) = self.awaited.take() {
-                match self.cache.clone().reach(&self.shared.clone(), revision).await {
+                match self.cache.clone().reach(&self.shared.clone(), self.table, revision).await {
                     Ok(()) => self.begin(From::Stream(revision)),
                     Err(status) => self.fail(&status),
                 }

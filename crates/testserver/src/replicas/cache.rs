@@ -6,6 +6,7 @@ use tokio::time::{Duration, Instant, sleep_until, timeout};
 
 use crate::state::Shared;
 use crate::status::Status;
+use crate::storage::log::TableId;
 use crate::storage::watch_cache::{CacheId, Lag};
 
 /// How long a read waits for a version that has not been reached, before it is refused as too large.
@@ -39,6 +40,11 @@ impl Cache {
         shared.read(|state| state.store.position(self.id, Instant::now()))
     }
 
+    /// What it has seen of a table.
+    fn position_of(&self, shared: &Shared, table: TableId) -> u64 {
+        shared.read(|state| state.store.position_of(table, self.id, Instant::now()))
+    }
+
     /// Whether it lags, and when time alone lets it see more.
     pub(crate) fn pace(&self, shared: &Shared) -> (bool, Option<Instant>) {
         shared.read(|state| match state.store.cache(self.id) {
@@ -47,16 +53,16 @@ impl Cache {
         })
     }
 
-    /// Waits a little until it has seen `revision`; past that it is too large.
+    /// Waits a little until it has seen `revision` of a table; past that it is too large.
     ///
     /// # Cancel safety
     /// Nothing is changed, so it may be dropped at any time.
-    pub(crate) async fn reach(&self, shared: &Shared, revision: u64) -> Result<(), Status> {
+    pub(crate) async fn reach(&self, shared: &Shared, table: TableId, revision: u64) -> Result<(), Status> {
         let reached = async {
             let mut revisions = shared.revisions();
             loop {
                 revisions.mark_unchanged();
-                if self.position(shared) >= revision {
+                if self.position_of(shared, table) >= revision {
                     return;
                 }
                 let due = self.pace(shared).1;
@@ -67,7 +73,7 @@ impl Cache {
             }
         };
         let waited = timeout(FRESHNESS, reached).await;
-        waited.map_err(|_| shared.too_large(revision, self.position(shared)))
+        waited.map_err(|_| shared.too_large(revision, self.position_of(shared, table)))
     }
 }
 

@@ -93,6 +93,24 @@ impl Store {
         TableId(self.tables.len() - 1)
     }
 
+    /// A table of the same name as one that is closed.
+    pub(crate) fn add_table_after(&mut self, former: TableId) -> TableId {
+        let table = self.add_table();
+        self.table_mut(table).former = Some((self.revision, former));
+        table
+    }
+
+    /// Where the objects of a resource were at `revision`: etcd knows them by name.
+    pub(crate) fn table_then(&self, id: TableId, revision: u64) -> &Table {
+        let mut table = self.table(id);
+        while let Some((since, former)) = table.former
+            && revision < since
+        {
+            table = self.table(former);
+        }
+        table
+    }
+
     pub(crate) fn table(&self, id: TableId) -> &Table {
         &self.tables[id.0]
     }
@@ -256,16 +274,17 @@ impl Store {
         self.caches.values().map(|cache| cache.sight(self.revision, now)).collect()
     }
 
-    /// How far a watch cache sees; one of another store sees everything.
-    fn sight(&self, id: CacheId) -> Sight {
+    /// How far a watch cache sees of a table; one of another store sees everything.
+    fn sight(&self, id: TableId, cache: CacheId) -> Sight {
         let now = Instant::now();
         let all = Sight { seen: self.revision, born: 0, clock: Some(now) };
-        self.cache(id).map_or(all, |cache| cache.sight(self.revision, now))
+        let sight = self.cache(cache).map_or(all, |cache| cache.sight(self.revision, now));
+        Sight { seen: self.position_of(id, cache, now), ..sight }
     }
 
     /// Whether a watch of this table can start from `revision` in this cache.
     pub(crate) fn check_start(&self, id: TableId, cache: CacheId, revision: u64) -> Result<(), Compacted> {
-        let sight = self.sight(cache);
+        let sight = self.sight(id, cache);
         let floor = self.table(id).left(sight, self.retention.watches).max(sight.born);
         if revision < floor { Err(Compacted { floor }) } else { Ok(()) }
     }
@@ -277,7 +296,7 @@ impl Store {
         cache: CacheId,
         revision: u64,
     ) -> Result<impl Iterator<Item = &Event> + Clone, Compacted> {
-        let (table, sight) = (self.table(id), self.sight(cache));
+        let (table, sight) = (self.table(id), self.sight(id, cache));
         let left = table.left(sight, self.retention.watches);
         let events = table.tail(revision);
         // A watch that is open has missed nothing where nothing happened to its table.
@@ -335,6 +354,12 @@ impl Store {
     /// What a watch cache has seen.
     pub(crate) fn position(&self, id: CacheId, now: Instant) -> u64 {
         self.cache(id).map_or(self.revision, |cache| cache.position(self.revision, now))
+    }
+
+    /// What a watch cache has seen of a table: it has begun at the latest with the state from when the objects were
+    /// written anew.
+    pub(crate) fn position_of(&self, id: TableId, cache: CacheId, now: Instant) -> u64 {
+        self.position(cache, now).max(self.table(id).reread.min(self.revision))
     }
 }
 

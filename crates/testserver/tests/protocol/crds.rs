@@ -351,3 +351,21 @@ async fn custom_resources_are_not_sent_in_protobuf_but_the_options_of_their_dele
     let at_once = "k8s\0\n\x13\n\x02v1\x12\x0dDeleteOptions\x12\x02\x08\0";
     assert_eq!(ask(&server, "DELETE", &path, &protobuf, at_once).await.code, 200);
 }
+
+/// etcd knows objects by their names, and nothing of CRDs.
+#[tokio::test]
+async fn a_list_goes_on_with_the_objects_of_then_where_a_definition_was_made_anew_meanwhile() {
+    let server = server();
+    post(&server, CRDS, crd()).await;
+    post(&server, WIDGETS, widget("w1", &json!({}))).await;
+    post(&server, WIDGETS, widget("w2", &json!({}))).await;
+    let version = server.resource_version();
+    let first = get(&server, &format!("{WIDGETS}?limit=1")).await.json();
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    delete(&server, &format!("{CRDS}/widgets.ex.test"), "").await;
+    post(&server, CRDS, crd()).await;
+    assert!(get(&server, WIDGETS).await.names().is_empty());
+    assert_eq!(get(&server, &format!("{WIDGETS}?limit=1&continue={token}")).await.names(), ["w2"]);
+    let exact = format!("{WIDGETS}?resourceVersion={version}&resourceVersionMatch=Exact");
+    assert_eq!(get(&server, &exact).await.names(), ["w1", "w2"]);
+}

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use kube_testserver::{ApiService, Disruption, Lag, Replicas, Server, Turn};
+use serde_json::json;
 use tokio::time::{Instant, timeout};
 
 use crate::ask::{Answer, Lines, R, configmaps, get, seen, server};
@@ -231,4 +232,29 @@ async fn events_do_not_grow_old_before_a_cache_has_seen_them() {
     // What it has seen grows old for a cache that lags by time, as for one that does not.
     tokio::time::advance(Duration::from_secs(60)).await;
     assert!(get(&server, &path).await.text.contains("\"code\":410"));
+}
+
+/// The watch cache of a kind is made when the kind is served, from what is in etcd then.
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_stands_still_begins_with_a_kind_that_is_new() {
+    let server = server();
+    let replica = server.replica(Lag::Frozen);
+    configmaps(&server, &["a"]);
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let served = json!({"name": "v1", "served": true, "storage": true, "schema": schema});
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [served]}
+    });
+    server.create(crd).unwrap();
+    let made = server.resource_version();
+    configmaps(&server, &["b"]);
+    let widgets = ask(&replica.service(), "/apis/example.com/v1/widgets?resourceVersion=0").await;
+    assert_eq!(widgets.json()["metadata"]["resourceVersion"], made.to_string());
+    let watch = format!("/apis/example.com/v1/widgets?watch=1&resourceVersion={made}");
+    let mut watch = lines(&replica.service(), &watch).await;
+    assert!(timeout(Duration::from_secs(60), watch.line()).await.is_err());
+    assert_eq!(ask(&replica.service(), &format!("{R}?resourceVersion=0")).await.names(), [""; 0]);
 }
