@@ -80,4 +80,4 @@ pub use kube_object::{Cached, Entry, Event, KeyRef, Object, ObjectId, ObjectKey,
 pub use kube_reflector::{
     Options as ReflectorOptions, Phase, RelistCause, RestartCause, Status as ReflectorStatus,
 };
-pub use kube_store::{Index, LabelSelector, Lister, NotReached, Snapshot, Store};
+pub use kube_store::{Index, LabelSelector, Lister, NotReached, Snapshot, Stats, Store};

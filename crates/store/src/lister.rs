@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube_object::{KeyRef, Object, ObjectKey, ResourceVersion};
 
-use crate::{Index, LabelSelector, Snapshot, Store, Watermark, snapshot::matching};
+use crate::{Index, LabelSelector, Snapshot, Stats, Store, Watermark, snapshot::matching};
 
 /// Reads a store. Cheap to clone; keeps the store alive.
 ///
@@ -102,6 +102,11 @@ impl<T: Object> Lister<T> {
     /// The watermark with its epoch.
     pub fn position(&self) -> Watermark {
         self.store.position()
+    }
+
+    /// Counts for metrics and debug pages.
+    pub fn stats(&self) -> Stats {
+        self.store.stats()
     }
 
     /// Whether a first list is in the cache.

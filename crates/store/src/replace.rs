@@ -155,6 +155,8 @@ impl<T: Object> Relist<T> {
         if complete {
             self.delete_unseen(root, outcome);
         }
+        outcome.lists += 1;
+        outcome.fresh_lists += u64::from(self.fresh);
         self.refresh_stale(root);
         self.put_changes(root, outcome);
         root.watermark.listed(version);

@@ -57,11 +57,22 @@ pub(crate) struct Outcome<T> {
     pub(crate) repeats: u64,
     /// Calls of index functions that panicked.
     pub(crate) panics: u64,
+    /// Lists that came to their end.
+    pub(crate) lists: u64,
+    /// Of them, those that reused nothing.
+    pub(crate) fresh_lists: u64,
 }
 
 impl<T> Outcome<T> {
     pub(crate) fn new(expected: usize) -> Self {
-        Self { events: Vec::with_capacity(expected), discarded: Vec::new(), repeats: 0, panics: 0 }
+        Self {
+            events: Vec::with_capacity(expected),
+            discarded: Vec::new(),
+            repeats: 0,
+            panics: 0,
+            lists: 0,
+            fresh_lists: 0,
+        }
     }
 
     fn deleted(&mut self, last: Entry<T>, final_state_unknown: bool) {

@@ -72,6 +72,8 @@ pub(crate) struct Shared<T> {
     pub(crate) moved: Notify,
     repeats: AtomicU64,
     index_panics: AtomicU64,
+    lists: AtomicU64,
+    fresh_lists: AtomicU64,
 }
 
 /// Counts of a store, for metrics and debug pages.
@@ -86,6 +88,10 @@ pub struct Stats {
     pub repeats: u64,
     /// Panics of index functions, since the store was made.
     pub index_panics: u64,
+    /// Lists that came to their end, since the store was made.
+    pub lists: u64,
+    /// Of them, those that reused nothing of what was cached.
+    pub fresh_lists: u64,
 }
 
 impl<T> Clone for Store<T> {
@@ -118,6 +124,8 @@ impl<T> Store<T> {
                 moved: Notify::new(),
                 repeats: AtomicU64::new(0),
                 index_panics: AtomicU64::new(0),
+                lists: AtomicU64::new(0),
+                fresh_lists: AtomicU64::new(0),
             }),
             keep: None,
         }
@@ -139,12 +147,15 @@ impl<T> Store<T> {
     /// show in the other. For those who try several futures of one state.
     pub fn fork(&self) -> Self {
         let relist = self.shared.writer.lock();
-        let Shared { repeats, index_panics, .. } = &*self.shared;
+        let Shared { repeats, index_panics, lists, fresh_lists, .. } = &*self.shared;
+        let same = |count: &AtomicU64| AtomicU64::new(count.load(Relaxed));
         let shared = Shared {
             root: RwLock::new(self.snapshot().root),
             writer: Mutex::new(relist.clone()),
-            repeats: AtomicU64::new(repeats.load(Relaxed)),
-            index_panics: AtomicU64::new(index_panics.load(Relaxed)),
+            repeats: same(repeats),
+            index_panics: same(index_panics),
+            lists: same(lists),
+            fresh_lists: same(fresh_lists),
             moved: Notify::new(),
         };
         Self { shared: Arc::new(shared), keep: None }
@@ -169,9 +180,11 @@ impl<T: Object> Store<T> {
             self.apply_to_copy(batch, &mut relist, &mut outcome);
         }
         drop(relist);
-        self.shared.moved.notify_waiters();
         self.shared.repeats.fetch_add(outcome.repeats, Relaxed);
         self.shared.index_panics.fetch_add(outcome.panics, Relaxed);
+        self.shared.lists.fetch_add(outcome.lists, Relaxed);
+        self.shared.fresh_lists.fetch_add(outcome.fresh_lists, Relaxed);
+        self.shared.moved.notify_waiters();
         outcome.events
     }
 
@@ -294,6 +307,8 @@ impl<T: Object> Store<T> {
             stale: snapshot.stale(),
             repeats: self.shared.repeats.load(Relaxed),
             index_panics: self.shared.index_panics.load(Relaxed),
+            lists: self.shared.lists.load(Relaxed),
+            fresh_lists: self.shared.fresh_lists.load(Relaxed),
         }
     }
 

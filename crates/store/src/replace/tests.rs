@@ -100,6 +100,15 @@ fn a_deletion_seen_during_the_relist_has_its_final_state() {
 }
 
 #[test]
+fn lists_are_counted_at_their_end_and_those_that_reuse_nothing_besides() {
+    let store = listed("5", &[("a/x", "u", "3")]);
+    apply(&store, vec![Delta::Begin { fresh: true }, page(&[("a/x", "u", "3")])]);
+    assert_eq!((store.stats().lists, store.stats().fresh_lists), (1, 0));
+    apply(&store, vec![end("6"), put("a/x", "u", "7"), end("8")]);
+    assert_eq!((store.stats().lists, store.stats().fresh_lists), (2, 1));
+}
+
+#[test]
 fn an_incomplete_list_deletes_nothing() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4")]);
     let batch = vec![begin(), page(&[("a/y", "u", "6"), ("a/z", "u", "7")]), incomplete("8")];
