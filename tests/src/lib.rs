@@ -9,4 +9,5 @@ pub mod guide;
 pub mod mutants;
 pub mod properties;
 pub mod real;
+pub mod simulation;
 pub mod testserver_page;

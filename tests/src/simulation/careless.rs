@@ -1,0 +1,84 @@
+//! Canaries: a source that spoils one thing on its way, which a simulation must find.
+
+use std::{mem, sync::Arc};
+
+use futures_util::{StreamExt, stream::BoxStream};
+use kube_informer::{ListWatch, ListWatchError, ListerWatcher, Object};
+use kube_listwatch::{Decoded, ListPart, ListRequest, WatchEvent, WatchRequest};
+use kube_object::Known;
+
+/// What the source spoils.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Canary {
+    /// A DELETED is lost.
+    LosesADelete,
+    /// A change comes after the one that follows it.
+    SwapsTwoChanges,
+    /// A change comes again under the version of a later one.
+    RepeatsAsNew,
+}
+
+/// A `ListWatch` with a canary.
+pub(super) struct Careless<T> {
+    pub(super) inner: ListWatch<T>,
+    pub(super) canary: Canary,
+}
+
+impl<T: Object> ListerWatcher<T> for Careless<T> {
+    fn list(
+        &self,
+        request: ListRequest,
+        known: Arc<dyn Known<T>>,
+    ) -> BoxStream<'static, Result<ListPart<T>, ListWatchError>> {
+        self.inner.list(request, known)
+    }
+
+    fn watch(
+        &self,
+        request: WatchRequest,
+        known: Arc<dyn Known<T>>,
+    ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>> {
+        let mut spoiling = Spoiling { canary: self.canary, held: None, last: None };
+        let events = self.inner.watch(request, known);
+        events
+            .map(move |events| Ok(events?.into_iter().flat_map(|event| spoiling.pass(event)).collect()))
+            .boxed()
+    }
+
+    fn path(&self) -> String {
+        self.inner.path()
+    }
+}
+
+struct Spoiling<T> {
+    canary: Canary,
+    /// It waits for the next.
+    held: Option<WatchEvent<T>>,
+    last: Option<kube_object::Entry<T>>,
+}
+
+impl<T> Spoiling<T> {
+    fn pass(&mut self, event: WatchEvent<T>) -> Vec<WatchEvent<T>> {
+        match (self.canary, event) {
+            (Canary::LosesADelete, WatchEvent::Deleted { .. }) => Vec::new(),
+            (Canary::SwapsTwoChanges, event) if !matches!(event, WatchEvent::Bookmark { .. }) => {
+                match self.held.take() {
+                    Some(held) => vec![event, held],
+                    None => {
+                        self.held = Some(event);
+                        Vec::new()
+                    }
+                }
+            }
+            (Canary::RepeatsAsNew, WatchEvent::Modified(Decoded::Object(entry))) => {
+                let before = mem::replace(&mut self.last, Some(entry.clone()));
+                let again = before.map(|mut before| {
+                    before.id.version = entry.id.version.clone();
+                    WatchEvent::Modified(Decoded::Object(before))
+                });
+                again.into_iter().chain([WatchEvent::Modified(Decoded::Object(entry))]).collect()
+            }
+            (_, event) => vec![event],
+        }
+    }
+}

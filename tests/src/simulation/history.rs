@@ -1,0 +1,228 @@
+//! What was seen of one seed: a judge for each informer, and lines for those who want to read it.
+
+use std::{collections::BTreeMap, fmt, mem, sync::Arc, time::Duration};
+
+use kube_informer::{Phase, ReflectorStatus, Stats};
+use parking_lot::Mutex;
+use tokio::{sync::watch, time::Instant};
+
+use super::scope::Scope;
+use crate::properties::{Cause, Event, HandlerId, Judge, Key, Mark, Object, Observation, Shown, Violation};
+
+/// Numbers for uids, in the order in which they were first seen.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Uids(Arc<Mutex<BTreeMap<String, u64>>>);
+
+impl Uids {
+    pub(super) fn number(&self, uid: &str) -> u64 {
+        let mut numbers = self.0.lock();
+        let next = numbers.len() as u64 + 1;
+        *numbers.entry(uid.to_owned()).or_insert(next)
+    }
+}
+
+/// Lines with their time; none are kept unless somebody wants to read them.
+#[derive(Debug, Default)]
+pub(super) struct Lines(Option<Vec<(Duration, String)>>);
+
+impl Lines {
+    pub(super) fn new(wanted: bool) -> Self {
+        Self(wanted.then(Vec::new))
+    }
+
+    pub(super) fn say(&mut self, at: Duration, line: impl FnOnce() -> String) {
+        if let Some(lines) = &mut self.0 {
+            lines.push((at, line()));
+        }
+    }
+
+    pub(super) fn take(&mut self) -> Vec<(Duration, String)> {
+        self.0.take().unwrap_or_default()
+    }
+}
+
+/// All that was observed of one informer.
+pub(super) struct Desk {
+    pub(super) scope: Scope,
+    pub(super) uids: Uids,
+    pub(super) lines: Lines,
+    /// The first property that was broken.
+    pub(super) violation: Option<Violation>,
+    /// Events may have been lost.
+    pub(super) lossy: bool,
+    /// etcd was restored, and the cache may be of the lost history.
+    restored: Option<Restored>,
+    /// The resource was gone, and the cache may be cleared for that.
+    cleared: bool,
+    began: Instant,
+    judge: Judge,
+    status: watch::Receiver<ReflectorStatus>,
+    /// The last write of the cache, until it is judged.
+    written: Option<Seen>,
+    synced: bool,
+    /// Of the cache at its last write.
+    lists: u64,
+    fresh_lists: u64,
+}
+
+/// What a write of the cache has led to.
+pub(super) struct Seen {
+    pub(super) objects: Vec<Object>,
+    pub(super) stale: Vec<Key>,
+    pub(super) mark: Mark,
+    pub(super) synced: bool,
+    pub(super) cause: Cause,
+    /// The cache can know all up to its watermark.
+    pub(super) exact: bool,
+}
+
+/// The cache is of the new history after a list that reuses nothing and has begun since.
+#[derive(Clone, Copy)]
+struct Restored {
+    /// So many lists of the cache may have begun before.
+    lists: u64,
+}
+
+impl Desk {
+    pub(super) fn new(
+        scope: Scope,
+        uids: Uids,
+        lines: Lines,
+        began: Instant,
+        status: watch::Receiver<ReflectorStatus>,
+    ) -> Self {
+        Self {
+            scope,
+            uids,
+            lines,
+            violation: None,
+            lossy: false,
+            restored: None,
+            cleared: false,
+            began,
+            judge: Judge::new(),
+            status,
+            written: None,
+            synced: false,
+            lists: 0,
+            fresh_lists: 0,
+        }
+    }
+
+    /// Judges, until something is broken.
+    pub(super) fn observe(&mut self, observation: Observation<'_>) {
+        if self.violation.is_some() {
+            return;
+        }
+        let at = self.began.elapsed();
+        self.lines.say(at, || format!("{}", Line(&observation)));
+        if let Err(violation) = self.judge.observe(observation) {
+            self.broken(violation);
+        }
+    }
+
+    pub(super) fn broken(&mut self, violation: Violation) {
+        let at = self.began.elapsed();
+        self.lines.say(at, || violation.to_string());
+        self.violation.get_or_insert(violation);
+    }
+
+    /// What would be broken if this were observed now.
+    pub(super) fn try_observe(&self, observation: Observation<'_>) -> Result<(), Violation> {
+        self.judge.clone().observe(observation)
+    }
+
+    /// What has moved the cache since its last write, and whether it can know all up to its watermark.
+    pub(super) fn cause(&mut self, stats: Stats) -> (Cause, bool) {
+        let before = mem::replace(&mut self.lists, stats.lists);
+        let fresh = mem::replace(&mut self.fresh_lists, stats.fresh_lists) < stats.fresh_lists;
+        if fresh && self.restored.is_some_and(|restored| before >= restored.lists) {
+            self.restored = None;
+        }
+        let cause = if before == stats.lists { Cause::Changes } else { Cause::Relist { fresh } };
+        self.cleared = self.status.borrow().cleared || (self.cleared && cause == Cause::Changes);
+        let exact = !self.lossy && self.restored.is_none() && !self.cleared;
+        (cause, exact)
+    }
+
+    /// The cache was written to.
+    pub(super) fn written(&mut self, seen: Seen) {
+        self.changed(&[]);
+        self.written = Some(seen);
+    }
+
+    /// Judges the last write, which has changed this, and the first sync.
+    pub(super) fn changed(&mut self, events: &[Event]) {
+        let Some(Seen { objects, stale, mark, synced, cause, exact }) = self.written.take() else { return };
+        let (objects, stale, events) = (&objects, &stale, Some(events));
+        self.observe(Observation::Cache(Shown { objects, stale, mark, events, cause, exact }));
+        if synced && !mem::replace(&mut self.synced, true) {
+            self.observe(Observation::InformerSynced);
+        }
+    }
+
+    /// etcd was restored to a version.
+    pub(super) fn restored(&mut self, version: u64) {
+        self.changed(&[]);
+        self.observe(Observation::Restored { version });
+        let listing = u64::from(self.status.borrow().phase == Phase::Listing);
+        self.restored = Some(Restored { lists: self.lists + listing });
+    }
+
+    /// The cache may be of a history that was lost in a restore.
+    pub(super) fn may_be_misled(&self) -> bool {
+        self.restored.is_some()
+    }
+
+    pub(super) fn status(&self) -> ReflectorStatus {
+        self.status.borrow().clone()
+    }
+
+    /// Whether the handler is being called.
+    pub(super) fn is_running(&self, handler: HandlerId) -> bool {
+        self.judge.past().handlers.get(&handler).is_some_and(|handler| handler.running.is_some())
+    }
+
+    /// The version that the cache has shown last.
+    pub(super) fn version(&self) -> u64 {
+        self.judge.past().cache.mark.version.unwrap_or(0)
+    }
+}
+
+/// An observation on one line.
+struct Line<'a>(&'a Observation<'a>);
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Observation::Cache(shown) => {
+                let objects: Vec<String> = shown.objects.iter().map(short).collect();
+                let version = shown.mark.version.unwrap_or(0);
+                write!(f, "cache   epoch {} version {version} [{}]", shown.mark.epoch, objects.join(" "))?;
+                if !shown.stale.is_empty() {
+                    write!(f, " stale {:?}", shown.stale)?;
+                }
+                Ok(())
+            }
+            Observation::Told { handler, event, .. } => {
+                write!(f, "told    handler {handler} ")?;
+                match event {
+                    Event::Added { object, initial: true } => write!(f, "! {}", short(object)),
+                    Event::Added { object, .. } => write!(f, "+ {}", short(object)),
+                    Event::Updated { old, new } => write!(f, "~ {} was {}", short(new), short(old)),
+                    Event::Deleted { last, unknown: true } => write!(f, "? {}", short(last)),
+                    Event::Deleted { last, .. } => write!(f, "- {}", short(last)),
+                }
+            }
+            Observation::Wrote { object, decodable } => {
+                write!(f, "server  wrote {}{}", short(object), if *decodable { "" } else { " undecodable" })
+            }
+            Observation::Erased { key, version } => write!(f, "server  erased key {key} at {version}"),
+            other => write!(f, "        {other:?}"),
+        }
+    }
+}
+
+fn short(object: &Object) -> String {
+    format!("{}:u{}@{}={}", object.key, object.uid, object.version, object.value)
+}

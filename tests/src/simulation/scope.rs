@@ -1,0 +1,67 @@
+//! Which objects an informer is about, and what a write is to it: a selector turns changes into additions and deletions.
+
+use kube_testserver::{Match, Request};
+
+use super::{
+    history::Uids,
+    things::{PLURAL, State, place},
+};
+use crate::properties::{Key, Object, Observation};
+
+/// Of a namespace or of all, labelled or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Scope {
+    pub(super) namespace: Option<&'static str>,
+    /// Only objects with the label.
+    pub(super) labelled: bool,
+    /// Statuses are seen.
+    pub(super) status: bool,
+}
+
+impl Scope {
+    /// The label selector.
+    pub(super) fn selector(&self) -> &'static str {
+        if self.labelled { "on=yes" } else { "" }
+    }
+
+    /// The requests of this informer, whose path no other has.
+    pub(super) fn requests(&self) -> Match {
+        let scope = *self;
+        Match::any().when(move |request| scope.asks(request))
+    }
+
+    /// Whether a request is of this informer.
+    pub(super) fn asks(&self, request: &Request) -> bool {
+        request.about.resource == PLURAL && request.about.namespace.as_deref() == self.namespace
+    }
+
+    fn sees(&self, key: Key, state: &State) -> bool {
+        self.namespace.is_none_or(|namespace| namespace == place(key).0) && (state.labelled || !self.labelled)
+    }
+
+    /// The object that a cache of this scope has of a state.
+    fn object(&self, key: Key, state: &State, uids: &Uids) -> Object {
+        let value = if self.status { state.write.max(state.status) } else { state.write };
+        Object { key, uid: uids.number(&state.uid), version: state.version, value }
+    }
+
+    /// What it observes of a write at a version, if anything.
+    pub(super) fn observes(
+        &self,
+        key: Key,
+        before: Option<&State>,
+        after: Option<&State>,
+        version: u64,
+        uids: &Uids,
+    ) -> Option<Observation<'static>> {
+        let seen = |state: &&State| self.sees(key, state);
+        match (before.filter(seen), after.filter(seen)) {
+            (_, Some(state)) => {
+                let object = self.object(key, state, uids);
+                Some(Observation::Wrote { object, decodable: !state.bad })
+            }
+            (Some(_), None) => Some(Observation::Erased { key, version }),
+            (None, None) => None,
+        }
+    }
+}

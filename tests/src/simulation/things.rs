@@ -1,0 +1,162 @@
+//! What is written and watched: objects of a CRD, in the three forms in which a cache can keep them.
+
+use kube::CustomResource;
+use kube_client::{
+    Resource, ResourceExt,
+    api::{DynamicObject, PartialObjectMeta},
+    core::ApiResource,
+};
+use kube_informer::Cached;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::properties::Key;
+
+/// Where objects are.
+pub(super) const NAMESPACES: [&str; 2] = ["blue", "red"];
+/// What they are called.
+pub(super) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+/// How many keys there are.
+pub(super) const KEYS: u32 = 8;
+pub(super) const API: &str = "sim.test/v1";
+pub(super) const KIND: &str = "Thing";
+pub(super) const PLURAL: &str = "things";
+/// The CRD's own place.
+pub(super) const CRD: (&str, &str, &str) =
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "things.sim.test");
+
+/// The annotation with the number of the write that an object is from.
+const WRITE: &str = "write";
+/// The annotation of an object that no cache can decode.
+pub(super) const BAD: &str = "bad";
+
+#[derive(CustomResource, Clone, Debug, Deserialize, Serialize)]
+#[kube(
+    group = "sim.test",
+    version = "v1",
+    kind = "Thing",
+    namespaced,
+    status = "ThingStatus",
+    schema = "disabled"
+)]
+pub(super) struct ThingSpec {
+    /// The number of the write; text in an object that can't be decoded.
+    write: u64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(super) struct ThingStatus {
+    write: u64,
+}
+
+pub(super) fn crd() -> Value {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let version = json!({
+        "name": "v1", "served": true, "storage": true, "schema": schema, "subresources": {"status": {}}
+    });
+    json!({
+        "apiVersion": CRD.0, "kind": CRD.1, "metadata": {"name": CRD.2},
+        "spec": {
+            "group": "sim.test", "scope": "Namespaced", "names": {"plural": PLURAL, "kind": KIND},
+            "versions": [version]
+        }
+    })
+}
+
+/// What one write makes of an object, as a merge patch or as a new object.
+pub(super) fn body(write: u64, bad: bool, labelled: bool) -> Value {
+    let spec = if bad { json!("not a number") } else { json!(write) };
+    let bad = if bad { json!("yes") } else { Value::Null };
+    let label = if labelled { json!("yes") } else { json!("no") };
+    json!({
+        "metadata": {"annotations": {WRITE: write.to_string(), BAD: bad}, "labels": {"on": label}},
+        "spec": {"write": spec}
+    })
+}
+
+/// Namespace and name of a key. Numbers have the order of keys.
+pub(super) fn place(key: Key) -> (&'static str, &'static str) {
+    let (namespace, name) = (key as usize / NAMES.len(), key as usize % NAMES.len());
+    (NAMESPACES[namespace], NAMES[name])
+}
+
+/// The number of a key.
+pub(super) fn number(namespace: Option<&str>, name: &str) -> Key {
+    let key = (0..KEYS).find(|key| Some(place(*key).0) == namespace && place(*key).1 == name);
+    key.unwrap_or(KEYS)
+}
+
+/// A form in which objects are cached.
+pub(super) trait Form: Cached<Resource = Self> + Resource<DynamicType: Clone + Send + Sync> {
+    fn resource() -> Self::DynamicType;
+
+    /// The number of the last write of the status, where the form has it.
+    fn status(&self) -> u64;
+
+    /// The number of the last write that shows in this form.
+    fn write(&self) -> u64 {
+        let write = self.annotations().get(WRITE).and_then(|write| write.parse().ok());
+        write.unwrap_or(0).max(self.status())
+    }
+
+    /// An index, and the test of filtering handlers: changes with most writes.
+    fn is_even(&self) -> bool {
+        self.write().is_multiple_of(2)
+    }
+}
+
+impl Form for Thing {
+    fn resource() {}
+
+    fn status(&self) -> u64 {
+        self.status.as_ref().map_or(0, |status| status.write)
+    }
+}
+
+impl Form for DynamicObject {
+    fn resource() -> ApiResource {
+        ApiResource::erase::<Thing>(&())
+    }
+
+    fn status(&self) -> u64 {
+        self.data["status"]["write"].as_u64().unwrap_or(0)
+    }
+}
+
+impl Form for PartialObjectMeta<Thing> {
+    fn resource() {}
+
+    fn status(&self) -> u64 {
+        0
+    }
+}
+
+/// One state of an object, as the server says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) uid: String,
+    pub(super) version: u64,
+    /// The number of the last write of the object without its status.
+    pub(super) write: u64,
+    /// That of its status.
+    pub(super) status: u64,
+    pub(super) labelled: bool,
+    pub(super) bad: bool,
+    pub(super) held: bool,
+}
+
+impl State {
+    pub(super) fn read(object: &Value) -> Self {
+        let metadata = &object["metadata"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Self {
+            uid: text(&metadata["uid"]),
+            version: text(&metadata["resourceVersion"]).parse().unwrap_or(0),
+            write: text(&metadata["annotations"][WRITE]).parse().unwrap_or(0),
+            status: object["status"]["write"].as_u64().unwrap_or(0),
+            labelled: metadata["labels"]["on"] == "yes",
+            bad: metadata["annotations"][BAD] == "yes",
+            held: metadata["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty()),
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Troubles: one is drawn and happens, to a request of an informer, to open watches or to the whole server.
+
+use fastrand::Rng;
+use jiff::SignedDuration;
+use kube_testserver::{Cut, Disruption, Fault, Match, Outage, Request, Status, StreamingLists, Verb};
+use tokio::time::Duration;
+
+use super::{meetings::Trouble, setup::lag, world::World};
+
+/// What a failing store says.
+const STORE: &str = "etcdserver: request timed out";
+
+impl World {
+    /// Something goes wrong.
+    pub(super) fn trouble(&mut self) {
+        match self.rng.u8(..20) {
+            0..=8 => self.trouble_requests(),
+            9..=11 => self.trouble_watches(),
+            12 => self.trouble_streams(),
+            13 => {
+                if self.remove_crd() {
+                    self.met(Trouble::CrdGone);
+                }
+            }
+            14 | 15 if !self.served => self.serve(),
+            16 if self.corrupt.is_some() => self.corrupt = None,
+            _ => self.trouble_server(),
+        }
+    }
+
+    /// The next requests of an informer meet a fault.
+    fn trouble_requests(&mut self) {
+        let scope = self.watchers[self.rng.usize(..self.watchers.len())].stack.desk().lock().scope;
+        let mut requests = scope.requests();
+        let on_watches = self.rng.u8(..3) == 0;
+        if on_watches {
+            requests = requests.when(|request| request.about.verb == Verb::Watch);
+        } else if self.rng.u8(..3) == 0 {
+            requests = requests.when(|request| request.about.verb == Verb::List);
+        }
+        let (fault, requests) = match on_watches {
+            true => (self.fault_of_watches(), requests),
+            false => self.fault_of_requests(requests),
+        };
+        let mut requests = requests;
+        if matches!(fault, Fault::Lose(_)) {
+            self.loses();
+            requests = requests.when(is_plain_watch);
+        }
+        self.say(|| format!("to come in {scope:?}: {fault:?}"));
+        match self.rng.u8(..4) {
+            0 => self.server.faults().during(Duration::from_secs(self.rng.u64(1..60)), requests, fault),
+            _ => self.server.faults().times(self.rng.usize(1..4), &requests, &fault),
+        }
+        // What is to meet a request needs one.
+        if self.rng.bool() {
+            self.server.cut_watches(&scope.requests());
+        }
+    }
+
+    fn fault_of_requests(&mut self, requests: Match) -> (Fault, Match) {
+        let rng = &mut self.rng;
+        let fault = match rng.u8(..17) {
+            0 => Fault::status(401, "Unauthorized", None),
+            1 => Fault::Forbidden { user: "nobody".into() },
+            2 => Fault::Throttled { retry_after: rng.u32(1..30) },
+            3 => Fault::initializing(1),
+            4 => Fault::internal_error(STORE),
+            5 => Fault::unavailable(),
+            6 => Fault::gone(),
+            7 => Fault::json(nonsense(rng)),
+            8 => Fault::Reset,
+            9 => Fault::LoseAnswer,
+            10 => Fault::Hang,
+            11 => Fault::Delay(late(rng)),
+            12 => Fault::LateAnswer(late(rng)),
+            13 => Fault::Cut(Cut::Bytes(rng.usize(..1500))),
+            14 => Fault::Pieces(rng.usize(1..40)),
+            15 => {
+                let fault = Fault::First(Disruption::ExpireLists);
+                return (fault, requests.with_parameter("continue"));
+            }
+            _ => Fault::First(match rng.u8(..6) {
+                0 => Disruption::Compact,
+                1 => Disruption::ExpireLists,
+                2 => Disruption::ExpireWatches,
+                3 => Disruption::Restart,
+                4 => Disruption::Lag(lag(rng)),
+                _ => Disruption::JumpClock(jump(rng)),
+            }),
+        };
+        (fault, requests)
+    }
+
+    fn fault_of_watches(&mut self) -> Fault {
+        let rng = &mut self.rng;
+        match rng.u8(..9) {
+            0 => Fault::Silence,
+            1 if self.setup.loses => Fault::Lose(rng.usize(..3)),
+            2 => Fault::Repeat(rng.usize(..3)),
+            3 => Fault::Close(rng.usize(..4)),
+            4 => Fault::Error { after: rng.usize(..4), status: Status::expired() },
+            5 => Fault::Error { after: rng.usize(..4), status: Status::internal_error(STORE) },
+            6 => Fault::SlowReader(rng.usize(..3)),
+            7 => Fault::Pieces(rng.usize(1..40)),
+            _ => Fault::Cut(Cut::Frames(rng.usize(..4))),
+        }
+    }
+
+    /// Something happens to the watches that are open.
+    fn trouble_watches(&mut self) {
+        let any = Match::any();
+        let (told, trouble) = match self.rng.u8(..7) {
+            0 => (self.server.cut_watches(&any), Trouble::CutWatches),
+            1 => (self.server.fail_watches(&any, Status::expired()), Trouble::ExpiredWatches),
+            2 if self.setup.loses => {
+                self.loses();
+                (self.server.lose_next_event(&any.when(is_plain_watch)), Trouble::LoseNext)
+            }
+            3 => (self.server.inject(&any, nonsense(&mut self.rng)), Trouble::Inject),
+            4 => (self.server.close_watches(), Trouble::ClosedWatches),
+            5 => {
+                let failing = Status::internal_error(STORE);
+                (self.server.fail_watches(&any, failing), Trouble::FailedWatches)
+            }
+            _ => (self.server.repeat_next_event(&any), Trouble::RepeatNext),
+        };
+        if told > 0 {
+            self.met_if_open(trouble);
+        }
+    }
+
+    /// Streaming lists are understood, or not.
+    fn trouble_streams(&mut self) {
+        let ways = [
+            StreamingLists::Served,
+            StreamingLists::Refused,
+            StreamingLists::ErrorEvent,
+            StreamingLists::Ignored,
+        ];
+        let how = ways[self.rng.usize(..ways.len())];
+        self.server.set_streaming_lists(how);
+        self.streams.push((self.began.elapsed(), how));
+        self.say(|| format!("streaming lists: {how:?}"));
+    }
+
+    fn trouble_server(&mut self) {
+        let server = self.server.clone();
+        match self.rng.u8(..11) {
+            0 => {
+                self.met(Trouble::Compact);
+                server.compact();
+            }
+            1 => {
+                self.met(Trouble::ExpireLists);
+                server.expire_lists(u64::MAX);
+            }
+            2 => {
+                self.met(Trouble::ExpireWatches);
+                server.expire_watches(u64::MAX);
+            }
+            3 => {
+                self.met(Trouble::Restart);
+                server.restart();
+                for watcher in &self.watchers {
+                    watcher
+                        .second_replica
+                        .as_ref()
+                        .filter(|_| self.rng.bool())
+                        .inspect(|other| other.restart());
+                }
+            }
+            4 if self.setup.restores => self.restore(),
+            5 if self.rng.u8(..3) == 0 => self.other_lag(),
+            5 => {
+                self.met(Trouble::Lag);
+                let lag = lag(&mut self.rng);
+                server.set_lag(lag);
+                self.say(|| format!("{lag:?}"));
+            }
+            6 => self.outage(Outage::Refused, Trouble::Refused),
+            7 => self.outage(Outage::Frozen, Trouble::Frozen),
+            8 => {
+                self.met(Trouble::JumpClock);
+                server.jump_clock(jump(&mut self.rng));
+            }
+            _ => {
+                if self.corrupt() {
+                    self.met(Trouble::Corrupt);
+                }
+            }
+        }
+    }
+
+    /// The other replica of an informer lags otherwise, where there is one.
+    fn other_lag(&mut self) {
+        let lag = lag(&mut self.rng);
+        let other = self.watchers.iter().find_map(|watcher| watcher.second_replica.clone());
+        if let Some(other) = other {
+            self.met(Trouble::OtherLag);
+            other.set_lag(lag);
+            self.say(|| format!("{lag:?}"));
+        }
+    }
+
+    fn outage(&mut self, outage: Outage, trouble: Trouble) {
+        self.met(trouble);
+        let seconds = if self.rng.u8(..5) == 0 { self.rng.u64(60..400) } else { self.rng.u64(1..40) };
+        self.server.outage_for(Duration::from_secs(seconds), outage);
+        self.say(|| format!("for {seconds} s"));
+    }
+
+    /// etcd is restored from a backup, in one of two ways.
+    fn restore(&mut self) {
+        self.corrupt = None;
+        let (backup, bumped) = (self.backup(), self.rng.bool());
+        let trouble = if bumped { Trouble::RestoreBumped } else { Trouble::Restore };
+        let restored = match bumped {
+            true => self.server.restore_bumped(backup, 1_000_000),
+            false => self.server.restore(backup),
+        };
+        if restored.is_ok() {
+            self.met(trouble);
+            self.restored(backup);
+        }
+    }
+}
+
+/// A list that leaves out an object says that it is gone: no client can see the difference.
+fn is_plain_watch(request: &Request) -> bool {
+    !request.query.contains("sendInitialEvents=true")
+}
+
+/// A body or frame that is none.
+fn nonsense(rng: &mut Rng) -> &'static str {
+    match rng.u8(..3) {
+        0 => "{oops\n",
+        1 => "{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\",\"rows\":[]}\n",
+        _ => "{\"type\":\"ADDED\",\"object\":{\"kind\":\"Thing\",\"metadata\":{}}}\n",
+    }
+}
+
+fn late(rng: &mut Rng) -> Duration {
+    Duration::from_secs(if rng.u8(..5) == 0 { rng.u64(60..200) } else { rng.u64(1..20) })
+}
+
+fn jump(rng: &mut Rng) -> SignedDuration {
+    SignedDuration::from_secs(rng.i64(-7200..7200))
+}

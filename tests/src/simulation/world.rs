@@ -1,0 +1,316 @@
+//! The server with all that was written to it, and the informers that look at it.
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+use kube_testserver::{Corruption, Replica, Server, StreamingLists};
+use serde_json::{Value, json};
+use tokio::time::{Duration, Instant};
+
+use super::{
+    history::{Lines, Uids},
+    meetings::{Meetings, ReflectorState, Trouble},
+    setup::Setup,
+    stack::Stack,
+    things::{API, BAD, CRD, KEYS, KIND, State, body, crd, place},
+};
+use crate::properties::Key;
+
+/// An informer, and what only its surroundings know of it.
+pub(super) struct Watcher {
+    pub(super) stack: Box<dyn Stack>,
+    pub(super) second_replica: Option<Replica>,
+}
+
+pub(super) struct World {
+    pub(super) server: Server,
+    pub(super) setup: Setup,
+    pub(super) watchers: Vec<Watcher>,
+    pub(super) rng: Rng,
+    pub(super) lines: Lines,
+    pub(super) meetings: Meetings,
+    pub(super) began: Instant,
+    pub(super) uids: Uids,
+    /// An object that the server can't read, until this is dropped.
+    pub(super) corrupt: Option<(Key, Corruption)>,
+    /// What the server has done with streaming lists, from when on.
+    pub(super) streams: Vec<(Duration, StreamingLists)>,
+    /// Events may have been lost.
+    pub(super) lost: bool,
+    pub(super) served: bool,
+    now: BTreeMap<Key, State>,
+    log: Vec<(u64, Key, Option<State>)>,
+    /// etcd is restored to this version or a later one.
+    floor: u64,
+    writes: u64,
+}
+
+impl World {
+    pub(super) fn new(server: Server, setup: Setup, rng: Rng, lines: Lines, uids: Uids) -> Self {
+        let streams = vec![(Duration::ZERO, setup.streaming)];
+        Self {
+            server,
+            setup,
+            watchers: Vec::new(),
+            rng,
+            lines,
+            meetings: Meetings::default(),
+            began: Instant::now(),
+            uids,
+            corrupt: None,
+            streams,
+            lost: false,
+            served: false,
+            now: BTreeMap::new(),
+            log: Vec::new(),
+            floor: 0,
+            writes: 0,
+        }
+    }
+
+    pub(super) fn say(&mut self, line: impl FnOnce() -> String) {
+        self.lines.say(self.began.elapsed(), line);
+    }
+
+    /// Counts a trouble for each informer, in the state that it is in.
+    pub(super) fn met(&mut self, trouble: Trouble) {
+        self.met_in(trouble, |_| true);
+    }
+
+    /// The same for those that have a watch open, perhaps, in which it can happen.
+    pub(super) fn met_if_open(&mut self, trouble: Trouble) {
+        self.met_in(trouble, |state| match state {
+            ReflectorState::Watching => true,
+            ReflectorState::Streaming => trouble != Trouble::LoseNext,
+            _ => false,
+        });
+    }
+
+    fn met_in(&mut self, trouble: Trouble, can: impl Fn(ReflectorState) -> bool) {
+        self.say(|| format!("{trouble:?}"));
+        for watcher in &self.watchers {
+            let desk = watcher.stack.desk().lock();
+            let (status, scope) = (desk.status(), desk.scope);
+            let last = match status.phase {
+                kube_informer::Phase::Listing => {
+                    self.server.journal().requests().into_iter().rev().find(|request| scope.asks(request))
+                }
+                _ => None,
+            };
+            if let Some(state) = ReflectorState::of(&status, last.as_ref()).filter(|state| can(*state)) {
+                self.meetings.count(trouble, state);
+            }
+        }
+    }
+
+    /// Shows a write to those who can see it.
+    fn observe(&self, key: Key, after: Option<&State>, version: u64) {
+        for watcher in &self.watchers {
+            let mut desk = watcher.stack.desk().lock();
+            let seen = desk.scope.observes(key, self.now.get(&key), after, version, &self.uids);
+            if let Some(observation) = seen {
+                desk.observe(observation);
+            }
+        }
+    }
+
+    /// An object is like this from this version on.
+    fn record(&mut self, key: Key, after: Option<State>, version: u64) {
+        self.observe(key, after.as_ref(), version);
+        self.log.push((version, key, after.clone()));
+        match after {
+            Some(state) => self.now.insert(key, state),
+            None => self.now.remove(&key),
+        };
+    }
+
+    fn stored(&mut self, key: Key, object: &Value) {
+        let state = State::read(object);
+        let version = state.version;
+        self.say(|| format!("write {} to {:?} at {version}", state.write.max(state.status), place(key)));
+        self.record(key, Some(state), version);
+    }
+
+    /// Some objects change, or something that nobody watches.
+    pub(super) fn write(&mut self) {
+        if !self.served || self.rng.u8(..10) == 0 {
+            return self.write_elsewhere();
+        }
+        let key = self.rng.u32(..KEYS);
+        if self.corrupt.as_ref().is_some_and(|(corrupt, _)| *corrupt == key) {
+            return;
+        }
+        let Some(state) = self.now.get(&key).cloned() else { return self.create(key) };
+        match self.rng.u8(..10) {
+            _ if state.held && self.rng.bool() => self.release(key),
+            0..=3 => self.patch(key),
+            4 | 5 => self.write_status(key),
+            6 | 7 => self.delete(key),
+            _ => {
+                self.delete(key);
+                if !self.now.contains_key(&key) {
+                    self.create(key);
+                }
+            }
+        }
+    }
+
+    /// Raises the version of the server.
+    pub(super) fn write_elsewhere(&mut self) {
+        self.writes += 1;
+        let name = json!({"name": "elsewhere", "namespace": "default"});
+        let count = json!({"count": self.writes.to_string()});
+        let written = self.server.apply(json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": name, "data": count
+        }));
+        written.expect("a ConfigMap can be written");
+    }
+
+    fn next_body(&mut self) -> Value {
+        self.writes += 1;
+        let (bad, labelled) = (self.rng.u8(..8) == 0, self.rng.u8(..4) > 0);
+        body(self.writes, bad, labelled)
+    }
+
+    fn create(&mut self, key: Key) {
+        let (namespace, name) = place(key);
+        let mut object = self.next_body();
+        object["apiVersion"] = API.into();
+        object["kind"] = KIND.into();
+        object["metadata"]["name"] = name.into();
+        object["metadata"]["namespace"] = namespace.into();
+        if object["metadata"]["annotations"][BAD].is_null()
+            && let Some(annotations) = object["metadata"]["annotations"].as_object_mut()
+        {
+            annotations.remove(BAD);
+        }
+        if self.rng.u8(..6) == 0 {
+            object["metadata"]["finalizers"] = json!(["sim.test/hold"]);
+        }
+        let created = self.server.create(object).expect("what is not there can be created");
+        self.stored(key, &created);
+    }
+
+    fn patch(&mut self, key: Key) {
+        let ((namespace, name), patch) = (place(key), self.next_body());
+        let patched = self.server.patch(API, KIND, Some(namespace), name, &patch);
+        self.stored(key, &patched.expect("what is there can be changed"));
+    }
+
+    fn write_status(&mut self, key: Key) {
+        self.writes += 1;
+        let (namespace, name) = place(key);
+        let mut object = self.server.get(API, KIND, Some(namespace), name).expect("it is there");
+        object["status"] = json!({"write": self.writes});
+        let written = self.server.update_status(object).expect("a status can be written");
+        self.stored(key, &written);
+    }
+
+    fn delete(&mut self, key: Key) {
+        let (namespace, name) = place(key);
+        self.server.delete(API, KIND, Some(namespace), name).expect("what is there can be deleted");
+        self.gone_or_held(key);
+    }
+
+    /// Takes the finalizer away, which deletes an object that waits for it.
+    fn release(&mut self, key: Key) {
+        let (namespace, name) = place(key);
+        let patch = json!({"metadata": {"finalizers": null}});
+        self.server.patch(API, KIND, Some(namespace), name, &patch).expect("a finalizer can be taken away");
+        self.gone_or_held(key);
+    }
+
+    fn gone_or_held(&mut self, key: Key) {
+        let (namespace, name) = place(key);
+        match self.server.get(API, KIND, Some(namespace), name) {
+            // A second delete of what waits for its finalizer is no write.
+            Ok(object) if self.now.get(&key) == Some(&State::read(&object)) => {}
+            Ok(object) => self.stored(key, &object),
+            Err(_) => self.erased(key, self.server.resource_version()),
+        }
+    }
+
+    fn erased(&mut self, key: Key, version: u64) {
+        self.say(|| format!("delete {:?} at {version}", place(key)));
+        self.record(key, None, version);
+    }
+
+    /// The CRD is there from now on.
+    pub(super) fn serve(&mut self) {
+        if !self.served {
+            self.server.create(crd()).expect("a CRD can be created");
+            self.say(|| "the CRD is created".to_owned());
+            self.served = true;
+            self.floor = self.server.resource_version();
+        }
+    }
+
+    /// The CRD goes, with all objects; not while a finalizer holds one.
+    pub(super) fn remove_crd(&mut self) -> bool {
+        if !self.served || self.corrupt.is_some() || self.now.values().any(|state| state.held) {
+            return false;
+        }
+        let before = self.server.resource_version();
+        self.server.delete(CRD.0, CRD.1, None, CRD.2).expect("a CRD can be deleted");
+        assert!(self.server.get(CRD.0, CRD.1, None, CRD.2).is_err(), "nothing holds the CRD");
+        self.served = false;
+        // It was marked in two writes. Then its objects went, in the order of keys, and then it.
+        let gone: Vec<Key> = self.now.keys().copied().collect();
+        let latest = self.server.resource_version();
+        assert_eq!(latest, before + 2 + gone.len() as u64 + 1, "the writes of a CRD's removal");
+        for (key, version) in gone.into_iter().zip(before + 3..) {
+            self.erased(key, version);
+        }
+        self.floor = latest;
+        true
+    }
+
+    /// Some object can't be read by the server any more.
+    pub(super) fn corrupt(&mut self) -> bool {
+        let keys: Vec<Key> = self.now.keys().copied().collect();
+        if self.corrupt.is_some() || keys.is_empty() {
+            return false;
+        }
+        let key = keys[self.rng.usize(..keys.len())];
+        let (namespace, name) = place(key);
+        let corruption = self.server.corrupt(API, KIND, Some(namespace), name).expect("it is there");
+        let version = corruption.resource_version();
+        self.corrupt = Some((key, corruption));
+        let state = self.now.get(&key).map(|state| State { version, ..state.clone() });
+        self.record(key, state, version);
+        true
+    }
+
+    /// No cache can know all any more.
+    pub(super) fn loses(&mut self) {
+        self.lost = true;
+        self.watchers.iter().for_each(|watcher| watcher.stack.desk().lock().lossy = true);
+    }
+
+    /// A version that etcd can be restored to; it is one of the last.
+    pub(super) fn backup(&mut self) -> u64 {
+        let latest = self.server.resource_version();
+        let versions: Vec<u64> = self.log.iter().rev().map(|(version, ..)| *version).take(6).collect();
+        let version = match versions.is_empty() {
+            true => latest,
+            false => versions[self.rng.usize(..versions.len())],
+        };
+        version.max(self.floor)
+    }
+
+    /// All is again as it was at this version.
+    pub(super) fn restored(&mut self, to: u64) {
+        self.log.retain(|(version, ..)| *version <= to);
+        self.now.clear();
+        for (_, key, state) in &self.log {
+            match state {
+                Some(state) => self.now.insert(*key, state.clone()),
+                None => self.now.remove(key),
+            };
+        }
+        for watcher in &self.watchers {
+            watcher.stack.desk().lock().restored(to);
+        }
+        self.say(|| format!("etcd is restored to {to}"));
+    }
+}
