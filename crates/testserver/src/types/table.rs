@@ -163,7 +163,7 @@ impl Message {
 }
 
 impl Types {
-    /// The table, which is read when the first write comes.
+    /// The table, which is read by the first server of a process.
     pub(crate) fn get() -> &'static Self {
         static TYPES: OnceLock<Types> = OnceLock::new();
         TYPES.get_or_init(|| {
