@@ -1,6 +1,6 @@
 //! Canaries: a source that spoils one thing on its way, which a simulation must find.
 
-use std::{mem, sync::Arc};
+use std::sync::Arc;
 
 use futures_util::{StreamExt, stream::BoxStream};
 use kube_informer::{ListWatch, ListWatchError, ListerWatcher, Object};
@@ -71,7 +71,7 @@ impl<T> Spoiling<T> {
                 }
             }
             (Canary::RepeatsAsNew, WatchEvent::Modified(Decoded::Object(entry))) => {
-                let before = mem::replace(&mut self.last, Some(entry.clone()));
+                let before = self.last.replace(entry.clone());
                 let again = before.map(|mut before| {
                     before.id.version = entry.id.version.clone();
                     WatchEvent::Modified(Decoded::Object(before))
