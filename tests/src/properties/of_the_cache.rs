@@ -112,5 +112,5 @@ fn apply(told: &mut BTreeMap<Key, Object>, event: &Event, anew: bool) -> Verdict
 }
 
 fn find(objects: &[Object], key: Key) -> Option<Object> {
-    objects.iter().find(|object| object.key == key).copied()
+    objects.binary_search_by_key(&key, |object| object.key).ok().map(|at| objects[at])
 }
