@@ -21,6 +21,7 @@ mod server;
 mod source;
 mod talk;
 
+pub use port::ReservedPort;
 pub use programs::kubectl_program;
-pub use server::{Options, READY_DEADLINE, RealServer};
+pub use server::{Backup, Options, READY_DEADLINE, RealServer};
 pub use source::{HOW_TO_GET_A_SERVER, Source, skip_or_fail};

@@ -3,27 +3,55 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use tokio::net::TcpSocket;
+use tokio::net::{TcpListener, TcpSocket};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 128;
 
 /// A loopback port, bound with `SO_REUSEPORT` and never listened on. While no server runs, nobody else can get the
 /// port, and connections to it are refused; a server that listens with `SO_REUSEPORT` gets all of them.
 #[derive(Debug)]
-pub(super) struct ReservedPort {
+pub struct ReservedPort {
     address: SocketAddr,
     _socket: TcpSocket,
 }
 
 impl ReservedPort {
-    pub(super) fn new() -> io::Result<Self> {
-        let socket = TcpSocket::new_v4()?;
-        socket.set_reuseport(true)?;
-        socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    /// A port that nobody has.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives none.
+    pub fn new() -> io::Result<Self> {
+        let socket = shared((Ipv4Addr::LOCALHOST, 0).into())?;
         Ok(Self { address: socket.local_addr()?, _socket: socket })
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    /// Where it is.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
+
+    /// Listens on the port until this is dropped.
+    ///
+    /// # Errors
+    ///
+    /// When the system doesn't allow it.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn listen(&self) -> io::Result<TcpListener> {
+        shared(self.address)?.listen(BACKLOG)
+    }
+}
+
+fn shared(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseport(true)?;
+    socket.bind(address)?;
+    Ok(socket)
 }
 
 #[cfg(test)]
@@ -32,13 +60,6 @@ mod tests {
 
     use super::*;
 
-    fn listen_like_a_server(address: SocketAddr) -> io::Result<tokio::net::TcpListener> {
-        let socket = TcpSocket::new_v4()?;
-        socket.set_reuseport(true)?;
-        socket.bind(address)?;
-        socket.listen(1)
-    }
-
     #[tokio::test]
     async fn a_reserved_port_refuses_until_a_server_shares_it() -> io::Result<()> {
         let port = ReservedPort::new()?;
@@ -46,7 +67,7 @@ mod tests {
         assert_eq!(refused.map_err(|error| error.kind()).err(), Some(io::ErrorKind::ConnectionRefused));
 
         for _restart in 0..2 {
-            let server = listen_like_a_server(port.address())?;
+            let server = port.listen()?;
             let (accepted, connected) = tokio::join!(server.accept(), TcpStream::connect(port.address()));
             accepted?;
             connected?;

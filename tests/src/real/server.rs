@@ -1,5 +1,6 @@
 //! A server whose parts tests start, stop and restart.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,7 +16,11 @@ use super::part::Part;
 use super::port::ReservedPort;
 use super::programs::{self, Programs};
 use super::source::{HOW_TO_GET_A_SERVER, Source, skip_or_fail};
-use super::talk::{connect, look, output};
+use super::talk::{look, output, read};
+
+mod backup;
+
+pub use backup::Backup;
 
 /// How long a part may take until it answers, and one command of kubectl until it ends.
 pub const READY_DEADLINE: Duration = Duration::from_secs(60);
@@ -138,7 +143,26 @@ impl RealServer {
     ///
     /// Safe: it only reads the kubeconfig.
     pub async fn client(&self) -> Result<Client> {
-        connect(&self.kubeconfig, KubeConfigOptions::default(), |_| {}).await
+        Ok(Client::try_from(self.config().await?)?)
+    }
+
+    /// What the [administrator's client](Self::client) is made of, for those who need a client of their own.
+    ///
+    /// # Errors
+    ///
+    /// When the kubeconfig can't be used.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads the kubeconfig.
+    pub async fn config(&self) -> Result<Config> {
+        read(&self.kubeconfig, KubeConfigOptions::default()).await
+    }
+
+    /// Where the apiserver listens, also while it is stopped; None where the cluster isn't ours.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.own.as_ref().map(|own| own.apiserver_port.address())
     }
 
     /// A client without rights; on a running cluster, one without credentials.
@@ -151,12 +175,27 @@ impl RealServer {
     ///
     /// Safe: it only reads the kubeconfig.
     pub async fn client_as_nobody(&self) -> Result<Client> {
+        Ok(Client::try_from(self.config_of_nobody().await?)?)
+    }
+
+    /// What a [client without rights](Self::client_as_nobody) is made of, for those who need a client of their own. The
+    /// user's name is `nobody`.
+    ///
+    /// # Errors
+    ///
+    /// When the kubeconfig can't be used.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads the kubeconfig.
+    pub async fn config_of_nobody(&self) -> Result<Config> {
         if self.own.is_none() {
-            let anonymous = |config: &mut Config| config.auth_info = AuthInfo::default();
-            return connect(&self.kubeconfig, KubeConfigOptions::default(), anonymous).await;
+            let mut config = self.config().await?;
+            config.auth_info = AuthInfo::default();
+            return Ok(config);
         }
         let nobody = KubeConfigOptions { context: Some(NOBODY.to_owned()), ..KubeConfigOptions::default() };
-        connect(&self.kubeconfig, nobody, |_| {}).await
+        read(&self.kubeconfig, nobody).await
     }
 
     /// Starts etcd, unless it runs, and waits until it accepts connections. An apiserver that went on without it looks

@@ -11,19 +11,14 @@ use tokio::time::timeout;
 
 use super::server::READY_DEADLINE;
 
-pub(super) async fn connect(
-    kubeconfig: &Path,
-    options: KubeConfigOptions,
-    change: impl FnOnce(&mut Config),
-) -> Result<Client> {
-    let mut config = Config::from_custom_kubeconfig(Kubeconfig::read_from(kubeconfig)?, &options).await?;
-    change(&mut config);
-    Ok(Client::try_from(config)?)
+/// The kubeconfig is read anew each time, because a starting server writes it.
+pub(super) async fn read(kubeconfig: &Path, options: KubeConfigOptions) -> Result<Config> {
+    Ok(Config::from_custom_kubeconfig(Kubeconfig::read_from(kubeconfig)?, &options).await?)
 }
 
-/// One look at whether the server is ready. The kubeconfig is read anew, because a starting server writes it.
+/// One look at whether the server is ready.
 pub(super) async fn look(kubeconfig: &Path) -> Result<()> {
-    let client = connect(kubeconfig, KubeConfigOptions::default(), |_| {}).await?;
+    let client = Client::try_from(read(kubeconfig, KubeConfigOptions::default()).await?)?;
     for path in ["/readyz", "/api/v1/namespaces/default"] {
         client.request_text(http::Request::get(path).body(Vec::new())?).await.with_context(|| path)?;
     }
