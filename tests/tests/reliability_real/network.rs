@@ -1,0 +1,74 @@
+//! Faults of the network, of rights and of types.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use kube_informer::Phase;
+use kube_listwatch::Class;
+use tokio::time::sleep;
+
+use crate::cluster;
+use crate::suite::Suite;
+
+pub(crate) async fn connections_are_cut(suite: &mut Suite) -> Result<()> {
+    for _ in 0..5 {
+        sleep(Duration::from_millis(1500)).await;
+        suite.proxy.cut();
+    }
+    Ok(())
+}
+
+pub(crate) async fn connections_are_refused(suite: &mut Suite) -> Result<()> {
+    suite.proxy.refuse();
+    sleep(Duration::from_secs(8)).await;
+    suite.proxy.pass();
+    Ok(())
+}
+
+/// The connections that have gone silent stay so: only a deadline finds that out.
+pub(crate) async fn connections_go_silent(suite: &mut Suite) -> Result<()> {
+    suite.proxy.black_hole();
+    sleep(Duration::from_secs(10)).await;
+    suite.proxy.pass();
+    Ok(())
+}
+
+pub(crate) async fn rights_are_revoked_and_granted_again(suite: &mut Suite) -> Result<()> {
+    cluster::revoke(&suite.admin).await?;
+    // Rights are looked at when a request begins. The server's own informers may take a moment to see the change.
+    sleep(Duration::from_secs(1)).await;
+    suite.proxy.cut();
+    let forbidden = Some(Class::Forbidden);
+    suite.each("forbidden", |subject| subject.informer.status().reflector.failing == forbidden).await?;
+    sleep(Duration::from_secs(3)).await;
+    for subject in &suite.subjects {
+        let status = subject.informer.status();
+        ensure!(status.objects > 0, "{}: a cache was given up for want of rights", subject.name);
+        ensure!(status.reflector.failing == forbidden, "{}: not forbidden any more", subject.name);
+    }
+    cluster::grant(&suite.admin).await
+}
+
+pub(crate) async fn a_type_is_deleted_and_created_again(suite: &mut Suite) -> Result<()> {
+    cluster::remove_crd(&suite.admin).await?;
+    let is_gadgets = |name: &str| name == "custom resource";
+    let suspended = |phase: Phase| phase == Phase::Suspended;
+    suite
+        .each("suspended", |subject| {
+            !is_gadgets(subject.name) || suspended(subject.informer.status().reflector.phase)
+        })
+        .await?;
+    sleep(Duration::from_secs(3)).await;
+    cluster::install_crd(&suite.admin).await?;
+    suite.writer.create_gadgets().await
+}
+
+/// The informer finds objects of the same names where there were others.
+pub(crate) async fn a_type_is_deleted_and_created_again_unseen(suite: &mut Suite) -> Result<()> {
+    suite.proxy.black_hole();
+    cluster::remove_crd(&suite.admin).await?;
+    cluster::install_crd(&suite.admin).await?;
+    suite.writer.create_gadgets().await?;
+    suite.proxy.pass();
+    Ok(())
+}
