@@ -65,8 +65,13 @@ enum Namespace<T> {
     },
     /// Its handlers are told that all is gone. Until these end it can't come back: they would be told of its objects by
     /// two tasks at once.
-    Leaving(Vec<watch::Receiver<()>>),
+    Leaving(Ends),
 }
+
+/// Tasks of handlers, each of which drops its sender at its end.
+type Ends = Vec<watch::Receiver<()>>;
+type Leaving<T> = (Informer<T>, BTreeMap<usize, HandlerRegistration<T>>, Ends);
+type Forgotten<T> = (Option<Shared<T>>, Vec<HandlerRegistration<T>>, Ends);
 
 /// A handler that the tasks of several informers call in turn.
 struct Shared<T>(Arc<Mutex<Box<dyn EventHandler<T>>>>);
@@ -142,16 +147,8 @@ impl<T: Cached> NamespacedInformers<T> {
     /// # Cancel safety
     /// The namespace is removed at the first poll; only the wait is lost.
     pub async fn remove(&self, namespace: &str) -> bool {
-        let mut state = self.state.lock();
-        let Some(found) = state.namespaces.get_mut(namespace) else { return false };
-        let Namespace::Here { informer, registrations } =
-            std::mem::replace(found, Namespace::Leaving(Vec::new()))
-        else {
-            return false;
-        };
-        let ended: Vec<_> = registrations.values().map(|registration| registration.ended.clone()).collect();
-        *found = Namespace::Leaving(ended.clone());
-        drop(state);
+        let leaving = self.state.lock().leave(namespace);
+        let Some((informer, registrations, ended)) = leaving else { return false };
         for registration in registrations.into_values() {
             registration.forget_all();
         }
@@ -242,7 +239,7 @@ impl<T: Cached> NamespacedInformers<T> {
 enum Inserted {
     Now,
     Before,
-    NotYet(Vec<watch::Receiver<()>>),
+    NotYet(Ends),
 }
 
 impl<T: Object> State<T> {
@@ -262,6 +259,30 @@ impl<T: Object> State<T> {
         }
     }
 
+    /// Makes a namespace leave, and gives what was there: the informer, the registrations, and when these end.
+    fn leave(&mut self, namespace: &str) -> Option<Leaving<T>> {
+        let found = self.namespaces.get_mut(namespace)?;
+        let Namespace::Here { registrations, .. } = found else { return None };
+        let ended: Vec<_> = registrations.values().map(|registration| registration.ended.clone()).collect();
+        match std::mem::replace(found, Namespace::Leaving(ended.clone())) {
+            Namespace::Here { informer, registrations } => Some((informer, registrations, ended)),
+            Namespace::Leaving(_) => None,
+        }
+    }
+
+    /// Forgets a handler, and gives its registrations and what is still told of namespaces that leave.
+    fn forget(&mut self, id: usize) -> Forgotten<T> {
+        let handler = self.handlers.remove(&id);
+        let (mut registrations, mut leaving) = (Vec::new(), Vec::new());
+        for namespace in self.namespaces.values_mut() {
+            match namespace {
+                Namespace::Here { registrations: of_all, .. } => registrations.extend(of_all.remove(&id)),
+                Namespace::Leaving(ended) => leaving.extend(ended.iter().cloned()),
+            }
+        }
+        (handler, registrations, leaving)
+    }
+
     /// Forgets a namespace that has left.
     fn tidy(&mut self, namespace: &str) {
         if let Some(Namespace::Leaving(ended)) = self.namespaces.get(namespace)
@@ -272,7 +293,7 @@ impl<T: Object> State<T> {
     }
 }
 
-async fn all_ended(tasks: Vec<watch::Receiver<()>>) {
+async fn all_ended(tasks: Ends) {
     for mut ended in tasks {
         while ended.changed().await.is_ok() {}
     }
@@ -336,18 +357,8 @@ impl<T: Object> NamespacedRegistration<T> {
     /// # Cancel safety
     /// The handler is removed at the first poll; only the wait for a running call is lost.
     pub async fn remove(self) {
-        let mut state = self.state.lock();
-        let handler = state.handlers.remove(&self.id);
-        let (mut registrations, mut leaving) = (Vec::new(), Vec::new());
-        for namespace in state.namespaces.values_mut() {
-            match namespace {
-                Namespace::Here { registrations: of_all, .. } => {
-                    registrations.extend(of_all.remove(&self.id))
-                }
-                Namespace::Leaving(ended) => leaving.extend(ended.iter().cloned()),
-            }
-        }
-        drop(state);
+        let forgotten = self.state.lock().forget(self.id);
+        let (handler, registrations, leaving) = forgotten;
         drop(handler);
         join_all(registrations.into_iter().map(HandlerRegistration::remove)).await;
         all_ended(leaving).await;

@@ -9,11 +9,11 @@ use std::{
     process::ExitCode,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     thread,
-    time::Instant,
 };
 
 use anyhow::{Context, Result, bail};
 use kube_informer_tests::simulation::{Meetings, Simulated, Wish, simulate};
+use tokio::time::Instant;
 
 /// From so many seeds on all that can happen has to.
 const ENOUGH: u64 = 10_000;

@@ -153,7 +153,7 @@ impl Suite {
             match (behind, truths) {
                 (None, Ok(truths)) => break truths,
                 (behind, _) => {
-                    ensure!(Instant::now() < deadline, "{} after {HEALED:?}", behind.unwrap_or_default())
+                    ensure!(Instant::now() < deadline, "{} after {HEALED:?}", behind.unwrap_or_default());
                 }
             }
         };
