@@ -145,7 +145,7 @@ fn decoded(object: &Decoded<Pod>) -> String {
     }
 }
 
-fn read<P>(parts: Vec<Result<P, Error>>, found: impl Fn(&P) -> Vec<String>) -> Read {
+fn read<P>(parts: &[Result<P, Error>], found: impl Fn(&P) -> Vec<String>) -> Read {
     let failed = parts.iter().filter(|part| part.is_err()).count();
     assert!(
         failed == 0 || failed == 1 && parts.last().is_some_and(Result::is_err),
@@ -158,8 +158,8 @@ fn read<P>(parts: Vec<Result<P, Error>>, found: impl Fn(&P) -> Vec<String>) -> R
 async fn watch(pieces: Vec<Bytes>) -> Read {
     let timeout = Some(Duration::from_secs(300));
     let request = WatchRequest { from: WatchFrom::Version(5.into()), timeout, bookmarks: true };
-    let events = source(pieces).watch(request, Arc::new(NothingKnown)).collect().await;
-    read(events, |events: &Vec<WatchEvent<Pod>>| {
+    let events: Vec<_> = source(pieces).watch(request, Arc::new(NothingKnown)).collect().await;
+    read(&events, |events: &Vec<WatchEvent<Pod>>| {
         let event = |event: &WatchEvent<Pod>| match event {
             WatchEvent::Added(object) => format!("+{}", decoded(object)),
             WatchEvent::Modified(object) => format!("~{}", decoded(object)),
@@ -172,8 +172,8 @@ async fn watch(pieces: Vec<Bytes>) -> Read {
 
 async fn list(pieces: Vec<Bytes>) -> Read {
     let request = ListRequest { at: ListAt::Any, limit: None };
-    let parts = source(pieces).list(request, Arc::new(NothingKnown)).collect().await;
-    read(parts, |part: &ListPart<Pod>| match part {
+    let parts: Vec<_> = source(pieces).list(request, Arc::new(NothingKnown)).collect().await;
+    read(&parts, |part: &ListPart<Pod>| match part {
         ListPart::Items { items, nameless } => items
             .iter()
             .map(decoded)
