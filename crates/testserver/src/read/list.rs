@@ -71,8 +71,8 @@ pub(crate) async fn list(
             then(state, served, &prefix, "", revision, options)
         }
         At::Exactly(revision) => {
-            let table = state.store.table_then(served.table, *revision);
-            let snapshot = table.at(*revision).map_err(|_| Status::list_expired())?;
+            let snapshot =
+                state.store.table(served.table).at(*revision).map_err(|_| Status::list_expired())?;
             page(&state.store, &snapshot, &prefix, "", *revision, options)
         }
         At::Continue(token) => go_on(state, served, &prefix, token, options),
@@ -90,7 +90,7 @@ fn go_on(
     let Some(revision) = token.revision else {
         return then(state, served, prefix, &start, state.store.revision(), options);
     };
-    let snapshot = state.store.table_then(served.table, revision).at(revision).map_err(|_| {
+    let snapshot = state.store.table(served.table).at(revision).map_err(|_| {
         let loose = Token { revision: None, start: token.start.clone() };
         Status::continue_expired(loose.encode())
     })?;

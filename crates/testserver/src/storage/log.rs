@@ -93,22 +93,10 @@ impl Store {
         TableId(self.tables.len() - 1)
     }
 
-    /// A table of the same name as one that is closed.
+    /// A table of the same name as one whose objects were deleted, with its history.
     pub(crate) fn add_table_after(&mut self, former: TableId) -> TableId {
-        let table = self.add_table();
-        self.table_mut(table).former = Some((self.revision, former));
-        table
-    }
-
-    /// Where the objects of a resource were at `revision`: etcd knows them by name.
-    pub(crate) fn table_then(&self, id: TableId, revision: u64) -> &Table {
-        let mut table = self.table(id);
-        while let Some((since, former)) = table.former
-            && revision < since
-        {
-            table = self.table(former);
-        }
-        table
+        self.tables.push(self.table(former).anew());
+        TableId(self.tables.len() - 1)
     }
 
     pub(crate) fn table(&self, id: TableId) -> &Table {

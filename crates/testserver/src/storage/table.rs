@@ -12,7 +12,6 @@ use tokio::sync::watch;
 use tokio::time::{Duration, Instant};
 
 use crate::storage::entry::{Change, Entry};
-use crate::storage::log::TableId;
 use crate::storage::snapshot::Snapshot;
 use crate::storage::watch_cache::Sight;
 
@@ -70,8 +69,6 @@ pub(crate) struct Table {
     pub(super) lists_from: u64,
     /// When the objects were last written anew; watches start there at the earliest.
     pub reread: u64,
-    /// It is there since this revision. What was under its name before is in the other table.
-    pub(super) former: Option<(u64, TableId)>,
     /// No longer served: watches drain the log and end.
     pub closed: bool,
     /// Wakes the watchers of this table; carries nothing.
@@ -87,10 +84,14 @@ impl Table {
             start: 0,
             lists_from: 0,
             reread: 0,
-            former: None,
             closed: false,
             signal,
         }
+    }
+
+    /// An empty one of the same name, once the objects of this one are deleted: etcd keeps the history of a name.
+    pub(super) fn anew(&self) -> Self {
+        Self { log: self.log.clone(), start: self.start, lists_from: self.lists_from, ..Self::new() }
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<Entry>> {

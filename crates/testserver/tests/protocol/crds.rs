@@ -1,5 +1,6 @@
 //! Custom resources: served when defined, gone when the definition goes.
 
+use kube_testserver::Server;
 use serde_json::{Value, json};
 
 use crate::ask::{Lines, ask, configmaps, delete, get, merge, post, put, server};
@@ -368,4 +369,23 @@ async fn a_list_goes_on_with_the_objects_of_then_where_a_definition_was_made_ane
     assert_eq!(get(&server, &format!("{WIDGETS}?limit=1&continue={token}")).await.names(), ["w2"]);
     let exact = format!("{WIDGETS}?resourceVersion={version}&resourceVersionMatch=Exact");
     assert_eq!(get(&server, &exact).await.names(), ["w1", "w2"]);
+}
+
+/// Without a watch cache a watch reads from etcd, too.
+#[tokio::test]
+async fn an_uncached_watch_tells_what_was_deleted_with_a_definition_that_was_made_anew_meanwhile() {
+    for watch_cache in [false, true] {
+        let server = Server::builder().watch_cache(watch_cache).build();
+        post(&server, CRDS, crd()).await;
+        post(&server, WIDGETS, widget("w1", &json!({}))).await;
+        let version = server.resource_version();
+        delete(&server, &format!("{CRDS}/widgets.ex.test"), "").await;
+        post(&server, CRDS, crd()).await;
+        let mut watch = Lines::open(&server, &format!("{WIDGETS}?watch=1&resourceVersion={version}")).await;
+        let (event, name, _) = watch.event().await;
+        match watch_cache {
+            false => assert_eq!((event.as_str(), name.as_str()), ("DELETED", "w1")),
+            true => assert_eq!(event, "ERROR"),
+        }
+    }
 }
