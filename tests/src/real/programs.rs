@@ -117,9 +117,12 @@ pub(super) fn kubectl(programs: Option<&Programs>) -> Command {
     Command::new(beside.unwrap_or_else(kubectl_program))
 }
 
-/// kubectl where there is no server beside which it could lie: the built one, or the one on PATH.
+/// kubectl where there is no server beside which it could lie: the built one, or the one on PATH. A bare name where there
+/// is none.
 pub fn kubectl_program() -> PathBuf {
-    existing(built("kubectl")).unwrap_or_else(|| PathBuf::from("kubectl"))
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = || std::env::split_paths(&path).find_map(|folder| existing(folder.join("kubectl")));
+    existing(built("kubectl")).or_else(on_path).unwrap_or_else(|| PathBuf::from("kubectl"))
 }
 
 fn existing(path: PathBuf) -> Option<PathBuf> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use kube_informer_tests::real::kubectl_program;
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -46,6 +46,8 @@ impl Side {
     pub(crate) fn new(kubeconfig: &Path) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let kubectl = kubectl_program();
+        // By its bare name the script would find itself.
+        ensure!(kubectl.is_absolute(), "no kubectl; .ci/real-apiserver builds one");
         let script = format!("#!/bin/sh\nexec '{}' --namespace=\"$NAMESPACE\" \"$@\"\n", kubectl.display());
         let program = dir.path().join("kubectl");
         std::fs::write(&program, script)?;
