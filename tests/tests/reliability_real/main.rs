@@ -116,12 +116,11 @@ fn summary(suite: &Suite, began: Instant) -> String {
     let told = sum(|subject| subject.told);
     let writer = &suite.writer;
     format!(
-        "{} s, {:?}, {} writes of {} tried, {} of {} ConfigMaps changed; {} informers: {told} calls of handlers, {lists} lists, \
+        "{} s, {:?}, {} writes, {} of {} ConfigMaps changed; {} informers: {told} calls of handlers, {lists} lists, \
          {relists} of them relists, {requests} requests",
         began.elapsed().as_secs(),
         suite.budget,
         writer.succeeded(),
-        writer.tried(),
         writer.changed(),
         writer::CONFIG_MAPS,
         suite.subjects.len(),

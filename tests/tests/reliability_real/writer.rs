@@ -193,11 +193,6 @@ impl Writer {
         self.shared.succeeded.load(Ordering::Relaxed)
     }
 
-    /// Writes that were tried.
-    pub(crate) fn tried(&self) -> u64 {
-        self.shared.writes.load(Ordering::Relaxed)
-    }
-
     /// ConfigMaps that were changed after they were created.
     pub(crate) fn changed(&self) -> usize {
         let config_maps = self.shared.objects[..CONFIG_MAPS].iter();
