@@ -3,7 +3,7 @@
 //!
 //! Nothing here waits, spawns tasks or reads a clock to decide: a deadline fires because the search tries what follows. A
 //! [`World`] is plain data: [`World::actions`] says what can happen next, [`World::act`] makes it happen. The search copies
-//! worlds, and goes on from each only once: a [fingerprint](fingerprint) says what a world means.
+//! worlds, and goes on from each only once: a fingerprint says what a world means.
 
 mod action;
 mod bounds;
