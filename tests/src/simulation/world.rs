@@ -1,6 +1,6 @@
 //! The server with all that was written to it, and the informers that look at it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use fastrand::Rng;
 use kube_testserver::{Corruption, Replica, Server, StreamingLists};
@@ -40,8 +40,10 @@ pub(super) struct World {
     pub(super) served: bool,
     now: BTreeMap<Key, State>,
     log: Vec<(u64, Key, Option<State>)>,
-    /// etcd is restored to this version or a later one.
-    floor: u64,
+    /// From which version on the CRD was there, or was not.
+    crds: Vec<(u64, bool)>,
+    /// Within a removal of the CRD etcd is not restored: what a server makes of half of one is another matter.
+    removals: Vec<Range<u64>>,
     writes: u64,
 }
 
@@ -63,7 +65,8 @@ impl World {
             served: false,
             now: BTreeMap::new(),
             log: Vec::new(),
-            floor: 0,
+            crds: Vec::new(),
+            removals: Vec::new(),
             writes: 0,
         }
     }
@@ -241,7 +244,7 @@ impl World {
             self.server.create(crd()).expect("a CRD can be created");
             self.say(|| "the CRD is created".to_owned());
             self.served = true;
-            self.floor = self.server.resource_version();
+            self.crds.push((self.server.resource_version(), true));
         }
     }
 
@@ -261,7 +264,8 @@ impl World {
         for (key, version) in gone.into_iter().zip(before + 3..) {
             self.erased(key, version);
         }
-        self.floor = latest;
+        self.crds.push((latest, false));
+        self.removals.push(before + 1..latest);
         true
     }
 
@@ -289,18 +293,22 @@ impl World {
 
     /// A version that etcd can be restored to; it is one of the last.
     pub(super) fn backup(&mut self) -> u64 {
-        let latest = self.server.resource_version();
-        let versions: Vec<u64> = self.log.iter().rev().map(|(version, ..)| *version).take(6).collect();
-        let version = match versions.is_empty() {
-            true => latest,
+        let is_whole = |version: &u64| !self.removals.iter().any(|removal| removal.contains(version));
+        let written = self.log.iter().rev().map(|(version, ..)| *version);
+        let since = self.crds.iter().rev().map(|(version, _)| *version);
+        let versions: Vec<u64> = written.filter(is_whole).take(6).chain(since.take(1)).collect();
+        match versions.is_empty() {
+            true => self.server.resource_version(),
             false => versions[self.rng.usize(..versions.len())],
-        };
-        version.max(self.floor)
+        }
     }
 
     /// All is again as it was at this version.
     pub(super) fn restored(&mut self, to: u64) {
         self.log.retain(|(version, ..)| *version <= to);
+        self.crds.retain(|(version, _)| *version <= to);
+        self.removals.retain(|removal| removal.end <= to);
+        self.served = self.crds.last().is_some_and(|(_, served)| *served);
         self.now.clear();
         for (_, key, state) in &self.log {
             match state {
