@@ -133,6 +133,13 @@ async fn always(case: &str, matches: Match, fault: Fault) {
     }
 }
 
+/// The same in all requests, in lists alone, in watches alone.
+async fn everywhere(case: &str, fault: &Fault) {
+    for (of, matches) in [("everything", Match::any()), ("lists", lists()), ("watches", watches())] {
+        always(&format!("{case} of {of}"), matches, fault.clone()).await;
+    }
+}
+
 fn too_large() -> Status {
     Status::new(504, "Timeout", "Too large resource version: 1000000, current: 7")
 }
@@ -144,26 +151,24 @@ fn raw(body: &str) -> Fault {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_is_asked_seldom() {
     let refusals = [
-        (401, Fault::status(401, "Unauthorized", None)),
-        (403, Fault::Forbidden { user: "nobody".into() }),
-        (404, Fault::status(404, "NotFound", None)),
-        (406, Fault::status(406, "NotAcceptable", None)),
-        (409, Fault::status(409, "Conflict", None)),
-        (410, Fault::gone()),
-        (422, Fault::status(422, "Invalid", None)),
-        (429, Fault::Throttled { retry_after: 1 }),
-        (4290, Fault::Throttled { retry_after: 0 }),
-        (4291, Fault::initializing(1)),
-        (500, Fault::internal_error("etcdserver: request timed out")),
-        (503, Fault::unavailable()),
-        (504, Fault::status(504, "Timeout", Some(1))),
-        (5040, Fault::Status(too_large())),
-        (302, Fault::Raw { status: 302, content_type: "text/html".into(), body: "".into() }),
+        ("401", Fault::status(401, "Unauthorized", None)),
+        ("403", Fault::Forbidden { user: "nobody".into() }),
+        ("404", Fault::status(404, "NotFound", None)),
+        ("406", Fault::status(406, "NotAcceptable", None)),
+        ("409", Fault::status(409, "Conflict", None)),
+        ("410", Fault::gone()),
+        ("422", Fault::status(422, "Invalid", None)),
+        ("429", Fault::Throttled { retry_after: 1 }),
+        ("429 at once", Fault::Throttled { retry_after: 0 }),
+        ("429 of a storage that begins", Fault::initializing(1)),
+        ("500", Fault::internal_error("etcdserver: request timed out")),
+        ("503", Fault::unavailable()),
+        ("504", Fault::status(504, "Timeout", Some(1))),
+        ("504 too large", Fault::Status(too_large())),
+        ("302", Fault::Raw { status: 302, content_type: "text/html".into(), body: "".into() }),
     ];
-    for (code, fault) in refusals {
-        always(&format!("{code} of everything"), Match::any(), fault.clone()).await;
-        always(&format!("{code} of lists"), lists(), fault.clone()).await;
-        always(&format!("{code} of watches"), watches(), fault).await;
+    for (case, fault) in refusals {
+        everywhere(case, &fault).await;
     }
 }
 
@@ -185,9 +190,7 @@ async fn a_server_that_breaks_off_or_says_nothing_is_asked_seldom() {
         ("another kind", raw(r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1"}"#)),
     ];
     for (case, fault) in broken {
-        always(&format!("{case} for everything"), Match::any(), fault.clone()).await;
-        always(&format!("{case} for lists"), lists(), fault.clone()).await;
-        always(&format!("{case} for watches"), watches(), fault).await;
+        everywhere(case, &fault).await;
     }
 }
 

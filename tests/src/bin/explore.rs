@@ -17,6 +17,10 @@ fn main() -> ExitCode {
             None => name = argument,
         }
     }
+    if !SCOPES.iter().any(|scope| scope.name.starts_with(&name)) {
+        eprintln!("no search begins with {name}; there are: {}", SCOPES.map(|scope| scope.name).join(", "));
+        return ExitCode::FAILURE;
+    }
     let mut minutes = 10;
     let mut failed = false;
     for scope in SCOPES.iter().filter(|scope| scope.name.starts_with(&name)) {

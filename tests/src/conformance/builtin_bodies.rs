@@ -152,8 +152,7 @@ async fn values_of_other_types_are_refused(place: Place) -> Result<()> {
             ensure!(status["message"] == why.as_str(), "{status}");
         }
     }
-    let pods = place.core("pods");
-    for (body, why) in [
+    let unreadable = [
         (
             pod(&json!({"containers": {}}), &json!({})),
             "object into Go struct field PodSpec.spec.containers of type []v1.Container",
@@ -178,13 +177,8 @@ async fn values_of_other_types_are_refused(place: Place) -> Result<()> {
             json!({"metadata": {"name": "p"}, "status": {"startTime": 5}}),
             "number into Go struct field PodStatus.status.startTime of type string",
         ),
-    ] {
-        let status = place.admin().post(&pods, &body).await?.refused(400, "BadRequest")?;
-        let message =
-            format!("Pod in version \"v1\" cannot be handled as a Pod: json: cannot unmarshal {why}");
-        ensure!(status["message"] == message.as_str(), "{status}");
-    }
-    Ok(())
+    ];
+    are_unreadable(&place, &unreadable).await
 }
 
 async fn patches_to_other_types_are_refused(place: Place) -> Result<()> {
@@ -206,9 +200,8 @@ async fn patches_to_other_types_are_refused(place: Place) -> Result<()> {
 }
 
 async fn numbers_must_fit_their_fields(place: Place) -> Result<()> {
-    let pods = place.core("pods");
     let field = |spec: Value| pod(&spec, &json!({}));
-    for (body, why) in [
+    let unreadable = [
         (
             field(json!({"priority": 2_147_483_648_i64})),
             "number 2147483648 into Go struct field PodSpec.spec.priority of type int32",
@@ -229,8 +222,14 @@ async fn numbers_must_fit_their_fields(place: Place) -> Result<()> {
             pod(&json!({}), &json!({"livenessProbe": {"httpGet": {"port": 80.5}}})),
             "number 80.5 into Go struct field HTTPGetAction.spec.containers.livenessProbe.ProbeHandler.httpGet.port of type int32",
         ),
-    ] {
-        let status = place.admin().post(&pods, &body).await?.refused(400, "BadRequest")?;
+    ];
+    are_unreadable(&place, &unreadable).await
+}
+
+/// Pods that Go can't read, and what it says of each.
+async fn are_unreadable(place: &Place, pods: &[(Value, &str)]) -> Result<()> {
+    for (body, why) in pods {
+        let status = place.admin().post(&place.core("pods"), body).await?.refused(400, "BadRequest")?;
         let message =
             format!("Pod in version \"v1\" cannot be handled as a Pod: json: cannot unmarshal {why}");
         ensure!(status["message"] == message.as_str(), "{status}");

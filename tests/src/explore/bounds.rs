@@ -43,23 +43,3 @@ pub struct Bounds {
     /// What is queued is applied before anything else happens.
     pub prompt_store: bool,
 }
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self {
-            objects: 2,
-            changes: 2,
-            faults: 1,
-            times: 1,
-            moves: 1,
-            streams: Streams::Sent,
-            stale_start: true,
-            queue: 2,
-            mark: 1,
-            page: 1,
-            slow_calls: true,
-            prompt_handlers: false,
-            prompt_store: false,
-        }
-    }
-}

@@ -11,7 +11,8 @@ pub struct Scope {
     pub bounds: Bounds,
 }
 
-const ALL: Bounds = Bounds {
+/// Everything, and little of each.
+pub(super) const ALL: Bounds = Bounds {
     objects: 2,
     changes: 1,
     faults: 1,
