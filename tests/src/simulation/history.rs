@@ -60,6 +60,8 @@ pub(super) struct Desk {
     /// The last write of the cache, until it is judged.
     written: Option<Seen>,
     synced: bool,
+    /// How many lists the cache had when a relist was asked for last.
+    asked: Option<u64>,
     /// Of the cache at its last write.
     lists: u64,
     fresh_lists: u64,
@@ -104,6 +106,7 @@ impl Desk {
             status,
             written: None,
             synced: false,
+            asked: None,
             lists: 0,
             fresh_lists: 0,
         }
@@ -158,6 +161,19 @@ impl Desk {
         self.observe(Observation::Cache(Shown { objects, stale, mark, events, cause, exact }));
         if synced && !mem::replace(&mut self.synced, true) {
             self.observe(Observation::InformerSynced);
+        }
+    }
+
+    /// Somebody asks for a relist.
+    pub(super) fn asked(&mut self) {
+        self.asked = Some(self.lists);
+    }
+
+    /// Whether a list has ended since one was asked for.
+    pub(super) fn relisted(&self) -> Result<(), Violation> {
+        match self.asked.is_none_or(|asked| self.lists > asked) {
+            true => Ok(()),
+            false => Err(Violation { property: 2, how: "a relist was asked for, and none came".to_owned() }),
         }
     }
 

@@ -36,7 +36,10 @@ async fn simulate(seed: u64, wish: Wish) -> Simulated {
     let mut violation = faulty_phase(&mut world).await.err();
     if violation.is_none() {
         heal(&mut world);
-        violation = converge(&mut world).await.err();
+        violation = match relisted(&world).await {
+            Ok(()) => converge(&mut world).await.err(),
+            Err(violation) => Some(violation),
+        };
     }
     if violation.is_none() {
         world.say(|| "one more write".to_owned());
@@ -128,7 +131,7 @@ fn watcher(world: &mut World, setup: &InformerSetup, ground: &Ground) -> Watcher
     for _ in 0..setup.early_handlers {
         stack.join(&mut world.rng);
     }
-    Watcher { stack, second_replica }
+    Watcher { stack, second_replica, options: setup.options.clone() }
 }
 
 async fn faulty_phase(world: &mut World) -> Result<(), Violation> {
@@ -207,6 +210,25 @@ fn bound(world: &World) -> Duration {
             + options.backoff_max * 6
     });
     patience.max().unwrap_or_default()
+}
+
+/// A relist that was asked for comes soon, at the latest after a list that hangs and the delays after it: sooner than a
+/// watch that says nothing leads to one.
+async fn relisted(world: &World) -> Result<(), Violation> {
+    for watcher in &world.watchers {
+        let options = &watcher.options;
+        let deadline = Instant::now() + options.list_deadline * 2 + options.backoff_max * 4;
+        loop {
+            judged(world)?;
+            let relisted = watcher.stack.desk().lock().relisted();
+            if relisted.is_ok() || Instant::now() > deadline {
+                relisted?;
+                break;
+            }
+            sleep(LOOK).await;
+        }
+    }
+    Ok(())
 }
 
 /// Waits until each cache is what the server has, and each handler was told of it.

@@ -123,6 +123,7 @@ impl<T: Form> Stack for Built<T> {
     }
 
     fn relist(&self) {
+        self.eye.desk().lock().asked();
         self.informer.relist();
     }
 

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use fastrand::Rng;
+use kube_informer::ReflectorOptions;
 use kube_testserver::{Corruption, Replica, Server, StreamingLists};
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use crate::properties::Key;
 pub(super) struct Watcher {
     pub(super) stack: Box<dyn Stack>,
     pub(super) second_replica: Option<Replica>,
+    pub(super) options: ReflectorOptions,
 }
 
 pub(super) struct World {
