@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         for (bound, number) in &sets {
             if !set(&mut bounds, &mut minutes, bound, number) {
                 eprintln!(
-                    "{bound}={number} is no bound: objects, changes, faults, times, moves, queue, mark, page, minutes"
+                    "{bound}={number} is no bound: objects, handlers, changes, faults, times, moves, queue, mark, page, minutes"
                 );
                 return ExitCode::FAILURE;
             }
@@ -46,6 +46,7 @@ fn set(bounds: &mut Bounds, minutes: &mut u64, bound: &str, number: &str) -> boo
     let Ok(number) = number.parse::<u8>() else { return false };
     match bound {
         "objects" => bounds.objects = number.into(),
+        "handlers" => bounds.handlers = number.into(),
         "changes" => bounds.changes = number,
         "faults" => bounds.faults = number,
         "times" => bounds.times = number,

@@ -24,6 +24,8 @@ pub struct Bounds {
     pub faults: u8,
     /// Watches that end or deadlines that fire without need, and relists that are asked for.
     pub times: u8,
+    /// Handlers that are there from the beginning.
+    pub handlers: u32,
     /// Handlers that join late, are removed, or are shown everything again.
     pub moves: u8,
     /// Streaming lists.

@@ -1,30 +1,136 @@
 //! What a world means, as a number: two worlds with the same future have the same.
 //!
-//! Objects are named by key, uid, version and value, never by where the store keeps them.
+//! Objects are named by key, never by where the store keeps them. Of versions only the order counts, of uids and values
+//! only which are the same: a server that has written something else before is the same server. So they are renamed,
+//! versions by their ranks, uids and values in the order in which they are met. And what nobody can read any more of the
+//! server's history is left out.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use foldhash::quality::FixedState;
-use kube_object::{Delta, Event, Listed};
+use kube_object::{Delta, Event, Listed, ObjectId};
 
 use super::{
     client::{Client, Member},
+    flaw::Flaw,
+    server::{UIDS, VERSIONS},
     thing::{self, Thing},
     world::World,
 };
+use crate::properties::Written;
 
 /// 64 bits: among a hundred million worlds two are taken for one with a probability of 1 to 3700.
 pub(super) fn of(world: &World) -> u64 {
-    let mut hasher = FixedState::with_seed(7).build_hasher();
+    let mut names = Renaming::default();
     let left = &world.left;
-    (left.changes, left.faults, left.times, left.moves).hash(&mut hasher);
-    (&world.server, &world.open, world.position).hash(&mut hasher);
-    (world.lost, world.unasked, world.incomplete, world.restored, world.passed).hash(&mut hasher);
-    (world.haste, world.tries).hash(&mut hasher);
-    client(&world.client, &mut hasher);
+    (left.changes, left.faults, left.times, left.moves).hash(&mut names);
+    (&world.open, world.position).hash(&mut names);
+    (world.lost, world.unasked, world.incomplete, world.restored, world.passed).hash(&mut names);
+    (world.haste, world.tries).hash(&mut names);
+    let first_list = world.position.version.is_none();
+    world.server.hash_from(world.reads_from(), first_list || left.faults > 0, &mut names);
+    client(&world.client, &mut names);
     let past = world.judge.past();
-    (&past.server.lives, &past.handlers).hash(&mut hasher);
-    hasher.finish()
+    // Nothing leads back behind what is shown.
+    let settled = left.faults == 0 && world.restored == Flaw::None;
+    for (key, life) in &past.server.lives {
+        (key, life.len()).hash(&mut names);
+        life.iter()
+            .for_each(|of| written(of, settled && past.cache.mark.version >= Some(of.version), &mut names));
+    }
+    past.handlers.hash(&mut names);
+    names.finish()
+}
+
+/// Hashes what it is given under other names.
+#[derive(Default)]
+struct Renaming {
+    words: Vec<Word>,
+    versions: Vec<u64>,
+    others: Vec<u64>,
+}
+
+enum Word {
+    Plain(u64),
+    Version(u64),
+}
+
+impl Renaming {
+    fn plain(&mut self, word: u64) {
+        self.words.push(Word::Plain(word));
+    }
+}
+
+impl Hasher for Renaming {
+    fn write_u64(&mut self, number: u64) {
+        match number {
+            ..VERSIONS => self.plain(number),
+            VERSIONS..UIDS => {
+                self.versions.push(number);
+                self.words.push(Word::Version(number));
+            }
+            UIDS.. => {
+                let met = self.others.iter().position(|other| *other == number);
+                let name = met.unwrap_or_else(|| {
+                    self.others.push(number);
+                    self.others.len() - 1
+                });
+                self.plain(UIDS + name as u64);
+            }
+        }
+    }
+
+    fn write_u8(&mut self, number: u8) {
+        self.plain(number.into());
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.plain(number.into());
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.plain(number as u64);
+    }
+
+    fn write_isize(&mut self, number: isize) {
+        self.plain(number as u64);
+    }
+
+    /// Text is a token of a list: a version, and where to go on.
+    fn write(&mut self, bytes: &[u8]) {
+        let slash = bytes.iter().position(|byte| *byte == b'/').unwrap_or(0);
+        let version = std::str::from_utf8(&bytes[..slash]).ok().and_then(|text| text.parse().ok());
+        self.write_u64(version.unwrap_or_default());
+        bytes[slash..].iter().for_each(|byte| self.write_u8(*byte));
+    }
+
+    fn finish(&self) -> u64 {
+        let mut ranks = self.versions.clone();
+        ranks.sort_unstable();
+        ranks.dedup();
+        let mut hasher = FixedState::with_seed(7).build_hasher();
+        for word in &self.words {
+            match word {
+                Word::Plain(word) => word.hash(&mut hasher),
+                Word::Version(version) => {
+                    let rank = ranks.partition_point(|other| other < version);
+                    (VERSIONS + rank as u64).hash(&mut hasher);
+                }
+            }
+        }
+        hasher.finish()
+    }
+}
+
+fn written(written: &Written, settled: bool, hasher: &mut impl Hasher) {
+    let Written { version, object, decodable, branch } = written;
+    // Since when an object is not there, nobody asks.
+    (if settled && object.is_none() { 0 } else { *version }).hash(hasher);
+    (object, decodable, branch).hash(hasher);
+}
+
+fn identity(id: &ObjectId, hasher: &mut impl Hasher) {
+    (thing::number(&id.key), thing::uid_number(&id.uid), &id.version).hash(hasher);
 }
 
 fn client(client: &Client, hasher: &mut impl Hasher) {
@@ -50,17 +156,21 @@ fn delta(delta: &Delta<Thing>, hasher: &mut impl Hasher) {
             for item in items {
                 match item {
                     Listed::Object(entry) => entry.0.hash(hasher),
-                    Listed::Undecodable(id) => (thing::number(&id.key), &id.uid, &id.version).hash(hasher),
+                    Listed::Undecodable(id) => identity(id, hasher),
                 }
             }
         }
         Delta::End { version, complete } => (3_u8, version, complete).hash(hasher),
         Delta::Put(entry) => (4_u8, entry.0).hash(hasher),
         Delta::Remove { id, last } => {
-            (5_u8, thing::number(&id.key), &id.uid, &id.version).hash(hasher);
+            5_u8.hash(hasher);
+            identity(id, hasher);
             last.as_ref().map(|last| last.0).hash(hasher);
         }
-        Delta::Undecodable(id) => (6_u8, thing::number(&id.key), &id.uid, &id.version).hash(hasher),
+        Delta::Undecodable(id) => {
+            6_u8.hash(hasher);
+            identity(id, hasher);
+        }
         Delta::Bookmark(version) => (7_u8, version).hash(hasher),
         Delta::Clear => 8_u8.hash(hasher),
     }

@@ -11,7 +11,7 @@ use super::{
     server::{Stored, Write},
     world::{Outcome, World},
 };
-use crate::properties::{Observation, Violation};
+use crate::properties::{HandlerId, Observation, Violation};
 
 /// The failures that a reflector tells apart.
 const CLASSES: [Class; 7] = [
@@ -30,11 +30,7 @@ impl World {
     /// # Errors
     /// Nothing can, although the cache has not come to rest; or it has, and is not what it should be.
     pub fn actions(&mut self) -> Result<Vec<Action>, Violation> {
-        let mut actions = Vec::new();
-        self.client_actions(&mut actions);
-        if let Some(first) = self.prompt(&actions) {
-            return Ok(vec![first]);
-        }
+        let mut actions = self.client_actions();
         if self.client.outgoing.is_empty() {
             self.answers(&mut actions);
             self.passing_time(&mut actions);
@@ -50,7 +46,8 @@ impl World {
         Ok(actions)
     }
 
-    fn client_actions(&self, actions: &mut Vec<Action>) {
+    fn client_actions(&self) -> Vec<Action> {
+        let mut actions = Vec::new();
         if !self.client.fifo.is_empty() {
             actions.push(Action::Apply);
         }
@@ -61,15 +58,21 @@ impl World {
                 None => {}
             }
         }
+        actions
     }
 
-    /// What does not wait, where the bounds say so.
-    fn prompt(&self, actions: &[Action]) -> Option<Action> {
-        let first = actions.iter().find(|action| match action {
-            Action::Apply => self.left.prompt_store,
-            _ => self.left.prompt_handlers,
-        });
-        first.cloned()
+    /// What does not wait happens, where the bounds say so.
+    pub(super) fn prompt(&mut self) -> Outcome {
+        loop {
+            let first = self.client_actions().into_iter().find(|action| match action {
+                Action::Apply => self.left.prompt_store,
+                _ => self.left.prompt_handlers,
+            });
+            match first {
+                Some(action) => self.happen(&action)?,
+                None => return Ok(()),
+            }
+        }
     }
 
     fn answers(&self, actions: &mut Vec<Action>) {
@@ -194,8 +197,9 @@ impl World {
         if self.left.moves == 0 {
             return;
         }
-        if self.judge.past().handlers.len() < 2 {
-            actions.push(Action::Join(1));
+        let next = self.judge.past().handlers.len() as HandlerId;
+        if next <= self.left.handlers {
+            actions.push(Action::Join(next));
         }
         for member in &self.client.members {
             actions.push(Action::Remove(member.id));
@@ -203,12 +207,17 @@ impl World {
         }
     }
 
-    /// Makes it happen.
+    /// Makes it happen, and after it what does not wait.
     ///
     /// # Errors
     /// A property is broken.
     pub fn act(&mut self, action: &Action) -> Outcome {
         self.pay(action);
+        self.happen(action)?;
+        self.prompt()
+    }
+
+    fn happen(&mut self, action: &Action) -> Outcome {
         match action {
             Action::Change(change) => self.change(*change),
             Action::Fault(fault) => self.fault(*fault),

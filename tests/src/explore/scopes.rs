@@ -14,6 +14,7 @@ pub struct Scope {
 /// Everything, and little of each.
 pub(super) const ALL: Bounds = Bounds {
     objects: 2,
+    handlers: 2,
     changes: 1,
     faults: 1,
     times: 1,

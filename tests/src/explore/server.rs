@@ -1,5 +1,7 @@
 //! A model of an API server: objects with versions, a history that can be compacted, a restore back in time.
 
+use std::hash::{Hash, Hasher};
+
 use crate::properties::{Key, Object};
 
 /// An object as the server keeps it.
@@ -30,8 +32,13 @@ pub enum Write {
     },
 }
 
+/// Where versions begin, uids and values: numbers tell by their size what they name, see `fingerprint`.
+pub(super) const VERSIONS: u64 = 100;
+pub(super) const UIDS: u64 = 1000;
+const VALUES: u64 = 2000;
+
 /// The server's storage.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
     /// The history before and at this version is gone; only the state at it is left.
     pub base: u64,
@@ -44,7 +51,7 @@ pub struct Server {
 
 impl Default for Server {
     fn default() -> Self {
-        Self { base: 1, at_base: Vec::new(), log: Vec::new(), writes: 0 }
+        Self { base: VERSIONS, at_base: Vec::new(), log: Vec::new(), writes: 0 }
     }
 }
 
@@ -104,8 +111,8 @@ impl Server {
     pub fn put(&mut self, key: Key, decodable: bool) -> Object {
         self.writes += 1;
         let before = self.get(key);
-        let uid = before.map_or(self.writes, |before| before.object.uid);
-        let object = Object { key, uid, version: self.version() + 1, value: self.writes };
+        let uid = before.map_or(UIDS + self.writes, |before| before.object.uid);
+        let object = Object { key, uid, version: self.version() + 1, value: VALUES + self.writes };
         self.log.push(Write::Put { stored: Stored { object, decodable }, created: before.is_none() });
         object
     }
@@ -115,7 +122,8 @@ impl Server {
         self.writes += 1;
         let version = self.version() + 1;
         if let Some(Stored { object, decodable }) = self.get(key) {
-            let last = Stored { object: Object { version, value: self.writes, ..object }, decodable };
+            let last =
+                Stored { object: Object { version, value: VALUES + self.writes, ..object }, decodable };
             self.log.push(Write::Deleted { last });
         }
         version
@@ -131,6 +139,17 @@ impl Server {
         self.at_base = self.now();
         self.base = self.version();
         self.log.clear();
+    }
+
+    /// What can still be read, where nobody reads what is before this version but the state at the base, and that only
+    /// if `base` says so.
+    pub(super) fn hash_from(&self, from: u64, base: bool, hasher: &mut impl Hasher) {
+        let from = from.max(self.base);
+        if base {
+            (self.base, &self.at_base).hash(hasher);
+        }
+        let gone = usize::try_from(from - self.base).unwrap_or(usize::MAX).min(self.log.len());
+        (from, self.version(), self.at(from), &self.log[gone..]).hash(hasher);
     }
 
     /// Goes back to this version, which is not before the base.

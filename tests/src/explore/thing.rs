@@ -32,6 +32,15 @@ pub(super) fn number(key: &ObjectKey) -> properties::Key {
     NAMES.iter().position(|name| *name == key.name()).unwrap_or_default() as properties::Key
 }
 
+/// The number of a uid.
+pub(super) fn uid_number(uid: &Uid) -> u64 {
+    uid.to_string()
+        .rsplit('-')
+        .next()
+        .and_then(|digits| u64::from_str_radix(digits, 16).ok())
+        .unwrap_or_default()
+}
+
 /// The identity under which the server sends this state.
 pub(super) fn id(object: &Object) -> ObjectId {
     ObjectId {

@@ -53,7 +53,7 @@ pub struct World {
 pub(super) type Outcome = Result<(), Violation>;
 
 impl World {
-    /// A client that has just begun, with a first handler.
+    /// A client that has just begun, with its handlers.
     ///
     /// # Errors
     /// A property is broken.
@@ -73,8 +73,11 @@ impl World {
             haste: 0,
             tries: 0,
         };
-        world.join(0)?;
+        for handler in 0..bounds.handlers {
+            world.join(handler)?;
+        }
         world.input(Input::Start, None)?;
+        world.prompt()?;
         Ok(world)
     }
 
@@ -137,6 +140,11 @@ impl World {
                 return Ok(());
             }
         };
+        if matches!(&self.open, Open::List { request, .. } if request.at == ListAt::Any)
+            && self.position.version.is_some()
+        {
+            return Err(Violation { property: 13, how: "any state will do after there was one".to_owned() });
+        }
         self.haste += u8::from(!page);
         self.tries += u8::from(!page);
         let loops = |how: &str| Err(Violation { property: 2, how: how.to_owned() });
@@ -312,6 +320,32 @@ impl World {
             },
         };
         machine.max(self.position.version)
+    }
+
+    /// The earliest version of the server's history from which somebody may still read on. A list of any state, which
+    /// may be that at the base, is only ever the first.
+    pub(super) fn reads_from(&self) -> u64 {
+        let machine = match &self.client.machine {
+            State::Idle | State::Streaming(_) => None,
+            State::Listing(list) => list.version.as_ref(),
+            State::Watching(watching) => Some(&watching.position.version),
+            State::Waiting(waiting) => match &waiting.then {
+                Then::List { .. } => None,
+                Then::Watch(position) => Some(&position.version),
+            },
+        };
+        let open = match &self.open {
+            // An event may be repeated.
+            Open::Watch { sent, .. } | Open::Stream { sent, .. } => *sent - u64::from(self.left.faults > 0),
+            Open::List { .. } | Open::None | Open::Refused(_) | Open::Silent => u64::MAX,
+        };
+        // Each restore goes back by one, or to the base.
+        let restored = match self.left.faults {
+            0 => u64::MAX,
+            faults => self.server.version() - u64::from(faults),
+        };
+        let machine = machine.map_or(u64::MAX, open::number);
+        machine.min(open).min(restored).min(self.server.version())
     }
 
     /// The begins that were said and are not applied.

@@ -203,6 +203,8 @@ impl Server {
             let again = again.map_or(Written::NEVER, |(_, _, written)| *written);
             let life = self.life(key);
             if life.back().is_none_or(|last| (last.version, last.object) != (again.version, again.object)) {
+                // When a deletion was that is undone like what it deleted says nothing.
+                let again = again.object.map_or(Written::NEVER, |_| again);
                 life.push_back(Written { branch, ..again });
             }
         }
