@@ -40,7 +40,8 @@ pub(crate) fn decode<T: 'static>(
     if let Some(entry) = id.and_then(|id| known.unchanged(&id)) {
         return Ok(Decoded::Object(entry));
     }
-    match (id.map(ObjectId::from), decoder.decode(bytes, kind)) {
+    let id = id.map(ObjectId::from).or_else(|| decoder.identify(bytes));
+    match (id, decoder.decode(bytes, kind)) {
         (Some(id), Ok(object)) => Ok(Decoded::Object(Entry::new(id, object.into()))),
         (Some(id), Err(error)) => Ok(Decoded::Undecodable { id, error }),
         // That there is no name says more than which field the decoder misses first.

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use kube_object::{Decode, DecodeError, Entry, Id, TypeMeta};
+use kube_object::{Decode, DecodeError, Entry, Id, ObjectId, TypeMeta};
 
 use crate::Decoded;
 
@@ -21,6 +21,10 @@ pub(crate) struct Transforming<T> {
 impl<T: 'static> Decode<T> for Transforming<T> {
     fn peek<'a>(&self, frame: &'a [u8]) -> Option<Id<'a>> {
         self.decoder.peek(frame)
+    }
+
+    fn identify(&self, frame: &[u8]) -> Option<ObjectId> {
+        self.decoder.identify(frame)
     }
 
     fn decode(&self, frame: &[u8], kind: &TypeMeta) -> Result<T, DecodeError> {

@@ -5,13 +5,20 @@ use std::any::Any;
 use kube_core::{DynamicObject, Resource, metadata::TypeMeta};
 use serde::{Deserialize, de::DeserializeOwned};
 
-use crate::{Id, JsonObject};
+use crate::{Id, JsonObject, ObjectId};
 
 /// How the bytes of one object become a `T`. A value and not a function, so that options and
 /// dictionaries can live in it.
 pub trait Decode<T>: Send + Sync + 'static {
-    /// Who this is, found without decoding the object; `None` where it can't be found.
+    /// Who this is, found without decoding the object; `None` where it can't be found, or not as parts of the bytes.
     fn peek<'a>(&self, frame: &'a [u8]) -> Option<Id<'a>>;
+
+    /// The same where [`Decode::peek`] found nothing: an identity that is written otherwise than it reads, as JSON
+    /// strings with escapes are.
+    fn identify(&self, frame: &[u8]) -> Option<ObjectId> {
+        let _ = frame;
+        None
+    }
 
     /// The object. `kind` is what was asked for: items of a list carry no kind of their own.
     ///
@@ -68,6 +75,11 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Decode<K> for JsonD
         peek_json(frame)
     }
 
+    fn identify(&self, frame: &[u8]) -> Option<ObjectId> {
+        let metadata: Metadata<String> = metadata_of(frame)?;
+        Some(ObjectId::from(metadata.id()))
+    }
+
     fn decode(&self, frame: &[u8], kind: &TypeMeta) -> Result<K, DecodeError> {
         check_kind(frame, kind, K::metadata_api())?;
         let mut object: K = serde_json::from_slice(frame).map_err(|error| describe(&error, kind))?;
@@ -115,37 +127,50 @@ fn check_kind(frame: &[u8], expected: &TypeMeta, metadata_only: bool) -> Result<
 }
 
 #[derive(Deserialize)]
-struct Peek<'a> {
-    #[serde(borrow)]
-    metadata: JsonObject<PeekMeta<'a>>,
+struct Peek<S> {
+    metadata: JsonObject<Metadata<S>>,
 }
 
+/// The identity, in strings that are borrowed or owned.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct PeekMeta<'a> {
-    #[serde(default)]
-    namespace: Option<&'a str>,
-    name: &'a str,
-    #[serde(default)]
-    uid: Option<&'a str>,
-    #[serde(default)]
-    resource_version: Option<&'a str>,
+struct Metadata<S> {
+    namespace: Option<S>,
+    name: S,
+    uid: Option<S>,
+    resource_version: Option<S>,
+}
+
+impl<S: AsRef<str>> Metadata<S> {
+    fn id(&self) -> Id<'_> {
+        Id {
+            namespace: self.namespace.as_ref().map(S::as_ref),
+            name: self.name.as_ref(),
+            uid: self.uid.as_ref().map_or("", S::as_ref),
+            resource_version: self.resource_version.as_ref().map_or("", S::as_ref),
+        }
+    }
+}
+
+/// `None` where it is no object with a `metadata.name`.
+fn metadata_of<'a, S: Deserialize<'a> + AsRef<str>>(frame: &'a [u8]) -> Option<Metadata<S>> {
+    let JsonObject(Peek { metadata: JsonObject(metadata) }) = serde_json::from_slice(frame).ok()?;
+    let metadata: Metadata<S> = metadata;
+    (!metadata.name.as_ref().is_empty()).then_some(metadata)
 }
 
 /// The identity in the JSON of an object, borrowed from the bytes.
 ///
-/// `None` where it is no object with a `metadata.name`, or where an identity is written with
-/// escapes, which no API server does.
+/// `None` where it is no object with a `metadata.name`, or where an identity is written with escapes. API servers do
+/// that for the few types whose names may hold what Go escapes, such as `&` in the name of a ClusterRole:
+/// [`Decode::identify`] finds those.
 pub fn peek_json(frame: &[u8]) -> Option<Id<'_>> {
-    let JsonObject(Peek { metadata: JsonObject(metadata) }) = serde_json::from_slice(frame).ok()?;
-    if metadata.name.is_empty() {
-        return None;
-    }
+    let Metadata { namespace, name, uid, resource_version } = metadata_of::<&str>(frame)?;
     Some(Id {
-        namespace: metadata.namespace,
-        name: metadata.name,
-        uid: metadata.uid.unwrap_or_default(),
-        resource_version: metadata.resource_version.unwrap_or_default(),
+        namespace,
+        name,
+        uid: uid.unwrap_or_default(),
+        resource_version: resource_version.unwrap_or_default(),
     })
 }
 
@@ -220,8 +245,17 @@ mod tests {
         assert_eq!(id, Id { namespace: Some("ns"), name: "me", uid: "u", resource_version: "7" });
     }
 
+    /// As kube-apiserver writes the name `a&b "c"` of a ClusterRole.
     #[test]
-    fn peek_finds_nothing_where_there_is_no_named_metadata() {
+    fn an_identity_with_escapes_is_found_though_not_borrowed() {
+        let frame = br#"{"metadata":{"name":"a\u0026b \"c\"","uid":"u","resourceVersion":"7"}}"#;
+        assert_eq!(peek_json(frame), None);
+        let id = Decode::<Pod>::identify(&JsonDecoder, frame).unwrap();
+        assert_eq!((id.key.name(), id.uid, id.version), ("a&b \"c\"", "u".into(), 7.into()));
+    }
+
+    #[test]
+    fn nobody_is_found_where_there_is_no_named_metadata() {
         for frame in [
             "",
             "[]",
@@ -233,6 +267,7 @@ mod tests {
             r#"{"metadata":{"name":"a"}"#,
         ] {
             assert_eq!(peek_json(frame.as_bytes()), None, "{frame}");
+            assert_eq!(Decode::<Pod>::identify(&JsonDecoder, frame.as_bytes()), None, "{frame}");
         }
     }
 }

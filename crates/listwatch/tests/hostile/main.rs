@@ -253,6 +253,23 @@ async fn an_object_of_another_kind_or_shape_is_undecodable_and_the_watch_goes_on
     assert!(error.is_none(), "{error:?}");
 }
 
+/// kube-apiserver escapes `&`, `<` and `>` as Go's JSON does; names of RBAC objects may hold them, and quotes.
+#[tokio::test]
+async fn a_name_that_is_written_with_escapes_is_a_name() {
+    let pod =
+        r#"{"metadata":{"name":"a\u0026b \"c\"","uid":"u","resourceVersion":"6"},"spec":{"containers":[]}}"#;
+    let body = format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"9"}},"items":[{pod}]}}"#);
+    let stub = Stub::serve(Answer::new("200 OK", "connection: close\r\n", &body)).await;
+    let listed = list(&ListWatch::<Pod>::new(Api::all(stub.client())).transform(|_| Ok(()))).await;
+    let Some(Ok(ListPart::Items { items, nameless })) = listed.first() else { panic!("{listed:?}") };
+    assert_eq!((items[0].id().key.name(), nameless.len()), (r#"a&b "c""#, 0));
+
+    let frames = ["ADDED", "MODIFIED", "DELETED"].map(|kind| frame(kind, pod));
+    let (events, error) = watch(Answer::open_ended(&[&frames.concat()])).await;
+    assert_eq!(events, [r#"+a&b "c""#, r#"~a&b "c""#, r#"-a&b "c""#]);
+    assert!(error.is_none(), "{error:?}");
+}
+
 #[tokio::test]
 async fn no_error_shows_what_a_secret_holds() {
     let body = r#"{"kind":"SecretList","items":[{"metadata":{"name":"s"},"data":"hunter2"},{"data":{"hunter2":1}}],"metadata":"hunter2"}"#;
