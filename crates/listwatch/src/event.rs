@@ -7,7 +7,10 @@ use kube_object::{Decode, DecodeError, Entry, JsonObject, Known, ObjectId, Resou
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::decoded::{Decoded, decode};
+use crate::{
+    decoded::{Decoded, decode},
+    status,
+};
 
 /// An event of a watch. ERROR events are errors of the stream.
 #[derive(Debug)]
@@ -114,9 +117,9 @@ fn bookmark<T>(object: &[u8]) -> Result<WatchEvent<T>, FrameError> {
 }
 
 fn error_event(object: &[u8]) -> FrameError {
-    match serde_json::from_slice::<JsonObject<Status>>(object) {
-        Ok(JsonObject(status)) => FrameError::Status(Box::new(status)),
-        Err(_) => FrameError::Malformed("an ERROR event without a Status"),
+    match status::read(object) {
+        Some(status) => FrameError::Status(Box::new(status)),
+        None => FrameError::Malformed("an ERROR event without a Status"),
     }
 }
 
@@ -146,6 +149,8 @@ mod tests {
         ));
         let status = r#"{"kind":"Status","code":410,"reason":"Expired"}"#;
         assert!(matches!(frame("ERROR", status), Err(FrameError::Status(status)) if status.code == 410));
+        let odd = r#"{"code":410,"reason":null,"message":null,"details":{"retryAfterSeconds":-1}}"#;
+        assert!(matches!(frame("ERROR", odd), Err(FrameError::Status(status)) if status.code == 410));
         assert!(matches!(frame("SURPRISE", POD), Err(FrameError::UnknownType(name)) if name == "SURPRISE"));
     }
 

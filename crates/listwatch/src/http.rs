@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures_util::{FutureExt, StreamExt, stream, stream::BoxStream};
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::BodyExt;
-use kube_client::{Client, client::Body, core::Status};
-use kube_object::{Decode, JsonObject, Known, TypeMeta};
+use kube_client::{Client, client::Body};
+use kube_object::{Decode, Known, TypeMeta};
 
 use crate::{
     Error, ListOptions, ListPart, ListRequest, Target, Verb, WatchEvent, WatchRequest,
@@ -15,6 +15,7 @@ use crate::{
     event::{self, FrameError},
     frame::Frames,
     list::{ListError, ListReader},
+    status,
 };
 
 /// The body of an error answer is read up to here; a `Status` takes a few hundred bytes.
@@ -294,7 +295,7 @@ async fn refusal(target: Target, response: Response<Body>) -> Error {
             break;
         }
     }
-    let JsonObject(mut status) = serde_json::from_slice::<JsonObject<Status>>(&bytes).unwrap_or_default();
+    let mut status = status::read(&bytes).unwrap_or_default();
     // The code of the answer counts, whatever its body says.
     status.code = parts.status.as_u16();
     if status.message.is_empty() {

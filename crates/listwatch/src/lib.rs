@@ -31,6 +31,7 @@ mod list_watch;
 mod request;
 mod source;
 mod split;
+mod status;
 mod transform;
 
 pub use decoded::Decoded;

@@ -51,12 +51,13 @@ impl From<SplitError> for ListError {
     }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
+/// What is null is as if it were missing: Go never writes that, servers in other languages do.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct ListMeta {
-    resource_version: String,
-    r#continue: String,
-    remaining_item_count: Option<u64>,
+    resource_version: Option<String>,
+    r#continue: Option<String>,
+    remaining_item_count: Option<i64>,
 }
 
 /// Reads one body.
@@ -111,9 +112,9 @@ impl ListReader {
         };
         let ListMeta { resource_version, r#continue, remaining_item_count } = metadata;
         Ok(ListEnd {
-            version: ResourceVersion::new(&resource_version),
-            next: (!r#continue.is_empty()).then_some(r#continue),
-            remaining: remaining_item_count,
+            version: ResourceVersion::new(&resource_version.unwrap_or_default()),
+            next: r#continue.filter(|token| !token.is_empty()),
+            remaining: remaining_item_count.and_then(|count| count.try_into().ok()),
         })
     }
 
@@ -125,9 +126,9 @@ impl ListReader {
                 self.metadata = Some(metadata);
             }
             "kind" => {
-                let kind: String =
+                let kind: Option<String> =
                     serde_json::from_slice(value).map_err(|_| ListError::Malformed("unreadable kind"))?;
-                check_list_kind(&kind, expected)?;
+                check_list_kind(&kind.unwrap_or_default(), expected)?;
             }
             "items" if value == b"null" => self.items_are_null = true,
             "items" => return Err(ListError::Malformed("items that are no list")),
@@ -174,6 +175,15 @@ mod tests {
         let (items, nameless, end) = read(body).unwrap();
         assert_eq!((items.len(), nameless), (1, 0));
         assert_eq!(end, ListEnd { version: 9.into(), next: Some("t".into()), remaining: Some(3) });
+    }
+
+    #[test]
+    fn what_a_list_says_of_itself_may_be_null_and_a_count_below_zero_is_none() {
+        let body = r#"{"kind":null,"apiVersion":null,"metadata":{"resourceVersion":"9","continue":null,"remainingItemCount":-1,"selfLink":null},"items":[]}"#;
+        let (_, _, end) = read(body).unwrap();
+        assert_eq!(end, ListEnd { version: 9.into(), next: None, remaining: None });
+        let (_, _, end) = read(r#"{"metadata":{"resourceVersion":null},"items":null}"#).unwrap();
+        assert_eq!(end, ListEnd { version: "".into(), next: None, remaining: None });
     }
 
     #[test]
