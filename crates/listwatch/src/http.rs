@@ -1,12 +1,13 @@
 //! The I/O behind a `ListWatch`: requests through a `kube_client::Client`, answers as streams.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream, stream::BoxStream};
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::BodyExt;
 use kube_client::{Client, client::Body};
 use kube_object::{Decode, Known, TypeMeta};
+use tokio::time::timeout;
 
 use crate::{
     Error, ListOptions, ListPart, ListRequest, Target, Verb, WatchEvent, WatchRequest,
@@ -20,6 +21,9 @@ use crate::{
 
 /// The body of an error answer is read up to here; a `Status` takes a few hundred bytes.
 const MAX_STATUS_BYTES: usize = 64 << 10;
+
+/// That body is waited for so long: what matters of it is the code, which has come. A watch may take minutes.
+const STATUS_PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) type Modifier = Arc<dyn Fn(&mut ListOptions) + Send + Sync>;
 
@@ -289,12 +293,15 @@ fn frame_error(target: Target, error: FrameError) -> Error {
 async fn refusal(target: Target, response: Response<Body>) -> Error {
     let (parts, mut body) = response.into_parts();
     let mut bytes = Vec::new();
-    while let Some(Ok(chunk)) = next_chunk(&mut body).await {
-        bytes.extend_from_slice(&chunk);
-        if bytes.len() > MAX_STATUS_BYTES {
-            break;
+    let reading = async {
+        while let Some(Ok(chunk)) = next_chunk(&mut body).await {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > MAX_STATUS_BYTES {
+                break;
+            }
         }
-    }
+    };
+    let _in_time = timeout(STATUS_PATIENCE, reading).await;
     let mut status = status::read(&bytes).unwrap_or_default();
     // The code of the answer counts, whatever its body says.
     status.code = parts.status.as_u16();
@@ -302,6 +309,6 @@ async fn refusal(target: Target, response: Response<Body>) -> Error {
         status.message = parts.status.canonical_reason().unwrap_or_default().to_owned();
     }
     let header = parts.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-    let retry_after = header.map(std::time::Duration::from_secs).or_else(|| retry_after(&status));
+    let retry_after = header.map(Duration::from_secs).or_else(|| retry_after(&status));
     Error::status(target, Box::new(status), retry_after)
 }

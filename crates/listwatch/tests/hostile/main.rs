@@ -2,11 +2,18 @@
 
 mod stub;
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use futures_util::StreamExt;
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use http_body_util::StreamBody;
 use k8s_openapi::api::core::v1::{Pod, Secret};
-use kube_client::{Api, api::DynamicObject, api::PartialObjectMeta, core::ApiResource};
+use kube_client::{
+    Api, Client,
+    api::{DynamicObject, PartialObjectMeta},
+    client::Body,
+    core::ApiResource,
+};
 use kube_listwatch::{
     Class, Decoded, Error, ListAt, ListPart, ListRequest, ListWatch, ListerWatcher, WatchEvent, WatchFrom,
     WatchRequest,
@@ -151,6 +158,20 @@ async fn every_status_keeps_its_meaning() {
         assert_eq!(error.class(), class, "{error}");
         assert!(error.to_string().contains(&status[..3]), "{error}");
     }
+}
+
+/// The code is in the head: a watch that is refused must not hang until its deadline, minutes later.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_told_though_its_body_never_ends() {
+    let service = tower::service_fn(|_: http::Request<Body>| {
+        let begun = stream::iter([Ok::<_, Infallible>(http_body::Frame::data(Bytes::from("{\"kind\":")))]);
+        let body = StreamBody::new(begun.chain(stream::pending()));
+        std::future::ready(http::Response::builder().status(410).header("retry-after", "7").body(body))
+    });
+    let source = ListWatch::<Pod>::new(Api::all(Client::new(service, "default")));
+    let told = async { source.watch(watch_request(), nothing()).next().await.unwrap().unwrap_err() };
+    let error = tokio::time::timeout(Duration::from_secs(10), told).await.unwrap();
+    assert_eq!((error.class(), error.retry_after()), (Class::Expired, Some(Duration::from_secs(7))));
 }
 
 #[tokio::test]
