@@ -59,6 +59,11 @@ impl Slot {
     fn informer(&self) -> Option<Arc<dyn AnyInformer>> {
         self.pinned.clone().or_else(|| (self.find)())
     }
+
+    /// Unless somebody has stopped it: its cache will never be fresh again.
+    fn usable(&self) -> Option<Arc<dyn AnyInformer>> {
+        self.informer().filter(|informer| !informer.is_stopped())
+    }
 }
 
 impl Registry {
@@ -73,7 +78,7 @@ impl Registry {
         if self.shut_down.load(Ordering::Acquire) {
             return Err(gone());
         }
-        let found = self.informers.get(key).and_then(|slot| slot.informer());
+        let found = self.informers.get(key).and_then(|slot| slot.usable());
         // Not under the lock: what describes the resource may be a user's code.
         let informer = found.map_or_else(make, |found| typed(found.as_ref()));
         let informer = self.insert(key.clone(), informer, kept);
@@ -95,16 +100,19 @@ impl Registry {
             Entry::Occupied(slot) => slot.into_ref(),
             Entry::Vacant(vacant) => vacant.insert(Slot::of(&informer)),
         };
-        let informer = match slot.informer() {
-            Some(faster) => typed(faster.as_ref()),
+        let (informer, replaced) = match slot.usable() {
+            Some(faster) => (typed(faster.as_ref()), None),
             None => {
-                *slot = Slot::of(&informer);
-                informer
+                let new = Slot::of(&informer);
+                (informer, Some(std::mem::replace(slot.value_mut(), new)))
             }
         };
         if kept == Kept::ByFactory && slot.pinned.is_none() {
             slot.pinned = Some(Arc::new(informer.clone()));
         }
+        // Not under the lock: an informer that was stopped may hold the last of a user's functions.
+        drop(slot);
+        drop(replaced);
         informer
     }
 
@@ -144,6 +152,7 @@ type Waiting<'a, O> = Pin<Box<dyn Future<Output = O> + Send + 'a>>;
 pub(crate) trait AnyInformer: Send + Sync {
     fn start(&self);
     fn stop(&self) -> Waiting<'_, ()>;
+    fn is_stopped(&self) -> bool;
     fn wait_for_sync(&self, within: Duration) -> Waiting<'_, Option<Unsynced>>;
     fn status(&self) -> InformerStatus;
     fn as_any(&self) -> &dyn Any;
@@ -156,6 +165,10 @@ impl<T: Object> AnyInformer for Informer<T> {
 
     fn stop(&self) -> Waiting<'_, ()> {
         Box::pin(Informer::stop(self))
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.shared.stopping.is_cancelled()
     }
 
     fn wait_for_sync(&self, within: Duration) -> Waiting<'_, Option<Unsynced>> {

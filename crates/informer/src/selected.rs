@@ -75,7 +75,7 @@ impl<T: Cached> Selected<T> {
     }
 
     /// The informer; the same one whenever the same is asked for. It lives until it is removed or the factory is shut
-    /// down.
+    /// down; if somebody stops it whoever asks next gets a new one.
     ///
     /// On a factory that was started a new informer starts at once. Handlers and indexes can be
     /// added at any time; those added before the start miss nothing and see no late join.

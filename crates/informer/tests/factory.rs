@@ -410,3 +410,19 @@ async fn a_removed_informer_is_stopped_and_the_next_is_a_new_one() {
     assert_eq!(watched(&server, "watch", "true"), 2);
     factory.shutdown().await;
 }
+
+/// Its cache is full and never fresh again: who asks later must not be given it.
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_somebody_has_stopped_is_given_to_nobody() {
+    let server = server();
+    let factory = factory(&server);
+    factory.start();
+    let stopped = factory.informer::<ConfigMap>().unwrap();
+    stopped.wait_for_sync(WITHIN).await.unwrap();
+    stopped.stop().await;
+    let again = factory.select::<ConfigMap>().counted().unwrap();
+    again.wait_for_sync(WITHIN).await.unwrap();
+    assert_eq!((again.status().reflector.phase, server.open_watches()), (Phase::Watching, 1));
+    assert_eq!(factory.status().len(), 1);
+    factory.shutdown().await;
+}
