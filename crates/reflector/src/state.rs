@@ -31,6 +31,11 @@ pub struct Listing {
     pub version: Option<ResourceVersion>,
     /// The token that the page being read was asked for by; `None` for the first.
     pub token: Option<String>,
+    /// An earlier one: that which came with the page whose number is the last power of two. Tokens that go round in
+    /// circles come to it again.
+    pub earlier: Option<String>,
+    /// How many pages have been read.
+    pub pages: u32,
     /// Each item so far could be identified.
     pub complete: bool,
 }

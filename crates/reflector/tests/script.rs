@@ -232,6 +232,18 @@ fn a_server_that_ignores_the_token_of_a_page() {
 }
 
 #[test]
+fn a_server_whose_pages_go_round_in_circles() {
+    play(
+        "start -> count start; list any limit=500; arm list; begin
+        page 100 next=s -> list continue=s limit=500; arm list
+        page 100 next=t -> list continue=t limit=500; arm list
+        page 100 next=s -> list continue=s limit=500; arm list
+        page 100 next=t -> count retry; list any; arm list; begin
+        page 100 -> end 100; watch 100; arm watch",
+    );
+}
+
+#[test]
 fn an_aggregated_server_without_versions() {
     play(
         "start -> count start; list any limit=500; arm list; begin

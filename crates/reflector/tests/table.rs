@@ -65,11 +65,12 @@ fn at_nine() -> ListAt {
 /// A list in place of a streaming list.
 fn first_page(plan: ListPlan) -> Listing {
     let plan = ListPlan { unstreamed: true, ..plan };
-    Listing { plan, version: None, token: None, complete: true }
+    Listing { plan, version: None, token: None, earlier: None, pages: 0, complete: true }
 }
 
 fn later_page(plan: ListPlan) -> Listing {
-    Listing { version: Some(100.into()), token: Some("s".to_owned()), ..first_page(plan) }
+    let token = Some("s".to_owned());
+    Listing { version: Some(100.into()), earlier: token.clone(), token, pages: 1, ..first_page(plan) }
 }
 
 fn lists() -> Vec<State> {

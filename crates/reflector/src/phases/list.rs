@@ -21,7 +21,8 @@ pub(crate) fn begin(plan: ListPlan, cause: RelistCause, options: &Options) -> St
         Output::Arm(Deadline::List),
         Output::Mark(Marker::Begin { fresh: plan.fresh }),
     ];
-    (State::Listing(Listing { plan, version: None, token: None, complete: true }), outputs)
+    let listing = Listing { plan, version: None, token: None, earlier: None, pages: 0, complete: true };
+    (State::Listing(listing), outputs)
 }
 
 pub(crate) fn step(listing: Listing, input: Input<'_>, options: &Options) -> Step {
@@ -34,8 +35,8 @@ pub(crate) fn step(listing: Listing, input: Input<'_>, options: &Options) -> Ste
             // Every page shows the state of the first one's version.
             let version = listing.version.unwrap_or_else(|| version.clone());
             match next {
-                // A server that does not understand the token would give this page for ever.
-                Some(token) if listing.token.as_deref() == Some(token) => {
+                // A server that does not understand the token would give this page, or these, for ever.
+                Some(token) if [&listing.token, &listing.earlier].contains(&&Some(token.to_owned())) => {
                     without_pages(listing.plan, RelistCause::Retry, options)
                 }
                 Some(token) => next_page(Listing { version: Some(version), ..listing }, token, options),
@@ -53,7 +54,9 @@ fn next_page(listing: Listing, token: &str, options: &Options) -> Step {
     let request = Output::List { request, fresh: listing.plan.fresh };
     let pages_anyway = listing.plan.pages_anyway || listing.plan.at == ListAt::Any;
     let plan = ListPlan { pages_anyway, ..listing.plan };
-    let listing = Listing { plan, token: Some(token.to_owned()), ..listing };
+    let (pages, token) = (listing.pages.saturating_add(1), Some(token.to_owned()));
+    let earlier = if pages.is_power_of_two() { token.clone() } else { listing.earlier };
+    let listing = Listing { plan, token, earlier, pages, ..listing };
     (State::Listing(listing), vec![request, Output::Arm(Deadline::List)])
 }
 

@@ -35,13 +35,13 @@ fn fresh() -> ListPlan {
 
 /// The first page of this plan is being read.
 fn first_page(plan: ListPlan) -> State {
-    State::Listing(Listing { plan, version: None, token: None, complete: true })
+    State::Listing(Listing { plan, version: None, token: None, earlier: None, pages: 0, complete: true })
 }
 
 /// A later page is being read; the first one was of version 100.
 fn later_page(plan: ListPlan) -> State {
     let (version, token) = (Some(version("100")), Some("s".to_owned()));
-    State::Listing(Listing { plan, version, token, complete: true })
+    State::Listing(Listing { plan, version, earlier: token.clone(), token, pages: 1, complete: true })
 }
 
 /// Listed at this version, nothing has come since.

@@ -100,6 +100,21 @@ fn a_server_that_gives_the_same_page_again_is_asked_for_the_full_list_once() {
 }
 
 #[test]
+fn tokens_that_go_round_in_circles_are_noticed_after_a_few_rounds() {
+    for circle in 1..50 {
+        let mut state = first_page(plan(ListAt::Consistent));
+        let pages = (0..1000).find(|page| {
+            let token = (page % circle).to_string();
+            let (next, outputs) = go(state.clone(), page_end(&version("100"), Some(&token)));
+            state = next;
+            outputs == [Output::BackOff(None)]
+        });
+        // The full list after them goes round as well.
+        assert!(pages.unwrap() <= 2 * 4 * circle, "a circle of {circle}: {pages:?} pages");
+    }
+}
+
+#[test]
 fn a_full_list_that_fails_too_waits() {
     let full = ListPlan { unpaged: true, ..plan(ListAt::Consistent) };
     for state in [first_page(full.clone()), later_page(full)] {
