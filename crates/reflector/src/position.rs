@@ -158,6 +158,11 @@ impl ListPlan {
         }
     }
 
+    /// Whether a list at this version is older than was asked for, as far as versions can be compared.
+    pub(crate) fn is_missed_by(&self, version: &ResourceVersion) -> bool {
+        matches!(&self.at, ListAt::NotOlderThan(asked) if version < asked)
+    }
+
     /// The request of the first page, or of the page after this token.
     pub(crate) fn request(&self, token: Option<&str>, options: &Options) -> ListRequest {
         let at = token.map_or_else(|| self.at.clone(), |token| ListAt::Continue(token.to_owned()));

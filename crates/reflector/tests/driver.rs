@@ -263,10 +263,10 @@ async fn the_list_after_an_expiry_knows_nothing_of_the_cache() {
     let knows = Arc::new(std::sync::Mutex::new(Vec::new()));
     let note = Arc::clone(&knows);
     let fake = Fake::asking(
-        move |_, _, known| {
+        move |n, _, known| {
             let id = Id { namespace: None, name: "a", uid: "a", resource_version: "1" };
             note.lock().unwrap().push(known.unchanged(&id).is_some());
-            list(&[], "5")
+            list(&[], ["5", "7", "9"][n])
         },
         |n, _| match n {
             0 => vec![events(&["*6"]), Beat::Fail(410, None)],
@@ -288,7 +288,7 @@ async fn the_list_after_an_expiry_knows_nothing_of_the_cache() {
 
 #[tokio::test(start_paused = true)]
 async fn a_relist_is_made_when_somebody_asks_for_it() {
-    let fake = Fake::new(|_, _| list(&[], "5"), |_, _| vec![events(&["*6"]), Beat::Hang]);
+    let fake = Fake::new(|n, _| list(&[], ["5", "6"][n]), |_, _| vec![events(&["*6"]), Beat::Hang]);
     let (ask, asked) = tokio::sync::watch::channel(0);
     let run = run_with(&fake, options(), |reflector| reflector.relist_on(asked));
     seconds(1).await;

@@ -15,10 +15,11 @@ use support::notation::{Spoken, outputs, state};
 
 const BEGIN: &str = "<!-- The rest is written by crates/reflector/tests/table.rs. -->\n";
 
-const INPUTS: [&str; 36] = [
+const INPUTS: [&str; 38] = [
     "start",
     "items",
     "items nameless",
+    "page 8",
     "page 100",
     "page 100 next=s",
     "page 100 next=t",
@@ -31,6 +32,7 @@ const INPUTS: [&str; 36] = [
     "bookmark 8",
     "bookmark 10",
     "bookmark -",
+    "initial-end 8",
     "initial-end 10",
     "end early",
     "end short",

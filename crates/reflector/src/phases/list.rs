@@ -31,6 +31,10 @@ pub(crate) fn step(listing: Listing, input: Input<'_>, options: &Options) -> Ste
             let complete = listing.complete && complete;
             (State::Listing(Listing { complete, ..listing }), vec![Output::Deliver])
         }
+        // It has not reached the version, whatever it thinks.
+        Input::PageEnd { version, .. } if listing.version.is_none() && listing.plan.is_missed_by(version) => {
+            without_version(&listing.plan, RelistCause::TooLarge, None, options)
+        }
         Input::PageEnd { version, next } => {
             // Every page shows the state of the first one's version.
             let version = listing.version.unwrap_or_else(|| version.clone());

@@ -30,7 +30,9 @@ pub(crate) fn begin(plan: ListPlan, cause: RelistCause) -> Step {
 
 pub(crate) fn step(streaming: Streaming, input: Input<'_>, options: &Options) -> Step {
     match input {
-        Input::Event { kind: EventKind::InitialEnd, version } => end(&streaming.plan, version.clone()),
+        Input::Event { kind: EventKind::InitialEnd, version } if !streaming.plan.is_missed_by(version) => {
+            end(&streaming.plan, version.clone())
+        }
         Input::Event { kind: EventKind::Added | EventKind::Changed, .. } => {
             (State::Streaming(streaming), vec![Output::Deliver, Output::Arm(Deadline::InitialEvents)])
         }
@@ -39,7 +41,8 @@ pub(crate) fn step(streaming: Streaming, input: Input<'_>, options: &Options) ->
             list_instead(streaming.plan, None, options)
         }
         Input::Failed(class, retry_after) => failed(streaming.plan, class, retry_after, options),
-        // A bookmark in between says nothing of the state that is being told.
+        // A bookmark in between says nothing of the state that is being told, nor does an end at a version older than
+        // was asked for: no other comes, so that a list is asked for instead.
         other => ignore(State::Streaming(streaming), other),
     }
 }

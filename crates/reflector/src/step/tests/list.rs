@@ -71,6 +71,23 @@ fn the_version_of_a_list_is_that_of_its_first_page() {
     assert_eq!(outputs, [vec![end], watch_outputs("100")].concat());
 }
 
+/// Property 13. A server, or a cache in front of it, that answers with an older state says the same as one that has not
+/// reached the version; but for one whose versions can't be compared.
+#[test]
+fn a_list_older_than_asked_for_is_taken_for_too_large_a_version_and_not_shown() {
+    for next in [None, Some("t")] {
+        let (state, outputs) = go(first_page(plan(newer_than("9"))), page_end(&version("8"), next));
+        assert_eq!(state, first_page(fresh()));
+        assert_eq!(outputs, list_outputs(RelistCause::TooLarge, ListAt::Consistent, Some(500), true));
+        let (state, _) = go(state, page_end(&version("8"), None));
+        assert!(matches!(state, State::Watching(_)), "the most recent state is what it is: {state:?}");
+    }
+    for at in ["9", "10", "", "x"] {
+        let (state, _) = go(first_page(plan(newer_than("9"))), page_end(&version(at), None));
+        assert!(matches!(state, State::Watching(_)), "{at}: {state:?}");
+    }
+}
+
 #[test]
 fn a_server_that_pages_a_list_of_any_state_gets_its_relists_paged() {
     let (state, _) = go(first_page(plan(ListAt::Any)), page_end(&version("100"), Some("t")));

@@ -53,6 +53,16 @@ fn its_end_ends_the_list_and_the_same_request_goes_on_as_a_watch() {
     assert_eq!(outputs, [vec![mark], disarmed.to_vec()].concat());
 }
 
+/// Property 13.
+#[test]
+fn an_end_at_a_version_older_than_asked_for_is_none() {
+    let state = streaming(plan(newer_than("9")));
+    let (after, outputs) = stream(state.clone(), event(EventKind::InitialEnd, &version("8")));
+    assert_eq!((after, outputs), (state.clone(), vec![]));
+    let (after, _) = stream(state, event(EventKind::InitialEnd, &version("9")));
+    assert!(matches!(after, State::Watching(_)), "{after:?}");
+}
+
 #[test]
 fn a_server_that_gives_none_is_asked_for_a_list_at_once() {
     for at in [ListAt::Any, newer_than("7")] {
