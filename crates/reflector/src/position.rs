@@ -15,9 +15,9 @@ pub struct Position {
     pub version: ResourceVersion,
     /// Something newer than the last list has come: the list's version was no dead end.
     pub moved: bool,
-    /// The last list was made because a version had expired, and no watch has lasted since: if
-    /// one expires again the server may do so with every version.
-    pub after_expiry: bool,
+    /// The last list was made because a version had expired, or in the place of one that led nowhere, and no watch has
+    /// lasted since: if a version expires now the server may do so with every version.
+    pub troubled: bool,
     /// How much speaks for resuming from this version leading nowhere: the sum of the weights of
     /// the fruitless watches since the version was reached.
     pub fruitless: u8,
@@ -53,8 +53,8 @@ pub(crate) fn is_a_point(version: &ResourceVersion) -> bool {
 impl Position {
     /// Where a complete list has led to.
     pub(crate) fn listed(version: ResourceVersion, plan: &ListPlan) -> Self {
-        let &ListPlan { fresh, pages_anyway, unstreamed, .. } = plan;
-        Self { version, moved: false, after_expiry: fresh, fruitless: 0, pages_anyway, unstreamed }
+        let &ListPlan { fresh, pages_anyway, unstreamed, at_once, .. } = plan;
+        Self { version, moved: false, troubled: fresh || at_once, fruitless: 0, pages_anyway, unstreamed }
     }
 
     /// Something newer was delivered.
@@ -64,13 +64,13 @@ impl Position {
 
     /// A watch has lasted its time: long enough to try again what has failed before it.
     pub(crate) fn lasted(self) -> Self {
-        Self { after_expiry: false, unstreamed: false, ..self }
+        Self { troubled: false, unstreamed: false, ..self }
     }
 
     /// Whether a version that expires from here on is no surprise, so that it may be listed anew
     /// without a delay.
     pub(crate) fn may_expire(&self) -> bool {
-        self.moved && !self.after_expiry
+        self.moved && !self.troubled
     }
 
     /// A watch from here has ended without moving it.
@@ -102,13 +102,15 @@ pub struct ListPlan {
     pub pages_anyway: bool,
     /// Ask for no streaming list, since the server did not give one.
     pub unstreamed: bool,
+    /// It took the place of a list that led nowhere, without a delay: what takes its place waits.
+    pub at_once: bool,
 }
 
 impl ListPlan {
     /// The first list of a reflector.
     pub(crate) fn first(options: &Options) -> Self {
         let at = if options.stale_start { ListAt::Any } else { ListAt::Consistent };
-        Self { at, fresh: false, unpaged: false, pages_anyway: false, unstreamed: false }
+        Self { at, fresh: false, unpaged: false, pages_anyway: false, unstreamed: false, at_once: false }
     }
 
     /// A list that is at least as new as everything delivered so far.
@@ -127,16 +129,22 @@ impl ListPlan {
     /// A list of the most recent state.
     pub(crate) fn most_recent(position: &Position) -> Self {
         let &Position { pages_anyway, unstreamed, .. } = position;
-        Self { at: ListAt::Consistent, fresh: false, unpaged: false, pages_anyway, unstreamed }
+        let at = ListAt::Consistent;
+        Self { at, fresh: false, unpaged: false, pages_anyway, unstreamed, at_once: false }
     }
 
     /// The same for when the resource is back: what the server had at hand before may be any state no longer, and a
     /// version is kept, so that a server that has gone back behind it is found out.
     pub(crate) fn when_back(self) -> Self {
         match self.at {
-            ListAt::Any => self.of_the_most_recent(),
-            _ => Self { unpaged: false, ..self },
+            ListAt::Any => self.of_the_most_recent().later(),
+            _ => self.later(),
         }
+    }
+
+    /// The same after a delay, and in pages: a full list may have failed because it was too large.
+    pub(crate) fn later(self) -> Self {
+        Self { unpaged: false, at_once: false, ..self }
     }
 
     /// The same of the most recent state.

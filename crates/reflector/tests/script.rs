@@ -70,7 +70,7 @@ fn an_etcd_restore_leaves_a_version_of_the_future() {
         page 92 -> end 92; watch 92; arm watch
         changed 93 -> deliver",
     );
-    assert_eq!(state(&end), "watching 93 (moved, after expiry, spoke)");
+    assert_eq!(state(&end), "watching 93 (moved, troubled, spoke)");
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn a_streaming_list_becomes_its_own_watch() {
         added 120 -> deliver; arm initial-events
         initial-end 130 -> end 130; disarm list; disarm initial-events",
     );
-    assert_eq!(state(&end), "watching 130 (after expiry)");
+    assert_eq!(state(&end), "watching 130 (troubled)");
 }
 
 #[test]
@@ -328,5 +328,5 @@ fn a_server_that_ignores_the_wish_for_a_streaming_list() {
         relist -> count asked; stream >=121; arm watch; arm list; arm initial-events; begin
         fail unsupported -> count retry; list >=121; arm list; begin",
     );
-    assert_eq!(state(&end), "listing >=121 unstreamed");
+    assert_eq!(state(&end), "listing >=121 unstreamed at-once");
 }

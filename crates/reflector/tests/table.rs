@@ -57,7 +57,7 @@ const INPUTS: [&str; 38] = [
 ];
 
 fn plan(at: ListAt) -> ListPlan {
-    ListPlan { at, fresh: false, unpaged: false, pages_anyway: false, unstreamed: false }
+    ListPlan { at, fresh: false, unpaged: false, pages_anyway: false, unstreamed: false, at_once: false }
 }
 
 fn at_nine() -> ListAt {
@@ -94,14 +94,7 @@ fn lists() -> Vec<State> {
 
 fn position(version: &str) -> Position {
     let version = ResourceVersion::new(version);
-    Position {
-        version,
-        moved: false,
-        after_expiry: false,
-        fruitless: 0,
-        pages_anyway: false,
-        unstreamed: false,
-    }
+    Position { version, moved: false, troubled: false, fruitless: 0, pages_anyway: false, unstreamed: false }
 }
 
 fn watches() -> Vec<State> {
@@ -109,10 +102,10 @@ fn watches() -> Vec<State> {
     let moved = || Position { moved: true, ..position("9") };
     let watches = vec![
         opened(position("9")),
-        opened(Position { after_expiry: true, ..position("9") }),
+        opened(Position { troubled: true, ..position("9") }),
         Watching { spoke: true, ..opened(moved()) },
         Watching { spoke: true, bookmarked: true, ..opened(moved()) },
-        Watching { spoke: true, ..opened(Position { after_expiry: true, ..moved() }) },
+        Watching { spoke: true, ..opened(Position { troubled: true, ..moved() }) },
         opened(Position { unstreamed: true, ..moved() }),
         opened(Position { fruitless: 6, ..moved() }),
         opened(Position { fruitless: 8, ..moved() }),

@@ -10,6 +10,9 @@ use crate::{
     Deadline, Input, ListPlan, Listing, Marker, Options, Output, Position, RelistCause, State, Then,
 };
 
+/// A list of more pages has no end: its server gives new tokens for ever, whatever it is asked for.
+const MOST_PAGES: u32 = 10_000;
+
 /// Ask for a streaming list, or for the first page where the server has not given one.
 pub(crate) fn begin(plan: ListPlan, cause: RelistCause, options: &Options) -> Step {
     if options.streaming_lists && !plan.unstreamed {
@@ -37,20 +40,24 @@ pub(crate) fn step(listing: Listing, input: Input<'_>, options: &Options) -> Ste
         }
         Input::PageEnd { version, next } => {
             // Every page shows the state of the first one's version.
-            let version = listing.version.unwrap_or_else(|| version.clone());
+            let version = listing.version.clone().unwrap_or_else(|| version.clone());
             match next {
+                None => end(&listing.plan, version, listing.complete),
                 // A server that does not understand the token would give this page, or these, for ever.
-                Some(token) if [&listing.token, &listing.earlier].contains(&&Some(token.to_owned())) => {
+                Some(token) if listing.pages == MOST_PAGES || comes_again(&listing, token) => {
                     without_pages(listing.plan, RelistCause::Retry, options)
                 }
                 Some(token) => next_page(Listing { version: Some(version), ..listing }, token, options),
-                None => end(&listing.plan, version, listing.complete),
             }
         }
         Input::Failed(class, retry_after) => failed(listing, class, retry_after, options),
         Input::Fired(Deadline::List) => again_later(listing.plan, None),
         other => ignore(State::Listing(listing), other),
     }
+}
+
+fn comes_again(listing: &Listing, token: &str) -> bool {
+    [&listing.token, &listing.earlier].into_iter().flatten().any(|before| before == token)
 }
 
 fn next_page(listing: Listing, token: &str, options: &Options) -> Step {
@@ -67,8 +74,22 @@ fn next_page(listing: Listing, token: &str, options: &Options) -> Step {
 /// Paging led nowhere: ask for everything in one answer, once.
 fn without_pages(plan: ListPlan, cause: RelistCause, options: &Options) -> Step {
     match plan.unpaged {
-        false => begin(ListPlan { unpaged: true, ..plan }, cause, options),
+        false => instead(ListPlan { unpaged: true, ..plan }, cause, None, options),
         true => again_later(plan, None),
+    }
+}
+
+/// Another list in the place of one that led nowhere. There are several reasons for one, and a server may give them one
+/// after the other, so that only the first of them is asked for at once.
+pub(crate) fn instead(
+    plan: ListPlan,
+    cause: RelistCause,
+    retry_after: Option<Duration>,
+    options: &Options,
+) -> Step {
+    match plan.at_once {
+        false => begin(ListPlan { at_once: true, ..plan }, cause, options),
+        true => back_off(Then::List { plan: ListPlan { at_once: false, ..plan }, cause }, retry_after),
     }
 }
 
@@ -112,12 +133,11 @@ pub(crate) fn without_version(
     match plan.at {
         // Nothing newer can be asked for, but versions may be used again.
         ListAt::Consistent => again_later(plan.freshly(), retry_after),
-        _ => begin(plan.freshly(), cause, options),
+        _ => instead(plan.freshly(), cause, retry_after, options),
     }
 }
 
-/// The same list after a delay, and in pages: a full list may have failed because it was too large.
+/// The same list after a delay.
 pub(crate) fn again_later(plan: ListPlan, at_least: Option<Duration>) -> Step {
-    let plan = ListPlan { unpaged: false, ..plan };
-    back_off(Then::List { plan, cause: RelistCause::Retry }, at_least)
+    back_off(Then::List { plan: plan.later(), cause: RelistCause::Retry }, at_least)
 }

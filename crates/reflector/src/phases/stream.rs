@@ -74,6 +74,6 @@ fn list_instead(plan: ListPlan, retry_after: Option<Duration>, options: &Options
     let plan = ListPlan { unstreamed: true, ..plan };
     match retry_after {
         Some(_) => list::again_later(plan, retry_after),
-        None => list::begin(plan, RelistCause::Retry, options),
+        None => list::instead(plan, RelistCause::Retry, None, options),
     }
 }

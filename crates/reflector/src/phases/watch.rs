@@ -100,7 +100,7 @@ fn expired(position: &Position, class: Class, retry_after: Option<Duration>, opt
     let plan = ListPlan::most_recent(position).freshly();
     let cause = if class == Class::Expired { RelistCause::Expired } else { RelistCause::TooLarge };
     match position.may_expire() {
-        true => list::begin(plan, cause, options),
+        true => list::instead(plan, cause, retry_after, options),
         false => back_off(Then::List { plan, cause }, retry_after),
     }
 }

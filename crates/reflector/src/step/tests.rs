@@ -26,11 +26,16 @@ fn newer_than(text: &str) -> ListAt {
 }
 
 fn plan(at: ListAt) -> ListPlan {
-    ListPlan { at, fresh: false, unpaged: false, pages_anyway: false, unstreamed: false }
+    ListPlan { at, fresh: false, unpaged: false, pages_anyway: false, unstreamed: false, at_once: false }
 }
 
 fn fresh() -> ListPlan {
     ListPlan { fresh: true, ..plan(ListAt::Consistent) }
+}
+
+/// The same in the place of a list that led nowhere.
+fn at_once(plan: ListPlan) -> ListPlan {
+    ListPlan { at_once: true, ..plan }
 }
 
 /// The first page of this plan is being read.
@@ -47,14 +52,7 @@ fn later_page(plan: ListPlan) -> State {
 /// Listed at this version, nothing has come since.
 fn listed(at: &str) -> Position {
     let version = version(at);
-    Position {
-        version,
-        moved: false,
-        after_expiry: false,
-        fruitless: 0,
-        pages_anyway: false,
-        unstreamed: false,
-    }
+    Position { version, moved: false, troubled: false, fruitless: 0, pages_anyway: false, unstreamed: false }
 }
 
 /// Listed before, and moved here by an event.

@@ -159,6 +159,7 @@ fn plan(plan: &ListPlan) -> String {
         flag(plan.unpaged, "unpaged"),
         flag(plan.pages_anyway, "pages-anyway"),
         flag(plan.unstreamed, "unstreamed"),
+        flag(plan.at_once, "at-once"),
     ];
     words(&[&at(&plan.at), &words(&flags)])
 }
@@ -167,7 +168,7 @@ fn position(position: &Position, more: &[&str]) -> String {
     let fruitless = (position.fruitless > 0).then(|| format!("fruitless {}", position.fruitless));
     let mut facts = vec![
         flag(position.moved, "moved"),
-        flag(position.after_expiry, "after expiry"),
+        flag(position.troubled, "troubled"),
         fruitless.as_deref().unwrap_or(""),
         flag(position.pages_anyway, "pages-anyway"),
         flag(position.unstreamed, "unstreamed"),

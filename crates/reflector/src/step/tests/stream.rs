@@ -17,7 +17,7 @@ fn stream_outputs(cause: RelistCause, not_older_than: Option<&str>, fresh: bool)
     ]
 }
 
-/// The plan of the list that is asked for in place of the streaming list of this plan.
+/// The plan of the list that is asked for after a delay in place of the streaming list of this plan.
 fn instead(plan: ListPlan) -> ListPlan {
     ListPlan { unstreamed: true, ..plan }
 }
@@ -81,11 +81,17 @@ fn a_server_that_gives_none_is_asked_for_a_list_at_once() {
         ];
         for way in ways {
             let (state, outputs) = stream(streaming(plan.clone()), way);
-            assert_eq!(state, first_page(instead(plan.clone())), "{way:?}");
+            assert_eq!(state, first_page(at_once(instead(plan.clone()))), "{way:?}");
             let limit = matches!(plan.at, ListAt::Any).then_some(500);
             assert_eq!(outputs, list_outputs(RelistCause::Retry, plan.at.clone(), limit, false), "{way:?}");
         }
     }
+}
+
+#[test]
+fn a_list_in_the_place_of_two_waits() {
+    let (state, outputs) = stream(streaming(at_once(fresh())), failed(Class::Unsupported));
+    assert_eq!((state, outputs), (waiting(again(instead(fresh()))), vec![Output::BackOff(None)]));
 }
 
 #[test]
@@ -106,7 +112,7 @@ fn an_overloaded_server_is_asked_for_a_streaming_list_again() {
 #[test]
 fn a_version_that_the_server_has_not_is_followed_by_the_most_recent_state() {
     for (class, cause) in [(Class::Expired, RelistCause::Expired), (Class::TooLarge, RelistCause::TooLarge)] {
-        let expected = (streaming(fresh()), stream_outputs(cause, None, true));
+        let expected = (streaming(at_once(fresh())), stream_outputs(cause, None, true));
         assert_eq!(stream(streaming(plan(newer_than("7"))), failed(class)), expected);
         let expected = (waiting(again(fresh())), vec![Output::BackOff(None)]);
         assert_eq!(stream(streaming(fresh()), failed(class)), expected);

@@ -149,7 +149,7 @@ fn a_watch_without_a_version_is_not_resumed_but_listed_again() {
 fn an_expiry_after_progress_lists_the_most_recent_state_at_once() {
     for (class, cause) in [(Class::Expired, RelistCause::Expired), (Class::TooLarge, RelistCause::TooLarge)] {
         let (state, outputs) = go(watching(moved("9")), failed(class));
-        assert_eq!(state, first_page(fresh()));
+        assert_eq!(state, first_page(at_once(fresh())));
         assert_eq!(outputs, list_outputs(cause, ListAt::Consistent, Some(500), true));
     }
 }
@@ -180,7 +180,7 @@ fn an_expiry_is_a_first_one_again_after_a_watch_that_lasted() {
     let (state, _) = go(state, event(EventKind::Changed, &version("21")));
     let (state, _) = go(state, Input::WatchEnded(WatchEnd::Full));
     let (state, _) = go(state, failed(Class::Expired));
-    assert_eq!(state, first_page(fresh()));
+    assert_eq!(state, first_page(at_once(fresh())));
 }
 
 #[test]
