@@ -3,7 +3,7 @@
 //! An object that has not changed costs one bit here; only changed ones wait beside the cached
 //! ones. Slots don't move meanwhile: nothing is written between the begin and the end.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, hash_map};
 
 use kube_object::{Delta, Entry, Listed, Object, ObjectId, ObjectKey, ResourceVersion};
 
@@ -31,14 +31,15 @@ impl<T> Clone for Change<T> {
 
 /// A relist under way.
 ///
-/// Invariants: `latest` names the one change of each key in `changes`; a slot is in `seen` if its
+/// Invariants: `places` has the one place of each key in `changes`, so that a list that repeats its items for ever takes no
+/// more memory; a slot is in `seen` if its
 /// object, in whatever version, is part of the new state.
 pub(crate) struct Relist<T> {
     fresh: bool,
     seen: Slotted,
     undecodable: BTreeSet<u32>,
     changes: Vec<Option<Change<T>>>,
-    latest: HashMap<ObjectKey, usize, foldhash::fast::FixedState>,
+    places: HashMap<ObjectKey, usize, foldhash::fast::FixedState>,
 }
 
 impl<T> Clone for Relist<T> {
@@ -48,7 +49,7 @@ impl<T> Clone for Relist<T> {
             seen: self.seen.clone(),
             undecodable: self.undecodable.clone(),
             changes: self.changes.clone(),
-            latest: self.latest.clone(),
+            places: self.places.clone(),
         }
     }
 }
@@ -60,7 +61,7 @@ impl<T: Object> Relist<T> {
             seen: Slotted::default(),
             undecodable: BTreeSet::new(),
             changes: Vec::new(),
-            latest: HashMap::default(),
+            places: HashMap::default(),
         }
     }
 
@@ -125,18 +126,23 @@ impl<T: Object> Relist<T> {
     }
 
     fn change_of(&mut self, key: &ObjectKey) -> Option<&mut Change<T>> {
-        self.changes[*self.latest.get(key)?].as_mut()
+        self.changes[*self.places.get(key)?].as_mut()
     }
 
     fn change(&mut self, key: ObjectKey, change: Change<T>) {
-        self.latest.insert(key, self.changes.len());
-        self.changes.push(Some(change));
+        match self.places.entry(key) {
+            hash_map::Entry::Occupied(place) => self.changes[*place.get()] = Some(change),
+            hash_map::Entry::Vacant(place) => {
+                place.insert(self.changes.len());
+                self.changes.push(Some(change));
+            }
+        }
     }
 
     /// Takes back what was collected for this key and for what is held under it.
     fn forget(&mut self, key: &ObjectKey, held: Option<(u32, &ObjectId)>) {
-        if let Some(at) = self.latest.remove(key) {
-            self.changes[at] = None;
+        if let Some(at) = self.places.get(key) {
+            self.changes[*at] = None;
         }
         if let Some((slot, _)) = held {
             self.seen.remove(slot);
@@ -144,7 +150,7 @@ impl<T: Object> Relist<T> {
         }
     }
 
-    /// Makes the list the state: deletions in the order of keys, then changes as they came.
+    /// Makes the list the state: deletions in the order of keys, then changes in the order in which their keys came.
     pub(crate) fn end(
         mut self,
         version: ResourceVersion,
