@@ -1,6 +1,6 @@
 //! However the server fails, an informer asks seldom: at most 14 list attempts in the first minute of a failure and 4 in
-//! any minute after it, and at most 5 other requests a second over any 10 seconds. The pages of one list count once, a
-//! streaming list is a list.
+//! any minute after it, and at most 5 other requests a second over any 10 seconds. The pages of one list count once, and
+//! there are no more of them than it has; a streaming list is a list.
 
 use std::time::Duration;
 
@@ -16,6 +16,10 @@ use serde_json::json;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
+
+/// Objects that are there when a fault begins, and those that are written meanwhile.
+const OBJECTS: usize = 5;
+const WRITTEN: usize = 100;
 
 /// How the informers of each case list. Between them they take every way to a list.
 const WAYS: [Way; 4] = [
@@ -40,7 +44,7 @@ fn write(server: &Server, name: &str) {
 
 fn new_server() -> Server {
     let server = Server::new();
-    for n in 0..5 {
+    for n in 0..OBJECTS {
         write(&server, &format!("o{n}"));
     }
     server
@@ -78,7 +82,7 @@ async fn holds<F>(case: &str, way: Way, server: &Server, service: ApiService, be
     }
     let mark = server.journal().mark();
     let writing = async {
-        for n in 0..100 {
+        for n in 0..WRITTEN {
             tokio::time::sleep(6 * SECOND).await;
             write(server, &format!("w{n}"));
         }
@@ -107,6 +111,9 @@ fn check(case: &str, requests: &[Request]) {
     assert!(later <= 14, "{case}: {later} lists in the first minute");
     let most = most_within(&lists[later..], MINUTE);
     assert!(most <= 4, "{case}: {most} lists in a later minute: {lists:?}");
+    let pages = at(&is_page).len();
+    let full = lists.len() * (OBJECTS + WRITTEN);
+    assert!(pages <= full, "{case}: {pages} pages of {} lists", lists.len());
     let others = at(&|request| !is_list(request));
     let most = most_within(&others, 10 * SECOND);
     assert!(most <= 50, "{case}: {most} other requests in 10 s");

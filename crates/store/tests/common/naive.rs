@@ -22,7 +22,7 @@ pub(crate) struct Naive {
 struct Word {
     listed: Option<(Entry<Thing>, bool)>,
     gone: Option<Entry<Thing>>,
-    /// Place of the put that gave `listed`; none where it is the cached entry.
+    /// Place of the first change of the key; none where `listed` is the cached entry.
     place: Option<usize>,
 }
 
@@ -141,16 +141,21 @@ impl Naive {
     /// All that the relist has said about each key.
     fn words(&self, fresh: bool, seen: Vec<Delta<Thing>>) -> BTreeMap<ObjectKey, Word> {
         let mut words: BTreeMap<ObjectKey, Word> = BTreeMap::new();
+        let mut places: BTreeMap<ObjectKey, usize> = BTreeMap::new();
         for (place, delta) in seen.into_iter().enumerate() {
             let Some(key) = delta.key().cloned() else { continue };
             let held = self.objects.get(&key);
             let cached = held.map(|(cached, _)| cached);
-            let word = words.entry(key).or_default();
+            let word = words.entry(key.clone()).or_default();
             match delta {
                 Delta::Put(entry) => *word = word_of_put(entry, place, held.filter(|_| !fresh)),
                 Delta::Remove { id, last } => remove(word, &id, last, cached),
                 Delta::Undecodable(id) => undecodable(word, &id, cached),
                 _ => {}
+            }
+            if word.place.is_some() || word.gone.is_some() {
+                let first = *places.entry(key).or_insert(place);
+                word.place = word.place.map(|_| first);
             }
         }
         words
