@@ -147,6 +147,9 @@ impl World {
         }
         self.haste += u8::from(!page);
         self.tries += u8::from(!page);
+        if matches!(&self.client.machine, State::Listing(list) if list.pages > self.left.objects) {
+            return Err(Violation { property: 2, how: "a list has more pages than objects".to_owned() });
+        }
         let loops = |how: &str| Err(Violation { property: 2, how: how.to_owned() });
         match (self.haste > HASTE, self.tries > TRIES) {
             (true, _) => loops("request follows request without a delay"),

@@ -22,6 +22,9 @@ const LISTS_PER_ATTEMPT: usize = 2;
 /// Watches, and whatever is no list: five a second.
 const OTHERS_IN_TEN_SECONDS: usize = 50;
 
+/// 10,000 objects in pages of 400, and one that is not full.
+const PAGES_OF_A_LIST: usize = 26;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// The first page of a list, or a streaming list.
@@ -68,6 +71,9 @@ impl Requests {
         );
         let later = most_within(&lists[first..], MINUTE);
         ensure!(later <= budget.later_minute, "{later} lists in a later minute, of {}", budget.later_minute);
+        // A list may have begun before.
+        let (pages, most) = (of(Kind::Page).len(), (lists.len() + 1) * PAGES_OF_A_LIST);
+        ensure!(pages <= most, "{pages} pages of {} lists", lists.len());
         let others = most_within(&watches, TEN_SECONDS);
         ensure!(others <= OTHERS_IN_TEN_SECONDS, "{others} watches in ten seconds");
         Ok((lists.len(), watches.len()))
@@ -136,6 +142,11 @@ mod tests {
         assert!(requests.check(began, budget).is_err());
         assert!(requests.check(began, Budget { first_minute: 2, later_minute: 9 }).is_err());
         assert!(requests.check(began + Duration::from_secs(61), budget).is_ok());
+        let last = began + Duration::from_secs(200);
+        (0..26).for_each(|_| ask(200, Kind::Page));
+        assert!(requests.check(last, budget).is_ok());
+        ask(200, Kind::Page);
+        assert!(requests.check(last, budget).is_err());
         (0..51).for_each(|_| ask(200, Kind::Watch));
         assert!(requests.check(began + Duration::from_secs(61), budget).is_err());
     }
