@@ -1,5 +1,7 @@
 //! `Decoded`: one object as it came, for lists and watches alike.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use kube_object::{Decode, DecodeError, Entry, Known, ObjectId, TypeMeta};
 
 /// An object as it came from the server.
@@ -41,11 +43,43 @@ pub(crate) fn decode<T: 'static>(
         return Ok(Decoded::Object(entry));
     }
     let id = id.map(ObjectId::from).or_else(|| decoder.identify(bytes));
-    match (id, decoder.decode(bytes, kind)) {
+    // The types are the program's: one object must not end the watch of all.
+    let decoding = AssertUnwindSafe(|| decoder.decode(bytes, kind));
+    let object = catch_unwind(decoding).unwrap_or(Err(DecodeError::Panicked));
+    match (id, object) {
         (Some(id), Ok(object)) => Ok(Decoded::Object(Entry::new(id, object.into()))),
         (Some(id), Err(error)) => Ok(Decoded::Undecodable { id, error }),
         // That there is no name says more than which field the decoder misses first.
         (None, Ok(_) | Err(DecodeError::Shape { .. })) => Err(DecodeError::NoName),
         (None, Err(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::Pod;
+    use kube_object::{Id, JsonDecoder, NothingKnown};
+
+    struct Panicking;
+
+    impl Decode<Pod> for Panicking {
+        fn peek<'a>(&self, frame: &'a [u8]) -> Option<Id<'a>> {
+            Decode::<Pod>::peek(&JsonDecoder, frame)
+        }
+
+        fn decode(&self, _: &[u8], _: &TypeMeta) -> Result<Pod, DecodeError> {
+            panic!("hunter2")
+        }
+    }
+
+    #[test]
+    fn an_object_whose_type_panics_is_undecodable_and_keeps_its_name() {
+        let kind = TypeMeta { api_version: "v1".into(), kind: "Pod".into() };
+        let read = |frame: &str| decode(frame.as_bytes(), &Panicking, &kind, &NothingKnown);
+        let decoded = read(r#"{"metadata":{"name":"a"}}"#).unwrap();
+        let Decoded::Undecodable { id, error } = decoded else { panic!("{decoded:?}") };
+        assert_eq!((id.key.name(), error), ("a", DecodeError::Panicked));
+        assert_eq!(read("{}").unwrap_err(), DecodeError::Panicked);
     }
 }

@@ -58,6 +58,9 @@ pub enum DecodeError {
     /// No `metadata` with a name.
     #[error("an object without metadata.name")]
     NoName,
+    /// The type's own code panicked on it. The panic's message is not kept: it may quote the object.
+    #[error("decoding panicked")]
+    Panicked,
     /// It was decoded, and the program's own transform has refused it.
     #[error("the transform failed: {reason}")]
     Transform {
