@@ -45,6 +45,8 @@ pub struct Listing {
 pub struct Streaming {
     /// What is listed.
     pub plan: ListPlan,
+    /// Somebody has asked for a relist since it began.
+    pub relist: bool,
 }
 
 /// A watch in progress.
@@ -115,7 +117,8 @@ pub enum Input<'a> {
     /// A deadline has passed.
     Fired(Deadline),
     /// Somebody asks for a relist, for example because events may have been lost. A list that is
-    /// read or waits already is as good: no watch was open since it was decided on.
+    /// read or waits already is as good: no watch was open since it was decided on. A streaming list
+    /// is a watch itself: the relist follows it.
     Relist,
 }
 

@@ -88,7 +88,8 @@ fn lists() -> Vec<State> {
         first_page(fresh.clone()),
         later_page(fresh),
     ];
-    let streams = [plan(ListAt::Any), plan(at_nine())].map(|plan| State::Streaming(Streaming { plan }));
+    let stream = |at, relist| State::Streaming(Streaming { plan: plan(at), relist });
+    let streams = [stream(ListAt::Any, false), stream(at_nine(), false), stream(at_nine(), true)];
     streams.into_iter().chain(listings.into_iter().map(State::Listing)).collect()
 }
 

@@ -9,10 +9,10 @@ use std::time::Duration;
 use kube_listwatch::Class;
 use kube_object::ResourceVersion;
 
-use super::{Step, ignore, list, suspend};
+use super::{Step, back_off, ignore, list, suspend};
 use crate::{
     Deadline, EventKind, Input, ListPlan, Marker, Options, Output, Position, RelistCause, State, Streaming,
-    Watching,
+    Then, Watching,
 };
 
 /// Ask for the state and what follows it.
@@ -25,14 +25,15 @@ pub(crate) fn begin(plan: ListPlan, cause: RelistCause) -> Step {
         Output::Arm(Deadline::InitialEvents),
         Output::Mark(Marker::Begin { fresh: plan.fresh }),
     ];
-    (State::Streaming(Streaming { plan }), outputs)
+    (State::Streaming(Streaming { plan, relist: false }), outputs)
 }
 
 pub(crate) fn step(streaming: Streaming, input: Input<'_>, options: &Options) -> Step {
     match input {
         Input::Event { kind: EventKind::InitialEnd, version } if !streaming.plan.is_missed_by(version) => {
-            end(&streaming.plan, version.clone())
+            end(&streaming, version.clone())
         }
+        Input::Relist => (State::Streaming(Streaming { relist: true, ..streaming }), Vec::new()),
         Input::Event { kind: EventKind::Added | EventKind::Changed, .. } => {
             (State::Streaming(streaming), vec![Output::Deliver, Output::Arm(Deadline::InitialEvents)])
         }
@@ -48,13 +49,16 @@ pub(crate) fn step(streaming: Streaming, input: Input<'_>, options: &Options) ->
 }
 
 /// The state is complete, and the same request goes on as a watch.
-fn end(plan: &ListPlan, version: ResourceVersion) -> Step {
-    let position = Position::listed(version.clone(), plan);
-    let outputs = vec![
-        Output::Mark(Marker::End { version, complete: true }),
-        Output::Disarm(Deadline::List),
-        Output::Disarm(Deadline::InitialEvents),
-    ];
+fn end(streaming: &Streaming, version: ResourceVersion) -> Step {
+    let position = Position::listed(version.clone(), &streaming.plan);
+    let mark = Output::Mark(Marker::End { version, complete: true });
+    if streaming.relist {
+        // Not at once: the events that came together with this end belong to no other request.
+        let then = Then::List { plan: ListPlan::relist(&position), cause: RelistCause::Asked };
+        let (state, wait) = back_off(then, None);
+        return (state, [vec![mark], wait].concat());
+    }
+    let outputs = vec![mark, Output::Disarm(Deadline::List), Output::Disarm(Deadline::InitialEvents)];
     // A bookmark at the version of this end is never sent again, so that none has to follow.
     (State::Watching(Watching { position, spoke: false, bookmarked: false, synthetic: false }), outputs)
 }

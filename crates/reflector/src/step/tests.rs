@@ -62,7 +62,7 @@ fn moved(at: &str) -> Position {
 
 /// A streaming list of this plan is being read.
 fn streaming(plan: ListPlan) -> State {
-    State::Streaming(Streaming { plan })
+    State::Streaming(Streaming { plan, relist: false })
 }
 
 /// A watch just opened.
@@ -219,7 +219,6 @@ fn an_input_that_a_state_does_not_wait_for_changes_nothing() {
         (watching(listed("7")), Input::Fired(Deadline::InitialEvents)),
         (streaming(plan(ListAt::Any)), event(EventKind::Bookmark, &version)),
         (streaming(plan(ListAt::Any)), page_end(&version, None)),
-        (streaming(plan(ListAt::Any)), Input::Relist),
         (streaming(plan(ListAt::Any)), Input::Fired(Deadline::Backoff)),
         (waiting(Then::Watch(listed("7"))), failed(Class::Expired)),
         (waiting(Then::Watch(listed("7"))), event(EventKind::Added, &version)),

@@ -130,7 +130,10 @@ pub(crate) fn state(state: &State) -> String {
             ];
             words(&["listing", &plan(&listing.plan), &brackets(&facts)])
         }
-        State::Streaming(streaming) => words(&["streaming", &plan(&streaming.plan)]),
+        State::Streaming(streaming) => {
+            let facts = [flag(streaming.relist, "relist asked")];
+            words(&["streaming", &plan(&streaming.plan), &brackets(&facts)])
+        }
         State::Watching(watching) => {
             let facts = [
                 flag(watching.spoke, "spoke"),

@@ -125,6 +125,23 @@ fn a_resource_that_is_gone_is_waited_for() {
     assert_eq!((state, outputs), (suspended(again(plan(newer_than("7")))), vec![Output::BackOff(None)]));
 }
 
+/// Property 2: what was lost may have been lost by this very request.
+#[test]
+fn a_relist_that_is_asked_for_meanwhile_follows_it() {
+    let (asked, outputs) = stream(streaming(plan(ListAt::Any)), Input::Relist);
+    assert_eq!(outputs, []);
+    let at = version("50");
+    let (state, outputs) = stream(asked.clone(), event(EventKind::InitialEnd, &at));
+    let then = Then::List { plan: ListPlan::relist(&listed("50")), cause: RelistCause::Asked };
+    assert_eq!(state, waiting(then));
+    let end = Output::Mark(Marker::End { version: at, complete: true });
+    assert_eq!(outputs, [end, Output::BackOff(None)]);
+    let (after, outputs) = stream(state.clone(), event(EventKind::Added, &version("51")));
+    assert_eq!((after, outputs), (state, vec![]), "it is part of the relist");
+    let (state, _) = stream(asked, Input::WatchEnded(WatchEnd::Short));
+    assert_eq!(state, first_page(instead(plan(ListAt::Any))), "another list is as good");
+}
+
 #[test]
 fn that_a_server_gives_none_is_remembered_until_a_watch_has_lasted() {
     let (state, _) = stream(first_page(instead(plan(ListAt::Any))), page_end(&version("9"), None));
