@@ -22,6 +22,10 @@ fn labels(selector: &str, object: &impl Object) -> Option<bool> {
 }
 
 fn fields(selector: &str, object: &impl Object) -> Option<bool> {
+    // A backslash makes the comma or equals sign after it a part of the value.
+    if selector.contains('\\') {
+        return None;
+    }
     all(selector.split(',').filter(|part| !part.is_empty()).map(|part| field(part, object)))
 }
 
@@ -90,6 +94,7 @@ mod tests {
         assert_eq!(verdict(None, "", "spec.nodeName=n"), None);
         assert_eq!(verdict(Some("other"), "", "spec.nodeName=n"), Some(false));
         assert_eq!(verdict(None, "not a selector!", ""), None);
+        assert_eq!(verdict(None, "", r"metadata.name=a\,b"), None, "a name may hold a comma");
         let mut coverage = Coverage::default();
         coverage.options.parameters.push(("shardSelector".into(), "x".into()));
         assert_eq!(covers(&coverage, &map()), None);
