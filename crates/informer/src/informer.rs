@@ -109,7 +109,8 @@ impl<T: Object> Informer<T> {
     }
 
     /// Registers a handler that may block, on a thread of its own. What it is promised is the same as for others, back
-    /// pressure included; it has the informer's default resync period.
+    /// pressure included; it has the informer's default resync period. Its calls are made within the informer's runtime, as
+    /// those of `spawn_blocking` are: they may spawn tasks, and wait for a future by `Handle::current().block_on`.
     ///
     /// The thread is there from now on, and has ended when [`HandlerRegistration::remove`] or [`Informer::stop`]
     /// returns: each waits for the call that is running, however long that blocks. Where a runtime is dropped the

@@ -5,12 +5,12 @@ use std::{io, sync::Arc, thread};
 
 use kube_delta_fifo::Delivery;
 use kube_object::Object;
-use tokio::sync::mpsc;
+use tokio::{runtime::Handle, sync::mpsc};
 
 use crate::{EventHandler, delivery::call_unless_abandoned, mailbox::Mailbox};
 
-/// Events, and the mailbox that they are of.
-type Work<T> = (Arc<Mailbox<T>>, Delivery<T>);
+/// Events, the mailbox that they are of, and the runtime that the informer runs on.
+type Work<T> = (Arc<Mailbox<T>>, Delivery<T>, Handle);
 
 /// Dropped without [`HandlerThread::end`] the thread ends too, after the call that is running.
 pub(crate) struct HandlerThread<T> {
@@ -28,7 +28,8 @@ impl<T: Object> HandlerThread<T> {
         let (deliveries, mut work) = mpsc::channel::<Work<T>>(1);
         let (give_back, returned) = mpsc::channel(1);
         let working = move || {
-            while let Some((mailbox, delivery)) = work.blocking_recv() {
+            while let Some((mailbox, delivery, runtime)) = work.blocking_recv() {
+                let _entered = runtime.enter();
                 for event in delivery.iter() {
                     if !call_unless_abandoned(&mailbox, &mut handler, event) {
                         break;
@@ -52,7 +53,7 @@ impl<T: Object> HandlerThread<T> {
         mailbox: &Arc<Mailbox<T>>,
         delivery: Delivery<T>,
     ) -> Option<Delivery<T>> {
-        self.deliveries.send((Arc::clone(mailbox), delivery)).await.ok()?;
+        self.deliveries.send((Arc::clone(mailbox), delivery, Handle::current())).await.ok()?;
         self.returned.recv().await
     }
 

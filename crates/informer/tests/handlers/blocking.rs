@@ -8,7 +8,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_informer::{Entry, Event, EventHandler, handler_fn};
-use tokio::sync::watch;
+use tokio::{runtime::Handle, sync::watch};
 
 use crate::{
     WITHIN,
@@ -180,6 +180,28 @@ fn a_runtime_that_is_dropped_ends_the_thread_after_its_call() {
         registration.remove().await;
     });
     assert_eq!(log.lines(), ["!a@3"]);
+}
+
+/// Tasks, timers and waits of tokio are at hand, as they are in `spawn_blocking`.
+#[tokio::test]
+async fn a_blocking_handler_may_spawn_and_wait_for_what_is_asynchronous() {
+    let fake = Fake::listing(5, &[object("a", "1", 3)]);
+    let informer = fake.informer().build();
+    let (log, lister) = (Log::new(), informer.lister());
+    let writer = log.clone();
+    let waiting = handler_fn(move |event: &Event<ConfigMap>| {
+        let lister = lister.clone();
+        let arrived = tokio::spawn(async move { lister.wait_until(&6.into(), WITHIN).await.is_ok() });
+        assert!(Handle::current().block_on(arrived).unwrap());
+        writer.write(short(event));
+    });
+    let registration = informer.add_blocking_handler(waiting).unwrap();
+    informer.start();
+    fake.added(object("b", "2", 6)).await;
+    assert!(registration.wait_for_sync(WITHIN).await);
+    assert_eq!(registration.panics(), 0);
+    assert_eq!(log.reach(2).await, ["!a@3", "+b@6"]);
+    informer.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
