@@ -133,6 +133,7 @@ impl World {
     fn takes_relist(&self) -> bool {
         match &self.client.machine {
             State::Watching(_) => true,
+            State::Streaming(streaming) => !streaming.relist,
             State::Waiting(waiting) => matches!(waiting.then, Then::Watch(_)),
             _ => false,
         }
@@ -180,6 +181,11 @@ impl World {
                     add(Fault::Repeat);
                 }
                 if self.server.next(*sent).is_some() {
+                    add(Fault::Lose);
+                }
+            }
+            Open::Stream { initial, sent, .. } => {
+                if initial.is_empty() && self.server.next(*sent).is_some() {
                     add(Fault::Lose);
                 }
             }
@@ -426,7 +432,7 @@ impl World {
     }
 
     fn lose(&mut self) -> Outcome {
-        if let Open::Watch { sent, .. } = &mut self.open
+        if let Open::Watch { sent, .. } | Open::Stream { sent, .. } = &mut self.open
             && let Some((version, _)) = self.server.next(*sent)
         {
             *sent = version;

@@ -139,7 +139,7 @@ fn a_relist_that_is_asked_for_meanwhile_follows_it() {
     let (after, outputs) = stream(state.clone(), event(EventKind::Added, &version("51")));
     assert_eq!((after, outputs), (state, vec![]), "it is part of the relist");
     let (state, _) = stream(asked, Input::WatchEnded(WatchEnd::Short));
-    assert_eq!(state, first_page(instead(plan(ListAt::Any))), "another list is as good");
+    assert_eq!(state, first_page(at_once(instead(plan(ListAt::Any)))), "another list is as good");
 }
 
 #[test]
