@@ -123,10 +123,10 @@ impl Hasher for Renaming {
 }
 
 fn written(written: &Written, settled: bool, hasher: &mut impl Hasher) {
-    let Written { version, object, decodable, branch } = written;
+    let Written { version, object, decodable, lost } = written;
     // Since when an object is not there, nobody asks.
     (if settled && object.is_none() { 0 } else { *version }).hash(hasher);
-    (object, decodable, branch).hash(hasher);
+    (object, decodable, lost).hash(hasher);
 }
 
 fn identity(id: &ObjectId, hasher: &mut impl Hasher) {

@@ -76,6 +76,9 @@ pub const PROPERTIES: [Property; 19] = [
     property(20, "a stop or a removal leaves nothing", of_life::nothing_left),
 ];
 
+/// Between the words of a violation and the numbers of the other properties that the same observation breaks.
+pub const BROKEN_TOO: &str = "; so is property ";
+
 /// A property that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
@@ -117,11 +120,14 @@ impl Judge {
     /// Takes the next observation.
     ///
     /// # Errors
-    /// The first property that it breaks.
+    /// The first property that it breaks; its words name the others.
     pub fn observe(&mut self, observation: Observation<'_>) -> Result<(), Violation> {
-        for property in &PROPERTIES {
-            (property.check)(&self.past, &observation)
-                .map_err(|how| Violation { property: property.number, how })?;
+        let broken =
+            |property: &Property| Some((property.number, (property.check)(&self.past, &observation).err()?));
+        let mut broken = PROPERTIES.iter().filter_map(broken);
+        if let Some((property, how)) = broken.next() {
+            let others: String = broken.map(|(number, _)| format!("{BROKEN_TOO}{number}")).collect();
+            return Err(Violation { property, how: how + &others });
         }
         self.past.record(&observation);
         Ok(())

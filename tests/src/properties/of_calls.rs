@@ -79,11 +79,14 @@ pub(super) fn after_the_relist(past: &Past, observation: &Observation<'_>) -> Ve
     })
 }
 
-/// Property 15: what a resync shows is what the handler knows; it knows nothing newer, and nothing waits for it.
+/// Property 15: what a resync shows is what the handler knows; it knows nothing newer, and a resync was asked for.
 pub(super) fn resync(past: &Past, observation: &Observation<'_>) -> Verdict {
     let Some((handler, event, _)) = told(past, observation).filter(|(_, event, _)| event.is_resync()) else {
         return Ok(());
     };
     let knows = handler.knows.get(&event.key()).copied();
-    holds(knows == event.after(), || format!("a resync shows {event:?} to a handler that knows {knows:?}"))
+    holds(knows == event.after(), || format!("a resync shows {event:?} to a handler that knows {knows:?}"))?;
+    // Past its mark from the beginning: nobody says when it is resynced.
+    let asked = handler.resynced || handler.mark == 0 || handler.owed.iter().any(|owed| owed.event == *event);
+    holds(asked, || format!("{event:?} is shown again, and nobody has asked for it"))
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Verdict, holds,
-    observation::{Cause, Event, Observation, Shown},
+    observation::{Event, Object, Observation, Shown},
     past::{Handler, Owed, Past},
 };
 
@@ -21,6 +21,9 @@ pub(super) fn identity(past: &Past, observation: &Observation<'_>) -> Verdict {
     for event in events {
         let one = match (event, handler) {
             (Event::Updated { old, new }, _) => old.uid == new.uid,
+            (Event::Deleted { last, .. }, None) if is_first(events, event) => {
+                past.cache.objects.get(&last.key).is_none_or(|cached| cached.uid == last.uid)
+            }
             (Event::Deleted { last, .. }, Some(handler)) => {
                 handler.knows.get(&last.key).is_none_or(|known| known.uid == last.uid)
             }
@@ -102,33 +105,44 @@ pub(super) fn initial(past: &Past, observation: &Observation<'_>) -> Verdict {
     holds(exact, || format!("{object:?} is told as initial: {initial}, it was there: {found:?}"))
 }
 
-/// Property 18: a delete carries the state that the cache had last, or the server's last one.
+/// Property 18: a delete carries the server's last state of the object, or says that it does not know it and carries the
+/// state that the cache had last.
 pub(super) fn last_known(past: &Past, observation: &Observation<'_>) -> Verdict {
     let (events, handler) = events(past, observation);
     for event in events {
         let Event::Deleted { last, unknown } = event else { continue };
-        let known = match handler {
-            Some(handler) => handler.knows.get(&last.key),
+        let right = match handler {
+            Some(handler) => is_told_as_said(past, handler, event),
             // The store may say more than one thing of a key at once; the first is about what is shown.
-            None => past.cache.objects.get(&last.key).filter(|_| is_first(events, event)),
+            None if !is_first(events, event) => true,
+            None if *unknown => past.cache.objects.get(&last.key) == Some(last),
+            None => is_servers_last(past, last),
         };
-        let Some(known) = known else { continue };
-        let right = match (unknown, handler) {
-            (true, None) => known == last,
-            // The server's history is another one, in which the last state may have a lower version.
-            (false, None) if is_fresh(observation) => known.uid == last.uid,
-            _ => known.uid != last.uid || known.version <= last.version || past.cache.mark.epoch > 0,
-        };
-        // What the store has said was judged then.
-        let said = handler.is_some_and(|handler| handler.owed.iter().any(|owed| owed.event == *event));
-        let right = right || said;
-        holds(right, || format!("{event:?} is said of {known:?}"))?;
+        holds(right, || format!("{event:?} is said of {:?}", past.cache.objects.get(&last.key)))?;
     }
     Ok(())
 }
 
-fn is_fresh(observation: &Observation<'_>) -> bool {
-    matches!(observation, Observation::Cache(Shown { cause: Cause::Relist { fresh: true }, .. }))
+/// What the store has said was judged then. Where nobody has seen that, a delete is at least of nothing older than what
+/// the handler knows.
+fn is_told_as_said(past: &Past, handler: &Handler, event: &Event) -> bool {
+    let (Event::Deleted { last, .. }, Some(known)) = (event, handler.knows.get(&event.key())) else {
+        return true;
+    };
+    let of_key = |owed: &&Owed| owed.event.key() == last.key && matches!(owed.event, Event::Deleted { .. });
+    let mut said = handler.owed.iter().filter(of_key).peekable();
+    match said.peek() {
+        Some(_) => said.any(|owed| owed.event == *event),
+        None => known.uid != last.uid || known.version <= last.version || past.cache.mark.epoch > 0,
+    }
+}
+
+/// The server has deleted it with this version; or its last state can't be decoded, and this is the one before.
+fn is_servers_last(past: &Past, last: &Object) -> bool {
+    let Some(life) = past.server.lives.get(&last.key) else { return true };
+    let deleted = life.iter().any(|written| written.object.is_none() && written.version == last.version);
+    let hidden = life.iter().any(|written| !written.decodable);
+    deleted || (hidden && past.cache.objects.get(&last.key) == Some(last))
 }
 
 fn is_first(events: &[Event], event: &Event) -> bool {

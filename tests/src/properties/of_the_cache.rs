@@ -57,20 +57,16 @@ pub(super) fn one_snapshot(past: &Past, observation: &Observation<'_>) -> Verdic
 
 fn is_one_moment(past: &Past, shown: &Shown<'_>) -> Verdict {
     let (true, Some(version)) = (shown.exact, shown.mark.version) else { return Ok(()) };
-    let missing = |branch| {
-        let mut lives = past.server.lives.iter();
-        lives.find(|(key, life)| !is_state_at(life, version, branch, find(shown.objects, **key)))
-    };
-    // Which of the server's histories the watermark is from can't be seen.
-    let missing: Vec<_> = (0..=past.server.branch).map_while(missing).collect();
-    holds(missing.len() <= past.server.branch as usize, || {
+    let mut lives = past.server.lives.iter();
+    let missing = lives.find(|(key, life)| !is_state_at(life, version, find(shown.objects, **key)));
+    holds(missing.is_none(), || {
         format!("at {version} {:?} is shown, the server had {missing:?}", shown.objects)
     })
 }
 
 /// Whether this is what an object was at a version. A state that can't be decoded leaves the one before.
-fn is_state_at(life: &VecDeque<Written>, version: u64, branch: u32, cached: Option<Object>) -> bool {
-    let written = life.iter().rev().find(|written| written.branch <= branch && written.version <= version);
+fn is_state_at(life: &VecDeque<Written>, version: u64, cached: Option<Object>) -> bool {
+    let written = life.iter().rev().find(|written| !written.lost && written.version <= version);
     written.is_some_and(|written| match (written.decodable, written.object) {
         (true, object) => object == cached,
         (false, hidden) => cached.is_none_or(|cached| hidden.is_some_and(|hidden| hidden.uid == cached.uid)),

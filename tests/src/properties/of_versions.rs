@@ -21,7 +21,7 @@ fn follows(before: Mark, now: Mark, cause: Cause, fresh_relists: u64) -> Verdict
     }
     let may = match cause {
         Cause::Changes | Cause::Relist { fresh: false } => false,
-        Cause::Relist { fresh: true } => now.epoch == before.epoch + 1,
+        Cause::Relist { fresh: true } => now.epoch == before.epoch + 1 && now.version < before.version,
         Cause::Unknown => now.epoch > before.epoch && now.epoch <= fresh_relists,
     };
     holds(may, || format!("{now:?} follows {before:?} by {cause:?}, after {fresh_relists} fresh relists"))

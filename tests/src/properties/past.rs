@@ -29,9 +29,7 @@ pub struct Past {
 pub struct Server {
     /// The first of each is the one that the cache shows.
     pub lives: BTreeMap<Key, VecDeque<Written>>,
-    /// How often the server was restored.
-    pub branch: u32,
-    /// The current branch with versions, for a restore: what it goes back to.
+    /// The current history with versions, for a restore: what it goes back to.
     log: Vec<(u64, Key, Written)>,
 }
 
@@ -44,12 +42,12 @@ pub struct Written {
     pub object: Option<Object>,
     /// Clients can decode it.
     pub decodable: bool,
-    /// In which of the server's histories.
-    pub branch: u32,
+    /// A restore has undone it.
+    pub lost: bool,
 }
 
 impl Written {
-    const NEVER: Written = Written { version: 0, object: None, decodable: true, branch: 0 };
+    const NEVER: Written = Written { version: 0, object: None, decodable: true, lost: false };
 
     /// Whether a cache that showed `before` may show `cached` because of this state. One that can't be decoded hides
     /// the incarnation before it.
@@ -157,7 +155,7 @@ impl Past {
     fn shown(&mut self, shown: Shown<'_>) {
         let objects: BTreeMap<Key, Object> =
             shown.objects.iter().map(|object| (object.key, *object)).collect();
-        self.server.caught_up(&self.cache.objects, &objects);
+        self.server.caught_up(&self.cache.objects, &objects, shown.exact);
         let handlers = self.handlers.values_mut().filter(|handler| !handler.left);
         for handler in handlers {
             handler.cache_changed(&shown, &objects);
@@ -185,7 +183,7 @@ impl Past {
 
 impl Server {
     fn wrote(&mut self, version: u64, key: Key, object: Option<Object>, decodable: bool) {
-        let written = Written { version, object, decodable, branch: self.branch };
+        let written = Written { version, object, decodable, lost: false };
         self.log.push((version, key, written));
         self.life(key).push_back(written);
     }
@@ -195,27 +193,29 @@ impl Server {
     }
 
     fn restored(&mut self, version: u64) {
-        self.branch += 1;
         self.log.retain(|(at, ..)| *at <= version);
-        let branch = self.branch;
-        for key in self.lives.keys().copied().collect::<Vec<_>>() {
-            let again = self.log.iter().rev().find(|(_, of, _)| *of == key);
+        for (key, life) in &mut self.lives {
+            life.iter_mut().for_each(|written| written.lost |= written.version > version);
+            let again = self.log.iter().rev().find(|(_, of, _)| of == key);
             let again = again.map_or(Written::NEVER, |(_, _, written)| *written);
-            let life = self.life(key);
             if life.back().is_none_or(|last| (last.version, last.object) != (again.version, again.object)) {
-                // When a deletion was that is undone like what it deleted says nothing.
-                let again = again.object.map_or(Written::NEVER, |_| again);
-                life.push_back(Written { branch, ..again });
+                life.push_back(again);
             }
         }
     }
 
-    /// The cache shows other states than before: the earliest that they can be are what is asked for from here on.
-    fn caught_up(&mut self, before: &BTreeMap<Key, Object>, now: &BTreeMap<Key, Object>) {
+    /// The cache shows other states than before: the earliest that they can be are what is asked for from here on. Where
+    /// it is exact it is the server's present history that it follows, and nothing can show a lost one any more.
+    fn caught_up(&mut self, before: &BTreeMap<Key, Object>, now: &BTreeMap<Key, Object>, exact: bool) {
         for (key, life) in &mut self.lives {
             let (before, now) = (before.get(key).copied(), now.get(key).copied());
             let at = place_of(life, now, before).unwrap_or(0);
             life.drain(..at);
+            let mut place = 0;
+            life.retain(|written| {
+                place += 1;
+                place == 1 || !(exact && written.lost)
+            });
         }
     }
 

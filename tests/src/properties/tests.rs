@@ -63,6 +63,7 @@ fn deleted(last: Object) -> Event {
 const JOINED: Observation<'static> = Observation::Joined { handler: 0, mark: 1 };
 const RETURNED: Observation<'static> = Observation::Returned { handler: 0 };
 const DRAINED: Observation<'static> = Observation::Drained { handler: 0 };
+const RESYNCED: Observation<'static> = Observation::Resynced { handler: 0 };
 const SYNCED: Observation<'static> = Observation::HandlerSynced { handler: 0 };
 
 /// The checker of this number refuses the last observation, and none refuses one before it.
@@ -154,6 +155,9 @@ fn a_cached_state_that_never_was_or_comes_again_is_found() {
     breaks(1, &[cache(1, &[FIRST], None)]);
     let two = at(A, 1, 2);
     breaks_then(1, &[wrote(two), cache(2, &[two], None), cache(2, &[FIRST], None)]);
+    // A cache that has followed the new history shows nothing of the lost one.
+    let back = [wrote(two), Observation::Restored { version: 1 }, cache(1, &[FIRST], None)];
+    breaks_then(1, &[&back[..], &[cache(2, &[two], None)]].concat());
 }
 
 /// Property 1: after a restore the old states are news again.
@@ -188,6 +192,7 @@ fn an_update_from_one_incarnation_to_another_is_found() {
     breaks_then(3, &[wrote(next), cache(2, &[next], Some(&[updated(FIRST, next)]))]);
     breaks_then(3, &[wrote(next), cache(2, &[next], None), told(updated(FIRST, next))]);
     breaks_then(3, &[told(deleted(next))]);
+    breaks_then(3, &[wrote(next), cache(2, &[next], Some(&[deleted(next), added(next)]))]);
 }
 
 /// Property 4.
@@ -195,6 +200,8 @@ fn an_update_from_one_incarnation_to_another_is_found() {
 fn a_snapshot_that_misses_what_its_watermark_covers_is_found() {
     let (a, b) = (at(A, 1, 1), at(B, 2, 2));
     breaks(4, &[wrote(a), wrote(b), cache(2, &[b], None)]);
+    let back = [wrote(a), wrote(at(A, 1, 2)), Observation::Restored { version: 1 }];
+    breaks(4, &[&back[..], &[cache(2, &[at(A, 1, 2)], None)]].concat());
     breaks(4, &[Observation::Query { expected: &[a, b], found: &[b] }]);
 }
 
@@ -202,7 +209,7 @@ fn a_snapshot_that_misses_what_its_watermark_covers_is_found() {
 #[test]
 fn calls_within_calls_and_calls_that_do_not_follow_are_found() {
     let two = at(A, 1, 2);
-    breaks_then(5, &[told(updated(FIRST, FIRST)), told(updated(FIRST, FIRST))]);
+    breaks_then(5, &[RESYNCED, told(updated(FIRST, FIRST)), told(updated(FIRST, FIRST))]);
     breaks_then(5, &[told(added(two))]);
     breaks_then(5, &[told(updated(two, at(A, 1, 3)))]);
     breaks_then(5, &[told(deleted(at(B, 1, 3)))]);
@@ -299,6 +306,9 @@ fn a_version_that_goes_back_within_an_epoch_or_without_cause_is_found() {
     let back = Mark { epoch: 1, version: Some(1) };
     breaks(13, &[go(mark(5), Cause::Changes), go(back, Cause::Relist { fresh: false })]);
     breaks(13, &[go(mark(5), Cause::Changes), go(back, Cause::Unknown)]);
+    let ahead = Mark { epoch: 1, version: Some(6) };
+    breaks(13, &[go(mark(5), Cause::Changes), go(ahead, Cause::Relist { fresh: true })]);
+    fine(&[go(mark(5), Cause::Changes), go(back, Cause::Relist { fresh: true })]);
     fine(&[go(mark(5), Cause::Changes), Observation::FreshRelist, go(back, Cause::Unknown)]);
 }
 
@@ -315,8 +325,9 @@ fn a_resync_with_an_older_or_a_newer_state_is_found() {
     let two = at(A, 1, 2);
     let then = [wrote(two), cache(2, &[two], None), told(updated(FIRST, two)), RETURNED];
     let again = |state| told(updated(state, state));
-    fine(&[&ground()[..], &then, &[again(two)]].concat());
-    breaks_then(15, &[&then[..], &[again(FIRST)]].concat());
+    fine(&[&ground()[..], &then, &[RESYNCED, again(two)]].concat());
+    breaks_then(15, &[&then[..], &[RESYNCED, again(FIRST)]].concat());
+    breaks_then(15, &[&then[..], &[again(two)]].concat());
 }
 
 /// Property 16.
@@ -349,6 +360,9 @@ fn a_delete_that_carries_an_older_state_is_found() {
     breaks_then(18, &[&then[..], &[cache(3, &[], Some(&[deleted(FIRST)]))]].concat());
     let lost = Event::Deleted { last: at(A, 1, 3), unknown: true };
     breaks_then(18, &[&then[..], &[cache(3, &[], Some(&[lost]))]].concat());
+    breaks_then(18, &[Observation::Erased { key: A, version: 2 }, listed(2, &[], &[deleted(FIRST)])]);
+    let merged = [cache(3, &[], Some(&[deleted(at(A, 1, 3))])), told(deleted(FIRST))];
+    breaks_then(18, &[&then[..], &merged].concat());
     let tell = [told(updated(FIRST, two)), RETURNED, told(deleted(FIRST))];
     breaks_then(18, &[wrote(two), cache(2, &[two], None), tell[0], tell[1], tell[2]]);
 }
@@ -359,7 +373,7 @@ fn a_call_after_a_stop_or_a_removal_and_whatever_is_left_are_found() {
     let stopped = Observation::Stopped { tasks: 0, sockets: 0, timers: 0 };
     breaks_then(20, &[stopped, told(updated(FIRST, FIRST))]);
     breaks_then(20, &[Observation::Left { handler: 0 }, told(initial(FIRST))]);
-    breaks_then(20, &[told(updated(FIRST, FIRST)), Observation::Left { handler: 0 }]);
+    breaks_then(20, &[RESYNCED, told(updated(FIRST, FIRST)), Observation::Left { handler: 0 }]);
     for left in [(1, 0, 0), (0, 1, 0), (0, 0, 1)] {
         let (tasks, sockets, timers) = left;
         breaks(20, &[Observation::Stopped { tasks, sockets, timers }]);
