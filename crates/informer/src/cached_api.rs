@@ -345,9 +345,10 @@ where
     }
 }
 
-/// Whether something keeps a deleted object for a while.
+/// Whether something keeps a deleted object for a while. One that goes at once is not marked as being deleted, or with
+/// a grace period of zero; a namespace, whose finalizers stand in its spec, is marked without one.
 fn is_held(object: &impl Resource) -> bool {
     let meta = object.meta();
     let has_finalizers = meta.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty());
-    has_finalizers || meta.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0)
+    has_finalizers || (meta.deletion_timestamp.is_some() && meta.deletion_grace_period_seconds != Some(0))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube_client::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, PostParams},
@@ -70,6 +70,27 @@ async fn a_deleted_object_with_a_finalizer_is_seen_as_being_deleted() {
     server.set_lag(LAG);
     maps.delete("a", &DeleteParams::default()).await.unwrap();
     assert!(maps.get("a").await.unwrap().unwrap().metadata.deletion_timestamp.is_some());
+    factory.shutdown().await;
+}
+
+/// What holds a namespace stands in its spec.
+#[tokio::test(start_paused = true)]
+async fn a_deleted_namespace_is_seen_as_being_deleted() {
+    let server = Server::new();
+    let client = Client::new(server.service(), "default");
+    let factory = InformerFactory::new(client.clone());
+    let informer = factory.informer::<Namespace>().unwrap();
+    let namespaces = CachedApi::new(Api::all(client), &informer);
+    factory.start();
+    factory.wait_for_sync(WITHIN).await.unwrap();
+    let shop = serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap();
+    namespaces.create(&PostParams::default(), &shop).await.unwrap();
+    let held = json!({"name": "a", "namespace": "shop", "finalizers": ["example.com/hold"]});
+    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": held})).unwrap();
+    server.set_lag(LAG);
+    namespaces.delete("shop", &DeleteParams::default()).await.unwrap();
+    let read = namespaces.get("shop").await.unwrap();
+    assert!(read.unwrap().metadata.deletion_timestamp.is_some());
     factory.shutdown().await;
 }
 
