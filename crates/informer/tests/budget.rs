@@ -280,9 +280,11 @@ async fn a_server_whose_lists_are_odd_is_asked_seldom() {
 }
 
 /// What can be done to open watches, over and over.
+type Break = fn(&Server) -> usize;
+
 #[tokio::test(start_paused = true)]
 async fn a_server_whose_open_watches_break_all_the_time_is_asked_seldom() {
-    let breaks: [(&str, fn(&Server) -> usize); 6] = [
+    let breaks: [(&str, Break); 6] = [
         ("expired", |server| server.fail_watches(&Match::any(), Status::expired())),
         ("broken", |server| server.cut_watches(&Match::any())),
         ("closed", |server| server.close_watches()),
