@@ -1,4 +1,4 @@
-//! Property 17: a transform runs once for each object, before anyone sees it, and what it refuses is undecodable.
+//! A transform runs once for each object, before anyone sees it, and what it refuses is undecodable.
 
 use std::{
     sync::{
@@ -96,6 +96,7 @@ fn lines_of(informer: &Informer<ConfigMap>) -> Lines {
     lines
 }
 
+/// Property 17.
 #[tokio::test(start_paused = true)]
 async fn a_transform_comes_before_all_who_look_and_never_runs_for_what_is_cached() {
     for streaming in [true, false] {
@@ -249,6 +250,7 @@ async fn what_two_functions_give_is_transformed_just_the_same() {
     informer.stop().await;
 }
 
+/// Property 17, where what is listed is no text that would have to be decoded.
 #[tokio::test(start_paused = true)]
 async fn what_two_functions_list_again_is_not_transformed_again() {
     let calls = Arc::new(AtomicUsize::new(0));

@@ -4,14 +4,12 @@
 use std::collections::HashSet;
 
 use crate::lexer;
-use crate::workspace::{File, Violation, Workspace};
+use crate::workspace::{File, TESTS, Violation, Workspace};
 
 /// Where the page is.
 pub(crate) const PATH: &str = "docs/parity.md";
 /// What a row says that names no test.
 const REASON: &str = "Does not apply:";
-/// How the attributes begin that make a test.
-const TESTS: [&str; 2] = ["#[test]", "#[tokio::test"];
 
 /// Tests, by package and name.
 type Names = HashSet<(String, String)>;

@@ -10,6 +10,8 @@ use crate::lexer;
 const FOLDERS: [&str; 5] = [".ci", "crates", "docs", "examples", "tests"];
 /// Text files by their ending; the scripts in `.ci` have none.
 const ENDINGS: [&str; 7] = ["rs", "md", "toml", "sh", "yaml", "yml", "json"];
+/// How the attributes begin that make a test.
+pub(crate) const TESTS: [&str; 2] = ["#[test]", "#[tokio::test"];
 
 /// A text file and its place, relative to the root, with `/` between folders.
 pub(crate) struct File {
