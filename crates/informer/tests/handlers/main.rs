@@ -5,6 +5,7 @@ mod fake;
 mod filtered;
 mod log;
 mod status;
+mod synced;
 
 use std::{sync::Arc, time::Duration};
 
@@ -152,45 +153,6 @@ async fn a_handler_that_stays_misses_nothing_while_others_come_and_go_during_a_s
     for handlers in fickle {
         tokio::time::timeout(WITHIN, handlers).await.expect("a removal does not end").unwrap();
     }
-    informer.stop().await;
-}
-
-/// Properties 10, 11 and 12.
-#[tokio::test(start_paused = true)]
-async fn synced_means_the_list_is_stored_and_each_initial_add_has_returned() {
-    struct Slow(Arc<Mutex<Vec<bool>>>);
-    impl EventHandler<ConfigMap> for Slow {
-        fn on_add(&mut self, _: &Entry<ConfigMap>, is_in_initial_list: bool) {
-            self.0.lock().push(is_in_initial_list);
-        }
-    }
-    let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4)]);
-    let informer = fake.informer().build();
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let registration = informer.add_handler(Slow(Arc::clone(&seen)));
-    assert!(!informer.has_synced() && !registration.has_synced());
-    informer.start();
-    informer.wait_for_sync(WITHIN).await.unwrap();
-    assert_eq!(informer.lister().len(), 2);
-    assert!(registration.wait_for_sync(WITHIN).await);
-    assert_eq!(*seen.lock(), [true, true]);
-    fake.added(object("c", "3", 6)).await;
-    let log = Log::new();
-    let _late = informer.on(log.writer());
-    log.reach(3).await;
-    assert_eq!(*seen.lock(), [true, true, false]);
-    informer.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_informer_and_a_handler_of_an_empty_list_sync_too() {
-    let fake = Fake::listing(5, &[]);
-    let informer = fake.informer().build();
-    let registration = informer.on(|_| ());
-    informer.start();
-    informer.wait_for_sync(WITHIN).await.unwrap();
-    assert!(registration.wait_for_sync(WITHIN).await);
-    assert!(informer.on(|_| ()).wait_for_sync(WITHIN).await);
     informer.stop().await;
 }
 

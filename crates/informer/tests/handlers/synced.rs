@@ -1,0 +1,137 @@
+//! When an informer and its handlers are synced, and which adds are initial.
+
+use std::{
+    future,
+    sync::{Arc, mpsc},
+    time::Duration,
+};
+
+use futures_util::{StreamExt, stream};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_informer::{Entry, Event, EventHandler, Informer, ListWatch, handler_fn};
+use kube_listwatch::{Decoded, ListAt, ListPage, ListRequest, WatchEvent, WatchRequest};
+use tokio::sync::Notify;
+
+use crate::{
+    WITHIN,
+    fake::{Fake, object},
+    log::{Log, short},
+};
+
+/// Writes down at each add whether it is an initial one, and what status says of the handler while the call runs.
+struct Noting {
+    informer: Informer<ConfigMap>,
+    log: Log,
+}
+
+impl EventHandler<ConfigMap> for Noting {
+    fn on_add(&mut self, _: &Entry<ConfigMap>, is_in_initial_list: bool) {
+        let synced = self.informer.status().handlers[0].synced;
+        self.log.write(format!("initial: {is_in_initial_list}, synced: {synced}"));
+    }
+}
+
+/// Lists `a` and, on a second page that is not answered before the gate is open, `b`. Its watch adds `c`.
+#[derive(Clone, Default)]
+struct Gated {
+    asked: Arc<Notify>,
+    open: Arc<Notify>,
+}
+
+impl Gated {
+    async fn page(self, request: ListRequest) -> ListPage<ConfigMap> {
+        let page = |object, next| ListPage { items: vec![object], version: 5.into(), next };
+        match request.at {
+            ListAt::Continue(_) => {
+                self.asked.notify_one();
+                self.open.notified().await;
+                page(object("b", "2", 4), None)
+            }
+            _ => page(object("a", "1", 3), Some("b".to_owned())),
+        }
+    }
+
+    fn informer(&self) -> Informer<ConfigMap> {
+        let gated = self.clone();
+        let list = move |request| {
+            let page = gated.clone().page(request);
+            async { Ok(page.await) }
+        };
+        let watch = |_: WatchRequest| {
+            let added = Ok(WatchEvent::Added(Decoded::Object(Entry::of(object("c", "3", 6)))));
+            stream::once(future::ready(added)).chain(stream::pending())
+        };
+        Informer::from_source(ListWatch::from_functions(list, watch)).build()
+    }
+}
+
+/// Properties 10, 11 and 12.
+#[tokio::test(start_paused = true)]
+async fn synced_means_the_list_is_stored_and_each_initial_add_has_returned() {
+    let (source, log) = (Gated::default(), Log::new());
+    let informer = source.informer();
+    let registration = informer.add_handler(Noting { informer: informer.clone(), log: log.clone() });
+    assert!(!informer.has_synced() && !registration.has_synced(), "nothing has been listed yet");
+    informer.start();
+    source.asked.notified().await;
+    tokio::time::sleep(Duration::from_secs(1)).await; // the clock is paused: until nothing else is left to do
+    assert!(!informer.has_synced() && !registration.has_synced(), "half of the list is missing");
+
+    source.open.notify_one();
+    informer.wait_for_sync(WITHIN).await.unwrap();
+    assert!(["a", "b"].iter().all(|name| informer.lister().namespace("ns").get(name).is_some()));
+    assert!(registration.wait_for_sync(WITHIN).await);
+    assert!(log.lines().len() >= 2, "synced after {:?}", log.lines());
+    let [initial, live] = ["initial: true, synced: false", "initial: false, synced: true"];
+    assert_eq!(log.reach(3).await, [initial, initial, live]);
+
+    let late = Log::new();
+    let _late = informer.on(late.writer());
+    let mut lines = late.reach(3).await;
+    lines.sort();
+    assert_eq!(lines, ["!a@3", "!b@4", "!c@6"]);
+    informer.stop().await;
+}
+
+/// Property 11, where a change comes while the last of the calls runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_during_an_initial_add_does_not_make_its_handler_synced() {
+    let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4)]);
+    let informer = fake.informer().build();
+    let (log, others) = (Log::new(), Log::new());
+    let (go, gate) = mpsc::channel::<()>();
+    let writer = log.clone();
+    let blocking = handler_fn(move |event: &Event<ConfigMap>| {
+        writer.write(short(event));
+        gate.recv().unwrap();
+    });
+    let registration = informer.add_blocking_handler(blocking).unwrap();
+    let _others = informer.on(others.writer());
+    informer.start();
+    for calls in [1, 2] {
+        assert_eq!(log.reach(calls).await.len(), calls);
+        fake.added(object(&format!("live{calls}"), "3", 5 + calls as u64)).await;
+        others.reach(2 + calls).await;
+        assert!(!registration.has_synced(), "synced during {:?}", log.lines());
+        go.send(()).unwrap();
+    }
+    assert!(
+        registration.wait_for_sync(WITHIN).await,
+        "a call that is not of the first list is not waited for"
+    );
+    (0..2).for_each(|_| go.send(()).unwrap());
+    assert_eq!(log.reach(4).await, ["!a@3", "!b@4", "+live1@6", "+live2@7"]);
+    informer.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_and_a_handler_of_an_empty_list_sync_too() {
+    let fake = Fake::listing(5, &[]);
+    let informer = fake.informer().build();
+    let registration = informer.on(|_| ());
+    informer.start();
+    informer.wait_for_sync(WITHIN).await.unwrap();
+    assert!(registration.wait_for_sync(WITHIN).await);
+    assert!(informer.on(|_| ()).wait_for_sync(WITHIN).await);
+    informer.stop().await;
+}
