@@ -103,7 +103,8 @@ async fn handlers_that_join_during_a_storm_see_each_version_once() {
             let ended = last.subscribe();
             let registration = informer.on(move |event| {
                 let version: u64 = event.entry().id.version.to_string().parse().unwrap();
-                seen.lock().push(version);
+                let initial = matches!(event, Event::Added { initial: true, .. });
+                seen.lock().push((version, initial));
                 last.send_replace(version);
             });
             handlers.push((registration, versions, ended));
@@ -112,7 +113,12 @@ async fn handlers_that_join_during_a_storm_see_each_version_once() {
     for (_registration, versions, mut ended) in handlers {
         ended.wait_for(|version| *version == 5 + CHANGES).await.unwrap();
         let versions = versions.lock();
-        assert!(versions.windows(2).all(|pair| pair[0] + 1 == pair[1]), "a gap or a repeat: {versions:?}");
+        assert!(
+            versions.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0),
+            "a gap or a repeat: {versions:?}"
+        );
+        let initial = versions.iter().filter(|(_, initial)| *initial);
+        assert!(initial.eq(&versions[..1]), "it began with {:?} and not with what was there", versions[0]);
     }
     informer.stop().await;
 }
