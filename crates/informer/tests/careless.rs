@@ -111,6 +111,32 @@ fn handlers_indexes_and_streams_can_be_made_before_there_is_a_runtime() {
     });
 }
 
+/// Property 20.
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_was_stopped_before_its_start_asks_nothing() {
+    for stop_first in [true, false] {
+        let requests = Arc::new(AtomicUsize::new(0));
+        let (lists, watches) = (Arc::clone(&requests), Arc::clone(&requests));
+        let list = move |_: ListRequest| {
+            lists.fetch_add(1, Ordering::SeqCst);
+            async { page(1) }
+        };
+        let watch = move |_: WatchRequest| {
+            watches.fetch_add(1, Ordering::SeqCst);
+            stream::pending()
+        };
+        let informer = Informer::from_source(ListWatch::from_functions(list, watch)).build();
+        if stop_first {
+            informer.stop().await;
+        }
+        informer.start();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let expected = if stop_first { 0 } else { 2 };
+        assert_eq!(requests.load(Ordering::SeqCst), expected, "stopped first: {stop_first}");
+        informer.stop().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_informer_that_was_stopped_says_so_and_nobody_waits_for_it() {
     for start in [true, false] {

@@ -24,6 +24,25 @@ async fn nothing_is_asked_before_it_runs_nor_if_it_never_does() {
     assert_eq!((fake.asked().len(), fake.open()), (0, 0));
 }
 
+/// Property 20.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_stopped_before_it_is_read_is_closed() {
+    let fake = Fake::new(|_, _| list(&[], "5"), |_, _| vec![events(&["*6"]), Beat::Hang]);
+    let (sender, mut received) = mpsc::channel(1);
+    let running =
+        tokio::spawn(Reflector::from_shared(Arc::clone(&fake) as _, sender).options(options()).run());
+    // The sink takes so little that the end of the list still waits when the watch has been asked for.
+    while fake.watches().is_empty() {
+        received.recv().await.unwrap();
+        seconds(1).await;
+    }
+    assert_eq!((fake.given(), fake.open()), (2, 1), "two parts of the list, and nothing of the watch");
+    running.abort();
+    assert!(running.await.unwrap_err().is_cancelled());
+    seconds(3600).await;
+    assert_eq!((fake.given(), fake.open(), fake.watches().len()), (2, 0, 1));
+}
+
 /// Property 20: what has failed is not held open until the next attempt takes its place.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_failed_is_let_go_of_before_the_delay() {
