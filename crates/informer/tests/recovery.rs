@@ -171,3 +171,30 @@ async fn an_expiry_costs_one_list_and_a_broken_connection_none() {
         stack.informer.stop().await;
     }
 }
+
+/// Property 2, where the server can't read what it would have to say: as long as the object is there nothing can be
+/// listed, and its deletion, which kube-apiserver allows without reading it, can't be watched.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_can_not_be_read_stays_until_it_is_deleted_and_the_others_stay() {
+    for streaming in [false, true] {
+        let stack = Stack::watching(streaming).await;
+        let corruption = stack.server.corrupt("v1", "ConfigMap", Some("default"), "changed").unwrap();
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let status = stack.informer.status();
+        assert_eq!((status.objects, status.synced), (4, true), "{status}");
+        let error = status.reflector.last_error.expect("the failure is shown as long as it lasts");
+        assert!(error.contains("illegal base64 data"), "{error}");
+        assert_eq!(*stack.told.lock(), [""; 0], "streaming {streaming}");
+
+        stack.server.delete("v1", "ConfigMap", Some("default"), "changed").unwrap();
+        stack.until(|stack| stack.informer.status().reflector.phase == Phase::Watching).await;
+        create(&stack.server, "later");
+        stack.until(|stack| stack.told.lock().len() >= 2).await;
+        assert_eq!(*stack.told.lock(), ["?changed", "+later"], "streaming {streaming}");
+        let mut keys: Vec<_> = stack.informer.lister().keys().iter().map(ToString::to_string).collect();
+        keys.sort();
+        assert_eq!(keys, ["default/deleted", "default/kept", "default/later", "default/replaced"]);
+        stack.informer.stop().await;
+        drop(corruption);
+    }
+}
