@@ -10,7 +10,8 @@ use kube_object::{Entry, Id, Known};
 use kube_reflector::{Options, Phase, RelistCause};
 use support::{
     fake::{
-        Beat, Fake, ListAnswer, Thing, events, fails, hangs, id, items, list, nameless, page_end, silent,
+        Asked, Beat, Fake, ListAnswer, Thing, events, fails, hangs, id, items, list, nameless, page_end,
+        silent,
     },
     run::{options, run, run_with, seconds},
 };
@@ -426,16 +427,32 @@ fn all_durations(duration: Duration) -> Options {
 }
 
 #[tokio::test(start_paused = true)]
-async fn absurd_options_neither_loop_nor_panic() {
-    for duration in [Duration::ZERO, Duration::MAX] {
+async fn absurd_options_are_taken_for_the_bounds_that_options_have() {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    // What is set, and the delay and the deadline that this stands for.
+    for (set, delay, deadline) in
+        [(Duration::ZERO, Duration::from_millis(10), Duration::from_secs(1)), (Duration::MAX, DAY, DAY)]
+    {
         let fake = Fake::new(
             |n, _| if n % 2 == 0 { fails(500) } else { list(&[], "5") },
-            |n, _| if n % 2 == 0 { vec![Beat::Fail(500, None)] } else { vec![events(&["*6"]), Beat::Hang] },
+            |n, _| if n % 2 == 0 { fails(500) } else { vec![events(&["*6"]), Beat::Hang] },
         );
-        let run = run_with(&fake, all_durations(duration), |reflector| reflector);
-        seconds(100).await;
-        assert!(fake.asked().len() <= 100 * 100, "{}", fake.asked().len());
-        run.drop_it().await;
+        let run = run_with(&fake, all_durations(set), |reflector| reflector);
+        tokio::time::sleep(100 * deadline).await;
+        let asked = run.drop_it().await.asked();
+        assert!(asked.len() >= 50, "it has given up: {asked:?}");
+        let (mut lists, mut watches) = (0, 0);
+        for pair in asked.windows(2) {
+            // A list is followed by a watch at once, a watch is silent until its deadline.
+            let (number, lasted) = match &pair[0].1 {
+                Asked::List(_) => (&mut lists, Duration::ZERO),
+                Asked::Watch(_) => (&mut watches, deadline),
+            };
+            let failed = *number % 2 == 0;
+            let expected = if failed { delay..=2 * delay } else { lasted..=lasted };
+            assert!(expected.contains(&(pair[1].0 - pair[0].0)), "{set:?}: {pair:?}, not {expected:?}");
+            *number += 1;
+        }
     }
 }
 
