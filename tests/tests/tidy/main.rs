@@ -6,6 +6,7 @@ use std::path::Path;
 mod bans;
 mod lexer;
 mod map;
+mod neighbours;
 mod numbers;
 mod parity;
 mod shape;
@@ -91,4 +92,11 @@ fn each_test_that_the_page_of_parity_names_is_there() {
     let workspace = workspace();
     let page = workspace.file(parity::PATH).expect("docs/parity.md holds the tests against the neighbours'");
     assert_none(&parity::check(page, &workspace));
+}
+
+#[test]
+fn each_test_of_the_neighbours_has_a_row_on_the_page_of_parity() {
+    let workspace = workspace();
+    let page = workspace.file(parity::PATH).expect("docs/parity.md holds the tests against the neighbours'");
+    assert_none(&neighbours::check(page, neighbours::LIST));
 }

@@ -46,6 +46,12 @@ fn is_row(line: &str) -> bool {
     line.starts_with("| `")
 }
 
+/// The tests of a neighbour that a row is about; `None` where the line is no row.
+pub(crate) fn theirs(line: &str) -> Option<Vec<&str>> {
+    let cell = line.strip_prefix("| ").filter(|_| is_row(line))?.split('|').next()?;
+    Some(cell.split('`').skip(1).step_by(2).collect())
+}
+
 /// The tests that a cell names.
 fn named(cell: &str) -> impl Iterator<Item = (&str, &str)> {
     let code = cell.split('`').skip(1).step_by(2);
