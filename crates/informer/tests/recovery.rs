@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client};
 use kube_informer::{Event, Informer, Phase, ReflectorOptions};
+use kube_listwatch::Class;
 use kube_testserver::{Fault, Match, Server, Verb};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -182,8 +183,8 @@ async fn an_object_that_can_not_be_read_stays_until_it_is_deleted_and_the_others
         tokio::time::sleep(Duration::from_secs(600)).await;
         let status = stack.informer.status();
         assert_eq!((status.objects, status.synced), (4, true), "{status}");
-        let error = status.reflector.last_error.expect("the failure is shown as long as it lasts");
-        assert!(error.contains("illegal base64 data"), "{error}");
+        assert_eq!(status.reflector.failing, Some(Class::Broken), "{status}");
+        assert!(status.to_string().contains("illegal base64 data"), "{status}");
         assert_eq!(*stack.told.lock(), [""; 0], "streaming {streaming}");
 
         stack.server.delete("v1", "ConfigMap", Some("default"), "changed").unwrap();
@@ -191,6 +192,7 @@ async fn an_object_that_can_not_be_read_stays_until_it_is_deleted_and_the_others
         create(&stack.server, "later");
         stack.until(|stack| stack.told.lock().len() >= 2).await;
         assert_eq!(*stack.told.lock(), ["?changed", "+later"], "streaming {streaming}");
+        assert_eq!(stack.informer.status().reflector.failing, None);
         let mut keys: Vec<_> = stack.informer.lister().keys().iter().map(ToString::to_string).collect();
         keys.sort();
         assert_eq!(keys, ["default/deleted", "default/kept", "default/later", "default/replaced"]);
