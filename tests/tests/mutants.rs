@@ -19,8 +19,7 @@ fn each_defect_of_a_neighbour_is_put_back_by_a_mutant() -> Result<()> {
     for defect in mutants()?.iter().filter_map(|mutant| mutant.defect.as_deref()) {
         *of.entry(defect.split(':').next().unwrap_or_default().to_owned()).or_default() += 1;
     }
-    // Not among them: client-go's live map of indexers, which the types exclude, and kube-runtime's controller that one
-    // 403 slows down: there is no controller here yet.
+    // docs/reliability.md says why one of each neighbour is not among them.
     let expected = [("client-go", 6), ("kube-runtime", 6)].map(|(who, count)| (who.to_owned(), count));
     assert_eq!(of, expected.into());
     Ok(())
