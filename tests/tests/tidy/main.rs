@@ -4,6 +4,7 @@
 use std::path::Path;
 
 mod bans;
+mod commands;
 mod lexer;
 mod map;
 mod neighbours;
@@ -99,4 +100,9 @@ fn each_test_of_the_neighbours_has_a_row_on_the_page_of_parity() {
     let workspace = workspace();
     let page = workspace.file(parity::PATH).expect("docs/parity.md holds the tests against the neighbours'");
     assert_none(&neighbours::check(page, neighbours::LIST));
+}
+
+#[test]
+fn each_command_of_the_pages_names_what_there_is() {
+    assert_none(&commands::check(&workspace()));
 }
