@@ -15,7 +15,7 @@ use kube_informer::{
     Entry, Event, Informer, InformerBuilder, InformerFactory, ListWatch, ListWatchError, ReflectorOptions,
 };
 use kube_listwatch::{Decoded, ListPage, ListRequest, WatchEvent, WatchRequest};
-use kube_testserver::Server;
+use kube_testserver::{Match, Server};
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -132,6 +132,31 @@ async fn a_transform_comes_before_all_who_look_and_never_runs_for_what_is_cached
         server.delete("v1", "ConfigMap", Some("ns"), "a").unwrap();
         until(|| lines.lock().contains(&"-a NEW!".to_owned())).await;
         assert_eq!(calls.load(Ordering::SeqCst), 4);
+        informer.stop().await;
+    }
+}
+
+/// Property 17, where the last known state is not one that the server sent just now.
+#[tokio::test(start_paused = true)]
+async fn what_a_relist_finds_gone_is_told_as_it_was_transformed_once() {
+    for streaming in [true, false] {
+        let server = server();
+        create(&server, "a", "calm");
+        create(&server, "b", "calm");
+        let calls = Arc::new(AtomicUsize::new(0));
+        let informer = Informer::<ConfigMap>::builder(api(&server))
+            .transform(shouting(&calls))
+            .reflector(options(streaming))
+            .build();
+        let lines = lines_of(&informer);
+        informer.start();
+        until(|| lines.lock().len() == 2 && server.open_watches() == 1).await;
+        assert_eq!(server.lose_next_event(&Match::any()), 1);
+        server.delete("v1", "ConfigMap", Some("ns"), "a").unwrap();
+        informer.relist();
+        until(|| lines.lock().len() == 3).await;
+        assert_eq!(lines.lock()[2], "-a CALM!");
+        assert_eq!(calls.load(Ordering::SeqCst), 2, "streaming: {streaming}");
         informer.stop().await;
     }
 }

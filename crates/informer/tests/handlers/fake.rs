@@ -7,6 +7,7 @@ use std::sync::{
 
 use futures_util::stream;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::{Error as KubeError, core::Status};
 use kube_informer::{Entry, Informer, InformerBuilder, ListWatch, ResourceVersion};
 use kube_listwatch::{Decoded, Error, ListPage, ListRequest, WatchEvent, WatchRequest};
 use parking_lot::Mutex;
@@ -108,4 +109,19 @@ pub(crate) fn object(name: &str, uid: &str, version: u64) -> ConfigMap {
     object.metadata.uid = Some(uid.into());
     object.metadata.resource_version = Some(version.to_string());
     object
+}
+
+fn failed(code: u16, reason: &str) -> Error {
+    let status = Status { code, reason: reason.into(), ..Status::default() };
+    Error::watch_function(KubeError::Api(Box::new(status)))
+}
+
+/// The server no longer has the version.
+pub(crate) fn expired() -> Error {
+    failed(410, "Expired")
+}
+
+/// Something failed inside the server.
+pub(crate) fn broken() -> Error {
+    failed(500, "InternalError")
 }

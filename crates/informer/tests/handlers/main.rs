@@ -4,34 +4,20 @@ mod blocking;
 mod fake;
 mod filtered;
 mod log;
+mod relist;
 mod status;
 mod synced;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use fake::{Fake, object};
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_client::{Error as KubeError, core::Status};
-use kube_informer::{Entry, Event, EventHandler, handler_fn};
-use kube_listwatch::Error;
+use kube_informer::{Entry, Event, EventHandler};
 use log::{Log, short};
 use parking_lot::Mutex;
 
 const WITHIN: Duration = Duration::from_secs(60);
-
-fn failed(code: u16, reason: &str) -> Error {
-    let status = Status { code, reason: reason.into(), ..Status::default() };
-    Error::watch_function(KubeError::Api(Box::new(status)))
-}
-
-fn expired() -> Error {
-    failed(410, "Expired")
-}
-
-fn broken() -> Error {
-    failed(500, "InternalError")
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_is_told_of_the_first_list_and_of_everything_after_it() {
@@ -168,60 +154,6 @@ async fn a_handler_that_stays_misses_nothing_while_others_come_and_go_during_a_s
         tokio::time::timeout(WITHIN, handlers).await.expect("a removal does not end").unwrap();
     }
     informer.stop().await;
-}
-
-/// Properties 2, 3 and 7: what happened while no watch was open is told, deletions first.
-#[tokio::test(start_paused = true)]
-async fn a_relist_tells_what_was_missed() {
-    let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4), object("c", "3", 5)]);
-    let informer = fake.informer().build();
-    let log = Log::new();
-    let _registration = informer.on(log.writer());
-    informer.start();
-    log.reach(3).await;
-    fake.list_from_now_on(9, &[object("b", "new", 7), object("c", "3", 8), object("d", "4", 9)]);
-    fake.fails(expired()).await;
-    let lines = log.reach(8).await;
-    assert_eq!(lines[3..], ["?a@3", "?b@4", "+b@7", "~c@5>8", "+d@9"]);
-    informer.stop().await;
-}
-
-/// Properties 8 and 15: what was missed is told once, after resyncs of the old state and before those of the new.
-#[tokio::test(start_paused = true)]
-async fn what_was_missed_is_told_to_handlers_with_and_without_a_resync() {
-    let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4), object("c", "3", 5)]);
-    let informer = fake.informer().build();
-    let (often, never) = (Log::new(), Log::new());
-    let second = Some(Duration::from_secs(1));
-    let _often = informer.add_handler_with_resync(handler_fn(often.writer()), second);
-    let _never = informer.add_handler_with_resync(handler_fn(never.writer()), None);
-    informer.start();
-    never.reach(3).await;
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    fake.list_from_now_on(9, &[object("b", "new", 7), object("c", "3", 8), object("d", "4", 9)]);
-    for _ in 0..3 {
-        fake.fails(broken()).await; // the third leads to a relist; between them are delays of seconds
-    }
-    let changes = ["!a@3", "!b@4", "!c@5", "?a@3", "?b@4", "+b@7", "~c@5>8", "+d@9"];
-    assert_eq!(never.reach(changes.len()).await, changes);
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    let (resyncs, told): (Vec<_>, Vec<_>) = often.lines().into_iter().partition(|line| is_resync(line));
-    assert_eq!(told, changes);
-    let lines = often.lines();
-    let relist = lines.iter().position(|line| line == "?a@3").unwrap();
-    let of = |lines: &[String]| lines.iter().filter(|line| is_resync(line)).cloned().collect::<BTreeSet<_>>();
-    assert!(of(&lines[..relist]).iter().eq(["~a@3>3", "~b@4>4", "~c@5>5"]), "{lines:?}");
-    assert!(of(&lines[relist..]).iter().eq(["~b@7>7", "~c@8>8", "~d@9>9"]), "{lines:?}");
-    assert!(resyncs.len() >= 3 * 20, "{} in more than twenty seconds", resyncs.len());
-    assert_eq!(never.lines(), changes, "it asked for no resync");
-    informer.stop().await;
-}
-
-/// `~a@3>3`: an update that changes nothing.
-fn is_resync(line: &str) -> bool {
-    line.split_once('@')
-        .and_then(|(_, versions)| versions.split_once('>'))
-        .is_some_and(|(old, new)| old == new)
 }
 
 /// Property 8, and the contract of a panicking handler.
@@ -394,33 +326,25 @@ async fn dropping_a_stream_unregisters_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_on_request_corrects_the_cache() {
-    let fake = Fake::listing(5, &[object("a", "1", 3)]);
-    let informer = fake.informer().build();
-    let log = Log::new();
-    let _registration = informer.on(log.writer());
-    informer.start();
-    log.reach(1).await;
-    fake.list_from_now_on(9, &[object("b", "2", 8)]);
-    while fake.watches() == 0 {
-        tokio::task::yield_now().await;
-    }
-    informer.relist();
-    assert_eq!(log.reach(3).await, ["!a@3", "?a@3", "+b@8"]);
-    informer.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_stopped_informer_takes_no_handler_and_its_cache_can_still_be_read() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().build();
+    let log = Log::new();
+    let before = [informer.on(log.writer()), informer.on(log.writer())];
     informer.start();
-    informer.wait_for_sync(WITHIN).await.unwrap();
+    log.reach(2).await;
     informer.stop().await;
     informer.start();
     assert_eq!(informer.lister().len(), 1);
-    let registration = informer.on(|_: &Event<ConfigMap>| panic!("called after the end"));
-    registration.remove().await;
+    let after = informer.on(|_: &Event<ConfigMap>| panic!("called after the end"));
+    let removing = async {
+        let [first, second] = before;
+        first.remove().await;
+        second.remove_after_delivery().await;
+        after.remove().await;
+    };
+    tokio::time::timeout(WITHIN, removing).await.expect("a removal waits for what has stopped");
+    assert_eq!(log.lines(), ["!a@3", "!a@3"]);
     assert!(informer.events().next().await.is_none());
 }
 

@@ -6,8 +6,8 @@ use kube_informer::{Event, Filtered, handler_fn};
 use kube_listwatch::Error;
 
 use crate::{
-    WITHIN, expired,
-    fake::{Fake, object},
+    WITHIN,
+    fake::{Fake, expired, object},
     log::Log,
 };
 
