@@ -77,6 +77,22 @@ async fn a_streaming_list_that_never_ends_is_given_up_after_the_deadline_of_list
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_watch_that_it_has_become_is_resumed_after_an_error_without_initial_events() {
+    let fake = Fake::new(
+        |_, _| fails(500),
+        |n, _| match n {
+            0 => vec![events(&["+a@1", ".5"]), events(&["+b@6"]), Beat::Fail(502, None)],
+            _ => vec![events(&["~b@6", "~a@7"]), Beat::Hang],
+        },
+    );
+    let run = run(&fake);
+    seconds(10).await;
+    assert_eq!(run.taken(), ["begin", "put a@1", "end 5", "put b@6", "put a@7"]);
+    let from: Vec<_> = fake.watches().into_iter().map(|request| request.from).collect();
+    assert_eq!(from, [WatchFrom::InitialEvents(None), WatchFrom::Version(6.into())]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_deadlines_of_the_list_do_not_end_the_watch_that_it_has_become() {
     let fake = Fake::new(|_, _| fails(500), |_, _| initial_events());
     let run = run(&fake);
