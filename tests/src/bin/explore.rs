@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         for (bound, number) in &sets {
             if !set(&mut bounds, &mut minutes, bound, number) {
                 eprintln!(
-                    "{bound}={number} is no bound: objects, handlers, changes, faults, times, moves, queue, mark, page, minutes"
+                    "{bound}={number} is no bound: objects, handlers, changes, faults, times, moves, queue, mark, page, queries, minutes"
                 );
                 return ExitCode::FAILURE;
             }
@@ -54,6 +54,7 @@ fn set(bounds: &mut Bounds, minutes: &mut u64, bound: &str, number: &str) -> boo
         "queue" => bounds.queue = number.into(),
         "mark" => bounds.mark = number.into(),
         "page" => bounds.page = number.into(),
+        "queries" => bounds.queries = number > 0,
         "minutes" => *minutes = number.into(),
         _ => return false,
     }

@@ -3,11 +3,16 @@
 //! `cargo run -p kube-informer-tests --bin mutants [NAME ...]`: all of them, or those whose names contain one of
 //! the words. The first takes as long as a build of the workspace, the others seconds to minutes each. Needs git.
 
+use std::fmt;
 use std::process::{ExitCode, Output};
 
 use anyhow::{Result, ensure};
-use kube_informer_tests::mutants::{Mutant, Tree, mutants};
+use kube_informer_tests::mutants::{FoundBy, Mutant, Tree, mutants};
+use kube_informer_tests::properties::BROKEN_TOO;
 use tokio::time::Instant;
+
+/// Between the name of a property and what breaks it.
+const BROKEN: &str = " is broken: ";
 
 fn main() -> Result<ExitCode> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -18,12 +23,11 @@ fn main() -> Result<ExitCode> {
         let began = Instant::now();
         tree.restore()?;
         tree.apply(&mutant)?;
-        let output = tree.hunt(&mutant)?;
-        let sign = sign(&output);
-        println!("{}: {}, {:.0?}", mutant.name, sign.as_deref().unwrap_or("NOT FOUND"), began.elapsed());
-        match sign {
-            Some(_) => found += 1,
-            None => survivors.push(mutant.name),
+        let verdict = Verdict::of(&mutant, tree.hunt(&mutant)?.as_ref());
+        println!("{}: {verdict}, {:.0?}", mutant.name, began.elapsed());
+        match verdict {
+            Verdict::Found(_) => found += 1,
+            _ => survivors.push(mutant.name),
         }
     }
     tree.restore()?;
@@ -32,14 +36,63 @@ fn main() -> Result<ExitCode> {
     Ok(if survivors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The line that says what was found. A program that fails for another reason, such as a search that was too long, has
-/// found nothing.
-fn sign(output: &Output) -> Option<String> {
-    if output.status.success() {
-        return None;
+/// What has come of a hunt.
+enum Verdict {
+    /// It was found, in these words.
+    Found(String),
+    /// Something was found, and it is not what the mutant breaks.
+    Otherwise(String),
+    NotFound,
+    TooLong,
+}
+
+impl Verdict {
+    /// A program that fails for another reason, such as a search that was too long, has found nothing.
+    fn of(mutant: &Mutant, output: Option<&Output>) -> Self {
+        let Some(output) = output else { return Self::TooLong };
+        if output.status.success() {
+            return Self::NotFound;
+        }
+        let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let telling =
+            |line: &&str| [BROKEN, " panicked at ", " FAILED"].iter().any(|word| line.contains(word));
+        let Some(sign) = out.lines().chain(error.lines()).find(telling) else { return Self::NotFound };
+        let sign = sign.trim().to_owned();
+        let by_number = !mutant.breaks.is_empty() && !matches!(mutant.found_by, FoundBy::Test(_));
+        match by_number && !properties(&sign).iter().any(|number| mutant.breaks.contains(number)) {
+            true => Self::Otherwise(sign),
+            false => Self::Found(sign),
+        }
     }
-    let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let telling =
-        |line: &&str| [" is broken: ", " panicked at ", " FAILED"].iter().any(|word| line.contains(word));
-    out.lines().chain(error.lines()).find(telling).map(|line| line.trim().to_owned())
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Found(sign) => write!(f, "{sign}"),
+            Self::Otherwise(sign) => write!(f, "NOT FOUND BY ITS PROPERTY: {sign}"),
+            Self::NotFound => write!(f, "NOT FOUND"),
+            Self::TooLong => write!(f, "NOT FOUND in time"),
+        }
+    }
+}
+
+/// The numbers of the properties that the words of a violation name.
+fn properties(sign: &str) -> Vec<u8> {
+    let number = |words: &str| words.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
+    let first = sign.find("property ").and_then(|at| number(&sign[at + "property ".len()..]));
+    let others = sign.split(BROKEN_TOO).skip(1).filter_map(number);
+    first.into_iter().chain(others).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_properties_that_are_broken_are_read() {
+        let sign = format!("  1.0 informer 0  property 16 (all of 3){BROKEN}[7]{BROKEN_TOO}8{BROKEN_TOO}15");
+        assert_eq!(properties(&sign), [16, 8, 15]);
+        assert_eq!(properties("it panicked at 5"), [0; 0]);
+    }
 }

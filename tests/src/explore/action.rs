@@ -71,8 +71,8 @@ pub enum Fault {
     Fail(Class),
     /// The open request's connection goes silent.
     Silence,
-    /// The watch sends its last event again.
-    Repeat,
+    /// The watch sends the event of this version again.
+    Repeat(u64),
     /// The watch leaves out its next event.
     Lose,
     /// A page has an item without a name.
@@ -92,7 +92,7 @@ impl fmt::Display for Action {
             Action::Fault(Fault::Restore(version)) => write!(f, "the server is restored to {version}"),
             Action::Fault(Fault::Fail(class)) => write!(f, "the request fails: {class}"),
             Action::Fault(Fault::Silence) => write!(f, "the connection goes silent"),
-            Action::Fault(Fault::Repeat) => write!(f, "the last event comes again"),
+            Action::Fault(Fault::Repeat(version)) => write!(f, "the event of version {version} comes again"),
             Action::Fault(Fault::Lose) => write!(f, "the next event is lost"),
             Action::Fault(Fault::Nameless) => write!(f, "an item of the page has no name"),
             Action::Page(page) => {

@@ -38,6 +38,8 @@ pub struct Bounds {
     pub mark: usize,
     /// Items of a page.
     pub page: u32,
+    /// An index is asked after each write of the store, not only by handlers.
+    pub queries: bool,
     /// Other things happen between a handler's call and its return.
     pub slow_calls: bool,
     /// Handlers take what waits for them before anything else happens.

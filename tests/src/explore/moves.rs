@@ -24,6 +24,9 @@ const CLASSES: [Class; 7] = [
     Class::Broken,
 ];
 
+/// How far back events are repeated, beside the last one.
+pub(super) const REPEATED: u64 = 1;
+
 impl World {
     /// Everything that can happen next.
     ///
@@ -177,17 +180,16 @@ impl World {
         }
         match &self.open {
             Open::Watch { sent, .. } => {
-                if self.server.write(*sent).is_some_and(|write| write != Write::Elsewhere) {
-                    add(Fault::Repeat);
-                }
+                let event = |version: &u64| {
+                    self.server.write(*version).is_some_and(|write| write != Write::Elsewhere)
+                };
+                (*sent - REPEATED..=*sent).filter(event).map(Fault::Repeat).for_each(&mut add);
                 if self.server.next(*sent).is_some() {
                     add(Fault::Lose);
                 }
             }
-            Open::Stream { initial, sent, .. } => {
-                if initial.is_empty() && self.server.next(*sent).is_some() {
-                    add(Fault::Lose);
-                }
+            Open::Stream { initial, sent, .. } if initial.is_empty() && self.server.next(*sent).is_some() => {
+                add(Fault::Lose);
             }
             Open::List { request, sent: None, .. } => {
                 let pages = open::pages(&self.server, request).unwrap_or_default();
@@ -334,7 +336,7 @@ impl World {
                 self.open = Open::Silent;
                 Ok(())
             }
-            Fault::Repeat => self.repeat(),
+            Fault::Repeat(version) => self.repeat(version),
             Fault::Lose => self.lose(),
             Fault::Nameless => {
                 let Open::List { request, .. } = &self.open else { return Ok(()) };
@@ -422,10 +424,10 @@ impl World {
         self.input(Input::Event { kind, version: &version }, Some(delta))
     }
 
-    fn repeat(&mut self) -> Outcome {
-        let Open::Watch { sent, known, .. } = &self.open else { return Ok(()) };
+    fn repeat(&mut self, version: u64) -> Outcome {
+        let Open::Watch { known, .. } = &self.open else { return Ok(()) };
         let known = *known;
-        match self.server.write(*sent) {
+        match self.server.write(version) {
             Some(write) => self.send(write, known),
             None => Ok(()),
         }

@@ -24,6 +24,7 @@ pub(super) const ALL: Bounds = Bounds {
     queue: 2,
     mark: 1,
     page: 1,
+    queries: true,
     slow_calls: true,
     prompt_handlers: false,
     prompt_store: false,
@@ -59,5 +60,8 @@ pub const SCOPES: [Scope; 11] = [
     scope("protocol-streams-refused", Bounds { streams: Streams::Refused, ..PROTOCOL }),
     scope("protocol-lists", Bounds { streams: Streams::Unasked, ..PROTOCOL }),
     scope("five-changes", Bounds { changes: 5, times: 0, ..PROTOCOL }),
-    scope("delivery", Bounds { changes: 4, faults: 0, times: 0, moves: 2, prompt_store: true, ..ALL }),
+    scope(
+        "delivery",
+        Bounds { handlers: 1, changes: 4, faults: 0, times: 0, moves: 2, prompt_store: true, ..ALL },
+    ),
 ];

@@ -8,6 +8,7 @@ use super::{
     bounds::{Bounds, Streams},
     client::{Ask, Client},
     flaw::Flaw,
+    moves::REPEATED,
     open::{self, Open, Refusal},
     server::{Server, Stored},
     thing::{self, Thing},
@@ -223,6 +224,9 @@ impl World {
         let mark = self.mark();
         let shown = Shown { objects: &objects, stale: &stale, mark, events: Some(events), cause, exact };
         self.judge.observe(Observation::Cache(shown))?;
+        if !self.left.queries {
+            return Ok(());
+        }
         let index = self.client.store.index::<Key>("key").expect("it was added");
         let found: Vec<_> =
             (0..self.left.objects).flat_map(|key| index.get(&key)).map(|thing| thing.0).collect();
@@ -338,8 +342,11 @@ impl World {
             },
         };
         let open = match &self.open {
-            // An event may be repeated.
-            Open::Watch { sent, .. } | Open::Stream { sent, .. } => *sent - u64::from(self.left.faults > 0),
+            // Events may be repeated.
+            Open::Watch { sent, .. } | Open::Stream { sent, .. } if self.left.faults > 0 => {
+                *sent - REPEATED - 1
+            }
+            Open::Watch { sent, .. } | Open::Stream { sent, .. } => *sent,
             Open::List { .. } | Open::None | Open::Refused(_) | Open::Silent => u64::MAX,
         };
         // Each restore goes back by one, or to the base.

@@ -1,12 +1,18 @@
 //! A copy of the workspace that can be patched, built and run.
 
 use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
 use super::{FoundBy, Mutant};
+
+/// A hunt that lasts longer has found nothing. The longest search within default bounds takes half of it.
+const LONGEST: Duration = Duration::from_secs(20 * 60);
 
 /// The copy. Files that don't change keep their times, so that only what a patch touches is built anew.
 #[derive(Debug)]
@@ -76,24 +82,25 @@ impl Tree {
         run(git.current_dir(to).arg("apply").args(arguments).arg(&mutant.path)).map(drop)
     }
 
-    /// Builds and runs who is to find the mutant: the exit is a success where it is not found.
+    /// Builds and runs who is to find the mutant: the exit is a success where it is not found. Nothing if it ran for too
+    /// long and was ended.
     ///
     /// # Errors
     ///
     /// It can't be built.
-    pub fn hunt(&self, mutant: &Mutant) -> Result<Output> {
+    pub fn hunt(&self, mutant: &Mutant) -> Result<Option<Output>> {
         let (build, arguments): (Vec<&str>, &[String]) = match &mutant.found_by {
             FoundBy::Explore(arguments) => (vec!["--bin", "explore"], arguments),
             FoundBy::Simulate(arguments) => (vec!["--bin", "simulate"], arguments),
             FoundBy::Test(arguments) => {
                 run(self.cargo("test").args(arguments).arg("--no-run"))?;
-                return self.cargo("test").args(arguments).output().context("running cargo");
+                return run_within(LONGEST, self.cargo("test").args(arguments));
             }
         };
         let package = ["--package", "kube-informer-tests"];
         run(self.cargo("build").args(package).args(&build))?;
         let program = self.target().join("mutants").join(build[1]);
-        Command::new(&program).args(arguments).output().with_context(|| program.display().to_string())
+        run_within(LONGEST, Command::new(&program).args(arguments))
     }
 
     fn cargo(&self, command: &str) -> Command {
@@ -105,6 +112,23 @@ impl Tree {
 
     fn target(&self) -> PathBuf {
         self.workspace.join("target/mutants/target")
+    }
+}
+
+/// The output of a program, or nothing if it runs for longer: then it is ended, with the programs that it has started.
+fn run_within(time: Duration, command: &mut Command) -> Result<Option<Output>> {
+    let piped = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = piped.spawn().with_context(|| format!("{piped:?}"))?;
+    let group = format!("-{}", child.id());
+    let (ended, waiting) = mpsc::channel();
+    std::thread::spawn(move || ended.send(child.wait_with_output()));
+    match waiting.recv_timeout(time) {
+        Ok(output) => Ok(Some(output?)),
+        Err(_) => {
+            run(Command::new("kill").args(["-KILL", "--", &group]))?;
+            waiting.recv()??;
+            Ok(None)
+        }
     }
 }
 
