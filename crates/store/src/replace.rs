@@ -158,9 +158,7 @@ impl<T: Object> Relist<T> {
         root: &mut Root<T>,
         outcome: &mut Outcome<T>,
     ) {
-        if complete {
-            self.delete_unseen(root, outcome);
-        }
+        self.delete_unseen(complete, root, outcome);
         outcome.lists += 1;
         outcome.fresh_lists += u64::from(self.fresh);
         self.refresh_stale(root);
@@ -168,8 +166,12 @@ impl<T: Object> Relist<T> {
         root.watermark.listed(version);
     }
 
-    fn delete_unseen(&mut self, root: &mut Root<T>, outcome: &mut Outcome<T>) {
+    /// What is not part of the new state; where that is not all of it, only what something else is there instead of.
+    fn delete_unseen(&mut self, complete: bool, root: &mut Root<T>, outcome: &mut Outcome<T>) {
         for (key, slot) in root.slots_by_key(|slot| !self.seen.contains(slot)) {
+            if !complete && !matches!(self.change_of(&key), Some(Change::Put { .. })) {
+                continue;
+            }
             let last = self.last_state(&key, root);
             let unknown = last.is_none();
             root.delete(slot, last, unknown, outcome);

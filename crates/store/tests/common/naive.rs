@@ -171,9 +171,7 @@ impl Naive {
     ) {
         let initial = !self.watermark.synced;
         let words = self.words(fresh, seen);
-        if complete {
-            self.delete_unlisted(&words, events);
-        }
+        self.delete_unlisted(complete, &words, events);
         let mut puts = Vec::new();
         for (key, word) in words {
             match (word.listed, word.place) {
@@ -191,11 +189,16 @@ impl Naive {
         self.listed(version);
     }
 
-    fn delete_unlisted(&mut self, words: &BTreeMap<ObjectKey, Word>, events: &mut Vec<Event<Thing>>) {
+    fn delete_unlisted(
+        &mut self,
+        complete: bool,
+        words: &BTreeMap<ObjectKey, Word>,
+        events: &mut Vec<Event<Thing>>,
+    ) {
         for (key, (cached, _)) in self.objects.clone() {
             let word = words.get(&key);
             let listed = word.and_then(|word| word.listed.as_ref());
-            if listed.is_some_and(|(entry, _)| same(&entry.id, &cached.id)) {
+            if listed.is_some_and(|(entry, _)| same(&entry.id, &cached.id)) || listed.is_none() && !complete {
                 continue;
             }
             match word.and_then(|word| word.gone.clone()).filter(|last| same(&last.id, &cached.id)) {
