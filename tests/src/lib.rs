@@ -7,7 +7,8 @@ pub mod explore;
 pub mod faults_page;
 pub mod guide;
 pub mod mutants;
-pub mod properties;
 pub mod real;
 pub mod simulation;
 pub mod testserver_page;
+
+pub use kube_informer_properties as properties;

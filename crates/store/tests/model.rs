@@ -2,12 +2,15 @@
 //! a snapshot taken at any moment of it never changes.
 
 mod common;
+#[path = "common/naive.rs"]
+mod naive;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{Thing, begin, end, id, naive::Naive, thing};
+use common::{Thing, begin, end, id, thing};
 use kube_object::{Delta, Entry, Event, Id, Known, Listed, Object, ObjectId, ObjectKey};
 use kube_store::{Index, LabelSelector, Snapshot, Store};
+use naive::Naive;
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use crate::workspace::{File, TESTS, Violation};
 /// How many properties there are.
 const PROPERTIES: u8 = 20;
 /// The checkers. Their own tests name each number and guard nothing but the checkers.
-const CHECKERS: &str = "tests/src/properties/";
+const CHECKERS: &str = "tests/properties/";
 
 /// The numbers that no test of these files names.
 pub(crate) fn without_test<'a>(files: impl Iterator<Item = &'a File>) -> Vec<Violation> {
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(problems("a.rs", &all), 0);
         assert_eq!(problems("a.rs", &all.replace("Property 7:", "As in 7")), 1);
         assert_eq!(problems("a.rs", &format!("{all}{}", test(21))), 1);
-        let of_checkers = problems("tests/src/properties/tests.rs", &all);
+        let of_checkers = problems("tests/properties/src/tests.rs", &all);
         assert_eq!(of_checkers, usize::from(PROPERTIES), "a test of a checker is no test of what it checks");
     }
 

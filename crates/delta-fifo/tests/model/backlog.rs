@@ -10,7 +10,10 @@ use kube_delta_fifo::{Backlog, Delivery};
 use kube_object::{Entry, Event, ObjectKey};
 use proptest::prelude::*;
 
-use crate::world::{Change, World};
+use crate::{
+    watched::Watched,
+    world::{Change, World},
+};
 
 const KEYS: usize = 5;
 
@@ -138,17 +141,31 @@ struct Handler {
     mirror: Mirror,
     out: Option<Delivery<()>>,
     largest_batch: usize,
+    watched: Watched,
 }
 
 impl Handler {
-    fn new(mark: usize) -> Self {
+    fn new(mark: usize, world: &World) -> Self {
         Self {
+            watched: Watched::new(mark, world),
             backlog: Backlog::new(mark),
             naive: Naive { mark, ..Naive::default() },
             mirror: Mirror::default(),
             out: None,
             largest_batch: 0,
         }
+    }
+
+    /// What the cache showed when the handler joined.
+    fn start(&mut self, snapshot: &Arc<[Event<()>]>) {
+        self.push(snapshot);
+        self.watched.synced(self.backlog.initial_pending() == 0);
+    }
+
+    /// The changes of one write, after which the cache is this.
+    fn write(&mut self, events: &Arc<[Event<()>]>, world: &World) {
+        self.watched.changed(events, world);
+        self.push(events);
     }
 
     fn push(&mut self, events: &Arc<[Event<()>]>) {
@@ -160,6 +177,7 @@ impl Handler {
     fn resync(&mut self, world: &World) {
         self.largest_batch = self.largest_batch.max(world.alive.len());
         self.naive.resync(world);
+        self.watched.resynced();
         self.backlog.push_resync(world.alive.values().cloned());
     }
 
@@ -167,11 +185,17 @@ impl Handler {
     fn take(&mut self) {
         if let Some(mut delivery) = self.out.take() {
             self.backlog.returned(&mut delivery);
+            self.watched.returned();
         }
+        self.watched.synced(self.backlog.initial_pending() == 0);
         self.out = self.backlog.take();
         assert_eq!(self.out.as_deref().map(<[_]>::to_vec), self.naive.take());
         for event in self.out.iter().flat_map(|delivery| delivery.iter()) {
             self.mirror.apply(event);
+            self.watched.told(event);
+        }
+        if self.out.is_none() {
+            self.watched.drained();
         }
     }
 
@@ -203,7 +227,7 @@ impl Handler {
 }
 
 proptest! {
-    /// Properties 5, 8, 11, 15 and 18.
+    /// Properties 3, 5, 8, 9, 11, 12, 15 and 18, by their checkers and by the model.
     #[test]
     fn a_handler_is_led_to_the_true_state_by_events_that_follow_each_other(
         mark in 0..8usize,
@@ -211,16 +235,16 @@ proptest! {
         steps in prop::collection::vec(step(), 0..60),
     ) {
         let mut world = World::default();
-        let mut handler = Handler::new(mark);
         let snapshot: Arc<[_]> = first.iter().flat_map(|key| world.apply(*key, Change::Put, true)).collect();
-        handler.push(&snapshot);
+        let mut handler = Handler::new(mark, &world);
+        handler.start(&snapshot);
         handler.check(&world);
         for step in steps {
             match step {
                 Step::Write(changes) => {
                     let events: Arc<[_]> =
                         changes.iter().flat_map(|(key, change)| world.apply(*key, *change, false)).collect();
-                    handler.push(&events);
+                    handler.write(&events, &world);
                 }
                 Step::Take => handler.take(),
                 Step::Resync => handler.resync(&world),
@@ -242,14 +266,14 @@ proptest! {
         steps in prop::collection::vec(step(), 0..60),
     ) {
         let mut world = World::default();
-        let mut slow = Handler::new(0);
-        let mut fast = Handler::new(usize::MAX);
+        let mut slow = Handler::new(0, &world);
+        let mut fast = Handler::new(usize::MAX, &world);
         for step in steps {
             if let Step::Write(changes) = step {
                 let events: Arc<[_]> =
                     changes.iter().flat_map(|(key, change)| world.apply(*key, *change, false)).collect();
                 for handler in [&mut slow, &mut fast] {
-                    handler.push(&events);
+                    handler.write(&events, &world);
                 }
             }
             fast.take();

@@ -2,4 +2,5 @@
 
 mod backlog;
 mod fifo;
+mod watched;
 mod world;

@@ -29,7 +29,8 @@ pub(crate) enum Change {
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) alive: BTreeMap<ObjectKey, Entry<()>>,
-    clock: u64,
+    /// The version of the last write.
+    pub(crate) clock: u64,
     /// The uid that each key has, or had last.
     uids: BTreeMap<usize, u64>,
 }

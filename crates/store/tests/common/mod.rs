@@ -1,7 +1,5 @@
 //! A small object for tests, and short ways to write deltas.
 
-pub(crate) mod naive;
-
 use std::sync::Arc;
 
 use kube_object::{Delta, Entry, Id, Object, ObjectId, ObjectKey, ResourceVersion};

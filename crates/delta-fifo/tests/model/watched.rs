@@ -1,0 +1,106 @@
+//! A handler as the checkers of the properties see it.
+
+use kube_informer_properties::{Cause, Event as Seen, Judge, Mark, Object, Observation, Shown};
+use kube_object::{Entry, Event};
+
+use crate::world::World;
+
+/// The only handler of a cache, and what is broken at once.
+pub(crate) struct Watched {
+    judge: Judge,
+    running: bool,
+    synced: bool,
+}
+
+impl Watched {
+    /// A handler that joins a cache that shows this.
+    pub(crate) fn new(mark: usize, world: &World) -> Self {
+        let mut watched = Self { judge: Judge::new(), running: false, synced: false };
+        world.alive.values().for_each(|entry| watched.wrote(entry));
+        watched.shows(world, None, Cause::Relist { fresh: false });
+        watched.observe(Observation::InformerSynced);
+        watched.observe(Observation::Joined { handler: 0, mark });
+        watched
+    }
+
+    fn observe(&mut self, observation: Observation<'_>) {
+        self.judge.observe(observation).unwrap_or_else(|broken| panic!("{broken}"));
+    }
+
+    fn wrote(&mut self, entry: &Entry<()>) {
+        self.observe(Observation::Wrote { object: object(entry), decodable: true });
+    }
+
+    fn shows(&mut self, world: &World, events: Option<&[Seen]>, cause: Cause) {
+        let objects: Vec<Object> = world.alive.values().map(object).collect();
+        let mark = Mark { epoch: 0, version: Some(world.clock) };
+        // What the server had in between is not told: it is what the cache shows.
+        let shown = Shown { objects: &objects, stale: &[], mark, events, cause, exact: false };
+        self.observe(Observation::Cache(shown));
+    }
+
+    /// The server has written this, and the cache shows it.
+    pub(crate) fn changed(&mut self, events: &[Event<()>], world: &World) {
+        for event in events {
+            match event {
+                Event::Added { object, .. } | Event::Updated { new: object, .. } => self.wrote(object),
+                Event::Deleted { last, .. } => {
+                    let Object { key, version, .. } = object(last);
+                    self.observe(Observation::Erased { key, version });
+                }
+            }
+        }
+        let seen: Vec<Seen> = events.iter().map(seen).collect();
+        self.shows(world, Some(&seen), Cause::Changes);
+    }
+
+    pub(crate) fn resynced(&mut self) {
+        self.observe(Observation::Resynced { handler: 0 });
+    }
+
+    /// The call before this one has returned.
+    pub(crate) fn told(&mut self, event: &Event<()>) {
+        self.returned();
+        self.observe(Observation::Told { handler: 0, event: seen(event), view: None });
+        self.running = true;
+    }
+
+    pub(crate) fn returned(&mut self) {
+        if std::mem::take(&mut self.running) {
+            self.observe(Observation::Returned { handler: 0 });
+        }
+    }
+
+    pub(crate) fn synced(&mut self, synced: bool) {
+        if synced && !std::mem::replace(&mut self.synced, true) {
+            self.observe(Observation::HandlerSynced { handler: 0 });
+        }
+    }
+
+    pub(crate) fn drained(&mut self) {
+        self.observe(Observation::Drained { handler: 0 });
+    }
+}
+
+fn object(entry: &Entry<()>) -> Object {
+    let number =
+        |text: &str| text.rsplit('-').next().and_then(|digits| digits.parse().ok()).expect("a number");
+    let version = entry.id.version.to_string().parse().expect("a number");
+    // No two writes have the same version.
+    Object {
+        key: number(entry.key().name()) as u32,
+        uid: number(&entry.id.uid.to_string()),
+        version,
+        value: version,
+    }
+}
+
+fn seen(event: &Event<()>) -> Seen {
+    match event {
+        Event::Added { object: new, initial } => Seen::Added { object: object(new), initial: *initial },
+        Event::Updated { old, new } => Seen::Updated { old: object(old), new: object(new) },
+        Event::Deleted { last, final_state_unknown } => {
+            Seen::Deleted { last: object(last), unknown: *final_state_unknown }
+        }
+    }
+}

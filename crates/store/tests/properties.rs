@@ -1,0 +1,266 @@
+//! The store under a server whose events and lists are true, repeated, cut short or of a restored history, judged by the
+//! checkers of the properties after each write.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{Thing, begin, end, id, thing};
+use kube_informer_properties::{Cause, Event as Seen, Judge, Key, Mark, Object, Observation, Shown};
+use kube_object::{Delta, Entry, Event, Listed, ObjectId, ResourceVersion};
+use kube_store::{Index, Store};
+use proptest::prelude::*;
+
+const KEYS: Key = 3;
+
+/// The version before the first write.
+const FIRST: u64 = 10;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Put(Key),
+    /// A state that no client can decode.
+    Spoil(Key),
+    Delete(Key),
+    /// So many of the events that the store has not seen, in one batch where their keys differ.
+    Deliver(usize),
+    /// An event that it has seen, so many before the last, of an object that it holds: of others a reflector knows by its
+    /// position that it has seen them.
+    Repeat(usize),
+    /// A list of what there is, with so many of the events after it; an item may have no name.
+    List {
+        after: usize,
+        complete: bool,
+    },
+    Bookmark,
+    /// The server loses so many writes, and the store gets a list that reuses nothing.
+    Restore(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0..KEYS).prop_map(Step::Put),
+        1 => (0..KEYS).prop_map(Step::Spoil),
+        3 => (0..KEYS).prop_map(Step::Delete),
+        6 => (1..4usize).prop_map(Step::Deliver),
+        2 => (0..4usize).prop_map(Step::Repeat),
+        2 => (0..3usize, prop::bool::weighted(0.8)).prop_map(|(after, complete)| Step::List { after, complete }),
+        1 => Just(Step::Bookmark),
+        1 => (1..4usize).prop_map(Step::Restore),
+    ]
+}
+
+/// A write: what the object is now, or that it is gone.
+#[derive(Debug, Clone, Copy)]
+struct Write {
+    object: Object,
+    there: bool,
+    decodable: bool,
+}
+
+/// A server and a store that hears of it.
+struct Run {
+    judge: Judge,
+    store: Store<Thing>,
+    index: Index<Thing, Key>,
+    /// The server's history, a write for each version after the first.
+    log: Vec<Write>,
+    /// Counts writes, lost ones too.
+    written: u64,
+    /// So many of them were delivered.
+    sent: usize,
+    /// The last list was complete.
+    exact: bool,
+}
+
+impl Run {
+    fn new() -> Self {
+        let store = Store::new();
+        let index = store.add_index("key", |thing: &Thing| [Key::from(thing.values[0])]).expect("the first");
+        let judge = Judge::new();
+        Self { judge, store, index, log: Vec::new(), written: 0, sent: 0, exact: false }
+    }
+
+    fn observe(&mut self, observation: Observation<'_>) {
+        self.judge.observe(observation).unwrap_or_else(|broken| panic!("{broken}"));
+    }
+
+    fn step(&mut self, step: &Step) {
+        match *step {
+            Step::Put(key) => self.put(key, true),
+            Step::Spoil(key) => self.put(key, false),
+            Step::Delete(key) => self.delete(key),
+            Step::Deliver(events) => self.deliver(events),
+            Step::Repeat(before) => {
+                let Some(write) = self.sent.checked_sub(1 + before).map(|at| self.log[at]) else { return };
+                if self.store.get(&identity(&write.object).key).is_some() {
+                    self.apply(vec![event(&write)], Cause::Changes);
+                }
+            }
+            Step::List { after, complete } => self.list(after, complete, false),
+            Step::Bookmark => {
+                self.deliver(usize::MAX);
+                self.apply(vec![Delta::Bookmark(version(self.log.len()).into())], Cause::Changes);
+            }
+            Step::Restore(lost) => self.restore(lost),
+        }
+    }
+
+    /// What there is.
+    fn now(&self) -> BTreeMap<Key, Write> {
+        let last = self.log.iter().map(|write| (write.object.key, *write));
+        let mut now: BTreeMap<Key, Write> = last.collect();
+        now.retain(|_, write| write.there);
+        now
+    }
+
+    fn put(&mut self, key: Key, decodable: bool) {
+        self.written += 1;
+        let uid = self.now().get(&key).map_or(self.written, |before| before.object.uid);
+        let object = Object { key, uid, version: version(self.log.len() + 1), value: self.written };
+        self.log.push(Write { object, there: true, decodable });
+        self.observe(Observation::Wrote { object, decodable });
+    }
+
+    fn delete(&mut self, key: Key) {
+        let Some(before) = self.now().get(&key).copied() else { return };
+        self.written += 1;
+        let version = version(self.log.len() + 1);
+        let object = Object { version, value: self.written, ..before.object };
+        self.log.push(Write { object, there: false, ..before });
+        self.observe(Observation::Erased { key, version });
+    }
+
+    fn deliver(&mut self, most: usize) {
+        let mut batch: BTreeMap<Key, Write> = BTreeMap::new();
+        for _ in 0..most.min(self.log.len() - self.sent.min(self.log.len())) {
+            let write = self.log[self.sent];
+            if batch.contains_key(&write.object.key) {
+                self.apply_changes(&std::mem::take(&mut batch));
+            }
+            batch.insert(write.object.key, write);
+            self.sent += 1;
+        }
+        self.apply_changes(&batch);
+    }
+
+    fn apply_changes(&mut self, batch: &BTreeMap<Key, Write>) {
+        let mut writes: Vec<&Write> = batch.values().collect();
+        writes.sort_unstable_by_key(|write| write.object.version);
+        self.apply(writes.into_iter().map(event).collect(), Cause::Changes);
+    }
+
+    /// In parts, as they come.
+    fn list(&mut self, after: usize, complete: bool, fresh: bool) {
+        let items = self.now().into_values().skip(usize::from(!complete));
+        let page = items.map(|write| match write.decodable {
+            true => Listed::Object(entry(&write.object)),
+            false => Listed::Undecodable(identity(&write.object)),
+        });
+        let page = Delta::Page(page.collect());
+        self.sent = self.log.len();
+        for _ in 0..after {
+            self.put(self.written as Key % KEYS, true);
+        }
+        self.apply(vec![begin(fresh)], Cause::Changes);
+        self.apply(vec![page], Cause::Changes);
+        while self.sent < self.log.len() {
+            let write = self.log[self.sent];
+            self.sent += 1;
+            self.apply(vec![event(&write)], Cause::Changes);
+        }
+        self.exact = complete;
+        self.apply(vec![end(&version(self.sent).to_string(), complete)], Cause::Relist { fresh });
+    }
+
+    fn restore(&mut self, lost: usize) {
+        self.log.truncate(self.log.len().saturating_sub(lost));
+        self.observe(Observation::Restored { version: version(self.log.len()) });
+        self.exact = false;
+        self.list(0, true, true);
+    }
+
+    fn apply(&mut self, batch: Vec<Delta<Thing>>, cause: Cause) {
+        let events: Vec<Seen> = self.store.apply(batch).iter().map(seen).collect();
+        self.store.check();
+        let snapshot = self.store.snapshot();
+        let mut objects: Vec<Object> = snapshot.iter().map(object).collect();
+        objects.sort_unstable();
+        let stale = snapshot.iter().filter(|entry| snapshot.is_stale(entry.key()));
+        let mut stale: Vec<Key> = stale.map(|entry| object(entry).key).collect();
+        stale.sort_unstable();
+        let position = snapshot.position();
+        let number = |version: &ResourceVersion| version.to_string().parse().expect("a number");
+        let mark = Mark { epoch: position.epoch, version: position.version.as_ref().map(number) };
+        let (exact, events) = (self.exact, Some(&events[..]));
+        self.observe(Observation::Cache(Shown {
+            objects: &objects,
+            stale: &stale,
+            mark,
+            events,
+            cause,
+            exact,
+        }));
+        let found = (0..KEYS).flat_map(|key| self.index.get(&key));
+        let found: Vec<Object> = found.map(|thing| of(&thing)).collect();
+        self.observe(Observation::Query { expected: &objects, found: &found });
+    }
+}
+
+/// After so many writes.
+fn version(writes: usize) -> u64 {
+    FIRST + writes as u64
+}
+
+fn identity(object: &Object) -> ObjectId {
+    id(&format!("k{}", object.key), &object.uid.to_string(), &object.version.to_string())
+}
+
+fn entry(object: &Object) -> Entry<Thing> {
+    let value = u8::try_from(object.value).expect("a run is short");
+    thing(identity(object), vec![object.key as u8, value])
+}
+
+fn event(write: &Write) -> Delta<Thing> {
+    match (write.there, write.decodable) {
+        (true, true) => Delta::Put(entry(&write.object)),
+        (true, false) => Delta::Undecodable(identity(&write.object)),
+        (false, decodable) => {
+            Delta::Remove { id: identity(&write.object), last: decodable.then(|| entry(&write.object)) }
+        }
+    }
+}
+
+fn of(thing: &Thing) -> Object {
+    let number = |text: String| text.parse().expect("a number");
+    let (uid, version) = (number(thing.id.uid.to_string()), number(thing.id.version.to_string()));
+    Object { key: thing.values[0].into(), uid, version, value: thing.values[1].into() }
+}
+
+fn object(entry: &Entry<Thing>) -> Object {
+    of(&entry.object)
+}
+
+fn seen(event: &Event<Thing>) -> Seen {
+    match event {
+        Event::Added { object: new, initial } => Seen::Added { object: object(new), initial: *initial },
+        Event::Updated { old, new } => Seen::Updated { old: object(old), new: object(new) },
+        Event::Deleted { last, final_state_unknown } => {
+            Seen::Deleted { last: object(last), unknown: *final_state_unknown }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+    /// Properties 1, 2, 3, 4, 13, 16 and 18, by their checkers.
+    #[test]
+    fn a_store_shows_what_its_server_tells(steps in prop::collection::vec(step(), 0..40)) {
+        let mut run = Run::new();
+        run.list(0, true, false);
+        steps.iter().for_each(|step| run.step(step));
+        run.list(0, true, false);
+        run.deliver(usize::MAX);
+        run.observe(Observation::Quiet);
+    }
+}
