@@ -10,7 +10,9 @@ use super::{
 pub(super) fn epochs(past: &Past, observation: &Observation<'_>) -> Verdict {
     match observation {
         Observation::Cache(shown) => follows(past.cache.mark, shown.mark, shown.cause, past.fresh_relists),
-        Observation::Position { mark, cause } => follows(past.position, *mark, *cause, past.fresh_relists),
+        Observation::Position { mark, cause } => {
+            follows(past.position.unwrap_or_default(), *mark, *cause, past.fresh_relists)
+        }
         _ => Ok(()),
     }
 }
@@ -30,8 +32,6 @@ fn follows(before: Mark, now: Mark, cause: Cause, fresh_relists: u64) -> Verdict
 /// Property 14: the cache is never ahead of what has left the reflector.
 pub(super) fn watermark(past: &Past, observation: &Observation<'_>) -> Verdict {
     let Observation::Cache(shown) = observation else { return Ok(()) };
-    let observed = past.position != Mark::default();
-    holds(!observed || shown.mark <= past.position, || {
-        format!("the cache is at {:?}, the reflector at {:?}", shown.mark, past.position)
-    })
+    let ahead = past.position.is_some_and(|position| shown.mark > position);
+    holds(!ahead, || format!("the cache is at {:?}, the reflector at {:?}", shown.mark, past.position))
 }

@@ -12,8 +12,8 @@ pub struct Past {
     pub server: Server,
     /// What the cache shows.
     pub cache: Cache,
-    /// What has left the reflector.
-    pub position: Mark,
+    /// What has left the reflector; `None` where nobody says so.
+    pub position: Option<Mark>,
     /// Lists that reuse nothing, each of which may begin an epoch.
     pub fresh_relists: u64,
     /// Each handler that is registered or was removed.
@@ -127,7 +127,7 @@ impl Past {
             Observation::Restored { version } => self.server.restored(version),
             Observation::Compacted { version } => self.server.compacted(version),
             Observation::FreshRelist => self.fresh_relists += 1,
-            Observation::Position { mark, .. } => self.position = mark,
+            Observation::Position { mark, .. } => self.position = Some(mark),
             Observation::Cache(shown) => self.shown(shown),
             Observation::InformerSynced => self.informer_synced(),
             Observation::Joined { handler, mark } => self.joined(handler, mark),

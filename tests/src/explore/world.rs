@@ -74,6 +74,7 @@ impl World {
             haste: 0,
             tries: 0,
         };
+        world.judge.observe(Observation::Position { mark: Mark::default(), cause: Cause::Changes })?;
         for handler in 0..bounds.handlers {
             world.join(handler)?;
         }
