@@ -104,8 +104,13 @@ impl Faults {
     /// Forgets all faults, and breaks the connections of requests that [`Fault::Hang`] holds. Watches that are open go
     /// on as they are.
     pub fn clear(&self) {
-        self.rules.lock().rules.clear();
+        self.forget();
         self.cleared.send_replace(());
+    }
+
+    /// Forgets all faults. What a request has met already stays: what [`Fault::Hang`] holds is never answered.
+    pub fn forget(&self) {
+        self.rules.lock().rules.clear();
     }
 
     /// How many requests are still to meet a fault; a guard or a time counts as one.

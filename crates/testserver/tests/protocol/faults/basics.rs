@@ -67,6 +67,21 @@ async fn requests_break_hang_or_are_answered_with_any_bytes() {
     assert_eq!(server.faults().waiting(), 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_hangs_goes_on_when_faults_are_forgotten_and_breaks_when_they_are_cleared() {
+    let server = server();
+    server.faults().next(Match::any(), Fault::Hang);
+    server.faults().next(Match::verb(Verb::Watch), Fault::Reset);
+    let service = server.service();
+    let mut hung = std::pin::pin!(service.answer(request(R)));
+    assert!(timeout(Duration::from_secs(1), hung.as_mut()).await.is_err());
+    server.faults().forget();
+    assert_eq!(server.faults().waiting(), 0);
+    assert!(timeout(Duration::from_secs(3600), hung.as_mut()).await.is_err());
+    server.faults().clear();
+    assert!(timeout(Duration::from_secs(1), hung).await.expect("an end").is_err());
+}
+
 async fn two_events(server: &Server, fault: Fault) -> (usize, bool) {
     let start = server.resource_version();
     server.faults().next(Match::verb(Verb::Watch), fault);
