@@ -6,13 +6,13 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{FutureExt, StreamExt, future::BoxFuture};
+use futures_util::StreamExt;
 use kube_informer::{Entry, Event, EventStream, Index, Informer, Lister, Snapshot};
 use parking_lot::Mutex;
-use tokio::task::unconstrained;
 
 use super::{
     history::{Desk, Seen},
+    spy::Spy,
     things::{Form, number},
 };
 use crate::properties::{self, Key, Mark, Object, Observation, View};
@@ -146,7 +146,7 @@ fn mark<T: kube_informer::Object>(snapshot: &Snapshot<T>) -> Mark {
 /// seen as one, and each is seen before any handler is told of it.
 pub(super) struct Witness<T: Form> {
     eye: Eye<T>,
-    writes: Mutex<Option<BoxFuture<'static, ()>>>,
+    writes: Arc<Spy>,
     changes: Mutex<Option<EventStream<T>>>,
 }
 
@@ -164,30 +164,20 @@ impl<T: Form> Witness<T> {
             };
             lister.wait_for(Duration::MAX, written).await;
         };
-        // Whoever waits for a task's budget would miss a write.
-        let writes = Mutex::new(Some(unconstrained(writes).boxed()));
         let changes = Mutex::new(Some(informer.events().named("witness")));
-        let witness = Arc::new(Self { eye, writes, changes });
-        witness.read_writes();
+        let witness = Arc::new(Self { eye, writes: Spy::new(writes), changes });
         witness.read_changes();
         witness
     }
 
     /// What waits and this hold each other until this.
     pub(super) fn end(&self) {
-        self.writes.lock().take();
+        self.writes.end();
         self.changes.lock().take();
     }
 
-    fn read_writes(self: &Arc<Self>) {
-        // What is taken already is ending.
-        let Some(mut writes) = self.writes.try_lock() else { return };
-        let waker = Waker::from(Arc::new(AtWrite(Arc::clone(self))));
-        let waits = writes.as_mut().map(|writes| writes.poll_unpin(&mut Context::from_waker(&waker)));
-        assert_ne!(waits, Some(Poll::Ready(())), "nobody waits so long");
-    }
-
     fn read_changes(self: &Arc<Self>) {
+        // What is taken already is ending.
         let Some(mut changes) = self.changes.try_lock() else { return };
         let Some(open) = &mut *changes else { return };
         let waker = Waker::from(Arc::new(AtChange(Arc::clone(self))));
@@ -199,18 +189,21 @@ impl<T: Form> Witness<T> {
     }
 }
 
-struct AtWrite<T: Form>(Arc<Witness<T>>);
-
-impl<T: Form> Wake for AtWrite<T> {
-    fn wake(self: Arc<Self>) {
-        self.0.read_writes();
-    }
-}
-
 struct AtChange<T: Form>(Arc<Witness<T>>);
 
 impl<T: Form> Wake for AtChange<T> {
     fn wake(self: Arc<Self>) {
         self.0.read_changes();
     }
+}
+
+/// Shows the desk each phase of the reflector.
+pub(super) fn follow<T: Form>(informer: &Informer<T>, desk: Arc<Mutex<Desk>>) -> Arc<Spy> {
+    let mut status = informer.reflector_status();
+    Spy::new(async move {
+        while status.changed().await.is_ok() {
+            let phase = status.borrow_and_update().phase;
+            desk.lock().does(phase);
+        }
+    })
 }

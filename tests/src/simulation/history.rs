@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, fmt, mem, sync::Arc, time::Duration};
 
-use kube_informer::{Phase, ReflectorStatus, Stats};
+use kube_informer::{Phase, ReflectorOptions, ReflectorStatus, Stats};
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
-use super::scope::Scope;
+use super::{Broken, budget::Budget, scope::Scope};
 use crate::properties::{Cause, Event, HandlerId, Judge, Key, Mark, Object, Observation, Shown, Violation};
 
 /// Numbers for uids, in the order in which they were first seen.
@@ -46,8 +46,9 @@ pub(super) struct Desk {
     pub(super) scope: Scope,
     pub(super) uids: Uids,
     pub(super) lines: Lines,
-    /// The first property that was broken.
-    pub(super) violation: Option<Violation>,
+    /// What did not hold first.
+    pub(super) violation: Option<Broken>,
+    pub(super) budget: Budget,
     /// Events may have been lost.
     pub(super) lossy: bool,
     /// etcd was restored, and the cache may be of the lost history.
@@ -91,6 +92,7 @@ impl Desk {
         uids: Uids,
         lines: Lines,
         began: Instant,
+        options: ReflectorOptions,
         status: watch::Receiver<ReflectorStatus>,
     ) -> Self {
         Self {
@@ -98,6 +100,7 @@ impl Desk {
             uids,
             lines,
             violation: None,
+            budget: Budget::new(options),
             lossy: false,
             restored: None,
             cleared: false,
@@ -124,8 +127,8 @@ impl Desk {
         }
     }
 
-    pub(super) fn broken(&mut self, violation: Violation) {
-        let at = self.began.elapsed();
+    pub(super) fn broken(&mut self, violation: impl Into<Broken>) {
+        let (violation, at) = (violation.into(), self.began.elapsed());
         self.lines.say(at, || violation.to_string());
         self.violation.get_or_insert(violation);
     }
@@ -164,8 +167,14 @@ impl Desk {
         }
     }
 
+    /// The reflector does this from now on.
+    pub(super) fn does(&mut self, phase: Phase) {
+        self.budget.does(self.began.elapsed(), phase);
+    }
+
     /// Somebody asks for a relist.
     pub(super) fn asked(&mut self) {
+        self.budget.asked(self.began.elapsed());
         self.asked = Some(self.lists);
     }
 

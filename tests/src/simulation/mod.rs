@@ -9,6 +9,7 @@
 //! one of them, and no handle on the server but that of the workload writes: which of two informers runs first in one
 //! moment, which tokio decides by chance, then makes no difference to either.
 
+mod budget;
 mod careless;
 mod eye;
 mod handlers;
@@ -17,6 +18,7 @@ mod meetings;
 mod run;
 mod scope;
 mod setup;
+mod spy;
 mod stack;
 mod things;
 mod troubles;
@@ -25,7 +27,33 @@ mod world;
 pub use careless::Canary;
 pub use meetings::{Meetings, ReflectorState, Trouble};
 
+use std::fmt;
+
 use crate::properties::Violation;
+
+/// What does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// One of the properties.
+    Property(Violation),
+    /// An informer asks too often.
+    Budget(String),
+}
+
+impl From<Violation> for Broken {
+    fn from(violation: Violation) -> Self {
+        Self::Property(violation)
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Property(violation) => violation.fmt(f),
+            Self::Budget(how) => write!(f, "an informer asks too often: {how}"),
+        }
+    }
+}
 
 /// What a run is wanted for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,8 +69,8 @@ pub struct Wish {
 pub struct Simulated {
     /// The seed.
     pub seed: u64,
-    /// The first property that was broken.
-    pub violation: Option<Violation>,
+    /// What did not hold first.
+    pub violation: Option<Broken>,
     /// What happened, a line each, if that was wanted.
     pub history: Vec<String>,
     /// Which trouble has met which state.

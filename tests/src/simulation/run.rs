@@ -6,10 +6,10 @@ use kube_client::Client;
 use kube_informer::Phase;
 use kube_testserver::{Clock, Lag, Match, Outage, Replicas, Server, StreamingLists, Turn};
 use serde_json::json;
-use tokio::time::{Duration, Instant, sleep};
+use tokio::time::{Duration, Instant};
 
 use super::{
-    Simulated, Wish,
+    Broken, Simulated, Wish,
     history::{Lines, Uids},
     meetings::{ReflectorState, Trouble},
     setup::{InformerSetup, Setup},
@@ -17,7 +17,7 @@ use super::{
     things::NAMESPACES,
     world::{Watcher, World},
 };
-use crate::properties::{Observation, Violation};
+use crate::properties::Observation;
 
 /// How often it is looked whether everything has converged.
 const LOOK: Duration = Duration::from_secs(10);
@@ -47,6 +47,7 @@ async fn simulate(seed: u64, wish: Wish) -> Simulated {
         violation = converge(&mut world).await.err();
     }
     count_requests(&mut world);
+    violation = violation.or_else(|| within_budget(&world).err());
     let desks: Vec<_> =
         world.watchers.iter().map(|watcher| std::sync::Arc::clone(watcher.stack.desk())).collect();
     let lines = &mut world.lines;
@@ -134,13 +135,14 @@ fn watcher(world: &mut World, setup: &InformerSetup, ground: &Ground) -> Watcher
     Watcher { stack, second_replica, options: setup.options.clone() }
 }
 
-async fn faulty_phase(world: &mut World) -> Result<(), Violation> {
+async fn faulty_phase(world: &mut World) -> Result<(), Broken> {
     for _ in 0..world.rng.usize(..8) {
         world.write();
     }
     world.watchers.iter().for_each(|watcher| watcher.stack.start());
     for _ in 0..world.setup.steps {
-        sleep(pause(&mut world.rng)).await;
+        let pause = pause(&mut world.rng);
+        rest(world, pause).await?;
         match world.rng.u32(..12) {
             choice if choice < world.setup.trouble => world.trouble(),
             choice if choice < 10 => (0..world.rng.usize(1..4)).for_each(|_| world.write()),
@@ -149,6 +151,19 @@ async fn faulty_phase(world: &mut World) -> Result<(), Violation> {
         judged(world)?;
     }
     Ok(())
+}
+
+/// Lets time pass. Whoever asks without a pause would stop the clock.
+async fn rest(world: &World, time: Duration) -> Result<(), Broken> {
+    let journal = world.server.journal();
+    let (mark, begun) = (journal.mark(), journal.count_where(|_| true) as u64);
+    let most = 500 + 10 * time.as_secs();
+    tokio::select! {
+        () = tokio::time::sleep(time) => Ok(()),
+        _ = journal.wait(mark, |request| request.number > begun + most) => {
+            Err(Broken::Budget(format!("more than {most} requests within {time:?}")))
+        }
+    }
 }
 
 fn pause(rng: &mut Rng) -> Duration {
@@ -177,16 +192,17 @@ async fn attend(world: &mut World) {
 }
 
 /// The first violation that was found.
-fn judged(world: &World) -> Result<(), Violation> {
+fn judged(world: &World) -> Result<(), Broken> {
     let found = world.watchers.iter().find_map(|watcher| watcher.stack.desk().lock().violation.clone());
     found.map_or(Ok(()), Err)
 }
 
-/// Whatever is wrong ends here. Watches that were opened before stay as they are: silent ones are silent to their end.
+/// Whatever is wrong ends here. What was asked before stays as it is: silent watches are silent to their end, and a
+/// request that hangs is never answered.
 fn heal(world: &mut World) {
     world.say(|| "all is healed".to_owned());
     let server = world.server.clone();
-    server.faults().clear();
+    server.faults().forget();
     drop(server.outage(Outage::Frozen));
     server.set_lag(Lag::None);
     server.set_streaming_lists(StreamingLists::Served);
@@ -214,7 +230,7 @@ fn bound(world: &World) -> Duration {
 
 /// A relist that was asked for comes soon, at the latest after a list that hangs and the delays after it: sooner than a
 /// watch that says nothing leads to one.
-async fn relisted(world: &World) -> Result<(), Violation> {
+async fn relisted(world: &World) -> Result<(), Broken> {
     for watcher in &world.watchers {
         let options = &watcher.options;
         let deadline = Instant::now() + options.list_deadline * 2 + options.backoff_max * 4;
@@ -225,23 +241,23 @@ async fn relisted(world: &World) -> Result<(), Violation> {
                 relisted?;
                 break;
             }
-            sleep(LOOK).await;
+            rest(world, LOOK).await?;
         }
     }
     Ok(())
 }
 
 /// Waits until each cache is what the server has, and each handler was told of it.
-async fn converge(world: &mut World) -> Result<(), Violation> {
+async fn converge(world: &mut World) -> Result<(), Broken> {
     let deadline = Instant::now() + bound(world);
     loop {
-        sleep(LOOK).await;
+        rest(world, LOOK).await?;
         judged(world)?;
         show_lost_history(world);
         let unquiet = world.watchers.iter().find_map(|watcher| watcher.stack.quiet().err());
         match unquiet {
             None => break,
-            Some(violation) if Instant::now() > deadline => return Err(violation),
+            Some(violation) if Instant::now() > deadline => return Err(violation.into()),
             Some(_) => {}
         }
     }
@@ -264,6 +280,17 @@ fn show_lost_history(world: &mut World) {
     world.write_elsewhere();
     world.server.compact();
     world.server.cut_watches(&Match::any());
+}
+
+/// Whether each informer has asked no more than it may.
+fn within_budget(world: &World) -> Result<(), Broken> {
+    let requests = world.server.journal().requests();
+    for (number, watcher) in world.watchers.iter().enumerate() {
+        let desk = watcher.stack.desk().lock();
+        let asked: Vec<_> = requests.iter().filter(|request| desk.scope.asks(request)).cloned().collect();
+        desk.budget.holds(&asked).map_err(|how| Broken::Budget(format!("informer {number}: {how}")))?;
+    }
+    Ok(())
 }
 
 /// Counts the faults of requests.

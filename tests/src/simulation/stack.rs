@@ -11,10 +11,11 @@ use tokio::time::Instant;
 
 use super::{
     careless::{Canary, Careless},
-    eye::{Eye, Witness},
+    eye::{Eye, Witness, follow},
     handlers::Seat,
     history::{Desk, Lines, Uids},
     setup::{InformerSetup, Representation},
+    spy::Spy,
     things::{BAD, Form, Thing},
 };
 use crate::properties::{Observation, Violation};
@@ -63,6 +64,7 @@ struct Built<T: Form> {
     _factory: Option<InformerFactory>,
     eye: Eye<T>,
     witness: Arc<Witness<T>>,
+    phases: Arc<Spy>,
     mark: usize,
     seats: Vec<Seat<T>>,
     next_seat: u32,
@@ -76,11 +78,13 @@ impl<T: Form> Built<T> {
         };
         let lines = Lines::new(ground.trace);
         let status = informer.reflector_status();
-        let desk = Desk::new(setup.scope, ground.uids.clone(), lines, ground.began, status);
+        let options = setup.options.clone();
+        let desk = Desk::new(setup.scope, ground.uids.clone(), lines, ground.began, options, status);
         let eye = Eye::new(&informer, Arc::new(Mutex::new(desk)));
         let witness = Witness::new(&informer, eye.clone());
+        let phases = follow(&informer, Arc::clone(eye.desk()));
         let mark = if factory.is_some() { FACTORY_MARK } else { setup.backlog_mark };
-        Self { informer, _factory: factory, eye, witness, mark, seats: Vec::new(), next_seat: 0 }
+        Self { informer, _factory: factory, eye, witness, phases, mark, seats: Vec::new(), next_seat: 0 }
     }
 }
 
@@ -159,6 +163,7 @@ impl<T: Form> Stack for Built<T> {
         Box::pin(async move {
             self.informer.stop().await;
             self.witness.end();
+            self.phases.end();
             for seat in self.seats {
                 seat.end().await;
             }

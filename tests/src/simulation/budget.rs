@@ -1,0 +1,120 @@
+//! How often an informer may ask, whatever faults come and go. Each delay is as long as the backoff says, which starts
+//! over when nothing has failed for two minutes. Lists come after delays, but for a few: so of one fault that lasts there
+//! are 14 in the first minute (the seven attempts that the shortest delays leave room for) and 4 in a later one.
+
+use std::time::Duration;
+
+use kube_informer::{Phase, ReflectorOptions};
+use kube_testserver::{Request, Verb};
+
+use super::things::KEYS;
+
+/// As exact as timers are.
+const TICK: Duration = Duration::from_millis(2);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Lists after each delay or asking: where a page has expired, one without pages follows. The pages of one list count once.
+const LISTS: usize = 2;
+/// Lists without a delay in any minute: one instead of a streaming list, one of the most recent state instead of one at a
+/// version, and for an expiry after progress as many as after a delay. A watch has to last its time before there are more.
+const SPARE: usize = 2 + LISTS;
+/// Others in any ten seconds.
+const OTHERS: usize = 50;
+
+/// What counts for the budget of an informer: its delays, and when somebody asked for a list.
+#[derive(Debug)]
+pub(super) struct Budget {
+    options: ReflectorOptions,
+    /// When each delay was over.
+    delays: Vec<Duration>,
+    /// When the one that lasts has begun.
+    waiting: Option<Duration>,
+    /// How long the next delay lasts at least, unless nothing fails for a while.
+    next: Duration,
+    too_short: Option<String>,
+    asked: Vec<Duration>,
+}
+
+impl Budget {
+    pub(super) fn new(options: ReflectorOptions) -> Self {
+        let next = options.backoff_initial;
+        Self { options, delays: Vec::new(), waiting: None, next, too_short: None, asked: Vec::new() }
+    }
+
+    /// The reflector does this from now on.
+    pub(super) fn does(&mut self, at: Duration, phase: Phase) {
+        match (self.waiting, phase) {
+            (None, Phase::Waiting | Phase::Suspended) => self.waiting = Some(at),
+            (Some(began), Phase::Listing | Phase::Watching) => self.waited(began, at),
+            _ => {}
+        }
+    }
+
+    fn waited(&mut self, began: Duration, over: Duration) {
+        if self.delays.last().is_some_and(|last| began + TICK - *last > self.options.backoff_reset) {
+            self.next = self.options.backoff_initial;
+        }
+        if over - began < self.next {
+            let how = format!("a delay of {:?} at {began:?}, of {:?} at least", over - began, self.next);
+            self.too_short.get_or_insert(how);
+        }
+        self.next = (self.next * 2).min(self.options.backoff_max);
+        self.delays.push(over);
+        self.waiting = None;
+    }
+
+    /// Somebody asks for a list.
+    pub(super) fn asked(&mut self, at: Duration) {
+        self.asked.push(at);
+    }
+
+    /// Holds all requests of an informer to it; they are in the order of time.
+    pub(super) fn holds(&self, requests: &[Request]) -> Result<(), String> {
+        self.too_short.clone().map_or(Ok(()), Err)?;
+        pages_are_few(requests)?;
+        let at = |wanted: fn(&Request) -> bool| -> Vec<Duration> {
+            requests.iter().filter(|request| wanted(request)).map(|request| request.at).collect()
+        };
+        let lists = at(|request| is_list(request) && !is_page(request));
+        for (first, from) in lists.iter().enumerate() {
+            let within = |at: &&Duration| **at > *from && **at < *from + MINUTE;
+            let count = lists[first..].iter().take_while(|at| **at < *from + MINUTE).count();
+            let delays = self.delays.iter().filter(within).count();
+            let asked = self.asked.iter().filter(|at| *at == from || within(at)).count();
+            if count > LISTS * (1 + delays + asked) + SPARE {
+                return Err(format!(
+                    "{count} lists in the minute from {from:?} on, with {delays} delays, and {asked} were asked for"
+                ));
+            }
+        }
+        let others = at(|request| !is_list(request));
+        for (first, from) in others.iter().enumerate() {
+            let count = others[first..].iter().take_while(|at| **at < *from + MINUTE / 6).count();
+            if count > OTHERS {
+                return Err(format!("{count} watches in the 10 s from {from:?} on"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_list(request: &Request) -> bool {
+    request.about.verb == Verb::List || request.parameter("sendInitialEvents").is_some()
+}
+
+fn is_page(request: &Request) -> bool {
+    request.parameter("continue").is_some()
+}
+
+/// A list has no more pages than its objects fill.
+fn pages_are_few(requests: &[Request]) -> Result<(), String> {
+    let mut pages = 0;
+    for request in requests.iter().filter(|request| is_list(request)) {
+        pages = if is_page(request) { pages + 1 } else { 1 };
+        let limit = request.parameter("limit").and_then(|limit| limit.parse().ok());
+        if pages > KEYS.div_ceil(limit.unwrap_or(KEYS)) {
+            return Err(format!("page {pages} of {limit:?} of {KEYS} objects at {:?}", request.at));
+        }
+    }
+    Ok(())
+}
