@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use kube_informer_tests::simulation::{Meetings, Simulated, Wish, simulate};
+use kube_informer_tests::simulation::{Meetings, Simulated, Snapshots, Wish, simulate};
 use tokio::time::Instant;
 
 /// From so many seeds on all that can happen has to.
@@ -33,6 +33,7 @@ struct Args {
 #[derive(Default)]
 struct Done {
     meetings: Meetings,
+    snapshots: Snapshots,
     failed: Vec<u64>,
 }
 
@@ -65,9 +66,9 @@ fn main() -> Result<ExitCode> {
         return Ok(one(args.first, args.trace));
     }
     let began = Instant::now();
-    let Done { meetings, mut failed } = run(&args);
+    let Done { meetings, snapshots, mut failed } = run(&args);
     let took = began.elapsed().as_secs_f64();
-    println!("{meetings}");
+    println!("{meetings}\n{snapshots}");
     let (a_minute, threads) = (args.seeds as f64 / took * 60.0, args.threads);
     println!(
         "{} seeds from {} on in {took:.0} s, {a_minute:.0} a minute on {threads} threads",
@@ -100,6 +101,7 @@ fn run(args: &Args) -> Done {
             }
             let simulated = simulate(seed, Wish::default());
             done.meetings.add(&simulated.meetings);
+            done.snapshots.add(simulated.snapshots);
             done.failed.extend(simulated.violation.map(|_| seed));
         }
         done
@@ -110,6 +112,7 @@ fn run(args: &Args) -> Done {
         for thread in threads {
             let done = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             all.meetings.add(&done.meetings);
+            all.snapshots.add(done.snapshots);
             all.failed.extend(done.failed);
         }
     });

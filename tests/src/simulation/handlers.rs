@@ -21,8 +21,16 @@ enum Kind<T: Form> {
     Handler(HandlerRegistration<T>),
     /// It is told of some objects only, so that it has a check of its own.
     Filtered(HandlerRegistration<T>, Arc<Mutex<BTreeMap<Key, Object>>>),
-    /// Ends with the stream; `true` while it has nothing left to read.
-    Stream(JoinHandle<()>, Arc<Mutex<bool>>),
+    /// Ends with the stream.
+    Stream(JoinHandle<()>, Arc<Mutex<Reading>>),
+}
+
+/// What whoever reads a stream says of it.
+#[derive(Clone, Copy, Default)]
+struct Reading {
+    /// Nothing is left to read.
+    idle: bool,
+    synced: bool,
 }
 
 impl<T: Form> Seat<T> {
@@ -66,9 +74,14 @@ impl<T: Form> Seat<T> {
     pub(super) fn drained(&self, eye: &Eye<T>) -> Result<(), Violation> {
         let waiting = |what: &str| Violation { property: 8, how: format!("handler {} {what}", self.id) };
         match &self.kind {
-            Kind::Handler(registration) if registration.pending() > 0 => Err(waiting("is not told all")),
-            Kind::Handler(registration) if !registration.has_synced() => Err(waiting("is not synced")),
-            Kind::Stream(_, idle) if !*idle.lock() => Err(waiting("has not read all")),
+            Kind::Handler(registration) | Kind::Filtered(registration, _) if registration.pending() > 0 => {
+                Err(waiting("is not told all"))
+            }
+            Kind::Handler(registration) | Kind::Filtered(registration, _) if !registration.has_synced() => {
+                Err(waiting("is not synced"))
+            }
+            Kind::Stream(_, state) if !state.lock().idle => Err(waiting("has not read all")),
+            Kind::Stream(_, state) if !state.lock().synced => Err(waiting("is not synced")),
             Kind::Handler(_) | Kind::Stream(..) => {
                 eye.desk().lock().try_observe(Observation::Drained { handler: self.id })
             }
@@ -151,17 +164,21 @@ fn told<T: Form>(id: HandlerId, eye: &Eye<T>, event: &kube_informer::Event<T>) {
 
 /// A stream on a task of its own; whoever reads it is busy with each event for a while.
 fn stream<T: Form>(id: HandlerId, mut events: EventStream<T>, eye: Eye<T>, mut rng: Rng) -> Kind<T> {
-    let idle = Arc::new(Mutex::new(false));
-    let shows_idle = Arc::clone(&idle);
+    let state = Arc::new(Mutex::new(Reading::default()));
+    let shows = Arc::clone(&state);
     let slowest = if rng.bool() { 0 } else { rng.u64(1..6000) };
     let task = tokio::spawn(async move {
         loop {
-            *shows_idle.lock() = events.pending() == 0;
-            let Some(event) = events.next().await else { return };
-            *shows_idle.lock() = false;
-            if events.has_synced() {
+            let synced = events.has_synced();
+            if synced && !shows.lock().synced {
                 eye.desk().lock().observe(Observation::HandlerSynced { handler: id });
             }
+            *shows.lock() = Reading { idle: events.pending() == 0, synced };
+            // An empty list syncs it without an event.
+            let patience = if synced { Duration::MAX } else { Duration::from_secs(5) };
+            let Ok(next) = tokio::time::timeout(patience, events.next()).await else { continue };
+            let Some(event) = next else { return };
+            shows.lock().idle = false;
             told(id, &eye, &event);
             if slowest > 0 {
                 tokio::time::sleep(Duration::from_millis(rng.u64(..slowest))).await;
@@ -169,7 +186,7 @@ fn stream<T: Form>(id: HandlerId, mut events: EventStream<T>, eye: Eye<T>, mut r
             eye.desk().lock().observe(Observation::Returned { handler: id });
         }
     });
-    Kind::Stream(task, idle)
+    Kind::Stream(task, state)
 }
 
 fn filtered<T: Form>(informer: &Informer<T>, eye: &Eye<T>) -> Kind<T> {

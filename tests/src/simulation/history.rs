@@ -51,6 +51,7 @@ pub(super) struct Desk {
     pub(super) budget: Budget,
     /// Events may have been lost.
     pub(super) lossy: bool,
+    pub(super) snapshots: Snapshots,
     /// etcd was restored, and the cache may be of the lost history.
     restored: Option<Restored>,
     /// The resource was gone, and the cache may be cleared for that.
@@ -63,9 +64,36 @@ pub(super) struct Desk {
     synced: bool,
     /// How many lists the cache had when a relist was asked for last.
     asked: Option<u64>,
+    /// How many it had when all was healed.
+    healed: Option<u64>,
     /// Of the cache at its last write.
     lists: u64,
     fresh_lists: u64,
+}
+
+/// How many states of a cache were held to the server's at their watermark, and how many could not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Snapshots {
+    /// Those that could.
+    pub exact: u64,
+    /// Those that could not: events were lost, or a restored history or a cleared cache was not yet listed anew.
+    pub inexact: u64,
+}
+
+impl Snapshots {
+    /// Adds those of others.
+    pub fn add(&mut self, other: Self) {
+        self.exact += other.exact;
+        self.inexact += other.inexact;
+    }
+}
+
+impl fmt::Display for Snapshots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.exact + self.inexact;
+        let share = self.exact as f64 / all.max(1) as f64 * 100.0;
+        write!(f, "{} of {all} snapshots ({share:.1} %) were held to the server's state", self.exact)
+    }
 }
 
 /// What a write of the cache has led to.
@@ -102,6 +130,7 @@ impl Desk {
             violation: None,
             budget: Budget::new(options),
             lossy: false,
+            snapshots: Snapshots::default(),
             restored: None,
             cleared: false,
             began,
@@ -110,6 +139,7 @@ impl Desk {
             written: None,
             synced: false,
             asked: None,
+            healed: None,
             lists: 0,
             fresh_lists: 0,
         }
@@ -146,8 +176,14 @@ impl Desk {
             self.restored = None;
         }
         let cause = if before == stats.lists { Cause::Changes } else { Cause::Relist { fresh } };
+        // A list shows what was lost; that no more is lost after it, who asks for it knows.
+        self.lossy &= self.healed.is_none_or(|healed| stats.lists <= healed);
         self.cleared = self.status.borrow().cleared || (self.cleared && cause == Cause::Changes);
         let exact = !self.lossy && self.restored.is_none() && !self.cleared;
+        match exact {
+            true => self.snapshots.exact += 1,
+            false => self.snapshots.inexact += 1,
+        }
         (cause, exact)
     }
 
@@ -178,6 +214,11 @@ impl Desk {
         self.asked = Some(self.lists);
     }
 
+    /// No event is lost any more, and all is asked for that was.
+    pub(super) fn healed(&mut self) {
+        self.healed = Some(self.lists);
+    }
+
     /// Whether a list has ended since one was asked for.
     pub(super) fn relisted(&self) -> Result<(), Violation> {
         match self.asked.is_none_or(|asked| self.lists > asked) {
@@ -190,8 +231,11 @@ impl Desk {
     pub(super) fn restored(&mut self, version: u64) {
         self.changed(&[]);
         self.observe(Observation::Restored { version });
-        let listing = u64::from(self.status.borrow().phase == Phase::Listing);
-        self.restored = Some(Restored { lists: self.lists + listing });
+        let listing = self.status.borrow().phase == Phase::Listing;
+        // What a list reads may be of any version; else the cache has all that the informer was told.
+        if listing || version < self.version() {
+            self.restored = Some(Restored { lists: self.lists + u64::from(listing) });
+        }
     }
 
     /// The cache may be of a history that was lost in a restore.

@@ -25,6 +25,7 @@ mod troubles;
 mod world;
 
 pub use careless::Canary;
+pub use history::Snapshots;
 pub use meetings::{Meetings, ReflectorState, Trouble};
 
 use std::fmt;
@@ -75,6 +76,8 @@ pub struct Simulated {
     pub history: Vec<String>,
     /// Which trouble has met which state.
     pub meetings: Meetings,
+    /// How many snapshots were judged.
+    pub snapshots: Snapshots,
 }
 
 /// Runs a seed, in a tokio runtime of its own.

@@ -3,24 +3,29 @@
 
 use fastrand::Rng;
 use kube_client::Client;
-use kube_informer::Phase;
-use kube_testserver::{Clock, Lag, Match, Outage, Replicas, Server, StreamingLists, Turn};
+use kube_informer::{Phase, ReflectorOptions};
+use kube_testserver::{
+    Clock, FaultKind, Lag, Match, Outage, Replicas, Request, Server, StreamingLists, Turn,
+};
 use serde_json::json;
 use tokio::time::{Duration, Instant};
 
 use super::{
     Broken, Simulated, Wish,
-    history::{Lines, Uids},
+    history::{Lines, Snapshots, Uids},
     meetings::{ReflectorState, Trouble},
     setup::{InformerSetup, Setup},
     stack::{Ground, build},
     things::NAMESPACES,
+    troubles::is_plain_watch,
     world::{Watcher, World},
 };
 use crate::properties::Observation;
 
 /// How often it is looked whether everything has converged.
 const LOOK: Duration = Duration::from_secs(10);
+/// How long a healthy informer takes to know a write, with a handler that is slow.
+const SOON: Duration = Duration::from_secs(30);
 
 /// Runs a seed on this thread, in as much of tokio's paused time as it takes.
 pub(super) fn run(seed: u64, wish: Wish) -> Simulated {
@@ -36,18 +41,11 @@ async fn simulate(seed: u64, wish: Wish) -> Simulated {
     let mut violation = faulty_phase(&mut world).await.err();
     if violation.is_none() {
         heal(&mut world);
-        violation = match relisted(&world).await {
-            Ok(()) => converge(&mut world).await.err(),
-            Err(violation) => Some(violation),
-        };
-    }
-    if violation.is_none() {
-        world.say(|| "one more write".to_owned());
-        world.write();
-        violation = converge(&mut world).await.err();
+        violation = healthy_phase(&mut world).await.err();
     }
     count_requests(&mut world);
     violation = violation.or_else(|| within_budget(&world).err());
+    let mut snapshots = Snapshots::default();
     let desks: Vec<_> =
         world.watchers.iter().map(|watcher| std::sync::Arc::clone(watcher.stack.desk())).collect();
     let lines = &mut world.lines;
@@ -60,6 +58,7 @@ async fn simulate(seed: u64, wish: Wish) -> Simulated {
     for (number, desk) in desks.iter().enumerate() {
         let mut desk = desk.lock();
         desk.observe(stopped);
+        snapshots.add(desk.snapshots);
         violation = violation.or_else(|| desk.violation.clone());
         history.extend(
             desk.lines.take().into_iter().map(|(at, line)| (at, format!("informer {number}  {line}"))),
@@ -68,7 +67,7 @@ async fn simulate(seed: u64, wish: Wish) -> Simulated {
     history.sort_by_key(|(at, _)| *at);
     let history =
         history.into_iter().map(|(at, line)| format!("{:>10.3}  {line}", at.as_secs_f64())).collect();
-    Simulated { seed, violation, history, meetings: world.meetings }
+    Simulated { seed, violation, history, meetings: world.meetings, snapshots }
 }
 
 /// What was done to the server, and what it was asked.
@@ -204,6 +203,10 @@ fn heal(world: &mut World) {
     let server = world.server.clone();
     server.faults().forget();
     drop(server.outage(Outage::Frozen));
+    // On a streaming list that goes on events may be lost when it has ended.
+    if world.lost {
+        server.cut_watches(&Match::any().when(|request| !is_plain_watch(request)));
+    }
     server.set_lag(Lag::None);
     server.set_streaming_lists(StreamingLists::Served);
     world.streams.push((world.began.elapsed(), StreamingLists::Served));
@@ -214,18 +217,34 @@ fn heal(world: &mut World) {
         if world.lost {
             watcher.stack.relist();
         }
+        watcher.stack.desk().lock().healed();
     }
 }
 
-/// A relist can wait for two watches that are silent to their end, for a list that hangs and for the delays between.
+/// A list that hangs, and a few delays.
+fn patience(options: &ReflectorOptions) -> Duration {
+    options.list_deadline + options.backoff_max * 4
+}
+
+/// Two watches that are silent to their end, and what may follow.
+fn long_patience(options: &ReflectorOptions) -> Duration {
+    (options.watch_timeout * 2 + options.watch_grace) * 2 + patience(options)
+}
+
+/// How long informers may take to know all. A silent watch has to last its time: the one that is open may be silent, or
+/// a restored server may have all of its informer's versions before it.
 fn bound(world: &World) -> Duration {
-    let patience = world.setup.informers.iter().map(|informer| {
-        let options = &informer.options;
-        (options.watch_timeout * 2 + options.watch_grace) * 3
-            + options.list_deadline
-            + options.backoff_max * 6
-    });
-    patience.max().unwrap_or_default()
+    let requests = world.server.journal().requests();
+    let of_one = |watcher: &Watcher| {
+        let desk = watcher.stack.desk().lock();
+        let open = requests.iter().rev().find(|request| desk.scope.asks(request));
+        let silent = |request: &Request| matches!(request.fault, Some(FaultKind::Silence | FaultKind::Hang));
+        match desk.may_be_misled() || open.is_some_and(silent) {
+            true => long_patience(&watcher.options),
+            false => patience(&watcher.options),
+        }
+    };
+    world.watchers.iter().map(of_one).max().unwrap_or_default()
 }
 
 /// A relist that was asked for comes soon, at the latest after a list that hangs and the delays after it: sooner than a
@@ -247,9 +266,22 @@ async fn relisted(world: &World) -> Result<(), Broken> {
     Ok(())
 }
 
+async fn healthy_phase(world: &mut World) -> Result<(), Broken> {
+    let bound = bound(world);
+    relisted(world).await?;
+    converge(world, bound).await?;
+    // What was silent before has ended then, also where nothing was missed by it.
+    let longest = world.watchers.iter().map(|watcher| long_patience(&watcher.options)).max();
+    rest(world, longest.unwrap_or_default()).await?;
+    show_lost_history(world);
+    world.say(|| "more is written".to_owned());
+    (0..3).for_each(|_| world.write());
+    converge(world, SOON).await
+}
+
 /// Waits until each cache is what the server has, and each handler was told of it.
-async fn converge(world: &mut World) -> Result<(), Broken> {
-    let deadline = Instant::now() + bound(world);
+async fn converge(world: &mut World, within: Duration) -> Result<(), Broken> {
+    let deadline = Instant::now() + within;
     loop {
         rest(world, LOOK).await?;
         judged(world)?;

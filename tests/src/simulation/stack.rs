@@ -155,6 +155,9 @@ impl<T: Form> Stack for Built<T> {
 
     fn quiet(&self) -> Result<(), Violation> {
         self.eye.look();
+        if !self.informer.has_synced() {
+            return Err(Violation { property: 2, how: "the informer is not synced".to_owned() });
+        }
         self.eye.desk().lock().try_observe(Observation::Quiet)?;
         self.seats.iter().try_for_each(|seat| seat.drained(&self.eye))
     }

@@ -2,10 +2,11 @@
 
 use fastrand::Rng;
 use jiff::SignedDuration;
+use kube_informer::Phase;
 use kube_testserver::{Cut, Disruption, Fault, Match, Outage, Request, Status, StreamingLists, Verb};
 use tokio::time::Duration;
 
-use super::{meetings::Trouble, setup::lag, world::World};
+use super::{meetings::Trouble, setup::lag, things::KEYS, world::World};
 
 /// What a failing store says.
 const STORE: &str = "etcdserver: request timed out";
@@ -43,9 +44,9 @@ impl World {
             false => self.fault_of_requests(requests),
         };
         let mut requests = requests;
-        if matches!(fault, Fault::Lose(_)) {
+        if let Fault::Lose(event) = fault {
+            requests = requests.when(move |request| event >= KEYS as usize || is_plain_watch(request));
             self.loses();
-            requests = requests.when(is_plain_watch);
         }
         self.say(|| format!("to come in {scope:?}: {fault:?}"));
         match self.rng.u8(..4) {
@@ -96,7 +97,8 @@ impl World {
         let rng = &mut self.rng;
         match rng.u8(..9) {
             0 => Fault::Silence,
-            1 if self.setup.loses => Fault::Lose(rng.usize(..3)),
+            // A list that leaves out an object says that it is gone: no client can see the difference.
+            1 if self.setup.loses => Fault::Lose(rng.usize(..3) + KEYS as usize * rng.usize(..2)),
             2 => Fault::Repeat(rng.usize(..3)),
             3 => Fault::Close(rng.usize(..4)),
             4 => Fault::Error { after: rng.usize(..4), status: Status::expired() },
@@ -115,7 +117,7 @@ impl World {
             1 => (self.server.fail_watches(&any, Status::expired()), Trouble::ExpiredWatches),
             2 if self.setup.loses => {
                 self.loses();
-                (self.server.lose_next_event(&any.when(is_plain_watch)), Trouble::LoseNext)
+                (self.server.lose_next_event(&any.when(self.after_initial_events())), Trouble::LoseNext)
             }
             3 => (self.server.inject(&any, nonsense(&mut self.rng)), Trouble::Inject),
             4 => (self.server.close_watches(), Trouble::ClosedWatches),
@@ -128,6 +130,14 @@ impl World {
         if told > 0 {
             self.met_if_open(trouble);
         }
+    }
+
+    /// Whether a request is a watch whose initial state, if it has one, its informer has.
+    fn after_initial_events(&self) -> impl Fn(&Request) -> bool + Send + Sync + 'static {
+        let desks = self.watchers.iter().map(|watcher| watcher.stack.desk().lock());
+        let watching = desks.filter(|desk| desk.status().phase == Phase::Watching);
+        let watching: Vec<_> = watching.map(|desk| desk.scope).collect();
+        move |request| is_plain_watch(request) || watching.iter().any(|scope| scope.asks(request))
     }
 
     /// Streaming lists are understood, or not.
@@ -226,8 +236,8 @@ impl World {
     }
 }
 
-/// A list that leaves out an object says that it is gone: no client can see the difference.
-fn is_plain_watch(request: &Request) -> bool {
+/// A watch that tells no initial state.
+pub(super) fn is_plain_watch(request: &Request) -> bool {
     !request.query.contains("sendInitialEvents=true")
 }
 
