@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 mod request;
 
-pub use request::{About, Outcome, Request, Verb, WatchEnd};
+pub use request::{About, Outcome, Request, Struck, Verb, WatchEnd};
 
 /// The journal keeps this many requests; beyond that the oldest are dropped.
 pub const JOURNAL_CAPACITY: usize = 16_384;

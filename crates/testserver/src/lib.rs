@@ -71,7 +71,7 @@ pub use faults::{
 pub use http::body::{Body, Broken};
 pub use http::listen::Listening;
 pub use http::service::ApiService;
-pub use journal::{About, JOURNAL_CAPACITY, Journal, Mark, Outcome, Request, Verb, WatchEnd};
+pub use journal::{About, JOURNAL_CAPACITY, Journal, Mark, Outcome, Request, Struck, Verb, WatchEnd};
 pub use replicas::{Replica, Replicas, Turn};
 pub use server::Server;
 pub use status::Status;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use kube_informer::{Phase, ReflectorStatus};
-use kube_testserver::{FaultKind, Request, StreamingLists, Verb};
+use kube_testserver::{FaultKind, Request, StreamingLists, Struck, Verb};
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,6 +12,14 @@ pub enum Trouble {
     Unauthorized,
     /// A request is refused with 403.
     Forbidden,
+    /// A request is refused with 404, though the resource is there.
+    NotFound,
+    /// A request is refused with 406.
+    NotAcceptable,
+    /// A request is refused with 409.
+    Conflict,
+    /// A request is refused with 422.
+    Invalid,
     /// A request is refused with 429 and Retry-After.
     Throttled,
     /// A request is refused with 500.
@@ -20,7 +28,9 @@ pub enum Trouble {
     Unavailable,
     /// A request is refused with HTTP 410.
     HttpGone,
-    /// A request is answered with something else.
+    /// A request is refused with 504, its version being too large.
+    TooLarge,
+    /// A request is answered with something else: a body that is none, a page, a redirect.
     Nonsense,
     /// The connection of a request breaks; also where there is no server.
     Reset,
@@ -90,8 +100,12 @@ pub enum Trouble {
     Refused,
     /// The server does nothing.
     Frozen,
+    /// etcd is restored while an informer waits for the next page of a list.
+    RestoreInList,
     /// The clock of the server jumps.
     JumpClock,
+    /// It is set.
+    SetClock,
     /// An object can't be decoded by the server.
     Corrupt,
     /// The CRD is removed.
@@ -100,13 +114,18 @@ pub enum Trouble {
 
 use Trouble as T;
 
-const ALL: [Trouble; 44] = [
+const ALL: [Trouble; 51] = [
     T::Unauthorized,
     T::Forbidden,
+    T::NotFound,
+    T::NotAcceptable,
+    T::Conflict,
+    T::Invalid,
     T::Throttled,
     T::InternalError,
     T::Unavailable,
     T::HttpGone,
+    T::TooLarge,
     T::Nonsense,
     T::Reset,
     T::LoseAnswer,
@@ -142,7 +161,9 @@ const ALL: [Trouble; 44] = [
     T::OtherLag,
     T::Refused,
     T::Frozen,
+    T::RestoreInList,
     T::JumpClock,
+    T::SetClock,
     T::Corrupt,
     T::CrdGone,
 ];
@@ -178,6 +199,26 @@ impl ReflectorState {
         }
     }
 
+    /// What a reflector does when the fault of this request takes effect, if it has.
+    pub(super) fn struck(request: &Request) -> Option<Self> {
+        let asking = Self::asking(request)?;
+        let at_a_frame = matches!(
+            request.fault?,
+            FaultKind::Cut
+                | FaultKind::Lose
+                | FaultKind::Repeat
+                | FaultKind::Close
+                | FaultKind::Error
+                | FaultKind::SlowReader
+        );
+        match request.struck {
+            _ if !at_a_frame || asking == S::Listing => Some(asking),
+            Some(Struck::Events) => Some(S::Watching),
+            Some(Struck::InitialState) => Some(asking),
+            None => None,
+        }
+    }
+
     /// What a reflector does that sends this request.
     pub(super) fn asking(request: &Request) -> Option<Self> {
         match request.about.verb {
@@ -190,11 +231,16 @@ impl ReflectorState {
 }
 
 impl Trouble {
-    /// Of a fault that a request has met.
+    /// Of a fault that a request has met; `None` of those that no request is given here.
     pub(super) fn of(fault: FaultKind) -> Option<Self> {
         Some(match fault {
             FaultKind::Status(401) => T::Unauthorized,
             FaultKind::Status(403) => T::Forbidden,
+            FaultKind::Status(404) => T::NotFound,
+            FaultKind::Status(406) => T::NotAcceptable,
+            FaultKind::Status(409) => T::Conflict,
+            FaultKind::Status(422) => T::Invalid,
+            FaultKind::Status(504) => T::TooLarge,
             FaultKind::Status(429) => T::Throttled,
             FaultKind::Status(500) => T::InternalError,
             FaultKind::Status(503) => T::Unavailable,
@@ -219,8 +265,20 @@ impl Trouble {
             FaultKind::Restart => T::Restart,
             FaultKind::Lag => T::Lag,
             FaultKind::JumpClock => T::JumpClock,
+            FaultKind::Relist => T::ExpiredWatches,
             _ => return None,
         })
+    }
+
+    /// Why no request is given a fault of this kind.
+    #[cfg(test)]
+    fn is_not_given(fault: FaultKind) -> Option<&'static str> {
+        match fault {
+            FaultKind::Restore | FaultKind::RestoreBumped => {
+                Some("whoever restores the server here has to know to which version")
+            }
+            _ => None,
+        }
     }
 
     /// Of a way not to support a streaming list.
@@ -248,6 +306,7 @@ impl Trouble {
                 Some("no watch is open")
             }
             T::Lose | T::LoseNext if state == S::Streaming => Some("no client can see it"),
+            T::RestoreInList if state != S::Listing => Some("no list is read"),
             _ => None,
         }
     }
@@ -292,5 +351,25 @@ impl fmt::Display for Meetings {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_fault_has_a_row_or_a_reason() {
+        for kind in FaultKind::EACH {
+            let (row, reason) = (Trouble::of(kind), Trouble::is_not_given(kind));
+            assert!(row.is_some() != reason.is_some(), "{kind}: {row:?}, {reason:?}");
+        }
+    }
+
+    #[test]
+    fn each_row_is_shown_once() {
+        assert!(ALL.is_sorted_by(|one, next| one < next));
+        assert_eq!(ALL.last(), Some(&T::CrdGone));
+        assert_eq!(ALL.len(), T::CrdGone as usize + 1);
     }
 }

@@ -333,8 +333,8 @@ fn count_requests(world: &mut World) {
             continue;
         }
         let Some(state) = ReflectorState::asking(&request) else { continue };
-        if let Some(trouble) = request.fault.and_then(Trouble::of) {
-            world.meetings.count(trouble, state);
+        if let Some((fault, state)) = request.fault.zip(ReflectorState::struck(&request)) {
+            world.meetings.count(Trouble::of(fault).expect("a row for each fault that is given"), state);
         }
         if request.replica > 0 {
             world.meetings.count(Trouble::OtherReplica, state);

@@ -1,12 +1,19 @@
 //! Troubles: one is drawn and happens, to a request of an informer, to open watches or to the whole server.
 
 use fastrand::Rng;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use kube_informer::Phase;
-use kube_testserver::{Cut, Disruption, Fault, Match, Outage, Request, Status, StreamingLists, Verb};
+use kube_testserver::{
+    Clock, Cut, Disruption, Fault, Match, Outage, Outcome, Request, Status, StreamingLists, Verb,
+};
 use tokio::time::Duration;
 
-use super::{meetings::Trouble, setup::lag, things::KEYS, world::World};
+use super::{
+    meetings::{ReflectorState, Trouble},
+    setup::lag,
+    things::KEYS,
+    world::World,
+};
 
 /// What a failing store says.
 const STORE: &str = "etcdserver: request timed out";
@@ -14,6 +21,10 @@ const STORE: &str = "etcdserver: request timed out";
 impl World {
     /// Something goes wrong.
     pub(super) fn trouble(&mut self) {
+        if self.setup.restores && self.rng.bool() && self.waits_for_a_page() {
+            self.met_in(Trouble::RestoreInList, |state| state == ReflectorState::Listing);
+            return self.restore();
+        }
         match self.rng.u8(..20) {
             0..=8 => self.trouble_requests(),
             9..=11 => self.trouble_watches(),
@@ -31,7 +42,10 @@ impl World {
 
     /// The next requests of an informer meet a fault.
     fn trouble_requests(&mut self) {
-        let scope = self.watchers[self.rng.usize(..self.watchers.len())].stack.desk().lock().scope;
+        let watcher = &self.watchers[self.rng.usize(..self.watchers.len())];
+        let scope = watcher.stack.desk().lock().scope;
+        // Whoever clears its cache then shows what the server never had.
+        let may_be_gone = !watcher.options.clear_when_gone;
         let mut requests = scope.requests();
         let on_watches = self.rng.u8(..3) == 0;
         if on_watches {
@@ -41,7 +55,7 @@ impl World {
         }
         let (fault, requests) = match on_watches {
             true => (self.fault_of_watches(), requests),
-            false => self.fault_of_requests(requests),
+            false => self.fault_of_requests(requests, may_be_gone),
         };
         let mut requests = requests;
         if let Fault::Lose(event) = fault {
@@ -59,13 +73,13 @@ impl World {
         }
     }
 
-    fn fault_of_requests(&mut self, requests: Match) -> (Fault, Match) {
+    fn fault_of_requests(&mut self, requests: Match, may_be_gone: bool) -> (Fault, Match) {
         let rng = &mut self.rng;
-        let fault = match rng.u8(..17) {
+        let fault = match rng.u8(..24) {
             0 => Fault::status(401, "Unauthorized", None),
             1 => Fault::Forbidden { user: "nobody".into() },
-            2 => Fault::Throttled { retry_after: rng.u32(1..30) },
-            3 => Fault::initializing(1),
+            2 => Fault::Throttled { retry_after: rng.u32(..30) },
+            3 => Fault::initializing(rng.u32(..2)),
             4 => Fault::internal_error(STORE),
             5 => Fault::unavailable(),
             6 => Fault::gone(),
@@ -81,7 +95,15 @@ impl World {
                 let fault = Fault::First(Disruption::ExpireLists);
                 return (fault, requests.with_parameter("continue"));
             }
-            _ => Fault::First(match rng.u8(..6) {
+            16 => return (Fault::Delay(late(rng)), requests.with_parameter("continue")),
+            17 if may_be_gone => Fault::status(404, "NotFound", None),
+            18 => Fault::status(406, "NotAcceptable", None),
+            19 => Fault::status(409, "Conflict", None),
+            17 | 20 => Fault::status(422, "Invalid", None),
+            21 => Fault::Status(too_large()),
+            22 => page(rng),
+            _ => Fault::First(match rng.u8(..7) {
+                6 => Disruption::Relist,
                 0 => Disruption::Compact,
                 1 => Disruption::ExpireLists,
                 2 => Disruption::ExpireWatches,
@@ -159,15 +181,15 @@ impl World {
         match self.rng.u8(..11) {
             0 => {
                 self.met(Trouble::Compact);
-                server.compact();
+                server.expire(self.up_to());
             }
             1 => {
                 self.met(Trouble::ExpireLists);
-                server.expire_lists(u64::MAX);
+                server.expire_lists(self.up_to());
             }
             2 => {
                 self.met(Trouble::ExpireWatches);
-                server.expire_watches(u64::MAX);
+                server.expire_watches(self.up_to());
             }
             3 => {
                 self.met(Trouble::Restart);
@@ -190,6 +212,11 @@ impl World {
             }
             6 => self.outage(Outage::Refused, Trouble::Refused),
             7 => self.outage(Outage::Frozen, Trouble::Frozen),
+            8 if self.rng.bool() => {
+                self.met(Trouble::SetClock);
+                let time = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(self.rng.i64(0..4_000_000_000));
+                server.set_clock(Clock::Tokio(time));
+            }
             8 => {
                 self.met(Trouble::JumpClock);
                 server.jump_clock(jump(&mut self.rng));
@@ -200,6 +227,21 @@ impl World {
                 }
             }
         }
+    }
+
+    /// All versions, or those up to one of the last.
+    fn up_to(&mut self) -> u64 {
+        if self.rng.bool() { u64::MAX } else { self.backup() }
+    }
+
+    /// Whether an informer waits for the next page of a list.
+    fn waits_for_a_page(&self) -> bool {
+        let requests = self.server.journal().requests();
+        self.watchers.iter().any(|watcher| {
+            let scope = watcher.stack.desk().lock().scope;
+            let last = requests.iter().rev().find(|request| scope.asks(request));
+            last.is_some_and(|last| last.parameter("continue").is_some() && last.outcome == Outcome::Pending)
+        })
     }
 
     /// The other replica of an informer lags otherwise, where there is one.
@@ -239,6 +281,18 @@ impl World {
 /// A watch that tells no initial state.
 pub(super) fn is_plain_watch(request: &Request) -> bool {
     !request.query.contains("sendInitialEvents=true")
+}
+
+/// What a server says that has not reached a version.
+fn too_large() -> Status {
+    Status::new(504, "Timeout", "Too large resource version: 1000000, current: 7")
+}
+
+/// What a proxy says.
+fn page(rng: &mut Rng) -> Fault {
+    let status = [200, 302, 307, 502][rng.usize(..4)];
+    let body = "<html><body>please log in</body></html>".into();
+    Fault::Raw { status, content_type: "text/html".into(), body }
 }
 
 /// A body or frame that is none.

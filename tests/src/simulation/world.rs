@@ -91,7 +91,7 @@ impl World {
         });
     }
 
-    fn met_in(&mut self, trouble: Trouble, can: impl Fn(ReflectorState) -> bool) {
+    pub(super) fn met_in(&mut self, trouble: Trouble, can: impl Fn(ReflectorState) -> bool) {
         self.say(|| format!("{trouble:?}"));
         for watcher in &self.watchers {
             let desk = watcher.stack.desk().lock();

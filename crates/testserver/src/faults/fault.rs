@@ -215,11 +215,82 @@ pub enum FaultKind {
     JumpClock,
 }
 
+impl FaultKind {
+    /// One of each.
+    pub const EACH: [Self; 24] = [
+        Self::Status(500),
+        Self::Raw,
+        Self::Reset,
+        Self::LoseAnswer,
+        Self::Hang,
+        Self::Delay,
+        Self::LateAnswer,
+        Self::Cut,
+        Self::Pieces,
+        Self::Silence,
+        Self::Lose,
+        Self::Repeat,
+        Self::Close,
+        Self::Error,
+        Self::SlowReader,
+        Self::Compact,
+        Self::ExpireLists,
+        Self::ExpireWatches,
+        Self::Relist,
+        Self::Restart,
+        Self::Restore,
+        Self::RestoreBumped,
+        Self::Lag,
+        Self::JumpClock,
+    ];
+}
+
 impl fmt::Display for FaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Status(code) => write!(f, "{code}"),
             other => write!(f, "{other:?}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FaultKind as K;
+
+    /// The place of a kind among all: whoever adds one has to say it here.
+    fn place(kind: K) -> usize {
+        match kind {
+            K::Status(_) => 0,
+            K::Raw => 1,
+            K::Reset => 2,
+            K::LoseAnswer => 3,
+            K::Hang => 4,
+            K::Delay => 5,
+            K::LateAnswer => 6,
+            K::Cut => 7,
+            K::Pieces => 8,
+            K::Silence => 9,
+            K::Lose => 10,
+            K::Repeat => 11,
+            K::Close => 12,
+            K::Error => 13,
+            K::SlowReader => 14,
+            K::Compact => 15,
+            K::ExpireLists => 16,
+            K::ExpireWatches => 17,
+            K::Relist => 18,
+            K::Restart => 19,
+            K::Restore => 20,
+            K::RestoreBumped => 21,
+            K::Lag => 22,
+            K::JumpClock => 23,
+        }
+    }
+
+    #[test]
+    fn each_kind_of_fault_is_listed_once() {
+        let places: Vec<usize> = K::EACH.into_iter().map(place).collect();
+        assert_eq!(places, (0..K::EACH.len()).collect::<Vec<_>>());
     }
 }

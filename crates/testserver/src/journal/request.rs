@@ -108,6 +108,15 @@ pub enum WatchEnd {
     Failed(u16),
 }
 
+/// What a watch was telling when the fault that it met took effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Struck {
+    /// The initial state, or less.
+    InitialState,
+    /// What happened since, or all that there is to a watch that has no initial state with an end.
+    Events,
+}
+
 /// One request as it came in, and what became of it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -134,6 +143,9 @@ pub struct Request {
     pub replica: u64,
     /// The fault that it met.
     pub fault: Option<FaultKind>,
+    /// When that took effect, if it was one that happens to a watch at some frame or event of it: cut, lose, repeat,
+    /// close, error, slow reader.
+    pub struck: Option<Struck>,
     /// How it was answered.
     pub outcome: Outcome,
     /// How many frames a watch has sent; it counts on.
@@ -157,6 +169,7 @@ impl Request {
             user: None,
             replica: 0,
             fault: None,
+            struck: None,
             outcome: Outcome::Pending,
             sent: Arc::default(),
             ended: None,

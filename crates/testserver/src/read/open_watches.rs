@@ -1,7 +1,7 @@
 //! The watches that are open now, each with a small mailbox, so that tests can speak into them.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::faults::{Fault, FaultKind};
-use crate::journal::{Journal, Request, Ticket, WatchEnd};
+use crate::journal::{Journal, Request, Struck, Ticket, WatchEnd};
 use crate::status::Status;
 
 /// What a test tells an open watch to do.
@@ -63,6 +63,8 @@ pub(crate) struct OpenWatch {
     arrival: Arrival,
     inbox: Mutex<Inbox>,
     wake: Notify,
+    /// It tells an initial state, whose end was not sent yet.
+    initial: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -112,6 +114,19 @@ impl OpenWatch {
         self.inbox.lock().aborted
     }
 
+    /// From now on it tells an initial state, or does so no more.
+    pub(crate) fn tells_initial_state(&self, initial: bool) {
+        self.initial.store(initial, Ordering::Relaxed);
+    }
+
+    /// The fault that it met takes effect now, if it has not before.
+    pub(crate) fn struck(&self) {
+        let initial = self.initial.load(Ordering::Relaxed);
+        let struck = if initial { Struck::InitialState } else { Struck::Events };
+        let arrival = &self.arrival;
+        arrival.journal.note(arrival.ticket, |request| _ = request.struck.get_or_insert(struck));
+    }
+
     /// A frame went out whole.
     pub(crate) fn sent(&self) {
         self.arrival.request.sent.fetch_add(1, Ordering::Relaxed);
@@ -144,7 +159,8 @@ pub(crate) struct OpenWatches(Mutex<Vec<Weak<OpenWatch>>>);
 
 impl OpenWatches {
     pub(crate) fn open(&self, arrival: Arrival) -> Arc<OpenWatch> {
-        let watch = Arc::new(OpenWatch { arrival, inbox: Mutex::default(), wake: Notify::new() });
+        let (inbox, wake, initial) = (Mutex::default(), Notify::new(), AtomicBool::new(false));
+        let watch = Arc::new(OpenWatch { arrival, inbox, wake, initial });
         let mut all = self.0.lock();
         all.retain(|other| other.strong_count() > 0);
         all.push(Arc::downgrade(&watch));

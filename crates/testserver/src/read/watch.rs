@@ -52,6 +52,8 @@ struct Watcher {
     marks_end: bool,
     /// That bookmark, still to be sent.
     end_bookmark: Option<u64>,
+    /// With this frame it goes out.
+    end_frame: Option<usize>,
     /// Frames to send; at most one batch.
     ready: VecDeque<Bytes>,
     bookmark: Bookmarks,
@@ -136,6 +138,7 @@ impl Watcher {
             awaited: None,
             initial: VecDeque::new(),
             end_bookmark: None,
+            end_frame: None,
             marks_end: options.bookmarks && shared.streaming_lists() == StreamingLists::Served,
             ready: VecDeque::new(),
             bookmark,
@@ -158,6 +161,9 @@ impl Watcher {
             _ => None,
         };
         let seen = watcher.shared.read(|state| watcher.position(state));
+        // Where the server ignores the parameter the initial state has no end.
+        let streams = watcher.open.request().parameter("sendInitialEvents").is_some_and(|asked| asked == "true");
+        watcher.open.tells_initial_state(streams);
         match wanted.filter(|revision| *revision > seen) {
             Some(revision) => watcher.awaited = Some(revision),
             None => watcher.begin(options.from),
@@ -225,7 +231,8 @@ impl Watcher {
 
     /// An event is next; it may slip.
     fn push(&mut self, frame: Bytes) {
-        let slip = self.quirk.slip(self.events).or_else(|| self.open.next_slip());
+        let slip = self.quirk.slip(self.events).inspect(|_| self.open.struck());
+        let slip = slip.or_else(|| self.open.next_slip());
         self.events += 1;
         match slip {
             Some(Slip::Lose) => return,
@@ -240,6 +247,7 @@ impl Watcher {
         match &self.quirk {
             Quirk::End(after, status) if self.frames >= *after && !self.ended => {
                 let status = status.clone();
+                self.open.struck();
                 self.ready.clear();
                 match status {
                     Some(status) => self.fail(&status),
@@ -266,6 +274,9 @@ impl Watcher {
             self.end_by_quirk();
             if let Some(frame) = self.ready.pop_front() {
                 self.frames += 1;
+                if self.end_frame == Some(self.frames) {
+                    self.open.tells_initial_state(false);
+                }
                 return Some(Ok(frame));
             }
             if self.ended {
@@ -311,6 +322,7 @@ impl Watcher {
         }
         if let Some(revision) = self.end_bookmark.take() {
             self.ready.push_back(self.view.bookmark(revision, true));
+            self.end_frame = Some(self.frames + self.ready.len());
             return Found::Frames;
         }
         shared.read(|state| {
@@ -348,6 +360,7 @@ impl Watcher {
             Quirk::SlowReader(most)
                 if events.clone().filter_map(|event| self.frame(event)).nth(most).is_some() =>
             {
+                self.open.struck();
                 return self.end(WatchEnd::Closed);
             }
             Quirk::SlowReader(_) => 1,
