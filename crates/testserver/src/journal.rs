@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -22,6 +23,16 @@ pub struct Journal {
     ring: Mutex<Ring>,
     /// Told after each change.
     changed: watch::Sender<()>,
+    unanswered: AtomicUsize,
+}
+
+/// A request that has no answer yet and whose client still waits for it.
+pub(crate) struct Unanswered(Arc<Journal>);
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        self.0.unanswered.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// A moment in the journal: what came after it can be asked for.
@@ -62,7 +73,19 @@ impl Journal {
             started: Instant::now(),
             ring: Mutex::new(Ring { first: 1, requests: VecDeque::new() }),
             changed: watch::Sender::new(()),
+            unanswered: AtomicUsize::new(0),
         }
+    }
+
+    /// How many requests have no answer yet, and a client that still waits for it.
+    pub fn unanswered(&self) -> usize {
+        self.unanswered.load(Ordering::Relaxed)
+    }
+
+    /// One more, until this is dropped.
+    pub(crate) fn waits(self: &Arc<Self>) -> Unanswered {
+        self.unanswered.fetch_add(1, Ordering::Relaxed);
+        Unanswered(Arc::clone(self))
     }
 
     /// All requests that are kept, oldest first.

@@ -82,6 +82,7 @@ impl ApiService {
         record.user = self.shared.access.authenticate(&parts.headers).ok().map(|user| user.name);
         let journal = self.shared.journal.clone();
         let ticket = journal.begin(&mut record);
+        let _unanswered = journal.waits();
         let about = record.about.clone();
         let arrival = Arrival { journal: journal.clone(), ticket, request: record, fault: None, plan: None };
         let shared = self.shared.clone();

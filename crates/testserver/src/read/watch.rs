@@ -162,7 +162,8 @@ impl Watcher {
         };
         let seen = watcher.shared.read(|state| watcher.position(state));
         // Where the server ignores the parameter the initial state has no end.
-        let streams = watcher.open.request().parameter("sendInitialEvents").is_some_and(|asked| asked == "true");
+        let streams =
+            watcher.open.request().parameter("sendInitialEvents").is_some_and(|asked| asked == "true");
         watcher.open.tells_initial_state(streams);
         match wanted.filter(|revision| *revision > seen) {
             Some(revision) => watcher.awaited = Some(revision),
