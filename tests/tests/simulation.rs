@@ -6,6 +6,10 @@ use kube_informer_tests::simulation::{Canary, Wish, simulate};
 
 /// How many seeds are run here; `simulate --seeds` runs more.
 const SEEDS: u64 = 300;
+/// So many are run twice.
+const REPEATED: u64 = 80;
+/// So many are also run in another process.
+const ELSEWHERE: u64 = 30;
 /// Each canary is found within so many seeds.
 const CANARY_SEEDS: u64 = 60;
 
@@ -33,12 +37,24 @@ fn no_property_is_broken_by_a_share_of_the_seeds() {
 #[test]
 fn a_seed_gives_the_same_history_twice() {
     let wish = Wish { trace: true, canary: None };
-    for seed in first()..first() + 10 {
+    for seed in first()..first() + REPEATED {
         let (one, two) = (simulate(seed, wish), simulate(seed, wish));
         let differs = one.history.iter().zip(&two.history).find(|(one, two)| one != two);
         assert!(one == two, "seed {seed}: {differs:#?}");
         assert!(one.history.len() > 20, "seed {seed}: {:#?}", one.history);
     }
+}
+
+/// Nothing of it comes from the process: no address, no order of a hash map.
+#[test]
+fn a_seed_gives_the_same_history_in_another_process() {
+    let args = ["--hashes", "--first", &first().to_string(), "--seeds", &ELSEWHERE.to_string()];
+    let ran = Command::new(env!("CARGO_BIN_EXE_simulate")).args(args).output().expect("the command runs");
+    let there = String::from_utf8(ran.stdout).expect("text");
+    let wish = Wish { trace: true, canary: None };
+    let hash = |seed| format!("{seed} {:016x}\n", simulate(seed, wish).hash());
+    let here: String = (first()..first() + ELSEWHERE).map(hash).collect();
+    assert_eq!(here, there);
 }
 
 #[test]

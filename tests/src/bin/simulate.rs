@@ -1,4 +1,5 @@
-//! Runs the simulation: `simulate --seeds 10000`, `simulate --seeds 500 --first 20000`, `simulate --seed 42 --trace`.
+//! Runs the simulation: `simulate --seeds 10000`, `simulate --seeds 500 --first 20000`, `simulate --seed 42 --trace`,
+//! `simulate --seeds 20 --hashes`.
 //!
 //! Seeds are dealt to as many threads as the machine has cores, or to `--threads`; each runs by itself. A seed that breaks
 //! a property is a failure, and the history of the first is shown. At the end of many seeds there is a table of which
@@ -27,6 +28,8 @@ struct Args {
     threads: usize,
     /// One seed, for its history; no table.
     one: bool,
+    /// A line for each seed with the hash of its history; nothing else.
+    hashes: bool,
 }
 
 /// What became of many seeds.
@@ -39,7 +42,7 @@ struct Done {
 
 fn args() -> Result<Args> {
     let threads = thread::available_parallelism().map_or(1, Into::into);
-    let mut args = Args { first: 0, seeds: 1000, trace: false, threads, one: false };
+    let mut args = Args { first: 0, seeds: 1000, trace: false, threads, one: false, hashes: false };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut number = || -> Result<u64> {
@@ -52,8 +55,9 @@ fn args() -> Result<Args> {
             "--seed" => (args.first, args.seeds, args.one) = (number()?, 1, true),
             "--threads" => args.threads = usize::try_from(number()?)?.max(1),
             "--trace" => args.trace = true,
+            "--hashes" => args.hashes = true,
             _ => bail!(
-                "{word}? There are --seeds COUNT, --first SEED, --threads COUNT, --seed SEED and --trace"
+                "{word}? There are --seeds COUNT, --first SEED, --threads COUNT, --seed SEED, --trace and --hashes"
             ),
         }
     }
@@ -64,6 +68,12 @@ fn main() -> Result<ExitCode> {
     let args = args()?;
     if args.one {
         return Ok(one(args.first, args.trace));
+    }
+    if args.hashes {
+        for seed in args.first..args.first.saturating_add(args.seeds) {
+            println!("{seed} {:016x}", simulate(seed, Wish { trace: true, canary: None }).hash());
+        }
+        return Ok(ExitCode::SUCCESS);
     }
     let began = Instant::now();
     let Done { meetings, snapshots, mut failed } = run(&args);

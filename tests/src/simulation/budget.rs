@@ -1,6 +1,6 @@
 //! How often an informer may ask, whatever faults come and go. Each delay is as long as the backoff says, which starts
-//! over when nothing has failed for two minutes. Lists come after delays, but for a few: so of one fault that lasts there
-//! are 14 in the first minute (the seven attempts that the shortest delays leave room for) and 4 in a later one.
+//! over when nothing has failed for two minutes, and there are two lists at most between two delays: so of one fault that
+//! lasts there are 14 in the first minute (the seven attempts that the shortest delays leave room for) and 4 in a later one.
 
 use std::time::Duration;
 
@@ -13,11 +13,8 @@ use super::things::KEYS;
 const TICK: Duration = Duration::from_millis(2);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Lists after each delay or asking: where a page has expired, one without pages follows. The pages of one list count once.
+/// Lists after each delay or asking: one that leads nowhere may be followed by another. The pages of one list count once.
 const LISTS: usize = 2;
-/// Lists without a delay in any minute: one instead of a streaming list, one of the most recent state instead of one at a
-/// version, and for an expiry after progress as many as after a delay. A watch has to last its time before there are more.
-const SPARE: usize = 2 + LISTS;
 /// Others in any ten seconds.
 const OTHERS: usize = 50;
 
@@ -32,13 +29,23 @@ pub(super) struct Budget {
     /// How long the next delay lasts at least, unless nothing fails for a while.
     next: Duration,
     too_short: Option<String>,
+    /// A new reflector begins after this delay.
+    anew: bool,
     asked: Vec<Duration>,
 }
 
 impl Budget {
     pub(super) fn new(options: ReflectorOptions) -> Self {
         let next = options.backoff_initial;
-        Self { options, delays: Vec::new(), waiting: None, next, too_short: None, asked: Vec::new() }
+        Self {
+            options,
+            delays: Vec::new(),
+            waiting: None,
+            next,
+            too_short: None,
+            anew: false,
+            asked: Vec::new(),
+        }
     }
 
     /// The reflector does this from now on.
@@ -58,9 +65,17 @@ impl Budget {
             let how = format!("a delay of {:?} at {began:?}, of {:?} at least", over - began, self.next);
             self.too_short.get_or_insert(how);
         }
-        self.next = (self.next * 2).min(self.options.backoff_max);
+        self.next = match std::mem::take(&mut self.anew) {
+            true => self.options.backoff_initial,
+            false => (self.next * 2).min(self.options.backoff_max),
+        };
         self.delays.push(over);
         self.waiting = None;
+    }
+
+    /// The reflector is ended by a panic. The informer begins with another after a pause.
+    pub(super) fn panicked(&mut self) {
+        self.anew = true;
     }
 
     /// Somebody asks for a list.
@@ -81,7 +96,7 @@ impl Budget {
             let count = lists[first..].iter().take_while(|at| **at < *from + MINUTE).count();
             let delays = self.delays.iter().filter(within).count();
             let asked = self.asked.iter().filter(|at| *at == from || within(at)).count();
-            if count > LISTS * (1 + delays + asked) + SPARE {
+            if count > LISTS * (1 + delays + asked) {
                 return Err(format!(
                     "{count} lists in the minute from {from:?} on, with {delays} delays, and {asked} were asked for"
                 ));

@@ -15,7 +15,7 @@ use super::{
     spy::Spy,
     things::{Form, number},
 };
-use crate::properties::{self, Key, Mark, Object, Observation, View};
+use crate::properties::{self, Key, Mark, Object, Observation, View, Violation};
 
 /// Looks into the cache of an informer and tells its desk.
 pub(super) struct Eye<T> {
@@ -54,6 +54,10 @@ impl<T: Form> Eye<T> {
 
     pub(super) fn object(&self, entry: &Entry<T>) -> Object {
         let key = entry.key().as_ref();
+        if !entry.is_transformed() {
+            let how = format!("{key:?} is seen before it is transformed");
+            self.desk.lock().broken(Violation { property: 17, how });
+        }
         Object {
             key: number(key.namespace(), key.name()),
             uid: self.desk.lock().uids.number(&entry.id.uid.to_string()),

@@ -1,12 +1,19 @@
 //! The handlers of a simulation: plain ones, some that panic, some that filter, streams that are read slowly.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use fastrand::Rng;
 use futures_util::StreamExt;
 use kube_informer::{Entry, EventHandler, EventStream, Filtered, HandlerRegistration, Informer, handler_fn};
 use parking_lot::Mutex;
-use tokio::task::JoinHandle;
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep_until},
+};
 
 use super::{eye::Eye, things::Form};
 use crate::properties::{Event, HandlerId, Key, Object, Observation, Violation};
@@ -18,12 +25,18 @@ pub(super) struct Seat<T: Form> {
 }
 
 enum Kind<T: Form> {
-    Handler(HandlerRegistration<T>),
-    /// It is told of some objects only, so that it has a check of its own.
-    Filtered(HandlerRegistration<T>, Arc<Mutex<BTreeMap<Key, Object>>>),
+    Handler {
+        registration: Arc<HandlerRegistration<T>>,
+        /// Tells the judge of resyncs.
+        ticker: Option<JoinHandle<()>>,
+        /// What it was shown, where it is told of some objects only.
+        shown: Option<Shown>,
+    },
     /// Ends with the stream.
     Stream(JoinHandle<()>, Arc<Mutex<Reading>>),
 }
+
+type Shown = Arc<Mutex<BTreeMap<Key, Object>>>;
 
 /// What whoever reads a stream says of it.
 #[derive(Clone, Copy, Default)]
@@ -43,27 +56,23 @@ impl<T: Form> Seat<T> {
         rng: &mut Rng,
     ) -> Self {
         let choice = rng.u8(..8);
-        if choice == 0 {
-            return Self { id, kind: filtered(informer, eye) };
-        }
-        // A resync counts in the backlog, where the judge does not see it: anything may be merged then.
-        let resync = (choice == 1).then(|| Duration::from_secs(rng.u64(5..120)));
-        let mark = if resync.is_some() { 0 } else { mark };
         eye.desk().lock().observe(Observation::Joined { handler: id, mark });
-        let kind = match choice {
-            2..=4 => stream(id, informer.events(), eye.clone(), rng.fork()),
-            _ => {
-                let panics = (choice == 5).then(|| rng.fork());
-                let probe = Probe { id, eye: eye.clone(), panics };
-                Kind::Handler(informer.add_handler_with_resync(probe, resync))
-            }
-        };
-        Self { id, kind }
+        if let 2..=4 = choice {
+            return Self { id, kind: stream(id, informer.events(), eye.clone(), rng.fork()) };
+        }
+        let resync = (choice == 1).then(|| Duration::from_secs(rng.u64(5..120)));
+        let panics = (choice == 5).then(|| rng.fork());
+        let filter = (choice == 0).then(|| Filter::new(eye.clone()));
+        let shown = filter.as_ref().map(|filter| Arc::clone(&filter.shown));
+        let probe = Probe { id, eye: eye.clone(), panics, filter };
+        let registration = Arc::new(informer.add_handler_with_resync(probe, resync));
+        let ticker = resync.map(|period| ticker(id, period, eye.clone(), Arc::downgrade(&registration)));
+        Self { id, kind: Kind::Handler { registration, ticker, shown } }
     }
 
     /// What holds of it at any time.
     pub(super) fn check(&self, eye: &Eye<T>) {
-        if let Kind::Handler(registration) = &self.kind
+        if let Kind::Handler { registration, .. } = &self.kind
             && registration.has_synced()
         {
             eye.desk().lock().observe(Observation::HandlerSynced { handler: self.id });
@@ -73,39 +82,44 @@ impl<T: Form> Seat<T> {
     /// What holds of it once nothing happens any more.
     pub(super) fn drained(&self, eye: &Eye<T>) -> Result<(), Violation> {
         let waiting = |what: &str| Violation { property: 8, how: format!("handler {} {what}", self.id) };
-        match &self.kind {
-            Kind::Handler(registration) | Kind::Filtered(registration, _) if registration.pending() > 0 => {
-                Err(waiting("is not told all"))
+        let (idle, synced, shown) = match &self.kind {
+            Kind::Handler { registration, shown, .. } => {
+                (registration.pending() == 0, registration.has_synced(), shown.as_ref())
             }
-            Kind::Handler(registration) | Kind::Filtered(registration, _) if !registration.has_synced() => {
-                Err(waiting("is not synced"))
+            Kind::Stream(_, reading) => {
+                let reading = *reading.lock();
+                (reading.idle, reading.synced, None)
             }
-            Kind::Stream(_, state) if !state.lock().idle => Err(waiting("has not read all")),
-            Kind::Stream(_, state) if !state.lock().synced => Err(waiting("is not synced")),
-            Kind::Handler(_) | Kind::Stream(..) => {
-                eye.desk().lock().try_observe(Observation::Drained { handler: self.id })
-            }
-            Kind::Filtered(_, shown) => {
-                let shown: Vec<Object> = shown.lock().values().copied().collect();
-                let passing = eye.even_objects(true);
-                match shown == passing {
-                    true => Ok(()),
-                    false => Err(waiting(&format!("was shown {shown:?}, the filter passes {passing:?}"))),
-                }
+        };
+        if !idle {
+            return Err(waiting("is not told all"));
+        }
+        if !synced {
+            return Err(waiting("is not synced"));
+        }
+        if let Some(shown) = shown {
+            let shown: Vec<Object> = shown.lock().values().copied().collect();
+            let passing = eye.even_objects(true);
+            if shown != passing {
+                return Err(waiting(&format!("was shown {shown:?}, the filter passes {passing:?}")));
             }
         }
+        eye.desk().lock().try_observe(Observation::Drained { handler: self.id })
     }
 
     /// Removes it; no call follows.
     pub(super) async fn leave(self, eye: &Eye<T>, after_delivery: bool) {
         match self.kind {
-            Kind::Handler(registration) | Kind::Filtered(registration, _) => match after_delivery {
-                true => registration.remove_after_delivery().await,
-                false => registration.remove().await,
-            },
+            Kind::Handler { registration, ticker, .. } => {
+                end(ticker).await;
+                let registration = Arc::into_inner(registration).expect("the ticker has ended");
+                match after_delivery {
+                    true => registration.remove_after_delivery().await,
+                    false => registration.remove().await,
+                }
+            }
             Kind::Stream(task, _) => {
-                task.abort();
-                _ = task.await;
+                end(Some(task)).await;
                 let mut desk = eye.desk().lock();
                 if desk.is_running(self.id) {
                     desk.observe(Observation::Returned { handler: self.id });
@@ -115,25 +129,63 @@ impl<T: Form> Seat<T> {
         eye.desk().lock().observe(Observation::Left { handler: self.id });
     }
 
-    /// Waits for what ends by itself when the informer has stopped.
+    /// Waits for what ends by itself when the informer has stopped, and ends the rest.
     pub(super) async fn end(self) {
-        if let Kind::Stream(task, _) = self.kind {
-            _ = task.await;
+        match self.kind {
+            Kind::Stream(task, _) => _ = task.await,
+            Kind::Handler { ticker, .. } => end(ticker).await,
         }
     }
 }
 
+async fn end(task: Option<JoinHandle<()>>) {
+    if let Some(task) = task {
+        task.abort();
+        _ = task.await;
+    }
+}
+
+/// Resyncs come at the end of each period. A resync counts in the backlog, where the judge does not see it: so it is told
+/// of it just before, and of a backlog that is empty just after.
+fn ticker<T: Form>(
+    id: HandlerId,
+    period: Duration,
+    eye: Eye<T>,
+    registration: Weak<HandlerRegistration<T>>,
+) -> JoinHandle<()> {
+    let moment = Duration::from_millis(2);
+    tokio::spawn(async move {
+        let mut tick = Instant::now() + period;
+        loop {
+            sleep_until(tick - moment).await;
+            eye.desk().lock().observe(Observation::Resynced { handler: id });
+            sleep_until(tick + moment).await;
+            let Some(registration) = registration.upgrade() else { return };
+            if registration.pending() == 0 {
+                eye.look();
+                eye.desk().lock().observe(Observation::Drained { handler: id });
+            }
+            tick += period;
+        }
+    })
+}
+
 /// Shows the judge each call.
-struct Probe<T> {
+struct Probe<T: Form> {
     id: HandlerId,
     eye: Eye<T>,
     /// Panics now and then.
     panics: Option<Rng>,
+    /// Passes some of what it is told to another handler.
+    filter: Option<Filter<T>>,
 }
 
 impl<T: Form> Probe<T> {
     fn call(&mut self, event: &kube_informer::Event<T>) {
         told(self.id, &self.eye, event);
+        if let Some(filter) = &mut self.filter {
+            filter.call(event);
+        }
         self.eye.desk().lock().observe(Observation::Returned { handler: self.id });
         if self.panics.as_mut().is_some_and(|rng| rng.u8(..8) == 0) {
             // Without the words on standard error that a panic has.
@@ -189,22 +241,59 @@ fn stream<T: Form>(id: HandlerId, mut events: EventStream<T>, eye: Eye<T>, mut r
     Kind::Stream(task, state)
 }
 
-fn filtered<T: Form>(informer: &Informer<T>, eye: &Eye<T>) -> Kind<T> {
-    let shown: Arc<Mutex<BTreeMap<Key, Object>>> = Arc::default();
-    let (knows, eye) = (Arc::clone(&shown), eye.clone());
-    let handler = handler_fn(move |event: &kube_informer::Event<T>| {
-        let event = eye.event(event);
-        let mut knows = knows.lock();
-        let before = match event.after() {
-            Some(object) => knows.insert(event.key(), object),
-            None => knows.remove(&event.key()),
+/// A filtering handler, and what it must tell the one behind it.
+struct Filter<T: Form> {
+    eye: Eye<T>,
+    filtered: Box<dyn EventHandler<T>>,
+    /// What the one behind it was told by the last call.
+    told: Arc<Mutex<Vec<Event>>>,
+    shown: Shown,
+}
+
+impl<T: Form> Filter<T> {
+    fn new(eye: Eye<T>) -> Self {
+        let told: Arc<Mutex<Vec<Event>>> = Arc::default();
+        let (tells, sees) = (Arc::clone(&told), eye.clone());
+        let behind = handler_fn(move |event: &kube_informer::Event<T>| tells.lock().push(sees.event(event)));
+        let filtered = Box::new(Filtered::new(|entry: &Entry<T>| entry.is_even(), behind));
+        Self { eye, filtered, told, shown: Arc::default() }
+    }
+
+    fn call(&mut self, event: &kube_informer::Event<T>) {
+        let passes = match event {
+            kube_informer::Event::Added { object, .. } => {
+                self.filtered
+                    .on_add(object, matches!(event, kube_informer::Event::Added { initial: true, .. }));
+                object.is_even()
+            }
+            kube_informer::Event::Updated { old, new } => {
+                self.filtered.on_update(old, new);
+                new.is_even()
+            }
+            kube_informer::Event::Deleted { last, final_state_unknown } => {
+                self.filtered.on_delete(last, *final_state_unknown);
+                false
+            }
         };
-        let follows = matches!(event, Event::Added { .. }) == before.is_none();
-        if !follows {
-            let how = format!("{event:?} is told to a filtered handler that knows {before:?}");
-            eye.desk().lock().broken(Violation { property: 5, how });
+        let event = self.eye.event(event);
+        let mut shown = self.shown.lock();
+        let knew = match event.after().filter(|_| passes) {
+            Some(object) => shown.insert(event.key(), object).is_some(),
+            None => shown.remove(&event.key()).is_some(),
+        };
+        let expected = match event {
+            Event::Updated { new, .. } if !knew && passes => {
+                Some(Event::Added { object: new, initial: false })
+            }
+            Event::Updated { old, .. } if knew && !passes => {
+                Some(Event::Deleted { last: old, unknown: false })
+            }
+            event => (knew || passes).then_some(event),
+        };
+        let told = std::mem::take(&mut *self.told.lock());
+        if told != Vec::from_iter(expected) {
+            let how = format!("a filter makes {told:?} of {event:?}, not {expected:?}");
+            self.eye.desk().lock().broken(Violation { property: 5, how });
         }
-    });
-    let even = |entry: &Entry<T>| entry.is_even();
-    Kind::Filtered(informer.add_handler(Filtered::new(even, handler)), shown)
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, mem, sync::Arc, time::Duration};
 
+use fastrand::Rng;
 use kube_informer::{Phase, ReflectorOptions, ReflectorStatus, Stats};
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
@@ -49,6 +50,9 @@ pub(super) struct Desk {
     /// What did not hold first.
     pub(super) violation: Option<Broken>,
     pub(super) budget: Budget,
+    /// Until all is healed, what was given to the informer panics now and then.
+    pub(super) panics: Option<Rng>,
+    position: Position,
     /// Events may have been lost.
     pub(super) lossy: bool,
     pub(super) snapshots: Snapshots,
@@ -107,6 +111,14 @@ pub(super) struct Seen {
     pub(super) exact: bool,
 }
 
+/// How far the reflector may be: up to what its source has handed to it.
+#[derive(Clone, Copy, Default)]
+struct Position {
+    mark: Mark,
+    /// The version of the first page of the list that is read.
+    page: u64,
+}
+
 /// The cache is of the new history after a list that reuses nothing and has begun since.
 #[derive(Clone, Copy)]
 struct Restored {
@@ -121,7 +133,6 @@ impl Desk {
         lines: Lines,
         began: Instant,
         options: ReflectorOptions,
-        status: watch::Receiver<ReflectorStatus>,
     ) -> Self {
         Self {
             scope,
@@ -129,13 +140,15 @@ impl Desk {
             lines,
             violation: None,
             budget: Budget::new(options),
+            panics: None,
+            position: Position::default(),
             lossy: false,
             snapshots: Snapshots::default(),
             restored: None,
             cleared: false,
             began,
             judge: Judge::new(),
-            status,
+            status: watch::channel(ReflectorStatus::default()).1,
             written: None,
             synced: false,
             asked: None,
@@ -143,6 +156,58 @@ impl Desk {
             lists: 0,
             fresh_lists: 0,
         }
+    }
+
+    /// Its informer is there.
+    pub(super) fn follows(&mut self, status: watch::Receiver<ReflectorStatus>) {
+        self.status = status;
+    }
+
+    /// Panics, perhaps.
+    pub(super) fn may_panic(desk: &Mutex<Self>) {
+        let mut desk = desk.lock();
+        let panics = desk.panics.as_mut().is_some_and(|rng| rng.u8(..6) == 0);
+        if panics {
+            desk.budget.panicked();
+            let at = desk.began.elapsed();
+            desk.lines.say(at, || "on_error panics".to_owned());
+            drop(desk);
+            // Without the words on standard error that a panic has.
+            std::panic::resume_unwind(Box::new(()));
+        }
+    }
+
+    /// An object was decoded and is transformed.
+    pub(super) fn transformed(&mut self, object: Object, before: bool) {
+        if !before {
+            self.observe(Observation::Decoded(object));
+        }
+        self.observe(Observation::Transformed(object));
+    }
+
+    /// An event or bookmark is handed to the reflector.
+    pub(super) fn handed(&mut self, version: u64) {
+        if Some(version) > self.position.mark.version {
+            self.position.mark.version = Some(version);
+            self.moved(Cause::Changes);
+        }
+    }
+
+    /// A page of a list is; `first`, `last` or in between. A consistent list may be of an older version.
+    pub(super) fn page(&mut self, version: u64, first: bool, last: bool, consistent: bool) {
+        let Position { mark, page } = &mut self.position;
+        let version = if first { version } else { *page };
+        *page = version;
+        if last {
+            mark.epoch += u64::from(mark.version > Some(version));
+            mark.version = Some(version);
+            self.moved(Cause::Relist { fresh: consistent });
+        }
+    }
+
+    fn moved(&mut self, cause: Cause) {
+        let mark = self.position.mark;
+        self.observe(Observation::Position { mark, cause });
     }
 
     /// Judges, until something is broken.

@@ -5,8 +5,8 @@
 //! cache and every call of a handler. A seed has two phases: one with troubles, in which whatever holds at any time is
 //! checked, and one without, in which caches and handlers must come to know all that the server has.
 //!
-//! A seed that is run again gives the same history. Informers of one seed have paths of their own, so that a fault is for
-//! one of them, and no handle on the server but that of the workload writes: which of two informers runs first in one
+//! A seed that is run again gives the same history. Informers of one seed have paths or selectors of their own, so that a
+//! fault is for one of them, and no handle on the server but that of the workload writes: which of two informers runs first in one
 //! moment, which tokio decides by chance, then makes no difference to either.
 
 mod budget;
@@ -21,6 +21,7 @@ mod setup;
 mod spy;
 mod stack;
 mod things;
+mod told;
 mod troubles;
 mod world;
 
@@ -28,7 +29,10 @@ pub use careless::Canary;
 pub use history::Snapshots;
 pub use meetings::{Meetings, ReflectorState, Trouble};
 
-use std::fmt;
+use std::{
+    fmt,
+    hash::{DefaultHasher, Hash, Hasher},
+};
 
 use crate::properties::Violation;
 
@@ -78,6 +82,16 @@ pub struct Simulated {
     pub meetings: Meetings,
     /// How many snapshots were judged.
     pub snapshots: Snapshots,
+}
+
+impl Simulated {
+    /// Of all that was seen: equal in every process.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.seed, &self.history, self.violation.as_ref().map(ToString::to_string)).hash(&mut hasher);
+        hasher.finish()
+    }
 }
 
 /// Runs a seed, in a tokio runtime of its own.

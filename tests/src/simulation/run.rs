@@ -17,7 +17,6 @@ use super::{
     setup::{InformerSetup, Setup},
     stack::{Ground, build},
     things::NAMESPACES,
-    troubles::is_plain_watch,
     world::{Watcher, World},
 };
 use crate::properties::Observation;
@@ -39,7 +38,8 @@ async fn simulate(seed: u64, wish: Wish) -> Simulated {
     let mut world = begin(seed, setup, rng, wish);
     world.say(|| format!("seed {seed}"));
     let mut violation = faulty_phase(&mut world).await.err();
-    if violation.is_none() {
+    // Some are stopped in the middle of everything.
+    if violation.is_none() && !world.setup.stops {
         heal(&mut world);
         violation = healthy_phase(&mut world).await.err();
     }
@@ -54,7 +54,8 @@ async fn simulate(seed: u64, wish: Wish) -> Simulated {
         watcher.stack.stop().await;
     }
     let left = tasks_left().await;
-    let stopped = Observation::Stopped { tasks: left, sockets: world.server.open_watches(), timers: 0 };
+    let sockets = world.server.open_watches() + world.server.journal().unanswered();
+    let stopped = Observation::Stopped { tasks: left, sockets, timers: 0 };
     for (number, desk) in desks.iter().enumerate() {
         let mut desk = desk.lock();
         desk.observe(stopped);
@@ -83,15 +84,13 @@ fn history(lines: &mut Lines, server: &Server) -> Vec<(Duration, String)> {
             request.ended.map(|ended| format!(" {ended:?} after {}", request.frames())).unwrap_or_default();
         let replica = if request.replica > 0 { " by another replica" } else { "" };
         let (verb, path, query) = (request.about.verb.name(), &request.path, &request.query);
-        (
-            request.at,
-            format!("request     {verb} {path}?{query} {:?}{fault}{ended}{replica}", request.outcome),
-        )
+        let line = format!("request     {verb} {path}?{query} {:?}{fault}{ended}{replica}", request.outcome);
+        // Two informers may ask in the same moment: then their paths and selectors say which comes first.
+        ((request.at, request.path.clone(), request.parameter("labelSelector")), line)
     });
-    // Two informers may ask in the same moment: then their paths say which comes first.
     let mut requests: Vec<_> = requests.collect();
-    requests.sort();
-    said.into_iter().chain(requests).collect()
+    requests.sort_by(|(one, _), (other, _)| one.cmp(other));
+    said.into_iter().chain(requests.into_iter().map(|((at, ..), line)| (at, line))).collect()
 }
 
 fn begin(seed: u64, setup: Setup, rng: Rng, wish: Wish) -> World {
@@ -203,14 +202,11 @@ fn heal(world: &mut World) {
     let server = world.server.clone();
     server.faults().forget();
     drop(server.outage(Outage::Frozen));
-    // On a streaming list that goes on events may be lost when it has ended.
-    if world.lost {
-        server.cut_watches(&Match::any().when(|request| !is_plain_watch(request)));
-    }
     server.set_lag(Lag::None);
     server.set_streaming_lists(StreamingLists::Served);
     world.streams.push((world.began.elapsed(), StreamingLists::Served));
     world.corrupt = None;
+    world.watchers.iter().for_each(|watcher| watcher.stack.desk().lock().panics = None);
     world.serve();
     for watcher in &world.watchers {
         watcher.second_replica.iter().for_each(|replica| replica.set_lag(Lag::None));

@@ -24,7 +24,7 @@ impl Scope {
         if self.labelled { "on=yes" } else { "" }
     }
 
-    /// The requests of this informer, whose path no other has.
+    /// The requests of this informer: no other has its path with its selector.
     pub(super) fn requests(&self) -> Match {
         let scope = *self;
         Match::any().when(move |request| scope.asks(request))
@@ -32,7 +32,9 @@ impl Scope {
 
     /// Whether a request is of this informer.
     pub(super) fn asks(&self, request: &Request) -> bool {
-        request.about.resource == PLURAL && request.about.namespace.as_deref() == self.namespace
+        request.about.resource == PLURAL
+            && request.about.namespace.as_deref() == self.namespace
+            && request.query.contains("labelSelector=") == self.labelled
     }
 
     fn sees(&self, key: Key, state: &State) -> bool {

@@ -26,6 +26,8 @@ pub(super) struct InformerSetup {
     pub(super) queue_bound: usize,
     /// It comes from a factory, which has marks and bounds of its own.
     pub(super) by_factory: bool,
+    /// Its `on_error` panics now and then, and its transform over what can't be decoded.
+    pub(super) panics: Option<Rng>,
     /// It reads from the server and a second replica in turns, which lags like this.
     pub(super) second_replica: Option<Lag>,
     /// Handlers that are there before the start.
@@ -83,17 +85,31 @@ pub(super) struct Setup {
     pub(super) restores: bool,
     /// How many of ten steps are troubles.
     pub(super) trouble: u32,
+    /// Whether all is stopped amid troubles.
+    pub(super) stops: bool,
 }
 
 impl Setup {
     pub(super) fn draw(rng: &mut Rng) -> Self {
-        // Each has a path of its own, so that a fault can be for one of them.
-        let mut places = [None, Some(NAMESPACES[0]), Some(NAMESPACES[1])];
+        // Each has a path or a selector of its own, so that a fault can be for one of them.
+        let namespaces = [None, Some(NAMESPACES[0]), Some(NAMESPACES[1])];
+        let mut places =
+            [false, true].map(|labelled| namespaces.map(|namespace| (namespace, labelled))).concat();
         rng.shuffle(&mut places);
         let count = if rng.u8(..4) == 0 { 2 } else { 1 };
+        let restores = rng.bool();
+        let mut informers: Vec<InformerSetup> = places
+            .iter()
+            .take(count)
+            .map(|(namespace, labelled)| informer(*namespace, *labelled, rng))
+            .collect();
+        if restores {
+            // After a panic the informer lists anew and reuses its cache, which may be of a history that was lost.
+            informers.iter_mut().for_each(|informer| informer.panics = None);
+        }
         Self {
             server: ServerSetup::draw(rng),
-            informers: places.iter().take(count).map(|place| informer(*place, rng)).collect(),
+            informers,
             streaming: match rng.u8(..8) {
                 0 => StreamingLists::Refused,
                 1 => StreamingLists::ErrorEvent,
@@ -102,13 +118,14 @@ impl Setup {
             },
             steps: rng.usize(20..70),
             loses: rng.u8(..10) < 3,
-            restores: rng.bool(),
+            restores,
             trouble: rng.u32(1..=6),
+            stops: rng.u8(..10) == 0,
         }
     }
 }
 
-fn informer(namespace: Option<&'static str>, rng: &mut Rng) -> InformerSetup {
+fn informer(namespace: Option<&'static str>, labelled: bool, rng: &mut Rng) -> InformerSetup {
     let form = [Representation::Typed, Representation::Dynamic, Representation::MetadataOnly][rng.usize(..3)];
     let options = ReflectorOptions {
         page_size: (rng.u8(..4) > 0).then(|| rng.u32(1..=4)),
@@ -121,11 +138,12 @@ fn informer(namespace: Option<&'static str>, rng: &mut Rng) -> InformerSetup {
     };
     InformerSetup {
         form,
-        scope: Scope { namespace, labelled: rng.bool(), status: form != Representation::MetadataOnly },
+        scope: Scope { namespace, labelled, status: form != Representation::MetadataOnly },
         options,
         backlog_mark: rng.usize(1..=8),
         queue_bound: rng.usize(1..=8),
         by_factory: rng.u8(..8) == 0,
+        panics: (rng.u8(..10) == 0).then(|| rng.fork()),
         second_replica: (rng.u8(..4) == 0).then(|| lag(rng)),
         early_handlers: rng.usize(..3),
     }

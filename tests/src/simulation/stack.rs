@@ -16,7 +16,8 @@ use super::{
     history::{Desk, Lines, Uids},
     setup::{InformerSetup, Representation},
     spy::Spy,
-    things::{BAD, Form, Thing},
+    things::{BAD, Form, TRANSFORMED, Thing},
+    told::Told,
 };
 use crate::properties::{Observation, Violation};
 
@@ -72,15 +73,16 @@ struct Built<T: Form> {
 
 impl<T: Form> Built<T> {
     fn new(client: Client, setup: &InformerSetup, ground: &Ground) -> Self {
+        let (lines, options) = (Lines::new(ground.trace), setup.options.clone());
+        let mut desk = Desk::new(setup.scope, ground.uids.clone(), lines, ground.began, options);
+        desk.panics = setup.panics.clone();
+        let desk = Arc::new(Mutex::new(desk));
         let (informer, factory) = match setup.by_factory && ground.canary.is_none() {
-            true => of_factory::<T>(client, setup),
-            false => (alone::<T>(client, setup, ground.canary), None),
+            true => of_factory::<T>(client, setup, &desk),
+            false => (alone::<T>(client, setup, ground.canary, &desk), None),
         };
-        let lines = Lines::new(ground.trace);
-        let status = informer.reflector_status();
-        let options = setup.options.clone();
-        let desk = Desk::new(setup.scope, ground.uids.clone(), lines, ground.began, options, status);
-        let eye = Eye::new(&informer, Arc::new(Mutex::new(desk)));
+        desk.lock().follows(informer.reflector_status());
+        let eye = Eye::new(&informer, desk);
         let witness = Witness::new(&informer, eye.clone());
         let phases = follow(&informer, Arc::clone(eye.desk()));
         let mark = if factory.is_some() { FACTORY_MARK } else { setup.backlog_mark };
@@ -88,28 +90,63 @@ impl<T: Form> Built<T> {
     }
 }
 
-/// What no cache can decode: typed forms fail by themselves.
-fn fails_if_bad<T: Form>(object: &mut T) -> Result<(), &'static str> {
-    if object.annotations().contains_key(BAD) { Err("it is bad") } else { Ok(()) }
+/// Marks each object, for who looks at it later, and refuses what no cache can decode: typed forms fail by themselves.
+fn transform<T: Form>(
+    desk: &Arc<Mutex<Desk>>,
+    panics: bool,
+) -> impl Fn(&mut T) -> Result<(), &'static str> + Send + Sync + 'static {
+    let desk = Arc::clone(desk);
+    move |object| {
+        if object.annotations().contains_key(BAD) {
+            if panics {
+                // Without the words on standard error that a panic has.
+                std::panic::resume_unwind(Box::new(()));
+            }
+            return Err("it is bad");
+        }
+        let mut desk = desk.lock();
+        let uids = desk.uids.clone();
+        let before = object.is_transformed();
+        desk.transformed(object.plain(&uids), before);
+        object.annotations_mut().insert(TRANSFORMED.to_owned(), String::new());
+        Ok(())
+    }
 }
 
-fn alone<T: Form>(client: Client, setup: &InformerSetup, canary: Option<Canary>) -> Informer<T> {
-    let source = ListWatch::<T>::from_client(client, &T::resource(), setup.scope.namespace, "")
+fn alone<T: Form>(
+    client: Client,
+    setup: &InformerSetup,
+    canary: Option<Canary>,
+    desk: &Arc<Mutex<Desk>>,
+) -> Informer<T> {
+    let inner = ListWatch::<T>::from_client(client, &T::resource(), setup.scope.namespace, "")
         .labels(setup.scope.selector())
-        .transform(fails_if_bad);
+        .transform(transform(desk, setup.panics.is_some()));
+    let told = Arc::clone(desk);
     let builder = match canary {
-        Some(canary) => Informer::from_source(Careless { inner: source, canary }),
-        None => Informer::from_source(source),
+        Some(canary) => Informer::from_source(Told { inner: Careless { inner, canary }, desk: told }),
+        None => Informer::from_source(Told { inner, desk: told }),
     };
+    let desk = Arc::clone(desk);
     builder
+        .on_error(move |_| Desk::may_panic(&desk))
         .reflector(setup.options.clone())
         .backlog_mark(setup.backlog_mark)
         .queue_bound(setup.queue_bound)
         .build()
 }
 
-fn of_factory<T: Form>(client: Client, setup: &InformerSetup) -> (Informer<T>, Option<InformerFactory>) {
-    let factory = InformerFactory::new(client).reflector(setup.options.clone()).transform(fails_if_bad::<T>);
+fn of_factory<T: Form>(
+    client: Client,
+    setup: &InformerSetup,
+    desk: &Arc<Mutex<Desk>>,
+) -> (Informer<T>, Option<InformerFactory>) {
+    let transform = transform::<T>(desk, setup.panics.is_some());
+    let desk = Arc::clone(desk);
+    let factory = InformerFactory::new(client)
+        .on_error(move |_| Desk::may_panic(&desk))
+        .reflector(setup.options.clone())
+        .transform(transform);
     let selected = factory
         .select_dynamic::<T>(&T::resource(), Lives::Namespaced)
         .namespace(setup.scope.namespace.unwrap_or_default())

@@ -10,7 +10,8 @@ use kube_informer::Cached;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::properties::Key;
+use super::history::Uids;
+use crate::properties::{Key, Object};
 
 /// Where objects are.
 pub(super) const NAMESPACES: [&str; 2] = ["blue", "red"];
@@ -27,6 +28,8 @@ pub(super) const CRD: (&str, &str, &str) =
 
 /// The annotation with the number of the write that an object is from.
 const WRITE: &str = "write";
+/// The annotation that the transform gives.
+pub(super) const TRANSFORMED: &str = "transformed";
 /// The annotation of an object that no cache can decode.
 pub(super) const BAD: &str = "bad";
 
@@ -97,6 +100,23 @@ pub(super) trait Form: Cached<Resource = Self> + Resource<DynamicType: Clone + S
     fn write(&self) -> u64 {
         let write = self.annotations().get(WRITE).and_then(|write| write.parse().ok());
         write.unwrap_or(0).max(self.status())
+    }
+
+    /// Whether the transform was called with it.
+    fn is_transformed(&self) -> bool {
+        self.annotations().contains_key(TRANSFORMED)
+    }
+
+    /// The object as the judge knows it.
+    fn plain(&self, uids: &Uids) -> Object {
+        let metadata = self.meta();
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        Object {
+            key: number(metadata.namespace.as_deref(), metadata.name.as_deref().unwrap_or_default()),
+            uid: uids.number(&text(&metadata.uid)),
+            version: text(&metadata.resource_version).parse().unwrap_or(0),
+            value: self.write(),
+        }
     }
 
     /// An index, and the test of filtering handlers: changes with most writes.

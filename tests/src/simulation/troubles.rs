@@ -279,7 +279,7 @@ impl World {
 }
 
 /// A watch that tells no initial state.
-pub(super) fn is_plain_watch(request: &Request) -> bool {
+fn is_plain_watch(request: &Request) -> bool {
     !request.query.contains("sendInitialEvents=true")
 }
 

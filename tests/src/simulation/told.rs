@@ -1,0 +1,71 @@
+//! A source that shows the desk what it hands to the reflector: nothing that the cache knows may be ahead of it.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt, stream::BoxStream};
+use kube_informer::{ListWatchError, ListerWatcher, Object};
+use kube_listwatch::{ListAt, ListPart, ListRequest, WatchEvent, WatchFrom, WatchRequest};
+use kube_object::{Known, ResourceVersion};
+use parking_lot::Mutex;
+
+use super::history::Desk;
+
+pub(super) struct Told<S> {
+    pub(super) inner: S,
+    pub(super) desk: Arc<Mutex<Desk>>,
+}
+
+fn number(version: &ResourceVersion) -> u64 {
+    version.to_string().parse().unwrap_or(0)
+}
+
+impl<T: Object, S: ListerWatcher<T>> ListerWatcher<T> for Told<S> {
+    fn list(
+        &self,
+        request: ListRequest,
+        known: Arc<dyn Known<T>>,
+    ) -> BoxStream<'static, Result<ListPart<T>, ListWatchError>> {
+        let desk = Arc::clone(&self.desk);
+        let first = !matches!(request.at, ListAt::Continue(_));
+        let consistent = matches!(request.at, ListAt::Consistent | ListAt::Continue(_));
+        let shows = move |part: &Result<ListPart<T>, ListWatchError>| {
+            if let Ok(ListPart::End(end)) = part {
+                desk.lock().page(number(&end.version), first, end.next.is_none(), consistent);
+            }
+        };
+        self.inner.list(request, known).inspect(shows).boxed()
+    }
+
+    fn watch(
+        &self,
+        request: WatchRequest,
+        known: Arc<dyn Known<T>>,
+    ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>> {
+        let desk = Arc::clone(&self.desk);
+        let mut initial = matches!(request.from, WatchFrom::InitialEvents(_));
+        let consistent = matches!(request.from, WatchFrom::InitialEvents(None));
+        let mut show = move |event: &WatchEvent<T>| {
+            let mut desk = desk.lock();
+            match event {
+                WatchEvent::Bookmark { version, initial_events_end: true } if initial => {
+                    initial = false;
+                    desk.page(number(version), true, true, consistent);
+                }
+                WatchEvent::Bookmark { version, .. } if !initial => desk.handed(number(version)),
+                WatchEvent::Added(object) | WatchEvent::Modified(object) if !initial => {
+                    desk.handed(number(&object.id().version));
+                }
+                WatchEvent::Deleted { id, .. } if !initial => desk.handed(number(&id.version)),
+                _ => {}
+            }
+        };
+        let shows = move |events: &Result<Vec<WatchEvent<T>>, ListWatchError>| {
+            events.iter().flatten().for_each(&mut show);
+        };
+        self.inner.watch(request, known).inspect(shows).boxed()
+    }
+
+    fn path(&self) -> String {
+        self.inner.path()
+    }
+}
