@@ -77,6 +77,13 @@ impl Journal {
         }
     }
 
+    /// The last of the kept requests that `wanted` picks.
+    pub fn last(&self, wanted: impl Fn(&Request) -> bool) -> Option<Request> {
+        // Not under the lock: what picks them may ask the journal.
+        let kept = self.kept(Mark(0));
+        kept.into_iter().rev().find(|request| wanted(request)).map(Arc::unwrap_or_clone)
+    }
+
     /// How many requests have no answer yet, and a client that still waits for it.
     pub fn unanswered(&self) -> usize {
         self.unanswered.load(Ordering::Relaxed)
@@ -215,6 +222,8 @@ mod tests {
         journal.begin(&mut request(Verb::Get));
         assert_eq!(journal.since(mark).len(), 1);
         assert_eq!(journal.count_since(mark, |request| request.about.verb == Verb::List), 0);
+        let last = |verb| journal.last(|request| request.about.verb == verb).map(|request| request.number);
+        assert_eq!((last(Verb::List), last(Verb::Get), last(Verb::Watch)), (Some(1), Some(2), None));
         journal.clear();
         journal.begin(&mut request(Verb::Get));
         assert_eq!(journal.since(mark).iter().map(|request| request.number).collect::<Vec<_>>(), [3]);

@@ -154,7 +154,7 @@ async fn faulty_phase(world: &mut World) -> Result<(), Broken> {
 /// Lets time pass. Whoever asks without a pause would stop the clock.
 async fn rest(world: &World, time: Duration) -> Result<(), Broken> {
     let journal = world.server.journal();
-    let (mark, begun) = (journal.mark(), journal.count_where(|_| true) as u64);
+    let (mark, begun) = (journal.mark(), journal.last(|_| true).map_or(0, |request| request.number));
     let most = 500 + 10 * time.as_secs();
     tokio::select! {
         () = tokio::time::sleep(time) => Ok(()),
@@ -230,12 +230,11 @@ fn long_patience(options: &ReflectorOptions) -> Duration {
 /// How long informers may take to know all. A silent watch has to last its time: the one that is open may be silent, or
 /// a restored server may have all of its informer's versions before it.
 fn bound(world: &World) -> Duration {
-    let requests = world.server.journal().requests();
     let of_one = |watcher: &Watcher| {
         let desk = watcher.stack.desk().lock();
-        let open = requests.iter().rev().find(|request| desk.scope.asks(request));
+        let open = world.server.journal().last(|request| desk.scope.asks(request));
         let silent = |request: &Request| matches!(request.fault, Some(FaultKind::Silence | FaultKind::Hang));
-        match desk.may_be_misled() || open.is_some_and(silent) {
+        match desk.may_be_misled() || open.as_ref().is_some_and(silent) {
             true => long_patience(&watcher.options),
             false => patience(&watcher.options),
         }

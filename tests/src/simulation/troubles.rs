@@ -236,10 +236,9 @@ impl World {
 
     /// Whether an informer waits for the next page of a list.
     fn waits_for_a_page(&self) -> bool {
-        let requests = self.server.journal().requests();
         self.watchers.iter().any(|watcher| {
             let scope = watcher.stack.desk().lock().scope;
-            let last = requests.iter().rev().find(|request| scope.asks(request));
+            let last = self.server.journal().last(|request| scope.asks(request));
             last.is_some_and(|last| last.parameter("continue").is_some() && last.outcome == Outcome::Pending)
         })
     }

@@ -97,9 +97,7 @@ impl World {
             let desk = watcher.stack.desk().lock();
             let (status, scope) = (desk.status(), desk.scope);
             let last = match status.phase {
-                kube_informer::Phase::Listing => {
-                    self.server.journal().requests().into_iter().rev().find(|request| scope.asks(request))
-                }
+                kube_informer::Phase::Listing => self.server.journal().last(|request| scope.asks(request)),
                 _ => None,
             };
             if let Some(state) = ReflectorState::of(&status, last.as_ref()).filter(|state| can(*state)) {
