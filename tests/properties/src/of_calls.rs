@@ -86,7 +86,7 @@ pub(super) fn resync(past: &Past, observation: &Observation<'_>) -> Verdict {
     };
     let knows = handler.knows.get(&event.key()).copied();
     holds(knows == event.after(), || format!("a resync shows {event:?} to a handler that knows {knows:?}"))?;
-    // Past its mark from the beginning: nobody says when it is resynced.
-    let asked = handler.resynced || handler.mark == 0 || handler.owed.iter().any(|owed| owed.event == *event);
+    // Changes may lead back to what is known. Past its mark from the beginning nobody says when it is resynced.
+    let asked = handler.resynced || handler.mark == 0 || handler.owed_at(event).is_some();
     holds(asked, || format!("{event:?} is shown again, and nobody has asked for it"))
 }

@@ -260,8 +260,9 @@ impl Handler {
     fn told(&mut self, event: Event) {
         self.running = Some(event);
         let key = event.key();
-        // A resync is owed by nobody; what looks like one and is owed comes of a list that trusts no version.
-        let owed = match event.is_resync() {
+        // A resync is owed by nobody; what looks like one and is owed comes of a list that trusts no version, or leads
+        // back to what is known.
+        let owed = match event.is_resync() && self.resynced {
             true => self.owed.iter().position(|owed| owed.event == event),
             false => self.owed_at(&event),
         };
