@@ -1,7 +1,7 @@
 //! A handler's calls one by one: properties 5, 6, 7 and 15.
 
 use super::{
-    Verdict, holds,
+    judge::{Verdict, holds},
     observation::{Cause, Event, HandlerId, Observation, Shown, View},
     past::{Handler, Past},
 };

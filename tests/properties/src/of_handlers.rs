@@ -1,7 +1,7 @@
 //! What a handler is told, held against what the cache has shown: properties 3, 8, 9, 12 and 18.
 
 use super::{
-    Verdict, holds,
+    judge::{Verdict, holds},
     observation::{Event, Object, Observation, Shown},
     past::{Handler, Owed, Past},
 };

@@ -1,7 +1,7 @@
 //! Beginnings and ends: properties 10, 11, 17 and 20.
 
 use super::{
-    Verdict, holds,
+    judge::{Verdict, holds},
     observation::{Event, Object, Observation},
     past::{Handler, Past},
 };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{
-    Verdict, holds,
+    judge::{Verdict, holds},
     observation::{Cause, Event, Key, Object, Observation, Shown},
     past::{Past, Written, place_of},
 };

@@ -1,7 +1,7 @@
 //! Versions of the cache and of the reflector: properties 13 and 14.
 
 use super::{
-    Verdict, holds,
+    judge::{Verdict, holds},
     observation::{Cause, Mark, Observation},
     past::Past,
 };
