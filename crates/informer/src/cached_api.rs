@@ -204,23 +204,19 @@ impl<T: Cached> CachedApi<T> {
     /// Waits until the cache shows what was written of this object, or of all.
     async fn catch_up(&self, key: Option<&ObjectKey>) -> Result<(), StaleRead> {
         let mut unseen = None;
-        let looking = self.informer.shared.store.wait_for(self.patience, |cache| {
+        let store = &self.informer.shared.store;
+        let looking = store.wait_for(self.patience, |cache| {
             unseen = self.written.lock().unseen(key, cache);
             matches!(unseen, None | Some(Unseen::Lost(_)))
         });
-        let cache = tokio::select! {
-            biased;
-            cache = looking => Some(cache),
-            () = self.informer.shared.stopping.cancelled() => None,
-        };
+        let reached = looking.await.watermark().cloned();
         let (informer, within) = (self.informer.shared.config.name.clone(), self.patience);
-        let reached = cache.as_ref().and_then(|cache| cache.watermark().cloned());
-        Err(match (unseen, cache) {
-            (None, _) => return Ok(()),
-            (Some(Unseen::Lost(wanted)), _) => StaleRead::Restored { informer, wanted },
-            (Some(_), None) => StaleRead::Stopped { informer },
-            (Some(Unseen::Change(wanted)), _) => StaleRead::Behind { informer, wanted, reached, within },
-            (Some(Unseen::Deletion(key)), _) => StaleRead::Undeleted { informer, key, reached, within },
+        Err(match unseen {
+            None => return Ok(()),
+            Some(Unseen::Lost(wanted)) => StaleRead::Restored { informer, wanted },
+            Some(_) if store.is_closed() => StaleRead::Stopped { informer },
+            Some(Unseen::Change(wanted)) => StaleRead::Behind { informer, wanted, reached, within },
+            Some(Unseen::Deletion(key)) => StaleRead::Undeleted { informer, key, reached, within },
         })
     }
 }

@@ -287,7 +287,9 @@ impl<T: Object> Shared<T> {
         drop((members, before));
     }
 
+    /// Nobody writes the cache any more.
     fn show_stopped(&self) {
+        self.store.close();
         self.reflector.send_modify(|status| status.phase = Phase::Stopped);
     }
 }

@@ -11,7 +11,9 @@ use std::{
 
 use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_informer::{EventHandler, Informer, InformerBuilder, ListWatch, ListWatchError, Phase};
+use kube_informer::{
+    EventHandler, Informer, InformerBuilder, ListWatch, ListWatchError, NotReached, Phase, ResourceVersion,
+};
 use kube_listwatch::{ListAt, ListPage, ListRequest, WatchEvent, WatchRequest};
 use parking_lot::Mutex;
 use tokio::{
@@ -152,8 +154,15 @@ async fn an_informer_that_was_stopped_says_so_and_nobody_waits_for_it() {
             tokio::join!(informer.stop(), informer.stop());
         };
         let hour = Duration::from_secs(3600);
-        let (filled, synced, ()) =
-            tokio::join!(informer.wait_for_sync(hour), registration.wait_for_sync(hour), stopping);
+        let (lister, version) = (informer.lister(), ResourceVersion::new("1000"));
+        let (filled, synced, there, ()) = tokio::join!(
+            informer.wait_for_sync(hour),
+            registration.wait_for_sync(hour),
+            lister.wait_until(&version, Duration::MAX),
+            stopping
+        );
+        assert!(matches!(there, Err(NotReached::Stopped { .. })), "{there:?}");
+        assert_eq!(lister.wait_until(&version, Duration::MAX).await, there, "who comes later");
         assert_eq!(informer.status().reflector.phase, Phase::Stopped);
         assert_eq!(filled.unwrap_err().informers[0].phase, Phase::Stopped);
         assert!(!synced);

@@ -8,7 +8,10 @@ use std::{
     hash::Hash,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
     },
 };
 
@@ -70,6 +73,8 @@ pub(crate) struct Shared<T> {
     writer: Mutex<Option<Relist<T>>>,
     /// Wakes those who wait for the store to come somewhere.
     pub(crate) moved: Notify,
+    /// Nobody will write any more.
+    closed: AtomicBool,
     repeats: AtomicU64,
     index_panics: AtomicU64,
     lists: AtomicU64,
@@ -122,6 +127,7 @@ impl<T> Store<T> {
                 root: RwLock::default(),
                 writer: Mutex::new(None),
                 moved: Notify::new(),
+                closed: AtomicBool::new(false),
                 repeats: AtomicU64::new(0),
                 index_panics: AtomicU64::new(0),
                 lists: AtomicU64::new(0),
@@ -157,8 +163,21 @@ impl<T> Store<T> {
             lists: same(lists),
             fresh_lists: same(fresh_lists),
             moved: Notify::new(),
+            closed: AtomicBool::new(self.is_closed()),
         };
         Self { shared: Arc::new(shared), keep: None }
+    }
+
+    /// Says that nobody will write any more: who waits for the store to come somewhere, or begins to, is told so and does
+    /// not wait. It can still be read.
+    pub fn close(&self) {
+        self.shared.closed.store(true, Release);
+        self.shared.moved.notify_waiters();
+    }
+
+    /// Whether nobody will write any more: see [`Store::close`].
+    pub fn is_closed(&self) -> bool {
+        self.shared.closed.load(Acquire)
     }
 
     /// A handle that can only read.

@@ -30,6 +30,14 @@ pub enum NotReached {
         /// Where the new epoch is.
         reached: Option<ResourceVersion>,
     },
+    /// Nobody will write the store any more, such as that of an informer that was stopped.
+    #[error("the cache is {} and stopped, and will not come to {wanted}", at(.reached.as_ref()))]
+    Stopped {
+        /// What was waited for.
+        wanted: ResourceVersion,
+        /// How far the store was; `None` where nothing with a version was in it.
+        reached: Option<ResourceVersion>,
+    },
     /// The version is no number, so that no version can be said to be later.
     #[error("{wanted:?} is no version that another can be compared with")]
     Opaque {
@@ -50,7 +58,7 @@ impl<T: Object> Store<T> {
     /// with the next event or bookmark; servers send a bookmark about every minute.
     ///
     /// # Errors
-    /// [`NotReached`]: not within this time, or never to be told.
+    /// [`NotReached`]: not within this time, never, or never to be told.
     ///
     /// # Cancel safety
     /// Safe: nothing but the wait is lost.
@@ -66,13 +74,14 @@ impl<T: Object> Store<T> {
         let reached = snapshot.watermark().cloned();
         match (snapshot.position().epoch == epoch, there(&snapshot)) {
             (true, true) => Ok(()),
+            (true, false) if self.is_closed() => Err(NotReached::Stopped { wanted, reached }),
             (true, false) => Err(NotReached::Behind { wanted, reached, within }),
             (false, _) => Err(NotReached::Restored { wanted, reached }),
         }
     }
 
     /// Waits until the store shows something, looking whenever it was written to. Gives what it shows then, or at the
-    /// end of the time, whatever that is.
+    /// end of the time, whatever that is. Once nobody will write any more ([`Store::close`]) nothing is waited for.
     ///
     /// # Cancel safety
     /// Safe: nothing but the wait is lost.
@@ -83,9 +92,10 @@ impl<T: Object> Store<T> {
     ) -> Snapshot<T> {
         let waiting = async {
             loop {
-                // Counts writes from here on, so that none between the look and the wait is missed.
+                // Counts writes and the end of them from here on, so that none between the look and the wait is missed.
                 let moved = self.shared.moved.notified();
-                if shows(&self.snapshot()) {
+                let closed = self.is_closed();
+                if shows(&self.snapshot()) || closed {
                     return;
                 }
                 moved.await;

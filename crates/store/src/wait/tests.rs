@@ -99,3 +99,21 @@ async fn a_look_comes_after_each_write() {
     let (snapshot, ()) = tokio::join!(waiting, writing);
     assert_eq!((snapshot.len(), looks), (2, 3));
 }
+
+/// Nobody could end these waits.
+#[tokio::test(start_paused = true)]
+async fn what_nobody_will_write_any_more_is_not_waited_for() {
+    let store = listed("9", &[]);
+    let version = ResourceVersion::new("12");
+    let closing = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        store.close();
+    };
+    let (waited, ()) = tokio::join!(store.wait_until(&version, Duration::MAX), closing);
+    let stopped = NotReached::Stopped { wanted: version.clone(), reached: Some("9".into()) };
+    assert_eq!(waited, Err(stopped.clone()), "who waits already");
+    let lister = store.lister();
+    assert_eq!(lister.wait_until(&version, Duration::MAX).await, Err(stopped), "who comes later");
+    assert_eq!(lister.wait_until(&"9".into(), Duration::MAX).await, Ok(()), "what is there can be read");
+    assert_eq!(lister.wait_for(Duration::MAX, |_| false).await.len(), 0);
+}
