@@ -87,6 +87,11 @@ impl<T: Object> Informer<T> {
         self.shared.tasks.wait().await;
     }
 
+    /// Whether it was told to stop: its cache will never be fresh again.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.shared.stopping.is_cancelled()
+    }
+
     /// Registers a handler with the informer's default resync period. It is called on a task of
     /// its own from when the informer runs; on a running informer it is first shown the current
     /// state as initial adds.

@@ -41,16 +41,24 @@ use crate::{EventHandler, FactoryError, HandlerRegistration, Informer, NotSynced
 /// ```
 pub struct NamespacedInformers<T: Cached> {
     selected: Selected<T>,
-    state: Arc<Mutex<State<T>>>,
+    of: Arc<Of<T>>,
 }
 
 /// A handler of several informers. Dropping it only detaches, as with a [`HandlerRegistration`].
 pub struct NamespacedRegistration<T> {
     id: usize,
-    state: Arc<Mutex<State<T>>>,
+    of: Arc<Of<T>>,
 }
 
-/// Never locked across an await, nor while a handler is called or dropped.
+/// Neither is locked across an await, nor while a handler is called or dropped.
+struct Of<T> {
+    /// Held by whoever changes which handlers are told of which namespaces. Informers are called under it, and wait for
+    /// index functions to return.
+    changes: Mutex<()>,
+    /// What there is: also locked to read it, within index functions too, so that under it nothing else is called.
+    state: Mutex<State<T>>,
+}
+
 struct State<T> {
     namespaces: BTreeMap<String, Namespace<T>>,
     handlers: BTreeMap<usize, Shared<T>>,
@@ -98,7 +106,7 @@ impl<T: 'static> EventHandler<T> for Shared<T> {
 
 impl<T: Cached> Clone for NamespacedInformers<T> {
     fn clone(&self) -> Self {
-        Self { selected: self.selected.clone(), state: Arc::clone(&self.state) }
+        Self { selected: self.selected.clone(), of: Arc::clone(&self.of) }
     }
 }
 
@@ -110,13 +118,16 @@ impl<T: Cached> NamespacedInformers<T> {
         let mut state = State { namespaces: BTreeMap::new(), handlers: BTreeMap::new(), next_id: 0 };
         for namespace in namespaces {
             let informer = selected.clone().in_one(&namespace)?.counted()?;
-            state.insert(&namespace, &informer);
+            state.namespaces.insert(namespace, Namespace::Here { informer, registrations: BTreeMap::new() });
         }
-        Ok(Self { selected, state: Arc::new(Mutex::new(state)) })
+        Ok(Self { selected, of: Arc::new(Of { changes: Mutex::new(()), state: Mutex::new(state) }) })
     }
 
     /// Adds a namespace; `false` if it is there. On a factory that was started its informer starts at once. Waits until
     /// handlers that are still told of its removal have been.
+    ///
+    /// A namespace whose informer somebody has stopped is removed and added: handlers are not told that its objects are
+    /// gone, as with [`NamespacedInformers::remove`], and are told of those that the new informer finds as initial adds.
     ///
     /// # Errors
     /// The factory is shut down, the name is empty, or objects of the type live in no namespace.
@@ -125,17 +136,19 @@ impl<T: Cached> NamespacedInformers<T> {
     /// Outside of a tokio runtime, where the factory was started.
     ///
     /// # Cancel safety
-    /// Safe: before it returns nothing is added.
+    /// Safe: before it returns nothing is added; an informer that was stopped may be gone.
     pub async fn add(&self, namespace: impl Into<String>) -> Result<bool, FactoryError> {
         let namespace = namespace.into();
         // Not under the lock: what describes the resource may be a user's code.
         let informer = self.selected.clone().in_one(&namespace)?.counted()?;
         loop {
-            let leaving = match self.state.lock().insert(&namespace, &informer) {
+            let (leaving, stopped) = match self.of.insert(&namespace, &informer) {
                 Inserted::Now => return Ok(true),
                 Inserted::Before => return Ok(false),
-                Inserted::NotYet(leaving) => leaving,
+                Inserted::NotYet(leaving) => (leaving, None),
+                Inserted::InPlaceOf((stopped, _, leaving)) => (leaving, Some(stopped)),
             };
+            drop(stopped);
             all_ended(leaving).await;
         }
     }
@@ -147,14 +160,14 @@ impl<T: Cached> NamespacedInformers<T> {
     /// # Cancel safety
     /// The namespace is removed at the first poll; only the wait is lost.
     pub async fn remove(&self, namespace: &str) -> bool {
-        let leaving = self.state.lock().leave(namespace);
+        let leaving = self.of.leave(namespace);
         let Some((informer, registrations, ended)) = leaving else { return false };
         for registration in registrations.into_values() {
             registration.forget_all();
         }
         drop(informer);
         all_ended(ended).await;
-        self.state.lock().tidy(namespace);
+        self.of.state.lock().tidy(namespace);
         true
     }
 
@@ -165,7 +178,7 @@ impl<T: Cached> NamespacedInformers<T> {
 
     /// The informer of a namespace: its lister, its indexes, its status. It lives for as long as somebody has it.
     pub fn informer(&self, namespace: &str) -> Option<Informer<T>> {
-        match self.state.lock().namespaces.get(namespace)? {
+        match self.of.state.lock().namespaces.get(namespace)? {
             Namespace::Here { informer, .. } => Some(informer.clone()),
             Namespace::Leaving(_) => None,
         }
@@ -177,7 +190,7 @@ impl<T: Cached> NamespacedInformers<T> {
     }
 
     fn here<R>(&self, of: impl Fn(&str, &Informer<T>) -> R) -> Vec<R> {
-        let state = self.state.lock();
+        let state = self.of.state.lock();
         let here = |(name, namespace): (&String, &Namespace<T>)| match namespace {
             Namespace::Here { informer, .. } => Some(of(name, informer)),
             Namespace::Leaving(_) => None,
@@ -192,16 +205,14 @@ impl<T: Cached> NamespacedInformers<T> {
     /// Outside of a tokio runtime, where the factory was started.
     pub fn add_handler(&self, handler: impl EventHandler<T>) -> NamespacedRegistration<T> {
         let handler = Shared(Arc::new(Mutex::new(Box::new(handler) as Box<dyn EventHandler<T>>)));
-        let mut state = self.state.lock();
-        let id = state.next_id;
-        state.next_id += 1;
-        for namespace in state.namespaces.values_mut() {
-            if let Namespace::Here { informer, registrations } = namespace {
-                registrations.insert(id, informer.add_handler(handler.clone()));
-            }
-        }
-        state.handlers.insert(id, handler);
-        NamespacedRegistration { id, state: Arc::clone(&self.state) }
+        let _change = self.of.changes.lock();
+        let here = self.here(|namespace, informer| (namespace.to_owned(), informer.clone()));
+        let told: Vec<_> = here
+            .into_iter()
+            .map(|(namespace, informer)| (namespace, informer.add_handler(handler.clone())))
+            .collect();
+        let id = self.of.state.lock().register(handler, told);
+        NamespacedRegistration { id, of: Arc::clone(&self.of) }
     }
 
     /// The object under this key, a [`KeyRef`] or an `&ObjectKey`.
@@ -236,27 +247,59 @@ impl<T: Cached> NamespacedInformers<T> {
     }
 }
 
-enum Inserted {
+enum Inserted<T> {
     Now,
     Before,
     NotYet(Ends),
+    /// What was there was stopped and leaves.
+    InPlaceOf(Leaving<T>),
+}
+
+impl<T: Object> Of<T> {
+    fn insert(&self, namespace: &str, informer: &Informer<T>) -> Inserted<T> {
+        let _change = self.changes.lock();
+        let mut state = self.state.lock();
+        state.tidy(namespace);
+        match state.namespaces.get(namespace) {
+            Some(Namespace::Here { informer, .. }) if informer.is_stopped() => {
+                return state.leave(namespace).map_or(Inserted::Before, Inserted::InPlaceOf);
+            }
+            Some(Namespace::Here { .. }) => return Inserted::Before,
+            Some(Namespace::Leaving(ended)) => return Inserted::NotYet(ended.clone()),
+            None => {}
+        }
+        let handlers = state.handlers.clone();
+        drop(state);
+        let register = |(id, handler): (usize, Shared<T>)| (id, informer.add_handler(handler));
+        let registrations = handlers.into_iter().map(register).collect();
+        let here = Namespace::Here { informer: informer.clone(), registrations };
+        self.state.lock().namespaces.insert(namespace.to_owned(), here);
+        Inserted::Now
+    }
+
+    fn leave(&self, namespace: &str) -> Option<Leaving<T>> {
+        let _change = self.changes.lock();
+        self.state.lock().leave(namespace)
+    }
+
+    fn forget(&self, id: usize) -> Forgotten<T> {
+        let _change = self.changes.lock();
+        self.state.lock().forget(id)
+    }
 }
 
 impl<T: Object> State<T> {
-    fn insert(&mut self, namespace: &str, informer: &Informer<T>) -> Inserted {
-        self.tidy(namespace);
-        match self.namespaces.get(namespace) {
-            Some(Namespace::Here { .. }) => Inserted::Before,
-            Some(Namespace::Leaving(ended)) => Inserted::NotYet(ended.clone()),
-            None => {
-                let register =
-                    |(id, handler): (&usize, &Shared<T>)| (*id, informer.add_handler(handler.clone()));
-                let registrations = self.handlers.iter().map(register).collect();
-                let here = Namespace::Here { informer: informer.clone(), registrations };
-                self.namespaces.insert(namespace.to_owned(), here);
-                Inserted::Now
+    /// A handler with its registrations by namespace; gives its number.
+    fn register(&mut self, handler: Shared<T>, told: Vec<(String, HandlerRegistration<T>)>) -> usize {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.handlers.insert(id, handler);
+        for (namespace, registration) in told {
+            if let Some(Namespace::Here { registrations, .. }) = self.namespaces.get_mut(&namespace) {
+                registrations.insert(id, registration);
             }
         }
+        id
     }
 
     /// Makes a namespace leave, and gives what was there: the informer, the registrations, and when these end.
@@ -342,7 +385,7 @@ impl<T: Object> NamespacedRegistration<T> {
     }
 
     fn each<R>(&self, of: impl Fn(&HandlerRegistration<T>) -> R) -> Vec<R> {
-        let state = self.state.lock();
+        let state = self.of.state.lock();
         let mine = |namespace: &Namespace<T>| match namespace {
             Namespace::Here { registrations, .. } => registrations.get(&self.id).map(&of),
             Namespace::Leaving(_) => None,
@@ -357,8 +400,7 @@ impl<T: Object> NamespacedRegistration<T> {
     /// # Cancel safety
     /// The handler is removed at the first poll; only the wait for a running call is lost.
     pub async fn remove(self) {
-        let forgotten = self.state.lock().forget(self.id);
-        let (handler, registrations, leaving) = forgotten;
+        let (handler, registrations, leaving) = self.of.forget(self.id);
         drop(handler);
         join_all(registrations.into_iter().map(HandlerRegistration::remove)).await;
         all_ended(leaving).await;

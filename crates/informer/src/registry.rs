@@ -168,7 +168,7 @@ impl<T: Object> AnyInformer for Informer<T> {
     }
 
     fn is_stopped(&self) -> bool {
-        self.shared.stopping.is_cancelled()
+        Informer::is_stopped(self)
     }
 
     fn wait_for_sync(&self, within: Duration) -> Waiting<'_, Option<Unsynced>> {

@@ -228,6 +228,68 @@ async fn an_informer_that_was_stopped_never_lets_a_handler_be_synced() {
     factory.shutdown().await;
 }
 
+/// Its cache would never be fresh again.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_whose_informer_somebody_has_stopped_can_be_added_again() {
+    let server = server();
+    let factory = factory(&server);
+    let informers = factory.select::<ConfigMap>().namespaces(["a"]).unwrap();
+    let told = Told::default();
+    let registration = told.listen(&informers);
+    assert!(registration.wait_for_sync(WITHIN).await);
+    informers.informer("a").unwrap().stop().await;
+    config_map(&server, "a", "second");
+    // Nobody tells the handler that the first is gone.
+    told.objects.lock().clear();
+    told.lines();
+    assert_eq!(informers.add("a").await, Ok(true));
+    assert_eq!(informers.add("a").await, Ok(false));
+    assert!(registration.wait_for_sync(WITHIN).await);
+    assert_eq!(told.lines(), ["+a/first initially", "+a/second initially"]);
+    assert_eq!(informers.list(&LabelSelector::everything()).len(), 2);
+    factory.shutdown().await;
+}
+
+/// An index function runs while its cache is written, and who registers a handler waits for that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_index_function_may_read_all_namespaces_while_handlers_and_namespaces_are_added() {
+    for adds_handler in [true, false] {
+        let server = server();
+        let factory = factory(&server);
+        let of_a = factory.select::<ConfigMap>().namespace("a").counted().unwrap();
+        of_a.wait_for_sync(WITHIN).await.unwrap();
+        let informers = factory.select::<ConfigMap>().namespaces(adds_handler.then_some("a")).unwrap();
+        let _registration = Told::default().listen(&informers);
+        let (entered, mut inside) = tokio::sync::mpsc::unbounded_channel();
+        let (begins, begun) = std::sync::mpsc::channel::<()>();
+        let (begun, all) = (Mutex::new(begun), informers.clone());
+        let read_all = move |map: &ConfigMap| {
+            if map.metadata.name.as_deref() == Some("second") {
+                entered.send(()).unwrap();
+                begun.lock().recv().unwrap();
+                for _ in 0..10_000 {
+                    std::thread::yield_now();
+                    all.list(&LabelSelector::everything());
+                }
+            }
+            Some(())
+        };
+        of_a.add_index("reads all", read_all).unwrap();
+        config_map(&server, "a", "second");
+        inside.recv().await.unwrap();
+        let all = informers.clone();
+        let adding = tokio::spawn(async move {
+            begins.send(()).unwrap();
+            match adds_handler {
+                true => drop(Told::default().listen(&all)),
+                false => assert_eq!(all.add("a").await, Ok(true)),
+            }
+        });
+        tokio::time::timeout(WITHIN, adding).await.expect("a deadlock").unwrap();
+        factory.shutdown().await;
+    }
+}
+
 /// Property 5: over several namespaces too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn calls_of_one_handler_never_overlap() {
