@@ -28,7 +28,7 @@ impl fmt::Display for Verb {
 pub struct Target {
     /// LIST or WATCH.
     pub verb: Verb,
-    /// Path and query, without the host.
+    /// Path and query, without the host; of a long continue token only the beginning.
     pub url: String,
 }
 
@@ -143,7 +143,8 @@ pub enum Class {
     Expired,
     /// The server has not reached the version asked for.
     TooLarge,
-    /// The server does not take these parameters, such as a version that it can't read (400, 422).
+    /// The server does not take these parameters, such as a version that it can't read (400, 422), or there is no way to
+    /// send them, as they are too long (414, 431).
     Unsupported,
     /// The server is overloaded (429, or 5xx with Retry-After): wait, then go on.
     Overloaded,
@@ -193,6 +194,8 @@ impl Error {
     pub fn class(&self) -> Class {
         match self {
             Error::Status { status, retry_after, .. } => class_of(status, retry_after.is_some()),
+            // No request could be made of them: a URL has at most 64 KiB.
+            Error::Connection { source: kube_client::Error::HttpError(_), .. } => Class::Unsupported,
             Error::Connection { source, .. } if is_refused(source) => Class::Refused,
             Error::Function { source, .. } => match source.downcast_ref::<kube_client::Error>() {
                 Some(kube_client::Error::Api(status)) => class_of(status, retry_after(status).is_some()),
@@ -267,7 +270,7 @@ fn class_of(status: &Status, asked_to_wait: bool) -> Class {
         (401, _) => Class::Unauthorized,
         (403, _) => Class::Forbidden,
         (404, _) => Class::NotFound,
-        (400 | 422, _) => Class::Unsupported,
+        (400 | 414 | 422 | 431, _) => Class::Unsupported,
         (500.., _) if asked_to_wait => Class::Overloaded,
         _ => Class::Broken,
     }
@@ -364,6 +367,8 @@ mod tests {
         assert_eq!(class(404, ""), Class::NotFound);
         assert_eq!(class(422, "Invalid"), Class::Unsupported);
         assert_eq!(class(400, "BadRequest"), Class::Unsupported);
+        assert_eq!(class(414, ""), Class::Unsupported);
+        assert_eq!(class(431, ""), Class::Unsupported);
         assert_eq!(class(500, ""), Class::Broken);
     }
 

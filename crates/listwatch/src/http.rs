@@ -56,7 +56,10 @@ impl<T> Clone for Http<T> {
 
 /// A stream's state between two items.
 enum Reading<R> {
-    Opening(Target),
+    Opening {
+        target: Target,
+        url: String,
+    },
     Open {
         target: Target,
         body: Body,
@@ -85,8 +88,10 @@ impl<T: Send + Sync + 'static> Http<T> {
         known: Arc<dyn Known<T>>,
     ) -> BoxStream<'static, Result<ListPart<T>, Error>> {
         let http = Arc::clone(self);
-        let target = Target { verb: Verb::List, url: request.url(&self.path, &self.options()) };
-        stream::unfold(Reading::<ListReader>::Opening(target), move |reading| {
+        let options = self.options();
+        let url = request.url(&self.path, &options);
+        let target = Target { verb: Verb::List, url: request.shown().url(&self.path, &options) };
+        stream::unfold(Reading::<ListReader>::Opening { target, url }, move |reading| {
             let (http, known) = (Arc::clone(&http), Arc::clone(&known));
             async move { http.next_part(reading, &*known).await }
         })
@@ -100,7 +105,7 @@ impl<T: Send + Sync + 'static> Http<T> {
     ) -> Option<(Result<ListPart<T>, Error>, Reading<ListReader>)> {
         loop {
             reading = match reading {
-                Reading::Opening(target) => match self.open(&target).await {
+                Reading::Opening { target, url } => match self.open(&target, &url).await {
                     Ok(body) => {
                         Reading::Open { target, body, reader: ListReader::new(self.max_object_bytes) }
                     }
@@ -130,8 +135,9 @@ impl<T: Send + Sync + 'static> Http<T> {
         known: Arc<dyn Known<T>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, Error>> {
         let http = Arc::clone(self);
-        let target = Target { verb: Verb::Watch, url: request.url(&self.path, &self.options()) };
-        stream::unfold(Reading::<Frames>::Opening(target), move |reading| {
+        let url = request.url(&self.path, &self.options());
+        let target = Target { verb: Verb::Watch, url: url.clone() };
+        stream::unfold(Reading::<Frames>::Opening { target, url }, move |reading| {
             let (http, known) = (Arc::clone(&http), Arc::clone(&known));
             async move { http.next_events(reading, &*known).await }
         })
@@ -145,7 +151,7 @@ impl<T: Send + Sync + 'static> Http<T> {
     ) -> Option<(Result<Vec<WatchEvent<T>>, Error>, Reading<Frames>)> {
         loop {
             reading = match reading {
-                Reading::Opening(target) => match self.open(&target).await {
+                Reading::Opening { target, url } => match self.open(&target, &url).await {
                     Ok(body) => Reading::Open { target, body, reader: Frames::new(self.max_object_bytes) },
                     Err(error) => Reading::Failing(error),
                 },
@@ -227,9 +233,9 @@ impl<T: Send + Sync + 'static> Http<T> {
     }
 
     /// Sends the request; an answer other than 200 is an error.
-    async fn open(&self, target: &Target) -> Result<Body, Error> {
+    async fn open(&self, target: &Target, url: &str) -> Result<Body, Error> {
         let connection = |source| Error::Connection { target: target.clone(), source };
-        let mut request = Request::get(&target.url)
+        let mut request = Request::get(url)
             .body(blank_body().await.map_err(connection)?)
             .map_err(|error| connection(kube_client::Error::HttpError(error)))?;
         let headers = request.headers_mut();

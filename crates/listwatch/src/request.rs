@@ -84,7 +84,21 @@ fn join(path: &str, query: &str) -> String {
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
+/// How much of a continue token is shown: servers may give long ones, which say nothing to a reader.
+const SHOWN: usize = 64;
+
 impl ListRequest {
+    /// The same request for errors and logs.
+    pub(crate) fn shown(&self) -> Self {
+        let at = match &self.at {
+            ListAt::Continue(token) if token.chars().nth(SHOWN).is_some() => {
+                ListAt::Continue(token.chars().take(SHOWN).chain("...".chars()).collect())
+            }
+            at => at.clone(),
+        };
+        Self { at, ..*self }
+    }
+
     /// Path and query of this request for the resource at `path`.
     pub(crate) fn url(&self, path: &str, options: &ListOptions) -> String {
         let mut query = query(options);

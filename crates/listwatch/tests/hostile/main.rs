@@ -334,6 +334,25 @@ async fn what_a_server_says_of_a_failure_is_cut_to_a_length_that_is_safe_to_log(
     assert!(failed.to_string().chars().count() < 3000, "it was not cut");
 }
 
+/// What is asked for is the token as it was given, however long it is.
+#[tokio::test]
+async fn a_continue_token_that_is_too_long_is_refused_and_not_shown_whole() {
+    for length in [5_000, 70_000] {
+        let stub = Stub::serve(Answer::new("414 URI Too Long", "", "")).await;
+        let pods = ListWatch::<Pod>::new(Api::all(stub.client()));
+        let token = "t".repeat(length);
+        let request = ListRequest { at: ListAt::Continue(token.clone()), limit: Some(500) };
+        let answer: Vec<_> = pods.list(request, nothing()).collect().await;
+        let error = answer[0].as_ref().err().unwrap();
+        assert_eq!(error.class(), Class::Unsupported, "{error}");
+        let shown = format!("LIST /api/v1/pods?continue={}...&limit=500: ", "t".repeat(64));
+        assert!(error.to_string().starts_with(&shown), "{error}");
+        assert!(format!("{error:?}").len() < 1000, "{error:?}");
+        let sent = stub.requests().iter().any(|head| head.contains(&token));
+        assert_eq!(sent, length == 5_000, "a longer one can't be sent");
+    }
+}
+
 #[tokio::test]
 async fn a_type_known_only_at_run_time_keeps_its_kind() {
     let body = r#"{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"3"},"items":[{"metadata":{"name":"w"},"spec":{"size":2}}]}"#;
