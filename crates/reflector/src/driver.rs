@@ -2,7 +2,7 @@
 
 use std::{hash::BuildHasher, sync::Arc, time::Duration};
 
-use futures_util::{StreamExt, stream::BoxStream};
+use futures_util::{FutureExt, StreamExt, stream::BoxStream};
 use kube_listwatch::{
     Decoded, Error, ListPart, ListRequest, ListerWatcher, Target, Verb, WatchEvent, WatchFrom, WatchRequest,
 };
@@ -159,6 +159,10 @@ struct Driver<T, S> {
 
 impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     async fn run(&mut self) -> SinkClosed {
+        // Nothing is asked for that nobody will take.
+        if self.reflector.sink.closed().now_or_never().is_some() {
+            return SinkClosed;
+        }
         self.step(Input::Start, || None);
         loop {
             if let Err(closed) = self.push().await {

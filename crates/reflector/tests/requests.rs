@@ -24,6 +24,15 @@ async fn nothing_is_asked_before_it_runs_nor_if_it_never_does() {
     assert_eq!((fake.asked().len(), fake.open()), (0, 0));
 }
 
+#[tokio::test(start_paused = true)]
+async fn nothing_is_asked_where_nobody_takes_it() {
+    let fake = Fake::new(|_, _| list(&[], "5"), |_, _| hangs());
+    let (sender, received) = mpsc::channel(2);
+    drop(received);
+    Reflector::from_shared(Arc::clone(&fake) as _, sender).options(options()).run().await;
+    assert_eq!((fake.asked().len(), fake.open()), (0, 0));
+}
+
 /// Property 20.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_stopped_before_it_is_read_is_closed() {
