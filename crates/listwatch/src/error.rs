@@ -146,7 +146,7 @@ pub enum Class {
     /// The server does not take these parameters, such as a version that it can't read (400, 422), or there is no way to
     /// send them, as they are too long (414, 431).
     Unsupported,
-    /// The server is overloaded (429, or 5xx with Retry-After): wait, then go on.
+    /// The server is overloaded (429, or 503 with Retry-After): wait, then go on.
     Overloaded,
     /// Nobody listens there: wait, then go on.
     Refused,
@@ -271,7 +271,8 @@ fn class_of(status: &Status, asked_to_wait: bool) -> Class {
         (403, _) => Class::Forbidden,
         (404, _) => Class::NotFound,
         (400 | 414 | 422 | 431, _) => Class::Unsupported,
-        (500.., _) if asked_to_wait => Class::Overloaded,
+        // Another failure may ask to wait too, and yet be of what was asked for, so that it comes again and again.
+        (503, _) if asked_to_wait => Class::Overloaded,
         _ => Class::Broken,
     }
 }
@@ -378,6 +379,15 @@ mod tests {
         assert_eq!(timeout("", Some(("ResourceVersionTooLarge", ""))), Class::TooLarge);
         assert_eq!(timeout("", Some(("", text))), Class::TooLarge);
         assert_eq!(timeout(text, None), Class::TooLarge);
-        assert_eq!(timeout("the request timed out", None), Class::Overloaded);
+        assert_eq!(timeout("the request timed out", None), Class::Broken);
+    }
+
+    #[test]
+    fn a_server_that_asks_to_wait_is_overloaded_only_where_it_says_so() {
+        let asks_to_wait =
+            |code| class_of(&Status { code, reason: String::new(), ..Status::default() }, true);
+        assert_eq!([429, 503].map(asks_to_wait), [Class::Overloaded; 2]);
+        assert_eq!([500, 502, 504].map(asks_to_wait), [Class::Broken; 3]);
+        assert_eq!(class(503, ""), Class::Broken);
     }
 }
