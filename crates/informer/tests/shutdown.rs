@@ -1,4 +1,4 @@
-//! Property 20: whatever an informer is doing when it is stopped, no task, request, thread or timer of it is left.
+//! Whatever an informer is doing when it is stopped, no task, request, thread or timer of it is left.
 
 use std::{
     cell::RefCell,
@@ -224,6 +224,7 @@ impl Traces {
     }
 }
 
+/// Property 20.
 #[tokio::test(start_paused = true)]
 async fn a_stop_at_any_moment_leaves_nothing() {
     for moment in MOMENTS {
@@ -255,6 +256,7 @@ async fn drain(events: impl Stream<Item = Event<ConfigMap>>) -> u64 {
     events.count().await as u64
 }
 
+/// Property 20.
 #[tokio::test(start_paused = true)]
 async fn an_informer_that_nobody_holds_leaves_as_little() {
     for moment in MOMENTS {
@@ -269,7 +271,7 @@ async fn an_informer_that_nobody_holds_leaves_as_little() {
     }
 }
 
-/// A stop that is given up in its middle has happened all the same.
+/// Property 20: a stop that is given up in its middle has happened all the same.
 #[tokio::test(start_paused = true)]
 async fn a_stop_that_is_not_waited_for_leaves_nothing_either() {
     for moment in MOMENTS {
