@@ -287,8 +287,8 @@ impl InformerFactory {
         self.registry.all().iter().map(|informer| informer.status()).collect()
     }
 
-    /// Stops every informer; when this returns no task of them is left. No informer can be had
-    /// any more, and caches are no longer fresh.
+    /// Stops every informer; when this returns no task of them is left, nor of those that were stopped, removed or let go
+    /// of before. No informer can be had any more, and caches are no longer fresh.
     ///
     /// # Cancel safety
     /// All informers are told to stop at the first poll; only the wait is lost.
@@ -296,5 +296,8 @@ impl InformerFactory {
         let informers = self.registry.shut_down();
         let stopping: Vec<_> = informers.iter().map(|informer| informer.stop()).collect();
         futures_util::future::join_all(stopping).await;
+        for tasks in self.registry.tasks() {
+            tasks.wait().await;
+        }
     }
 }

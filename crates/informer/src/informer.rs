@@ -13,7 +13,6 @@ use kube_object::{Event, Object};
 use kube_reflector::{Phase, Status};
 use kube_store::{Index, IndexError, Lister, Store};
 use tokio::{sync::watch, time::Instant};
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     EventHandler, EventStream, HandlerRegistration, InformerBuilder, InformerStatus, NotSynced, Unsynced,
@@ -54,9 +53,8 @@ impl<T> Clone for Informer<T> {
 
 impl<T: Object> Informer<T> {
     pub(crate) fn new(config: InformerBuilder<T>) -> Self {
-        let stopping = CancellationToken::new();
-        let alive = Arc::new(Alive(stopping.clone()));
-        Self { shared: Arc::new(Shared::new(config, stopping, Arc::downgrade(&alive))), alive }
+        let alive = Arc::new(Alive::default());
+        Self { shared: Arc::new(Shared::new(config, &alive)), alive }
     }
 
     pub(crate) fn downgrade(&self) -> WeakInformer<T> {
@@ -83,7 +81,6 @@ impl<T: Object> Informer<T> {
     /// The informer is stopped at the first poll; only the wait is lost.
     pub async fn stop(&self) {
         self.shared.stop();
-        self.shared.tasks.close();
         self.shared.tasks.wait().await;
     }
 

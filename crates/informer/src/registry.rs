@@ -13,6 +13,8 @@ use std::{
 
 use dashmap::{DashMap, Entry};
 use kube_object::Object;
+use parking_lot::Mutex;
+use tokio_util::task::TaskTracker;
 
 use crate::{FactoryError, Informer, InformerStatus, Unsynced};
 
@@ -22,6 +24,8 @@ pub(crate) struct Registry {
     informers: DashMap<Key, Slot>,
     started: AtomicBool,
     shut_down: AtomicBool,
+    /// The tasks of each informer that was made here and that is not known to have left nothing behind.
+    tasks: Mutex<Vec<TaskTracker>>,
 }
 
 /// What makes two requests for an informer the same one: everything else is the factory's.
@@ -80,7 +84,10 @@ impl Registry {
         }
         let found = self.informers.get(key).and_then(|slot| slot.usable());
         // Not under the lock: what describes the resource may be a user's code.
-        let informer = found.map_or_else(make, |found| typed(found.as_ref()));
+        let informer = match found {
+            Some(found) => typed(found.as_ref()),
+            None => self.remembered(make()),
+        };
         let informer = self.insert(key.clone(), informer, kept);
         // A shutdown that came meanwhile may not have seen it.
         if self.shut_down.load(Ordering::Acquire) {
@@ -92,6 +99,15 @@ impl Registry {
             informer.start();
         }
         Ok(informer)
+    }
+
+    /// An informer that was stopped, removed or dropped is no longer found, and may still be ending.
+    fn remembered<T: Object>(&self, informer: Informer<T>) -> Informer<T> {
+        let mut all = self.tasks.lock();
+        all.retain(|tasks| !(tasks.is_closed() && tasks.is_empty()));
+        all.push(informer.shared.tasks.clone());
+        drop(all);
+        informer
     }
 
     /// Makes this the informer under the key, unless somebody was faster: then that one is.
@@ -135,6 +151,11 @@ impl Registry {
     pub(crate) fn start(&self) -> Vec<Arc<dyn AnyInformer>> {
         self.started.store(true, Ordering::Release);
         self.all()
+    }
+
+    /// Those of each informer that there was, for a shutdown to wait for: they have ended, or are about to.
+    pub(crate) fn tasks(&self) -> Vec<TaskTracker> {
+        self.tasks.lock().clone()
     }
 
     /// From now on there are no informers; gives those to stop.

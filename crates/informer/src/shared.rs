@@ -24,11 +24,16 @@ use crate::{
 const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(30);
 
 /// Held by everybody for whom the informer must go on; the last one stops it.
-pub(crate) struct Alive(pub(crate) CancellationToken);
+#[derive(Default)]
+pub(crate) struct Alive {
+    stopping: CancellationToken,
+    tasks: TaskTracker,
+}
 
 impl Drop for Alive {
     fn drop(&mut self) {
-        self.0.cancel();
+        self.stopping.cancel();
+        self.tasks.close();
     }
 }
 
@@ -73,7 +78,7 @@ enum Running {
 }
 
 impl<T: Object> Shared<T> {
-    pub(crate) fn new(config: InformerBuilder<T>, stopping: CancellationToken, alive: Weak<Alive>) -> Self {
+    pub(crate) fn new(config: InformerBuilder<T>, alive: &Arc<Alive>) -> Self {
         let audience = Audience { members: Vec::new(), next_id: 0, running: Running::NotYet(Vec::new()) };
         Self {
             config,
@@ -82,9 +87,9 @@ impl<T: Object> Shared<T> {
             synced: watch::Sender::new(false),
             reflector: watch::Sender::new(Status::default()),
             relist: watch::Sender::new(0),
-            stopping,
-            tasks: TaskTracker::new(),
-            alive,
+            stopping: alive.stopping.clone(),
+            tasks: alive.tasks.clone(),
+            alive: Arc::downgrade(alive),
         }
     }
 
@@ -273,6 +278,7 @@ impl<T: Object> Shared<T> {
 
     pub(crate) fn stop(&self) {
         self.stopping.cancel();
+        self.tasks.close();
         let mut audience = self.audience.lock();
         let members = std::mem::take(&mut audience.members);
         let before = std::mem::replace(&mut audience.running, Running::Stopped);

@@ -12,7 +12,7 @@ use kube_client::{
     api::{DynamicObject, PartialObjectMeta},
     core::{ApiResource, NamespaceResourceScope},
 };
-use kube_informer::{Event, FactoryError, InformerFactory, Phase, ReflectorOptions, Scope};
+use kube_informer::{Event, FactoryError, InformerFactory, Phase, ReflectorOptions, Scope, handler_fn};
 use kube_testserver::{Fault, Match, Request, Server, Verb};
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -409,6 +409,40 @@ async fn a_removed_informer_is_stopped_and_the_next_is_a_new_one() {
     again.wait_for_sync(WITHIN).await.unwrap();
     assert_eq!(watched(&server, "watch", "true"), 2);
     factory.shutdown().await;
+}
+
+/// Property 20: who waits for a factory to be shut down waits for whatever it has ever started.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_informers_that_ended_before_and_were_not_waited_for() {
+    for way in ["stopped", "removed", "let go of"] {
+        let server = server();
+        let factory = factory(&server);
+        factory.start();
+        let old = factory.select::<ConfigMap>().counted().unwrap();
+        let (called, mut in_a_call) = tokio::sync::mpsc::unbounded_channel();
+        let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
+        let blocks = move |_: &Event<ConfigMap>| {
+            _ = called.send(());
+            _ = goes_on.recv();
+        };
+        let registration = old.add_blocking_handler(handler_fn(blocks)).unwrap();
+        in_a_call.recv().await.unwrap();
+        match way {
+            "stopped" => assert!(old.stop().now_or_never().is_none()),
+            "removed" => assert!(factory.select::<ConfigMap>().remove().now_or_never().is_none()),
+            _ => assert!(registration.remove().now_or_never().is_none()),
+        }
+        drop(old);
+        let new = factory.informer::<ConfigMap>().unwrap();
+        new.wait_for_sync(WITHIN).await.unwrap();
+        let mut shutdown = std::pin::pin!(factory.shutdown());
+        let early = tokio::time::timeout(WITHIN, &mut shutdown).await;
+        assert!(early.is_err(), "{way}: a handler is still being called");
+        assert!(tokio::time::timeout(WITHIN, factory.shutdown()).await.is_err(), "{way}: the second too");
+        drop(go_on);
+        shutdown.await;
+        factory.shutdown().await;
+    }
 }
 
 /// Its cache is full and never fresh again: who asks later must not be given it.
