@@ -1,12 +1,12 @@
 //! `CachedApi`: writes to the server, reads from the cache, and reads what it has written.
 
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use std::{any::TypeId, fmt::Debug, sync::Arc, time::Duration};
 
 use either::Either;
 use kube_client::{
     Api, Resource,
     api::{DeleteParams, Patch, PatchParams, PostParams},
-    core::Status,
+    core::{NamespaceResourceScope, Status},
 };
 use kube_object::{Cached, Object, ObjectId, ObjectKey, ResourceVersion, Uid};
 use kube_store::{LabelSelector, Lister, Snapshot};
@@ -46,12 +46,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// # Limits
 /// What was deleted by its name before the cache had ever seen it may be seen for a moment. After a restore of the
-/// server's history that the cache has not noticed, its versions say nothing about the cache.
+/// server's history that the cache has not noticed, its versions say nothing about the cache. A write whose version is no
+/// number, as of some aggregated servers, is not waited for: nobody can say whether the cache has come there.
 pub struct CachedApi<T: Cached> {
     api: Arc<Api<T::Resource>>,
     informer: Informer<T>,
     written: Arc<Mutex<Written>>,
     patience: Duration,
+    /// The type lives in namespaces; of one known only at run time that is not known.
+    namespaced: bool,
 }
 
 /// A cache does not show what was written.
@@ -88,14 +91,22 @@ pub enum StaleRead {
         /// How long was waited.
         within: Duration,
     },
-    /// The server's history was restored after a write, which may be undone. Said once; a later read does not wait for
-    /// what was written before.
+    /// The server's history was restored after a write, which may be undone. Said to each read that waits for such a write,
+    /// or else to the next one; a later read does not wait for what was written before.
     #[error("the server's history was restored: what was written to {informer} at {wanted} may be undone")]
     Restored {
         /// The informer: its kind and URL.
         informer: String,
         /// The version of the last write of the lost history.
         wanted: ResourceVersion,
+    },
+    /// An object was asked for by its name alone, through an `Api` of all namespaces: none is found like that.
+    #[error("objects of {informer} live in namespaces: {name:?} is none without one, take an Api of a namespace or a lister")]
+    NoNamespace {
+        /// The informer: its kind and URL.
+        informer: String,
+        /// What was asked for.
+        name: String,
     },
     /// The informer was stopped before its cache showed a write.
     #[error("{informer} is stopped, and its cache does not show what was written")]
@@ -116,6 +127,7 @@ impl<T: Cached> Clone for CachedApi<T> {
             informer: self.informer.clone(),
             written: Arc::clone(&self.written),
             patience: self.patience,
+            namespaced: self.namespaced,
         }
     }
 }
@@ -123,8 +135,18 @@ impl<T: Cached> Clone for CachedApi<T> {
 impl<T: Cached> CachedApi<T> {
     /// Writes through this `Api`, reads from this informer's cache. The informer should cover what is written; it is
     /// not started by this, and goes on for as long as this is held.
-    pub fn new(api: Api<T::Resource>, informer: &Informer<T>) -> Self {
-        Self { api: Arc::new(api), informer: informer.clone(), written: Arc::default(), patience: PATIENCE }
+    pub fn new(api: Api<T::Resource>, informer: &Informer<T>) -> Self
+    where
+        <T::Resource as Resource>::Scope: 'static,
+    {
+        Self {
+            api: Arc::new(api),
+            informer: informer.clone(),
+            written: Arc::default(),
+            patience: PATIENCE,
+            namespaced: TypeId::of::<<T::Resource as Resource>::Scope>()
+                == TypeId::of::<NamespaceResourceScope>(),
+        }
     }
 
     /// How long a read waits for the cache to show what was written; 5 s unless set.
@@ -171,14 +193,21 @@ impl<T: Cached> CachedApi<T> {
     /// The object of this name, in the namespace of the `Api`; what was written of it is in it.
     ///
     /// # Errors
-    /// [`StaleRead`].
+    /// [`StaleRead`]; [`StaleRead::NoNamespace`] where the `Api` is of all namespaces and the objects live in them. For a
+    /// type that is known only at run time the first object that is cached shows that.
     ///
     /// # Cancel safety
     /// Safe: nothing but the wait is lost.
     pub async fn get(&self, name: &str) -> Result<Option<Arc<T>>, StaleRead> {
         let key = ObjectKey::new(self.api.namespace(), name);
         self.catch_up(Some(&key)).await?;
-        Ok(self.informer.lister().get_by_key(&key))
+        let cache = self.snapshot();
+        let in_namespaces = || self.namespaced || cache.iter().any(|entry| entry.key().namespace().is_some());
+        if key.namespace().is_none() && in_namespaces() {
+            let informer = self.informer.shared.config.name.clone();
+            return Err(StaleRead::NoNamespace { informer, name: name.to_owned() });
+        }
+        Ok(cache.get(&key).map(|entry| Arc::clone(&entry.object)))
     }
 
     /// The objects that this selector matches, in the namespace of the `Api` if it has one; everything that was written
@@ -203,10 +232,16 @@ impl<T: Cached> CachedApi<T> {
 
     /// Waits until the cache shows what was written of this object, or of all.
     async fn catch_up(&self, key: Option<&ObjectKey>) -> Result<(), StaleRead> {
-        let mut unseen = None;
+        let (mut unseen, mut waits_in) = (None, None);
         let store = &self.informer.shared.store;
         let looking = store.wait_for(self.patience, |cache| {
-            unseen = self.written.lock().unseen(key, cache);
+            let (now, epoch) = (self.written.lock().unseen(key, cache), cache.position().epoch);
+            unseen = match (now, unseen.take()) {
+                // Another read was told, and forgot what this one waits for.
+                (None, Some(Unseen::Change(wanted))) if waits_in != Some(epoch) => Some(Unseen::Lost(wanted)),
+                (now, _) => now,
+            };
+            waits_in = Some(epoch);
             matches!(unseen, None | Some(Unseen::Lost(_)))
         });
         let reached = looking.await.watermark().cloned();

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use futures_util::FutureExt;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use kube_client::{
     Api, Client,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+    core::ApiResource,
 };
-use kube_informer::{CachedApi, InformerFactory, LabelSelector, ReflectorOptions, StaleRead};
+use kube_informer::{CachedApi, InformerFactory, LabelSelector, Phase, ReflectorOptions, Scope, StaleRead};
 use kube_testserver::{Fault, Lag, Match, Server, Verb};
 use serde_json::json;
 
@@ -196,4 +198,141 @@ async fn a_restore_of_the_servers_history_is_said_once() {
     assert!(matches!(error, StaleRead::Restored { .. }), "{error}");
     assert!(maps.get("lost").await.unwrap().is_none());
     factory.shutdown().await;
+}
+
+/// Property 13, seen by several readers at once: none of them takes the old state for what it has written.
+#[tokio::test(start_paused = true)]
+async fn each_read_that_waits_for_a_write_is_told_of_a_restore() {
+    let server = Server::new();
+    let client = Client::new(server.service(), "default");
+    let options = ReflectorOptions { watch_timeout: Duration::from_secs(5), ..ReflectorOptions::default() };
+    let factory = InformerFactory::new(client.clone()).reflector(options);
+    let maps = CachedApi::new(Api::namespaced(client, "default"), &factory.informer::<ConfigMap>().unwrap())
+        .patience(Duration::from_secs(600));
+    factory.start();
+    factory.wait_for_sync(WITHIN).await.unwrap();
+    maps.create(&PostParams::default(), &map("a", "web")).await.unwrap();
+    let backup = server.resource_version();
+    for name in ["b", "c", "d"] {
+        maps.create(&PostParams::default(), &map(name, "web")).await.unwrap();
+    }
+    maps.lister().await.unwrap();
+    let unheard =
+        server.faults().always(Match::verb(Verb::Watch), Fault::status(503, "ServiceUnavailable", None));
+    server.close_watches();
+    for name in ["lost", "too"] {
+        maps.create(&PostParams::default(), &map(name, "web")).await.unwrap();
+    }
+    let others = [maps.clone(), maps.clone()];
+    let restoring = async {
+        tokio::task::yield_now().await;
+        server.restore(backup).unwrap();
+        drop(unheard);
+    };
+    let (lost, too, all, unwritten, ()) = tokio::join!(
+        maps.get("lost"),
+        others[0].get("too"),
+        others[1].lister(),
+        others[1].get("a"),
+        restoring
+    );
+    assert!(matches!(lost, Err(StaleRead::Restored { .. })), "{lost:?}");
+    assert!(matches!(too, Err(StaleRead::Restored { .. })), "{too:?}");
+    assert!(matches!(all, Err(StaleRead::Restored { .. })));
+    assert!(unwritten.unwrap().is_some(), "it was not waited for");
+    assert!(others[0].get("too").await.unwrap().is_none());
+    assert_eq!(maps.list(&LabelSelector::everything()).await.unwrap().len(), 1);
+    factory.shutdown().await;
+}
+
+/// Whether a write is covered only the server knows: the next event or bookmark says that the cache has passed it.
+#[tokio::test(start_paused = true)]
+async fn with_a_selector_that_only_the_server_can_judge_a_read_waits_for_the_next_event_or_bookmark() {
+    let server = Server::new();
+    let client = Client::new(server.service(), "default");
+    let factory = InformerFactory::new(client.clone()).namespace("default");
+    let informer = factory.select::<Pod>().fields("spec.nodeName=here").informer().unwrap();
+    let pods = CachedApi::new(Api::<Pod>::namespaced(client, "default"), &informer).patience(4 * WITHIN);
+    factory.start();
+    factory.wait_for_sync(WITHIN).await.unwrap();
+    let pod = |name: &str, node: &str| -> Pod {
+        let spec = json!({"nodeName": node, "containers": [{"name": "c", "image": "i"}]});
+        serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap()
+    };
+    server.set_lag(LAG);
+    pods.create(&PostParams::default(), &pod("mine", "here")).await.unwrap();
+    assert!(pods.get("mine").await.unwrap().is_some());
+    pods.create(&PostParams::default(), &pod("other", "there")).await.unwrap();
+    assert!(pods.get("mine").now_or_never().is_some(), "what is seen is not waited for");
+    assert!(pods.get("other").now_or_never().is_none(), "it may be covered");
+    assert!(pods.get("other").await.unwrap().is_none());
+    // It leaves the selection, as the server sees it.
+    let patch = merge(json!({"metadata": {"labels": {"seen": "yes"}}}));
+    pods.patch("mine", &PatchParams::default(), &patch).await.unwrap();
+    assert!(pods.get("mine").await.unwrap().unwrap().metadata.labels.is_some());
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_without_its_namespace_is_an_error_and_not_an_object_that_is_missing() {
+    let server = Server::new();
+    let client = Client::new(server.service(), "default");
+    let factory = InformerFactory::new(client.clone());
+    let maps = CachedApi::new(Api::all(client.clone()), &factory.informer::<ConfigMap>().unwrap());
+    let resource = ApiResource::erase::<ConfigMap>(&());
+    let dynamic = factory.dynamic::<DynamicObject>(&resource, Scope::Namespaced).unwrap();
+    let dynamic = CachedApi::new(Api::all_with(client, &resource), &dynamic);
+    factory.start();
+    factory.wait_for_sync(WITHIN).await.unwrap();
+    let error = maps.get("a").await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "objects of ConfigMap /api/v1/configmaps live in namespaces: \"a\" is none without one, take an Api of a \
+         namespace or a lister"
+    );
+    assert!(dynamic.get("a").await.unwrap().is_none(), "there is none");
+    let metadata = json!({"name": "a", "namespace": "default"});
+    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+    while dynamic.lister().await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let error = dynamic.get("a").await.unwrap_err();
+    assert!(matches!(error, StaleRead::NoNamespace { .. }), "{error}");
+    assert_eq!(maps.list(&LabelSelector::everything()).await.unwrap().len(), 1);
+    factory.shutdown().await;
+}
+
+/// 404 while a write is waited for: the wait goes on until the resource is back, or its time is over.
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_is_gone_and_comes_back_is_waited_for_with_what_was_written() {
+    for clear_when_gone in [false, true] {
+        let server = Server::new();
+        let client = Client::new(server.service(), "default");
+        let options = ReflectorOptions { clear_when_gone, ..ReflectorOptions::default() };
+        let factory = InformerFactory::new(client.clone()).namespace("default").reflector(options);
+        let maps =
+            CachedApi::new(Api::namespaced(client, "default"), &factory.informer::<ConfigMap>().unwrap());
+        let spread = factory.select::<ConfigMap>().namespaces(["default"]).unwrap();
+        factory.start();
+        factory.wait_for_sync(WITHIN).await.unwrap();
+        maps.create(&PostParams::default(), &map("before", "web")).await.unwrap();
+        assert!(maps.get("before").await.unwrap().is_some());
+        let gone = [Verb::List, Verb::Watch].map(|verb| {
+            let reads = Match::verb(verb).resource("configmaps");
+            server.faults().always(reads, Fault::status(404, "NotFound", None))
+        });
+        server.close_watches();
+        maps.create(&PostParams::default(), &map("a", "web")).await.unwrap();
+        let late = maps.get("a").await.unwrap_err();
+        assert!(matches!(late, StaleRead::Behind { .. }), "{late}");
+        assert_eq!(factory.status()[0].reflector.phase, Phase::Suspended);
+        let cached = if clear_when_gone { 0 } else { 1 };
+        assert_eq!(spread.list(&LabelSelector::everything()).len(), cached);
+        assert!(spread.has_synced());
+        assert_eq!(maps.get("before").await.unwrap().is_some(), !clear_when_gone);
+        drop(gone);
+        assert!(maps.clone().patience(WITHIN).get("a").await.unwrap().is_some());
+        assert_eq!(spread.list(&LabelSelector::everything()).len(), 2);
+        factory.shutdown().await;
+    }
 }
