@@ -12,6 +12,7 @@ use kube_object::{Cached, Object, ObjectId, ObjectKey, ResourceVersion, Uid};
 use kube_store::{LabelSelector, Lister, Snapshot};
 use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
+use tokio::runtime::Handle;
 
 use crate::{
     Informer,
@@ -101,12 +102,23 @@ pub enum StaleRead {
         wanted: ResourceVersion,
     },
     /// An object was asked for by its name alone, through an `Api` of all namespaces: none is found like that.
-    #[error("objects of {informer} live in namespaces: {name:?} is none without one, take an Api of a namespace or a lister")]
+    #[error(
+        "objects of {informer} live in namespaces: {name:?} is none without one, take an Api of a namespace or a lister"
+    )]
     NoNamespace {
         /// The informer: its kind and URL.
         informer: String,
         /// What was asked for.
         name: String,
+    },
+    /// It does not show what was written yet; there is no tokio runtime here, and without its clock nothing can be waited
+    /// for.
+    #[error(
+        "the cache of {informer} does not show what was written, which only a task of a tokio runtime can wait for"
+    )]
+    NoRuntime {
+        /// The informer: its kind and URL.
+        informer: String,
     },
     /// The informer was stopped before its cache showed a write.
     #[error("{informer} is stopped, and its cache does not show what was written")]
@@ -250,6 +262,7 @@ impl<T: Cached> CachedApi<T> {
             None => return Ok(()),
             Some(Unseen::Lost(wanted)) => StaleRead::Restored { informer, wanted },
             Some(_) if store.is_closed() => StaleRead::Stopped { informer },
+            Some(_) if Handle::try_current().is_err() => StaleRead::NoRuntime { informer },
             Some(Unseen::Change(wanted)) => StaleRead::Behind { informer, wanted, reached, within },
             Some(Unseen::Deletion(key)) => StaleRead::Undeleted { informer, key, reached, within },
         })

@@ -11,13 +11,14 @@ use kube_client::{Client, Resource, core::ClusterResourceScope};
 use kube_listwatch::{Error, ListOptions, ListWatch};
 use kube_object::{Cached, Object};
 use kube_reflector::Options;
-use tokio::time::Instant;
+use tokio::{runtime::Handle, time::Instant};
 
 use crate::{
     Informer, InformerStatus, NotSynced,
     builder::OnError,
     registry::Registry,
     selected::{Selected, some},
+    sync,
 };
 
 type Modifier = Arc<dyn Fn(&mut ListOptions) + Send + Sync>;
@@ -161,9 +162,6 @@ impl InformerFactory {
     ///
     /// # Errors
     /// The factory is shut down.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime, where the factory was started.
     pub fn informer<T: Cached>(&self) -> Result<Informer<T>, FactoryError>
     where
         <T::Resource as Resource>::DynamicType: Default,
@@ -177,9 +175,6 @@ impl InformerFactory {
     ///
     /// # Errors
     /// The factory is shut down.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime, where the factory was started.
     pub fn dynamic<T: Cached>(
         &self,
         resource: &<T::Resource as Resource>::DynamicType,
@@ -249,12 +244,13 @@ impl InformerFactory {
         builder.build()
     }
 
-    /// Starts every informer, and those that are asked for later as they are.
+    /// Starts every informer, and those that are asked for later as they are: on the runtime of whoever asks, or outside of
+    /// one on that of this call.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn start(&self) {
-        for informer in self.registry.start() {
+        for informer in self.registry.start(Handle::current()) {
             informer.start();
         }
     }
@@ -269,6 +265,7 @@ impl InformerFactory {
     /// Safe: nothing but the wait is lost.
     pub async fn wait_for_sync(&self, within: Duration) -> Result<(), NotSynced> {
         // Beyond the clock is never.
+        let within = sync::patience(within);
         let deadline = Instant::now().checked_add(within);
         let mut late = Vec::new();
         for informer in self.registry.all() {

@@ -12,7 +12,7 @@ use futures_util::FutureExt;
 use kube_object::{Event, Object};
 use kube_reflector::{Phase, Status};
 use kube_store::{Index, IndexError, Lister, Store};
-use tokio::{sync::watch, time::Instant};
+use tokio::{runtime::Handle, sync::watch, time::Instant};
 
 use crate::{
     EventHandler, EventStream, HandlerRegistration, InformerBuilder, InformerStatus, NotSynced, Unsynced,
@@ -67,7 +67,12 @@ impl<T: Object> Informer<T> {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn start(&self) {
-        Shared::start(&self.shared);
+        Shared::start(&self.shared, Handle::current);
+    }
+
+    /// The same in the runtime of the caller, or in this one where the caller has none.
+    pub(crate) fn start_within(&self, runtime: &Handle) {
+        Shared::start(&self.shared, || Handle::try_current().unwrap_or_else(|_| runtime.clone()));
     }
 
     /// Ends the watch, the handlers' tasks and all streams. When this returns no task, request or
@@ -209,6 +214,7 @@ impl<T: Object> Informer<T> {
     /// # Cancel safety
     /// Safe: nothing but the wait is lost.
     pub async fn wait_for_sync(&self, within: Duration) -> Result<(), NotSynced> {
+        let within = sync::patience(within);
         let mut status = self.shared.reflector.subscribe();
         tokio::select! {
             biased;

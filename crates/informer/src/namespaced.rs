@@ -132,9 +132,6 @@ impl<T: Cached> NamespacedInformers<T> {
     /// # Errors
     /// The factory is shut down, the name is empty, or objects of the type live in no namespace.
     ///
-    /// # Panics
-    /// Outside of a tokio runtime, where the factory was started.
-    ///
     /// # Cancel safety
     /// Safe: before it returns nothing is added; an informer that was stopped may be gone.
     pub async fn add(&self, namespace: impl Into<String>) -> Result<bool, FactoryError> {
@@ -200,9 +197,6 @@ impl<T: Cached> NamespacedInformers<T> {
 
     /// Registers a handler for all namespaces, those that are added later too, with the factory's resync period. Its
     /// calls are sequential also over several namespaces, whose tasks wait for each other: it must not block.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime, where the factory was started.
     pub fn add_handler(&self, handler: impl EventHandler<T>) -> NamespacedRegistration<T> {
         let handler = Shared(Arc::new(Mutex::new(Box::new(handler) as Box<dyn EventHandler<T>>)));
         let _change = self.of.changes.lock();
@@ -239,6 +233,7 @@ impl<T: Cached> NamespacedInformers<T> {
     /// # Cancel safety
     /// Safe: nothing but the wait is lost.
     pub async fn wait_for_sync(&self, within: Duration) -> Result<(), NotSynced> {
+        let within = sync::patience(within);
         let informers = self.informers();
         let waits = informers.iter().map(|informer| informer.wait_for_sync(within));
         let late = join_all(waits).await.into_iter().filter_map(Result::err);
@@ -354,6 +349,7 @@ impl<T: Object> NamespacedRegistration<T> {
     /// # Cancel safety
     /// Safe: nothing but the wait is lost.
     pub async fn wait_for_sync(&self, within: Duration) -> bool {
+        let within = sync::patience(within);
         // Beyond the clock is never.
         let deadline = Instant::now().checked_add(within);
         let left = || deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));

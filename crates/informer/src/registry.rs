@@ -5,7 +5,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -14,6 +14,7 @@ use std::{
 use dashmap::{DashMap, Entry};
 use kube_object::Object;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
 use crate::{FactoryError, Informer, InformerStatus, Unsynced};
@@ -22,7 +23,8 @@ use crate::{FactoryError, Informer, InformerStatus, Unsynced};
 #[derive(Default)]
 pub(crate) struct Registry {
     informers: DashMap<Key, Slot>,
-    started: AtomicBool,
+    /// Where it was started, once it was.
+    started: OnceLock<Handle>,
     shut_down: AtomicBool,
     /// The tasks of each informer that was made here and that is not known to have left nothing behind.
     tasks: Mutex<Vec<TaskTracker>>,
@@ -95,8 +97,8 @@ impl Registry {
             informer.shared.stop();
             return Err(gone());
         }
-        if self.started.load(Ordering::Acquire) {
-            informer.start();
+        if let Some(runtime) = self.started.get() {
+            informer.start_within(runtime);
         }
         Ok(informer)
     }
@@ -147,9 +149,9 @@ impl Registry {
         found.into_iter().flatten().collect()
     }
 
-    /// From now on new informers start by themselves; gives those to start.
-    pub(crate) fn start(&self) -> Vec<Arc<dyn AnyInformer>> {
-        self.started.store(true, Ordering::Release);
+    /// From now on new informers start by themselves, on this runtime where whoever asks has none; gives those to start.
+    pub(crate) fn start(&self, runtime: Handle) -> Vec<Arc<dyn AnyInformer>> {
+        self.started.get_or_init(|| runtime);
         self.all()
     }
 

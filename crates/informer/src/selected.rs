@@ -82,9 +82,6 @@ impl<T: Cached> Selected<T> {
     ///
     /// # Errors
     /// The factory is shut down.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime, where the factory was started.
     pub fn informer(self) -> Result<Informer<T>, FactoryError> {
         self.get(Kept::ByFactory)
     }
@@ -95,9 +92,6 @@ impl<T: Cached> Selected<T> {
     ///
     /// # Errors
     /// As [`Selected::informer`].
-    ///
-    /// # Panics
-    /// As [`Selected::informer`].
     pub fn counted(self) -> Result<Informer<T>, FactoryError> {
         self.get(Kept::ByUsers)
     }
@@ -106,9 +100,6 @@ impl<T: Cached> Selected<T> {
     ///
     /// # Errors
     /// As [`NamespacedInformers::add`].
-    ///
-    /// # Panics
-    /// As [`Selected::informer`].
     pub fn namespaces<N: Into<String>>(
         self,
         namespaces: impl IntoIterator<Item = N>,

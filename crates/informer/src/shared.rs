@@ -107,11 +107,11 @@ impl<T: Object> Shared<T> {
         members.iter().map(|(_, mailbox)| mailbox.status()).collect()
     }
 
-    /// Spawns everything, once. Panics outside of a runtime, and has done nothing then.
-    pub(crate) fn start(this: &Arc<Self>) {
+    /// Spawns everything, once, on this runtime. Where that panics nothing is done.
+    pub(crate) fn start(this: &Arc<Self>, runtime: impl FnOnce() -> Handle) {
         // A stop that comes meanwhile waits for this, too.
         let _spawning = this.tasks.token();
-        let Some((runtime, handlers)) = this.begin() else { return };
+        let Some((runtime, handlers)) = this.begin(runtime) else { return };
         // Not under the lock: a runtime that is gone drops tasks here, and users' handlers with them.
         for (_, handler) in handlers {
             this.tasks.spawn_on(handler, &runtime);
@@ -121,10 +121,10 @@ impl<T: Object> Shared<T> {
     }
 
     /// What is to be spawned, the first time; nothing later or after a stop.
-    fn begin(&self) -> Option<(Handle, HandlerTasks)> {
+    fn begin(&self, runtime: impl FnOnce() -> Handle) -> Option<(Handle, HandlerTasks)> {
         let mut audience = self.audience.lock();
         let Running::NotYet(handlers) = &mut audience.running else { return None };
-        let runtime = Handle::current();
+        let runtime = runtime();
         let handlers = std::mem::take(handlers);
         audience.running = Running::On(runtime.clone());
         Some((runtime, handlers))

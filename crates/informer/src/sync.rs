@@ -3,10 +3,18 @@
 use std::{fmt, time::Duration};
 
 use kube_reflector::Phase;
-use tokio::sync::watch;
+use tokio::{runtime::Handle, sync::watch};
+
+/// How long can be waited here: not at all outside of a runtime, which has the clock.
+pub(crate) fn patience(within: Duration) -> Duration {
+    Handle::try_current().map_or(Duration::ZERO, |_| within)
+}
 
 /// Waits until the value is true; `false` if it was not within the time, or never can be.
 pub(crate) async fn wait_true(mut value: watch::Receiver<bool>, within: Duration) -> bool {
+    if Handle::try_current().is_err() {
+        return *value.borrow();
+    }
     let waited = tokio::time::timeout(within, value.wait_for(|value| *value)).await;
     matches!(waited, Ok(Ok(_)))
 }
@@ -33,7 +41,8 @@ impl fmt::Display for Unsynced {
     }
 }
 
-/// Not every cache was filled in time. They go on trying: this is a report, not an end.
+/// Not every cache was filled in time. They go on trying: this is a report, not an end. Outside of a tokio runtime, which
+/// has the clock, nothing is waited for, and the time is zero.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not synced within {within:?}: {}", list(informers))]
 pub struct NotSynced {

@@ -9,12 +9,15 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{StreamExt, stream};
+use futures_util::{FutureExt, StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::{Api, Client, api::PostParams};
 use kube_informer::{
-    EventHandler, Informer, InformerBuilder, ListWatch, ListWatchError, NotReached, Phase, ResourceVersion,
+    CachedApi, Event, EventHandler, Informer, InformerBuilder, InformerFactory, LabelSelector, ListWatch,
+    ListWatchError, NotReached, Phase, ResourceVersion, StaleRead, handler_fn,
 };
 use kube_listwatch::{ListAt, ListPage, ListRequest, WatchEvent, WatchRequest};
+use kube_testserver::{Lag, Server};
 use parking_lot::Mutex;
 use tokio::{
     runtime::{Builder, Runtime},
@@ -352,4 +355,54 @@ async fn after_a_panic_of_a_callback_the_cache_does_not_go_back() {
     assert_eq!(status.errors, 2, "the failure and the panic");
     assert!(status.last_error.unwrap().contains("panicked"));
     informer.stop().await;
+}
+
+/// Who is outside of a runtime can read, and is told what can't be waited for.
+#[test]
+fn without_a_runtime_nothing_panics() {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let server = Server::new();
+    let (factory, maps, informers) = runtime.block_on(async {
+        let client = Client::new(server.service(), "default");
+        let factory = InformerFactory::new(client.clone());
+        let maps = CachedApi::new(
+            Api::<ConfigMap>::namespaced(client, "default"),
+            &factory.select::<ConfigMap>().namespace("default").informer().unwrap(),
+        );
+        let informers = factory.select::<ConfigMap>().namespaces(["default"]).unwrap();
+        factory.start();
+        factory.wait_for_sync(WITHIN).await.unwrap();
+        (factory, maps, informers)
+    });
+    assert_eq!(maps.get("a").now_or_never().unwrap(), Ok(None));
+    assert!(maps.lister().now_or_never().unwrap().is_ok());
+    server.set_lag(Lag::Time(WITHIN));
+    let map = serde_json::from_value(serde_json::json!({"metadata": {"name": "a"}})).unwrap();
+    let written = runtime.block_on(maps.create(&PostParams::default(), &map)).unwrap();
+    let late = maps.get("a").now_or_never().unwrap().unwrap_err();
+    assert!(matches!(late, StaleRead::NoRuntime { .. }), "{late}");
+    let version = ResourceVersion::new(written.metadata.resource_version.as_deref().unwrap());
+    let lister = informers.informer("default").unwrap().lister();
+    let late = lister.wait_until(&version, WITHIN).now_or_never().unwrap().unwrap_err();
+    assert!(matches!(late, NotReached::NoRuntime { .. }), "{late}");
+    assert_eq!(lister.wait_until(&ResourceVersion::new("1"), WITHIN).now_or_never(), Some(Ok(())));
+
+    server.set_lag(Lag::None);
+    // Its informer runs where the factory was started.
+    assert_eq!(informers.add("kube-system").now_or_never(), Some(Ok(true)));
+    let registration = informers.add_handler(handler_fn(|_: &Event<ConfigMap>| {}));
+    // What is there already is open.
+    _ = informers.list(&LabelSelector::everything());
+    _ = informers.wait_for_sync(WITHIN).now_or_never().unwrap();
+    _ = factory.wait_for_sync(WITHIN).now_or_never().unwrap();
+    _ = registration.wait_for_sync(WITHIN).now_or_never().unwrap();
+    runtime.block_on(informers.wait_for_sync(WITHIN)).unwrap();
+    assert!(runtime.block_on(registration.wait_for_sync(WITHIN)));
+    assert_eq!(informers.wait_for_sync(WITHIN).now_or_never(), Some(Ok(())));
+    assert!(registration.wait_for_sync(WITHIN).now_or_never().unwrap());
+    assert!(factory.select::<ConfigMap>().informer().is_ok());
+    runtime.block_on(async {
+        registration.remove().await;
+        factory.shutdown().await;
+    });
 }

@@ -1,9 +1,14 @@
 //! Waiting until a store has come somewhere: how a program reads what it has written.
 
-use std::time::Duration;
+use std::{
+    future::Future,
+    pin::pin,
+    task::{Context, Waker},
+    time::Duration,
+};
 
 use kube_object::{Object, ResourceVersion};
-use tokio::time::timeout;
+use tokio::{runtime::Handle, time::timeout};
 
 use crate::{Lister, Snapshot, Store};
 
@@ -34,6 +39,14 @@ pub enum NotReached {
     #[error("the cache is {} and stopped, and will not come to {wanted}", at(.reached.as_ref()))]
     Stopped {
         /// What was waited for.
+        wanted: ResourceVersion,
+        /// How far the store was; `None` where nothing with a version was in it.
+        reached: Option<ResourceVersion>,
+    },
+    /// Not yet; there is no tokio runtime here, and without its clock nothing can be waited for.
+    #[error("the cache is {} and not at {wanted}, which only a task of a tokio runtime can wait for", at(.reached.as_ref()))]
+    NoRuntime {
+        /// What was to be waited for.
         wanted: ResourceVersion,
         /// How far the store was; `None` where nothing with a version was in it.
         reached: Option<ResourceVersion>,
@@ -75,13 +88,15 @@ impl<T: Object> Store<T> {
         match (snapshot.position().epoch == epoch, there(&snapshot)) {
             (true, true) => Ok(()),
             (true, false) if self.is_closed() => Err(NotReached::Stopped { wanted, reached }),
+            (true, false) if Handle::try_current().is_err() => Err(NotReached::NoRuntime { wanted, reached }),
             (true, false) => Err(NotReached::Behind { wanted, reached, within }),
             (false, _) => Err(NotReached::Restored { wanted, reached }),
         }
     }
 
     /// Waits until the store shows something, looking whenever it was written to. Gives what it shows then, or at the
-    /// end of the time, whatever that is. Once nobody will write any more ([`Store::close`]) nothing is waited for.
+    /// end of the time, whatever that is. Once nobody will write any more ([`Store::close`]), and
+    /// outside of a tokio runtime, which has the clock, nothing is waited for.
     ///
     /// # Cancel safety
     /// Safe: nothing but the wait is lost.
@@ -90,7 +105,7 @@ impl<T: Object> Store<T> {
         within: Duration,
         mut shows: impl FnMut(&Snapshot<T>) -> bool,
     ) -> Snapshot<T> {
-        let waiting = async {
+        let mut waiting = pin!(async {
             loop {
                 // Counts writes and the end of them from here on, so that none between the look and the wait is missed.
                 let moved = self.shared.moved.notified();
@@ -100,9 +115,12 @@ impl<T: Object> Store<T> {
                 }
                 moved.await;
             }
-        };
+        });
         // The snapshot is taken anew: the look above must not keep the store from writing in place.
-        let _in_time = timeout(within, waiting).await;
+        let first = waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if first.is_pending() && Handle::try_current().is_ok() {
+            let _in_time = timeout(within, waiting).await;
+        }
         self.snapshot()
     }
 }
