@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::{StreamExt as _, future::ready};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Client, ResourceExt as _};
-use kube_informer::{Informer, InformerFactory};
+use kube::{Api, Client, ResourceExt as _};
+use kube_informer::{Informer, InformerFactory, ListWatch, ResourceVersion};
 use kube_runtime::controller::Action;
 use kube_runtime::{Controller, WatchStreamExt as _, reflector, watcher};
 use kube_testserver::{Server, Verb};
@@ -76,6 +76,112 @@ async fn an_initial_state_of_nothing_is_done_too() {
     create(&server, "a");
     assert_eq!(timeout(DEADLINE, events.next()).await.unwrap().as_deref(), Some("+a"));
     factory.shutdown().await;
+}
+
+/// Everything past the mark is merged, and a merged history is one too.
+#[tokio::test(start_paused = true)]
+async fn events_that_were_merged_are_told_as_a_watcher_would_tell_them() {
+    let server = Server::new();
+    for name in ["a", "b", "c"] {
+        create(&server, name);
+    }
+    let source = ListWatch::<ConfigMap>::new(Api::all(Client::new(server.service(), "default")));
+    let maps = Informer::from_source(source).backlog_mark(1).build();
+    let mut unread = maps.watcher_events();
+    maps.start();
+    maps.wait_for_sync(DEADLINE).await.unwrap();
+    let status = || maps.status().handlers.remove(0);
+    server.delete("v1", "ConfigMap", Some("default"), "a").unwrap();
+    server.patch("v1", "ConfigMap", Some("default"), "b", &json!({"data": {"k": "1"}})).unwrap();
+    for name in ["d", "e"] {
+        create(&server, name);
+    }
+    server.delete("v1", "ConfigMap", Some("default"), "d").unwrap();
+    server.delete("v1", "ConfigMap", Some("default"), "c").unwrap();
+    create(&server, "c");
+    let version = ResourceVersion::from(server.resource_version());
+    maps.lister().wait_until(&version, DEADLINE).await.unwrap();
+    assert!(status().merging);
+    let mut told = Vec::new();
+    let mut objects = std::collections::BTreeMap::new();
+    while let Ok(Some(event)) = timeout(DEADLINE, unread.next()).await {
+        match event.as_ref().unwrap() {
+            watcher::Event::InitApply(map) | watcher::Event::Apply(map) => {
+                objects.insert(map.name_any(), map.metadata.resource_version.clone());
+            }
+            watcher::Event::Delete(map) => _ = objects.remove(&map.name_any()),
+            watcher::Event::Init | watcher::Event::InitDone => {}
+        }
+        told.push(brief(event));
+    }
+    assert_eq!(told[0], "init");
+    let done = told.iter().position(|event| event == "done").expect("the initial state has an end");
+    assert!(told[..done].iter().skip(1).all(|event| event.starts_with("init ")), "{told:?}");
+    assert!(told[done + 1..].iter().all(|event| event.starts_with(['+', '-'])), "{told:?}");
+    assert!(told.len() < 12, "nothing was merged: {told:?}");
+    let cached = maps.lister().list_all();
+    let cached = cached.iter().map(|map| (map.name_any(), map.metadata.resource_version.clone())).collect();
+    assert_eq!(objects, cached, "{told:?}");
+    assert!(status().synced);
+    maps.stop().await;
+}
+
+/// A resync shows again what has been told: it must not end an initial state that is still being read.
+#[tokio::test(start_paused = true)]
+async fn a_resync_during_the_initial_state_does_not_end_it() {
+    for mark in [1, 1024] {
+        let server = Server::new();
+        for name in ["a", "b", "c"] {
+            create(&server, name);
+        }
+        let source = ListWatch::<ConfigMap>::new(Api::all(Client::new(server.service(), "default")));
+        let maps =
+            Informer::from_source(source).backlog_mark(mark).default_resync(Duration::from_secs(10)).build();
+        let mut events = maps.watcher_events().map(brief);
+        assert_eq!(events.next().await.as_deref(), Some("init"));
+        maps.start();
+        let mut told = Vec::new();
+        // Slower than the resyncs are.
+        while told.len() < 8 {
+            tokio::time::sleep(Duration::from_secs(15)).await;
+            told.push(timeout(DEADLINE, events.next()).await.unwrap().unwrap());
+        }
+        let mut initial = told[..3].to_vec();
+        initial.sort_unstable();
+        assert_eq!(initial, ["init a", "init b", "init c"], "{told:?}");
+        assert_eq!(told[3], "done", "{told:?}");
+        assert!(told[4..].iter().all(|event| event.starts_with('+')), "{told:?}");
+        maps.stop().await;
+        assert_eq!(events.filter(|event| ready(event.starts_with("init"))).count().await, 0);
+    }
+}
+
+/// The controller sees the last state of each object, however far behind it has been.
+#[tokio::test(start_paused = true)]
+async fn a_controller_works_with_events_that_are_merged_and_resynced() {
+    let server = Server::new();
+    for name in ["a", "b", "c"] {
+        create(&server, name);
+    }
+    let source = ListWatch::<ConfigMap>::new(Api::all(Client::new(server.service(), "default")));
+    let maps = Informer::from_source(source).backlog_mark(1).default_resync(Duration::from_secs(10)).build();
+    let (reconciled, controller) = run_controller(&maps);
+    maps.start();
+    maps.wait_for_sync(DEADLINE).await.unwrap();
+    server.delete("v1", "ConfigMap", Some("default"), "a").unwrap();
+    create(&server, "d");
+    let all_have = async |count: usize| {
+        let of = |name: &str| reconciled.lock().iter().filter(|other| *other == name).count();
+        while ["b", "c", "d"].iter().any(|name| of(name) < count) {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    timeout(DEADLINE, all_have(3)).await.expect("resyncs reconcile each object again");
+    let gone = reconciled.lock().iter().filter(|name| *name == "a").count();
+    timeout(DEADLINE, all_have(6)).await.unwrap();
+    assert_eq!(reconciled.lock().iter().filter(|name| *name == "a").count(), gone, "it is deleted");
+    maps.stop().await;
+    timeout(DEADLINE, controller).await.unwrap().unwrap();
 }
 
 type Reconciled = Arc<Mutex<Vec<String>>>;
