@@ -114,6 +114,9 @@ impl<T: 'static> ListWatch<T> {
 
     /// The largest object that is accepted, in bytes; 16 MiB unless set. A larger one is
     /// [`Error::TooLong`].
+    ///
+    /// Lists are compressed where the client asks for it, as that of kube-client does with its feature `gzip` and not
+    /// without; watches never are. What counts is the size after that, and no more is unpacked.
     #[must_use]
     pub fn max_object_bytes(self, limit: usize) -> Self {
         self.modify(|http| http.max_object_bytes = limit)

@@ -2,9 +2,18 @@
 
 mod stub;
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    io::{Read, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
+use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use futures_util::{StreamExt, stream};
 use http_body_util::StreamBody;
 use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -120,6 +129,8 @@ async fn requests_say_what_they_accept() {
     assert!(
         requests[2].contains("watch=true&resourceversion=5&allowwatchbookmarks=true&timeoutseconds=300 ")
     );
+    // Without its feature gzip kube-client accepts no encoding; with it, that of a watch stays as it is.
+    assert!(!requests[0].contains("accept-encoding") && !requests[1].contains("accept-encoding"));
     assert!(requests[2].contains("accept-encoding: identity\r\n"));
     assert!(requests[3].contains("as=partialobjectmetadata;g=meta.k8s.io;v=v1"));
 }
@@ -223,6 +234,47 @@ async fn an_object_without_an_end_is_refused_at_the_limit() {
         watch(Answer::open_ended(&[&frame("ADDED", POD_A), &"x".repeat(5000)]).hanging()).await;
     assert_eq!(events, ["+n/a"]);
     assert!(matches!(error, Some(Error::TooLong { limit: 1000, .. })), "{error:?}");
+}
+
+/// What a client that accepts gzip hands on, piece by piece: a small answer may be a huge one.
+#[tokio::test]
+async fn of_a_compressed_answer_no_more_is_unpacked_than_an_object_may_have() {
+    const LIMIT: usize = 1 << 20;
+    const PIECE: usize = 64 << 10;
+    let list = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":[{"metadata":{"name":""#;
+    let event = r#"{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":""#;
+    for begin in [list, event] {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(begin.as_bytes()).unwrap();
+        for _ in 0..1000 {
+            encoder.write_all(&[b'a'; PIECE]).unwrap();
+        }
+        let packed = Bytes::from(encoder.finish().unwrap());
+        assert!(packed.len() < LIMIT, "what comes over the wire is small");
+        let unpacked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&unpacked);
+        let service = tower::service_fn(move |_: http::Request<Body>| {
+            let (mut decoder, count) =
+                (GzDecoder::new(std::io::Cursor::new(packed.clone())), Arc::clone(&count));
+            let pieces = std::iter::from_fn(move || {
+                let mut piece = vec![0; PIECE];
+                decoder.read_exact(&mut piece).ok()?;
+                count.fetch_add(PIECE, Ordering::SeqCst);
+                Some(Ok::<_, Infallible>(http_body::Frame::data(Bytes::from(piece))))
+            });
+            std::future::ready(Ok::<_, Infallible>(http::Response::new(StreamBody::new(stream::iter(
+                pieces,
+            )))))
+        });
+        let pods = ListWatch::<Pod>::new(Api::all(Client::new(service, "default"))).max_object_bytes(LIMIT);
+        let error = match begin == list {
+            true => pods.list(LIST, nothing()).collect::<Vec<_>>().await.pop().unwrap().unwrap_err(),
+            false => pods.watch(watch_request(), nothing()).next().await.unwrap().unwrap_err(),
+        };
+        assert!(matches!(error, Error::TooLong { limit: LIMIT, .. }), "{error}");
+        let unpacked = unpacked.load(Ordering::SeqCst);
+        assert!((LIMIT..=LIMIT + 2 * PIECE).contains(&unpacked), "{unpacked}");
+    }
 }
 
 #[tokio::test]
