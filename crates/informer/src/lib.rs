@@ -78,6 +78,6 @@ pub use watcher_events::WatcherEvents;
 pub use kube_listwatch::{Error as ListWatchError, ListOptions, ListWatch, ListerWatcher};
 pub use kube_object::{Cached, Entry, Event, KeyRef, Object, ObjectId, ObjectKey, ResourceVersion, Uid};
 pub use kube_reflector::{
-    Options as ReflectorOptions, Phase, RelistCause, RestartCause, Status as ReflectorStatus,
+    FirstList, Options as ReflectorOptions, Phase, RelistCause, RestartCause, Status as ReflectorStatus,
 };
 pub use kube_store::{Index, LabelSelector, Lister, NotReached, Snapshot, Stats, Store};

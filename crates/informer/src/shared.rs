@@ -9,7 +9,7 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture};
 use kube_delta_fifo as fifo;
 use kube_object::{Delta, Entry, Event, Object};
-use kube_reflector::{Phase, Reflector, Sink, SinkClosed, Status};
+use kube_reflector::{FirstList, Phase, Reflector, Sink, SinkClosed, Status};
 use kube_store::Store;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{runtime::Handle, sync::watch, time::Instant};
@@ -164,8 +164,10 @@ impl<T: Object> Shared<T> {
         let (sender, mut deltas) = fifo::channel(self.config.queue_bound);
         let on_error = self.config.on_error.clone();
         let mut options = self.config.reflector.clone();
-        // After a panic any state could be one older than what is cached.
-        options.stale_start &= !self.store.is_synced();
+        // After a panic: any state could be one older than what is cached, and where that was is not known.
+        if self.store.is_synced() {
+            options.first_list = FirstList::Fresh;
+        }
         let reflector = Reflector::from_shared(Arc::clone(&self.config.source), FifoSink(sender))
             .known(Arc::new(self.store.clone()))
             .options(options)

@@ -406,3 +406,39 @@ fn without_a_runtime_nothing_panics() {
         factory.shutdown().await;
     });
 }
+
+/// Properties 2 and 13: meanwhile the server may have been restored, so that another state has the version of a cached one.
+#[tokio::test(start_paused = true)]
+async fn after_a_panic_of_a_callback_nothing_of_the_cache_is_reused() {
+    let listed = Arc::new(AtomicUsize::new(0));
+    let lists = Arc::clone(&listed);
+    let list = move |_: ListRequest| {
+        let number = lists.fetch_add(1, Ordering::SeqCst);
+        async move {
+            let mut page = page(1)?;
+            page.items[0].data = Some([("list".to_owned(), number.to_string())].into());
+            Ok(page)
+        }
+    };
+    let watch = |_: WatchRequest| {
+        stream::once(async {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            Err(ListWatchError::watch_function("out of order"))
+        })
+    };
+    let panicked = AtomicUsize::new(0);
+    let informer = Informer::from_source(ListWatch::from_functions(list, watch))
+        .on_error(move |_| {
+            assert!(panicked.fetch_add(1, Ordering::SeqCst) > 0, "an error handler that panics")
+        })
+        .build();
+    informer.start();
+    informer
+        .reflector_status()
+        .wait_for(|status| status.lists == 2 && status.phase == Phase::Watching)
+        .await
+        .unwrap();
+    let data = |object: &Arc<ConfigMap>| object.data.as_ref().and_then(|data| data.get("list").cloned());
+    assert_eq!(informer.lister().list_all().iter().map(data).collect::<Vec<_>>(), [Some("1".to_owned())]);
+    informer.stop().await;
+}

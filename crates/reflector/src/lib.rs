@@ -43,7 +43,7 @@ mod step;
 
 pub use deadlines::Deadline;
 pub use driver::Reflector;
-pub use options::Options;
+pub use options::{FirstList, Options};
 pub use position::{ListPlan, Position};
 pub use sink::{Sink, SinkClosed};
 pub use state::{

@@ -10,6 +10,18 @@ const SHORTEST_DEADLINE: Duration = Duration::from_secs(1);
 /// Failed requests are not tried again more often than this.
 const SHORTEST_BACKOFF: Duration = Duration::from_millis(10);
 
+/// Which state the first list of a reflector shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FirstList {
+    /// Any that the server has at hand (`resourceVersion=0`), which spares etcd.
+    Any,
+    /// The most recent one.
+    Consistent,
+    /// The most recent one, and nothing of what the sink holds is reused: for a sink that another reflector has fed.
+    /// The server may have been restored since.
+    Fresh,
+}
+
 /// Page sizes, time-outs and delays.
 ///
 /// A reflector takes a duration longer than a day for a day, a time-out shorter than a second for
@@ -19,9 +31,8 @@ pub struct Options {
     /// Items per page. `None` pages by 500 where the server reads from etcd anyway and asks for
     /// everything at once where it can answer from its watch cache; a number is always used.
     pub page_size: Option<u32>,
-    /// Whether the first list may show any state that the server has at hand (`resourceVersion=0`),
-    /// which spares etcd; otherwise it is consistent.
-    pub stale_start: bool,
+    /// Which state the first list shows.
+    pub first_list: FirstList,
     /// Whether lists are asked for as streaming lists, which cost a server little memory and become the watch that
     /// follows. A server that doesn't know them is asked for a list at once.
     pub streaming_lists: bool,
@@ -59,7 +70,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             page_size: None,
-            stale_start: true,
+            first_list: FirstList::Any,
             streaming_lists: true,
             streaming_deadline: Duration::from_secs(10),
             list_deadline: Duration::from_secs(120),

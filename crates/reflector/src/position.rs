@@ -3,7 +3,7 @@
 use kube_listwatch::{ListAt, ListRequest};
 use kube_object::ResourceVersion;
 
-use crate::Options;
+use crate::{FirstList, Options};
 
 /// Pages where the server reads from etcd: large enough to be few, small enough for its memory.
 const PAGE_SIZE: u32 = 500;
@@ -109,8 +109,12 @@ pub struct ListPlan {
 impl ListPlan {
     /// The first list of a reflector.
     pub(crate) fn first(options: &Options) -> Self {
-        let at = if options.stale_start { ListAt::Any } else { ListAt::Consistent };
-        Self { at, fresh: false, unpaged: false, pages_anyway: false, unstreamed: false, at_once: false }
+        let (at, fresh) = match options.first_list {
+            FirstList::Any => (ListAt::Any, false),
+            FirstList::Consistent => (ListAt::Consistent, false),
+            FirstList::Fresh => (ListAt::Consistent, true),
+        };
+        Self { at, fresh, unpaged: false, pages_anyway: false, unstreamed: false, at_once: false }
     }
 
     /// A list that is at least as new as everything delivered so far.

@@ -2,7 +2,7 @@
 
 use kube_listwatch::ListAt;
 use kube_object::{Delta, Entry, Id, Known, ObjectId};
-use kube_reflector::{Input, Options, Output, State, Then};
+use kube_reflector::{FirstList, Input, Options, Output, State, Then};
 
 use super::{
     bounds::{Bounds, Streams},
@@ -86,7 +86,7 @@ impl World {
     fn options(&self) -> Options {
         Options {
             page_size: Some(self.left.page),
-            stale_start: self.left.stale_start,
+            first_list: if self.left.stale_start { FirstList::Any } else { FirstList::Consistent },
             streaming_lists: self.left.streams != Streams::Unasked,
             ..Options::default()
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use kube_informer::ReflectorOptions;
+use kube_informer::{FirstList, ReflectorOptions};
 use kube_testserver::{Lag, ServerBuilder, StreamingLists};
 
 use super::{scope::Scope, things::NAMESPACES};
@@ -98,15 +98,11 @@ impl Setup {
         rng.shuffle(&mut places);
         let count = if rng.u8(..4) == 0 { 2 } else { 1 };
         let restores = rng.bool();
-        let mut informers: Vec<InformerSetup> = places
+        let informers: Vec<InformerSetup> = places
             .iter()
             .take(count)
             .map(|(namespace, labelled)| informer(*namespace, *labelled, rng))
             .collect();
-        if restores {
-            // After a panic the informer lists anew and reuses its cache, which may be of a history that was lost.
-            informers.iter_mut().for_each(|informer| informer.panics = None);
-        }
         Self {
             server: ServerSetup::draw(rng),
             informers,
@@ -129,7 +125,7 @@ fn informer(namespace: Option<&'static str>, labelled: bool, rng: &mut Rng) -> I
     let form = [Representation::Typed, Representation::Dynamic, Representation::MetadataOnly][rng.usize(..3)];
     let options = ReflectorOptions {
         page_size: (rng.u8(..4) > 0).then(|| rng.u32(1..=4)),
-        stale_start: rng.bool(),
+        first_list: if rng.bool() { FirstList::Any } else { FirstList::Consistent },
         streaming_lists: rng.bool(),
         watch_timeout: Duration::from_secs(if rng.bool() { 300 } else { 60 }),
         clear_when_gone: rng.bool(),

@@ -8,8 +8,8 @@ use kube_object::ResourceVersion;
 
 use super::*;
 use crate::{
-    Deadline, EventKind, ListPlan, Listing, Marker, Position, RelistCause, Streaming, Then, Waiting,
-    WatchEnd, Watching,
+    Deadline, EventKind, FirstList, ListPlan, Listing, Marker, Position, RelistCause, Streaming, Then,
+    Waiting, WatchEnd, Watching,
 };
 
 mod list;

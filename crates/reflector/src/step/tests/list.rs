@@ -10,11 +10,19 @@ fn the_first_list_shows_any_state_in_pages() {
 }
 
 #[test]
-fn the_first_list_is_consistent_where_a_stale_start_is_not_allowed() {
-    let options = Options { stale_start: false, ..listing() };
+fn the_first_list_is_consistent_where_no_older_state_will_do() {
+    let options = Options { first_list: FirstList::Consistent, ..listing() };
     let (state, outputs) = step(State::Idle, Input::Start, &options);
     assert_eq!(state, first_page(plan(ListAt::Consistent)));
     assert_eq!(outputs, list_outputs(RelistCause::Start, ListAt::Consistent, Some(500), false));
+}
+
+#[test]
+fn the_first_list_of_who_comes_after_another_reuses_nothing() {
+    let options = Options { first_list: FirstList::Fresh, ..listing() };
+    let (state, outputs) = step(State::Idle, Input::Start, &options);
+    assert_eq!(state, first_page(fresh()));
+    assert_eq!(outputs, list_outputs(RelistCause::Start, ListAt::Consistent, Some(500), true));
 }
 
 #[test]
