@@ -419,10 +419,10 @@ async fn a_shutdown_waits_for_informers_that_ended_before_and_were_not_waited_fo
         let factory = factory(&server);
         factory.start();
         let old = factory.select::<ConfigMap>().counted().unwrap();
-        let (called, mut in_a_call) = tokio::sync::mpsc::unbounded_channel();
+        let (called, mut in_a_call) = tokio::sync::mpsc::channel(16);
         let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
         let blocks = move |_: &Event<ConfigMap>| {
-            _ = called.send(());
+            _ = called.try_send(());
             _ = goes_on.recv();
         };
         let registration = old.add_blocking_handler(handler_fn(blocks)).unwrap();

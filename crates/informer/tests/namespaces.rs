@@ -260,12 +260,12 @@ async fn an_index_function_may_read_all_namespaces_while_handlers_and_namespaces
         of_a.wait_for_sync(WITHIN).await.unwrap();
         let informers = factory.select::<ConfigMap>().namespaces(adds_handler.then_some("a")).unwrap();
         let _registration = Told::default().listen(&informers);
-        let (entered, mut inside) = tokio::sync::mpsc::unbounded_channel();
+        let (entered, mut inside) = tokio::sync::mpsc::channel(16);
         let (begins, begun) = std::sync::mpsc::channel::<()>();
         let (begun, all) = (Mutex::new(begun), informers.clone());
         let read_all = move |map: &ConfigMap| {
             if map.metadata.name.as_deref() == Some("second") {
-                entered.send(()).unwrap();
+                entered.try_send(()).unwrap();
                 begun.lock().recv().unwrap();
                 for _ in 0..10_000 {
                     std::thread::yield_now();
