@@ -429,7 +429,7 @@ async fn after_a_panic_of_a_callback_nothing_of_the_cache_is_reused() {
     let panicked = AtomicUsize::new(0);
     let informer = Informer::from_source(ListWatch::from_functions(list, watch))
         .on_error(move |_| {
-            assert!(panicked.fetch_add(1, Ordering::SeqCst) > 0, "an error handler that panics")
+            assert!(panicked.fetch_add(1, Ordering::SeqCst) > 0, "an error handler that panics");
         })
         .build();
     informer.start();
