@@ -47,6 +47,8 @@ struct Config {
     resync: Option<Duration>,
     reflector: Options,
     on_error: Option<OnError>,
+    backlog_mark: usize,
+    queue_bound: usize,
 }
 
 /// The factory can't give this informer.
@@ -89,6 +91,8 @@ impl InformerFactory {
             resync: None,
             reflector: Options::default(),
             on_error: None,
+            backlog_mark: kube_delta_fifo::DEFAULT_MARK,
+            queue_bound: kube_delta_fifo::DEFAULT_BOUND,
         };
         Self { config, registry: Arc::default() }
     }
@@ -148,6 +152,18 @@ impl InformerFactory {
     #[must_use]
     pub fn on_error(self, on_error: impl Fn(&Error) + Send + Sync + 'static) -> Self {
         self.configured(|config| config.on_error = Some(Arc::new(on_error)))
+    }
+
+    /// From how many waiting events on the changes of a handler are merged; 1024 unless set.
+    #[must_use]
+    pub fn backlog_mark(self, events: usize) -> Self {
+        self.configured(|config| config.backlog_mark = events)
+    }
+
+    /// How many objects may wait between the reflector and the store of each informer; 1024 unless set.
+    #[must_use]
+    pub fn queue_bound(self, objects: usize) -> Self {
+        self.configured(|config| config.queue_bound = objects)
     }
 
     /// A factory that is configured differently shares no informers with the one before.
@@ -241,7 +257,7 @@ impl InformerFactory {
         let mut builder = Informer::from_source(source).name(name).reflector(config.reflector);
         builder.resync = config.resync;
         builder.on_error = config.on_error;
-        builder.build()
+        builder.backlog_mark(config.backlog_mark).queue_bound(config.queue_bound).build()
     }
 
     /// Starts every informer, and those that are asked for later as they are: on the runtime of whoever asks, or outside of

@@ -88,5 +88,5 @@ pub(super) fn resync(past: &Past, observation: &Observation<'_>) -> Verdict {
     holds(knows == event.after(), || format!("a resync shows {event:?} to a handler that knows {knows:?}"))?;
     // Changes may lead back to what is known. Past its mark from the beginning nobody says when it is resynced.
     let asked = handler.resynced || handler.mark == 0 || handler.owed_at(event).is_some();
-    holds(asked, || format!("{event:?} is shown again, and nobody has asked for it"))
+    holds(asked || !handler.observed, || format!("{event:?} is shown again, and nobody has asked for it"))
 }

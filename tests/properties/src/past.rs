@@ -88,6 +88,8 @@ pub struct Handler {
     pub owed: VecDeque<Owed>,
     /// From how many owed events on they may be merged.
     pub mark: usize,
+    /// Changes of the cache were observed since it joined, so that whatever it is told must be owed or a resync.
+    pub observed: bool,
     /// A resync may still wait for it, which counts for the mark.
     pub resynced: bool,
     /// It has said that it is synced.
@@ -251,6 +253,7 @@ impl Handler {
     }
 
     fn cache_changed(&mut self, shown: &Shown<'_>, objects: &BTreeMap<Key, Object>) {
+        self.observed |= shown.events.is_some();
         self.owe(shown.events.into_iter().flatten().copied(), shown.mark);
         for (key, initial) in self.initial.iter_mut().flatten() {
             initial.gone |= objects.get(key).is_none_or(|object| object.uid != initial.uid);

@@ -21,9 +21,6 @@ use super::{
 };
 use crate::properties::{Observation, Violation};
 
-/// The marks of informers that a factory makes.
-const FACTORY_MARK: usize = 1024;
-
 /// An informer whose type nobody needs to know.
 pub(super) trait Stack {
     fn desk(&self) -> &Arc<Mutex<Desk>>;
@@ -85,7 +82,7 @@ impl<T: Form> Built<T> {
         let eye = Eye::new(&informer, desk);
         let witness = Witness::new(&informer, eye.clone());
         let phases = follow(&informer, Arc::clone(eye.desk()));
-        let mark = if factory.is_some() { FACTORY_MARK } else { setup.backlog_mark };
+        let mark = setup.backlog_mark;
         Self { informer, _factory: factory, eye, witness, phases, mark, seats: Vec::new(), next_seat: 0 }
     }
 }
@@ -146,6 +143,8 @@ fn of_factory<T: Form>(
     let factory = InformerFactory::new(client)
         .on_error(move |_| Desk::may_panic(&desk))
         .reflector(setup.options.clone())
+        .backlog_mark(setup.backlog_mark)
+        .queue_bound(setup.queue_bound)
         .transform(transform);
     let selected = factory
         .select_dynamic::<T>(&T::resource(), Lives::Namespaced)
