@@ -63,6 +63,23 @@ async fn the_same_type_is_the_same_informer_and_another_representation_is_not() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn handlers_have_the_backlog_mark_of_their_factory() {
+    for (mark, merges) in [(1, true), (1024, false)] {
+        let server = server();
+        let factory = factory(&server).backlog_mark(mark);
+        let informer = factory.informer::<ConfigMap>().unwrap();
+        factory.start();
+        factory.wait_for_sync(WITHIN).await.unwrap();
+        let _unread = informer.events();
+        config_map(&server, "default", "d", "web");
+        tokio::time::sleep(WITHIN).await;
+        let handler = &informer.status().handlers[0];
+        assert_eq!((handler.pending, handler.merging), (4, merges), "with a mark of {mark}");
+        factory.shutdown().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_informer_of_a_started_factory_starts_by_itself() {
     let server = server();
     let factory = factory(&server);
