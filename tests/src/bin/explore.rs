@@ -1,7 +1,7 @@
 //! Explores every order of what can happen to an informer, within bounds: see docs/reliability.md.
 //!
 //! `cargo run --release -p kube-informer-tests --bin explore [NAME] [BOUND=NUMBER ...]`: all scopes, those whose name
-//! begins with NAME, or them with other bounds (`changes=2 faults=3`). `minutes` bounds each search.
+//! begins with NAME, or them with other bounds (`changes=2 faults=3`). `minutes` (30) bounds each search.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         eprintln!("no search begins with {name}; there are: {}", SCOPES.map(|scope| scope.name).join(", "));
         return ExitCode::FAILURE;
     }
-    let mut minutes = 10;
+    let mut minutes = 30;
     let mut failed = false;
     for scope in SCOPES.iter().filter(|scope| scope.name.starts_with(&name)) {
         let mut bounds = scope.bounds;
