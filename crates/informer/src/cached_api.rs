@@ -46,8 +46,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// ```
 ///
 /// # Limits
-/// What was deleted by its name before the cache had ever seen it may be seen for a moment. After a restore of the
-/// server's history that the cache has not noticed, its versions say nothing about the cache. A write whose version is no
+/// What was deleted by its name, or changed so that the informer does not cover it any more, before the cache had ever
+/// seen it may be seen for a moment. After a restore of the server's history that the cache has not noticed, its versions
+/// say nothing about the cache; a deletion that a restore has undone is not said. A write whose version is no
 /// number, as of some aggregated servers, is not waited for: nobody can say whether the cache has come there.
 pub struct CachedApi<T: Cached> {
     api: Arc<Api<T::Resource>>,

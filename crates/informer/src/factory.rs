@@ -266,9 +266,7 @@ impl InformerFactory {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn start(&self) {
-        for informer in self.registry.start(Handle::current()) {
-            informer.start();
-        }
+        self.registry.start(Handle::current());
     }
 
     /// Waits until every informer's first list is in its store.

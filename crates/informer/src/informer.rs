@@ -78,7 +78,8 @@ impl<T: Object> Informer<T> {
     /// Ends the watch, the handlers' tasks and all streams. When this returns no task, request or
     /// timer of the informer is left. The cache can still be read; it is no longer fresh.
     ///
-    /// What is queued for handlers is dropped; streams end after what is queued for them. A runtime
+    /// What is queued for handlers is dropped, but for those that leave by
+    /// [`HandlerRegistration::remove_after_delivery`]; streams end after what is queued for them. A runtime
     /// that is dropped stops the informers that run on it in the same way. Waits for a handler's call
     /// that is running, so it must not be waited for within one.
     ///

@@ -157,8 +157,9 @@ impl<T> Mailbox<T> {
         self.panics.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Unless the handler was left before it knew everything: then it never will.
     fn show_synced(&self, state: &State<T>) {
-        if state.complete && state.backlog.initial_pending() == 0 {
+        if state.complete && state.backlog.initial_pending() == 0 && !self.is_abandoned() {
             self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
         }
     }

@@ -52,6 +52,8 @@ pub(crate) enum Kept {
 struct Slot {
     /// Keeps it alive.
     pinned: Option<Arc<dyn AnyInformer>>,
+    /// What was set up of it, handlers too, until it starts: from then on its own task holds that.
+    unstarted: Option<Arc<dyn Any + Send + Sync>>,
     /// Finds it while it is alive.
     find: Box<dyn Fn() -> Option<Arc<dyn AnyInformer>> + Send + Sync>,
 }
@@ -59,7 +61,11 @@ struct Slot {
 impl Slot {
     fn of<T: Object>(informer: &Informer<T>) -> Self {
         let weak = informer.downgrade();
-        Self { pinned: None, find: Box::new(move || Some(Arc::new(weak.upgrade()?))) }
+        Self {
+            pinned: None,
+            unstarted: Some(Arc::clone(&informer.shared) as _),
+            find: Box::new(move || Some(Arc::new(weak.upgrade()?))),
+        }
     }
 
     fn informer(&self) -> Option<Arc<dyn AnyInformer>> {
@@ -99,6 +105,8 @@ impl Registry {
         }
         if let Some(runtime) = self.started.get() {
             informer.start_within(runtime);
+            let unstarted = self.informers.get_mut(key).and_then(|mut slot| slot.unstarted.take());
+            drop(unstarted); // not under the lock
         }
         Ok(informer)
     }
@@ -142,17 +150,29 @@ impl Registry {
 
     /// Those that are alive; forgets the others.
     pub(crate) fn all(&self) -> Vec<Arc<dyn AnyInformer>> {
-        let found: Vec<_> = self.informers.iter().map(|slot| slot.value().informer()).collect();
-        if found.iter().any(Option::is_none) {
-            self.informers.retain(|_, slot| slot.informer().is_some());
+        let (mut alive, mut gone) = (Vec::new(), Vec::new());
+        for slot in &self.informers {
+            match slot.informer() {
+                Some(informer) => alive.push(informer),
+                None => gone.push(slot.key().clone()),
+            }
         }
-        found.into_iter().flatten().collect()
+        for key in gone {
+            // Dropped after the lock, with a user's functions.
+            let _gone = self.informers.remove_if(&key, |_, slot| slot.informer().is_none());
+        }
+        alive
     }
 
-    /// From now on new informers start by themselves, on this runtime where whoever asks has none; gives those to start.
-    pub(crate) fn start(&self, runtime: Handle) -> Vec<Arc<dyn AnyInformer>> {
+    /// Starts what is there; from now on new informers start by themselves, on this runtime where whoever asks has none.
+    pub(crate) fn start(&self, runtime: Handle) {
         self.started.get_or_init(|| runtime);
-        self.all()
+        for informer in self.all() {
+            informer.start();
+        }
+        let unstarted: Vec<_> =
+            self.informers.iter_mut().filter_map(|mut slot| slot.unstarted.take()).collect();
+        drop(unstarted); // not under the locks
     }
 
     /// Those of each informer that there was, for a shutdown to wait for: they have ended, or are about to.

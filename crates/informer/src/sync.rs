@@ -34,7 +34,9 @@ impl fmt::Display for Unsynced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.informer)?;
         match (&self.last_error, self.phase) {
-            (Some(error), _) => f.write_str(error),
+            (Some(error), Phase::Stopped) => write!(f, "stopped, and before that {error}"),
+            (None, Phase::Stopped) => f.write_str("stopped"),
+            (Some(error), phase) => write!(f, "{error}, now {phase:?}"),
             (None, Phase::Idle) => f.write_str("not started"),
             (None, phase) => write!(f, "no failure so far, now {phase:?}"),
         }

@@ -80,6 +80,10 @@ impl Written {
     /// Forgets what the cache shows, and everything where its epoch is another.
     fn look<T: Object>(&mut self, cache: &Snapshot<T>) {
         let epoch = cache.position().epoch;
+        // Somebody else has looked at the cache since this was taken.
+        if epoch < self.epoch {
+            return;
+        }
         if self.epoch != epoch {
             let before = std::mem::replace(self, Self { epoch, ..Self::default() });
             self.lost = before.lost.or_else(|| latest(before.changed.values()).cloned());

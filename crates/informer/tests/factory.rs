@@ -398,6 +398,41 @@ async fn a_counted_informer_ends_when_nobody_has_a_use_for_it() {
     assert_eq!(server.open_watches(), 0);
 }
 
+/// A lister, or a handler that was only registered, is a use for it also while nothing runs.
+#[tokio::test(start_paused = true)]
+async fn a_counted_informer_of_a_factory_that_is_not_started_waits_for_the_start() {
+    let server = server();
+    let factory = factory(&server);
+    let lister = factory.select::<ConfigMap>().counted().unwrap().lister();
+    let told = Arc::new(Mutex::new(0));
+    let telling = Arc::clone(&told);
+    drop(
+        factory.select::<ConfigMap>().labels("app=web").counted().unwrap().on(move |_| *telling.lock() += 1),
+    );
+    drop(factory.select::<ConfigMap>().labels("app=db").counted().unwrap());
+    assert_eq!(factory.status().len(), 2, "nobody has a use for the third");
+    factory.start();
+    factory.wait_for_sync(WITHIN).await.unwrap();
+    assert_eq!(lister.len(), 3);
+    tokio::time::sleep(WITHIN).await;
+    assert_eq!((*told.lock(), server.open_watches()), (2, 2));
+    drop(lister);
+    tokio::time::sleep(WITHIN).await;
+    assert_eq!((factory.status().len(), server.open_watches()), (1, 1), "the start keeps nothing alive");
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_before_the_start_ends_whatever_is_still_held() {
+    let factory = factory(&server());
+    let lister = factory.select::<ConfigMap>().counted().unwrap().lister();
+    let _detached = factory.select::<ConfigMap>().labels("app=web").counted().unwrap().on(|_| {});
+    tokio::time::timeout(WITHIN, factory.shutdown())
+        .await
+        .expect("a shutdown that waits for what never began");
+    assert!(!lister.is_synced());
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_informer_that_is_also_asked_for_uncounted_stays() {
     let server = server();

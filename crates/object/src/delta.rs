@@ -23,7 +23,7 @@ pub enum Delta<T> {
         /// The version of the list.
         version: ResourceVersion,
         /// Each item's identity was found, so that what was not listed has been deleted. Where
-        /// it is false nothing is deleted and the list will be repeated.
+        /// it is false nothing is deleted but what another object has taken the place of, and the list will be repeated.
         complete: bool,
     },
     /// The object was added or modified: the store knows which.

@@ -15,15 +15,19 @@ enum Change<T> {
         entry: Entry<T>,
         /// A later state of the same object came that could not be decoded.
         stale: bool,
+        /// The last state of the cached object, which was deleted before this one came in its place.
+        before: Option<Entry<T>>,
     },
-    /// It was deleted during the relist, and this was its last state.
-    Gone(Entry<T>),
+    /// What was there was deleted during the relist; with the last state of the cached object, if that came.
+    Gone(Option<Entry<T>>),
 }
 
 impl<T> Clone for Change<T> {
     fn clone(&self) -> Self {
         match self {
-            Change::Put { entry, stale } => Change::Put { entry: entry.clone(), stale: *stale },
+            Change::Put { entry, stale, before } => {
+                Change::Put { entry: entry.clone(), stale: *stale, before: before.clone() }
+            }
             Change::Gone(last) => Change::Gone(last.clone()),
         }
     }
@@ -81,38 +85,41 @@ impl<T: Object> Relist<T> {
 
     fn put(&mut self, entry: Entry<T>, root: &Root<T>) {
         let held = root.held(entry.key().as_ref());
-        self.forget(entry.key(), held);
+        let mut before = self.forget(entry.key(), held);
         if let Some((slot, held)) = held.filter(|(_, held)| !held.uid.differs_from(&entry.id.uid)) {
+            before = None;
             self.seen.insert(slot);
             if !self.fresh && is_unchanged(held, &entry, root, slot) {
                 return;
             }
         }
-        self.change(entry.key().clone(), Change::Put { entry, stale: false });
+        self.change(entry.key().clone(), Change::Put { entry, stale: false, before });
     }
 
     fn remove(&mut self, id: &ObjectId, last: Option<Entry<T>>, root: &Root<T>) {
         if self.current(&id.key, root).is_none_or(|current| current.uid.differs_from(&id.uid)) {
             return;
         }
-        self.forget(&id.key, root.held(id.key.as_ref()));
-        if let Some(last) = last {
-            self.change(id.key.clone(), Change::Gone(last));
-        }
+        let held = root.held(id.key.as_ref());
+        let before = self.forget(&id.key, held);
+        let of_held = |last: &Entry<T>| held.is_some_and(|(_, held)| !held.uid.differs_from(&last.id.uid));
+        self.change(id.key.clone(), Change::Gone(last.filter(of_held).or(before)));
     }
 
     fn undecodable(&mut self, id: &ObjectId, root: &Root<T>) {
-        if let Some(Change::Put { entry, stale }) = self.change_of(&id.key)
+        if let Some(Change::Put { entry, stale, .. }) = self.change_of(&id.key)
             && !entry.id.uid.differs_from(&id.uid)
         {
             *stale = true;
             return;
         }
         let held = root.held(id.key.as_ref());
-        self.forget(&id.key, held);
+        let before = self.forget(&id.key, held);
         if let Some((slot, _)) = held.filter(|(_, held)| !held.uid.differs_from(&id.uid)) {
             self.seen.insert(slot);
             self.undecodable.insert(slot);
+        } else if before.is_some() {
+            self.change(id.key.clone(), Change::Gone(before));
         }
     }
 
@@ -139,14 +146,16 @@ impl<T: Object> Relist<T> {
         }
     }
 
-    /// Takes back what was collected for this key and for what is held under it.
-    fn forget(&mut self, key: &ObjectKey, held: Option<(u32, &ObjectId)>) {
-        if let Some(at) = self.places.get(key) {
-            self.changes[*at] = None;
-        }
+    /// Takes back what was collected for this key and for what is held under it; gives the last state of the latter, if
+    /// its deletion has come.
+    fn forget(&mut self, key: &ObjectKey, held: Option<(u32, &ObjectId)>) -> Option<Entry<T>> {
         if let Some((slot, _)) = held {
             self.seen.remove(slot);
             self.undecodable.remove(&slot);
+        }
+        match self.changes[*self.places.get(key)?].take()? {
+            Change::Gone(last) => last,
+            Change::Put { before, .. } => before,
         }
     }
 
@@ -182,8 +191,9 @@ impl<T: Object> Relist<T> {
     fn last_state(&mut self, key: &ObjectKey, root: &Root<T>) -> Option<Entry<T>> {
         let (_, held) = root.held(key.as_ref())?;
         match self.change_of(key)? {
-            Change::Gone(last) if !held.uid.differs_from(&last.id.uid) => Some(last.clone()),
-            _ => None,
+            Change::Gone(last) | Change::Put { before: last, .. } => {
+                last.clone().filter(|last| !held.uid.differs_from(&last.id.uid))
+            }
         }
     }
 
@@ -202,7 +212,7 @@ impl<T: Object> Relist<T> {
     fn put_changes(self, root: &mut Root<T>, outcome: &mut Outcome<T>) {
         let puts: Vec<(Entry<T>, bool)> = (self.changes.into_iter().flatten())
             .filter_map(|change| match change {
-                Change::Put { entry, stale } => Some((entry, stale)),
+                Change::Put { entry, stale, .. } => Some((entry, stale)),
                 Change::Gone(_) => None,
             })
             .collect();

@@ -56,7 +56,7 @@ const IN_PLACE: usize = 256;
 /// was not listed is deleted, in the order of keys and with `final_state_unknown` (unless its
 /// deletion came during the relist, with its last state); then come the changes in the order in
 /// which they came. Unchanged objects keep their `Arc` and give no event. An `End` that is not
-/// `complete` deletes nothing. After a `Begin { fresh: true }` nothing counts as unchanged. An `End`
+/// `complete` deletes only what another object has taken the place of. After a `Begin { fresh: true }` nothing counts as unchanged. An `End`
 /// or a `Page` without a `Begin` is taken as a bookmark, or as so many single deltas. A `Clear` discards
 /// a relist and deletes everything, in the order of keys and with `final_state_unknown`; watermark,
 /// epoch and whether a first list was in stay.

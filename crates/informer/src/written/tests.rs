@@ -154,3 +154,13 @@ fn a_version_that_is_no_number_is_not_awaited() {
     written.change(&id("a", "u", "abc"), Some(true), &store.snapshot());
     assert_eq!(written.unseen(None, &store.snapshot()), None);
 }
+
+#[test]
+fn a_look_at_a_cache_of_before_a_restore_forgets_nothing_of_after_it() {
+    let (store, mut written) = (cache(&[("gone", "u", "3")]), Written::default());
+    let before = store.snapshot();
+    store.apply(vec![Delta::Begin { fresh: true }, Delta::End { version: "4".into(), complete: true }]);
+    written.change(&id("a", "u", "12"), Some(true), &store.snapshot());
+    assert_eq!(written.unseen(None, &before), change("12"));
+    assert_eq!(written.unseen(None, &store.snapshot()), change("12"));
+}

@@ -140,3 +140,29 @@ async fn an_informer_and_a_handler_of_an_empty_list_sync_too() {
     assert!(informer.on(|_| ()).wait_for_sync(WITHIN).await);
     informer.stop().await;
 }
+
+/// Property 11: what was dropped was not returned from. Streams are given what is queued, and may be synced.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_is_stopped_amid_its_initial_adds_is_never_synced() {
+    let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4)]);
+    let informer = fake.informer().build();
+    let (log, others) = (Log::new(), Log::new());
+    let (go, gate) = mpsc::channel::<()>();
+    let writer = log.clone();
+    let blocking = handler_fn(move |event: &Event<ConfigMap>| {
+        writer.write(short(event));
+        gate.recv().unwrap();
+    });
+    let amid = informer.add_blocking_handler(blocking).unwrap();
+    informer.start();
+    assert_eq!(log.reach(1).await.len(), 1);
+    // Nothing of what is queued for this one is taken before the stop.
+    let before = informer.on(others.writer());
+    let stopping = informer.stop();
+    tokio::pin!(stopping);
+    assert!(futures_util::poll!(&mut stopping).is_pending());
+    go.send(()).unwrap();
+    stopping.await;
+    assert!(!amid.wait_for_sync(WITHIN).await, "synced after {:?}", log.lines());
+    assert_eq!(before.wait_for_sync(WITHIN).await, others.lines().len() == 2);
+}

@@ -111,6 +111,23 @@ fn a_deletion_seen_during_the_relist_has_its_final_state() {
     assert_eq!(apply(&store, batch), ["- a/x@9", "-? a/y@4"]);
 }
 
+/// Property 18, where another object has taken its place before the end.
+#[test]
+fn so_has_that_of_an_object_whose_name_is_used_again_during_the_relist() {
+    let gone =
+        |uid, version| Delta::Remove { id: id("a/x", uid, version), last: Some(pod("a/x", uid, version)) };
+    let after = |more: Vec<_>| {
+        let store = listed("5", &[("a/x", "u", "3")]);
+        let batch = [vec![begin(), gone("u", "9"), put("a/x", "new", "10")], more, vec![end("15")]].concat();
+        apply(&store, batch)
+    };
+    assert_eq!(after(vec![]), ["- a/x@9", "+ a/x@10"]);
+    assert_eq!(after(vec![put("a/x", "new", "11")]), ["- a/x@9", "+ a/x@11"]);
+    assert_eq!(after(vec![gone("new", "12")]), ["- a/x@9"]);
+    assert_eq!(after(vec![undecodable("a/x", "newest", "13")]), ["- a/x@9"]);
+    assert_eq!(after(vec![gone("new", "12"), put("a/x", "u", "13"), gone("u", "14")]), ["- a/x@14"]);
+}
+
 #[test]
 fn lists_are_counted_at_their_end_and_those_that_reuse_nothing_besides() {
     let store = listed("5", &[("a/x", "u", "3")]);

@@ -21,6 +21,9 @@ pub(crate) struct Naive {
 #[derive(Default)]
 struct Word {
     listed: Option<(Entry<Thing>, bool)>,
+    /// What was there was deleted.
+    removed: bool,
+    /// The last state of the cached object, if its deletion came.
     gone: Option<Entry<Thing>>,
     /// Place of the first change of the key; none where `listed` is the cached entry.
     place: Option<usize>,
@@ -148,12 +151,15 @@ impl Naive {
             let cached = held.map(|(cached, _)| cached);
             let word = words.entry(key.clone()).or_default();
             match delta {
-                Delta::Put(entry) => *word = word_of_put(entry, place, held.filter(|_| !fresh)),
+                Delta::Put(entry) => {
+                    let gone = word.gone.take().filter(|gone| !same(&gone.id, &entry.id));
+                    *word = Word { gone, ..word_of_put(entry, place, held.filter(|_| !fresh)) };
+                }
                 Delta::Remove { id, last } => remove(word, &id, last, cached),
                 Delta::Undecodable(id) => undecodable(word, &id, cached),
                 _ => {}
             }
-            if word.place.is_some() || word.gone.is_some() {
+            if word.place.is_some() || word.removed {
                 let first = *places.entry(key).or_insert(place);
                 word.place = word.place.map(|_| first);
             }
@@ -227,18 +233,20 @@ fn word_of_put(entry: Entry<Thing>, place: usize, held: Option<&(Entry<Thing>, b
     };
     match held.filter(unchanged) {
         Some((cached, _)) => Word { listed: Some((cached.clone(), false)), ..Word::default() },
-        None => Word { listed: Some((entry, false)), place: Some(place), gone: None },
+        None => Word { listed: Some((entry, false)), place: Some(place), ..Word::default() },
     }
 }
 
 fn remove(word: &mut Word, id: &ObjectId, last: Option<Entry<Thing>>, cached: Option<&Entry<Thing>>) {
-    let current = match (&word.listed, &word.gone) {
+    let current = match (&word.listed, word.removed) {
         (Some((entry, _)), _) => Some(&entry.id),
-        (None, Some(_)) => None,
-        (None, None) => cached.map(|cached| &cached.id),
+        (None, true) => None,
+        (None, false) => cached.map(|cached| &cached.id),
     };
     if current.is_some_and(|current| same(current, id)) {
-        *word = Word { gone: last, ..Word::default() };
+        let of_cached = |last: &Entry<Thing>| cached.is_some_and(|cached| same(&cached.id, &last.id));
+        let gone = last.filter(of_cached).or(word.gone.take());
+        *word = Word { removed: true, gone, ..Word::default() };
     }
 }
 
@@ -247,7 +255,9 @@ fn undecodable(word: &mut Word, id: &ObjectId, cached: Option<&Entry<Thing>>) {
         Some((entry, stale)) if same(&entry.id, id) => *stale = true,
         _ => {
             let kept = cached.filter(|cached| same(&cached.id, id));
-            *word = Word { listed: kept.map(|cached| (cached.clone(), true)), ..Word::default() };
+            let gone = word.gone.take().filter(|_| kept.is_none());
+            let removed = gone.is_some();
+            *word = Word { listed: kept.map(|cached| (cached.clone(), true)), removed, gone, place: None };
         }
     }
 }
