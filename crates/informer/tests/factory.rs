@@ -79,6 +79,30 @@ async fn handlers_have_the_backlog_mark_of_their_factory() {
     }
 }
 
+/// What waits between reflector and store is written in one step, so that index functions, which run before the write,
+/// see how much that was.
+#[tokio::test(start_paused = true)]
+async fn informers_have_the_queue_bound_of_their_factory() {
+    for (bound, seen) in [(1, [3, 4, 5]), (1024, [3, 3, 3])] {
+        let server = server();
+        let factory = factory(&server).queue_bound(bound);
+        let informer = factory.informer::<ConfigMap>().unwrap();
+        factory.start();
+        factory.wait_for_sync(WITHIN).await.unwrap();
+        tokio::time::sleep(WITHIN).await;
+        let (lister, lengths) = (informer.lister(), Arc::new(Mutex::new(Vec::new())));
+        let noting = Arc::clone(&lengths);
+        informer
+            .add_index("length", move |_: &ConfigMap| (noting.lock().push(lister.len()), None::<()>).1)
+            .unwrap();
+        lengths.lock().clear(); // those of what was there before
+        ["d", "e", "f"].map(|name| config_map(&server, "default", name, "web"));
+        tokio::time::sleep(WITHIN).await;
+        assert_eq!(*lengths.lock(), seen, "with a bound of {bound}");
+        factory.shutdown().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_informer_of_a_started_factory_starts_by_itself() {
     let server = server();
