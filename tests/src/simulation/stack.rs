@@ -201,6 +201,7 @@ impl<T: Form> Stack for Built<T> {
     fn stop(self: Box<Self>) -> LocalBoxFuture<'static, ()> {
         Box::pin(async move {
             self.informer.stop().await;
+            self.seats.iter().for_each(|seat| seat.check(&self.eye));
             self.witness.end();
             self.phases.end();
             for seat in self.seats {
