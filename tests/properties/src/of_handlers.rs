@@ -78,12 +78,21 @@ pub(super) fn late(past: &Past, observation: &Observation<'_>) -> Verdict {
         Observation::Told { handler, event, .. } => {
             let Some(handler) = past.handlers.get(handler) else { return Ok(()) };
             let twice = matches!(event, Event::Added { object, .. } if handler.knows.get(&object.key) == Some(object));
-            holds(!twice, || format!("{event:?} is told twice"))
+            holds(!twice, || format!("{event:?} is told twice"))?;
+            let found =
+                |of: &Object| handler.initial.as_ref()?.get(&of.key).filter(|found| found.uid == of.uid);
+            let missed = match event {
+                Event::Updated { old: of, .. } | Event::Deleted { last: of, .. } => found(of),
+                Event::Added { .. } => None,
+            };
+            holds(missed.is_none(), || format!("{event:?} is told, and that it was found was not"))
         }
-        Observation::Drained { handler } => {
-            let Some(handler) = past.handlers.get(handler) else { return Ok(()) };
+        Observation::HandlerSynced { handler } | Observation::Drained { handler } => {
+            let Some(handler) = past.handlers.get(handler).filter(|handler| !handler.left) else {
+                return Ok(());
+            };
             let missed = handler.initial.iter().flatten().find(|(_, initial)| !initial.gone);
-            holds(missed.is_none(), || format!("a drained handler was never told of {missed:?}"))
+            holds(missed.is_none(), || format!("a handler that has been told all was not told of {missed:?}"))
         }
         _ => Ok(()),
     }

@@ -271,6 +271,8 @@ fn a_late_handler_that_is_told_twice_or_not_is_found() {
     let returned = Observation::Returned { handler: 1 };
     breaks_then(9, &[late, tell, returned, tell]);
     breaks_then(9, &[late, Observation::Drained { handler: 1 }]);
+    let never_found = updated(FIRST, at(A, 1, 2));
+    breaks_then(9, &[late, Observation::Told { handler: 1, event: never_found, view: None }]);
 }
 
 /// Property 10.
