@@ -41,12 +41,15 @@ const PROTOCOL: Bounds = Bounds {
     ..ALL
 };
 
+/// Requests that end again and again, of which none may lead to a storm.
+const ENDINGS: Bounds = Bounds { changes: 1, faults: 2, times: 12, ..PROTOCOL };
+
 const fn scope(name: &'static str, bounds: Bounds) -> Scope {
     Scope { name, bounds }
 }
 
 /// The searches, in the order in which they are made.
-pub const SCOPES: [Scope; 11] = [
+pub const SCOPES: [Scope; 14] = [
     scope("everything-streams", ALL),
     scope("everything-streams-refused", Bounds { streams: Streams::Refused, ..ALL }),
     scope("everything-streams-ignored", Bounds { streams: Streams::Ignored, ..ALL }),
@@ -59,6 +62,9 @@ pub const SCOPES: [Scope; 11] = [
     scope("protocol-streams", PROTOCOL),
     scope("protocol-streams-refused", Bounds { streams: Streams::Refused, ..PROTOCOL }),
     scope("protocol-lists", Bounds { streams: Streams::Unasked, ..PROTOCOL }),
+    scope("endings-streams", ENDINGS),
+    scope("endings-streams-refused", Bounds { streams: Streams::Refused, ..ENDINGS }),
+    scope("endings-lists", Bounds { streams: Streams::Unasked, ..ENDINGS }),
     scope("five-changes", Bounds { changes: 5, times: 0, ..PROTOCOL }),
     scope(
         "delivery",
