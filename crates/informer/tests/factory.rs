@@ -96,7 +96,7 @@ async fn informers_have_the_queue_bound_of_their_factory() {
             .add_index("length", move |_: &ConfigMap| (noting.lock().push(lister.len()), None::<()>).1)
             .unwrap();
         lengths.lock().clear(); // those of what was there before
-        ["d", "e", "f"].map(|name| config_map(&server, "default", name, "web"));
+        ["d", "e", "f"].iter().for_each(|name| config_map(&server, "default", name, "web"));
         tokio::time::sleep(WITHIN).await;
         assert_eq!(*lengths.lock(), seen, "with a bound of {bound}");
         factory.shutdown().await;
