@@ -1,5 +1,7 @@
 //! Factories against the embedded server: which informers there are, when they start and end, and what they ask.
 
+mod lifetimes;
+
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt};
@@ -12,7 +14,7 @@ use kube_client::{
     api::{DynamicObject, PartialObjectMeta},
     core::{ApiResource, NamespaceResourceScope},
 };
-use kube_informer::{Event, FactoryError, InformerFactory, Phase, ReflectorOptions, Scope, handler_fn};
+use kube_informer::{Event, FactoryError, InformerFactory, Phase, ReflectorOptions, Scope};
 use kube_testserver::{Fault, Match, Request, Server, Verb};
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -386,153 +388,5 @@ async fn a_selection_stands_in_place_of_the_factorys() {
     assert_eq!(selected.lister().len(), 3);
     let nodes = factory.select::<k8s_openapi::api::core::v1::Node>().namespace("default").informer().unwrap();
     assert_eq!(nodes.status().name, "Node /api/v1/nodes labels app=db", "nodes live in no namespace");
-    factory.shutdown().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_counted_informer_ends_when_nobody_has_a_use_for_it() {
-    let server = server();
-    let factory = factory(&server);
-    factory.start();
-    let first = factory.select::<ConfigMap>().counted().unwrap();
-    let second = factory.select::<ConfigMap>().counted().unwrap();
-    second.wait_for_sync(WITHIN).await.unwrap();
-    let until_open = async |watches| {
-        while server.open_watches() != watches {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-    };
-    until_open(1).await;
-    drop(first);
-    let registration = second.on(|_| {});
-    drop(second);
-    tokio::time::sleep(WITHIN).await;
-    assert_eq!(
-        (server.open_watches(), factory.status().len()),
-        (1, 1),
-        "a registered handler has a use for it"
-    );
-    registration.remove().await;
-    until_open(0).await;
-    assert_eq!(factory.status().len(), 0);
-    let lister = factory.select::<ConfigMap>().counted().unwrap().lister();
-    until_open(1).await;
-    assert_eq!(lister.len(), 3, "a new one");
-    factory.shutdown().await;
-    assert_eq!(server.open_watches(), 0);
-}
-
-/// A lister, or a handler that was only registered, is a use for it also while nothing runs.
-#[tokio::test(start_paused = true)]
-async fn a_counted_informer_of_a_factory_that_is_not_started_waits_for_the_start() {
-    let server = server();
-    let factory = factory(&server);
-    let lister = factory.select::<ConfigMap>().counted().unwrap().lister();
-    let told = Arc::new(Mutex::new(0));
-    let telling = Arc::clone(&told);
-    drop(
-        factory.select::<ConfigMap>().labels("app=web").counted().unwrap().on(move |_| *telling.lock() += 1),
-    );
-    drop(factory.select::<ConfigMap>().labels("app=db").counted().unwrap());
-    assert_eq!(factory.status().len(), 2, "nobody has a use for the third");
-    factory.start();
-    factory.wait_for_sync(WITHIN).await.unwrap();
-    assert_eq!(lister.len(), 3);
-    tokio::time::sleep(WITHIN).await;
-    assert_eq!((*told.lock(), server.open_watches()), (2, 2));
-    drop(lister);
-    tokio::time::sleep(WITHIN).await;
-    assert_eq!((factory.status().len(), server.open_watches()), (1, 1), "the start keeps nothing alive");
-    factory.shutdown().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_shutdown_before_the_start_ends_whatever_is_still_held() {
-    let factory = factory(&server());
-    let lister = factory.select::<ConfigMap>().counted().unwrap().lister();
-    let _detached = factory.select::<ConfigMap>().labels("app=web").counted().unwrap().on(|_| {});
-    tokio::time::timeout(WITHIN, factory.shutdown())
-        .await
-        .expect("a shutdown that waits for what never began");
-    assert!(!lister.is_synced());
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_informer_that_is_also_asked_for_uncounted_stays() {
-    let server = server();
-    let factory = factory(&server);
-    factory.start();
-    let counted = factory.select::<ConfigMap>().counted().unwrap();
-    drop(factory.informer::<ConfigMap>().unwrap());
-    drop(counted);
-    tokio::time::sleep(WITHIN).await;
-    assert_eq!((server.open_watches(), factory.status().len()), (1, 1));
-    factory.shutdown().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_removed_informer_is_stopped_and_the_next_is_a_new_one() {
-    let server = server();
-    let factory = factory(&server);
-    factory.start();
-    let removed = factory.informer::<ConfigMap>().unwrap();
-    removed.wait_for_sync(WITHIN).await.unwrap();
-    assert!(factory.select::<ConfigMap>().remove().await);
-    assert_eq!((server.open_watches(), removed.status().reflector.phase), (0, Phase::Stopped));
-    assert!(!factory.select::<ConfigMap>().remove().await);
-    assert_eq!(removed.lister().len(), 3, "its cache can still be read");
-    let again = factory.informer::<ConfigMap>().unwrap();
-    again.wait_for_sync(WITHIN).await.unwrap();
-    assert_eq!(watched(&server, "watch", "true"), 2);
-    factory.shutdown().await;
-}
-
-/// Property 20: who waits for a factory to be shut down waits for whatever it has ever started.
-#[tokio::test(start_paused = true)]
-async fn a_shutdown_waits_for_informers_that_ended_before_and_were_not_waited_for() {
-    for way in ["stopped", "removed", "let go of"] {
-        let server = server();
-        let factory = factory(&server);
-        factory.start();
-        let old = factory.select::<ConfigMap>().counted().unwrap();
-        let (called, mut in_a_call) = tokio::sync::mpsc::channel(16);
-        let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
-        let blocks = move |_: &Event<ConfigMap>| {
-            _ = called.try_send(());
-            _ = goes_on.recv();
-        };
-        let registration = old.add_blocking_handler(handler_fn(blocks)).unwrap();
-        in_a_call.recv().await.unwrap();
-        match way {
-            "stopped" => assert!(old.stop().now_or_never().is_none()),
-            "removed" => assert!(factory.select::<ConfigMap>().remove().now_or_never().is_none()),
-            _ => assert!(registration.remove().now_or_never().is_none()),
-        }
-        drop(old);
-        let new = factory.informer::<ConfigMap>().unwrap();
-        new.wait_for_sync(WITHIN).await.unwrap();
-        let mut shutdown = std::pin::pin!(factory.shutdown());
-        let early = tokio::time::timeout(WITHIN, &mut shutdown).await;
-        assert!(early.is_err(), "{way}: a handler is still being called");
-        assert!(tokio::time::timeout(WITHIN, factory.shutdown()).await.is_err(), "{way}: the second too");
-        drop(go_on);
-        shutdown.await;
-        factory.shutdown().await;
-    }
-}
-
-/// Its cache is full and never fresh again: who asks later must not be given it.
-#[tokio::test(start_paused = true)]
-async fn an_informer_that_somebody_has_stopped_is_given_to_nobody() {
-    let server = server();
-    let factory = factory(&server);
-    factory.start();
-    let stopped = factory.informer::<ConfigMap>().unwrap();
-    stopped.wait_for_sync(WITHIN).await.unwrap();
-    stopped.stop().await;
-    let again = factory.select::<ConfigMap>().counted().unwrap();
-    again.wait_for_sync(WITHIN).await.unwrap();
-    assert_eq!((again.status().reflector.phase, server.open_watches()), (Phase::Watching, 1));
-    assert_eq!(factory.status().len(), 1);
     factory.shutdown().await;
 }
