@@ -20,10 +20,6 @@ use crate::{
 /// A watch that ends sooner than this is asked for again only after a delay.
 const EARLY: Duration = Duration::from_secs(1);
 
-/// A watch that was open for so long before its connection broke is asked for again as if it had ended: what breaks
-/// connections that are idle, say a load balancer, does so again and again, and a delay would be time without events.
-const SERVED: Duration = Duration::from_secs(30);
-
 /// Keeps a [`Sink`] fed with what happens to a resource.
 ///
 /// ```no_run
@@ -431,20 +427,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     fn failed(&mut self, error: &Error) {
         self.reflector.reports.failed(error);
         self.watch_over(RestartCause::Failed(error.class()));
-        let input = match self.broke_after_service(error) {
-            true => Input::WatchEnded(self.watch_end()),
-            false => Input::Failed(error.class(), error.retry_after()),
-        };
-        self.step(input, || None);
-    }
-
-    fn broke_after_service(&self, error: &Error) -> bool {
-        let broke = matches!(error, Error::Body { .. } | Error::CutOff { .. });
-        let served = |began: &Instant| began.elapsed() >= SERVED;
-        match (&self.machine, &self.request) {
-            (State::Watching(_), Request::Watch { began, .. }) => broke && served(began),
-            _ => false,
-        }
+        self.step(Input::Failed(error.class(), error.retry_after()), || None);
     }
 
     fn fired(&mut self, deadline: Deadline) {

@@ -92,29 +92,6 @@ async fn a_watch_that_closes_at_once_does_not_loop() {
     }
 }
 
-/// As by a load balancer that ends what is idle for a minute: no delay, or much of what happens would come late. What
-/// breaks sooner waits.
-#[tokio::test(start_paused = true)]
-async fn a_connection_that_breaks_after_half_a_minute_is_opened_again_at_once() {
-    for (served, pauses) in [(60, false), (30, false), (29, true)] {
-        let time = Duration::from_secs(served);
-        let fake = Fake::new(|_, _| list(&["a@1"], "5"), move |_, _| vec![Beat::Wait(time), Beat::Break]);
-        let run = run(&fake);
-        seconds(1200).await;
-        let asked = fake.asked();
-        let delays =
-            asked.windows(2).skip(1).filter(|pair| pair[1].0 - pair[0].0 > time + Duration::from_millis(1));
-        let (delays, lists) = (delays.count(), fake.lists().len());
-        // A relist after 12 of them, which is not at once.
-        let delayed = delays > lists;
-        assert_eq!(delayed, pauses, "{served} s: {delays} delays, {lists} lists");
-        assert!((0..20).all(|minute| fake.count(minute * 60, minute * 60 + 60) <= 4), "{served} s");
-        assert_eq!(run.status().errors as usize, run.errors().len(), "each break is told");
-        assert!(run.errors().len() >= 12);
-        run.drop_it().await;
-    }
-}
-
 /// Expired after each list, with or without an event before: list and watch must not play
 /// ping-pong.
 #[tokio::test(start_paused = true)]

@@ -24,8 +24,6 @@ pub(crate) type Thing = ();
 pub(crate) enum Beat<X> {
     Give(X),
     Fail(u16, Option<Duration>),
-    /// The connection breaks.
-    Break,
     Wait(Duration),
     /// Nothing more comes, and no end.
     Hang,
@@ -142,11 +140,6 @@ impl Fake {
                         Beat::Fail(code, after) => {
                             let error = status(verb, code, after);
                             return Some((Err(error), (Vec::new().into_iter(), None, guard)));
-                        }
-                        Beat::Break => {
-                            let target = Target { verb, url: "/things".to_owned() };
-                            let broken = Err(Error::CutOff { target });
-                            return Some((broken, (Vec::new().into_iter(), None, guard)));
                         }
                         Beat::Wait(time) => tokio::time::sleep(time).await,
                         Beat::Hang => std::future::pending().await,
