@@ -81,7 +81,7 @@ impl<T: Form> Seat<T> {
 
     /// What holds of it once nothing happens any more.
     pub(super) fn drained(&self, eye: &Eye<T>) -> Result<(), Violation> {
-        let waiting = |what: &str| Violation { property: 8, how: format!("handler {} {what}", self.id) };
+        let wrong = |property, what: &str| Violation { property, how: format!("handler {} {what}", self.id) };
         let (idle, synced, shown) = match &self.kind {
             Kind::Handler { registration, shown, .. } => {
                 (registration.pending() == 0, registration.has_synced(), shown.as_ref())
@@ -92,16 +92,16 @@ impl<T: Form> Seat<T> {
             }
         };
         if !idle {
-            return Err(waiting("is not told all"));
+            return Err(wrong(8, "is not told all"));
         }
         if !synced {
-            return Err(waiting("is not synced"));
+            return Err(wrong(11, "is not synced"));
         }
         if let Some(shown) = shown {
             let shown: Vec<Object> = shown.lock().values().copied().collect();
             let passing = eye.even_objects(true);
             if shown != passing {
-                return Err(waiting(&format!("was shown {shown:?}, the filter passes {passing:?}")));
+                return Err(wrong(8, &format!("was shown {shown:?}, the filter passes {passing:?}")));
             }
         }
         eye.desk().lock().try_observe(Observation::Drained { handler: self.id })
