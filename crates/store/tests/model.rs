@@ -202,7 +202,7 @@ impl Run {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
     /// Properties 3, 4, 7, 13, 14, 16 and 18, for any history.
     #[test]
     fn any_history_gives_what_the_naive_model_gives(steps in steps()) {

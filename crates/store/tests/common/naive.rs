@@ -152,7 +152,8 @@ impl Naive {
             let word = words.entry(key.clone()).or_default();
             match delta {
                 Delta::Put(entry) => {
-                    let gone = word.gone.take().filter(|gone| !same(&gone.id, &entry.id));
+                    let again = cached.is_some_and(|cached| same(&cached.id, &entry.id));
+                    let gone = word.gone.take().filter(|_| !again);
                     *word = Word { gone, ..word_of_put(entry, place, held.filter(|_| !fresh)) };
                 }
                 Delta::Remove { id, last } => remove(word, &id, last, cached),
