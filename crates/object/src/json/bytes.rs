@@ -1,0 +1,67 @@
+//! Strings that are asked for as bytes: there a lone surrogate has a meaning, and control characters may stand as they
+//! are.
+
+use std::borrow::Cow;
+
+use memchr::memchr2;
+
+use super::{deserializer::Deserializer, error::Fault};
+
+impl<'de> Deserializer<'de> {
+    /// Takes the string whose opening quote is next. Surrogates without their other half become three bytes each, as
+    /// WTF-8 has it.
+    pub(super) fn byte_string(&mut self) -> Result<Cow<'de, [u8]>, Fault> {
+        self.at += 1;
+        let mut decoded = Vec::new();
+        loop {
+            let rest = self.bytes().get(self.at..).unwrap_or_default();
+            let Some(special) = memchr2(b'"', b'\\', rest) else { return Err(self.truncated()) };
+            self.at += special + 1;
+            let plain = &rest[..special];
+            match (rest[special], decoded.is_empty()) {
+                (b'"', true) => return Ok(Cow::Borrowed(plain)),
+                (b'"', false) => {
+                    decoded.extend_from_slice(plain);
+                    return Ok(Cow::Owned(decoded));
+                }
+                _ => decoded.extend_from_slice(plain),
+            }
+            match self.simple_escape()? {
+                Some(character) => push(character.into(), &mut decoded),
+                None => self.units(&mut decoded)?,
+            }
+        }
+    }
+
+    /// Takes the digits of an escape, and of those after it for as long as they may belong together.
+    fn units(&mut self, decoded: &mut Vec<u8>) -> Result<(), Fault> {
+        let mut unit = self.four_digits()?;
+        while (0xd800..0xdc00).contains(&unit) {
+            let rest = self.bytes().get(self.at..).unwrap_or_default();
+            if !rest.starts_with(b"\\u") {
+                break;
+            }
+            self.at += 2;
+            let second = self.four_digits()?;
+            if let Some(Ok(pair)) = char::decode_utf16([unit, second]).next() {
+                push(pair.into(), decoded);
+                return Ok(());
+            }
+            push(unit.into(), decoded);
+            unit = second;
+        }
+        push(unit.into(), decoded);
+        Ok(())
+    }
+}
+
+/// A code point as UTF-8, where surrogates are code points, too.
+fn push(point: u32, decoded: &mut Vec<u8>) {
+    match char::from_u32(point) {
+        Some(character) => decoded.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+        None => {
+            let bytes = [0xe0 | (point >> 12), 0x80 | ((point >> 6) & 0x3f), 0x80 | (point & 0x3f)];
+            decoded.extend(bytes.map(|byte| byte as u8));
+        }
+    }
+}

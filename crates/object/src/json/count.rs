@@ -1,0 +1,129 @@
+//! `Counts`: how many elements each array has, so that a `Vec` is allocated once and exactly.
+//!
+//! An array is counted when it is reached, and with it all arrays within it, in one walk that looks at structure only.
+//! Text without arrays is never walked. What is not JSON gives some count or other: the deserializer refuses the text
+//! where it reaches the fault, and up to there both see the same arrays.
+
+use super::scan::string_end;
+
+/// What is nested deeper is counted wrongly: the deserializer refuses it, or skips it.
+const DEPTH: usize = 128;
+/// Room for the arrays of a usual object.
+const ARRAYS: usize = 32;
+/// In place of a slot: not an array.
+const NONE: u32 = u32::MAX;
+
+#[derive(Default)]
+pub(super) struct Counts {
+    /// Of the arrays in the text before `counted_to`, in the order in which they begin.
+    elements: Vec<u32>,
+    /// The one that the deserializer reaches next.
+    next: usize,
+    counted_to: usize,
+    /// Slot and elements so far of the brackets that are open; empty between two walks.
+    open: Vec<(u32, u32)>,
+}
+
+impl Counts {
+    /// The number of elements of the array that begins at `at`.
+    #[inline]
+    pub(super) fn enter(&mut self, bytes: &[u8], at: usize) -> usize {
+        if at >= self.counted_to {
+            self.count(bytes, at);
+        }
+        let elements = self.elements.get(self.next).copied().unwrap_or_default();
+        self.next += 1;
+        elements as usize
+    }
+
+    /// The array that begins at `at` is skipped, and those within it will be, too.
+    #[inline]
+    pub(super) fn pass(&mut self, at: usize) {
+        if at < self.counted_to {
+            self.next += 1;
+        }
+    }
+
+    fn count(&mut self, bytes: &[u8], mut at: usize) {
+        self.elements.clear();
+        self.elements.reserve(ARRAYS);
+        self.open.reserve(DEPTH);
+        self.next = 0;
+        let (mut slot, mut elements, mut too_deep) = (NONE, 0, 0_usize);
+        while let Some(&byte) = bytes.get(at) {
+            at += 1;
+            match byte {
+                b'"' => at = string_end(bytes, at).unwrap_or(bytes.len()),
+                b',' => elements += 1,
+                b'[' | b'{' => {
+                    if self.open.len() < DEPTH {
+                        self.open.push((slot, elements));
+                        (slot, elements) = (NONE, 0);
+                    } else {
+                        too_deep += 1;
+                    }
+                    if byte == b'[' {
+                        slot = self.elements.len() as u32;
+                        elements = u32::from(!closes(bytes, at));
+                        self.elements.push(elements);
+                    }
+                }
+                b']' | b'}' if too_deep > 0 => too_deep -= 1,
+                b']' | b'}' => {
+                    if let Some(count) = self.elements.get_mut(slot as usize) {
+                        *count = elements;
+                    }
+                    (slot, elements) = self.open.pop().unwrap_or((NONE, 0));
+                    if self.open.is_empty() {
+                        break;
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.open.clear();
+        self.counted_to = at;
+    }
+}
+
+/// Whether the array that begins before `at` has no elements.
+fn closes(bytes: &[u8], at: usize) -> bool {
+    let mut rest = bytes.iter().skip(at);
+    rest.find(|byte| !byte.is_ascii_whitespace()) == Some(&b']')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(text: &str) -> Vec<usize> {
+        let mut counts = Counts::default();
+        let brackets = text.match_indices('[').map(|(at, _)| at);
+        brackets.map(|at| counts.enter(text.as_bytes(), at)).collect()
+    }
+
+    #[test]
+    fn each_array_is_counted_in_the_order_in_which_they_begin() {
+        assert_eq!(counts("[]"), [0]);
+        assert_eq!(counts("[ \n ]"), [0]);
+        assert_eq!(counts("[[], [1], {}, {\"a\":[2,3]}]"), [4, 0, 1, 2]);
+        assert_eq!(counts(r#"{"a":[1,2],"b":[{"c":",]"},"\",",[[3]]]}"#), [2, 3, 1, 1]);
+    }
+
+    #[test]
+    fn an_array_that_is_passed_takes_its_count_with_it() {
+        let text = "[[1,2],[3],[4,5,6]]";
+        let mut counts = Counts::default();
+        assert_eq!(counts.enter(text.as_bytes(), 0), 3);
+        counts.pass(1);
+        assert_eq!(counts.enter(text.as_bytes(), 7), 1);
+    }
+
+    #[test]
+    fn text_that_is_no_json_has_counts_all_the_same() {
+        for text in ["[", "[[", "[}", "[\"", "[1,", "[1,[", "]]"] {
+            counts(text);
+        }
+        counts(&"[".repeat(10_000));
+    }
+}

@@ -1,0 +1,96 @@
+//! Values that nobody asks for: they have to be JSON, however deep, and nothing is made of them.
+
+use super::{deserializer::Deserializer, error::Fault, scan};
+
+impl<'de> Deserializer<'de> {
+    /// Takes the next value and gives its text.
+    pub(super) fn raw(&mut self) -> Result<&'de str, Fault> {
+        self.token();
+        let start = self.at;
+        self.skip()?;
+        self.text.get(start..self.at).ok_or(Fault::Syntax)
+    }
+
+    /// Takes the next value.
+    pub(super) fn skip(&mut self) -> Result<(), Fault> {
+        // The brackets that will close what is open.
+        let mut open = Vec::new();
+        loop {
+            match self.value()? {
+                b'"' => self.skip_string()?,
+                b'{' => {
+                    self.at += 1;
+                    if self.token() != Some(b'}') {
+                        open.push(b'}');
+                        self.skip_name()?;
+                        continue;
+                    }
+                    self.at += 1;
+                }
+                b'[' => {
+                    self.counts.pass(self.at);
+                    self.at += 1;
+                    if self.token() != Some(b']') {
+                        open.push(b']');
+                        continue;
+                    }
+                    self.at += 1;
+                }
+                b'-' | b'0'..=b'9' => self.skip_number()?,
+                b'n' => self.literal("null")?,
+                b't' => self.literal("true")?,
+                b'f' => self.literal("false")?,
+                _ => return Err(Fault::Syntax),
+            }
+            if self.skip_ends(&mut open)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// After a value: takes what ends with it, up to where the next one begins. True where nothing is open any more.
+    fn skip_ends(&mut self, open: &mut Vec<u8>) -> Result<bool, Fault> {
+        while let Some(&close) = open.last() {
+            let token = self.value()?;
+            self.at += 1;
+            match token {
+                b',' if close == b'}' => return self.skip_name().map(|()| false),
+                b',' => return Ok(false),
+                _ if token == close => {
+                    open.pop();
+                }
+                _ => return Err(Fault::Syntax),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes the name of a field and the colon after it.
+    fn skip_name(&mut self) -> Result<(), Fault> {
+        match self.value()? {
+            b'"' => self.skip_string()?,
+            _ => return Err(Fault::Syntax),
+        }
+        self.expect(b':')
+    }
+
+    /// Takes the string whose opening quote is next. Whether its surrogates are pairs is for those to say who want it.
+    fn skip_string(&mut self) -> Result<(), Fault> {
+        self.at += 1;
+        loop {
+            self.at = scan::special(self.bytes(), self.at);
+            match self.byte().ok_or(Fault::Truncated)? {
+                b'"' => break,
+                b'\\' => {
+                    self.at += 1;
+                    if self.simple_escape()?.is_none() {
+                        self.four_digits()?;
+                    }
+                }
+                _ => return Err(Fault::Syntax),
+            }
+        }
+        self.at += 1;
+        Ok(())
+    }
+}

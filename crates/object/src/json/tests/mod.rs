@@ -1,0 +1,85 @@
+//! The deserializer against serde_json: the same texts are accepted, with the same values, and refused for the same kind
+//! of reason.
+
+mod hints;
+mod kubernetes;
+mod numbers;
+mod shapes;
+mod strings;
+mod text;
+
+use std::fmt::Debug;
+
+use serde::Deserialize;
+use serde_json::error::Category;
+
+use super::{JsonError, from_str};
+
+/// What differs between ours and theirs.
+fn difference<'de, T>(text: &'de str, equal: impl Fn(&T, &T) -> bool) -> Result<(), String>
+where
+    T: Deserialize<'de> + Debug,
+{
+    let theirs = serde_json::from_str::<T>(text);
+    let ours = from_str::<T>(text);
+    let same = match (&theirs, &ours) {
+        (Ok(theirs), Ok(ours)) => equal(theirs, ours),
+        (Err(theirs), Err(ours)) => same_category(theirs, *ours),
+        _ => false,
+    };
+    if same { Ok(()) } else { Err(format!("{text:?}\ntheirs: {theirs:?}\nours:   {ours:?}")) }
+}
+
+fn same_category(theirs: &serde_json::Error, ours: JsonError) -> bool {
+    matches!(
+        (theirs.classify(), ours),
+        (Category::Syntax, JsonError::Syntax { .. })
+            | (Category::Eof, JsonError::Truncated { .. })
+            | (Category::Data, JsonError::Shape { .. })
+    )
+}
+
+/// Panics where ours and theirs differ.
+#[track_caller]
+fn same<'de, T: Deserialize<'de> + PartialEq + Debug>(text: &'de str) {
+    difference::<T>(text, T::eq).unwrap();
+}
+
+/// Panics where values differ by more than the rounding that serde_json allows itself.
+#[track_caller]
+fn same_value(text: &str) {
+    difference(text, alike).unwrap();
+}
+
+fn alike(theirs: &serde_json::Value, ours: &serde_json::Value) -> bool {
+    use serde_json::Value::{Array, Number, Object};
+    match (theirs, ours) {
+        (Array(theirs), Array(ours)) => {
+            theirs.len() == ours.len() && theirs.iter().zip(ours).all(|(theirs, ours)| alike(theirs, ours))
+        }
+        (Object(theirs), Object(ours)) => {
+            let same =
+                |((their_name, theirs), (our_name, ours))| their_name == our_name && alike(theirs, ours);
+            theirs.len() == ours.len() && theirs.iter().zip(ours).all(same)
+        }
+        (Number(theirs), Number(ours)) if theirs.is_f64() => {
+            ours.is_f64() && nearly_equal(theirs.as_f64().unwrap(), ours.as_f64().unwrap())
+        }
+        _ => theirs == ours,
+    }
+}
+
+/// A value whose floats may differ as `alike` has it.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+struct Alike(serde_json::Value);
+
+impl PartialEq for Alike {
+    fn eq(&self, other: &Self) -> bool {
+        alike(&self.0, &other.0)
+    }
+}
+
+fn nearly_equal(theirs: f64, ours: f64) -> bool {
+    theirs == ours || (theirs - ours).abs() <= ours.abs() * 1e-15 + 1e-320
+}

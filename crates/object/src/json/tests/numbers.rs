@@ -1,0 +1,139 @@
+//! Numbers at the ends of their types.
+
+use proptest::prelude::*;
+
+use super::{difference, nearly_equal, same, same_value};
+use crate::json::from_str;
+
+fn same_in_each_type(text: &str) {
+    same::<u8>(text);
+    same::<i8>(text);
+    same::<u16>(text);
+    same::<i16>(text);
+    same::<u32>(text);
+    same::<i32>(text);
+    same::<u64>(text);
+    same::<i64>(text);
+    same::<u128>(text);
+    same::<i128>(text);
+    same_value(text);
+    difference::<f64>(text, |theirs, ours| nearly_equal(*theirs, *ours)).unwrap();
+    difference::<f32>(text, |theirs, ours| (theirs - ours).abs() <= ours.abs() * 1e-6 || theirs == ours)
+        .unwrap();
+}
+
+#[test]
+fn integers_end_where_their_types_end() {
+    let ends = [
+        i128::from(i8::MIN),
+        i128::from(u8::MAX),
+        i128::from(i16::MIN),
+        i128::from(u16::MAX),
+        i128::from(i32::MIN),
+        i128::from(i32::MAX),
+        i128::from(u32::MAX),
+        i128::from(i64::MIN),
+        i128::from(i64::MAX),
+        i128::from(u64::MAX),
+        i128::MAX - 1,
+        i128::MIN + 1,
+        0,
+    ];
+    for number in ends.into_iter().flat_map(|end| [end - 1, end, end + 1]) {
+        same_in_each_type(&number.to_string());
+        same_in_each_type(&format!(" {number} "));
+    }
+    same_in_each_type(&u128::MAX.to_string());
+    same_in_each_type("340282366920938463463374607431768211456");
+    same_in_each_type("-170141183460469231731687303715884105729");
+}
+
+#[test]
+fn what_is_no_number_is_refused_in_the_same_way() {
+    for text in [
+        "",
+        "-",
+        "+1",
+        "01",
+        "-01",
+        "00",
+        "1.",
+        "1.e5",
+        ".5",
+        "1e",
+        "1e+",
+        "1E-",
+        "1e5.",
+        "- 1",
+        "1 2",
+        "0x1",
+        "1_0",
+        "NaN",
+        "-Infinity",
+        "1e999",
+        "-1e999",
+        "1e99999999999999999999",
+        "0e99999999999999999999",
+        "1e-99999999999999999999",
+        "0.0",
+        "-0",
+        "-0.0",
+        "-0e1",
+        "1.5",
+        "1.5e3",
+        "1e3",
+        "1E+3",
+        "10e-1",
+        "123456789012345678901234567890",
+        "-123456789012345678901234567890",
+        "1.",
+        "\"1\"",
+        "null",
+        "true",
+        "[1]",
+        "{\"1\":1}",
+    ] {
+        same_in_each_type(text);
+    }
+}
+
+#[test]
+fn a_number_that_is_not_asked_for_is_still_a_number() {
+    for text in ["1", "-1.5e-7", "1e999", "01", "1.", "-", "1e", "+1", "00", "-a", "1.5e+"] {
+        same::<serde::de::IgnoredAny>(text);
+        same::<Vec<serde::de::IgnoredAny>>(&format!("[{text},1]"));
+    }
+}
+
+#[test]
+fn floats_are_rounded_once_and_to_the_nearest() {
+    // Just above the middle between two neighbours of single precision, and in double precision the middle.
+    let text = "16777217.0000000001";
+    assert_eq!(from_str::<f32>(text).unwrap(), 16777218.0);
+    assert_eq!(from_str::<f64>("9007199254740993.0000000000001").unwrap(), 9007199254740994.0);
+    assert_eq!(from_str::<f64>("2.2250738585072011e-308").unwrap(), 2.225073858507201e-308);
+    assert!(from_str::<f64>("-0").unwrap().is_sign_negative());
+    assert_eq!(from_str::<f32>("1e39").unwrap(), f32::INFINITY);
+}
+
+proptest! {
+    #[test]
+    fn any_float_comes_back_as_it_was_written(bits in any::<u64>(), single in any::<u32>()) {
+        let (double, single) = (f64::from_bits(bits), f32::from_bits(single));
+        prop_assume!(double.is_finite() && single.is_finite());
+        for text in [format!("{double:?}"), format!("{double}"), format!("{double:e}")] {
+            prop_assert_eq!(from_str::<f64>(&text).unwrap(), double);
+        }
+        prop_assert_eq!(from_str::<f32>(&format!("{single:?}")).unwrap(), single);
+    }
+
+    #[test]
+    fn any_digits_are_the_same_number(text in "-?(0|[1-9][0-9]{0,40})(\\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?") {
+        same_in_each_type(&text);
+    }
+
+    #[test]
+    fn anything_like_a_number_is_the_same(text in "[-+0-9.eE]{0,12}") {
+        same_in_each_type(&text);
+    }
+}

@@ -1,0 +1,326 @@
+//! Each way in which a type can ask for its value.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+    fmt,
+};
+
+use proptest::prelude::*;
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+use super::{Alike, difference, same, same_value, text};
+use crate::json::from_str;
+
+#[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+enum External {
+    Unit,
+    Newtype(u8),
+    Tuple(i32, String),
+    Struct {
+        a: Option<bool>,
+        b: Box<External>,
+    },
+    #[serde(rename = "a")]
+    List(Vec<External>),
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(tag = "t")]
+enum Internal {
+    Unit,
+    Newtype(Fields),
+    #[serde(rename = "a")]
+    Struct {
+        a: Option<i64>,
+    },
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(tag = "t", content = "c")]
+enum Adjacent {
+    Unit,
+    Newtype(i16),
+    Tuple(i32, String),
+    Struct { a: Option<bool> },
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+enum Untagged {
+    Null,
+    Bool(bool),
+    Small(i8),
+    Unsigned(u64),
+    Signed(i64),
+    Text(String),
+    List(Vec<Untagged>),
+    Fields(Fields),
+    Map(BTreeMap<String, Untagged>),
+}
+
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Fields {
+    a: Option<Box<Fields>>,
+    b: Vec<Fields>,
+    #[serde(alias = "d")]
+    c: Option<String>,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Strict {
+    a: Option<Alike>,
+    b: Alike,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Flat {
+    a: Option<u8>,
+    #[serde(flatten)]
+    more: Option<Fields>,
+    #[serde(flatten)]
+    rest: BTreeMap<String, Untagged>,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Borrowed<'a> {
+    a: &'a str,
+    #[serde(borrow)]
+    b: Cow<'a, str>,
+    #[serde(borrow)]
+    c: Option<&'a [u8]>,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+struct Newtype(Option<i16>);
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Pair(i32, Alike);
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Nothing;
+
+/// Asks for bytes.
+#[derive(Debug, PartialEq)]
+struct Bytes(Vec<u8>);
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Bytes;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes")
+            }
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Bytes, E> {
+                Ok(Bytes(bytes.to_vec()))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut bytes: A) -> Result<Bytes, A::Error> {
+                let mut all = Vec::new();
+                while let Some(byte) = bytes.next_element()? {
+                    all.push(byte);
+                }
+                Ok(Bytes(all))
+            }
+        }
+        deserializer.deserialize_byte_buf(Collect)
+    }
+}
+
+/// Takes the first element or field and wants no more.
+#[derive(Debug, PartialEq)]
+struct First(Option<Box<First>>);
+
+impl<'de> Deserialize<'de> for First {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Take;
+        impl<'de> Visitor<'de> for Take {
+            type Value = First;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("anything with a first part")
+            }
+            fn visit_u64<E>(self, _: u64) -> Result<First, E> {
+                Ok(First(None))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<First, A::Error> {
+                elements.next_element().map(First)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<First, A::Error> {
+                let field: Option<(IgnoredAny, Box<First>)> = fields.next_entry()?;
+                Ok(First(field.map(|(_, value)| value)))
+            }
+        }
+        deserializer.deserialize_any(Take)
+    }
+}
+
+/// Goes on after elements that do not fit.
+#[derive(Debug, PartialEq)]
+struct Lenient(Vec<Option<Vec<u8>>>);
+
+impl<'de> Deserialize<'de> for Lenient {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Lenient;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Lenient, A::Error> {
+                let mut all = Vec::new();
+                loop {
+                    match elements.next_element() {
+                        Ok(Some(element)) => all.push(Some(element)),
+                        Ok(None) => return Ok(Lenient(all)),
+                        Err(_) if all.len() < 9 => all.push(None),
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+        }
+        deserializer.deserialize_seq(Collect)
+    }
+}
+
+#[test]
+fn what_a_visitor_leaves_unread_is_too_much() {
+    for text in [
+        "1",
+        "[]",
+        "{}",
+        "[1]",
+        "[ 1 ]",
+        "[1,2]",
+        "[1,]",
+        "[1",
+        "[1,",
+        "[1}",
+        "[[[1]]]",
+        "[[[1],2]]",
+        "[[[1]],2]",
+        r#"{"a":1}"#,
+        r#"{"a":1,"b":2}"#,
+        r#"{"a":1"#,
+        r#"{"a":1,"#,
+        r#"{"a":1]"#,
+        r#"{"a":{"b":[1]}}"#,
+        r#"[{"a":[1]}]"#,
+        r#"[{"a":[1],"b":2}]"#,
+        r#"[{"a":[1,2]}"#,
+        r#"{"a":"x"}"#,
+        r#"{"a":"x"#,
+        "[tru",
+        "[1]]",
+        "[[1]",
+        "[[1] 2",
+        "[[1 2]]",
+        "[[1]}",
+        r#"{"a":[1}}"#,
+        "[1] x",
+    ] {
+        same::<First>(text);
+        same::<Vec<First>>(text);
+        same::<(First, IgnoredAny)>(text);
+        same::<BTreeMap<String, First>>(text);
+        same::<Option<[First; 1]>>(text);
+    }
+}
+
+#[test]
+fn a_visitor_may_go_on_after_what_does_not_fit() {
+    for (text, fit) in [
+        (r#"[[1],"x",[2]]"#, vec![Some(vec![1]), None, Some(vec![2])]),
+        (
+            r#"[true,[1,2],null,-1,1.5,[],"\n"]"#,
+            vec![None, Some(vec![1, 2]), None, None, None, Some(vec![]), None],
+        ),
+        (r#"[[1],[2,"x"],[3]]"#, vec![Some(vec![1]), None, Some(vec![3])]),
+    ] {
+        same::<Lenient>(text);
+        assert_eq!(from_str::<Lenient>(text), Ok(Lenient(fit)));
+    }
+    assert!(serde_json::from_str::<Lenient>(r#"[[1],["x",2],[3]]"#).is_err());
+    assert!(from_str::<Lenient>(r#"[[1],["x",2],[3]]"#).is_err());
+}
+
+/// The category is another one for a name without any letter, which serde_json reads beyond its end.
+#[test]
+fn names_that_are_bools_are_read_as_serde_json_does() {
+    for name in ["true", "false", "", "t", "truex", "fals", "null", "1", "\\u0074rue", "\\x"] {
+        for text in [format!("{{\"{name}\":1}}"), format!("{{\"{name}"), format!("{{\"{name}\"")] {
+            let theirs = serde_json::from_str::<BTreeMap<bool, u8>>(&text).ok();
+            assert_eq!(from_str::<BTreeMap<bool, u8>>(&text).ok(), theirs, "{text}");
+        }
+    }
+}
+
+fn raw(text: &str) -> Result<(), String> {
+    difference::<Box<RawValue>>(text, |theirs, ours| theirs.get() == ours.get())?;
+    difference::<Vec<&RawValue>>(text, |theirs, ours| format!("{theirs:?}") == format!("{ours:?}"))?;
+    difference::<BTreeMap<String, Box<RawValue>>>(text, |theirs, ours| {
+        format!("{theirs:?}") == format!("{ours:?}")
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn any_text_is_the_same_value(text in text::text()) {
+        same_value(&text);
+        same::<IgnoredAny>(&text);
+        raw(&text).unwrap();
+    }
+
+    #[test]
+    fn any_text_is_the_same_struct(text in text::text()) {
+        same::<Fields>(&text);
+        same::<Strict>(&text);
+        same::<Flat>(&text);
+        same::<Borrowed<'_>>(&text);
+        same::<Option<Newtype>>(&text);
+        same::<Nothing>(&text);
+        same::<Vec<Pair>>(&text);
+        same::<(Alike, Alike)>(&text);
+        same::<[Option<bool>; 2]>(&text);
+        same::<()>(&text);
+    }
+
+    #[test]
+    fn any_text_is_the_same_enum(text in text::text()) {
+        same::<External>(&text);
+        same::<Vec<External>>(&text);
+        same::<Internal>(&text);
+        same::<Adjacent>(&text);
+        same::<Untagged>(&text);
+    }
+
+    #[test]
+    fn any_text_is_the_same_map_whatever_its_keys_are(text in text::text()) {
+        same::<BTreeMap<String, IgnoredAny>>(&text);
+        same::<BTreeMap<u8, Alike>>(&text);
+        same::<BTreeMap<i64, IgnoredAny>>(&text);
+        same::<BTreeMap<u128, IgnoredAny>>(&text);
+        same::<BTreeMap<i128, IgnoredAny>>(&text);
+        same::<BTreeMap<char, IgnoredAny>>(&text);
+        same::<BTreeMap<External, IgnoredAny>>(&text);
+        same::<HashMap<Newtype, IgnoredAny>>(&text);
+        same::<BTreeMap<Option<Cow<'_, str>>, IgnoredAny>>(&text);
+    }
+
+    #[test]
+    fn any_text_is_the_same_bytes_and_characters(text in text::text()) {
+        same::<Bytes>(&text);
+        same::<&[u8]>(&text);
+        same::<Vec<Bytes>>(&text);
+        same::<char>(&text);
+        same::<String>(&text);
+        same::<&str>(&text);
+    }
+}

@@ -1,0 +1,91 @@
+//! Strings with escapes, and texts that are not UTF-8.
+
+use proptest::prelude::*;
+use serde::de::IgnoredAny;
+
+use super::same;
+use crate::json::{JsonError, from_slice};
+
+/// `inside` as a string in each place of a text, and at its end.
+fn same_everywhere(inside: &str) {
+    for text in [
+        format!("\"{inside}\""),
+        format!("\"{inside}"),
+        format!("\"0123456789abcdef{inside}0123456789abcdef\""),
+    ] {
+        same::<String>(&text);
+        same::<&str>(&text);
+        same::<char>(&text);
+        same::<IgnoredAny>(&text);
+        same::<serde_json::Value>(&text);
+        let field = format!("{{{text}:{text}}}");
+        same::<std::collections::BTreeMap<String, String>>(&field);
+        same::<serde_json::Value>(&field);
+        same::<IgnoredAny>(&field);
+    }
+}
+
+#[test]
+fn escapes_mean_the_same() {
+    for inside in [
+        "",
+        "a",
+        "\u{e9}",
+        "\u{1f600}",
+        r#"\"\\\/\b\f\n\r\t"#,
+        r"\u0041",
+        r"\u00e9\u20AC",
+        r"\ud83d\ude00",
+        r"\uD83D\uDE00",
+        r"\ud83d",
+        r"\ude00",
+        r"\ud83d\ud83d",
+        r"\ud83dx",
+        r"\ud83d\n",
+        r"\ud83d\u0041",
+        r"\u12",
+        r"\u12g4",
+        r"\u",
+        r"\",
+        r"\x",
+        r"\'",
+        r"\U0041",
+        r"\u{41}",
+        "\u{0}",
+        "\n",
+        "\u{1f}",
+        "\u{7f}",
+        "\u{2028}",
+        r"\u0000",
+    ] {
+        same_everywhere(inside);
+    }
+}
+
+#[test]
+fn text_that_is_not_utf_8_is_malformed_where_it_is_not() {
+    for bytes in [&b"\"\xff\""[..], b"[1,\"a\xc3\"]", b"\x80", b"{\"\xe2\x82\":1}"] {
+        let at = std::str::from_utf8(bytes).unwrap_err().valid_up_to();
+        assert_eq!(from_slice::<serde_json::Value>(bytes), Err(JsonError::Syntax { position: at }));
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_escapes_mean_the_same(inside in "(\\\\[\"\\\\/bfnrtux]|\\\\u[0-9a-fA-F]{4}|\\\\u[dD][89a-fA-F][0-9a-f]{2}|[a-z\u{e9}\"]){0,8}") {
+        same_everywhere(&inside);
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(prop_oneof![
+        any::<u8>(), Just(b'"'), Just(b'\\'), Just(b'['), Just(b'{'), Just(b':'), Just(b','), Just(b'u'), Just(b'1')
+    ], 0..60)) {
+        let ours = from_slice::<serde_json::Value>(&bytes);
+        if let Ok(text) = std::str::from_utf8(&bytes) {
+            super::same_value(text);
+        } else {
+            let at = std::str::from_utf8(&bytes).unwrap_err().valid_up_to();
+            prop_assert_eq!(ours, Err(JsonError::Syntax { position: at }));
+        }
+    }
+}
