@@ -35,7 +35,7 @@ pub use decode::{Decode, DecodeError, JsonDecoder, peek_json};
 pub use delta::{Delta, Listed};
 pub use entry::{Entry, Known, NothingKnown, ObjectId};
 pub use event::Event;
-pub use json::{JsonError, from_slice};
+pub use json::{JsonError, Outline, from_slice};
 pub use json_object::JsonObject;
 pub use key::{KeyRef, ObjectKey, ParseKeyError};
 pub use object::{Id, Object};

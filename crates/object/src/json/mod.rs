@@ -1,13 +1,14 @@
-//! JSON of API servers: serde's way from bytes to a type.
+//! JSON of API servers: what is in an object without decoding it, and the object itself.
 //!
-//! [`from_slice`] accepts what serde_json accepts and makes the same values of it, and differs in three things: its
-//! errors quote nothing, sequences know their length before they are read, so that a `Vec` is allocated once and
-//! exactly, and floats are correctly rounded whatever features serde_json is built with. What is not UTF-8 is refused
-//! as a whole.
+//! [`Outline`] is one light walk over the bytes: who the object is, of which kind, and what need not be decoded at all.
+//! [`from_slice`] is serde's way from bytes to a type. It accepts what serde_json accepts and makes the same values of
+//! it, and differs in three things: its errors quote nothing, sequences know their length before they are read, so that
+//! a `Vec` is allocated once and exactly, and floats are correctly rounded whatever features serde_json is built with.
+//! What is not UTF-8 is refused as a whole.
 //!
-//! Bytes are looked at in `scan` and `count`, which judge nothing. `deserializer` and `nesting` keep the place in a text;
-//! `string`, `bytes`, `number` and `skip` take one value there; `serde_impl`, `access`, `key` and `variant` are what serde
-//! sees.
+//! Bytes are looked at in `scan`, `count`, `walk`, `managed` and `repeat`, which judge nothing. `deserializer` and
+//! `nesting` keep the place in a text; `string`, `bytes`, `number` and `skip` take one value there; `serde_impl`,
+//! `access`, `key` and `variant` are what serde sees.
 
 mod access;
 mod bytes;
@@ -15,13 +16,17 @@ mod count;
 mod deserializer;
 mod error;
 mod key;
+mod managed;
 mod nesting;
 mod number;
+mod outline;
+mod repeat;
 mod scan;
 mod serde_impl;
 mod skip;
 mod string;
 mod variant;
+mod walk;
 
 #[cfg(test)]
 mod tests;
@@ -31,6 +36,7 @@ use serde::de::{Deserialize, DeserializeOwned};
 use deserializer::Deserializer;
 
 pub use error::JsonError;
+pub use outline::Outline;
 
 /// The value whose JSON these bytes are.
 ///

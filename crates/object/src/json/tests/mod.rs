@@ -4,6 +4,7 @@
 mod hints;
 mod kubernetes;
 mod numbers;
+mod outline;
 mod shapes;
 mod strings;
 mod text;

@@ -1,0 +1,330 @@
+//! The outline of an object against what serde_json makes of it.
+
+use std::fmt;
+
+use proptest::{prelude::*, sample::select};
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+use crate::{Id, JsonObject, json::Outline};
+
+/// The fields of an object in their order, also those that are there twice.
+#[derive(Debug)]
+struct Entries<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Entries<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Entries<'de>, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = fields.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Entries(entries))
+            }
+        }
+        deserializer.deserialize_map(Collect).map(|Entries(entries)| Entries(entries))
+    }
+}
+
+impl<'a> Entries<'a> {
+    fn of(text: &'a str) -> Self {
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    fn all(&self, name: &str) -> Vec<&'a str> {
+        self.0.iter().filter(|entry| entry.0 == name).map(|entry| entry.1.get()).collect()
+    }
+
+    fn texts_without(&self, name: &str) -> Vec<(&str, &'a str)> {
+        let others = self.0.iter().filter(|entry| entry.0 != name);
+        others.map(|(name, value)| (name.as_str(), value.get())).collect()
+    }
+}
+
+#[derive(Deserialize)]
+struct Peek<'a> {
+    #[serde(borrow)]
+    metadata: JsonObject<Metadata<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    namespace: Option<&'a str>,
+    name: &'a str,
+    uid: Option<&'a str>,
+    resource_version: Option<&'a str>,
+}
+
+fn id_by_serde(text: &str) -> Option<Id<'_>> {
+    let JsonObject(Peek { metadata: JsonObject(metadata) }) = serde_json::from_str(text).ok()?;
+    let Metadata { namespace, name, uid, resource_version } = metadata;
+    let (uid, resource_version) = (uid.unwrap_or_default(), resource_version.unwrap_or_default());
+    (!name.is_empty()).then_some(Id { namespace, name, uid, resource_version })
+}
+
+/// What of the fields that are looked for is there twice.
+fn repeats(entries: &Entries<'_>, names: &[&str]) -> bool {
+    names.iter().any(|name| entries.all(name).len() > 1)
+}
+
+const IN_METADATA: [&str; 6] = ["name", "namespace", "uid", "resourceVersion", "labels", "managedFields"];
+
+/// Panics where an outline says anything but what serde_json says.
+#[track_caller]
+fn check(text: &str) {
+    let top = Entries::of(text);
+    let metadata = top.all("metadata").pop().filter(|metadata| metadata.starts_with('{')).map(Entries::of);
+    let is_ambiguous =
+        repeats(&top, &["metadata"]) || metadata.as_ref().is_some_and(|of| repeats(of, &IN_METADATA));
+    let Some(outline) = Outline::of(text.as_bytes()) else {
+        return assert!(is_ambiguous, "no outline of {text}");
+    };
+    assert!(!is_ambiguous, "an outline of {text}");
+    assert_eq!(outline.id(), id_by_serde(text), "{text}");
+    let kind: Option<String> = top.all("kind").first().and_then(|kind| serde_json::from_str(kind).ok());
+    assert_eq!(outline.kind(), kind.as_deref(), "{text}");
+    let labels = metadata.as_ref().and_then(|metadata| metadata.all("labels").pop());
+    assert_eq!(outline.labels().map(|span| &text[span]), labels, "{text}");
+
+    let mut cut = b"before".to_vec();
+    outline.cut(&mut cut);
+    let cut = std::str::from_utf8(&cut).unwrap().strip_prefix("before").unwrap();
+    let is_cut = metadata
+        .as_ref()
+        .is_some_and(|of| of.all("managedFields").iter().any(|value| value.starts_with('[')));
+    assert_eq!(outline.managed_fields().is_some(), is_cut, "{text}");
+    if !is_cut {
+        return assert_eq!(cut, text);
+    }
+    let left = Entries::of(cut);
+    assert_eq!(left.texts_without("metadata"), top.texts_without("metadata"), "{text}");
+    let left = Entries::of(left.all("metadata")[0]);
+    assert_eq!(left.texts_without(""), metadata.unwrap().texts_without("managedFields"), "{text}\n{cut}");
+}
+
+/// As a server written in Go has it, but for what is left out.
+const POD: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7","labels":{"x":"y"},"managedFields":[{"manager":"kubelet","fieldsV1":{"f:status":{"k:{\"type\":\"Ready\"}":{".":{}}}}}]},"spec":{"containers":[{"name":"c"}]}}"#;
+
+#[test]
+fn the_outline_of_an_object_as_servers_write_it() {
+    check(POD);
+    let outline = Outline::of(POD.as_bytes()).unwrap();
+    assert_eq!(outline.id().unwrap().name, "a");
+    let mut cut = Vec::new();
+    outline.cut(&mut cut);
+    assert_eq!(
+        std::str::from_utf8(&cut).unwrap(),
+        r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7","labels":{"x":"y"}},"spec":{"containers":[{"name":"c"}]}}"#
+    );
+}
+
+#[test]
+fn the_metadata_of_a_template_are_not_the_object_s() {
+    for text in [
+        r#"{"spec":{"template":{"metadata":{"name":"b","managedFields":[1]}}},"metadata":{"name":"a"}}"#,
+        r#"{"metadata":{"name":"a"},"spec":{"template":{"x":1,"metadata":{"name":"b","managedFields":[1]}}}}"#,
+        r#"{"metadata":{"annotations":{"managedFields":"[]","x":",\"managedFields\":[1]"},"name":"a"},"x":",\"metadata\":{\"name\":\"b\"}"}"#,
+        r#"{"metadata":{"name":"a","x":{"name":"b","managedFields":[2]},"managedFields":[1]}}"#,
+    ] {
+        check(text);
+        assert_eq!(Outline::of(text.as_bytes()).unwrap().id().unwrap().name, "a");
+    }
+}
+
+#[test]
+fn managed_fields_go_wherever_they_stand() {
+    for metadata in [
+        r#""managedFields":[1]"#,
+        r#" "managedFields" : [1] "#,
+        r#""managedFields":[1],"name":"a""#,
+        r#" "managedFields" : [ ] , "name":"a" "#,
+        r#""name":"a","managedFields":[1]"#,
+        r#""name":"a" , "managedFields" : [1] "#,
+        r#""name":"a","managedFields":[1],"uid":"u""#,
+        r#""name":"a","managed\u0046ields":[1]"#,
+        r#""name":"a","managedFields":["]","\"]",[["]"]],{"a":"\\"}]"#,
+        r#""name":"a","managedFields":null"#,
+        r#""name":"a","managedFields":{"a":[]}"#,
+        r#""name":"a","managedFields":7"#,
+        r#""managedFields":"[1]","name":"a""#,
+    ] {
+        check(&format!(r#"{{"metadata":{{{metadata}}},"spec":{{}}}}"#));
+        check(&format!(r#" {{ "spec" : {{}} , "metadata" : {{{metadata}}} }} "#));
+    }
+}
+
+#[test]
+fn names_that_are_there_twice_are_left_to_serde() {
+    for text in [
+        r#"{"metadata":{"name":"a"},"metadata":{"name":"b"}}"#,
+        r#"{"metadata":{"name":"a"},"spec":{}, "metadata":{}}"#,
+        "{\"metadata\":{\"name\":\"a\"},\n\t\"metadata\":7}",
+        r#"{"metadata":{"name":"a"},"spec":1,"metad\u0061ta":{}}"#,
+        r#"{"metadata":{"name":"a"},"spec":1,"m\u0065tadata":{}}"#,
+        r#"{"metadata":{"name":"a","name":"a"}}"#,
+        r#"{"metadata":{"name":"a","n\u0061me":"b"}}"#,
+        r#"{"metadata":{"managedFields":[1],"name":"a","managedFields":[1]}}"#,
+        r#"{"metadata":{"managedFields":null,"name":"a","managedFields":[1]}}"#,
+        r#"{"metadata":{"labels":{},"labels":{}}}"#,
+    ] {
+        check(text);
+        assert_eq!(Outline::of(text.as_bytes()), None, "{text}");
+    }
+}
+
+#[test]
+fn a_kind_is_found_after_the_metadata_too_and_the_first_one_counts() {
+    for (text, kind) in [
+        (r#"{"metadata":{"name":"a"},"spec":{"kind":"no"},"kind":"Pod"}"#, Some("Pod")),
+        (r#"{"metadata":{"name":"a"},"spec":{"x":1,"kind":"no"}}"#, None),
+        (r#"{"metadata":{"name":"a"},"k\u0069nd":"P\u006fd"}"#, Some("Pod")),
+        (r#"{"kind":"Pod","metadata":{"name":"a"},"kind":"Table"}"#, Some("Pod")),
+        (r#"{"kind":null,"metadata":{"name":"a"}}"#, None),
+        (r#"{"kind":7}"#, None),
+    ] {
+        check(text);
+        assert_eq!(Outline::of(text.as_bytes()).unwrap().kind(), kind, "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_object_has_no_outline() {
+    for text in [
+        "",
+        " ",
+        "[]",
+        "7",
+        "null",
+        r#""metadata""#,
+        "{",
+        r#"{"metadata""#,
+        r#"{"metadata":"#,
+        r#"{"a":[}"#,
+        "{7:1}",
+    ] {
+        assert_eq!(Outline::of(text.as_bytes()), None, "{text}");
+    }
+}
+
+/// A string, written with an escape where `escape` says so.
+fn quoted(name: &str, escape: bool) -> String {
+    match (escape, name.chars().next()) {
+        (true, Some(first)) => format!("\"\\u{:04x}{}\"", first as u32, &name[first.len_utf8()..]),
+        _ => format!("\"{name}\""),
+    }
+}
+
+fn space() -> impl Strategy<Value = &'static str> {
+    prop_oneof![6 => Just(""), 1 => select(vec![" ", "\n", "\t\r\n  "])]
+}
+
+/// Values to be taken for something else.
+fn value() -> impl Strategy<Value = String> {
+    let values = [
+        "null",
+        "7",
+        "-1.5e3",
+        "true",
+        r#""x""#,
+        r#""""#,
+        r#""a\u0026b""#,
+        r#""\\""#,
+        r#""\"""#,
+        r#""]""#,
+        r#""[{""#,
+        r#"",\"metadata\":{\"name\":\"no\"}""#,
+        r#""\u006d""#,
+        r#"",\"managedFields\":[1]""#,
+        "{}",
+        "[]",
+        r#"{"x":"y"}"#,
+        r#"{"name":"no","metadata":{"name":"no"},"kind":"no","managedFields":["no"]}"#,
+        r#"[{"kind":"no"},"metadata"]"#,
+        r#"[["]"],[]]"#,
+        r#"["]","\"]"]"#,
+        r#"[{"manager":"m","fieldsV1":{"f:a":{"k:{\"b\":\"c\"}":{}}}}]"#,
+        r#"["\\"]"#,
+        r#"[{"a":"\\\"]"}]"#,
+        "{\"\u{e9}\":\"\u{1f600}\"}",
+        r#"{"a":{"b":[1,{"c":"}"}]},"d":"{"}"#,
+    ];
+    select(values.to_vec()).prop_map(str::to_owned)
+}
+
+/// An object with some of these fields, most of them once, in any order.
+fn object(fields: &[(&'static str, BoxedStrategy<String>)]) -> BoxedStrategy<String> {
+    let field = |(name, value): &(&'static str, BoxedStrategy<String>)| {
+        let name = *name;
+        (prop::bool::weighted(0.1), value.clone(), [space(), space(), space(), space()])
+            .prop_map(move |(escape, value, [a, b, c, d])| {
+                format!("{a}{}{b}:{c}{value}{d}", quoted(name, escape))
+            })
+            .boxed()
+    };
+    let fields: Vec<_> = fields.iter().map(field).collect();
+    let count = fields.len();
+    let repeated = select(fields.clone()).prop_flat_map(|field| field);
+    let some = proptest::sample::subsequence(fields, 0..=count).prop_flat_map(|fields| fields);
+    let all = (some, proptest::option::weighted(0.1, repeated)).prop_map(|(mut some, repeated)| {
+        some.extend(repeated);
+        some
+    });
+    (all.prop_shuffle(), space())
+        .prop_map(|(fields, space)| format!("{{{}{space}}}", fields.join(",")))
+        .boxed()
+}
+
+fn whole_object() -> impl Strategy<Value = String> {
+    let text = prop_oneof![4 => Just(r#""plain""#.to_owned()), 1 => value()].boxed();
+    let (other, value) = (value().boxed(), value().boxed());
+    let metadata = object(&[
+        ("name", text.clone()),
+        ("namespace", text.clone()),
+        ("uid", text.clone()),
+        ("resourceVersion", text.clone()),
+        ("labels", value.clone()),
+        ("managedFields", value.clone()),
+        ("annotations", value.clone()),
+        ("x", value.clone()),
+    ]);
+    let top = object(&[
+        ("kind", prop_oneof![1 => text, 1 => value.clone()].boxed()),
+        ("metadata", prop_oneof![9 => metadata, 1 => other].boxed()),
+        ("apiVersion", value.clone()),
+        ("spec", value.clone()),
+        ("status", value.clone()),
+        ("x", value),
+    ]);
+    (space(), top, space()).prop_map(|(before, top, after)| format!("{before}{top}{after}"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    #[test]
+    fn an_outline_says_what_serde_says(text in whole_object()) {
+        check(&text);
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40), at in any::<prop::sample::Index>()) {
+        let _ = Outline::of(&bytes);
+        let at = at.index(POD.len());
+        let _ = Outline::of(&POD.as_bytes()[..at]);
+        let mut text = POD.as_bytes().to_vec();
+        text.splice(at..at, bytes);
+        if let Some(outline) = Outline::of(&text) {
+            outline.cut(&mut Vec::new());
+        }
+    }
+}
