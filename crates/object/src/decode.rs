@@ -5,7 +5,7 @@ use std::any::Any;
 use kube_core::{DynamicObject, Resource, metadata::TypeMeta};
 use serde::{Deserialize, de::DeserializeOwned};
 
-use crate::{Id, JsonObject, ObjectId};
+use crate::{Id, JsonError, JsonObject, ObjectId, Outline, from_slice, json::kind_of};
 
 /// How the bytes of one object become a `T`. A value and not a function, so that options and
 /// dictionaries can live in it.
@@ -29,14 +29,13 @@ pub trait Decode<T>: Send + Sync + 'static {
 
 /// The bytes were not the object that was asked for.
 ///
-/// Built so that no text of the object can reach a log: serde_json's own message quotes values,
-/// so only its position and category are kept.
+/// Built so that no text of the object can reach a log: of an error only position and category are kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// Not JSON, or cut off.
     #[error("malformed JSON at byte {column}")]
     Syntax {
-        /// Offset on the line, which is the offset in the frame: frames have one line.
+        /// Bytes before the place where it was noticed.
         column: usize,
     },
     /// JSON, but of another shape than the type has: a field is missing, or of another type.
@@ -44,7 +43,7 @@ pub enum DecodeError {
     Shape {
         /// The kind that was asked for.
         kind: String,
-        /// Offset on the line after the offending value.
+        /// Bytes before the place where it was noticed: after the value that does not fit.
         column: usize,
     },
     /// An object of another kind, such as a `Table` or a `Status`.
@@ -79,13 +78,13 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Decode<K> for JsonD
     }
 
     fn identify(&self, frame: &[u8]) -> Option<ObjectId> {
-        let metadata: Metadata<String> = metadata_of(frame)?;
-        Some(ObjectId::from(metadata.id()))
+        let JsonObject(Peek { metadata: JsonObject(metadata) }) = from_slice(frame).ok()?;
+        (!metadata.name.is_empty()).then(|| ObjectId::from(metadata.id()))
     }
 
     fn decode(&self, frame: &[u8], kind: &TypeMeta) -> Result<K, DecodeError> {
         check_kind(frame, kind, K::metadata_api())?;
-        let mut object: K = serde_json::from_slice(frame).map_err(|error| describe(&error, kind))?;
+        let mut object: K = from_slice(frame).map_err(|error| describe(error, kind))?;
         if object.meta().name.as_deref().unwrap_or_default().is_empty() {
             return Err(DecodeError::NoName);
         }
@@ -101,22 +100,17 @@ fn give_type(object: &mut dyn Any, kind: &TypeMeta) {
     }
 }
 
-fn describe(error: &serde_json::Error, kind: &TypeMeta) -> DecodeError {
-    let column = error.column();
-    match error.classify() {
-        serde_json::error::Category::Data => DecodeError::Shape { kind: kind.kind.clone(), column },
-        _ => DecodeError::Syntax { column },
+fn describe(error: JsonError, kind: &TypeMeta) -> DecodeError {
+    match error {
+        JsonError::Syntax { position } | JsonError::Truncated { position } => {
+            DecodeError::Syntax { column: position }
+        }
+        JsonError::Shape { position } => DecodeError::Shape { kind: kind.kind.clone(), column: position },
     }
 }
 
-#[derive(Deserialize)]
-struct KindOnly<'a> {
-    #[serde(borrow, default)]
-    kind: Option<std::borrow::Cow<'a, str>>,
-}
-
 fn check_kind(frame: &[u8], expected: &TypeMeta, metadata_only: bool) -> Result<(), DecodeError> {
-    let Ok(JsonObject(KindOnly { kind: Some(found) })) = serde_json::from_slice(frame) else {
+    let Some(found) = kind_of(frame) else {
         return Ok(()); // whatever is wrong, the real decode says it better
     };
     let fits = found.is_empty()
@@ -130,36 +124,29 @@ fn check_kind(frame: &[u8], expected: &TypeMeta, metadata_only: bool) -> Result<
 }
 
 #[derive(Deserialize)]
-struct Peek<S> {
-    metadata: JsonObject<Metadata<S>>,
+struct Peek {
+    metadata: JsonObject<Metadata>,
 }
 
-/// The identity, in strings that are borrowed or owned.
+/// The identity, in strings that need not be parts of the bytes.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Metadata<S> {
-    namespace: Option<S>,
-    name: S,
-    uid: Option<S>,
-    resource_version: Option<S>,
+struct Metadata {
+    namespace: Option<String>,
+    name: String,
+    uid: Option<String>,
+    resource_version: Option<String>,
 }
 
-impl<S: AsRef<str>> Metadata<S> {
+impl Metadata {
     fn id(&self) -> Id<'_> {
         Id {
-            namespace: self.namespace.as_ref().map(S::as_ref),
-            name: self.name.as_ref(),
-            uid: self.uid.as_ref().map_or("", S::as_ref),
-            resource_version: self.resource_version.as_ref().map_or("", S::as_ref),
+            namespace: self.namespace.as_deref(),
+            name: &self.name,
+            uid: self.uid.as_deref().unwrap_or_default(),
+            resource_version: self.resource_version.as_deref().unwrap_or_default(),
         }
     }
-}
-
-/// `None` where it is no object with a `metadata.name`.
-fn metadata_of<'a, S: Deserialize<'a> + AsRef<str>>(frame: &'a [u8]) -> Option<Metadata<S>> {
-    let JsonObject(Peek { metadata: JsonObject(metadata) }) = serde_json::from_slice(frame).ok()?;
-    let metadata: Metadata<S> = metadata;
-    (!metadata.name.as_ref().is_empty()).then_some(metadata)
 }
 
 /// The identity in the JSON of an object, borrowed from the bytes.
@@ -168,13 +155,7 @@ fn metadata_of<'a, S: Deserialize<'a> + AsRef<str>>(frame: &'a [u8]) -> Option<M
 /// that for the few types whose names may hold what Go escapes, such as `&` in the name of a ClusterRole:
 /// [`Decode::identify`] finds those.
 pub fn peek_json(frame: &[u8]) -> Option<Id<'_>> {
-    let Metadata { namespace, name, uid, resource_version } = metadata_of::<&str>(frame)?;
-    Some(Id {
-        namespace,
-        name,
-        uid: uid.unwrap_or_default(),
-        resource_version: resource_version.unwrap_or_default(),
-    })
+    Outline::of(frame)?.id()
 }
 
 #[cfg(test)]
@@ -258,6 +239,14 @@ mod tests {
     }
 
     #[test]
+    fn who_it_is_is_found_also_where_the_rest_is_malformed() {
+        let frame = r#"{"metadata":{"name":"a"},"data":{"k":nonsense}}"#;
+        assert_eq!(peek_json(frame.as_bytes()).unwrap().name, "a");
+        let error = decode::<ConfigMap>(frame, &kind("v1", "ConfigMap")).unwrap_err();
+        assert_eq!(error, DecodeError::Syntax { column: 37 });
+    }
+
+    #[test]
     fn nobody_is_found_where_there_is_no_named_metadata() {
         for frame in [
             "",
@@ -267,7 +256,7 @@ mod tests {
             "{}",
             r#"{"metadata":{}}"#,
             r#"{"metadata":{"name":""}}"#,
-            r#"{"metadata":{"name":"a"}"#,
+            r#"{"metadata":{"name":"a""#,
         ] {
             assert_eq!(peek_json(frame.as_bytes()), None, "{frame}");
             assert_eq!(Decode::<Pod>::identify(&JsonDecoder, frame.as_bytes()), None, "{frame}");

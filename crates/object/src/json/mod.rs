@@ -37,6 +37,7 @@ use deserializer::Deserializer;
 
 pub use error::JsonError;
 pub use outline::Outline;
+pub(crate) use outline::kind_of;
 
 /// The value whose JSON these bytes are.
 ///

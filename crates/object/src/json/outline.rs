@@ -160,6 +160,23 @@ impl<'a> Identity<'a> {
     }
 }
 
+/// The kind of the object whose JSON this is, as its outline has it. Servers mostly write it first, and then little is
+/// looked at.
+pub(crate) fn kind_of(bytes: &[u8]) -> Option<Cow<'_, str>> {
+    let mut fields = Fields::of(bytes, 0).ok()?;
+    while let Some(field) = fields.next().ok()? {
+        if *field.name == *b"metadata" {
+            return Outline::of(bytes)?.kind;
+        }
+        let end = value_end(bytes, field.value).ok()?;
+        if *field.name == *b"kind" {
+            return text(&bytes[field.value..end]);
+        }
+        fields.pass(end);
+    }
+    None
+}
+
 fn once<T>(found: &mut Option<T>, value: T) -> Result<(), Unsure> {
     match found.replace(value) {
         Some(_) => Err(Unsure),

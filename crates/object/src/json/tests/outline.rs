@@ -9,7 +9,10 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use crate::{Id, JsonObject, json::Outline};
+use crate::{
+    Id, JsonObject,
+    json::{Outline, kind_of},
+};
 
 /// The fields of an object in their order, also those that are there twice.
 #[derive(Debug)]
@@ -93,6 +96,7 @@ fn check(text: &str) {
     assert_eq!(outline.id(), id_by_serde(text), "{text}");
     let kind: Option<String> = top.all("kind").first().and_then(|kind| serde_json::from_str(kind).ok());
     assert_eq!(outline.kind(), kind.as_deref(), "{text}");
+    assert_eq!(kind_of(text.as_bytes()), kind.map(Into::into), "{text}");
     let labels = metadata.as_ref().and_then(|metadata| metadata.all("labels").pop());
     assert_eq!(outline.labels().map(|span| &text[span]), labels, "{text}");
 
