@@ -96,7 +96,7 @@ impl Deserializer<'_> {
             0 => Err(self.not_a_digit()),
             1 => Ok(Some(value)),
             _ if digits.starts_with('0') => Err(Fault::Syntax),
-            ..=SAFE_DIGITS => Ok(Some(value)),
+            2..=SAFE_DIGITS => Ok(Some(value)),
             _ => Ok(digits.parse().ok()),
         }
     }

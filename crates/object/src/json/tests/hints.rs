@@ -67,10 +67,9 @@ impl<'de> Visitor<'de> for Counted {
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self, A::Error> {
         while let Some(name) = fields.next_key::<String>()? {
             match name.as_str() {
-                "a" => drop(fields.next_value::<IgnoredAny>()?),
-                "b" => drop(fields.next_value::<Box<RawValue>>()?),
-                "c" => drop(fields.next_value::<Self>()?),
-                _ => drop(fields.next_value::<Self>()?),
+                "a" => fields.next_value().map(|IgnoredAny| ())?,
+                "b" => fields.next_value().map(|_: Box<RawValue>| ())?,
+                _ => fields.next_value().map(|Self| ())?,
             }
         }
         Ok(self)

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{
     alike, difference,
-    text::{Mishap, mishaps, write},
+    text::{after, mishaps, write},
 };
 use crate::json::from_str;
 
@@ -207,7 +207,7 @@ fn every_list_of_a_pod_has_room_for_its_elements_and_no_more() {
 proptest! {
     #[test]
     fn pods_are_the_same(changes in changes(), pretty in any::<bool>(), mishaps in mishaps()) {
-        let text = mishaps.into_iter().fold(write(&change(pod(), changes), pretty, None), Mishap::happen);
+        let text = after(write(&change(pod(), changes), pretty, None), &mishaps);
         same::<Pod>(&text);
         nearly_the_same::<PartialObjectMeta<Pod>>(&text);
         nearly_the_same::<DynamicObject>(&text);
@@ -215,7 +215,7 @@ proptest! {
 
     #[test]
     fn deployments_services_and_secrets_are_the_same(changes in changes(), pretty in any::<bool>(), mishaps in mishaps()) {
-        let text = |object| mishaps.iter().cloned().fold(write(&change(object, changes.clone()), pretty, None), Mishap::happen);
+        let text = |object| after(write(&change(object, changes.clone()), pretty, None), &mishaps);
         same::<Deployment>(&text(deployment()));
         same::<Service>(&text(service()));
         same::<Secret>(&text(secret()));
@@ -224,6 +224,6 @@ proptest! {
     #[test]
     fn definitions_are_the_same(changes in changes(), escape in any::<bool>(), mishaps in mishaps()) {
         let text = write(&change(definition(), changes), false, escape.then_some('e'));
-        nearly_the_same::<CustomResourceDefinition>(&mishaps.into_iter().fold(text, Mishap::happen));
+        nearly_the_same::<CustomResourceDefinition>(&after(text, &mishaps));
     }
 }

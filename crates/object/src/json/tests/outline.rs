@@ -34,7 +34,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
                 Ok(Entries(entries))
             }
         }
-        deserializer.deserialize_map(Collect).map(|Entries(entries)| Entries(entries))
+        deserializer.deserialize_map(Collect)
     }
 }
 

@@ -57,7 +57,7 @@ pub(super) fn text() -> impl Strategy<Value = String> {
         prop_oneof![4 => Just(None), 1 => proptest::sample::select(vec!['a', 'b', 'e']).prop_map(Some)];
     let written =
         (value(), any::<bool>(), escape).prop_map(|(value, pretty, escape)| write(&value, pretty, escape));
-    (written, mishaps()).prop_map(|(text, mishaps)| mishaps.into_iter().fold(text, Mishap::happen))
+    (written, mishaps()).prop_map(|(text, mishaps)| after(text, &mishaps))
 }
 
 /// Mostly none.
@@ -132,14 +132,12 @@ fn mishap() -> impl Strategy<Value = Mishap> {
     ]
 }
 
-impl Mishap {
-    pub(super) fn happen(text: String, mishap: Self) -> String {
-        let place = |at: Index| {
-            let mut at = at.index(text.len() + 1);
-            while !text.is_char_boundary(at) {
-                at -= 1;
-            }
-            at
+/// What is left of `text` after these.
+pub(super) fn after(text: String, mishaps: &[Mishap]) -> String {
+    mishaps.iter().fold(text, |text, mishap| {
+        let place = |at: &Index| {
+            let at = at.index(text.len() + 1);
+            (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
         };
         match mishap {
             Mishap::CutOff(at) => text[..place(at)].to_owned(),
@@ -155,9 +153,8 @@ impl Mishap {
             }
             Mishap::Repeat(from, to) => {
                 let (from, to) = (place(from), place(to));
-                let (from, to) = (from.min(to), from.max(to));
-                [&text[..to], &text[from..]].concat()
+                [&text[..from.max(to)], &text[from.min(to)..]].concat()
             }
         }
-    }
+    })
 }
