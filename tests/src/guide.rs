@@ -12,8 +12,8 @@ pub use kube_client::{
     core::ApiResource,
 };
 pub use kube_informer::{
-    CachedApi, Entry, Event, EventHandler, Filtered, Informer, InformerFactory, ObjectKey, RelistCause,
-    Scope, handler_fn,
+    CachedApi, Compressed, Entry, Event, EventHandler, Filtered, Informer, InformerFactory, Lazy, ObjectKey,
+    Projection, RelistCause, Scope, handler_fn,
 };
 pub use kube_listwatch::ListWatch;
 pub use kube_object::Delta;

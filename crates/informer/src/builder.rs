@@ -55,6 +55,12 @@ impl<T: Object> InformerBuilder<T, ListWatch<T>> {
         Self { source: self.source.transform(transform), ..self }
     }
 
+    /// Keeps `metadata.managedFields`, which are left out otherwise: see [`ListWatch::keep_managed_fields`].
+    #[must_use]
+    pub fn keep_managed_fields(self) -> Self {
+        Self { source: self.source.keep_managed_fields(), ..self }
+    }
+
     /// The informer. Add indexes and handlers, then [`Informer::start`] it.
     pub fn build(self) -> Informer<T> {
         let Self { source, name, reflector, on_error, resync, backlog_mark, queue_bound, of } = self;

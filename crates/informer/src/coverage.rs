@@ -8,7 +8,12 @@ use kube_store::LabelSelector;
 pub(crate) fn covers(coverage: &Coverage, object: &impl Object) -> Option<bool> {
     let options = &coverage.options;
     let verdicts = [
-        Some(coverage.namespace.as_deref().is_none_or(|namespace| object.id().namespace == Some(namespace))),
+        Some(
+            coverage
+                .namespace
+                .as_deref()
+                .is_none_or(|namespace| object.id().key.namespace() == Some(namespace)),
+        ),
         options.label_selector.as_deref().map_or(Some(true), |selector| labels(selector, object)),
         options.field_selector.as_deref().map_or(Some(true), |selector| fields(selector, object)),
         options.parameters.is_empty().then_some(true),
@@ -38,8 +43,8 @@ fn field(part: &str, object: &impl Object) -> Option<bool> {
     };
     let wanted = wanted.strip_prefix('=').unwrap_or(wanted);
     let value = match field {
-        "metadata.name" => object.id().name,
-        "metadata.namespace" => object.id().namespace.unwrap_or_default(),
+        "metadata.name" => object.id().key.name(),
+        "metadata.namespace" => object.id().key.namespace().unwrap_or_default(),
         _ => return None,
     };
     Some((value == wanted) == equal)

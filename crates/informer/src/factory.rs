@@ -2,7 +2,7 @@
 
 use std::{
     any::{Any, TypeId},
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -44,6 +44,8 @@ struct Config {
     modifiers: Vec<Modifier>,
     /// A `Transform<T>` under the id of each type `T` that has one.
     transforms: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+    /// Types whose managedFields are kept.
+    managed: HashSet<TypeId>,
     resync: Option<Duration>,
     reflector: Options,
     on_error: Option<OnError>,
@@ -88,6 +90,7 @@ impl InformerFactory {
             options: ListOptions::default(),
             modifiers: Vec::new(),
             transforms: HashMap::new(),
+            managed: HashSet::new(),
             resync: None,
             reflector: Options::default(),
             on_error: None,
@@ -134,6 +137,13 @@ impl InformerFactory {
     ) -> Self {
         let transform: Transform<T> = Arc::new(transform);
         self.configured(|config| _ = config.transforms.insert(TypeId::of::<T>(), Arc::new(transform)))
+    }
+
+    /// Keeps `metadata.managedFields` of the objects of one type, which are left out otherwise: see
+    /// [`ListWatch::keep_managed_fields`].
+    #[must_use]
+    pub fn keep_managed_fields<T: Object>(self) -> Self {
+        self.configured(|config| _ = config.managed.insert(TypeId::of::<T>()))
     }
 
     /// The resync period of handlers that don't say their own; none unless set.
@@ -249,6 +259,10 @@ impl InformerFactory {
         let modified =
             |source: ListWatch<T>, modifier: Modifier| source.options(move |request| modifier(request));
         let source = config.modifiers.into_iter().fold(source, modified);
+        let source = match config.managed.contains(&TypeId::of::<T>()) {
+            true => source.keep_managed_fields(),
+            false => source,
+        };
         let transform = config.transforms.get(&TypeId::of::<T>());
         let source = match transform.and_then(|transform| transform.downcast_ref::<Transform<T>>()).cloned() {
             Some(transform) => source.transform(move |object| transform(object)),

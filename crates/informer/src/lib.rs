@@ -75,6 +75,9 @@ pub use sync::{NotSynced, Unsynced};
 #[cfg(feature = "kube-runtime")]
 pub use watcher_events::WatcherEvents;
 
+#[cfg(feature = "compressed")]
+pub use kube_compact::Compressed;
+pub use kube_compact::{Lazy, Projection, View};
 pub use kube_listwatch::{Error as ListWatchError, ListOptions, ListWatch, ListerWatcher};
 pub use kube_object::{Cached, Entry, Event, KeyRef, Object, ObjectId, ObjectKey, ResourceVersion, Uid};
 pub use kube_reflector::{

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use kube_object::{Decode, DecodeError, Entry, Known, ObjectId, TypeMeta};
+use kube_object::{Asked, Decode, DecodeError, Entry, Known, ObjectId, Outline, RawObject};
 
 /// An object as it came from the server.
 #[derive(Debug)]
@@ -28,30 +28,34 @@ impl<T> Decoded<T> {
     }
 }
 
-/// One object: what is known is handed back, what can't be decoded keeps its name.
-///
-/// # Errors
-/// It can't even be found out who it is.
-pub(crate) fn decode<T: 'static>(
-    bytes: &[u8],
-    decoder: &dyn Decode<T>,
-    kind: &TypeMeta,
-    known: &dyn Known<T>,
-) -> Result<Decoded<T>, DecodeError> {
-    let id = decoder.peek(bytes);
-    if let Some(entry) = id.and_then(|id| known.unchanged(&id)) {
-        return Ok(Decoded::Object(entry));
+/// How objects are read: what was asked for, how it is decoded, what is known already.
+pub(crate) struct ObjectReader<'a, T> {
+    pub(crate) asked: &'a Asked,
+    pub(crate) decoder: &'a dyn Decode<T>,
+    pub(crate) known: &'a dyn Known<T>,
+}
+
+impl<T: 'static> ObjectReader<'_, T> {
+    /// One object: what is known is handed back, what can't be decoded keeps its name.
+    ///
+    /// # Errors
+    /// It can't even be found out who it is.
+    pub(crate) fn read(&self, outline: Outline<'_>) -> Result<Decoded<T>, DecodeError> {
+        if let Some(entry) = outline.id().and_then(|id| self.known.unchanged(id)) {
+            return Ok(Decoded::Object(entry));
+        }
+        let raw = RawObject::new(outline, self.asked)?;
+        Ok(match self.decode(&raw) {
+            Ok(object) => Decoded::Object(Entry::new(raw.id, object.into())),
+            Err(error) => Decoded::Undecodable { id: raw.id, error },
+        })
     }
-    let id = id.map(ObjectId::from).or_else(|| decoder.identify(bytes));
-    // The types are the program's: one object must not end the watch of all.
-    let decoding = AssertUnwindSafe(|| decoder.decode(bytes, kind));
-    let object = catch_unwind(decoding).unwrap_or(Err(DecodeError::Panicked));
-    match (id, object) {
-        (Some(id), Ok(object)) => Ok(Decoded::Object(Entry::new(id, object.into()))),
-        (Some(id), Err(error)) => Ok(Decoded::Undecodable { id, error }),
-        // That there is no name says more than which field the decoder misses first.
-        (None, Ok(_) | Err(DecodeError::Shape { .. })) => Err(DecodeError::NoName),
-        (None, Err(error)) => Err(error),
+
+    /// The types are the program's: one object must not end the watch of all.
+    fn decode(&self, raw: &RawObject<'_>) -> Result<T, DecodeError> {
+        raw.check_kind()?;
+        let decoding = AssertUnwindSafe(|| self.decoder.decode(raw));
+        catch_unwind(decoding).unwrap_or(Err(DecodeError::Panicked))
     }
 }
 
@@ -59,27 +63,23 @@ pub(crate) fn decode<T: 'static>(
 mod tests {
     use super::*;
     use k8s_openapi::api::core::v1::Pod;
-    use kube_object::{Id, JsonDecoder, NothingKnown};
+    use kube_object::{NothingKnown, TypeMeta};
 
     struct Panicking;
 
     impl Decode<Pod> for Panicking {
-        fn peek<'a>(&self, frame: &'a [u8]) -> Option<Id<'a>> {
-            Decode::<Pod>::peek(&JsonDecoder, frame)
-        }
-
-        fn decode(&self, _: &[u8], _: &TypeMeta) -> Result<Pod, DecodeError> {
+        fn decode(&self, _: &RawObject<'_>) -> Result<Pod, DecodeError> {
             panic!("hunter2")
         }
     }
 
     #[test]
     fn an_object_whose_type_panics_is_undecodable_and_keeps_its_name() {
-        let kind = TypeMeta { api_version: "v1".into(), kind: "Pod".into() };
-        let read = |frame: &str| decode(frame.as_bytes(), &Panicking, &kind, &NothingKnown);
-        let decoded = read(r#"{"metadata":{"name":"a"}}"#).unwrap();
+        let asked = Asked::of(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
+        let reader = ObjectReader { asked: &asked, decoder: &Panicking, known: &NothingKnown };
+        let decoded = reader.read(Outline::of(br#"{"metadata":{"name":"a"}}"#)).unwrap();
         let Decoded::Undecodable { id, error } = decoded else { panic!("{decoded:?}") };
         assert_eq!((id.key.name(), error), ("a", DecodeError::Panicked));
-        assert_eq!(read("{}").unwrap_err(), DecodeError::Panicked);
+        assert_eq!(reader.read(Outline::of(b"{}")).unwrap_err(), DecodeError::NoName);
     }
 }

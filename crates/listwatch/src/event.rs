@@ -1,14 +1,13 @@
 //! One frame of a watch as a `WatchEvent`.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use kube_client::core::Status;
-use kube_object::{Decode, DecodeError, Entry, JsonObject, Known, ObjectId, ResourceVersion, TypeMeta};
+use kube_object::{DecodeError, Entry, Envelope, JsonObject, ObjectId, ResourceVersion, from_slice};
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use crate::{
-    decoded::{Decoded, decode},
+    decoded::{Decoded, ObjectReader},
     status,
 };
 
@@ -44,30 +43,22 @@ pub(crate) enum FrameError {
     Status(Box<Status>),
 }
 
-#[derive(Deserialize)]
-struct Envelope<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    object: &'a RawValue,
-}
-
-/// Decodes one frame.
+/// Reads one frame.
 pub(crate) fn read<T: 'static>(
     frame: &[u8],
-    decoder: &dyn Decode<T>,
-    expected: &TypeMeta,
-    known: &dyn Known<T>,
+    objects: &ObjectReader<'_, T>,
 ) -> Result<WatchEvent<T>, FrameError> {
-    let JsonObject(Envelope { kind, object }) =
-        serde_json::from_slice(frame).map_err(|_| FrameError::Malformed("not the JSON of a watch event"))?;
-    let object = object.get().as_bytes();
+    let Some(Envelope { kind, object }) = Envelope::of(frame) else {
+        return Err(FrameError::Malformed("not the JSON of a watch event"));
+    };
+    let bytes = object.bytes();
+    let named = || objects.read(object).map_err(FrameError::Nameless);
     match &*kind {
-        "ADDED" => Ok(WatchEvent::Added(named(object, decoder, expected, known)?)),
-        "MODIFIED" => Ok(WatchEvent::Modified(named(object, decoder, expected, known)?)),
-        "DELETED" => Ok(deleted(named(object, decoder, expected, known)?)),
-        "BOOKMARK" => bookmark(object),
-        "ERROR" => Err(error_event(object)),
+        "ADDED" => Ok(WatchEvent::Added(named()?)),
+        "MODIFIED" => Ok(WatchEvent::Modified(named()?)),
+        "DELETED" => Ok(deleted(named()?)),
+        "BOOKMARK" => bookmark(bytes),
+        "ERROR" => Err(error_event(bytes)),
         other => Err(FrameError::UnknownType(other.chars().take(64).collect())),
     }
 }
@@ -81,15 +72,6 @@ pub(crate) fn deleted<T>(last: Decoded<T>) -> WatchEvent<T> {
             WatchEvent::Deleted { id, last: None }
         }
     }
-}
-
-fn named<T: 'static>(
-    object: &[u8],
-    decoder: &dyn Decode<T>,
-    expected: &TypeMeta,
-    known: &dyn Known<T>,
-) -> Result<Decoded<T>, FrameError> {
-    decode(object, decoder, expected, known).map_err(FrameError::Nameless)
 }
 
 #[derive(Deserialize)]
@@ -106,8 +88,8 @@ struct BookmarkMeta {
 }
 
 fn bookmark<T>(object: &[u8]) -> Result<WatchEvent<T>, FrameError> {
-    let JsonObject(BookmarkObject { metadata: JsonObject(metadata) }) = serde_json::from_slice(object)
-        .map_err(|_| FrameError::Malformed("a bookmark without a resourceVersion"))?;
+    let JsonObject(BookmarkObject { metadata: JsonObject(metadata) }) =
+        from_slice(object).map_err(|_| FrameError::Malformed("a bookmark without a resourceVersion"))?;
     let end =
         metadata.annotations.as_ref().and_then(|annotations| annotations.get("k8s.io/initial-events-end"));
     Ok(WatchEvent::Bookmark {
@@ -127,11 +109,12 @@ fn error_event(object: &[u8]) -> FrameError {
 mod tests {
     use super::*;
     use k8s_openapi::api::core::v1::Pod;
-    use kube_object::{JsonDecoder, NothingKnown};
+    use kube_object::{Asked, JsonDecoder, NothingKnown, TypeMeta};
 
     fn event(frame: &str) -> Result<WatchEvent<Pod>, FrameError> {
-        let kind = TypeMeta { api_version: "v1".into(), kind: "Pod".into() };
-        read(frame.as_bytes(), &JsonDecoder, &kind, &NothingKnown)
+        let asked = Asked::of(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
+        let objects = ObjectReader { asked: &asked, decoder: &JsonDecoder, known: &NothingKnown };
+        read(frame.as_bytes(), &objects)
     }
 
     const POD: &str = r#"{"metadata":{"name":"a","namespace":"n","resourceVersion":"5"}}"#;

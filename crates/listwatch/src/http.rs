@@ -6,12 +6,13 @@ use futures_util::{FutureExt, StreamExt, stream, stream::BoxStream};
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::BodyExt;
 use kube_client::{Client, client::Body};
-use kube_object::{Decode, Known, TypeMeta};
+use kube_object::{Asked, Decode, Known};
 use tokio::time::timeout;
 
 use crate::{
     Error, ListOptions, ListPart, ListRequest, Target, Verb, WatchEvent, WatchRequest,
     blank_body::blank_body,
+    decoded::ObjectReader,
     error::retry_after,
     event::{self, FrameError},
     frame::Frames,
@@ -31,8 +32,7 @@ pub(crate) type Modifier = Arc<dyn Fn(&mut ListOptions) + Send + Sync>;
 pub(crate) struct Http<T> {
     pub(crate) client: Client,
     pub(crate) path: String,
-    pub(crate) kind: TypeMeta,
-    pub(crate) metadata_only: bool,
+    pub(crate) asked: Asked,
     pub(crate) decoder: Arc<dyn Decode<T>>,
     pub(crate) max_object_bytes: usize,
     pub(crate) options: ListOptions,
@@ -44,8 +44,7 @@ impl<T> Clone for Http<T> {
         Self {
             client: self.client.clone(),
             path: self.path.clone(),
-            kind: self.kind.clone(),
-            metadata_only: self.metadata_only,
+            asked: self.asked.clone(),
             decoder: Arc::clone(&self.decoder),
             max_object_bytes: self.max_object_bytes,
             options: self.options.clone(),
@@ -82,6 +81,10 @@ impl<T> Http<T> {
 }
 
 impl<T: Send + Sync + 'static> Http<T> {
+    fn objects<'a>(&'a self, known: &'a dyn Known<T>) -> ObjectReader<'a, T> {
+        ObjectReader { asked: &self.asked, decoder: &*self.decoder, known }
+    }
+
     pub(crate) fn list(
         self: &Arc<Self>,
         request: &ListRequest,
@@ -112,7 +115,7 @@ impl<T: Send + Sync + 'static> Http<T> {
                     Err(error) => Reading::Failing(error),
                 },
                 Reading::Open { target, mut body, mut reader } => match next_chunk(&mut body).await {
-                    Some(Ok(chunk)) => match reader.read(chunk, &*self.decoder, &self.kind, known) {
+                    Some(Ok(chunk)) => match reader.read(chunk, &self.objects(known)) {
                         Ok(None) => Reading::Open { target, body, reader },
                         Ok(Some(part)) => return Some((Ok(part), Reading::Open { target, body, reader })),
                         Err(error) => Reading::Failing(self.list_error(target, error)),
@@ -221,9 +224,10 @@ impl<T: Send + Sync + 'static> Http<T> {
     ) -> (Vec<WatchEvent<T>>, Option<Error>) {
         let mut cut = Vec::new();
         let too_long = frames.cut(chunk, |frame| cut.push(frame)).is_err();
+        let objects = self.objects(known);
         let mut events = Vec::with_capacity(cut.len());
         for frame in cut {
-            match event::read(&frame, &*self.decoder, &self.kind, known) {
+            match event::read(&frame, &objects) {
                 Ok(event) => events.push(event),
                 Err(error) => return (events, Some(frame_error(target.clone(), error))),
             }
@@ -254,7 +258,7 @@ impl<T: Send + Sync + 'static> Http<T> {
     }
 
     fn accept(&self, verb: Verb) -> HeaderValue {
-        HeaderValue::from_static(match (self.metadata_only, verb) {
+        HeaderValue::from_static(match (self.asked.metadata_only, verb) {
             (false, _) => "application/json",
             (true, Verb::List) => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
             (true, Verb::Watch) => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",

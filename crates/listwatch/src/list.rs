@@ -1,11 +1,11 @@
 //! The pieces of a list body as decoded items and, at its end, what the list says of itself.
 
 use bytes::Bytes;
-use kube_object::{Decode, DecodeError, JsonObject, Known, ResourceVersion, TypeMeta};
+use kube_object::{DecodeError, JsonObject, Outline, ResourceVersion, TypeMeta, from_slice};
 use serde::Deserialize;
 
 use crate::{
-    decoded::{Decoded, decode},
+    decoded::{Decoded, ObjectReader},
     split::{Piece, SplitError, Splitter},
 };
 
@@ -78,20 +78,18 @@ impl ListReader {
     pub(crate) fn read<T: 'static>(
         &mut self,
         chunk: Bytes,
-        decoder: &dyn Decode<T>,
-        kind: &TypeMeta,
-        known: &dyn Known<T>,
+        objects: &ObjectReader<'_, T>,
     ) -> Result<Option<ListPart<T>>, ListError> {
         let mut pieces = Vec::new();
         self.splitter.cut(chunk, |piece| pieces.push(piece))?;
         let (mut items, mut nameless) = (Vec::new(), Vec::new());
         for piece in pieces {
             match piece {
-                Piece::Item(bytes) => match decode(&bytes, decoder, kind, known) {
+                Piece::Item(bytes) => match objects.read(Outline::of(&bytes)) {
                     Ok(item) => items.push(item),
                     Err(error) => nameless.push(error),
                 },
-                Piece::Field { name, value } => self.field(&name, &value, kind)?,
+                Piece::Field { name, value } => self.field(&name, &value, &objects.asked.kind)?,
             }
         }
         let empty = items.is_empty() && nameless.is_empty();
@@ -122,12 +120,12 @@ impl ListReader {
         match name {
             "metadata" => {
                 let JsonObject(metadata) =
-                    serde_json::from_slice(value).map_err(|_| ListError::Malformed("unreadable metadata"))?;
+                    from_slice(value).map_err(|_| ListError::Malformed("unreadable metadata"))?;
                 self.metadata = Some(metadata);
             }
             "kind" => {
                 let kind: Option<String> =
-                    serde_json::from_slice(value).map_err(|_| ListError::Malformed("unreadable kind"))?;
+                    from_slice(value).map_err(|_| ListError::Malformed("unreadable kind"))?;
                 check_list_kind(&kind.unwrap_or_default(), expected)?;
             }
             "items" if value == b"null" => self.items_are_null = true,
@@ -153,16 +151,15 @@ fn check_list_kind(found: &str, expected: &TypeMeta) -> Result<(), ListError> {
 mod tests {
     use super::*;
     use k8s_openapi::api::core::v1::Pod;
-    use kube_object::{JsonDecoder, NothingKnown};
+    use kube_object::{Asked, JsonDecoder, NothingKnown};
 
     fn read(body: &str) -> Result<(Vec<String>, usize, ListEnd), ListError> {
-        let kind = TypeMeta { api_version: "v1".into(), kind: "Pod".into() };
+        let asked = Asked::of(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
+        let objects = ObjectReader::<Pod> { asked: &asked, decoder: &JsonDecoder, known: &NothingKnown };
         let mut reader = ListReader::new(1 << 20);
         let (mut shown, mut unnamed) = (Vec::new(), 0);
         let chunk = Bytes::copy_from_slice(body.as_bytes());
-        if let Some(ListPart::Items { items, nameless }) =
-            reader.read::<Pod>(chunk, &JsonDecoder, &kind, &NothingKnown)?
-        {
+        if let Some(ListPart::Items { items, nameless }) = reader.read(chunk, &objects)? {
             unnamed = nameless.len();
             shown = items.iter().map(|item| format!("{item:?}")).collect();
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
 use kube_client::{Api, Client, Resource};
-use kube_object::{Cached, Known, Object, TypeMeta};
+use kube_object::{Asked, Cached, Known, Object, TypeMeta};
 
 use crate::{
     Coverage, Error, ListOptions, ListPart, ListRequest, ListerWatcher, WatchEvent, WatchRequest,
@@ -77,8 +77,7 @@ impl<T: Cached> ListWatch<T> {
         let http = Http {
             client,
             path,
-            kind,
-            metadata_only: T::Resource::metadata_api(),
+            asked: Asked { metadata_only: T::Resource::metadata_api(), ..Asked::of(kind) },
             decoder: Arc::new(T::Decoder::default()),
             max_object_bytes: MAX_OBJECT_BYTES,
             options: ListOptions::default(),
@@ -120,6 +119,14 @@ impl<T: 'static> ListWatch<T> {
     #[must_use]
     pub fn max_object_bytes(self, limit: usize) -> Self {
         self.modify(|http| http.max_object_bytes = limit)
+    }
+
+    /// Keeps `metadata.managedFields`, which are cut out of each object before it is decoded unless this is called. They
+    /// say which program owns which field, are half of many an object, and matter to who computes server-side applies. An
+    /// object that is written back without them changes nothing about them: kube-apiserver then keeps its own.
+    #[must_use]
+    pub fn keep_managed_fields(self) -> Self {
+        self.modify(|http| http.asked.keep_managed_fields = true)
     }
 
     /// A function that changes each object right after it was decoded, before a cache, an index or a handler sees it:

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use kube_object::{Decode, DecodeError, Entry, Id, ObjectId, TypeMeta};
+use kube_object::{Decode, DecodeError, Entry, RawObject};
 
 use crate::Decoded;
 
@@ -19,16 +19,8 @@ pub(crate) struct Transforming<T> {
 }
 
 impl<T: 'static> Decode<T> for Transforming<T> {
-    fn peek<'a>(&self, frame: &'a [u8]) -> Option<Id<'a>> {
-        self.decoder.peek(frame)
-    }
-
-    fn identify(&self, frame: &[u8]) -> Option<ObjectId> {
-        self.decoder.identify(frame)
-    }
-
-    fn decode(&self, frame: &[u8], kind: &TypeMeta) -> Result<T, DecodeError> {
-        let mut object = self.decoder.decode(frame, kind)?;
+    fn decode(&self, raw: &RawObject<'_>) -> Result<T, DecodeError> {
+        let mut object = self.decoder.decode(raw)?;
         apply(&self.transform, &mut object)?;
         Ok(object)
     }

@@ -3,28 +3,18 @@
 use std::any::Any;
 
 use kube_core::{DynamicObject, Resource, metadata::TypeMeta};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 
-use crate::{Id, JsonError, JsonObject, ObjectId, Outline, from_slice, json::kind_of};
+use crate::{JsonError, RawObject, from_slice};
 
-/// How the bytes of one object become a `T`. A value and not a function, so that options and
-/// dictionaries can live in it.
+/// How one object, as a server has sent it, becomes a `T`. A value and not a function, so that options and dictionaries
+/// can live in it.
 pub trait Decode<T>: Send + Sync + 'static {
-    /// Who this is, found without decoding the object; `None` where it can't be found, or not as parts of the bytes.
-    fn peek<'a>(&self, frame: &'a [u8]) -> Option<Id<'a>>;
-
-    /// The same where [`Decode::peek`] found nothing: an identity that is written otherwise than it reads, as JSON
-    /// strings with escapes are.
-    fn identify(&self, frame: &[u8]) -> Option<ObjectId> {
-        let _ = frame;
-        None
-    }
-
-    /// The object. `kind` is what was asked for: items of a list carry no kind of their own.
+    /// The object, which is of the kind that was asked for.
     ///
     /// # Errors
     /// The bytes are no such object; the error says where and why, and never quotes them.
-    fn decode(&self, frame: &[u8], kind: &TypeMeta) -> Result<T, DecodeError>;
+    fn decode(&self, object: &RawObject<'_>) -> Result<T, DecodeError>;
 }
 
 /// The bytes were not the object that was asked for.
@@ -35,7 +25,7 @@ pub enum DecodeError {
     /// Not JSON, or cut off.
     #[error("malformed JSON at byte {column}")]
     Syntax {
-        /// Bytes before the place where it was noticed.
+        /// Bytes before the place where it was noticed, in the object without managedFields.
         column: usize,
     },
     /// JSON, but of another shape than the type has: a field is missing, or of another type.
@@ -43,7 +33,8 @@ pub enum DecodeError {
     Shape {
         /// The kind that was asked for.
         kind: String,
-        /// Bytes before the place where it was noticed: after the value that does not fit.
+        /// Bytes before the place where it was noticed, in the object without managedFields: after the value that does
+        /// not fit.
         column: usize,
     },
     /// An object of another kind, such as a `Table` or a `Status`.
@@ -73,31 +64,22 @@ pub enum DecodeError {
 pub struct JsonDecoder;
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Decode<K> for JsonDecoder {
-    fn peek<'a>(&self, frame: &'a [u8]) -> Option<Id<'a>> {
-        peek_json(frame)
-    }
-
-    fn identify(&self, frame: &[u8]) -> Option<ObjectId> {
-        let JsonObject(Peek { metadata: JsonObject(metadata) }) = from_slice(frame).ok()?;
-        (!metadata.name.is_empty()).then(|| ObjectId::from(metadata.id()))
-    }
-
-    fn decode(&self, frame: &[u8], kind: &TypeMeta) -> Result<K, DecodeError> {
-        check_kind(frame, kind, K::metadata_api())?;
-        let mut object: K = from_slice(frame).map_err(|error| describe(error, kind))?;
-        if object.meta().name.as_deref().unwrap_or_default().is_empty() {
-            return Err(DecodeError::NoName);
-        }
-        give_type(&mut object, kind);
-        Ok(object)
+    fn decode(&self, object: &RawObject<'_>) -> Result<K, DecodeError> {
+        decode_json(&object.json(), object.kind())
     }
 }
 
-/// Items of a list carry no kind; a dynamic object has no other way to know its own.
-fn give_type(object: &mut dyn Any, kind: &TypeMeta) {
-    if let Some(dynamic) = object.downcast_mut::<DynamicObject>() {
+/// Whatever serde can make of the JSON of an object of this kind. Items of a list carry no kind; a `DynamicObject`, which
+/// has no other way to know it, is given this one.
+///
+/// # Errors
+/// It is not JSON, or has another shape.
+pub fn decode_json<T: DeserializeOwned + 'static>(json: &[u8], kind: &TypeMeta) -> Result<T, DecodeError> {
+    let mut object: T = from_slice(json).map_err(|error| describe(error, kind))?;
+    if let Some(dynamic) = (&mut object as &mut dyn Any).downcast_mut::<DynamicObject>() {
         dynamic.types.get_or_insert_with(|| kind.clone());
     }
+    Ok(object)
 }
 
 fn describe(error: JsonError, kind: &TypeMeta) -> DecodeError {
@@ -109,58 +91,10 @@ fn describe(error: JsonError, kind: &TypeMeta) -> DecodeError {
     }
 }
 
-fn check_kind(frame: &[u8], expected: &TypeMeta, metadata_only: bool) -> Result<(), DecodeError> {
-    let Some(found) = kind_of(frame) else {
-        return Ok(()); // whatever is wrong, the real decode says it better
-    };
-    let fits = found.is_empty()
-        || found == expected.kind
-        || (metadata_only && found == "PartialObjectMetadata")
-        || expected.kind.is_empty();
-    if fits {
-        return Ok(());
-    }
-    Err(DecodeError::WrongKind { expected: expected.kind.clone(), found: found.chars().take(64).collect() })
-}
-
-#[derive(Deserialize)]
-struct Peek {
-    metadata: JsonObject<Metadata>,
-}
-
-/// The identity, in strings that need not be parts of the bytes.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    namespace: Option<String>,
-    name: String,
-    uid: Option<String>,
-    resource_version: Option<String>,
-}
-
-impl Metadata {
-    fn id(&self) -> Id<'_> {
-        Id {
-            namespace: self.namespace.as_deref(),
-            name: &self.name,
-            uid: self.uid.as_deref().unwrap_or_default(),
-            resource_version: self.resource_version.as_deref().unwrap_or_default(),
-        }
-    }
-}
-
-/// The identity in the JSON of an object, borrowed from the bytes.
-///
-/// `None` where it is no object with a `metadata.name`, or where an identity is written with escapes. API servers do
-/// that for the few types whose names may hold what Go escapes, such as `&` in the name of a ClusterRole:
-/// [`Decode::identify`] finds those.
-pub fn peek_json(frame: &[u8]) -> Option<Id<'_>> {
-    Outline::of(frame)?.id()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Asked, Id, Outline};
     use k8s_openapi::api::core::v1::{ConfigMap, Pod};
     use kube_core::PartialObjectMeta;
 
@@ -172,7 +106,10 @@ mod tests {
         text: &str,
         meta: &TypeMeta,
     ) -> Result<K, DecodeError> {
-        JsonDecoder.decode(text.as_bytes(), meta)
+        let asked = Asked { metadata_only: K::metadata_api(), ..Asked::of(meta.clone()) };
+        let object = RawObject::new(Outline::of(text.as_bytes()), &asked)?;
+        object.check_kind()?;
+        JsonDecoder.decode(&object)
     }
 
     #[test]
@@ -223,25 +160,25 @@ mod tests {
     }
 
     #[test]
-    fn peek_finds_the_identity_wherever_metadata_stands() {
+    fn an_outline_finds_the_identity_wherever_metadata_stands() {
         let frame = br#"{"spec":{"metadata":{"name":"not me"}},"metadata":{"labels":{"name":"nor me"},"uid":"u","resourceVersion":"7","namespace":"ns","name":"me"}}"#;
-        let id = peek_json(frame).unwrap();
-        assert_eq!(id, Id { namespace: Some("ns"), name: "me", uid: "u", resource_version: "7" });
+        let id = Outline::of(frame).id().cloned().unwrap();
+        assert_eq!(id, Id::new(Some("ns"), "me", "u", "7"));
     }
 
     /// As kube-apiserver writes the name `a&b "c"` of a ClusterRole.
     #[test]
     fn an_identity_with_escapes_is_found_though_not_borrowed() {
         let frame = br#"{"metadata":{"name":"a\u0026b \"c\"","uid":"u","resourceVersion":"7"}}"#;
-        assert_eq!(peek_json(frame), None);
-        let id = Decode::<Pod>::identify(&JsonDecoder, frame).unwrap();
+        assert_eq!(Outline::of(frame).id(), None);
+        let id = Outline::of(frame).identify().unwrap();
         assert_eq!((id.key.name(), id.uid, id.version), ("a&b \"c\"", "u".into(), 7.into()));
     }
 
     #[test]
     fn who_it_is_is_found_also_where_the_rest_is_malformed() {
         let frame = r#"{"metadata":{"name":"a"},"data":{"k":nonsense}}"#;
-        assert_eq!(peek_json(frame.as_bytes()).unwrap().name, "a");
+        assert_eq!(Outline::of(frame.as_bytes()).id().unwrap().key.name(), "a");
         let error = decode::<ConfigMap>(frame, &kind("v1", "ConfigMap")).unwrap_err();
         assert_eq!(error, DecodeError::Syntax { column: 37 });
     }
@@ -258,8 +195,8 @@ mod tests {
             r#"{"metadata":{"name":""}}"#,
             r#"{"metadata":{"name":"a""#,
         ] {
-            assert_eq!(peek_json(frame.as_bytes()), None, "{frame}");
-            assert_eq!(Decode::<Pod>::identify(&JsonDecoder, frame.as_bytes()), None, "{frame}");
+            assert_eq!(Outline::of(frame.as_bytes()).id(), None, "{frame}");
+            assert_eq!(Outline::of(frame.as_bytes()).identify(), None, "{frame}");
         }
     }
 }

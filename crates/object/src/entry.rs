@@ -15,13 +15,16 @@ pub struct ObjectId {
     pub version: ResourceVersion,
 }
 
+impl ObjectId {
+    /// The same identity, its key borrowed.
+    pub fn as_id(&self) -> Id<'_> {
+        Id { key: self.key.as_ref(), uid: self.uid.clone(), version: self.version.clone() }
+    }
+}
+
 impl From<Id<'_>> for ObjectId {
     fn from(id: Id<'_>) -> Self {
-        Self {
-            key: id.key().to_key(),
-            uid: Uid::new(id.uid),
-            version: ResourceVersion::new(id.resource_version),
-        }
+        Self { key: id.key.to_key(), uid: id.uid, version: id.version }
     }
 }
 

@@ -26,19 +26,23 @@ mod event;
 mod json;
 mod json_object;
 mod key;
+mod labels;
 mod object;
+mod raw;
 mod uid;
 mod version;
 
 pub use cached::Cached;
-pub use decode::{Decode, DecodeError, JsonDecoder, peek_json};
+pub use decode::{Decode, DecodeError, JsonDecoder, decode_json};
 pub use delta::{Delta, Listed};
 pub use entry::{Entry, Known, NothingKnown, ObjectId};
 pub use event::Event;
-pub use json::{JsonError, Outline, from_slice};
+pub use json::{Envelope, JsonError, Outline, from_slice};
 pub use json_object::JsonObject;
 pub use key::{KeyRef, ObjectKey, ParseKeyError};
+pub use labels::Labels;
 pub use object::{Id, Object};
+pub use raw::{Asked, RawObject};
 pub use uid::Uid;
 pub use version::ResourceVersion;
 

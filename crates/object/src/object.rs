@@ -2,25 +2,23 @@
 
 use kube_core::Resource;
 
-use crate::KeyRef;
+use crate::{KeyRef, ResourceVersion, Uid};
 
-/// Who an object is and which version of it: read from its bytes or from a decoded value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Who an object is and which version of it, its key borrowed: read from its bytes or from a decoded value.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Id<'a> {
-    /// `None` or empty for a cluster-scoped object.
-    pub namespace: Option<&'a str>,
-    /// The name within the namespace.
-    pub name: &'a str,
-    /// Empty where the server sent none.
-    pub uid: &'a str,
-    /// Empty where the server sent none.
-    pub resource_version: &'a str,
+    /// Its address.
+    pub key: KeyRef<'a>,
+    /// Its incarnation; empty where the server sent none.
+    pub uid: Uid,
+    /// Its version; empty where the server sent none.
+    pub version: ResourceVersion,
 }
 
 impl<'a> Id<'a> {
-    /// The address part of the identity.
-    pub fn key(&self) -> KeyRef<'a> {
-        KeyRef::new(self.namespace, self.name)
+    /// The identity that these texts name. An empty namespace is the same as none.
+    pub fn new(namespace: Option<&'a str>, name: &'a str, uid: &str, version: &str) -> Self {
+        Self { key: KeyRef::new(namespace, name), uid: Uid::new(uid), version: ResourceVersion::new(version) }
     }
 }
 
@@ -40,12 +38,12 @@ pub trait Object: Send + Sync + 'static {
 impl<K: Resource + Send + Sync + 'static> Object for K {
     fn id(&self) -> Id<'_> {
         let meta = self.meta();
-        Id {
-            namespace: meta.namespace.as_deref(),
-            name: meta.name.as_deref().unwrap_or_default(),
-            uid: meta.uid.as_deref().unwrap_or_default(),
-            resource_version: meta.resource_version.as_deref().unwrap_or_default(),
-        }
+        Id::new(
+            meta.namespace.as_deref(),
+            meta.name.as_deref().unwrap_or_default(),
+            meta.uid.as_deref().unwrap_or_default(),
+            meta.resource_version.as_deref().unwrap_or_default(),
+        )
     }
 
     fn label(&self, name: &str) -> Option<&str> {

@@ -256,7 +256,7 @@ struct KnowsAll;
 
 impl Known<Thing> for KnowsAll {
     fn unchanged(&self, asked: &Id<'_>) -> Option<Entry<Thing>> {
-        let id = id(&format!("{}@{}", asked.name, asked.resource_version));
+        let id = id(&format!("{}@{}", asked.key.name(), asked.version));
         Some(Entry::new(id, Arc::new(())))
     }
 }
@@ -267,7 +267,7 @@ async fn the_list_after_an_expiry_knows_nothing_of_the_cache() {
     let note = Arc::clone(&knows);
     let fake = Fake::asking(
         move |n, _, known| {
-            let id = Id { namespace: None, name: "a", uid: "a", resource_version: "1" };
+            let id = Id::new(None, "a", "a", "1");
             note.lock().unwrap().push(known.unchanged(&id).is_some());
             list(&[], ["5", "7", "9"][n])
         },

@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-use kube_object::{Delta, Entry, Event, Id, KeyRef, Known, Listed, Object, ResourceVersion, Uid};
+use kube_object::{Delta, Entry, Event, Id, Known, Listed, Object, ResourceVersion};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
@@ -341,12 +341,11 @@ impl<T: Object> Store<T> {
 impl<T: Object> Known<T> for Store<T> {
     fn unchanged(&self, id: &Id<'_>) -> Option<Entry<T>> {
         let snapshot = self.snapshot();
-        let entry = snapshot.get(KeyRef::new(id.namespace, id.name))?;
-        let version = ResourceVersion::new(id.resource_version);
-        let same = entry.id.version == version
-            && !version.is_opaque()
+        let entry = snapshot.get(id.key)?;
+        let same = entry.id.version == id.version
+            && !id.version.is_opaque()
             && !snapshot.is_stale(entry.key())
-            && !entry.id.uid.differs_from(&Uid::new(id.uid));
+            && !entry.id.uid.differs_from(&id.uid);
         same.then(|| entry.clone())
     }
 }

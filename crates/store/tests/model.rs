@@ -8,7 +8,7 @@ mod naive;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::{Thing, begin, end, id, thing};
-use kube_object::{Delta, Entry, Event, Id, Known, Listed, Object, ObjectId, ObjectKey};
+use kube_object::{Delta, Entry, Event, Id, KeyRef, Known, Listed, Object, ObjectId, ObjectKey};
 use kube_store::{Index, LabelSelector, Snapshot, Store};
 use naive::Naive;
 use proptest::prelude::*;
@@ -189,8 +189,8 @@ impl Run {
         let id = Object::id(&*entry.object);
         let known = self.store.unchanged(&id);
         assert_eq!(known.as_ref(), Some(entry).filter(|entry| !stale && !entry.id.version.is_opaque()));
-        assert_eq!(self.store.unchanged(&Id { resource_version: "99", ..id }), None);
-        assert_eq!(self.store.unchanged(&Id { name: "unheard-of", ..id }), None);
+        assert_eq!(self.store.unchanged(&Id { version: 99.into(), ..id.clone() }), None);
+        assert_eq!(self.store.unchanged(&Id { key: KeyRef::new(None, "unheard-of"), ..id }), None);
     }
 
     fn check_held(&self) {

@@ -14,7 +14,7 @@ pub struct Thing(pub Object);
 
 impl Cacheable for Thing {
     fn id(&self) -> Id<'_> {
-        Id { namespace: None, name: name(self.0.key), uid: "", resource_version: "" }
+        Id::new(None, name(self.0.key), "", "")
     }
 
     fn label(&self, _: &str) -> Option<&str> {

@@ -1,7 +1,7 @@
 //! `World`: a server, a client, what is between them, and the judge that watches; and what one action does to them.
 
 use kube_listwatch::ListAt;
-use kube_object::{Delta, Entry, Id, Known, ObjectId};
+use kube_object::{Delta, Entry, Known, ObjectId};
 use kube_reflector::{FirstList, Input, Options, Output, State, Then};
 
 use super::{
@@ -163,9 +163,7 @@ impl World {
     /// An object as it is decoded.
     pub(super) fn decode(&self, stored: Stored, known: bool) -> Result<Entry<Thing>, ObjectId> {
         let id = thing::id(&stored.object);
-        let texts = (id.uid.to_string(), id.version.to_string());
-        let peeked = Id { namespace: None, name: id.key.name(), uid: &texts.0, resource_version: &texts.1 };
-        let same = known.then(|| self.client.store.unchanged(&peeked)).flatten();
+        let same = known.then(|| self.client.store.unchanged(&id.as_id())).flatten();
         match (same, stored.decodable) {
             (Some(held), _) => Ok(held),
             (None, true) => Ok(thing::decoded(stored.object)),

@@ -11,9 +11,10 @@ use kube_informer::{Entry, Event, EventStream, Index, Informer, Lister, Snapshot
 use parking_lot::Mutex;
 
 use super::{
+    forms::Form,
     history::{Desk, Seen},
     spy::Spy,
-    things::{Form, number},
+    things::number,
 };
 use crate::properties::{self, Key, Mark, Object, Observation, View, Violation};
 
@@ -36,7 +37,7 @@ impl<T: Form> Eye<T> {
     pub(super) fn new(informer: &Informer<T>, desk: Arc<Mutex<Desk>>) -> Self {
         let key = |object: &T| {
             let id = kube_informer::Object::id(object);
-            [number(id.namespace, id.name)]
+            [number(id.key.namespace(), id.key.name())]
         };
         Self {
             lister: informer.lister(),
@@ -54,7 +55,7 @@ impl<T: Form> Eye<T> {
 
     pub(super) fn object(&self, entry: &Entry<T>) -> Object {
         let key = entry.key().as_ref();
-        if !entry.is_transformed() {
+        if entry.is_marked() == Some(false) {
             let how = format!("{key:?} is seen before it is transformed");
             self.desk.lock().broken(Violation { property: 17, how });
         }

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{eye::Eye, things::Form};
+use super::{eye::Eye, forms::Form};
 use crate::properties::{Event, HandlerId, Key, Object, Observation, Violation};
 
 /// A handler or stream that is registered.

@@ -12,6 +12,7 @@
 mod budget;
 mod careless;
 mod eye;
+mod forms;
 mod handlers;
 mod history;
 mod meetings;

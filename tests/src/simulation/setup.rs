@@ -14,6 +14,9 @@ pub(super) enum Representation {
     Typed,
     Dynamic,
     MetadataOnly,
+    Projected,
+    Lazy,
+    Compressed,
 }
 
 /// One informer.
@@ -122,7 +125,7 @@ impl Setup {
 }
 
 fn informer(namespace: Option<&'static str>, labelled: bool, rng: &mut Rng) -> InformerSetup {
-    let form = [Representation::Typed, Representation::Dynamic, Representation::MetadataOnly][rng.usize(..3)];
+    let form = form(rng);
     let options = ReflectorOptions {
         page_size: (rng.u8(..4) > 0).then(|| rng.u32(1..=4)),
         first_list: if rng.bool() { FirstList::Any } else { FirstList::Consistent },
@@ -142,6 +145,18 @@ fn informer(namespace: Option<&'static str>, labelled: bool, rng: &mut Rng) -> I
         panics: (rng.u8(..10) == 0).then(|| rng.fork()),
         second_replica: (rng.u8(..4) == 0).then(|| lag(rng)),
         early_handlers: rng.usize(..3),
+    }
+}
+
+/// What comes after is the same, whatever whole form an informer has.
+fn form(rng: &mut Rng) -> Representation {
+    use Representation::{Compressed, Dynamic, Lazy, MetadataOnly, Projected, Typed};
+    let kind = rng.usize(..3);
+    let mut aside = Rng::with_seed(!rng.clone().u64(..));
+    match kind {
+        0 => [Typed, Projected, Lazy, Compressed][aside.usize(..4)],
+        1 => Dynamic,
+        _ => MetadataOnly,
     }
 }
 

@@ -4,19 +4,20 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use futures_util::future::LocalBoxFuture;
-use kube_client::{Client, ResourceExt, api::DynamicObject, api::PartialObjectMeta};
-use kube_informer::{Informer, InformerFactory, ListWatch, Scope as Lives};
+use kube_client::{Client, api::DynamicObject, api::PartialObjectMeta};
+use kube_informer::{Compressed, Informer, InformerFactory, Lazy, ListWatch, Projection, Scope as Lives};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{
     careless::{Canary, Careless},
     eye::{Eye, Witness, follow},
+    forms::{Form, Part},
     handlers::Seat,
     history::{Desk, Lines, Uids},
     setup::{InformerSetup, Representation},
     spy::Spy,
-    things::{BAD, Form, TRANSFORMED, Thing},
+    things::Thing,
     told::Told,
 };
 use crate::properties::{Observation, Violation};
@@ -53,6 +54,9 @@ pub(super) fn build(client: Client, setup: &InformerSetup, ground: &Ground) -> B
         Representation::MetadataOnly => {
             Box::new(Built::<PartialObjectMeta<Thing>>::new(client, setup, ground))
         }
+        Representation::Projected => Box::new(Built::<Projection<Thing, Part>>::new(client, setup, ground)),
+        Representation::Lazy => Box::new(Built::<Lazy<Thing>>::new(client, setup, ground)),
+        Representation::Compressed => Box::new(Built::<Compressed<Thing>>::new(client, setup, ground)),
     }
 }
 
@@ -94,7 +98,7 @@ fn transform<T: Form>(
 ) -> impl Fn(&mut T) -> Result<(), &'static str> + Send + Sync + 'static {
     let desk = Arc::clone(desk);
     move |object| {
-        if object.annotations().contains_key(BAD) {
+        if object.is_bad() {
             if panics {
                 // Without the words on standard error that a panic has.
                 std::panic::resume_unwind(Box::new(()));
@@ -103,9 +107,9 @@ fn transform<T: Form>(
         }
         let mut desk = desk.lock();
         let uids = desk.uids.clone();
-        let before = object.is_transformed();
+        let before = object.is_marked() == Some(true);
         desk.transformed(object.plain(&uids), before);
-        object.annotations_mut().insert(TRANSFORMED.to_owned(), String::new());
+        object.mark();
         Ok(())
     }
 }

@@ -1,17 +1,10 @@
-//! What is written and watched: objects of a CRD, in the three forms in which a cache can keep them.
+//! What is written and watched: objects of a CRD.
 
 use kube::CustomResource;
-use kube_client::{
-    Resource, ResourceExt,
-    api::{DynamicObject, PartialObjectMeta},
-    core::ApiResource,
-};
-use kube_informer::Cached;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::history::Uids;
-use crate::properties::{Key, Object};
+use crate::properties::Key;
 
 /// Where objects are.
 pub(super) const NAMESPACES: [&str; 2] = ["blue", "red"];
@@ -27,9 +20,7 @@ pub(super) const CRD: (&str, &str, &str) =
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "things.sim.test");
 
 /// The annotation with the number of the write that an object is from.
-const WRITE: &str = "write";
-/// The annotation that the transform gives.
-pub(super) const TRANSFORMED: &str = "transformed";
+pub(super) const WRITE: &str = "write";
 /// The annotation of an object that no cache can decode.
 pub(super) const BAD: &str = "bad";
 
@@ -49,7 +40,8 @@ pub(super) struct ThingSpec {
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(super) struct ThingStatus {
-    write: u64,
+    /// The number of its last write.
+    pub(super) write: u64,
 }
 
 pub(super) fn crd() -> Value {
@@ -87,68 +79,6 @@ pub(super) fn place(key: Key) -> (&'static str, &'static str) {
 pub(super) fn number(namespace: Option<&str>, name: &str) -> Key {
     let key = (0..KEYS).find(|key| Some(place(*key).0) == namespace && place(*key).1 == name);
     key.unwrap_or(KEYS)
-}
-
-/// A form in which objects are cached.
-pub(super) trait Form: Cached<Resource = Self> + Resource<DynamicType: Clone + Send + Sync> {
-    fn resource() -> Self::DynamicType;
-
-    /// The number of the last write of the status, where the form has it.
-    fn status(&self) -> u64;
-
-    /// The number of the last write that shows in this form.
-    fn write(&self) -> u64 {
-        let write = self.annotations().get(WRITE).and_then(|write| write.parse().ok());
-        write.unwrap_or(0).max(self.status())
-    }
-
-    /// Whether the transform was called with it.
-    fn is_transformed(&self) -> bool {
-        self.annotations().contains_key(TRANSFORMED)
-    }
-
-    /// The object as the judge knows it.
-    fn plain(&self, uids: &Uids) -> Object {
-        let metadata = self.meta();
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        Object {
-            key: number(metadata.namespace.as_deref(), metadata.name.as_deref().unwrap_or_default()),
-            uid: uids.number(&text(&metadata.uid)),
-            version: text(&metadata.resource_version).parse().unwrap_or(0),
-            value: self.write(),
-        }
-    }
-
-    /// An index, and the test of filtering handlers: changes with most writes.
-    fn is_even(&self) -> bool {
-        self.write().is_multiple_of(2)
-    }
-}
-
-impl Form for Thing {
-    fn resource() {}
-
-    fn status(&self) -> u64 {
-        self.status.as_ref().map_or(0, |status| status.write)
-    }
-}
-
-impl Form for DynamicObject {
-    fn resource() -> ApiResource {
-        ApiResource::erase::<Thing>(&())
-    }
-
-    fn status(&self) -> u64 {
-        self.data["status"]["write"].as_u64().unwrap_or(0)
-    }
-}
-
-impl Form for PartialObjectMeta<Thing> {
-    fn resource() {}
-
-    fn status(&self) -> u64 {
-        0
-    }
 }
 
 /// One state of an object, as the server says it.

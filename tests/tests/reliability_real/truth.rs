@@ -58,8 +58,7 @@ impl Scope {
         let listed = listed.with_context(|| format!("listing {}", self.resource.plural))?;
         let state = |object: &_| {
             let id = Object::id(object);
-            let state = State::of(Uid::new(id.uid), ResourceVersion::new(id.resource_version), object);
-            (id.key().to_key(), state)
+            (id.key.to_key(), State::of(id.uid, id.version, object))
         };
         Ok(listed.items.iter().map(state).collect())
     }

@@ -1,6 +1,7 @@
 //! JSON of API servers: what is in an object without decoding it, and the object itself.
 //!
 //! [`Outline`] is one light walk over the bytes: who the object is, of which kind, and what need not be decoded at all.
+//! [`Envelope`] is the same over a watch event.
 //! [`from_slice`] is serde's way from bytes to a type. It accepts what serde_json accepts and makes the same values of
 //! it, and differs in three things: its errors quote nothing, sequences know their length before they are read, so that
 //! a `Vec` is allocated once and exactly, and floats are correctly rounded whatever features serde_json is built with.
@@ -14,6 +15,7 @@ mod access;
 mod bytes;
 mod count;
 mod deserializer;
+mod envelope;
 mod error;
 mod key;
 mod managed;
@@ -35,9 +37,9 @@ use serde::de::{Deserialize, DeserializeOwned};
 
 use deserializer::Deserializer;
 
+pub use envelope::Envelope;
 pub use error::JsonError;
 pub use outline::Outline;
-pub(crate) use outline::kind_of;
 
 /// The value whose JSON these bytes are.
 ///

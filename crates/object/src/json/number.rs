@@ -54,9 +54,9 @@ impl Deserializer<'_> {
     pub(super) fn single_precision_number(&mut self) -> Result<Number, Fault> {
         let start = self.at;
         match self.number()? {
-            Number::Float(number) => {
+            Number::Float(_) => {
                 let single: f32 = self.parse_since(start)?;
-                Ok(Number::Float(if single.is_finite() { single.into() } else { number }))
+                if single.is_finite() { Ok(Number::Float(single.into())) } else { Err(Fault::Syntax) }
             }
             integer => Ok(integer),
         }

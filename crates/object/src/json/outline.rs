@@ -5,16 +5,20 @@
 
 use std::{borrow::Cow, fmt, ops::Range};
 
+use serde::Deserialize;
+
 use super::{
     from_slice, managed,
     repeat::may_repeat,
     walk::{Field, Fields, Unsure, value_end},
 };
-use crate::Id;
+use crate::{Id, JsonObject, ObjectId};
 
 /// Who an object is, of which kind, and where in its bytes some of its metadata stands.
 ///
-/// Right where the bytes are JSON. Where they are not, it may say anything: decoding them fails.
+/// Right where the bytes are JSON. Where they are not, it may say anything: decoding them fails. Where `metadata`, or one of
+/// the fields of it that are looked for, is there twice, it is the deserializer's to say which of them counts, and little is
+/// said here.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Outline<'a> {
     bytes: &'a [u8],
@@ -22,20 +26,52 @@ pub struct Outline<'a> {
     kind: Option<Cow<'a, str>>,
     labels: Option<Range<usize>>,
     managed_fields: Option<Range<usize>>,
+    /// What is not here is not there.
+    pub(crate) is_sure: bool,
 }
 
 impl<'a> Outline<'a> {
     /// The outline of the object whose JSON this is.
-    ///
-    /// `None` where it is no object, or where it has `metadata`, or one of the fields of it that are looked for, twice:
-    /// which of them counts is the deserializer's to say.
-    pub fn of(bytes: &'a [u8]) -> Option<Self> {
-        Self::find(bytes).ok()
+    pub fn of(bytes: &'a [u8]) -> Self {
+        let mut outline = Self::nothing(bytes, None);
+        match outline.find(Until::NothingRepeats) {
+            Ok(_) => Self { is_sure: true, ..outline },
+            Err(Unsure) => Self::nothing(bytes, outline.kind),
+        }
     }
 
-    /// The identity. `None` where there is no `metadata.name`, and where one of its parts has escapes, or is no string.
-    pub fn id(&self) -> Option<Id<'a>> {
-        self.id
+    /// The outline of the object that begins these bytes, whatever comes after it. `None` where it has no end.
+    pub(super) fn first(bytes: &'a [u8]) -> Option<Self> {
+        let mut outline = Self::nothing(bytes, None);
+        match outline.find(Until::TheEnd) {
+            Ok(end) => Some(Self { bytes: &bytes[..end], is_sure: true, ..outline }),
+            Err(Unsure) => Some(Self::nothing(&bytes[..value_end(bytes, 0).ok()?], outline.kind)),
+        }
+    }
+
+    fn nothing(bytes: &'a [u8], kind: Option<Cow<'a, str>>) -> Self {
+        Self { bytes, id: None, kind, labels: None, managed_fields: None, is_sure: false }
+    }
+
+    /// All of the object's JSON.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The identity, borrowed from the bytes. `None` where there is no `metadata.name`, and where one of its parts has
+    /// escapes, or is no string.
+    pub fn id(&self) -> Option<&Id<'a>> {
+        self.id.as_ref()
+    }
+
+    /// The identity, also where it can't be borrowed. API servers write escapes in the identities of the few types whose
+    /// names may hold what Go escapes, such as `&` in the name of a ClusterRole.
+    pub fn identify(&self) -> Option<ObjectId> {
+        if let Some(id) = &self.id {
+            return Some(id.clone().into());
+        }
+        let JsonObject(Peek { metadata: JsonObject(metadata) }) = from_slice(self.bytes).ok()?;
+        (!metadata.name.is_empty()).then(|| ObjectId::from(metadata.id()))
     }
 
     /// The kind, if it is a string; the first one, where there are more.
@@ -43,9 +79,9 @@ impl<'a> Outline<'a> {
         self.kind.as_deref()
     }
 
-    /// Where the value of `metadata.labels` is.
-    pub fn labels(&self) -> Option<Range<usize>> {
-        self.labels.clone()
+    /// The JSON of `metadata.labels`.
+    pub fn labels(&self) -> Option<&'a [u8]> {
+        self.labels.clone().map(|span| &self.bytes[span])
     }
 
     /// Where `metadata.managedFields` is, with its name and the comma that goes with it. `None` where there is no such
@@ -54,16 +90,20 @@ impl<'a> Outline<'a> {
         self.managed_fields.clone()
     }
 
-    /// Appends the object without `metadata.managedFields`.
-    pub fn cut(&self, into: &mut Vec<u8>) {
-        let Range { start, end } = self.managed_fields.clone().unwrap_or(0..0);
-        into.reserve_exact(self.bytes.len() - (end - start));
-        into.extend_from_slice(&self.bytes[..start]);
-        into.extend_from_slice(&self.bytes[end..]);
+    /// The object without `metadata.managedFields`; as it is where there are none.
+    pub fn without_managed_fields(&self) -> Cow<'a, [u8]> {
+        let Some(Range { start, end }) = self.managed_fields.clone() else {
+            return Cow::Borrowed(self.bytes);
+        };
+        let mut left = Vec::with_capacity(self.bytes.len() - (end - start));
+        left.extend_from_slice(&self.bytes[..start]);
+        left.extend_from_slice(&self.bytes[end..]);
+        Cow::Owned(left)
     }
 
-    fn find(bytes: &'a [u8]) -> Result<Self, Unsure> {
-        let mut outline = Self { bytes, id: None, kind: None, labels: None, managed_fields: None };
+    /// Gives the place that it has come to.
+    fn find(&mut self, until: Until) -> Result<usize, Unsure> {
+        let bytes = self.bytes;
         let (mut has_kind, mut has_metadata) = (false, false);
         let mut fields = Fields::of(bytes, 0)?;
         while let Some(field) = fields.next()? {
@@ -71,21 +111,21 @@ impl<'a> Outline<'a> {
                 b"metadata" if has_metadata => return Err(Unsure),
                 b"metadata" => {
                     has_metadata = true;
-                    fields.pass(outline.metadata(field.value)?);
-                    if !may_repeat(bytes, fields.at(), has_kind) {
+                    fields.pass(self.metadata(field.value)?);
+                    if until == Until::NothingRepeats && !may_repeat(bytes, fields.at(), has_kind) {
                         break;
                     }
                 }
                 b"kind" if !has_kind => {
                     has_kind = true;
                     let end = value_end(bytes, field.value)?;
-                    outline.kind = text(&bytes[field.value..end]);
+                    self.kind = text(&bytes[field.value..end]);
                     fields.pass(end);
                 }
                 _ => fields.pass(value_end(bytes, field.value)?),
             }
         }
-        Ok(outline)
+        Ok(fields.at())
     }
 
     /// Looks into the metadata that begin at `at`, and gives their end.
@@ -124,6 +164,15 @@ impl<'a> Outline<'a> {
     }
 }
 
+/// How far an object is walked through.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// To its end.
+    TheEnd,
+    /// Until it is clear that what has been found is not there once more.
+    NothingRepeats,
+}
+
 /// Shows no contents.
 impl fmt::Debug for Outline<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -151,30 +200,35 @@ struct Identity<'a> {
 
 impl<'a> Identity<'a> {
     fn read(&self) -> Option<Id<'a>> {
-        Some(Id {
-            namespace: optional(self.namespace)?,
-            name: plain(self.name?).filter(|name| !name.is_empty())?,
-            uid: optional(self.uid)?.unwrap_or_default(),
-            resource_version: optional(self.version)?.unwrap_or_default(),
-        })
+        Some(Id::new(
+            optional(self.namespace)?,
+            plain(self.name?).filter(|name| !name.is_empty())?,
+            optional(self.uid)?.unwrap_or_default(),
+            optional(self.version)?.unwrap_or_default(),
+        ))
     }
 }
 
-/// The kind of the object whose JSON this is, as its outline has it. Servers mostly write it first, and then little is
-/// looked at.
-pub(crate) fn kind_of(bytes: &[u8]) -> Option<Cow<'_, str>> {
-    let mut fields = Fields::of(bytes, 0).ok()?;
-    while let Some(field) = fields.next().ok()? {
-        if *field.name == *b"metadata" {
-            return Outline::of(bytes)?.kind;
-        }
-        let end = value_end(bytes, field.value).ok()?;
-        if *field.name == *b"kind" {
-            return text(&bytes[field.value..end]);
-        }
-        fields.pass(end);
+#[derive(Deserialize)]
+struct Peek {
+    metadata: JsonObject<Metadata>,
+}
+
+/// The identity, in strings that need not be parts of the bytes.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    namespace: Option<String>,
+    name: String,
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl Metadata {
+    fn id(&self) -> Id<'_> {
+        let (uid, version) = (self.uid.as_deref(), self.resource_version.as_deref());
+        Id::new(self.namespace.as_deref(), &self.name, uid.unwrap_or_default(), version.unwrap_or_default())
     }
-    None
 }
 
 fn once<T>(found: &mut Option<T>, value: T) -> Result<(), Unsure> {

@@ -14,6 +14,7 @@ use super::{
 pub(super) struct Unsure;
 
 /// The fields of one object.
+#[derive(Debug)]
 pub(super) struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -70,6 +71,11 @@ impl<'a> Fields<'a> {
             self.comma = Some(self.at);
             self.at = past_space(self.bytes, self.at + 1);
         }
+    }
+
+    /// Whether nothing but white space comes after the object, whose end has been passed.
+    pub(super) fn is_all(&self) -> bool {
+        past_space(self.bytes, self.at) == self.bytes.len()
     }
 
     /// Where it is: before a field, or after the object.

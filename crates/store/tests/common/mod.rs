@@ -8,19 +8,12 @@ use kube_object::{Delta, Entry, Id, Object, ObjectId, ObjectKey, ResourceVersion
 #[derive(Debug)]
 pub(crate) struct Thing {
     pub(crate) id: ObjectId,
-    version: String,
-    uid: String,
     pub(crate) values: Vec<u8>,
 }
 
 impl Object for Thing {
     fn id(&self) -> Id<'_> {
-        Id {
-            namespace: self.id.key.namespace(),
-            name: self.id.key.name(),
-            uid: &self.uid,
-            resource_version: &self.version,
-        }
+        self.id.as_id()
     }
 
     fn label(&self, name: &str) -> Option<&str> {
@@ -37,7 +30,7 @@ pub(crate) fn id(key_text: &str, uid: &str, version: &str) -> ObjectId {
 }
 
 pub(crate) fn thing(id: ObjectId, values: Vec<u8>) -> Entry<Thing> {
-    let object = Thing { version: id.version.to_string(), uid: id.uid.to_string(), id: id.clone(), values };
+    let object = Thing { id: id.clone(), values };
     Entry::new(id, Arc::new(object))
 }
 

@@ -18,6 +18,10 @@ fn same_in_each_type(text: &str) {
     same::<i128>(text);
     same_value(text);
     difference::<f64>(text, |theirs, ours| nearly_equal(*theirs, *ours)).unwrap();
+    // What is too large is refused here. serde_json takes it for infinite, unless it is built to round floats once.
+    if from_str::<f64>(text).is_ok_and(|number| number.abs() > f32::MAX.into()) {
+        return assert!(from_str::<f32>(text).is_err(), "{text}");
+    }
     difference::<f32>(text, |theirs, ours| (theirs - ours).abs() <= ours.abs() * 1e-6 || theirs == ours)
         .unwrap();
 }
@@ -113,7 +117,7 @@ fn floats_are_rounded_once_and_to_the_nearest() {
     assert_eq!(from_str::<f64>("9007199254740993.0000000000001").unwrap(), 9007199254740994.0);
     assert_eq!(from_str::<f64>("2.2250738585072011e-308").unwrap(), 2.225073858507201e-308);
     assert!(from_str::<f64>("-0").unwrap().is_sign_negative());
-    assert_eq!(from_str::<f32>("1e39").unwrap(), f32::INFINITY);
+    assert!(from_str::<f32>("1e39").is_err());
 }
 
 proptest! {

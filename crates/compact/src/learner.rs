@@ -1,0 +1,72 @@
+//! `Learner`: makes a dictionary of the first objects that come.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use zstd::dict;
+
+use crate::codec::Codec;
+
+/// From so many objects a dictionary is made: from twice as many it would take twice the time, some 50 ms of it, and be hardly
+/// better.
+const OBJECTS: usize = 128;
+/// Or from so many bytes of them, but not from fewer than a few objects.
+const BYTES: usize = 2 << 20;
+const FEWEST_OBJECTS: usize = 16;
+/// As large as a dictionary gets: objects of one type hardly share more.
+const DICTIONARY: usize = 16 << 10;
+
+/// The codec of one cache: without a dictionary at first, with one from when enough objects have come.
+pub(crate) struct Learner(Mutex<State>);
+
+enum State {
+    Unused,
+    Learning {
+        codec: Arc<Codec>,
+        samples: Vec<u8>,
+        sizes: Vec<usize>,
+    },
+    Learned(Arc<Codec>),
+    /// Contexts could not be made: there is no memory for them.
+    Hopeless,
+}
+
+impl Learner {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(State::Unused))
+    }
+
+    /// What this object is to be packed with.
+    pub(crate) fn codec_for(&self, json: &[u8]) -> Option<Arc<Codec>> {
+        let mut state = self.0.lock();
+        *state = match std::mem::replace(&mut *state, State::Hopeless) {
+            State::Unused => match Codec::new(&[]) {
+                Ok(codec) => {
+                    State::Learning { codec: codec.into(), samples: json.to_vec(), sizes: vec![json.len()] }
+                }
+                Err(_) => State::Hopeless,
+            },
+            State::Learning { codec, mut samples, mut sizes } => {
+                samples.extend_from_slice(json);
+                sizes.push(json.len());
+                let enough =
+                    sizes.len() >= OBJECTS || samples.len() >= BYTES && sizes.len() >= FEWEST_OBJECTS;
+                match enough {
+                    true => State::Learned(learn(&samples, &sizes).unwrap_or(codec)),
+                    false => State::Learning { codec, samples, sizes },
+                }
+            }
+            other => other,
+        };
+        match &*state {
+            State::Learning { codec, .. } | State::Learned(codec) => Some(Arc::clone(codec)),
+            State::Unused | State::Hopeless => None,
+        }
+    }
+}
+
+/// `None` where the objects have too little in common.
+fn learn(samples: &[u8], sizes: &[usize]) -> Option<Arc<Codec>> {
+    let dictionary = dict::from_continuous(samples, sizes, DICTIONARY).ok()?;
+    Codec::new(&dictionary).ok().map(Arc::new)
+}

@@ -1,0 +1,91 @@
+//! `Projection`: of an object only the fields that a program needs.
+
+use std::{fmt, marker::PhantomData, ops::Deref};
+
+use kube_core::Resource;
+use kube_object::{Cached, Decode, DecodeError, Id, Labels, Object, ObjectId, RawObject, decode_json};
+use serde::de::DeserializeOwned;
+
+/// An object of type `K`, of which only the fields of `F` are kept. Dereferences to them.
+///
+/// `F` is a struct of the program's with the fields of `K` that it needs; whatever serde can read will do. What it doesn't
+/// have takes neither memory nor time. Key, uid, version and labels are kept beside it.
+///
+/// ```
+/// use kube_compact::Projection;
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// #[derive(serde::Deserialize)]
+/// struct Placement {
+///     spec: Spec,
+/// }
+/// #[derive(serde::Deserialize)]
+/// #[serde(rename_all = "camelCase")]
+/// struct Spec {
+///     node_name: Option<String>,
+/// }
+///
+/// fn node(pod: &Projection<Pod, Placement>) -> Option<&str> {
+///     pod.spec.node_name.as_deref()
+/// }
+/// ```
+pub struct Projection<K, F> {
+    id: ObjectId,
+    labels: Labels,
+    /// The fields.
+    pub fields: F,
+    of: PhantomData<fn() -> K>,
+}
+
+impl<K, F> Projection<K, F> {
+    /// The identity that the server sent.
+    pub fn id(&self) -> &ObjectId {
+        &self.id
+    }
+
+    /// Its labels.
+    pub fn labels(&self) -> &Labels {
+        &self.labels
+    }
+}
+
+impl<K, F> Deref for Projection<K, F> {
+    type Target = F;
+
+    fn deref(&self) -> &F {
+        &self.fields
+    }
+}
+
+impl<K: 'static, F: Send + Sync + 'static> Object for Projection<K, F> {
+    fn id(&self) -> Id<'_> {
+        self.id.as_id()
+    }
+
+    fn label(&self, name: &str) -> Option<&str> {
+        self.labels.get(name)
+    }
+}
+
+impl<K: Resource + 'static, F: DeserializeOwned + Send + Sync + 'static> Cached for Projection<K, F> {
+    type Resource = K;
+    type Decoder = ProjectionDecoder;
+}
+
+/// Decodes the fields that are asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProjectionDecoder;
+
+impl<K: 'static, F: DeserializeOwned + 'static> Decode<Projection<K, F>> for ProjectionDecoder {
+    fn decode(&self, object: &RawObject<'_>) -> Result<Projection<K, F>, DecodeError> {
+        let fields = decode_json(&object.json(), object.kind())?;
+        Ok(Projection { id: object.id.clone(), labels: object.labels(), fields, of: PhantomData })
+    }
+}
+
+/// Shows no contents.
+impl<K, F> fmt::Debug for Projection<K, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "some fields of {}", self.id)
+    }
+}

@@ -1,0 +1,117 @@
+//! `View`: an object decoded for those who look at it now.
+
+use std::{
+    fmt,
+    ops::Deref,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Weak},
+};
+
+use kube_object::DecodeError;
+use parking_lot::Mutex;
+
+/// A decoded object, shared by all who look at it at the same time. Cheap to clone; dereferences to the object.
+///
+/// It is decoded again by the first who looks after the last one has let go of it.
+pub struct View<K>(Arc<Outer<K>>);
+
+impl<K> Deref for View<K> {
+    type Target = K;
+
+    fn deref(&self) -> &K {
+        &self.0.0
+    }
+}
+
+impl<K> Clone for View<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+/// Shows no contents.
+impl<K> fmt::Debug for View<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::any::type_name::<Self>())
+    }
+}
+
+/// What a weak reference keeps in memory: a pointer, while the value goes with the last view.
+struct Outer<K>(Box<K>);
+
+/// What is looked at now.
+pub(crate) struct Shared<K>(Mutex<Weak<Outer<K>>>);
+
+impl<K> Shared<K> {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(Weak::new()))
+    }
+
+    /// The value that others look at, or else the one that `decode` makes. Who asks meanwhile waits for it.
+    pub(crate) fn get(
+        &self,
+        decode: impl FnOnce() -> Result<K, DecodeError>,
+    ) -> Result<View<K>, DecodeError> {
+        let mut shared = self.0.lock();
+        if let Some(value) = shared.upgrade() {
+            return Ok(View(value));
+        }
+        // The type is the program's.
+        let value = catch_unwind(AssertUnwindSafe(decode)).unwrap_or(Err(DecodeError::Panicked))?;
+        let value = Arc::new(Outer(Box::new(value)));
+        *shared = Arc::downgrade(&value);
+        Ok(View(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Barrier, thread};
+
+    use super::*;
+
+    #[test]
+    fn those_who_look_at_the_same_time_share_what_is_decoded_once() {
+        let (shared, decoded) = (Shared::new(), Mutex::new(0));
+        let look = || {
+            shared.get(|| {
+                *decoded.lock() += 1;
+                Ok(*decoded.lock())
+            })
+        };
+        let barrier = Barrier::new(4);
+        thread::scope(|scope| {
+            let lookers: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        barrier.wait();
+                        let view = look().unwrap();
+                        barrier.wait();
+                        *view
+                    })
+                })
+                .collect();
+            assert!(lookers.into_iter().all(|looker| looker.join().unwrap() == 1));
+        });
+        assert_eq!(*look().unwrap(), 2, "the first value is gone");
+    }
+
+    #[test]
+    fn what_fails_or_panics_is_an_error_and_is_tried_again() {
+        let shared = Shared::new();
+        assert_eq!(shared.get(|| Err(DecodeError::NoName)).unwrap_err(), DecodeError::NoName);
+        assert_eq!(shared.get(|| panic!("hunter2")).unwrap_err(), DecodeError::Panicked);
+        assert_eq!(*shared.get(|| Ok(7)).unwrap(), 7);
+    }
+
+    #[test]
+    fn what_nobody_looks_at_takes_no_memory_but_a_few_words() {
+        let shared = Shared::new();
+        let counted = Arc::new(());
+        let view = shared.get(|| Ok((Arc::clone(&counted), [0_u8; 4096]))).unwrap();
+        assert_eq!(Arc::strong_count(&counted), 2);
+        drop(view);
+        assert_eq!(Arc::strong_count(&counted), 1);
+        assert!(size_of_val(&shared) <= 16);
+    }
+}

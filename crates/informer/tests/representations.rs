@@ -1,0 +1,254 @@
+//! Each representation of the same objects: handlers, listers, selectors and indexes see the same of it.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::{Api, Client, core::PartialObjectMeta};
+use kube_compact::Compressed;
+use kube_informer::{Cached, Event, Informer, InformerFactory, Lazy, Object, Projection, ReflectorOptions};
+use kube_testserver::Server;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::json;
+
+/// What the tests look at; a projection has nothing else.
+#[derive(Deserialize)]
+struct Shape {
+    data: Option<Data>,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    shape: Option<String>,
+}
+
+/// The shape of an object, where a representation can say it.
+trait Shaped: Cached<Resource = ConfigMap> {
+    fn shape(&self) -> Option<String>;
+}
+
+impl Shaped for ConfigMap {
+    fn shape(&self) -> Option<String> {
+        self.data.as_ref()?.get("shape").cloned()
+    }
+}
+
+impl Shaped for Projection<ConfigMap, Shape> {
+    fn shape(&self) -> Option<String> {
+        self.data.as_ref()?.shape.clone()
+    }
+}
+
+impl Shaped for Lazy<ConfigMap> {
+    fn shape(&self) -> Option<String> {
+        let whole = self.get().ok().and_then(|object| Shaped::shape(&*object));
+        let part: Option<Shape> = self.fields().ok();
+        assert_eq!(part.and_then(|part| part.data?.shape), whole);
+        whole
+    }
+}
+
+impl Shaped for Compressed<ConfigMap> {
+    fn shape(&self) -> Option<String> {
+        let whole = self.get().ok().and_then(|object| Shaped::shape(&*object));
+        let part: Option<Shape> = self.fields().ok();
+        assert_eq!(part.and_then(|part| part.data?.shape), whole);
+        whole
+    }
+}
+
+fn config_map(name: &str, shape: &str) -> serde_json::Value {
+    let labels = json!({"shape": shape, "of": "tests"});
+    let metadata = json!({"name": name, "namespace": "ns", "labels": labels, "managedFields": [
+        {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+         "fieldsV1": {"f:data": {"f:shape": {}}}, "time": "2026-01-01T00:00:00Z"}
+    ]});
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"shape": shape, "size": "large"}})
+}
+
+fn server(objects: usize) -> Server {
+    let server = Server::new();
+    server.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})).unwrap();
+    for number in 0..objects {
+        server.create(config_map(&format!("a{number}"), ["round", "square"][number % 2])).unwrap();
+    }
+    server
+}
+
+fn change(server: &Server, name: &str, shape: &str) {
+    let change = json!({"metadata": {"labels": {"shape": shape}}, "data": {"shape": shape}});
+    server.patch("v1", "ConfigMap", Some("ns"), name, &change).unwrap();
+}
+
+/// The clock is paused: an hour passes at once where nothing happens.
+async fn until(reached: impl Fn() -> bool) {
+    let reaching = async {
+        while !reached() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(3600), reaching).await.expect("it does not happen");
+}
+
+/// All that a representation is asked, over lists of both kinds.
+async fn story<T: Shaped>() -> Vec<String> {
+    let mut told = Vec::new();
+    for streaming_lists in [true, false] {
+        told.push(story_of::<T>(streaming_lists).await);
+    }
+    assert_eq!(told[0], told[1]);
+    told.remove(0)
+}
+
+async fn story_of<T: Shaped>(streaming_lists: bool) -> Vec<String> {
+    let server = server(4);
+    let factory = InformerFactory::new(Client::new(server.service(), "default"))
+        .reflector(ReflectorOptions { streaming_lists, ..ReflectorOptions::default() });
+    let informer = factory.informer::<T>().unwrap();
+    let by_shape = informer.add_index("shape", |object: &T| object.shape()).unwrap();
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let written = Arc::clone(&lines);
+    let _detached = informer.on(move |event: &Event<T>| {
+        let object = event.entry();
+        assert_eq!(Object::id(&**object).key, event.key().as_ref());
+        assert_eq!(object.label("shape").map(str::to_owned), object.shape());
+        assert_eq!((object.label("of"), object.label("nobody's")), (Some("tests"), None));
+        written.lock().push(format!("{} {}", event.key(), object.shape().unwrap_or_default()));
+    });
+    factory.start();
+    factory.wait_for_sync(Duration::from_secs(60)).await.unwrap();
+    change(&server, "a0", "flat");
+    server.delete("v1", "ConfigMap", Some("ns"), "a1").unwrap();
+    until(|| lines.lock().len() == 6).await;
+
+    let lister = informer.lister();
+    let name_of = |object: Arc<T>| object.id().key.name().to_owned();
+    let mut flat: Vec<String> = by_shape.get("flat").into_iter().map(name_of).collect();
+    flat.extend(lister.list(&"shape=square".parse().unwrap()).into_iter().map(name_of));
+    flat.push(lister.namespace("ns").get("a2").and_then(|object| object.shape()).unwrap());
+    factory.shutdown().await;
+    let mut told = std::mem::take(&mut *lines.lock());
+    told[..4].sort_unstable();
+    told.extend(flat);
+    told
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_representation_tells_handlers_listers_selectors_and_indexes_the_same() {
+    let told = story::<ConfigMap>().await;
+    let expected = [
+        "ns/a0 round",
+        "ns/a1 square",
+        "ns/a2 round",
+        "ns/a3 square",
+        "ns/a0 flat",
+        "ns/a1 square",
+        "a0",
+        "a3",
+        "round",
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(story::<Projection<ConfigMap, Shape>>().await, expected);
+    assert_eq!(story::<Lazy<ConfigMap>>().await, expected);
+    assert_eq!(story::<Compressed<ConfigMap>>().await, expected);
+}
+
+/// What is not listed for the first time keeps its place in memory, whatever form it has.
+#[tokio::test(start_paused = true)]
+async fn what_a_relist_has_not_changed_is_not_made_again() {
+    async fn check<T: Shaped>() {
+        let server = server(3);
+        let informer = Informer::<T>::builder(Api::all(Client::new(server.service(), "default"))).build();
+        informer.start();
+        informer.wait_for_sync(Duration::from_secs(60)).await.unwrap();
+        let before = informer.lister().snapshot();
+        change(&server, "a0", "flat");
+        informer.relist();
+        until(|| informer.status().reflector.relists == 2).await;
+        let shared = |name: &str| {
+            let key = format!("ns/{name}").parse().unwrap();
+            let (before, now) = (before.get(&key).unwrap(), informer.lister().get_by_key(&key).unwrap());
+            Arc::ptr_eq(&before.object, &now)
+        };
+        assert_eq!(["a0", "a1", "a2"].map(shared), [false, true, true]);
+        informer.stop().await;
+    }
+    check::<ConfigMap>().await;
+    check::<Projection<ConfigMap, Shape>>().await;
+    check::<Lazy<ConfigMap>>().await;
+    check::<Compressed<ConfigMap>>().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn managed_fields_are_left_out_unless_they_are_kept() {
+    async fn managers<T: Shaped>(kept: bool, count: impl Fn(&T) -> usize) -> usize {
+        let server = server(1);
+        let factory = InformerFactory::new(Client::new(server.service(), "default"));
+        let factory = if kept { factory.keep_managed_fields::<T>() } else { factory };
+        let informer = factory.informer::<T>().unwrap();
+        factory.start();
+        factory.wait_for_sync(Duration::from_secs(60)).await.unwrap();
+        let count = count(&informer.lister().list_all()[0]);
+        factory.shutdown().await;
+        count
+    }
+    let typed = |object: &ConfigMap| object.metadata.managed_fields.as_ref().map_or(0, Vec::len);
+    let lazy = |object: &Lazy<ConfigMap>| typed(&object.get().unwrap());
+    let compressed = |object: &Compressed<ConfigMap>| typed(&object.get().unwrap());
+    assert_eq!((managers(false, typed).await, managers(true, typed).await), (0, 1));
+    assert_eq!((managers(false, lazy).await, managers(true, lazy).await), (0, 1));
+    assert_eq!((managers(false, compressed).await, managers(true, compressed).await), (0, 1));
+}
+
+/// With the dictionary that is made of the first objects.
+#[tokio::test(start_paused = true)]
+async fn many_compressed_objects_read_as_they_were_and_take_a_fraction() {
+    let server = server(300);
+    let informer =
+        Informer::<Compressed<ConfigMap>>::builder(Api::all(Client::new(server.service(), "default")))
+            .build();
+    informer.start();
+    informer.wait_for_sync(Duration::from_secs(60)).await.unwrap();
+    let objects = informer.lister().list_all();
+    assert_eq!(objects.len(), 300);
+    for object in &objects {
+        let read = object.get().unwrap();
+        assert_eq!(read.metadata.name.as_deref(), Some(object.id().key.name()));
+        assert_eq!(Shaped::shape(&*read).as_deref(), object.label("shape"));
+    }
+    let last = objects.iter().find(|object| object.id().key.name() == "a99").unwrap();
+    let json = last.json().unwrap().len();
+    assert!(last.compressed_bytes() * 3 < json, "{} of {json} bytes", last.compressed_bytes());
+    informer.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_what_it_should_be_is_found_out_by_who_looks() {
+    let server = server(0);
+    let mut odd = config_map("odd", "round");
+    odd["data"] = json!({"shape": "round"});
+    server.create(odd).unwrap();
+    /// Of another shape than the server's objects.
+    #[derive(Debug, Deserialize)]
+    struct Numbers {
+        #[allow(dead_code, reason = "it is never read: that is the point")]
+        data: u32,
+    }
+    let client = Client::new(server.service(), "default");
+    let lazy = Informer::<Lazy<ConfigMap>>::builder(Api::all(client.clone())).build();
+    let strict = Informer::<Projection<ConfigMap, Numbers>>::builder(Api::all(client.clone())).build();
+    let metadata = Informer::<PartialObjectMeta<ConfigMap>>::builder(Api::all(client)).build();
+    lazy.start();
+    strict.start();
+    metadata.start();
+    lazy.wait_for_sync(Duration::from_secs(60)).await.unwrap();
+    strict.wait_for_sync(Duration::from_secs(60)).await.unwrap();
+    metadata.wait_for_sync(Duration::from_secs(60)).await.unwrap();
+    let held = lazy.lister().list_all();
+    assert!(held[0].fields::<Numbers>().is_err() && held[0].get().is_ok());
+    assert_eq!((strict.lister().len(), strict.status().reflector.undecodable), (0, 1));
+    assert_eq!(metadata.lister().list_all()[0].label("shape"), Some("round"));
+    lazy.stop().await;
+    strict.stop().await;
+    metadata.stop().await;
+}

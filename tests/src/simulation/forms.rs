@@ -1,0 +1,196 @@
+//! The forms in which a cache can keep the objects.
+
+use std::collections::BTreeMap;
+
+use kube_client::{
+    Resource, ResourceExt,
+    api::{DynamicObject, PartialObjectMeta},
+    core::ApiResource,
+};
+use kube_informer::{Cached, Compressed, Lazy, Projection};
+use serde::Deserialize;
+
+use super::{
+    history::Uids,
+    things::{BAD, Thing, ThingStatus, WRITE, number},
+};
+use crate::properties::Object;
+
+/// The annotation that the transform gives.
+const TRANSFORMED: &str = "transformed";
+
+/// What a projection keeps.
+#[derive(Deserialize)]
+pub(super) struct Part {
+    metadata: Annotated,
+    status: Option<ThingStatus>,
+}
+
+#[derive(Deserialize)]
+struct Annotated {
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+/// A form in which objects are cached.
+pub(super) trait Form: Cached<Resource: Resource<DynamicType: Clone + Send + Sync>> {
+    fn resource() -> <Self::Resource as Resource>::DynamicType;
+
+    fn annotation(&self, name: &str) -> Option<String>;
+
+    /// The number of the last write of the status, where the form has it.
+    fn status(&self) -> u64;
+
+    /// What the transform does.
+    fn mark(&mut self);
+
+    /// Whether the transform was called with it; of a form that a transform can't change that is not known.
+    fn is_marked(&self) -> Option<bool>;
+
+    /// Whether no cache may hold it.
+    fn is_bad(&self) -> bool {
+        self.annotation(BAD).is_some()
+    }
+
+    /// The number of the last write that shows in this form.
+    fn write(&self) -> u64 {
+        let write = self.annotation(WRITE).and_then(|write| write.parse().ok());
+        write.unwrap_or(0).max(self.status())
+    }
+
+    /// The object as the judge knows it.
+    fn plain(&self, uids: &Uids) -> Object {
+        let id = self.id();
+        Object {
+            key: number(id.key.namespace(), id.key.name()),
+            uid: uids.number(&id.uid.to_string()),
+            version: id.version.to_string().parse().unwrap_or(0),
+            value: self.write(),
+        }
+    }
+
+    /// An index, and the test of filtering handlers: changes with most writes.
+    fn is_even(&self) -> bool {
+        self.write().is_multiple_of(2)
+    }
+}
+
+impl Form for Thing {
+    fn resource() {}
+
+    fn annotation(&self, name: &str) -> Option<String> {
+        self.annotations().get(name).cloned()
+    }
+
+    fn status(&self) -> u64 {
+        self.status.as_ref().map_or(0, |status| status.write)
+    }
+
+    fn mark(&mut self) {
+        self.annotations_mut().insert(TRANSFORMED.to_owned(), String::new());
+    }
+
+    fn is_marked(&self) -> Option<bool> {
+        Some(self.annotations().contains_key(TRANSFORMED))
+    }
+}
+
+impl Form for DynamicObject {
+    fn resource() -> ApiResource {
+        ApiResource::erase::<Thing>(&())
+    }
+
+    fn annotation(&self, name: &str) -> Option<String> {
+        self.annotations().get(name).cloned()
+    }
+
+    fn status(&self) -> u64 {
+        self.data["status"]["write"].as_u64().unwrap_or(0)
+    }
+
+    fn mark(&mut self) {
+        self.annotations_mut().insert(TRANSFORMED.to_owned(), String::new());
+    }
+
+    fn is_marked(&self) -> Option<bool> {
+        Some(self.annotations().contains_key(TRANSFORMED))
+    }
+}
+
+impl Form for PartialObjectMeta<Thing> {
+    fn resource() {}
+
+    fn annotation(&self, name: &str) -> Option<String> {
+        self.annotations().get(name).cloned()
+    }
+
+    fn status(&self) -> u64 {
+        0
+    }
+
+    fn mark(&mut self) {
+        self.annotations_mut().insert(TRANSFORMED.to_owned(), String::new());
+    }
+
+    fn is_marked(&self) -> Option<bool> {
+        Some(self.annotations().contains_key(TRANSFORMED))
+    }
+}
+
+impl Form for Projection<Thing, Part> {
+    fn resource() {}
+
+    fn annotation(&self, name: &str) -> Option<String> {
+        self.metadata.annotations.get(name).cloned()
+    }
+
+    fn status(&self) -> u64 {
+        self.status.as_ref().map_or(0, |status| status.write)
+    }
+
+    fn mark(&mut self) {
+        self.fields.metadata.annotations.insert(TRANSFORMED.to_owned(), String::new());
+    }
+
+    fn is_marked(&self) -> Option<bool> {
+        Some(self.metadata.annotations.contains_key(TRANSFORMED))
+    }
+}
+
+impl Form for Lazy<Thing> {
+    fn resource() {}
+
+    /// Also of an object that is no `Thing`.
+    fn annotation(&self, name: &str) -> Option<String> {
+        self.fields::<Part>().ok()?.metadata.annotations.remove(name)
+    }
+
+    fn status(&self) -> u64 {
+        self.get().ok().and_then(|thing| thing.status.as_ref().map(|status| status.write)).unwrap_or(0)
+    }
+
+    fn mark(&mut self) {}
+
+    fn is_marked(&self) -> Option<bool> {
+        None
+    }
+}
+
+impl Form for Compressed<Thing> {
+    fn resource() {}
+
+    /// Also of an object that is no `Thing`.
+    fn annotation(&self, name: &str) -> Option<String> {
+        self.fields::<Part>().ok()?.metadata.annotations.remove(name)
+    }
+
+    fn status(&self) -> u64 {
+        self.get().ok().and_then(|thing| thing.status.as_ref().map(|status| status.write)).unwrap_or(0)
+    }
+
+    fn mark(&mut self) {}
+
+    fn is_marked(&self) -> Option<bool> {
+        None
+    }
+}
