@@ -5,7 +5,7 @@ use std::io;
 use parking_lot::Mutex;
 use zstd::bulk::{Compressor, Decompressor};
 
-/// The fastest one packs API objects with a dictionary as well as any other.
+/// The fastest: with a dictionary the others save little more.
 const LEVEL: i32 = 1;
 
 /// Packs and unpacks. Contexts are made once and used again: making one takes longer than to pack an object.

@@ -12,11 +12,11 @@ use crate::{
     view::{Shared, View},
 };
 
-/// A [`Lazy`](crate::Lazy) object whose JSON is compressed by zstd: a fifth of its size or less, with the dictionary that is
-/// made of the first objects of a cache.
+/// A [`Lazy`](crate::Lazy) object whose JSON is compressed by zstd: to less than a third of its size, with the dictionary that
+/// is made of the first objects of a cache.
 ///
-/// For programs that hold very many objects. A change costs about as much as decoding half of the object; looking at one a
-/// little more than with `Lazy`.
+/// For programs that hold very many objects. A change costs the compression, which is less than decoding the object; looking
+/// at one costs a little more than with `Lazy`.
 pub struct Compressed<K> {
     id: ObjectId,
     labels: Labels,

@@ -7,7 +7,7 @@ use zstd::dict;
 
 use crate::codec::Codec;
 
-/// From so many objects a dictionary is made: from twice as many it would take twice the time, some 50 ms of it, and be hardly
+/// From so many objects a dictionary is made, once, on the task that decodes: more of them take longer and make it hardly
 /// better.
 const OBJECTS: usize = 128;
 /// Or from so many bytes of them, but not from fewer than a few objects.

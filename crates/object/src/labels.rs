@@ -21,8 +21,8 @@ impl Labels {
             return labels.into_iter().collect();
         }
         // Something is escaped, or null.
-        let labels: Option<BTreeMap<String, String>> = from_str(text).unwrap_or_default();
-        labels.iter().flatten().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+        let labels: Option<BTreeMap<_, _>> = from_str(text).unwrap_or_default();
+        labels.as_ref().map(Self::of_map).unwrap_or_default()
     }
 
     /// The same, for an object of which no outline can be trusted.
@@ -38,8 +38,11 @@ impl Labels {
         let Ok(JsonObject(Labelled { metadata: JsonObject(metadata) })) = from_slice(json) else {
             return Self::default();
         };
-        let labels = metadata.labels.iter().flatten();
-        labels.map(|(name, value)| (name.as_str(), value.as_str())).collect()
+        metadata.labels.as_ref().map(Self::of_map).unwrap_or_default()
+    }
+
+    fn of_map(labels: &BTreeMap<String, String>) -> Self {
+        labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
     }
 
     /// The value of a label.

@@ -4,7 +4,8 @@
 //! [`Envelope`] is the same over a watch event.
 //! [`from_slice`] is serde's way from bytes to a type. It accepts what serde_json accepts and makes the same values of
 //! it, and differs in three things: its errors quote nothing, sequences know their length before they are read, so that
-//! a `Vec` is allocated once and exactly, and floats are correctly rounded whatever features serde_json is built with.
+//! a `Vec` is allocated once and exactly, and floats are correctly rounded, and an `f32` that is too large is refused,
+//! whatever features serde_json is built with.
 //! What is not UTF-8 is refused as a whole.
 //!
 //! Bytes are looked at in `scan`, `count`, `walk`, `managed` and `repeat`, which judge nothing. `deserializer` and
