@@ -1,6 +1,12 @@
 //! Each representation of the same objects: handlers, listers, selectors and indexes see the same of it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client, core::PartialObjectMeta};
@@ -153,18 +159,27 @@ async fn every_representation_tells_handlers_listers_selectors_and_indexes_the_s
     assert_eq!(story::<Compressed<ConfigMap>>().await, expected);
 }
 
-/// What is not listed for the first time keeps its place in memory, whatever form it has.
+/// What is not listed for the first time is not even decoded, whatever form it has.
 #[tokio::test(start_paused = true)]
 async fn what_a_relist_has_not_changed_is_not_made_again() {
     async fn check<T: Shaped>() {
         let server = server(3);
-        let informer = Informer::<T>::builder(Api::all(Client::new(server.service(), "default"))).build();
+        let decoded = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&decoded);
+        let informer = Informer::<T>::builder(Api::all(Client::new(server.service(), "default")))
+            .transform(move |_| {
+                count.fetch_add(1, Ordering::SeqCst);
+                Ok(())
+            })
+            .build();
         informer.start();
         informer.wait_for_sync(Duration::from_secs(60)).await.unwrap();
         let before = informer.lister().snapshot();
         change(&server, "a0", "flat");
+        until(|| decoded.load(Ordering::SeqCst) == 4).await;
         informer.relist();
         until(|| informer.status().reflector.relists == 2).await;
+        assert_eq!(decoded.load(Ordering::SeqCst), 4);
         let shared = |name: &str| {
             let key = format!("ns/{name}").parse().unwrap();
             let (before, now) = (before.get(&key).unwrap(), informer.lister().get_by_key(&key).unwrap());
