@@ -5,6 +5,7 @@
 //! decodes it. At most one unfinished piece is held.
 
 use bytes::{Bytes, BytesMut};
+use kube_object::ValueEnd;
 
 /// A part of the top-level object.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ enum State {
     /// In the middle of a value.
     Within {
         role: Role,
-        value: Value,
+        value: ValueEnd,
     },
 }
 
@@ -80,7 +81,7 @@ impl Splitter {
     pub(crate) fn cut(&mut self, mut chunk: Bytes, mut piece: impl FnMut(Piece)) -> Result<(), SplitError> {
         while let Some(&first) = chunk.first() {
             match std::mem::replace(&mut self.state, State::End) {
-                State::Within { role, mut value } => match value.end_in(&chunk) {
+                State::Within { role, mut value } => match value.find(&chunk) {
                     Some(length) => {
                         let bytes = self.complete(chunk.split_to(length))?;
                         self.state = finish(role, bytes, &mut piece)?;
@@ -142,15 +143,15 @@ fn advance(state: State, byte: u8) -> Result<(State, usize), SplitError> {
     Ok(match (state, byte) {
         (State::Start, b'{') => (State::FieldOrEnd, 1),
         (State::FieldOrEnd | State::CommaOrEnd, b'}') => (State::End, 1),
-        (State::FieldOrEnd, b'"') => (State::Within { role: Role::Name, value: Value::default() }, 0),
+        (State::FieldOrEnd, b'"') => (State::Within { role: Role::Name, value: ValueEnd::default() }, 0),
         (State::Colon { field }, b':') => (State::FieldValue { field }, 1),
         (State::FieldValue { field }, b'[') if field == "items" => (State::ItemOrEnd, 1),
         (State::FieldValue { field }, _) => {
-            (State::Within { role: Role::Field(field), value: Value::default() }, 0)
+            (State::Within { role: Role::Field(field), value: ValueEnd::default() }, 0)
         }
         (State::CommaOrEnd, b',') => (State::FieldOrEnd, 1),
         (State::ItemOrEnd | State::ItemCommaOrEnd, b']') => (State::CommaOrEnd, 1),
-        (State::ItemOrEnd, _) => (State::Within { role: Role::Item, value: Value::default() }, 0),
+        (State::ItemOrEnd, _) => (State::Within { role: Role::Item, value: ValueEnd::default() }, 0),
         (State::ItemCommaOrEnd, b',') => (State::ItemOrEnd, 1),
         _ => return Err(SplitError::Malformed),
     })
@@ -172,62 +173,6 @@ fn finish(role: Role, bytes: Bytes, piece: &mut impl FnMut(Piece)) -> Result<Sta
             State::ItemCommaOrEnd
         }
     })
-}
-
-/// Finds the end of one JSON value without judging what is inside.
-#[derive(Debug, Default)]
-struct Value {
-    depth: usize,
-    in_string: bool,
-    /// The byte before was a backslash within a string.
-    escaped: bool,
-}
-
-impl Value {
-    /// The length of the value within `bytes`, or `None` where it goes on after them.
-    fn end_in(&mut self, bytes: &[u8]) -> Option<usize> {
-        let mut at = 0;
-        while at < bytes.len() {
-            if self.in_string {
-                at += self.string_end(&bytes[at..])?;
-                if self.depth == 0 {
-                    return Some(at);
-                }
-                continue;
-            }
-            match bytes[at] {
-                b'"' => self.in_string = true,
-                b'{' | b'[' => self.depth += 1,
-                b'}' | b']' if self.depth > 1 => self.depth -= 1,
-                b'}' | b']' if self.depth == 1 => return Some(at + 1),
-                // A number, true, false or null ends before what follows it.
-                b'}' | b']' | b',' | b' ' | b'\t' | b'\r' | b'\n' if self.depth == 0 => return Some(at),
-                _ => {}
-            }
-            at += 1;
-        }
-        None
-    }
-
-    /// How many bytes remain of the string, its closing quote included.
-    fn string_end(&mut self, bytes: &[u8]) -> Option<usize> {
-        let mut at = 0;
-        if std::mem::take(&mut self.escaped) {
-            at = 1;
-        }
-        loop {
-            at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
-            if bytes[at] == b'"' {
-                self.in_string = false;
-                return Some(at + 1);
-            }
-            at += 2;
-            if at > bytes.len() {
-                self.escaped = true;
-                return None;
-            }
-        }
-    }
 }
 
 #[cfg(test)]

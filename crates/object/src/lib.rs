@@ -37,7 +37,7 @@ pub use decode::{Decode, DecodeError, JsonDecoder, decode_json};
 pub use delta::{Delta, Listed};
 pub use entry::{Entry, Known, NothingKnown, ObjectId};
 pub use event::Event;
-pub use json::{Envelope, JsonError, Outline, from_slice};
+pub use json::{Envelope, JsonError, Outline, ValueEnd, from_slice};
 pub use json_object::JsonObject;
 pub use key::{KeyRef, ObjectKey, ParseKeyError};
 pub use labels::Labels;

@@ -16,6 +16,7 @@ mod access;
 mod bytes;
 mod count;
 mod deserializer;
+mod end;
 mod envelope;
 mod error;
 mod key;
@@ -38,6 +39,7 @@ use serde::de::{Deserialize, DeserializeOwned};
 
 use deserializer::Deserializer;
 
+pub use end::ValueEnd;
 pub use envelope::Envelope;
 pub use error::JsonError;
 pub use outline::Outline;

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use super::{
+    end::ValueEnd,
     from_slice,
     scan::{special, string_end},
 };
@@ -118,37 +119,8 @@ pub(super) fn past_space(bytes: &[u8], mut at: usize) -> usize {
 /// Where the value that begins at `at` ends.
 #[inline]
 pub(super) fn value_end(bytes: &[u8], at: usize) -> Result<usize, Unsure> {
-    let end = match bytes.get(at).ok_or(Unsure)? {
-        b'"' => string_end(bytes, at + 1),
-        b'{' | b'[' => nested_end(bytes, at),
-        _ => word_end(bytes, at),
-    };
-    end.ok_or(Unsure)
-}
-
-/// Where the array or object that begins at `at` ends.
-fn nested_end(bytes: &[u8], mut at: usize) -> Option<usize> {
-    let mut depth = 0_usize;
-    loop {
-        let byte = bytes.get(at)?;
-        at += 1;
-        match byte {
-            b'"' => at = string_end(bytes, at)?,
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => {
-                depth -= 1;
-                if depth == 0 {
-                    return Some(at);
-                }
-            }
-            _ => {}
-        }
+    match ValueEnd::default().find(bytes.get(at..).ok_or(Unsure)?) {
+        Some(length @ 1..) => Ok(at + length),
+        _ => Err(Unsure),
     }
-}
-
-/// Where a number, `true`, `false` or `null` ends.
-fn word_end(bytes: &[u8], at: usize) -> Option<usize> {
-    let mut rest = bytes.get(at..)?.iter();
-    let length = rest.position(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\t' | b'\r'))?;
-    (length > 0).then_some(at + length)
 }

@@ -1,0 +1,122 @@
+//! `ValueEnd`: where a value ends that may come in pieces.
+
+use super::scan::special;
+
+/// Finds the end of one JSON value, without judging what is inside.
+///
+/// ```
+/// let mut end = kube_object::ValueEnd::default();
+/// assert_eq!(end.find(br#"{"name": "a"#), None); // it goes on
+/// assert_eq!(end.find(br#"}"}, "more"#), Some(3));
+/// ```
+#[derive(Debug, Default)]
+pub struct ValueEnd {
+    depth: usize,
+    in_string: bool,
+    /// The byte before was a backslash within a string.
+    is_escaped: bool,
+}
+
+impl ValueEnd {
+    /// The length of the value within these bytes, which are the next of it; `None` where it goes on after them. The first
+    /// are to be the value's first byte, not white space before it. A number, `true`, `false` or `null` ends before what
+    /// follows it.
+    #[inline]
+    pub fn find(&mut self, bytes: &[u8]) -> Option<usize> {
+        let (mut at, mut depth) = (0, self.depth);
+        if self.in_string {
+            at = self.string_end(bytes, at)?;
+            if depth == 0 {
+                return Some(at);
+            }
+        }
+        while let Some(&byte) = bytes.get(at) {
+            at += 1;
+            match byte {
+                b'"' => {
+                    self.depth = depth;
+                    at = self.string_end(bytes, at)?;
+                    if depth == 0 {
+                        return Some(at);
+                    }
+                }
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' if depth > 1 => depth -= 1,
+                b'}' | b']' if depth == 1 => return Some(at),
+                b'}' | b']' | b',' | b' ' | b'\t' | b'\r' | b'\n' if depth == 0 => return Some(at - 1),
+                _ => {}
+            }
+        }
+        self.depth = depth;
+        None
+    }
+
+    /// Where the string ends in which `at` is.
+    #[inline]
+    fn string_end(&mut self, bytes: &[u8], mut at: usize) -> Option<usize> {
+        self.in_string = true;
+        if self.is_escaped && at < bytes.len() {
+            self.is_escaped = false;
+            at += 1;
+        }
+        loop {
+            at = special(bytes, at);
+            match bytes.get(at)? {
+                b'"' => {
+                    self.in_string = false;
+                    return Some(at + 1);
+                }
+                b'\\' if at + 1 == bytes.len() => {
+                    self.is_escaped = true;
+                    return None;
+                }
+                b'\\' => at += 2,
+                _ => at += 1,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its end, where it comes in two pieces, whichever they are.
+    fn end_of(text: &str) -> Option<usize> {
+        let bytes = text.as_bytes();
+        let whole = ValueEnd::default().find(bytes);
+        for cut in 0..=bytes.len() {
+            let mut end = ValueEnd::default();
+            let found = end.find(&bytes[..cut]).or_else(|| Some(cut + end.find(&bytes[cut..])?));
+            assert_eq!(found, whole, "{text} cut at {cut}");
+        }
+        whole
+    }
+
+    #[test]
+    fn a_value_ends_where_it_ends_however_it_is_cut() {
+        for value in [
+            r#""""#,
+            r#""a\"b\\""#,
+            r#""\\\\\"""#,
+            "{}",
+            "[]",
+            r#"{"a":[{"]":"}"},1,"\""],"b":{}}"#,
+            r#"["0123456789012345\\","}",[[{}]]]"#,
+            "-1.5e3",
+            "true",
+            "null",
+        ] {
+            for after in [",", "}", "]", " ", "\n"] {
+                assert_eq!(end_of(&format!("{value}{after}{after}")), Some(value.len()), "{value}{after}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_goes_on_has_no_end() {
+        for text in ["", "{", r#"{"a"#, r#"{"a":"b\"}"#, "[[]", "12", r#""a\"#, r#""\\\""#] {
+            assert_eq!(end_of(text), None, "{text}");
+        }
+    }
+}
