@@ -1,0 +1,53 @@
+//! This project's informer, in any representation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use kube_client::{Client, Resource};
+use kube_informer::{Cached, Event, Informer};
+
+use super::Running;
+use super::progress::Progress;
+use crate::pods::SENT_LABEL;
+
+/// How long the first list may take.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+struct Started<T>(Informer<T>);
+
+/// Starts an informer of all Pods.
+pub(super) fn start<T: Cached>(client: Client, progress: Arc<Progress>) -> Box<dyn Running>
+where
+    <T::Resource as Resource>::DynamicType: Default,
+{
+    let pods: Informer<T> = Informer::builder(kube_client::Api::all(client)).build();
+    pods.on(move |event| {
+        if let Event::Added { object, .. } | Event::Updated { new: object, .. } = event {
+            progress.saw(object.object.id().resource_version, || object.object.label(SENT_LABEL));
+        }
+    });
+    pods.start();
+    Box::new(Started(pods))
+}
+
+impl<T: Cached> Running for Started<T> {
+    fn synced(&mut self) -> BoxFuture<'_, Result<usize>> {
+        async {
+            self.0.wait_for_sync(PATIENCE).await?;
+            Ok(self.0.lister().len())
+        }
+        .boxed()
+    }
+
+    fn relist(&self) -> bool {
+        self.0.relist();
+        true
+    }
+
+    fn stop(self: Box<Self>) -> BoxFuture<'static, ()> {
+        async move { self.0.stop().await }.boxed()
+    }
+}

@@ -1,0 +1,70 @@
+//! kube-runtime's reflector and its store.
+
+use std::future::ready;
+use std::sync::Arc;
+
+use anyhow::Result;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, StreamExt as _};
+use k8s_openapi::api::core::v1::Pod;
+use kube_client::{Api, Client};
+use kube_runtime::reflector::{self, Store};
+use kube_runtime::watcher::{self, Config, Event};
+use kube_runtime::{WatchStreamExt as _, watcher as watch};
+use tokio::task::JoinHandle;
+
+use super::Running;
+use super::progress::Progress;
+use crate::pods::SENT_LABEL;
+
+struct Started {
+    store: Store<Pod>,
+    task: JoinHandle<()>,
+}
+
+/// With its defaults: a list in pages, then a watch.
+pub(super) fn start_list(client: Client, progress: Arc<Progress>) -> Box<dyn Running> {
+    start(client, progress, Config::default())
+}
+
+/// With streaming lists.
+pub(super) fn start_streaming(client: Client, progress: Arc<Progress>) -> Box<dyn Running> {
+    start(client, progress, Config::default().streaming_lists())
+}
+
+fn start(client: Client, progress: Arc<Progress>, config: Config) -> Box<dyn Running> {
+    let (store, writer) = reflector::store();
+    let events = watch(Api::<Pod>::all(client), config).default_backoff().reflect(writer);
+    let handled = events.for_each(move |event| {
+        handle(event, &progress);
+        ready(())
+    });
+    Box::new(Started { store, task: tokio::spawn(handled) })
+}
+
+/// Errors are followed by another attempt.
+fn handle(event: Result<Event<Pod>, watcher::Error>, progress: &Progress) {
+    if let Ok(Event::Apply(pod) | Event::InitApply(pod)) = event {
+        let sent = || pod.metadata.labels.as_ref()?.get(SENT_LABEL).map(String::as_str);
+        progress.saw(pod.metadata.resource_version.as_deref().unwrap_or_default(), sent);
+    }
+}
+
+impl Running for Started {
+    fn synced(&mut self) -> BoxFuture<'_, Result<usize>> {
+        async {
+            self.store.wait_until_ready().await?;
+            Ok(self.store.len())
+        }
+        .boxed()
+    }
+
+    fn stop(self: Box<Self>) -> BoxFuture<'static, ()> {
+        async move {
+            self.task.abort();
+            // An abort is what was asked for.
+            let _ = self.task.await;
+        }
+        .boxed()
+    }
+}

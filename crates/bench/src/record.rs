@@ -1,0 +1,117 @@
+//! Records what a server sends of many Pods: writes them as Kubernetes' components do, lists them, changes each while
+//! watching.
+//!
+//! What is kept of an answer is its objects; the bytes around them are written anew when they are replayed. Each
+//! recorded answer is held against that, so that a replay is what the server has sent, byte for byte, but for the
+//! versions.
+
+mod check;
+mod read;
+mod server;
+mod write;
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use bytes::Bytes;
+use kube_client::Client;
+
+use crate::pods::Pod;
+use crate::recording::{Manifest, Written, save};
+use crate::wire::{Change, Object, Wire, raise};
+
+pub use server::RealServer;
+
+/// A list, and what watches showed later.
+struct Recorded {
+    wire: Wire,
+    version: u64,
+    written: Written,
+}
+
+/// Records `count` Pods of this server, which must have none, into a folder: in JSON, and in protobuf where the server
+/// sends it. `server` says what it is.
+///
+/// # Errors
+/// The server's, and answers that would not be replayed as they came.
+///
+/// # Cancel safety
+/// Dropped early, the recording is not there.
+pub async fn record(
+    client: &Client,
+    count: usize,
+    protobuf: bool,
+    server: &str,
+    folder: &Path,
+) -> Result<()> {
+    let pods: Vec<Pod> = (0..count).map(Pod::new).collect();
+    write::create(client, &pods).await.context("creating Pods")?;
+    let mut recorded = vec![listed(client, Wire::Json).await?];
+    if protobuf {
+        recorded.push(listed(client, Wire::Protobuf).await?);
+    }
+    let version = recorded[0].version;
+    ensure!(recorded.iter().all(|list| list.version == version), "Pods have changed between two lists");
+    ensure!(
+        recorded[0].written.listed.len() == count,
+        "other Pods than these are listed; the server was not empty"
+    );
+    check_answers(client, &recorded).await?;
+    change(client, &pods, &mut recorded).await.context("changing Pods")?;
+    let manifest = Manifest { version: raise(version), objects: count, server: server.to_owned(), protobuf };
+    let written: Vec<_> = recorded.into_iter().map(|recorded| (recorded.wire, recorded.written)).collect();
+    save(folder, &manifest, &written)
+}
+
+async fn listed(client: &Client, wire: Wire) -> Result<Recorded> {
+    let body = Bytes::from(read::list(client, wire).await?);
+    let list = wire.cut_list(&body)?;
+    let objects = list.items.iter().map(|item| Object::new(wire, body.slice_ref(item)));
+    let listed: Vec<Object> = objects.collect::<Result<_>>()?;
+    check::whole_list(wire, &body, list.version, &listed)?;
+    Ok(Recorded { wire, version: list.version, written: Written { listed, changed: Vec::new() } })
+}
+
+/// The answers that are not recorded but put together from those that are.
+async fn check_answers(client: &Client, recorded: &[Recorded]) -> Result<()> {
+    for Recorded { wire, version, written } in recorded {
+        check::streaming_list(client, *wire, *version, &written.listed).await?;
+        if *wire == Wire::Json {
+            let metadata = written.metadata_only()?.listed;
+            check::metadata_list(client, *version, &metadata).await?;
+            check::streaming_list(client, Wire::Metadata, *version, &metadata).await?;
+            check::first_page(client, *version, &written.listed).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Changes each Pod once, and keeps what watches say.
+async fn change(client: &Client, pods: &[Pod], recorded: &mut [Recorded]) -> Result<()> {
+    let mut watches = Vec::new();
+    for Recorded { wire, version, .. } in &*recorded {
+        watches.push(read::Watch::open(client, *wire, &format!("resourceVersion={version}")).await?);
+    }
+    let reading = watches.iter_mut().map(|watch| watch.frames(pods.len()));
+    let reading = futures_util::future::try_join_all(reading);
+    let (_, frames) = tokio::try_join!(write::change(client, pods), reading)?;
+    for (recorded, frames) in recorded.iter_mut().zip(frames) {
+        recorded.written.changed = in_order_of_list(recorded, frames)?;
+    }
+    Ok(())
+}
+
+/// The objects of these events, each in the place that it has in the list.
+fn in_order_of_list(recorded: &Recorded, frames: Vec<Vec<u8>>) -> Result<Vec<Object>> {
+    let wire = recorded.wire;
+    let mut changed = HashMap::new();
+    for frame in frames {
+        let object = Object::new(wire, wire.cut_event(&frame, Change::Modified)?.into())?;
+        check::event(wire, &frame, &object, Change::Modified)?;
+        changed.insert(object.name(wire)?, object);
+    }
+    let mut take =
+        |object: &Object| changed.remove(&object.name(wire)?).context("a Pod of which no event has come");
+    recorded.written.listed.iter().map(&mut take).collect()
+}

@@ -1,0 +1,81 @@
+//! Whether what a server sends is what is replayed of it, byte for byte.
+
+use anyhow::{Context as _, Result, ensure};
+use kube_client::Client;
+use serde::Deserialize;
+
+use super::read::{Watch, list, page};
+use crate::wire::{Change, Object, Wire};
+
+/// A list in one answer.
+pub(super) fn whole_list(wire: Wire, body: &[u8], version: u64, objects: &[Object]) -> Result<()> {
+    ensure!(
+        composed(wire, version, None, objects) == body,
+        "a list in {wire:?} is replayed otherwise than it came"
+    );
+    Ok(())
+}
+
+/// A list of metadata only.
+pub(super) async fn metadata_list(client: &Client, version: u64, objects: &[Object]) -> Result<()> {
+    whole_list(Wire::Metadata, &list(client, Wire::Metadata).await?, version, objects)
+}
+
+/// The first of several pages.
+pub(super) async fn first_page(client: &Client, version: u64, objects: &[Object]) -> Result<()> {
+    #[derive(Deserialize)]
+    struct Page {
+        metadata: Next,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Next {
+        r#continue: String,
+        remaining_item_count: u64,
+    }
+    let body = page(client, 1).await?;
+    let Page { metadata: next } =
+        serde_json::from_slice(&body).context("a list of more than one Pod has no pages")?;
+    let next = Some((next.r#continue.as_str(), next.remaining_item_count));
+    ensure!(
+        composed(Wire::Json, version, next, &objects[..1]) == body,
+        "a page is replayed otherwise than it came"
+    );
+    Ok(())
+}
+
+fn composed(wire: Wire, version: u64, next: Option<(&str, u64)>, objects: &[Object]) -> Vec<u8> {
+    let items = objects.iter().map(|object| wire.item_length(object)).sum();
+    let mut body = wire.list_head(version, next, items);
+    for (index, object) in objects.iter().enumerate() {
+        wire.item(&mut body, object, object.stamp(), index == 0);
+    }
+    body.extend_from_slice(wire.list_tail());
+    body
+}
+
+/// A streaming list, with the bookmark at its end.
+pub(super) async fn streaming_list(
+    client: &Client,
+    wire: Wire,
+    version: u64,
+    objects: &[Object],
+) -> Result<()> {
+    let parameters = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let mut watch = Watch::open(client, wire, parameters).await?;
+    let mut frames = watch.frames(objects.len() + 1).await?;
+    let end = frames.pop().unwrap_or_default();
+    ensure!(end == wire.bookmark(version, true), "a bookmark in {wire:?} is replayed otherwise than it came");
+    for (frame, object) in frames.iter().zip(objects) {
+        event(wire, frame, object, Change::Added)?;
+    }
+    Ok(())
+}
+
+/// An event of a watch.
+pub(super) fn event(wire: Wire, frame: &[u8], object: &Object, change: Change) -> Result<()> {
+    let mut replayed = Vec::new();
+    wire.event(&mut replayed, change, object, object.stamp());
+    ensure!(replayed == frame, "an event in {wire:?} is replayed otherwise than it came");
+    Ok(())
+}

@@ -1,0 +1,321 @@
+//! Lists and events in protobuf, byte for byte as kube-apiserver writes them: Go's generated code writes each text,
+//! also an empty one, and the fields in the order of their numbers.
+
+use std::ops::Range;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use super::{Change, CutList, Name, Object, Outline, Stamp, number};
+use crate::pods::SENT_LABEL;
+
+/// What an object begins with that says its own type: `runtime.Unknown` in Kubernetes.
+const MAGIC: &[u8] = b"k8s\0";
+/// It ends with an empty encoding and an empty content type.
+pub(super) const ENVELOPE_TAIL: &[u8] = &[0x1a, 0, 0x22, 0];
+/// The spec and the status of a Pod that is nothing but a version.
+const EMPTY_SPEC: &[u8] = &[
+    0x1a, 0, 0x32, 0, 0x42, 0, 0x4a, 0, 0x52, 0, 0x58, 0, 0x60, 0, 0x68, 0, 0x82, 1, 0, 0x8a, 1, 0, 0x9a, 1,
+    0, 0xc2, 1, 0,
+];
+const EMPTY_STATUS: &[u8] =
+    &[0x0a, 0, 0x1a, 0, 0x22, 0, 0x2a, 0, 0x32, 0, 0x4a, 0, 0x5a, 0, 0x72, 0, 0x88, 1, 0];
+
+/// Wire types.
+const VARINT: u8 = 0;
+const FIXED64: u8 = 1;
+const LENGTH: u8 = 2;
+const FIXED32: u8 = 5;
+
+/// Fields of a Pod and of a PodList, and in the metadata of an object.
+const METADATA: u64 = 1;
+const ITEMS: u64 = 2;
+const NAME: u64 = 1;
+const NAMESPACE: u64 = 3;
+const RESOURCE_VERSION: u64 = 6;
+const LABELS: u64 = 11;
+const ANNOTATIONS: u64 = 12;
+
+pub(super) fn list_head(version: u64, next: Option<(&str, u64)>, items: usize) -> Vec<u8> {
+    let mut meta = Vec::new();
+    put(&mut meta, 1, b"");
+    put(&mut meta, 2, version.to_string().as_bytes());
+    put(&mut meta, 3, next.map_or("", |(token, _)| token).as_bytes());
+    if let Some((_, left)) = next {
+        meta.push(4 << 3 | VARINT);
+        put_varint(&mut meta, left);
+    }
+    let mut list = Vec::new();
+    put(&mut list, METADATA, &meta);
+    let mut head = envelope_head("PodList", list.len() + items);
+    head.extend(list);
+    head
+}
+
+pub(super) fn item(out: &mut Vec<u8>, object: &Object, stamp: Stamp) {
+    put_head(out, ITEMS, object.bytes.len());
+    object.write(out, stamp, 0);
+}
+
+pub(super) fn event(out: &mut Vec<u8>, change: Change, object: &Object, stamp: Stamp) {
+    event_head(out, name_of(change), "Pod", object.bytes.len());
+    object.write(out, stamp, 0);
+    out.extend_from_slice(ENVELOPE_TAIL);
+}
+
+pub(super) fn bookmark(version: u64, ends_initial: bool) -> Vec<u8> {
+    let mut meta = Vec::new();
+    for field in 1..RESOURCE_VERSION {
+        put(&mut meta, field, b"");
+    }
+    put(&mut meta, RESOURCE_VERSION, version.to_string().as_bytes());
+    meta.extend([7 << 3 | VARINT, 0, 8 << 3 | LENGTH, 0]);
+    if ends_initial {
+        let mut entry = Vec::new();
+        put(&mut entry, 1, b"k8s.io/initial-events-end");
+        put(&mut entry, 2, b"true");
+        put(&mut meta, ANNOTATIONS, &entry);
+    }
+    let mut pod = Vec::new();
+    put(&mut pod, METADATA, &meta);
+    put(&mut pod, 2, EMPTY_SPEC);
+    put(&mut pod, 3, EMPTY_STATUS);
+    whole_event("BOOKMARK", "Pod", &pod)
+}
+
+pub(super) fn expired(message: &str) -> Vec<u8> {
+    let mut status = Vec::new();
+    put(&mut status, 1, &[0x0a, 0, 0x12, 0, 0x1a, 0]);
+    put(&mut status, 2, b"Failure");
+    put(&mut status, 3, message.as_bytes());
+    put(&mut status, 4, b"Expired");
+    status.push(6 << 3 | VARINT);
+    put_varint(&mut status, 410);
+    whole_event("ERROR", "Status", &status)
+}
+
+fn whole_event(event: &str, kind: &str, object: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    event_head(&mut out, event, kind, object.len());
+    out.extend_from_slice(object);
+    out.extend_from_slice(ENVELOPE_TAIL);
+    out
+}
+
+fn name_of(change: Change) -> &'static str {
+    match change {
+        Change::Added => "ADDED",
+        Change::Modified => "MODIFIED",
+    }
+}
+
+/// What stands before the object in a frame: the frame's length in four bytes, the event's type, the beginning of the
+/// object in it.
+fn event_head(out: &mut Vec<u8>, event: &str, kind: &str, object: usize) {
+    let envelope = envelope_head(kind, object);
+    let raw = envelope.len() + object + ENVELOPE_TAIL.len();
+    let mut head = Vec::with_capacity(64);
+    put(&mut head, 1, event.as_bytes());
+    put_head(&mut head, 2, field_length(raw));
+    put_head(&mut head, 1, raw);
+    let length = u32::try_from(head.len() + raw).unwrap_or(u32::MAX);
+    out.extend(length.to_be_bytes());
+    out.extend(head);
+    out.extend(envelope);
+}
+
+fn envelope_head(kind: &str, object: usize) -> Vec<u8> {
+    let mut types = Vec::new();
+    put(&mut types, 1, b"v1");
+    put(&mut types, 2, kind.as_bytes());
+    let mut out = MAGIC.to_vec();
+    put(&mut out, 1, &types);
+    put_head(&mut out, 2, object);
+    out
+}
+
+pub(super) fn cut_list(body: &[u8]) -> Result<CutList<'_>> {
+    let list = open(body)?;
+    let meta = &list[first(list, METADATA)?.context("a list without metadata")?];
+    let version = first(meta, 2)?.context("a list without a version")?;
+    let is_item = |field: &Result<(u64, _)>| !matches!(field, Ok((field, _)) if *field != ITEMS);
+    let items = fields(list).filter(is_item).map(|item| item.map(|(_, at)| &list[at]));
+    Ok(CutList { version: number(meta, &version)?, items: items.collect::<Result<_>>()? })
+}
+
+pub(super) fn frame_length(bytes: &[u8]) -> Option<usize> {
+    let length = u32::from_be_bytes(*bytes.first_chunk()?) as usize + 4;
+    (bytes.len() >= length).then_some(length)
+}
+
+pub(super) fn cut_event(frame: &[u8], change: Change) -> Result<Vec<u8>> {
+    let event = frame.get(4..).context("a frame without its length")?;
+    let name = first(event, 1)?.context("an event without a type")?;
+    ensure!(event[name] == *name_of(change).as_bytes(), "not the event that was expected");
+    let extension = &event[first(event, 2)?.context("an event without an object")?];
+    let raw = &extension[first(extension, 1)?.context("an event without an object")?];
+    Ok(open(raw)?.to_vec())
+}
+
+/// What is in an envelope.
+fn open(bytes: &[u8]) -> Result<&[u8]> {
+    let envelope = bytes.strip_prefix(MAGIC).context("not protobuf of Kubernetes")?;
+    Ok(&envelope[first(envelope, 2)?.context("an empty envelope")?])
+}
+
+pub(super) fn outline(object: &[u8]) -> Result<Outline> {
+    let meta = first(object, METADATA)?.context("an object without metadata")?;
+    let within = |at: Range<usize>| meta.start + at.start..meta.start + at.end;
+    let text = |field| -> Result<String> {
+        let at = first(&object[meta.clone()], field)?.context("metadata without a name")?;
+        Ok(String::from_utf8(object[within(at)].to_vec())?)
+    };
+    let name = Name { namespace: text(NAMESPACE)?, name: text(NAME)? };
+    let version = first(&object[meta.clone()], RESOURCE_VERSION)?.context("an object without a version")?;
+    let sent = label(&object[meta.clone()])?.context("no label to say when it was sent")?;
+    Ok(Outline { name, version: within(version), sent: within(sent) })
+}
+
+/// Where in the metadata the value of the label stands.
+fn label(meta: &[u8]) -> Result<Option<Range<usize>>> {
+    for field in fields(meta) {
+        let (LABELS, at) = field? else { continue };
+        let entry = &meta[at.clone()];
+        let key = first(entry, 1)?.context("a label without a key")?;
+        if entry[key] == *SENT_LABEL.as_bytes() {
+            let value = first(entry, 2)?.context("a label without a value")?;
+            return Ok(Some(at.start + value.start..at.start + value.end));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn with_version(object: &[u8], version: u64) -> Result<Vec<u8>> {
+    let at = first(object, METADATA)?.context("an object without metadata")?;
+    let meta = replaced(&object[at], RESOURCE_VERSION, version.to_string().as_bytes())?;
+    replaced(object, METADATA, &meta)
+}
+
+/// The message with another value of this field.
+fn replaced(message: &[u8], field: u64, value: &[u8]) -> Result<Vec<u8>> {
+    let at = first(message, field)?.context("a field is missing")?;
+    let start = at.end - field_length(at.len());
+    let mut out = message[..start].to_vec();
+    put(&mut out, field, value);
+    out.extend_from_slice(&message[at.end..]);
+    Ok(out)
+}
+
+/// Where the value of the first field of this number stands.
+fn first(message: &[u8], wanted: u64) -> Result<Option<Range<usize>>> {
+    for field in fields(message) {
+        let (field, at) = field?;
+        if field == wanted {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
+}
+
+/// Number and place of each field that has a length; others are passed over.
+fn fields(message: &[u8]) -> impl Iterator<Item = Result<(u64, Range<usize>)>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while at < message.len() {
+            match field(message, &mut at) {
+                Ok(Some(found)) => return Some(Ok(found)),
+                Ok(None) => {}
+                Err(error) => {
+                    at = message.len();
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    })
+}
+
+fn field(message: &[u8], at: &mut usize) -> Result<Option<(u64, Range<usize>)>> {
+    let tag = varint(message, at)?;
+    match (tag & 7) as u8 {
+        VARINT => {
+            varint(message, at)?;
+        }
+        FIXED64 => *at += 8,
+        FIXED32 => *at += 4,
+        LENGTH => {
+            let length = usize::try_from(varint(message, at)?)?;
+            ensure!(message.len() - *at >= length, "a field beyond the end");
+            let value = *at..*at + length;
+            *at = value.end;
+            return Ok(Some((tag >> 3, value)));
+        }
+        other => bail!("wire type {other}"),
+    }
+    ensure!(*at <= message.len(), "a field beyond the end");
+    Ok(None)
+}
+
+fn varint(message: &[u8], at: &mut usize) -> Result<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = *message.get(*at).context("a message is cut off")?;
+        *at += 1;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Ok(value);
+        }
+    }
+    bail!("a number of more than ten bytes")
+}
+
+fn put(out: &mut Vec<u8>, field: u64, value: &[u8]) {
+    put_head(out, field, value.len());
+    out.extend_from_slice(value);
+}
+
+fn put_head(out: &mut Vec<u8>, field: u64, length: usize) {
+    put_varint(out, field << 3 | u64::from(LENGTH));
+    put_varint(out, length as u64);
+}
+
+fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// How long a field of a number below 16 is, with its value of this length.
+pub(super) fn field_length(value: usize) -> usize {
+    let mut head = Vec::new();
+    put_head(&mut head, 1, value);
+    head.len() + value
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::pods::NOT_SENT;
+
+    /// A Pod of this version, with a spec.
+    pub(in crate::wire) fn pod(version: &str) -> Vec<u8> {
+        let label = |key: &str, value: &str| {
+            let mut entry = Vec::new();
+            put(&mut entry, 1, key.as_bytes());
+            put(&mut entry, 2, value.as_bytes());
+            entry
+        };
+        let mut meta = Vec::new();
+        put(&mut meta, NAME, b"a");
+        put(&mut meta, NAMESPACE, b"b");
+        put(&mut meta, RESOURCE_VERSION, version.as_bytes());
+        meta.extend([7 << 3 | VARINT, 0x80, 1]);
+        put(&mut meta, LABELS, &label("x", "1"));
+        put(&mut meta, LABELS, &label(SENT_LABEL, &NOT_SENT.to_string()));
+        let mut pod = Vec::new();
+        put(&mut pod, METADATA, &meta);
+        put(&mut pod, 2, b"");
+        pod
+    }
+}

@@ -1,0 +1,122 @@
+//! Pods of kube-testserver are recorded and replayed.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::core::v1::Pod;
+use kube_bench::{Recording, Replay, record};
+use kube_client::api::{ListParams, WatchEvent, WatchParams};
+use kube_client::{Api, Client, Config};
+use kube_testserver::Server;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+const OBJECTS: usize = 43;
+
+/// A recording that is gone with this.
+struct Recorded(TempDir);
+
+impl Recorded {
+    async fn new() -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let client = Client::new(Server::new().service(), "default");
+        record(&client, OBJECTS, false, "kube-testserver", &dir.path().join("recording")).await?;
+        Ok(Self(dir))
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.0.path().join("recording")
+    }
+}
+
+/// A replay server in this process, and a client of it. The server ends with the set.
+async fn replayed(
+    recorded: &Recorded,
+) -> Result<(std::sync::Arc<Replay>, Api<Pod>, JoinSet<std::io::Result<()>>)> {
+    let replay = Replay::new(Recording::load(&recorded.folder())?);
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let url = format!("http://{}", listener.local_addr()?);
+    let mut serving = JoinSet::new();
+    serving.spawn(std::sync::Arc::clone(&replay).serve(listener));
+    let client = Client::try_from(Config::new(url.parse()?))?;
+    Ok((replay, Api::all(client), serving))
+}
+
+#[tokio::test]
+async fn a_list_in_pages_shows_each_object_once_as_the_last_event_has_left_it() -> Result<()> {
+    let (replay, pods, _serving) = replayed(&Recorded::new().await?).await?;
+    let listed = replay.version();
+    replay.release(OBJECTS as u64 / 2);
+    let (mut params, mut found) = (ListParams::default().limit(10), Vec::new());
+    loop {
+        let page = pods.list(&params).await?;
+        let expected = (listed + OBJECTS as u64 / 2).to_string();
+        assert_eq!(page.metadata.resource_version.as_deref(), Some(expected.as_str()));
+        found.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => break,
+        }
+    }
+    let changed = |pod: &&Pod| number(pod.metadata.resource_version.as_deref()) > Some(listed);
+    assert_eq!(found.iter().filter(changed).count(), OBJECTS / 2);
+    let restarted = |pod: &&Pod| restarts(pod) == Some(1);
+    assert_eq!(found.iter().filter(restarted).count(), OBJECTS / 2, "the content changes with the version");
+    let mut names: Vec<_> = found.iter().map(|pod| (&pod.metadata.namespace, &pod.metadata.name)).collect();
+    names.dedup();
+    assert_eq!((names.len(), replay.counts().lists, replay.counts().pages), (OBJECTS, 1, 5));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_watch_sends_events_in_the_order_of_versions_and_says_when() -> Result<()> {
+    let (replay, pods, _serving) = replayed(&Recorded::new().await?).await?;
+    let listed = replay.version();
+    let mut watch = pods.watch(&WatchParams::default(), &listed.to_string()).await?.boxed();
+    replay.release(3);
+    replay.pace(2, 1000).await;
+    let mut last_sent = 1_000_000_000_000_000_000;
+    for version in listed + 1..=listed + 5 {
+        let WatchEvent::Modified(pod) = watch.try_next().await?.context("the watch has ended")? else {
+            bail!("an event of another type")
+        };
+        assert_eq!(number(pod.metadata.resource_version.as_deref()), Some(version));
+        let sent = number(
+            pod.metadata.labels.as_ref().and_then(|labels| Some(labels.get("kube-bench/sent")?.as_str())),
+        );
+        assert!(sent > Some(last_sent), "{sent:?} after {last_sent}");
+        last_sent = sent.unwrap_or_default();
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_expiry_ends_watches_and_what_was_before_it_is_forgotten() -> Result<()> {
+    let (replay, pods, _serving) = replayed(&Recorded::new().await?).await?;
+    let listed = replay.version();
+    let mut open = pods.watch(&WatchParams::default(), &listed.to_string()).await?.boxed();
+    replay.release(1);
+    assert!(matches!(open.try_next().await?, Some(WatchEvent::Modified(_))));
+    replay.expire(7);
+    let mut late = pods.watch(&WatchParams::default(), &listed.to_string()).await?.boxed();
+    for watch in [&mut open, &mut late] {
+        let Some(WatchEvent::Error(status)) = watch.try_next().await? else { bail!("no error") };
+        assert_eq!((status.code, status.reason.as_str()), (410, "Expired"));
+        assert!(watch.try_next().await?.is_none(), "the watch goes on");
+    }
+    assert_eq!(replay.version(), listed + 8);
+    let mut from_now = pods.watch(&WatchParams::default(), &replay.version().to_string()).await?.boxed();
+    replay.release(1);
+    assert!(matches!(from_now.try_next().await?, Some(WatchEvent::Modified(_))));
+    Ok(())
+}
+
+fn number(text: Option<&str>) -> Option<u64> {
+    text?.parse().ok()
+}
+
+fn restarts(pod: &Pod) -> Option<i32> {
+    Some(pod.status.as_ref()?.container_statuses.as_ref()?.first()?.restart_count)
+}
