@@ -2,22 +2,30 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use clap::Parser;
+use clap::{Args, Parser};
 use tokio::io::{AsyncWriteExt as _, BufReader, stdin, stdout};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::client;
+use crate::compare::{Places, Settings, compare};
 use crate::record::{RealServer, record};
 use crate::recording::{Recording, exists, folder};
 use crate::replay::{Listening, Replay, control};
+use crate::report::Numbers;
+
+/// How long a contender is left alone after each stage.
+const SETTLE: Duration = Duration::from_secs(1);
 
 /// This project, kube-runtime and client-go over the same recorded bytes, side by side.
 #[derive(Debug, Parser)]
 pub enum Command {
-    /// Record a real kube-apiserver, unless that was done already.
+    /// Measure all of them and print tables. Records first, where that was not done yet.
+    Compare(CompareArgs),
+    /// Record a real kube-apiserver, as `compare` does.
     Record {
         /// How many Pods.
         #[arg(long, default_value_t = 20_000)]
@@ -38,12 +46,42 @@ pub enum Command {
     },
 }
 
+/// What is compared.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// How many Pods.
+    #[arg(long, default_value_t = 20_000)]
+    objects: usize,
+    /// How many events are sent as fast as they are read.
+    #[arg(long, default_value_t = 100_000)]
+    events: u64,
+    /// How often all is measured; medians are shown.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Events a second while latency is measured.
+    #[arg(long, default_value_t = 5_000)]
+    rate: u64,
+    /// For so many seconds.
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// Only those with this in their names.
+    #[arg(long)]
+    only: Option<String>,
+    /// Write all numbers to this file.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Write tables, charts and numbers into this page (docs/performance.md) and the folder beside it.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
 /// Carries out a command. `out` gets what it has to say, unless its standard output belongs to another program.
 ///
 /// # Errors
 /// What failed, and how.
 pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
     match command {
+        Command::Compare(args) => runtime()?.block_on(run_compare(args, out)),
         Command::Record { objects } => {
             let folder = runtime()?.block_on(recorded(objects, out))?;
             Ok(writeln!(out, "{}", folder.display())?)
@@ -61,6 +99,29 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
 /// As `#[tokio::main]` makes it for programs that say nothing else.
 fn runtime() -> Result<Runtime> {
     Ok(Builder::new_multi_thread().enable_all().build()?)
+}
+
+async fn run_compare(args: CompareArgs, out: &mut impl Write) -> Result<()> {
+    let recording = recorded(args.objects, out).await?;
+    let settings = Settings {
+        events: args.events,
+        rounds: args.rounds.max(1),
+        rate: args.rate,
+        seconds: args.seconds,
+        settle: SETTLE,
+    };
+    let program = std::env::current_exe()?;
+    let places = Places { folder: target(&program)?.join("kube-bench"), program, recording };
+    let outcome = compare(&settings, &places, args.only.as_deref(), |what| {
+        // Whoever does not listen gets the tables all the same.
+        let _ = writeln!(out, "{what}");
+    });
+    let numbers = Numbers::new(outcome.await?);
+    writeln!(out, "\n{}", numbers.text())?;
+    if let Some(file) = &args.json {
+        numbers.write_json(file)?;
+    }
+    args.out.as_deref().map_or(Ok(()), |page| numbers.write_page(page))
 }
 
 /// The recording of so many objects, which is made where there is none.

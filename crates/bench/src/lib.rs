@@ -1,25 +1,36 @@
 //! What an informer costs: this project, kube-runtime and client-go over the same recorded bytes, side by side.
 //!
-//! [`record`] takes the bytes of realistic Pods from a kube-apiserver, a [`Replay`] serves them over HTTP to programs as
-//! users of each library would write them ([`run_client`]).
+//! [`record`] takes the bytes of realistic Pods from a kube-apiserver, a [`Replay`] serves them over HTTP, and [`compare`]
+//! lets each contender, a process of its own that runs a program as a user of its library would write it, go through the
+//! same stages. `docs/performance.md` says what is measured, and how.
 //!
 //! # Invariants
 //!
 //! - What is replayed is what the server has sent, byte for byte but for versions and one label; a recording that would
 //!   be replayed otherwise fails.
-//! - Nothing but loopback is used.
+//! - A contender is measured from outside, by the system's own account of its process.
+//! - Nothing but loopback is used, and no process is left when [`compare`] returns or is dropped.
 
 mod cli;
 mod client;
+mod compare;
+mod contenders;
+mod figures;
 mod history;
 mod pods;
+mod process;
 mod record;
 mod recording;
 mod replay;
+mod report;
 mod wire;
 
-pub use cli::{Command, run};
+pub use cli::{Command, CompareArgs, run};
 pub use client::{Latency, Order, Report, names, run as run_client};
+pub use compare::{Measured, Outcome, Places, Round, Settings, Stage, compare};
+pub use contenders::{Family, Skipped};
+pub use figures::{Medians, medians};
 pub use record::{RealServer, record};
 pub use recording::{Manifest, Recording};
 pub use replay::{Counts, Replay};
+pub use report::Numbers;

@@ -34,7 +34,7 @@ use crate::recording::{Recording, Written};
 use crate::wire::{Object, Stamp, Wire};
 use request::Asked;
 
-pub(crate) use control::{Listening, control};
+pub(crate) use control::{Command, Listening, Reply, control};
 
 /// Events of a fixed rate are released this often.
 const TICK: Duration = Duration::from_millis(1);

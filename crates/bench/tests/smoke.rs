@@ -1,11 +1,13 @@
-//! Pods of kube-testserver are recorded and replayed.
+//! The comparison in small: Pods of kube-testserver are recorded, replayed, and gone through by each program that needs
+//! nothing but this workspace. Nothing is said about how long anything takes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
-use kube_bench::{Recording, Replay, record};
+use kube_bench::{Family, Places, Recording, Replay, Settings, compare, record};
 use kube_client::api::{ListParams, WatchEvent, WatchParams};
 use kube_client::{Api, Client, Config};
 use kube_testserver::Server;
@@ -14,6 +16,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 const OBJECTS: usize = 43;
+const EVENTS: u64 = 100;
 
 /// A recording that is gone with this.
 struct Recorded(TempDir);
@@ -42,6 +45,29 @@ async fn replayed(
     serving.spawn(std::sync::Arc::clone(&replay).serve(listener));
     let client = Client::try_from(Config::new(url.parse()?))?;
     Ok((replay, Api::all(client), serving))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_program_has_all_objects_and_events_and_relists_once_where_it_must() -> Result<()> {
+    let recorded = Recorded::new().await?;
+    let settings = Settings { events: EVENTS, rounds: 1, rate: 40, seconds: 1, settle: Duration::ZERO };
+    let places = Places {
+        program: Path::new(env!("CARGO_BIN_EXE_kube-bench")).to_owned(),
+        recording: recorded.folder(),
+        folder: recorded.0.path().join("built"),
+    };
+    // More than one list for a relist is an error of the comparison itself.
+    let outcome = compare(&settings, &places, Some("kube-"), |_| ()).await?;
+    assert_eq!(outcome.measured.len(), 5);
+    for measured in outcome.measured {
+        let (name, [round]) = (measured.contender, &measured.rounds[..]) else { bail!("not one round") };
+        assert_eq!(round.objects, OBJECTS, "{name}");
+        assert_eq!(round.handled, OBJECTS as u64 + EVENTS, "{name}");
+        assert_eq!(round.relist_asked.is_some(), measured.family == Family::KubeInformer, "{name}");
+        assert!(round.latency.is_some_and(|latency| latency.p50 <= latency.p99), "{name}");
+        assert!(round.sync.cpu > 0.0 && round.sync.peak >= round.sync.after, "{name}: {:?}", round.sync);
+    }
+    Ok(())
 }
 
 #[tokio::test]

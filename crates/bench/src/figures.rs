@@ -1,0 +1,167 @@
+//! The figures of the comparison: each is computed from a round, and of the rounds the median counts.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::compare::{Measured, Outcome, Round, Settings, Stage};
+use crate::contenders::Family;
+
+/// One of the figures.
+pub(crate) struct Figure {
+    /// Its name among the numbers.
+    pub(crate) key: &'static str,
+    /// Its column.
+    pub(crate) title: &'static str,
+    /// Digits behind the point.
+    pub(crate) digits: usize,
+    value: fn(&Round, &Settings) -> Option<f64>,
+}
+
+/// What belongs into one table.
+pub(crate) struct Group {
+    pub(crate) title: &'static str,
+    pub(crate) figures: &'static [Figure],
+}
+
+/// A contender's medians, by the keys of the figures.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Medians {
+    /// Of whom.
+    pub contender: String,
+    /// Whose it is.
+    pub family: Family,
+    /// What it has no value for is missing.
+    pub figures: BTreeMap<String, f64>,
+}
+
+const MB: f64 = 1e6;
+
+const fn figure(
+    key: &'static str,
+    title: &'static str,
+    digits: usize,
+    value: fn(&Round, &Settings) -> Option<f64>,
+) -> Figure {
+    Figure { key, title, digits, value }
+}
+
+/// All figures, table by table.
+pub(crate) const GROUPS: [Group; 4] = [
+    Group {
+        title: "From the start until the cache is in sync",
+        figures: &[
+            figure("sync_cpu_s", "CPU s", 2, |round, _| Some(round.sync.cpu)),
+            figure("sync_wall_s", "wall s", 2, |round, _| Some(round.sync.wall)),
+            figure("sync_rss_mb", "RSS MB", 0, |round, _| Some(round.sync.after as f64 / MB)),
+            figure("sync_peak_mb", "peak MB", 0, |round, _| Some(round.sync.peak as f64 / MB)),
+        ],
+    },
+    Group {
+        title: "Events, as fast as they are read",
+        figures: &[
+            figure("event_cpu_us", "CPU us/event", 1, |round, set| per(round.events.cpu, set.events)),
+            figure("events_per_s", "events/s", 0, |round, set| Some(set.events as f64 / round.events.wall)),
+            figure("events_rss_mb", "RSS MB", 0, |round, _| Some(round.events.after as f64 / MB)),
+            figure("object_rss_kb", "RSS KB/object", 1, |round, _| {
+                Some(round.events.after as f64 / round.objects as f64 / 1e3)
+            }),
+        ],
+    },
+    Group {
+        title: "Relists",
+        figures: &[
+            figure("relist_cpu_us", "nothing changed: CPU us/object", 1, |round, _| {
+                per(round.relist.cpu, round.objects as u64)
+            }),
+            figure("relist_cpu_ratio", "to the first sync", 2, |round, _| {
+                Some(round.relist.cpu / round.sync.cpu)
+            }),
+            figure("relist_peak_ratio", "peak to RSS before", 2, |round, _| Some(growth(&round.relist))),
+            figure("changed_cpu_us", "5 % changed: CPU us/object", 1, |round, _| {
+                per(round.relist_changed.cpu, round.objects as u64)
+            }),
+            figure("changed_peak_ratio", "peak to RSS before", 2, |round, _| {
+                Some(growth(&round.relist_changed))
+            }),
+            figure("asked_cpu_us", "asked for: CPU us/object", 1, |round, _| {
+                per(round.relist_asked?.cpu, round.objects as u64)
+            }),
+            figure("asked_peak_ratio", "peak to RSS before", 2, |round, _| {
+                round.relist_asked.as_ref().map(growth)
+            }),
+        ],
+    },
+    Group {
+        title: "Events at a fixed rate",
+        figures: &[
+            figure("latency_p50_us", "p50 us", 0, |round, _| Some(round.latency?.p50 as f64 / 1e3)),
+            figure("latency_p99_us", "p99 us", 0, |round, _| Some(round.latency?.p99 as f64 / 1e3)),
+            figure("latency_max_us", "slowest us", 0, |round, _| Some(round.latency?.max as f64 / 1e3)),
+            figure("paced_cpu_us", "CPU us/event", 1, |round, set| {
+                per(round.paced.cpu, set.rate * set.seconds)
+            }),
+        ],
+    },
+];
+
+/// Microseconds for each.
+fn per(seconds: f64, count: u64) -> Option<f64> {
+    (count > 0).then(|| seconds * 1e6 / count as f64)
+}
+
+fn growth(stage: &Stage) -> f64 {
+    stage.peak as f64 / stage.before as f64
+}
+
+/// The figure of this name.
+pub(crate) fn by_key(key: &str) -> Option<&'static Figure> {
+    GROUPS.iter().flat_map(|group| group.figures).find(|figure| figure.key == key)
+}
+
+/// The medians of all contenders, in their order.
+pub fn medians(outcome: &Outcome) -> Vec<Medians> {
+    let all = || GROUPS.iter().flat_map(|group| group.figures);
+    let of = |measured: &Measured| {
+        let value = |figure: &Figure| {
+            let rounds = measured.rounds.iter();
+            median(rounds.filter_map(|round| (figure.value)(round, &outcome.settings)).collect())
+        };
+        let figures = all().filter_map(|figure| Some((figure.key.to_owned(), value(figure)?))).collect();
+        Medians { contender: measured.contender.clone(), family: measured.family, figures }
+    };
+    outcome.measured.iter().map(of).collect()
+}
+
+/// Of an even number of values the mean of the two in the middle.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let half = values.len() / 2;
+    match values.len() % 2 {
+        1 => values.get(half).copied(),
+        _ => Some((values.get(half.checked_sub(1)?)? + values.get(half)?) / 2.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_value_in_the_middle() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0]), Some(3.0));
+        assert_eq!(median(vec![9.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 9.0]), Some(3.0));
+    }
+
+    #[test]
+    fn each_figure_has_a_key_of_its_own() {
+        let mut keys: Vec<_> =
+            GROUPS.iter().flat_map(|group| group.figures).map(|figure| figure.key).collect();
+        let all = keys.len();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), all);
+    }
+}

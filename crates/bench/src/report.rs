@@ -1,0 +1,68 @@
+//! What came out, as people read it: tables, charts, and the page that shows both.
+
+mod chart;
+mod machine;
+mod page;
+mod table;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::compare::Outcome;
+use crate::figures::{Medians, medians};
+use machine::Machine;
+
+/// All numbers of a comparison.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Numbers {
+    machine: Machine,
+    medians: Vec<Medians>,
+    outcome: Outcome,
+}
+
+impl Numbers {
+    /// The numbers of a comparison on this machine.
+    pub fn new(outcome: Outcome) -> Self {
+        Self { machine: Machine::here(), medians: medians(&outcome), outcome }
+    }
+
+    /// The tables, and who is missing.
+    pub fn text(&self) -> String {
+        let mut text = table::figures(&self.medians);
+        text.push_str(&table::ratios(&self.medians));
+        for skipped in &self.outcome.skipped {
+            text.push_str(&format!("Not compared: {}: {}.\n", skipped.contender, skipped.why));
+        }
+        text
+    }
+
+    /// The same as JSON.
+    ///
+    /// # Errors
+    /// The file can't be written.
+    pub fn write_json(&self, file: &Path) -> Result<()> {
+        let json = format!("{}\n", serde_json::to_string_pretty(self)?);
+        fs::write(file, json).with_context(|| format!("writing {}", file.display()))
+    }
+
+    /// Writes the generated part of a page anew, and charts and numbers into a folder of its name beside it.
+    ///
+    /// # Errors
+    /// The page has no place for it, or a file can't be written.
+    pub fn write_page(&self, page: &Path) -> Result<()> {
+        let folder = page.with_extension("");
+        fs::create_dir_all(&folder)?;
+        let charts = chart::all(&self.medians);
+        for chart in &charts {
+            fs::write(folder.join(chart.file), &chart.svg)?;
+        }
+        self.write_json(&folder.join("numbers.json"))?;
+        let text = fs::read_to_string(page).with_context(|| format!("reading {}", page.display()))?;
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let generated = page::generated(self, &charts, &name);
+        Ok(fs::write(page, page::with_generated(&text, &generated)?)?)
+    }
+}

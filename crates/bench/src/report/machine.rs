@@ -1,0 +1,80 @@
+//! Where and with what it was measured.
+
+use std::fs;
+use std::thread::available_parallelism;
+
+use jiff::{Timestamp, tz::TimeZone};
+use serde::{Deserialize, Serialize};
+
+/// What a figure depends on besides the code.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Machine {
+    pub(super) day: String,
+    pub(super) processor: String,
+    pub(super) cores: usize,
+    pub(super) memory_gib: u64,
+    pub(super) kernel: String,
+    pub(super) kube_runtime: String,
+    pub(super) client_go: String,
+}
+
+impl Machine {
+    /// This one; what the system does not say is empty.
+    pub(super) fn here() -> Self {
+        let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let kibibytes = value(&memory, "MemTotal").trim_end_matches(" kB").parse().unwrap_or(0);
+        Self {
+            day: Timestamp::now().to_zoned(TimeZone::UTC).date().to_string(),
+            processor: value(&processors, "model name").to_owned(),
+            cores: available_parallelism().map_or(0, usize::from),
+            memory_gib: rounded_gib(kibibytes),
+            kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+            kube_runtime: locked(include_str!("../../../../Cargo.lock"), "kube-runtime").to_owned(),
+            client_go: required(include_str!("../../go/go.mod"), "k8s.io/client-go").to_owned(),
+        }
+    }
+}
+
+fn rounded_gib(kibibytes: u64) -> u64 {
+    (kibibytes + (1 << 19)) >> 20
+}
+
+/// What stands behind `name :`.
+fn value<'a>(text: &'a str, name: &str) -> &'a str {
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines.find(|(key, _)| key.trim() == name).map_or("", |(_, value)| value.trim())
+}
+
+/// The version of a crate in Cargo.lock.
+fn locked<'a>(lock: &'a str, name: &str) -> &'a str {
+    let mut lines = lock.lines().skip_while(|line| *line != format!("name = \"{name}\"")).skip(1);
+    lines
+        .next()
+        .and_then(|line| line.strip_prefix("version = "))
+        .map_or("", |version| version.trim_matches('"'))
+}
+
+/// The version of a module in go.mod.
+fn required<'a>(module: &'a str, name: &str) -> &'a str {
+    let mut lines = module.lines().filter_map(|line| line.trim().split_once(' '));
+    lines.find(|(module, _)| *module == name).map_or("", |(_, version)| version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_versions_are_those_that_were_compiled_in() {
+        let here = Machine::here();
+        assert!(here.kube_runtime.starts_with(|digit: char| digit.is_ascii_digit()), "{here:?}");
+        assert!(here.client_go.starts_with("v0."), "{here:?}");
+    }
+
+    #[test]
+    fn memory_is_rounded_to_whole_gibibytes() {
+        assert_eq!(rounded_gib(24_600_000), 23);
+        assert_eq!(rounded_gib(16 << 20), 16);
+    }
+}
