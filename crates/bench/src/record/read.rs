@@ -17,14 +17,20 @@ const PATH: &str = "/api/v1/pods";
 /// A watch that says nothing for so long has lost something.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// All Pods in one answer.
-pub(super) async fn list(client: &Client, wire: Wire) -> Result<Vec<u8>> {
-    whole(get(client, PATH, wire.accept(false)).await?).await
+/// All Pods in one answer, at this version or as they are now.
+pub(super) async fn list(client: &Client, wire: Wire, version: Option<u64>) -> Result<Vec<u8>> {
+    let path = version.map_or_else(|| PATH.to_owned(), |version| format!("{PATH}?{}", at(version)));
+    whole(get(client, &path, wire.accept(false)).await?).await
 }
 
-/// The first page of so many Pods, in JSON.
-pub(super) async fn page(client: &Client, limit: usize) -> Result<Vec<u8>> {
-    whole(get(client, &format!("{PATH}?limit={limit}"), Wire::Json.accept(false)).await?).await
+/// The first page of so many Pods at this version, in JSON.
+pub(super) async fn page(client: &Client, limit: usize, version: u64) -> Result<Vec<u8>> {
+    let path = format!("{PATH}?limit={limit}&{}", at(version));
+    whole(get(client, &path, Wire::Json.accept(false)).await?).await
+}
+
+fn at(version: u64) -> String {
+    format!("resourceVersion={version}&resourceVersionMatch=Exact")
 }
 
 /// All of a body.
