@@ -15,6 +15,7 @@ use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use kube_client::core::PartialObjectMeta;
 use kube_client::{Client, Config};
+use kube_informer::{Compressed, Lazy, Projection};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _, Lines};
 
@@ -39,10 +40,12 @@ trait Running: Send {
 type Start = fn(Client, Arc<Progress>) -> Box<dyn Running>;
 
 /// The programs that are part of this one, by name. A further representation is a further line.
-const PROGRAMS: [(&str, Start); 5] = [
+const PROGRAMS: [(&str, Start); 7] = [
     ("typed", informer::start::<Pod>),
-    ("projection", informer::start::<PodView>),
+    ("projection", informer::start::<Projection<Pod, PodView>>),
     ("metadata", informer::start::<PartialObjectMeta<Pod>>),
+    ("lazy", informer::start::<Lazy<Pod>>),
+    ("compressed", informer::start::<Compressed<Pod>>),
     ("kube-runtime", kube_runtime::start_list),
     ("kube-runtime-streaming", kube_runtime::start_streaming),
 ];

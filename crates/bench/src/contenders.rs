@@ -52,10 +52,12 @@ const fn client_go(name: &'static str, content_type: &'static str) -> Contender 
 }
 
 /// All of them, in the order of the tables.
-const ALL: [Contender; 7] = [
+const ALL: [Contender; 9] = [
     ours("kube-informer, typed", "typed"),
     ours("kube-informer, projection", "projection"),
     ours("kube-informer, metadata", "metadata"),
+    ours("kube-informer, lazy", "lazy"),
+    ours("kube-informer, compressed", "compressed"),
     kube_runtime(KUBE_RUNTIME_LIST, "kube-runtime"),
     kube_runtime("kube-runtime, streaming list", "kube-runtime-streaming"),
     client_go(CLIENT_GO_PROTOBUF, ""),

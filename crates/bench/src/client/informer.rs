@@ -26,7 +26,7 @@ where
     let pods: Informer<T> = Informer::builder(kube_client::Api::all(client)).build();
     pods.on(move |event| {
         if let Event::Added { object, .. } | Event::Updated { new: object, .. } = event {
-            progress.saw(object.object.id().resource_version, || object.object.label(SENT_LABEL));
+            progress.saw(&object.id.version.to_string(), || object.label(SENT_LABEL));
         }
     });
     pods.start();

@@ -1,28 +1,24 @@
 //! A projection: the fields of a Pod that a program needs, as a program would declare them.
 
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
 /// Where a Pod runs and how it is.
-#[derive(Clone, Debug, Deserialize, kube::Resource)]
-#[resource(inherit = Pod)]
+#[derive(Debug, Deserialize)]
 pub(super) struct PodView {
-    metadata: ObjectMeta,
     #[expect(dead_code, reason = "kept in the cache, as a program would that reads it")]
     spec: Option<Spec>,
     #[expect(dead_code, reason = "kept in the cache, as a program would that reads it")]
     status: Option<Status>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(dead_code, reason = "kept in the cache, as a program would that reads it")]
 struct Spec {
     node_name: Option<String>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(dead_code, reason = "kept in the cache, as a program would that reads it")]
 struct Status {
@@ -33,7 +29,7 @@ struct Status {
     conditions: Vec<Condition>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[expect(dead_code, reason = "kept in the cache, as a program would that reads it")]
 struct Condition {
     #[serde(rename = "type")]
