@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use kube_object::{Asked, Decode, DecodeError, Entry, Known, ObjectId, Outline, RawObject};
+use kube_object::{Asked, Decode, DecodeError, Digest, Entry, Known, ObjectId, Outline, RawObject};
 
 /// An object as it came from the server.
 #[derive(Debug)]
@@ -41,12 +41,13 @@ impl<T: 'static> ObjectReader<'_, T> {
     /// # Errors
     /// It can't even be found out who it is.
     pub(crate) fn read(&self, outline: Outline<'_>) -> Result<Decoded<T>, DecodeError> {
-        if let Some(entry) = outline.id().and_then(|id| self.known.unchanged(id)) {
+        let digest = Digest::of(&outline, self.asked);
+        if let Some(entry) = outline.id().and_then(|id| self.known.unchanged(id, Some(digest))) {
             return Ok(Decoded::Object(entry));
         }
         let raw = RawObject::new(outline, self.asked)?;
         Ok(match self.decode(&raw) {
-            Ok(object) => Decoded::Object(Entry::new(raw.id, object.into())),
+            Ok(object) => Decoded::Object(Entry::new(raw.id, object.into()).with_digest(digest)),
             Err(error) => Decoded::Undecodable { id: raw.id, error },
         })
     }

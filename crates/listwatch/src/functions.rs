@@ -114,7 +114,7 @@ fn parts<T: Object>(
 
 /// What is known is handed back as it is kept: it was transformed when it was new.
 fn listed<T: Object>(mut object: T, transform: Option<&Transform<T>>, known: &dyn Known<T>) -> Decoded<T> {
-    if let Some(entry) = known.unchanged(&object.id()) {
+    if let Some(entry) = known.unchanged(&object.id(), None) {
         return Decoded::Object(entry);
     }
     let id = ObjectId::from(object.id());

@@ -165,7 +165,7 @@ impl<T: Send + Sync + 'static> Http<T> {
                         // a burst travels as one batch.
                         let next = match error {
                             Some(error) => Reading::Failing(error),
-                            None => self.drain_ready(target, body, frames, known, &mut events),
+                            None => self.drain_ready(target, body, frames, known, &mut events).await,
                         };
                         if !events.is_empty() {
                             return Some((Ok(events), next));
@@ -182,8 +182,9 @@ impl<T: Send + Sync + 'static> Http<T> {
         }
     }
 
-    /// Reads at most a few more chunks, those that are there without waiting.
-    fn drain_ready(
+    /// Reads at most a few more chunks, those that are there without waiting for the server. A connection hands over one
+    /// chunk at a time: it gets the time to fetch the next one.
+    async fn drain_ready(
         &self,
         target: Target,
         mut body: Body,
@@ -197,6 +198,7 @@ impl<T: Send + Sync + 'static> Http<T> {
             if events.len() >= EVENTS {
                 break;
             }
+            tokio::task::yield_now().await;
             match next_chunk(&mut body).now_or_never() {
                 Some(Some(Ok(chunk))) => {
                     let (more, error) = self.read_frames(&target, &mut frames, chunk, known);

@@ -2,7 +2,7 @@
 
 use std::{fmt, ops::Deref, sync::Arc};
 
-use crate::{Id, Object, ObjectKey, ResourceVersion, Uid};
+use crate::{Digest, Id, Object, ObjectKey, ResourceVersion, Uid};
 
 /// The owned identity of an object at one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,12 +42,20 @@ pub struct Entry<T> {
     pub id: ObjectId,
     /// The value, shared by the cache and by everybody who looks at it.
     pub object: Arc<T>,
+    /// What the server's JSON said; `None` where the object did not come as JSON.
+    pub digest: Option<Digest>,
 }
 
 impl<T> Entry<T> {
     /// An entry of this object under an identity taken from elsewhere.
     pub fn new(id: ObjectId, object: Arc<T>) -> Self {
-        Self { id, object }
+        Self { id, object, digest: None }
+    }
+
+    /// The same, of an object whose JSON has this digest.
+    #[must_use]
+    pub fn with_digest(self, digest: Digest) -> Self {
+        Self { digest: Some(digest), ..self }
     }
 
     /// The address of the object.
@@ -60,13 +68,13 @@ impl<T: Object> Entry<T> {
     /// An entry under the identity that the value itself states.
     pub fn of(object: T) -> Self {
         let id = ObjectId::from(object.id());
-        Self { id, object: Arc::new(object) }
+        Self::new(id, Arc::new(object))
     }
 }
 
 impl<T> Clone for Entry<T> {
     fn clone(&self) -> Self {
-        Self { id: self.id.clone(), object: Arc::clone(&self.object) }
+        Self { id: self.id.clone(), object: Arc::clone(&self.object), digest: self.digest }
     }
 }
 
@@ -96,8 +104,9 @@ impl<T> PartialEq for Entry<T> {
 /// Asked while a list is decoded, so that what has not changed is neither decoded nor allocated
 /// again. Implemented by the store; [`NothingKnown`] is for programs without one.
 pub trait Known<T>: Send + Sync {
-    /// The entry held under this key, if it has the same uid and the same version.
-    fn unchanged(&self, id: &Id<'_>) -> Option<Entry<T>>;
+    /// The entry held under this key, if it has the same uid and the same version. Where the digest of what has come is
+    /// given, and that of what is held is known, they have to be the same, too.
+    fn unchanged(&self, id: &Id<'_>, digest: Option<Digest>) -> Option<Entry<T>>;
 }
 
 /// Knows nothing, so that everything is decoded.
@@ -105,7 +114,7 @@ pub trait Known<T>: Send + Sync {
 pub struct NothingKnown;
 
 impl<T> Known<T> for NothingKnown {
-    fn unchanged(&self, _: &Id<'_>) -> Option<Entry<T>> {
+    fn unchanged(&self, _: &Id<'_>, _: Option<Digest>) -> Option<Entry<T>> {
         None
     }
 }

@@ -10,7 +10,8 @@
 //! [`Delta`] is what travels down to the store, [`Event`] is what the store says has changed.
 //! Both carry objects as [`Entry`]: the identity beside an `Arc` of the value, so that no layer
 //! has to look into an object, and none has to clone it. The one question asked upward is
-//! [`Known`]: do you hold this uid at this version already?
+//! [`Known`]: do you hold this uid at this version already? Where the version may be of another history, the [`Digest`] of the
+//! object's JSON answers for it.
 //!
 //! # Invariants
 //! - Nothing here does I/O, spawns, sleeps or locks.
@@ -21,6 +22,7 @@
 mod cached;
 mod decode;
 mod delta;
+mod digest;
 mod entry;
 mod event;
 mod json;
@@ -35,6 +37,7 @@ mod version;
 pub use cached::Cached;
 pub use decode::{Decode, DecodeError, JsonDecoder, decode_json};
 pub use delta::{Delta, Listed};
+pub use digest::Digest;
 pub use entry::{Entry, Known, NothingKnown, ObjectId};
 pub use event::Event;
 pub use json::{Envelope, JsonError, Outline, ValueEnd, from_slice};

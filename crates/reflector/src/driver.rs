@@ -14,7 +14,7 @@ use tokio::{
 
 use crate::{
     Deadline, EventKind, Input, Marker, Options, Output, RestartCause, Sink, SinkClosed, State, Status,
-    WatchEnd, backoff::Backoff, deadlines::Deadlines, report::Reports, step,
+    WatchEnd, any_history::OfAnyHistory, backoff::Backoff, deadlines::Deadlines, report::Reports, step,
 };
 
 /// A watch that ends sooner than this is asked for again only after a delay.
@@ -293,10 +293,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
 
     /// What a list may hand back instead of decoding it.
     fn known(&self, fresh: bool) -> Arc<dyn Known<T>> {
-        match fresh {
-            true => Arc::new(NothingKnown),
-            false => Arc::clone(&self.reflector.known),
-        }
+        let known = Arc::clone(&self.reflector.known);
+        if fresh { Arc::new(OfAnyHistory(known)) } else { known }
     }
 
     fn back_off(&mut self, at_least: Option<Duration>) {

@@ -29,6 +29,7 @@
 //!
 //! The rules, with a table of all moves, are in `docs/reflector.md`.
 
+mod any_history;
 mod backoff;
 mod deadlines;
 mod driver;

@@ -6,7 +6,7 @@ mod support;
 use std::{sync::Arc, time::Duration};
 
 use kube_listwatch::{ListAt, WatchFrom};
-use kube_object::{Entry, Id, Known};
+use kube_object::{Digest, Entry, Id, Known};
 use kube_reflector::{Options, Phase, RelistCause};
 use support::{
     fake::{
@@ -255,20 +255,21 @@ async fn an_incomplete_list_is_shown_and_repeated_until_it_is_complete() {
 struct KnowsAll;
 
 impl Known<Thing> for KnowsAll {
-    fn unchanged(&self, asked: &Id<'_>) -> Option<Entry<Thing>> {
+    fn unchanged(&self, asked: &Id<'_>, _: Option<Digest>) -> Option<Entry<Thing>> {
         let id = id(&format!("{}@{}", asked.key.name(), asked.version));
-        Some(Entry::new(id, Arc::new(())))
+        Some(Entry::new(id, Arc::new(())).with_digest(Digest::new(7)))
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_list_after_an_expiry_knows_nothing_of_the_cache() {
+async fn the_list_after_an_expiry_knows_only_what_can_be_told_by_a_digest() {
     let knows = Arc::new(std::sync::Mutex::new(Vec::new()));
     let note = Arc::clone(&knows);
     let fake = Fake::asking(
         move |n, _, known| {
             let id = Id::new(None, "a", "a", "1");
-            note.lock().unwrap().push(known.unchanged(&id).is_some());
+            let known = |digest: Option<u64>| known.unchanged(&id, digest.map(Digest::new)).is_some();
+            note.lock().unwrap().push([None, Some(7), Some(8)].map(known));
             list(&[], ["5", "7", "9"][n])
         },
         |n, _| match n {
@@ -279,14 +280,15 @@ async fn the_list_after_an_expiry_knows_nothing_of_the_cache() {
     let (ask, asked) = tokio::sync::watch::channel(0);
     let run = run_with(&fake, options(), |reflector| reflector.known(Arc::new(KnowsAll)).relist_on(asked));
     seconds(10).await;
-    assert_eq!(*knows.lock().unwrap(), [true, false]);
+    let (trusting, wary) = ([true; 3], [false, true, false]);
+    assert_eq!(*knows.lock().unwrap(), [trusting, wary]);
     assert_eq!(
         run.taken().iter().filter(|delta| delta.starts_with("begin")).collect::<Vec<_>>(),
         ["begin", "begin fresh"]
     );
     ask.send(1).unwrap();
     seconds(1).await;
-    assert_eq!(*knows.lock().unwrap(), [true, false, true]);
+    assert_eq!(*knows.lock().unwrap(), [trusting, wary, trusting]);
 }
 
 #[tokio::test(start_paused = true)]

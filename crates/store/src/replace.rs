@@ -3,11 +3,17 @@
 //! An object that has not changed costs one bit here; only changed ones wait beside the cached
 //! ones. Slots don't move meanwhile: nothing is written between the begin and the end.
 
-use std::collections::{BTreeSet, HashMap, hash_map};
+use std::{
+    collections::{BTreeSet, HashMap, hash_map},
+    sync::Arc,
+};
 
 use kube_object::{Delta, Entry, Listed, Object, ObjectId, ObjectKey, ResourceVersion};
 
-use crate::root::{Outcome, Root, Source};
+use crate::{
+    root::{Outcome, Root, Source},
+    store::same_digest,
+};
 
 /// A change that waits for the end.
 enum Change<T> {
@@ -89,11 +95,22 @@ impl<T: Object> Relist<T> {
         if let Some((slot, held)) = held.filter(|(_, held)| !held.uid.differs_from(&entry.id.uid)) {
             before = None;
             self.seen.insert(slot);
-            if !self.fresh && is_unchanged(held, &entry, root, slot) {
+            if self.is_unchanged(held, &entry, root, slot) {
                 return;
             }
         }
         self.change(entry.key().clone(), Change::Put { entry, stale: false, before });
+    }
+
+    /// The same version and the same JSON. Where the latter is not known: the very value that is cached, or the same version
+    /// in the same history. A stale object's version may be one of a history that the server has lost.
+    fn is_unchanged(&self, held: &ObjectId, listed: &Entry<T>, root: &Root<T>, slot: u32) -> bool {
+        let Some(entry) = root.objects.get(slot).filter(|_| held.version == listed.id.version) else {
+            return false;
+        };
+        let same_history = !self.fresh && !held.version.is_opaque() && !root.stale.contains(&slot);
+        same_digest(entry.digest, listed.digest)
+            .unwrap_or(same_history || Arc::ptr_eq(&entry.object, &listed.object))
     }
 
     fn remove(&mut self, id: &ObjectId, last: Option<Entry<T>>, root: &Root<T>) {
@@ -228,16 +245,6 @@ impl<T: Object> Relist<T> {
             }
         }
     }
-}
-
-/// The same version, where versions mean something, or the very value that is cached. A stale object's version may be
-/// one of a history that the server has lost.
-fn is_unchanged<T: Object>(held: &ObjectId, listed: &Entry<T>, root: &Root<T>, slot: u32) -> bool {
-    let same_version = held.version == listed.id.version;
-    let comparable = !held.version.is_opaque() && !root.stale.contains(&slot);
-    let same_value =
-        || root.objects.get(slot).is_some_and(|held| std::sync::Arc::ptr_eq(&held.object, &listed.object));
-    same_version && (comparable || same_value())
 }
 
 /// A set of slots: one bit each.

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use kube_object::{Delta, Entry, Event, KeyRef, Object, ObjectId, ObjectKey};
+use kube_object::{Delta, Entry, Event, KeyRef, Object, ObjectId, ObjectKey, ResourceVersion};
 
 use crate::{
     Watermark,
@@ -167,7 +167,7 @@ impl<T: Object> Root<T> {
         let held = self.held(entry.key().as_ref());
         if let (Some((_, held)), Source::Live) = (held, source)
             && is_repeat(held, &entry.id)
-            && !self.is_of_another_history(held)
+            && !self.is_news_of_another_history(held, &entry.id)
         {
             return outcome.repeated(Some(entry));
         }
@@ -181,10 +181,12 @@ impl<T: Object> Root<T> {
         }
     }
 
-    /// Whether a version is one of a history that the server has lost. After a list that began a new epoch only an
-    /// object whose listed state could not be decoded has such a version.
-    fn is_of_another_history(&self, held: &ObjectId) -> bool {
-        self.watermark.version.as_ref().is_some_and(|seen| held.version > *seen)
+    /// Whether what is held has a version of a history that the server has lost, and an event tells what comes after all
+    /// that was seen of the present one. After a list that began a new epoch only an object whose listed state could not be
+    /// decoded has such a version.
+    fn is_news_of_another_history(&self, held: &ObjectId, event: &ObjectId) -> bool {
+        let beyond = |seen: &ResourceVersion| held.version > *seen && !seen.at_least(&event.version);
+        self.watermark.version.as_ref().is_some_and(beyond)
     }
 
     fn insert(

@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-use kube_object::{Delta, Entry, Event, Id, Known, Listed, Object, ResourceVersion};
+use kube_object::{Delta, Digest, Entry, Event, Id, Known, Listed, Object, ResourceVersion};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
@@ -56,7 +56,8 @@ const IN_PLACE: usize = 256;
 /// was not listed is deleted, in the order of keys and with `final_state_unknown` (unless its
 /// deletion came during the relist, with its last state); then come the changes in the order in
 /// which they came. Unchanged objects keep their `Arc` and give no event. An `End` that is not
-/// `complete` deletes only what another object has taken the place of. After a `Begin { fresh: true }` nothing counts as unchanged. An `End`
+/// `complete` deletes only what another object has taken the place of. After a `Begin { fresh: true }` nothing counts as unchanged
+/// by its version alone. An `End`
 /// or a `Page` without a `Begin` is taken as a bookmark, or as so many single deltas. A `Clear` discards
 /// a relist and deletes everything, in the order of keys and with `final_state_unknown`; watermark,
 /// epoch and whether a first list was in stay.
@@ -339,15 +340,21 @@ impl<T: Object> Store<T> {
 }
 
 impl<T: Object> Known<T> for Store<T> {
-    fn unchanged(&self, id: &Id<'_>) -> Option<Entry<T>> {
+    fn unchanged(&self, id: &Id<'_>, digest: Option<Digest>) -> Option<Entry<T>> {
         let snapshot = self.snapshot();
         let entry = snapshot.get(id.key)?;
         let same = entry.id.version == id.version
             && !id.version.is_opaque()
             && !snapshot.is_stale(entry.key())
-            && !entry.id.uid.differs_from(&id.uid);
+            && !entry.id.uid.differs_from(&id.uid)
+            && same_digest(entry.digest, digest).unwrap_or(true);
         same.then(|| entry.clone())
     }
+}
+
+/// Whether two objects of one uid and version say the same; `None` where one of them does not show it.
+pub(crate) fn same_digest(held: Option<Digest>, listed: Option<Digest>) -> Option<bool> {
+    Some(held? == listed?)
 }
 
 fn is_single<T>(delta: &Delta<T>) -> bool {

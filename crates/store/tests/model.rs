@@ -8,7 +8,7 @@ mod naive;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::{Thing, begin, end, id, thing};
-use kube_object::{Delta, Entry, Event, Id, KeyRef, Known, Listed, Object, ObjectId, ObjectKey};
+use kube_object::{Delta, Digest, Entry, Event, Id, KeyRef, Known, Listed, Object, ObjectId, ObjectKey};
 use kube_store::{Index, LabelSelector, Snapshot, Store};
 use naive::Naive;
 use proptest::prelude::*;
@@ -16,11 +16,24 @@ use proptest::prelude::*;
 #[derive(Debug, Clone)]
 enum Step {
     Apply(Vec<Delta<Thing>>),
-    /// Takes the entry that is cached as a list does, so that the very same value comes back.
-    Repeat(ObjectKey),
+    /// Lists what is cached, in a list that is fresh or not.
+    Relist(ObjectKey, Again, bool),
     Hold,
     Release,
     AddIndex,
+}
+
+/// How a cached object is listed again.
+#[derive(Debug, Clone, Copy)]
+enum Again {
+    /// The very same value, as a list hands it back.
+    Same,
+    /// Decoded anew.
+    New(Option<Digest>),
+}
+
+fn digests() -> impl Strategy<Value = Option<Digest>> {
+    prop::option::of((1u64..3).prop_map(Digest::new))
 }
 
 fn ids() -> impl Strategy<Value = ObjectId> {
@@ -31,7 +44,8 @@ fn ids() -> impl Strategy<Value = ObjectId> {
 }
 
 fn entries() -> impl Strategy<Value = Entry<Thing>> {
-    (ids(), prop::collection::vec(0u8..4, 0..4)).prop_map(|(id, values)| thing(id, values))
+    (ids(), prop::collection::vec(0u8..4, 0..4), digests())
+        .prop_map(|(id, values, digest)| Entry { digest, ..thing(id, values) })
 }
 
 fn deltas() -> impl Strategy<Value = Delta<Thing>> {
@@ -55,7 +69,9 @@ fn deltas() -> impl Strategy<Value = Delta<Thing>> {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         10 => prop::collection::vec(deltas(), 1..6).prop_map(Step::Apply),
-        2 => ids().prop_map(|id| Step::Repeat(id.key)),
+        1 => (ids(), any::<bool>()).prop_map(|(id, fresh)| Step::Relist(id.key, Again::Same, fresh)),
+        2 => (ids(), digests(), any::<bool>())
+            .prop_map(|(id, digest, fresh)| Step::Relist(id.key, Again::New(digest), fresh)),
         2 => Just(Step::Hold),
         1 => Just(Step::Release),
         1 => Just(Step::AddIndex),
@@ -145,10 +161,14 @@ impl Run {
     fn step(&mut self, step: Step) {
         match step {
             Step::Apply(batch) => self.apply(batch),
-            Step::Repeat(key) => {
-                if let Some(entry) = self.store.snapshot().get(&key).cloned() {
+            Step::Relist(key, again, fresh) => {
+                if let Some(held) = self.store.snapshot().get(&key).cloned() {
+                    let entry = match again {
+                        Again::Same => held,
+                        Again::New(digest) => Entry { digest, ..thing(held.id.clone(), vec![1]) },
+                    };
                     let page = vec![Listed::Object(entry)];
-                    self.apply(vec![begin(false), Delta::Page(page), end("40", false)]);
+                    self.apply(vec![begin(fresh), Delta::Page(page), end("40", false)]);
                 }
             }
             Step::Hold => {
@@ -187,10 +207,14 @@ impl Run {
 
     fn check_known(&self, entry: &Entry<Thing>, stale: bool) {
         let id = Object::id(&*entry.object);
-        let known = self.store.unchanged(&id);
-        assert_eq!(known.as_ref(), Some(entry).filter(|entry| !stale && !entry.id.version.is_opaque()));
-        assert_eq!(self.store.unchanged(&Id { version: 99.into(), ..id.clone() }), None);
-        assert_eq!(self.store.unchanged(&Id { key: KeyRef::new(None, "unheard-of"), ..id }), None);
+        for digest in [None, Some(Digest::new(1)), Some(Digest::new(2))] {
+            let known = self.store.unchanged(&id, digest);
+            let differs = digest.is_some() && entry.digest.is_some() && entry.digest != digest;
+            let expected = Some(entry).filter(|entry| !stale && !entry.id.version.is_opaque() && !differs);
+            assert_eq!(known.as_ref(), expected);
+        }
+        assert_eq!(self.store.unchanged(&Id { version: 99.into(), ..id.clone() }, None), None);
+        assert_eq!(self.store.unchanged(&Id { key: KeyRef::new(None, "unheard-of"), ..id }, None), None);
     }
 
     fn check_held(&self) {

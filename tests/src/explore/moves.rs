@@ -7,7 +7,7 @@ use kube_reflector::{Deadline, EventKind, Input, State, Then, WatchEnd};
 use super::{
     action::{Action, Change, Fault},
     flaw::Flaw,
-    open::{self, Open, Page, Refusal},
+    open::{self, Open, Page, Refusal, Reuse},
     server::{Stored, Write},
     world::{Outcome, World},
 };
@@ -353,10 +353,10 @@ impl World {
 
     fn page(&mut self, page: &Page, complete: bool) -> Outcome {
         let Open::List { fresh, sent, .. } = &mut self.open else { return Ok(()) };
-        let known = !*fresh;
+        let reuse = Reuse::listing(*fresh);
         *sent = Some(page.clone());
         let named = page.items.iter().skip(usize::from(!complete));
-        let items = named.map(|item| match self.decode(*item, known) {
+        let items = named.map(|item| match self.decode(*item, reuse) {
             Ok(entry) => Listed::Object(entry),
             Err(id) => Listed::Undecodable(id),
         });
@@ -386,32 +386,32 @@ impl World {
     }
 
     fn event(&mut self) -> Outcome {
-        let (write, known) = match &mut self.open {
+        let (write, reuse) = match &mut self.open {
             Open::Stream { initial, fresh, .. } if !initial.is_empty() => {
                 let stored = initial.remove(0);
-                (Write::Put { stored, created: true }, !*fresh)
+                (Write::Put { stored, created: true }, Reuse::listing(*fresh))
             }
             Open::Stream { sent, fresh, .. } => {
                 let Some((version, write)) = self.server.next(*sent) else { return Ok(()) };
                 *sent = version;
-                (write, !*fresh)
+                (write, Reuse::listing(*fresh))
             }
-            Open::Watch { sent, known, .. } => {
+            Open::Watch { sent, reuse, .. } => {
                 let Some((version, write)) = self.server.next(*sent) else { return Ok(()) };
                 *sent = version;
-                (write, *known)
+                (write, *reuse)
             }
             _ => return Ok(()),
         };
-        self.send(write, known)
+        self.send(write, reuse)
     }
 
-    fn send(&mut self, write: Write, known: bool) -> Outcome {
+    fn send(&mut self, write: Write, reuse: Reuse) -> Outcome {
         let (kind, version, delta) = match write {
             Write::Elsewhere => return Ok(()),
             Write::Put { stored, created } => {
                 let kind = if created { EventKind::Added } else { EventKind::Changed };
-                (kind, stored.object.version, self.delta(stored, known))
+                (kind, stored.object.version, self.delta(stored, reuse))
             }
             Write::Deleted { last } => {
                 let Stored { object, decodable } = last;
@@ -425,10 +425,10 @@ impl World {
     }
 
     fn repeat(&mut self, version: u64) -> Outcome {
-        let Open::Watch { known, .. } = &self.open else { return Ok(()) };
-        let known = *known;
+        let Open::Watch { reuse, .. } = &self.open else { return Ok(()) };
+        let reuse = *reuse;
         match self.server.write(version) {
-            Some(write) => self.send(write, known),
+            Some(write) => self.send(write, reuse),
             None => Ok(()),
         }
     }
@@ -446,8 +446,8 @@ impl World {
 
     fn initial_end(&mut self) -> Outcome {
         let Open::Stream { sent, fresh, .. } = &self.open else { return Ok(()) };
-        let (sent, known) = (*sent, !*fresh);
-        self.open = Open::Watch { sent, bookmarked: sent, known };
+        let (sent, reuse) = (*sent, Reuse::listing(*fresh));
+        self.open = Open::Watch { sent, bookmarked: sent, reuse };
         let version: ResourceVersion = sent.into();
         let input = Input::Event { kind: EventKind::InitialEnd, version: &version };
         self.input(input, Some(Delta::Bookmark(version.clone())))

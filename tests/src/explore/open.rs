@@ -19,7 +19,7 @@ pub enum Open {
     List {
         /// What was asked for.
         request: ListRequest,
-        /// Reuses nothing of the client's cache.
+        /// Reuses nothing of the client's cache by its version alone.
         fresh: bool,
         /// The page whose items have been sent.
         sent: Option<Page>,
@@ -30,8 +30,8 @@ pub enum Open {
         sent: u64,
         /// The last bookmark, or where it began: the same is not sent again.
         bookmarked: u64,
-        /// What the client's cache holds is not decoded again: the rest of a streaming list.
-        known: bool,
+        /// The rest of a streaming list may reuse what the client's cache holds.
+        reuse: Reuse,
     },
     /// A streaming list.
     Stream {
@@ -41,11 +41,29 @@ pub enum Open {
         sent: u64,
         /// It will come to an end.
         ends: bool,
-        /// Reuses nothing of the client's cache.
+        /// Reuses nothing of the client's cache by its version alone.
         fresh: bool,
     },
     /// Any request on a connection that is dead and does not say so.
     Silent,
+}
+
+/// What is not decoded again of what the client's cache holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reuse {
+    /// All is decoded.
+    Nothing,
+    /// What has the same version.
+    Versions,
+    /// What has the same version and the same digest: versions may be of another history.
+    Digests,
+}
+
+impl Reuse {
+    /// In a list.
+    pub(super) fn listing(fresh: bool) -> Self {
+        if fresh { Reuse::Digests } else { Reuse::Versions }
+    }
 }
 
 /// Why a request is refused, where the server has no choice.
@@ -90,7 +108,7 @@ pub(super) fn watch(server: &Server, after: &ResourceVersion) -> Open {
     let sent = number(after);
     match sent < server.base {
         true => Open::Refused(Refusal::Expired),
-        false => Open::Watch { sent, bookmarked: sent, known: false },
+        false => Open::Watch { sent, bookmarked: sent, reuse: Reuse::Nothing },
     }
 }
 

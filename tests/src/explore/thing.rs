@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube_object::{Entry, Event, Id, Object as Cacheable, ObjectId, ObjectKey, Uid};
+use kube_object::{Digest, Entry, Event, Id, Object as Cacheable, ObjectId, ObjectKey, Uid};
 
 use crate::properties::{self, Object};
 
@@ -50,9 +50,14 @@ pub(super) fn id(object: &Object) -> ObjectId {
     }
 }
 
+/// No two writes write the same value.
+pub(super) fn digest(object: &Object) -> Digest {
+    Digest::new(object.value)
+}
+
 /// The state, decoded.
 pub(super) fn decoded(object: Object) -> Entry<Thing> {
-    Entry::new(id(&object), Arc::new(Thing(object)))
+    Entry::new(id(&object), Arc::new(Thing(object))).with_digest(digest(&object))
 }
 
 /// A change as the properties see it.

@@ -9,7 +9,7 @@ use super::{
     client::{Ask, Client},
     flaw::Flaw,
     moves::REPEATED,
-    open::{self, Open, Refusal},
+    open::{self, Open, Refusal, Reuse},
     server::{Server, Stored},
     thing::{self, Thing},
 };
@@ -161,9 +161,14 @@ impl World {
     }
 
     /// An object as it is decoded.
-    pub(super) fn decode(&self, stored: Stored, known: bool) -> Result<Entry<Thing>, ObjectId> {
+    pub(super) fn decode(&self, stored: Stored, reuse: Reuse) -> Result<Entry<Thing>, ObjectId> {
         let id = thing::id(&stored.object);
-        let same = known.then(|| self.client.store.unchanged(&id.as_id())).flatten();
+        let unchanged = |digest| self.client.store.unchanged(&id.as_id(), digest);
+        let same = match reuse {
+            Reuse::Nothing => None,
+            Reuse::Versions => unchanged(None),
+            Reuse::Digests => unchanged(Some(thing::digest(&stored.object))),
+        };
         match (same, stored.decodable) {
             (Some(held), _) => Ok(held),
             (None, true) => Ok(thing::decoded(stored.object)),
@@ -171,8 +176,8 @@ impl World {
         }
     }
 
-    pub(super) fn delta(&self, stored: Stored, known: bool) -> Delta<Thing> {
-        self.decode(stored, known).map_or_else(Delta::Undecodable, Delta::Put)
+    pub(super) fn delta(&self, stored: Stored, reuse: Reuse) -> Delta<Thing> {
+        self.decode(stored, reuse).map_or_else(Delta::Undecodable, Delta::Put)
     }
 
     /// The informer's task takes a batch.

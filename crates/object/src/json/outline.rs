@@ -22,6 +22,8 @@ use crate::{Id, JsonObject, ObjectId};
 #[derive(Clone, PartialEq, Eq)]
 pub struct Outline<'a> {
     bytes: &'a [u8],
+    /// Where the first field begins that is neither `kind` nor `apiVersion`; these are left out of the items of many a list.
+    body: usize,
     id: Option<Id<'a>>,
     kind: Option<Cow<'a, str>>,
     labels: Option<Range<usize>>,
@@ -50,7 +52,7 @@ impl<'a> Outline<'a> {
     }
 
     fn nothing(bytes: &'a [u8], kind: Option<Cow<'a, str>>) -> Self {
-        Self { bytes, id: None, kind, labels: None, managed_fields: None, is_sure: false }
+        Self { bytes, body: 0, id: None, kind, labels: None, managed_fields: None, is_sure: false }
     }
 
     /// All of the object's JSON.
@@ -101,12 +103,27 @@ impl<'a> Outline<'a> {
         Cow::Owned(left)
     }
 
+    /// The bytes that an event and an item of a list have in common, in two parts: managedFields may be left out of them.
+    pub(crate) fn body(&self, keep_managed_fields: bool) -> [&'a [u8]; 2] {
+        match self.managed_fields.clone() {
+            Some(Range { start, end }) if !keep_managed_fields => {
+                [&self.bytes[self.body..start], &self.bytes[end..]]
+            }
+            _ => [&self.bytes[self.body..], &[]],
+        }
+    }
+
     /// Gives the place that it has come to.
     fn find(&mut self, until: Until) -> Result<usize, Unsure> {
         let bytes = self.bytes;
         let (mut has_kind, mut has_metadata) = (false, false);
         let mut fields = Fields::of(bytes, 0)?;
+        let mut is_body = false;
         while let Some(field) = fields.next()? {
+            if !is_body {
+                self.body = field.start;
+                is_body = !matches!(&*field.name, b"kind" | b"apiVersion");
+            }
             match &*field.name {
                 b"metadata" if has_metadata => return Err(Unsure),
                 b"metadata" => {

@@ -171,7 +171,7 @@ impl ListerWatcher<Thing> for Fake {
         request: WatchRequest,
         known: Arc<dyn Known<Thing>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<Thing>>, Error>> {
-        let reused = known.unchanged(&Id::new(None, "a", "a", "1"));
+        let reused = known.unchanged(&Id::new(None, "a", "a", "1"), None);
         if let WatchFrom::Version(_) = request.from {
             assert!(reused.is_none(), "an event is news: nothing of the cache stands for it");
         }

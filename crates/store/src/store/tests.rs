@@ -203,7 +203,7 @@ fn a_relist_under_way_touches_nothing_that_readers_see() {
 fn what_is_known_is_what_is_held_at_this_version() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "odd")]);
     let ask = |name, uid, resource_version| {
-        store.unchanged(&Id::new(Some("a"), name, uid, resource_version)).map(|entry| entry.object)
+        store.unchanged(&Id::new(Some("a"), name, uid, resource_version), None).map(|entry| entry.object)
     };
     assert!(Arc::ptr_eq(&ask("x", "u", "3").unwrap(), &store.get(&key("a/x")).unwrap()));
     assert!(ask("x", "", "3").is_some(), "an unknown uid is no other uid");

@@ -89,11 +89,12 @@ impl Naive {
             Delta::Put(entry) => {
                 let version = entry.id.version.clone();
                 // A version beyond the watermark is one of a history that the server has lost.
-                let seen = |held: &ObjectId| {
-                    !self.watermark.version.as_ref().is_some_and(|seen| held.version > *seen)
+                let lost = |held: &ObjectId| {
+                    let beyond = |seen: &ResourceVersion| held.version > *seen && !seen.at_least(&version);
+                    self.watermark.version.as_ref().is_some_and(beyond)
                 };
                 match self.objects.get(entry.key()) {
-                    Some((held, _)) if is_repeat(&held.id, &entry.id) && seen(&held.id) => self.repeats += 1,
+                    Some((held, _)) if is_repeat(&held.id, &entry.id) && !lost(&held.id) => self.repeats += 1,
                     _ => self.put(entry, false, false, events),
                 }
                 self.advance(&version);
@@ -154,7 +155,7 @@ impl Naive {
                 Delta::Put(entry) => {
                     let again = cached.is_some_and(|cached| same(&cached.id, &entry.id));
                     let gone = word.gone.take().filter(|_| !again);
-                    *word = Word { gone, ..word_of_put(entry, place, held.filter(|_| !fresh)) };
+                    *word = Word { gone, ..word_of_put(entry, place, held, fresh) };
                 }
                 Delta::Remove { id, last } => remove(word, &id, last, cached),
                 Delta::Undecodable(id) => undecodable(word, &id, cached),
@@ -226,11 +227,17 @@ impl Naive {
     }
 }
 
-fn word_of_put(entry: Entry<Thing>, place: usize, held: Option<&(Entry<Thing>, bool)>) -> Word {
+fn word_of_put(entry: Entry<Thing>, place: usize, held: Option<&(Entry<Thing>, bool)>, fresh: bool) -> Word {
     let unchanged = |(cached, stale): &&(Entry<Thing>, bool)| {
         let same_version = cached.id.version == entry.id.version;
-        let same_value = std::sync::Arc::ptr_eq(&cached.object, &entry.object);
-        same(&cached.id, &entry.id) && same_version && (!entry.id.version.is_opaque() && !stale || same_value)
+        let same_value = match (cached.digest, entry.digest) {
+            (Some(cached), Some(listed)) => cached == listed,
+            _ => {
+                let comparable = !fresh && !entry.id.version.is_opaque() && !stale;
+                comparable || std::sync::Arc::ptr_eq(&cached.object, &entry.object)
+            }
+        };
+        same(&cached.id, &entry.id) && same_version && same_value
     };
     match held.filter(unchanged) {
         Some((cached, _)) => Word { listed: Some((cached.clone(), false)), ..Word::default() },

@@ -1,0 +1,49 @@
+//! How events that come close together are handed on.
+
+use std::{convert::Infallible, sync::Arc};
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use k8s_openapi::api::core::v1::Pod;
+use kube_client::{Api, Client, client::Body};
+use kube_listwatch::{ListWatch, ListerWatcher, WatchFrom, WatchRequest};
+use kube_object::NothingKnown;
+use tokio::sync::mpsc;
+
+const EVENTS: usize = 60;
+
+fn event(n: usize) -> Bytes {
+    let object = format!(r#"{{"metadata":{{"name":"pod-{n}","uid":"u","resourceVersion":"{n}"}}}}"#);
+    format!("{{\"type\":\"ADDED\",\"object\":{object}}}\n").into()
+}
+
+/// As a connection does it: a task of its own hands over a chunk when the one before has been taken.
+fn connection() -> Client {
+    let answer = |_: Request<Body>| async {
+        let (chunks, taken) = mpsc::channel(1);
+        tokio::spawn(async move {
+            for n in 0..EVENTS {
+                let frame = Ok::<_, Infallible>(Frame::data(event(n)));
+                if chunks.send(frame).await.is_err() {
+                    break;
+                }
+            }
+        });
+        let frames = stream::unfold(taken, async |mut taken| Some((taken.recv().await?, taken)));
+        Ok::<_, Infallible>(Response::new(StreamBody::new(frames)))
+    };
+    Client::new(tower::service_fn(answer), "default")
+}
+
+#[tokio::test]
+async fn events_that_are_there_come_together_though_each_is_a_chunk() {
+    let pods = ListWatch::<Pod>::new(Api::all(connection()));
+    let request = WatchRequest { from: WatchFrom::Version(1.into()), timeout: None, bookmarks: false };
+    let batches: Vec<usize> =
+        pods.watch(request, Arc::new(NothingKnown)).map(|batch| batch.unwrap().len()).collect().await;
+    assert_eq!(batches.iter().sum::<usize>(), EVENTS);
+    assert!(batches.len() <= 5, "{batches:?}");
+}

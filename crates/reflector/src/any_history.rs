@@ -1,0 +1,17 @@
+//! `OfAnyHistory`: what may be reused of a cache when versions may be those of another history.
+
+use std::sync::Arc;
+
+use kube_object::{Digest, Entry, Id, Known};
+
+/// Knows what the other one knows and can tell by more than a version.
+///
+/// A list after an expiry may be of a history in which the same uids and versions stand for other states, as after a restore
+/// of etcd.
+pub(crate) struct OfAnyHistory<T>(pub(crate) Arc<dyn Known<T>>);
+
+impl<T> Known<T> for OfAnyHistory<T> {
+    fn unchanged(&self, id: &Id<'_>, digest: Option<Digest>) -> Option<Entry<T>> {
+        self.0.unchanged(id, digest).filter(|held| digest.is_some() && held.digest == digest)
+    }
+}
