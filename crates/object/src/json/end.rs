@@ -1,6 +1,6 @@
 //! `ValueEnd`: where a value ends that may come in pieces.
 
-use super::scan::special;
+use super::{brackets::Brackets, scan::special};
 
 /// Finds the end of one JSON value, without judging what is inside.
 ///
@@ -11,9 +11,10 @@ use super::scan::special;
 /// ```
 #[derive(Debug, Default)]
 pub struct ValueEnd {
-    depth: usize,
+    brackets: Brackets,
+    /// The value is a string, and has begun.
     in_string: bool,
-    /// The byte before was a backslash within a string.
+    /// The byte before was a backslash within that string.
     is_escaped: bool,
 }
 
@@ -23,32 +24,17 @@ impl ValueEnd {
     /// follows it.
     #[inline]
     pub fn find(&mut self, bytes: &[u8]) -> Option<usize> {
-        let (mut at, mut depth) = (0, self.depth);
         if self.in_string {
-            at = self.string_end(bytes, at)?;
-            if depth == 0 {
-                return Some(at);
-            }
+            return self.string_end(bytes, 0);
         }
-        while let Some(&byte) = bytes.get(at) {
-            at += 1;
-            match byte {
-                b'"' => {
-                    self.depth = depth;
-                    at = self.string_end(bytes, at)?;
-                    if depth == 0 {
-                        return Some(at);
-                    }
-                }
-                b'{' | b'[' => depth += 1,
-                b'}' | b']' if depth > 1 => depth -= 1,
-                b'}' | b']' if depth == 1 => return Some(at),
-                b'}' | b']' | b',' | b' ' | b'\t' | b'\r' | b'\n' if depth == 0 => return Some(at - 1),
-                _ => {}
-            }
+        match bytes.first()? {
+            _ if !self.brackets.is_empty() => self.brackets.close(bytes),
+            b'{' | b'[' => self.brackets.close(bytes),
+            b'"' => self.string_end(bytes, 1),
+            _ => bytes
+                .iter()
+                .position(|byte| matches!(byte, b'}' | b']' | b',' | b' ' | b'\t' | b'\r' | b'\n')),
         }
-        self.depth = depth;
-        None
     }
 
     /// Where the string ends in which `at` is.
@@ -62,10 +48,7 @@ impl ValueEnd {
         loop {
             at = special(bytes, at);
             match bytes.get(at)? {
-                b'"' => {
-                    self.in_string = false;
-                    return Some(at + 1);
-                }
+                b'"' => return Some(at + 1),
                 b'\\' if at + 1 == bytes.len() => {
                     self.is_escaped = true;
                     return None;

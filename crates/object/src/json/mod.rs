@@ -13,6 +13,7 @@
 //! `access`, `key` and `variant` are what serde sees.
 
 mod access;
+mod brackets;
 mod bytes;
 mod count;
 mod deserializer;

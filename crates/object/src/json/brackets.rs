@@ -1,0 +1,145 @@
+//! `Brackets`: where the bracket is that closes another one, found in blocks of 64 bytes.
+//!
+//! Each block becomes masks with a bit per byte, of which arithmetic tells what is within strings. Most blocks need no look
+//! at their single brackets: they close fewer than are open.
+
+use wide::u8x16;
+
+const BLOCK: usize = 64;
+
+/// What is open after the bytes that were looked at.
+#[derive(Debug, Default)]
+pub(super) struct Brackets {
+    depth: u32,
+    in_string: bool,
+    /// The byte before was a backslash that escapes.
+    is_escaped: bool,
+}
+
+impl Brackets {
+    /// Whether nothing has been opened.
+    pub(super) fn is_empty(&self) -> bool {
+        self.depth == 0
+    }
+
+    /// The length of these bytes up to the bracket that closes the first one, and with it; `None` where it comes after them.
+    /// The very first byte is to be an opening bracket.
+    pub(super) fn close(&mut self, bytes: &[u8]) -> Option<usize> {
+        let (blocks, rest) = bytes.as_chunks::<BLOCK>();
+        for (before, block) in blocks.iter().enumerate() {
+            if let Some(length) = self.block(block, BLOCK) {
+                return Some(before * BLOCK + length);
+            }
+        }
+        if rest.is_empty() {
+            return None;
+        }
+        let mut block = [b' '; BLOCK];
+        block[..rest.len()].copy_from_slice(rest);
+        Some(blocks.len() * BLOCK + self.block(&block, rest.len())?)
+    }
+
+    /// The same of a block whose bytes after `length` are spaces.
+    #[inline]
+    fn block(&mut self, block: &[u8; BLOCK], length: usize) -> Option<usize> {
+        // Curly brackets differ from square ones in one bit, which neither of them shares with another character.
+        let curly = block.map(|byte| byte | 0x20);
+        let escaped = self.escaped(equal(block, b'\\'), length);
+        let outside = !self.within_strings(equal(block, b'"') & !escaped);
+        let (opens, closes) = (equal(&curly, b'{') & outside, equal(&curly, b'}') & outside);
+        if closes.count_ones() < self.depth {
+            self.depth = self.depth + opens.count_ones() - closes.count_ones();
+            return None;
+        }
+        let mut brackets = opens | closes;
+        while brackets != 0 {
+            let bracket = brackets & brackets.wrapping_neg();
+            match opens & bracket != 0 {
+                true => self.depth += 1,
+                false => self.depth = self.depth.saturating_sub(1),
+            }
+            if self.depth == 0 {
+                return Some(bracket.trailing_zeros() as usize + 1);
+            }
+            brackets ^= bracket;
+        }
+        None
+    }
+
+    /// The bytes that a backslash stands before which is not itself escaped.
+    #[inline]
+    fn escaped(&mut self, backslashes: u64, length: usize) -> u64 {
+        let mut escaped = u64::from(self.is_escaped);
+        let mut left = backslashes & !escaped;
+        while left != 0 {
+            let at = left.trailing_zeros();
+            escaped |= 1 << at << 1;
+            left &= !(0b11 << at);
+        }
+        self.is_escaped = (backslashes & !escaped) >> (length - 1) & 1 == 1;
+        escaped
+    }
+
+    /// The bytes from each quote that begins a string to the one that ends it, that one excluded.
+    #[inline]
+    fn within_strings(&mut self, quotes: u64) -> u64 {
+        let mut within = quotes;
+        for shift in [1, 2, 4, 8, 16, 32] {
+            within ^= within << shift;
+        }
+        if self.in_string {
+            within = !within;
+        }
+        self.in_string = within >> (BLOCK - 1) == 1;
+        within
+    }
+}
+
+/// A bit for each byte that is this one.
+#[inline]
+fn equal(block: &[u8; BLOCK], byte: u8) -> u64 {
+    let (parts, _) = block.as_chunks::<16>();
+    let equal = |part: &[u8; 16]| u64::from(u8x16::new(*part).simd_eq(u8x16::splat(byte)).to_bitmask());
+    parts.iter().rev().fold(0, |mask, part| mask << 16 | equal(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The same, byte by byte.
+    fn closed(bytes: &[u8]) -> Option<usize> {
+        let (mut depth, mut in_string, mut is_escaped) = (0, false, false);
+        for (at, byte) in bytes.iter().enumerate() {
+            match (byte, std::mem::take(&mut is_escaped)) {
+                (b'\\', false) => is_escaped = true,
+                (b'"', false) => in_string = !in_string,
+                (b'{' | b'[', _) if !in_string => depth += 1,
+                (b'}' | b']', _) if !in_string => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                return Some(at + 1);
+            }
+        }
+        None
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(5000))]
+        #[test]
+        fn the_closing_bracket_is_found_wherever_blocks_and_pieces_end(
+            text in r#"[\[{]([ab]{0,40}|\\{1,4}|["\\\[\]{}]){0,60}"#,
+            cut in 0usize..200,
+        ) {
+            let bytes = text.as_bytes();
+            let expected = closed(bytes);
+            prop_assert_eq!(Brackets::default().close(bytes), expected);
+            let (one, other) = bytes.split_at(cut.clamp(1, bytes.len()));
+            let mut brackets = Brackets::default();
+            let found = brackets.close(one).or_else(|| Some(one.len() + brackets.close(other)?));
+            prop_assert_eq!(found, expected);
+        }
+    }
+}
