@@ -91,12 +91,11 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
             Builder::new_current_thread().enable_all().build()?.block_on(run_replay(&recording))
         }
         Command::Client { name, server } => {
-            runtime()?.block_on(client::run(&name, &server, BufReader::new(stdin()), stdout()))
+            client::runtime(&name)?.block_on(client::run(&name, &server, BufReader::new(stdin()), stdout()))
         }
     }
 }
 
-/// As `#[tokio::main]` makes it for programs that say nothing else.
 fn runtime() -> Result<Runtime> {
     Ok(Builder::new_multi_thread().enable_all().build()?)
 }

@@ -19,6 +19,8 @@ use kube_informer::{Compressed, Lazy, Projection};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _, Lines};
 
+use tokio::runtime::{Builder, Runtime};
+
 use progress::Progress;
 use view::PodView;
 
@@ -39,15 +41,27 @@ trait Running: Send {
 /// Starts an informer that tells its progress.
 type Start = fn(Client, Arc<Progress>) -> Box<dyn Running>;
 
+/// The runtime of a program.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Threads {
+    /// As in this project's examples.
+    One,
+    /// One for each core, as `#[tokio::main]` makes them for programs that say nothing else, and as in kube-runtime's
+    /// examples.
+    Many,
+}
+
 /// The programs that are part of this one, by name. A further representation is a further line.
-const PROGRAMS: [(&str, Start); 7] = [
-    ("typed", informer::start::<Pod>),
-    ("projection", informer::start::<Projection<Pod, PodView>>),
-    ("metadata", informer::start::<PartialObjectMeta<Pod>>),
-    ("lazy", informer::start::<Lazy<Pod>>),
-    ("compressed", informer::start::<Compressed<Pod>>),
-    ("kube-runtime", kube_runtime::start_list),
-    ("kube-runtime-streaming", kube_runtime::start_streaming),
+const PROGRAMS: [(&str, Threads, Start); 9] = [
+    ("typed", Threads::One, informer::start::<Pod>),
+    ("typed-threads", Threads::Many, informer::start::<Pod>),
+    ("projection", Threads::One, informer::start::<Projection<Pod, PodView>>),
+    ("metadata", Threads::One, informer::start::<PartialObjectMeta<Pod>>),
+    ("lazy", Threads::One, informer::start::<Lazy<Pod>>),
+    ("compressed", Threads::One, informer::start::<Compressed<Pod>>),
+    ("kube-runtime", Threads::Many, kube_runtime::start_list),
+    ("kube-runtime-one", Threads::One, kube_runtime::start_list),
+    ("kube-runtime-streaming", Threads::Many, kube_runtime::start_streaming),
 ];
 
 /// What a program is told, a line each.
@@ -95,7 +109,17 @@ pub struct Latency {
 
 /// The names of the programs.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    PROGRAMS.into_iter().map(|(name, _)| name)
+    PROGRAMS.into_iter().map(|(name, ..)| name)
+}
+
+/// The runtime on which a program is run.
+///
+/// # Errors
+/// The system has no threads to give.
+pub fn runtime(name: &str) -> std::io::Result<Runtime> {
+    let is_one = PROGRAMS.into_iter().any(|(known, threads, _)| known == name && threads == Threads::One);
+    let mut builder = if is_one { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+    builder.enable_all().build()
 }
 
 /// Runs a program on this server until its input ends.
@@ -111,7 +135,7 @@ pub async fn run(
     orders: impl AsyncBufRead + Unpin,
     mut reports: impl AsyncWrite + Unpin,
 ) -> Result<()> {
-    let Some((_, start)) = PROGRAMS.into_iter().find(|(known, _)| *known == name) else {
+    let Some((_, _, start)) = PROGRAMS.into_iter().find(|(known, ..)| *known == name) else {
         bail!("no program {name:?}; there are {}", names().collect::<Vec<_>>().join(", "));
     };
     let client = Client::try_from(Config::new(server.parse().context("the server's URL")?))?;

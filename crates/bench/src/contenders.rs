@@ -52,13 +52,15 @@ const fn client_go(name: &'static str, content_type: &'static str) -> Contender 
 }
 
 /// All of them, in the order of the tables.
-const ALL: [Contender; 9] = [
+const ALL: [Contender; 11] = [
     ours("kube-informer, typed", "typed"),
+    ours("kube-informer, typed, a thread per core", "typed-threads"),
     ours("kube-informer, projection", "projection"),
     ours("kube-informer, metadata", "metadata"),
     ours("kube-informer, lazy", "lazy"),
     ours("kube-informer, compressed", "compressed"),
     kube_runtime(KUBE_RUNTIME_LIST, "kube-runtime"),
+    kube_runtime("kube-runtime, list, one thread", "kube-runtime-one"),
     kube_runtime("kube-runtime, streaming list", "kube-runtime-streaming"),
     client_go(CLIENT_GO_PROTOBUF, ""),
     client_go("client-go, JSON", "application/json"),

@@ -12,7 +12,7 @@ mod watch;
 
 use std::convert::Infallible;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,6 +23,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -47,6 +48,14 @@ pub struct Replay {
     history: History,
     released: tokio::sync::watch::Sender<Released>,
     counts: tokio::sync::watch::Sender<Counts>,
+    sent: Mutex<Vec<Sent>>,
+}
+
+/// The last event of an object that was sent, and when: one version is the same bytes wherever it is sent.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    event: u64,
+    at: u64,
 }
 
 /// What watches may send.
@@ -85,7 +94,8 @@ impl Replay {
     pub fn new(recording: Recording) -> Arc<Self> {
         let history = History::new(recording.manifest.version, recording.manifest.objects);
         let (released, counts) = Default::default();
-        Arc::new(Self { recording, history, released, counts })
+        let sent = Mutex::new(vec![Sent { event: 0, at: NOT_SENT }; history.objects()]);
+        Arc::new(Self { recording, history, released, counts, sent })
     }
 
     /// Serves until it is dropped, all connections with it.
@@ -191,12 +201,24 @@ impl Replay {
         }
     }
 
+    /// Notes that an object is sent because of an event, for the first time or again.
+    fn sending(&self, index: usize, event: u64) -> Stamp {
+        let now = u64::try_from(Timestamp::now().as_nanosecond()).unwrap_or_default();
+        let last = &mut self.sent.lock().unwrap_or_else(PoisonError::into_inner)[index];
+        if last.event != event {
+            *last = Sent { event, at: now };
+        }
+        Stamp { version: self.history.version(event), sent: last.at }
+    }
+
     /// An object as it is after an event.
     fn object(&self, wire: Wire, index: usize, event: u64) -> (&Object, Stamp) {
         let (listed, changed) = self.written(wire);
         match self.history.last_change(index, event) {
             Some(change) => {
-                (&changed[index], Stamp { version: self.history.version(change), sent: NOT_SENT })
+                let last = self.sent.lock().unwrap_or_else(PoisonError::into_inner)[index];
+                let sent = if last.event == change { last.at } else { NOT_SENT };
+                (&changed[index], Stamp { version: self.history.version(change), sent })
             }
             None => (&listed[index], listed[index].stamp()),
         }

@@ -9,13 +9,12 @@ use bytes::Bytes;
 use futures_util::stream;
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
-use jiff::Timestamp;
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, Interval, Sleep, interval_at, sleep};
 
 use super::request::{AskedWatch, From};
 use super::{Body, Released, Replay};
-use crate::wire::{Change, Stamp, Wire};
+use crate::wire::{Change, Wire};
 
 /// Bookmarks come this often, as those of kube-apiserver.
 const BOOKMARKS: Duration = Duration::from_secs(60);
@@ -119,9 +118,8 @@ impl Watch {
 
     fn event(&self) -> Bytes {
         let (_, changed) = self.replay.written(self.wire);
-        let object = &changed[self.replay.history.object(self.last)];
-        let sent = u64::try_from(Timestamp::now().as_nanosecond()).unwrap_or_default();
-        let stamp = Stamp { version: self.replay.history.version(self.last), sent };
+        let index = self.replay.history.object(self.last);
+        let (object, stamp) = (&changed[index], self.replay.sending(index, self.last));
         let mut bytes = Vec::with_capacity(16 << 10);
         self.wire.event(&mut bytes, Change::Modified, object, stamp);
         bytes.into()
