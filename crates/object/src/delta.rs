@@ -13,7 +13,7 @@ pub enum Delta<T> {
     /// A relist begins.
     Begin {
         /// The server's history may have been restored from an older state, in which versions
-        /// are used again: nothing of the cache is reused, and the version may go back.
+        /// are used again: a version alone shows of nothing that it has not changed, and that of the list may be lower.
         fresh: bool,
     },
     /// A part of the list.

@@ -22,7 +22,7 @@
 //! - No path asks again without backing off, but for those that the protocol makes progress on:
 //!   a watch that lived, a list that expired or was too new once. No server that answers at once
 //!   can make a loop of them.
-//! - Once a list was shown no older one follows, but for one that reuses nothing: after an expired
+//! - Once a list was shown no older one follows, but for one that trusts no version: after an expired
 //!   or too large a version, until it succeeds.
 //! - Every request has a deadline. Nothing is given up: errors are reported and tried again.
 //! - Objects never enter the state machine, and the reflector knows no handlers.

@@ -17,7 +17,7 @@ pub enum FirstList {
     Any,
     /// The most recent one.
     Consistent,
-    /// The most recent one, and nothing of what the sink holds is reused: for a sink that another reflector has fed.
+    /// The most recent one, and no version of what the sink holds is trusted: for a sink that another reflector has fed.
     /// The server may have been restored since.
     Fresh,
 }

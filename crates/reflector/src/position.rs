@@ -94,7 +94,7 @@ impl Position {
 pub struct ListPlan {
     /// Which state to list; never a continue token.
     pub at: ListAt,
-    /// The server's history may have been restored: reuse nothing of the cache.
+    /// The server's history may have been restored: trust no version of the cache.
     pub fresh: bool,
     /// Ask for everything in one answer, since the pages expired before they were read.
     pub unpaged: bool,

@@ -59,7 +59,7 @@ pub(crate) struct Outcome<T> {
     pub(crate) panics: u64,
     /// Lists that came to their end.
     pub(crate) lists: u64,
-    /// Of them, those that reused nothing.
+    /// Of them, those in which no version was trusted.
     pub(crate) fresh_lists: u64,
 }
 

@@ -96,7 +96,7 @@ pub struct Stats {
     pub index_panics: u64,
     /// Lists that came to their end, since the store was made.
     pub lists: u64,
-    /// Of them, those that reused nothing of what was cached.
+    /// Of them, those in which no version was trusted.
     pub fresh_lists: u64,
 }
 

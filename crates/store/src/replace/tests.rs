@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube_object::{Delta, Known, Listed, Object};
+use kube_object::{Delta, Digest, Entry, Known, Listed, Object};
 
 use crate::{Store, Watermark, testing::*};
 
@@ -129,7 +129,7 @@ fn so_has_that_of_an_object_whose_name_is_used_again_during_the_relist() {
 }
 
 #[test]
-fn lists_are_counted_at_their_end_and_those_that_reuse_nothing_besides() {
+fn lists_are_counted_at_their_end_and_those_that_trust_no_version_besides() {
     let store = listed("5", &[("a/x", "u", "3")]);
     apply(&store, vec![Delta::Begin { fresh: true }, page(&[("a/x", "u", "3")])]);
     assert_eq!((store.stats().lists, store.stats().fresh_lists), (1, 0));
@@ -174,13 +174,28 @@ fn a_good_state_followed_by_an_undecodable_one_is_kept_as_stale() {
 
 /// Property 13.
 #[test]
-fn a_fresh_list_reuses_nothing_and_a_lower_version_starts_a_new_epoch() {
+fn a_fresh_list_trusts_no_version_and_a_lower_version_starts_a_new_epoch() {
     let store = listed("50", &[("a/x", "u", "30"), ("a/y", "u", "40")]);
     let before = store.get(&key("a/x")).unwrap();
     let list = vec![Delta::Begin { fresh: true }, page(&[("a/x", "u", "30"), ("a/y", "u", "20")]), end("35")];
     assert_eq!(apply(&store, list), ["* a/x@30 -> 30", "* a/y@40 -> 20"]);
     assert!(!Arc::ptr_eq(&before, &store.get(&key("a/x")).unwrap()));
     assert_eq!(store.position(), Watermark { version: Some("35".into()), epoch: 1, synced: true });
+}
+
+/// Properties 2 and 18.
+#[test]
+fn a_fresh_list_keeps_what_has_the_same_digest_and_replaces_what_has_another() {
+    let said = |key, digest| Entry::with_digest(pod(key, "u", "30"), Digest::new(digest));
+    let list =
+        |digest| Delta::Page(vec![Listed::Object(said("a/x", 1)), Listed::Object(said("a/y", digest))]);
+    let store = Store::new();
+    apply(&store, vec![begin(), list(1), end("50")]);
+    let before = store.get(&key("a/x")).unwrap();
+    assert_eq!(apply(&store, vec![Delta::Begin { fresh: true }, list(2), end("50")]), ["* a/y@30 -> 30"]);
+    // The history was replaced, and nobody has noticed.
+    assert_eq!(apply(&store, vec![begin(), list(3), end("50")]), ["* a/y@30 -> 30"]);
+    assert!(Arc::ptr_eq(&before, &store.get(&key("a/x")).unwrap()));
 }
 
 #[test]
