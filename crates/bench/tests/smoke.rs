@@ -58,7 +58,7 @@ async fn each_program_has_all_objects_and_events_and_relists_once_where_it_must(
     };
     // More than one list for a relist is an error of the comparison itself.
     let outcome = compare(&settings, &places, Some("kube-"), |_| ()).await?;
-    assert_eq!(outcome.measured.len(), 5);
+    assert_eq!(outcome.measured.len(), 7);
     for measured in outcome.measured {
         let (name, [round]) = (measured.contender, &measured.rounds[..]) else { bail!("not one round") };
         assert_eq!(round.objects, OBJECTS, "{name}");
