@@ -16,6 +16,7 @@ use crate::record::{RealServer, record};
 use crate::recording::{Recording, exists, folder};
 use crate::replay::{Listening, Replay, control};
 use crate::report::Numbers;
+use crate::scale::{RECORDED, ScaleArgs, ScaleNumbers, scale};
 
 /// How long a contender is left alone after each stage.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -25,6 +26,8 @@ const SETTLE: Duration = Duration::from_secs(1);
 pub enum Command {
     /// Measure all of them and print tables. Records first, where that was not done yet.
     Compare(CompareArgs),
+    /// Measure what an object costs while their number grows. Records first, where that was not done yet.
+    Scale(ScaleArgs),
     /// Record a real kube-apiserver, as `compare` does.
     Record {
         /// How many Pods.
@@ -35,6 +38,9 @@ pub enum Command {
     Replay {
         /// The folder of the recording.
         recording: PathBuf,
+        /// So many objects, each made from a recorded one while it is sent.
+        #[arg(long)]
+        objects: Option<usize>,
     },
     /// One of the programs that are compared; driven by its standard input.
     Client {
@@ -82,13 +88,14 @@ pub struct CompareArgs {
 pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
     match command {
         Command::Compare(args) => runtime()?.block_on(run_compare(args, out)),
+        Command::Scale(args) => runtime()?.block_on(run_scale(&args, out)),
         Command::Record { objects } => {
             let folder = runtime()?.block_on(recorded(objects, out))?;
             Ok(writeln!(out, "{}", folder.display())?)
         }
         // One thread is enough, and leaves the other core to who is measured.
-        Command::Replay { recording } => {
-            Builder::new_current_thread().enable_all().build()?.block_on(run_replay(&recording))
+        Command::Replay { recording, objects } => {
+            Builder::new_current_thread().enable_all().build()?.block_on(run_replay(&recording, objects))
         }
         Command::Client { name, server } => {
             client::runtime(&name)?.block_on(client::run(&name, &server, BufReader::new(stdin()), stdout()))
@@ -109,8 +116,7 @@ async fn run_compare(args: CompareArgs, out: &mut impl Write) -> Result<()> {
         seconds: args.seconds,
         settle: SETTLE,
     };
-    let program = std::env::current_exe()?;
-    let places = Places { folder: target(&program)?.join("kube-bench"), program, recording };
+    let places = places(recording)?;
     let outcome = compare(&settings, &places, args.only.as_deref(), |what| {
         // Whoever does not listen gets the tables all the same.
         let _ = writeln!(out, "{what}");
@@ -121,6 +127,24 @@ async fn run_compare(args: CompareArgs, out: &mut impl Write) -> Result<()> {
         numbers.write_json(file)?;
     }
     args.out.as_deref().map_or(Ok(()), |page| numbers.write_page(page))
+}
+
+async fn run_scale(args: &ScaleArgs, out: &mut impl Write) -> Result<()> {
+    let places = places(recorded(RECORDED, out).await?)?;
+    let settings = args.settings(SETTLE);
+    let measured = scale(&settings, &places, |what| {
+        let _ = writeln!(out, "{what}");
+    });
+    let numbers = ScaleNumbers::new(settings.clone(), measured.await?);
+    writeln!(out, "\n{}", numbers.text())?;
+    args.json.as_deref().map_or(Ok(()), |file| numbers.write_json(file))?;
+    args.out.as_deref().map_or(Ok(()), |page| numbers.write_page(page))
+}
+
+/// This program, a recording, and where it builds and logs.
+fn places(recording: PathBuf) -> Result<Places> {
+    let program = std::env::current_exe()?;
+    Ok(Places { folder: target(&program)?.join("kube-bench"), program, recording })
 }
 
 /// The recording of so many objects, which is made where there is none.
@@ -143,8 +167,12 @@ fn target(program: &Path) -> Result<&Path> {
     program.ancestors().nth(2).context("this program is in no target folder")
 }
 
-async fn run_replay(recording: &Path) -> Result<()> {
-    let replay = Replay::new(Recording::load(recording)?);
+async fn run_replay(recording: &Path, objects: Option<usize>) -> Result<()> {
+    let recording = Recording::load(recording)?;
+    let replay = match objects {
+        None => Replay::new(recording),
+        Some(objects) => Replay::of_many(recording, objects)?,
+    };
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let listening = Listening { url: format!("http://{}", listener.local_addr()?) };
     let mut output = stdout();

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::contenders::{Family, Field, Skipped};
 use crate::recording::{Manifest, Recording};
 
+pub(crate) use round::Run;
 pub use round::{Round, Stage};
 
 /// What is measured.

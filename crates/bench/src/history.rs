@@ -36,6 +36,12 @@ impl History {
         self.base + event
     }
 
+    /// The version of an object that no event has changed yet, where the objects have come to be by a round of events
+    /// before the list.
+    pub(crate) fn version_before(&self, object: usize) -> u64 {
+        self.base + 1 + self.place[object] - self.order.len() as u64
+    }
+
     /// The event after which the server had this version.
     pub(crate) fn event(&self, version: u64) -> u64 {
         version.saturating_sub(self.base)
@@ -68,6 +74,14 @@ mod tests {
                 assert_eq!(history.last_change(object, event), *last, "object {object} after event {event}");
             }
         }
+    }
+
+    #[test]
+    fn before_the_first_event_each_object_has_a_version_of_its_own() {
+        let history = History::new(100, 50);
+        let mut versions: Vec<u64> = (0..50).map(|object| history.version_before(object)).collect();
+        versions.sort_unstable();
+        assert_eq!(versions, (51..=100).collect::<Vec<_>>());
     }
 
     #[test]

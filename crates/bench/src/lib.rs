@@ -23,6 +23,7 @@ mod record;
 mod recording;
 mod replay;
 mod report;
+mod scale;
 mod wire;
 
 pub use cli::{Command, CompareArgs, run};
@@ -34,3 +35,4 @@ pub use record::{RealServer, record};
 pub use recording::{Manifest, Recording};
 pub use replay::{Counts, Replay};
 pub use report::Numbers;
+pub use scale::{Case, ScaleArgs, ScaleMeasured, ScaleSettings, scale};

@@ -102,6 +102,12 @@ impl Recording {
         Ok(Self { metadata: json.metadata_only()?, json, protobuf, manifest })
     }
 
+    /// The same in JSON only, so that each of its objects can stand for many.
+    pub(crate) fn for_many(self) -> Result<Self> {
+        let (json, metadata) = (self.json.for_many()?, self.metadata.for_many()?);
+        Ok(Self { manifest: self.manifest, json, metadata, protobuf: None })
+    }
+
     /// What a folder holds.
     ///
     /// # Errors
@@ -127,6 +133,11 @@ impl Written {
     pub(crate) fn metadata_only(&self) -> Result<Self> {
         let only = |objects: &[Object]| objects.iter().map(Object::metadata_only).collect::<Result<_>>();
         Ok(Self { listed: only(&self.listed)?, changed: only(&self.changed)? })
+    }
+
+    fn for_many(self) -> Result<Self> {
+        let all = |objects: Vec<Object>| objects.into_iter().map(Object::for_many).collect::<Result<_>>();
+        Ok(Self { listed: all(self.listed)?, changed: all(self.changed)? })
     }
 }
 

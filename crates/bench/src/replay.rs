@@ -15,6 +15,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use anyhow::{Result, ensure};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -32,7 +33,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use crate::history::History;
 use crate::pods::NOT_SENT;
 use crate::recording::{Recording, Written};
-use crate::wire::{Object, Stamp, Wire};
+use crate::scale::own::MOST;
+use crate::wire::{Object, Stamp, Wire, raise};
 use request::Asked;
 
 pub(crate) use control::{Command, Listening, Reply, control};
@@ -45,6 +47,7 @@ type Body = UnsyncBoxBody<Bytes, Infallible>;
 /// The server's state.
 pub struct Replay {
     recording: Recording,
+    objects: Objects,
     history: History,
     released: tokio::sync::watch::Sender<Released>,
     counts: tokio::sync::watch::Sender<Counts>,
@@ -56,6 +59,15 @@ pub struct Replay {
 struct Sent {
     event: u64,
     at: u64,
+}
+
+/// Which objects there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Objects {
+    /// Those that were recorded.
+    Recorded,
+    /// Others in any number, each made from one of these while it is sent.
+    Made,
 }
 
 /// What watches may send.
@@ -93,9 +105,25 @@ impl Replay {
     /// A server of this recording, which has released no event yet.
     pub fn new(recording: Recording) -> Arc<Self> {
         let history = History::new(recording.manifest.version, recording.manifest.objects);
+        Self::with(recording, Objects::Recorded, history)
+    }
+
+    /// A server of so many objects, in JSON only. Each is made from a recorded one while it is sent, so that memory does
+    /// not grow with their number, and is as long as it.
+    ///
+    /// # Errors
+    /// Nothing was recorded, or something else than the Pods of this crate; more objects than there are names.
+    pub fn of_many(recording: Recording, objects: usize) -> Result<Arc<Self>> {
+        ensure!(objects <= MOST, "{objects} objects are too many: {MOST} are possible");
+        ensure!(recording.manifest.objects > 0, "nothing was recorded");
+        let history = History::new(raise(objects as u64), objects);
+        Ok(Self::with(recording.for_many()?, Objects::Made, history))
+    }
+
+    fn with(recording: Recording, objects: Objects, history: History) -> Arc<Self> {
         let (released, counts) = Default::default();
         let sent = Mutex::new(vec![Sent { event: 0, at: NOT_SENT }; history.objects()]);
-        Arc::new(Self { recording, history, released, counts, sent })
+        Arc::new(Self { recording, objects, history, released, counts, sent })
     }
 
     /// Serves until it is dropped, all connections with it.
@@ -202,26 +230,33 @@ impl Replay {
     }
 
     /// Notes that an object is sent because of an event, for the first time or again.
-    fn sending(&self, index: usize, event: u64) -> Stamp {
+    fn sending(&self, index: usize, event: u64) {
         let now = u64::try_from(Timestamp::now().as_nanosecond()).unwrap_or_default();
         let last = &mut self.sent.lock().unwrap_or_else(PoisonError::into_inner)[index];
         if last.event != event {
             *last = Sent { event, at: now };
         }
-        Stamp { version: self.history.version(event), sent: last.at }
+    }
+
+    /// When an object was sent because of this event, as far as that is known.
+    fn sent_at(&self, index: usize, event: u64) -> u64 {
+        let last = self.sent.lock().unwrap_or_else(PoisonError::into_inner)[index];
+        if last.event == event { last.at } else { NOT_SENT }
     }
 
     /// An object as it is after an event.
     fn object(&self, wire: Wire, index: usize, event: u64) -> (&Object, Stamp) {
         let (listed, changed) = self.written(wire);
-        match self.history.last_change(index, event) {
-            Some(change) => {
-                let last = self.sent.lock().unwrap_or_else(PoisonError::into_inner)[index];
-                let sent = if last.event == change { last.at } else { NOT_SENT };
-                (&changed[index], Stamp { version: self.history.version(change), sent })
-            }
-            None => (&listed[index], listed[index].stamp()),
-        }
+        let change = self.history.last_change(index, event);
+        let recorded = index % listed.len();
+        let object = if change.is_some() { &changed[recorded] } else { &listed[recorded] };
+        let number = (self.objects == Objects::Made).then_some(index as u64);
+        let (version, sent) = match (change, self.objects) {
+            (Some(change), _) => (self.history.version(change), self.sent_at(index, change)),
+            (None, Objects::Recorded) => (object.stamp().version, NOT_SENT),
+            (None, Objects::Made) => (self.history.version_before(index), NOT_SENT),
+        };
+        (object, Stamp { version, sent, number })
     }
 }
 

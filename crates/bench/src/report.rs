@@ -1,9 +1,9 @@
 //! What came out, as people read it: tables, charts, and the page that shows both.
 
 mod chart;
-mod machine;
-mod page;
-mod table;
+pub(crate) mod machine;
+pub(crate) mod page;
+pub(crate) mod table;
 
 use std::fs;
 use std::path::Path;
@@ -63,6 +63,6 @@ impl Numbers {
         let text = fs::read_to_string(page).with_context(|| format!("reading {}", page.display()))?;
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         let generated = page::generated(self, &charts, &name);
-        Ok(fs::write(page, page::with_generated(&text, &generated)?)?)
+        Ok(fs::write(page, page::with_generated(&text, "compare", &generated)?)?)
     }
 }

@@ -16,6 +16,7 @@ use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 
 use crate::pods::NOT_SENT;
+use crate::scale::own::{self, Own};
 
 /// Replayed versions have so many digits, as those of a cluster that is some months old.
 const VERSION_DIGITS: usize = 10;
@@ -51,6 +52,8 @@ pub(crate) struct Stamp {
     pub version: u64,
     /// When it is sent, in nanoseconds since 1970; [`NOT_SENT`] where it is part of a list.
     pub sent: u64,
+    /// Which object it is sent as, where an object stands for many.
+    pub number: Option<u64>,
 }
 
 /// A version of an object, to be sent with any [`Stamp`].
@@ -62,6 +65,8 @@ pub(crate) struct Object {
     sent: Range<usize>,
     /// The version with which it was recorded.
     recorded: u64,
+    /// What is another in each object that it stands for.
+    own: Vec<Own>,
 }
 
 /// A recorded list, cut.
@@ -229,7 +234,13 @@ impl Object {
         let Outline { version, sent, .. } = wire.outline(&bytes)?;
         ensure!(sent.len() == SENT_DIGITS, "a label of {} digits", sent.len());
         let recorded = number(&bytes, &version)?;
-        Ok(Self { bytes, version, sent, recorded })
+        Ok(Self { bytes, version, sent, recorded, own: Vec::new() })
+    }
+
+    /// The same, so that it can stand for many; it is in JSON.
+    pub(crate) fn for_many(mut self) -> Result<Self> {
+        self.own = own::places(&self.bytes)?;
+        Ok(self)
     }
 
     /// Who it is.
@@ -239,7 +250,7 @@ impl Object {
 
     /// With what it was recorded.
     pub(crate) fn stamp(&self) -> Stamp {
-        Stamp { version: self.recorded, sent: NOT_SENT }
+        Stamp { version: self.recorded, sent: NOT_SENT, number: None }
     }
 
     /// Its bytes with its version raised, so that it has all the digits that a version may come to have.
@@ -265,6 +276,9 @@ impl Object {
     fn write(&self, out: &mut Vec<u8>, stamp: Stamp, skipped: usize) {
         let start = out.len();
         out.extend_from_slice(&self.bytes[skipped..]);
+        if let Some(number) = stamp.number {
+            self.own.iter().for_each(|own| own.write(&mut out[start..], skipped, number));
+        }
         let mut place = |at: &Range<usize>, value: u64| {
             let (mut place, digits) = (&mut out[start + at.start - skipped..][..at.len()], at.len());
             // Writing into memory fails only where it ends, and the digits are counted.

@@ -1,13 +1,15 @@
 //! The comparison in small: Pods of kube-testserver are recorded, replayed, and gone through by each program that needs
 //! nothing but this workspace. Nothing is said about how long anything takes.
 
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use k8s_openapi::api::core::v1::Pod;
-use kube_bench::{Family, Places, Recording, Replay, Settings, compare, record};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use kube_bench::{Case, Family, Places, Recording, Replay, ScaleSettings, Settings, compare, record, scale};
 use kube_client::api::{ListParams, WatchEvent, WatchParams};
 use kube_client::{Api, Client, Config};
 use kube_testserver::Server;
@@ -17,6 +19,8 @@ use tokio::task::JoinSet;
 
 const OBJECTS: usize = 43;
 const EVENTS: u64 = 100;
+/// More than were recorded, and no multiple of it.
+const MANY: usize = 300;
 
 /// A recording that is gone with this.
 struct Recorded(TempDir);
@@ -32,17 +36,26 @@ impl Recorded {
     fn folder(&self) -> PathBuf {
         self.0.path().join("recording")
     }
+
+    fn places(&self) -> Places {
+        Places {
+            program: Path::new(env!("CARGO_BIN_EXE_kube-bench")).to_owned(),
+            recording: self.folder(),
+            folder: self.0.path().join("built"),
+        }
+    }
 }
 
 /// A replay server in this process, and a client of it. The server ends with the set.
-async fn replayed(
-    recorded: &Recorded,
-) -> Result<(std::sync::Arc<Replay>, Api<Pod>, JoinSet<std::io::Result<()>>)> {
-    let replay = Replay::new(Recording::load(&recorded.folder())?);
+async fn replayed(recorded: &Recorded) -> Result<(Arc<Replay>, Api<Pod>, JoinSet<std::io::Result<()>>)> {
+    served(Replay::new(Recording::load(&recorded.folder())?)).await
+}
+
+async fn served(replay: Arc<Replay>) -> Result<(Arc<Replay>, Api<Pod>, JoinSet<std::io::Result<()>>)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}", listener.local_addr()?);
     let mut serving = JoinSet::new();
-    serving.spawn(std::sync::Arc::clone(&replay).serve(listener));
+    serving.spawn(Arc::clone(&replay).serve(listener));
     let client = Client::try_from(Config::new(url.parse()?))?;
     Ok((replay, Api::all(client), serving))
 }
@@ -51,13 +64,8 @@ async fn replayed(
 async fn each_program_has_all_objects_and_events_and_relists_once_where_it_must() -> Result<()> {
     let recorded = Recorded::new().await?;
     let settings = Settings { events: EVENTS, rounds: 1, rate: 40, seconds: 1, settle: Duration::ZERO };
-    let places = Places {
-        program: Path::new(env!("CARGO_BIN_EXE_kube-bench")).to_owned(),
-        recording: recorded.folder(),
-        folder: recorded.0.path().join("built"),
-    };
     // More than one list for a relist is an error of the comparison itself.
-    let outcome = compare(&settings, &places, Some("kube-"), |_| ()).await?;
+    let outcome = compare(&settings, &recorded.places(), Some("kube-"), |_| ()).await?;
     assert_eq!(outcome.measured.len(), 7);
     for measured in outcome.measured {
         let (name, [round]) = (measured.contender, &measured.rounds[..]) else { bail!("not one round") };
@@ -66,6 +74,51 @@ async fn each_program_has_all_objects_and_events_and_relists_once_where_it_must(
         assert_eq!(round.relist_asked.is_some(), measured.family == Family::KubeInformer, "{name}");
         assert!(round.latency.is_some_and(|latency| latency.p50 <= latency.p99), "{name}");
         assert!(round.sync.cpu > 0.0 && round.sync.peak >= round.sync.after, "{name}: {:?}", round.sync);
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_representation_has_all_of_many_objects_and_each_event() -> Result<()> {
+    let recorded = Recorded::new().await?;
+    let names = ["typed", "projection", "metadata", "lazy", "compressed"];
+    let case = |name: &str| Case { representation: name.to_owned(), objects: MANY };
+    let cases = names.map(case).to_vec();
+    let settings = ScaleSettings { cases, events: EVENTS, settle: Duration::ZERO };
+    let measured = scale(&settings, &recorded.places(), |_| ()).await?;
+    assert_eq!(measured.len(), names.len());
+    for measured in measured {
+        // Another number of objects than was asked for is an error of the run itself.
+        assert_eq!(measured.handled, MANY as u64 + EVENTS, "{measured:?}");
+        assert!(measured.sync.cpu > 0.0 && measured.empty.cpu > 0.0, "{measured:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn of_many_objects_no_two_are_alike_and_events_change_all_of_them() -> Result<()> {
+    let recorded = Recorded::new().await?;
+    let many = Replay::of_many(Recording::load(&recorded.folder())?, MANY)?;
+    let (replay, pods, _serving) = served(many).await?;
+    let listed = pods.list(&ListParams::default()).await?.items;
+    let uids: HashMap<_, _> = listed.iter().map(|pod| (pod.metadata.uid.as_deref(), pod)).collect();
+    let distinct =
+        |value: fn(&Pod) -> Option<&str>| listed.iter().filter_map(value).collect::<HashSet<_>>().len();
+    assert_eq!((listed.len(), uids.len()), (MANY, MANY));
+    assert_eq!(distinct(|pod| pod.metadata.name.as_deref()), MANY);
+    assert_eq!(distinct(|pod| pod.metadata.resource_version.as_deref()), MANY);
+    assert_eq!(distinct(|pod| container(pod)?.container_id.as_deref()), MANY);
+
+    let mut watch = pods.watch(&WatchParams::default(), &replay.version().to_string()).await?.boxed();
+    replay.release(MANY as u64);
+    let mut changed = HashSet::new();
+    while changed.len() < MANY {
+        let Some(WatchEvent::Modified(pod)) = watch.try_next().await? else { bail!("another event") };
+        let before = uids.get(&pod.metadata.uid.as_deref()).context("a Pod that was not listed")?;
+        assert_eq!(pod.metadata.name, before.metadata.name);
+        assert_eq!(pod.spec, before.spec);
+        assert_eq!((restarts(before), restarts(&pod)), (Some(0), Some(1)));
+        assert!(changed.insert(pod.metadata.uid), "one has changed twice before all have");
     }
     Ok(())
 }
@@ -144,5 +197,9 @@ fn number(text: Option<&str>) -> Option<u64> {
 }
 
 fn restarts(pod: &Pod) -> Option<i32> {
-    Some(pod.status.as_ref()?.container_statuses.as_ref()?.first()?.restart_count)
+    Some(container(pod)?.restart_count)
+}
+
+fn container(pod: &Pod) -> Option<&ContainerStatus> {
+    pod.status.as_ref()?.container_statuses.as_ref()?.first()
 }

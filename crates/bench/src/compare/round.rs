@@ -1,9 +1,11 @@
 //! One contender, once: from its start through events and relists to its end.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use serde::{Deserialize, Serialize};
+use tokio::process;
 use tokio::time::{Instant, sleep};
 
 use super::{Places, Settings};
@@ -61,8 +63,9 @@ struct Begun {
 }
 
 /// A contender and its server.
-struct Run<'a> {
-    settings: &'a Settings,
+pub(crate) struct Run {
+    /// How long the contender is left alone after each stage.
+    settle: Duration,
     server: Process,
     client: Process,
     /// What the server last said.
@@ -76,31 +79,55 @@ pub(super) async fn run(
     field: &Field,
     contender: &Contender,
 ) -> Result<Round> {
-    let logs = places.folder.join("logs");
-    let mut server = Process::spawn("replay", field.server(&places.recording), &logs)?;
-    let Listening { url } = server.hear().await?;
-    server.tell(&Command::Counts).await?;
-    let reply: Reply = server.hear().await?;
-
-    let begun = Begun { at: Instant::now(), cpu: Duration::ZERO, resident: 0 };
-    let client = Process::spawn(contender.name, field.command(contender, &url)?, &logs)?;
-    let mut run = Run { settings, server, client, reply };
-    let objects = run.synced().await?;
-    let sync = run.end(&begun).await?;
-    let round = run.after(objects, sync).await?;
-    run.client.stop().await?;
-    run.server.stop().await?;
+    let (server, logs) = (field.server(&places.recording), places.folder.join("logs"));
+    let client = |url: &str| field.command(contender, url);
+    let (mut run, objects, sync) = Run::start(server, contender.name, client, settings.settle, &logs).await?;
+    let round = run.after(settings, objects, sync).await?;
+    run.stop().await?;
     Ok(round)
 }
 
-impl Run<'_> {
+impl Run {
+    /// Starts a server, and a contender on its URL. How many objects the contender has once it is in sync, and what that
+    /// cost.
+    pub(crate) async fn start(
+        server: process::Command,
+        name: &str,
+        client: impl FnOnce(&str) -> Result<process::Command>,
+        settle: Duration,
+        logs: &Path,
+    ) -> Result<(Self, usize, Stage)> {
+        let mut server = Process::spawn("replay", server, logs)?;
+        let Listening { url } = server.hear().await?;
+        server.tell(&Command::Counts).await?;
+        let reply: Reply = server.hear().await?;
+
+        let begun = Begun { at: Instant::now(), cpu: Duration::ZERO, resident: 0 };
+        let client = Process::spawn(name, client(&url)?, logs)?;
+        let mut run = Self { settle, server, client, reply };
+        let objects = run.synced().await?;
+        let sync = run.end(&begun).await?;
+        Ok((run, objects, sync))
+    }
+
+    /// The most that the server has had in memory, in bytes.
+    pub(crate) fn server_peak(&self) -> Result<u64> {
+        Ok(self.server.memory()?.peak)
+    }
+
+    /// Ends both.
+    pub(crate) async fn stop(self) -> Result<()> {
+        self.client.stop().await?;
+        self.server.stop().await
+    }
+
     /// What comes after the first list.
-    async fn after(&mut self, objects: usize, sync: Stage) -> Result<Round> {
-        let (events, handled) = self.events().await?;
+    async fn after(&mut self, settings: &Settings, objects: usize, sync: Stage) -> Result<Round> {
+        let (events, handled) = self.events(settings.events).await?;
         let relist = self.relist(0).await?;
         let relist_changed = self.relist(objects as u64 / FEW).await?;
         let relist_asked = self.relist_asked().await?;
-        let (paced, latency) = self.paced().await?;
+        let (paced, latency) = self.paced(settings.rate, settings.seconds).await?;
         Ok(Round { objects, sync, events, handled, relist, relist_changed, relist_asked, paced, latency })
     }
 
@@ -111,9 +138,9 @@ impl Run<'_> {
         }
     }
 
-    async fn events(&mut self) -> Result<(Stage, u64)> {
+    /// So many events as fast as they are read, and how often the handler was called from its start until then.
+    pub(crate) async fn events(&mut self, events: u64) -> Result<(Stage, u64)> {
         let begun = self.begin()?;
-        let events = self.settings.events;
         self.await_version(self.reply.version + events, false).await?;
         self.server(Command::Release(events)).await?;
         let (handled, _) = self.reached().await?;
@@ -154,11 +181,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn paced(&mut self) -> Result<(Stage, Option<Latency>)> {
+    async fn paced(&mut self, per_second: u64, seconds: u64) -> Result<(Stage, Option<Latency>)> {
         let begun = self.begin()?;
-        let events = self.settings.rate * self.settings.seconds;
+        let events = per_second * seconds;
         self.await_version(self.reply.version + events, true).await?;
-        self.server(Command::Pace { events, per_second: self.settings.rate }).await?;
+        self.server(Command::Pace { events, per_second }).await?;
         let (_, latency) = self.reached().await?;
         Ok((self.end(&begun).await?, latency))
     }
@@ -189,7 +216,7 @@ impl Run<'_> {
     /// What it does while it settles belongs to the stage: garbage may be collected, handlers may lag.
     async fn end(&self, begun: &Begun) -> Result<Stage> {
         let wall = begun.at.elapsed().as_secs_f64();
-        sleep(self.settings.settle).await;
+        sleep(self.settle).await;
         let memory = self.client.memory()?;
         let cpu = (self.client.cpu()? - begun.cpu).as_secs_f64();
         Ok(Stage { cpu, wall, before: begun.resident, after: memory.resident, peak: memory.peak })

@@ -117,9 +117,9 @@ impl Watch {
     }
 
     fn event(&self) -> Bytes {
-        let (_, changed) = self.replay.written(self.wire);
         let index = self.replay.history.object(self.last);
-        let (object, stamp) = (&changed[index], self.replay.sending(index, self.last));
+        self.replay.sending(index, self.last);
+        let (object, stamp) = self.replay.object(self.wire, index, self.last);
         let mut bytes = Vec::with_capacity(16 << 10);
         self.wire.event(&mut bytes, Change::Modified, object, stamp);
         bytes.into()

@@ -1,5 +1,6 @@
 //! Where and with what it was measured.
 
+use std::fmt;
 use std::fs;
 use std::thread::available_parallelism;
 
@@ -8,19 +9,19 @@ use serde::{Deserialize, Serialize};
 
 /// What a figure depends on besides the code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Machine {
-    pub(super) day: String,
-    pub(super) processor: String,
-    pub(super) cores: usize,
-    pub(super) memory_gib: u64,
-    pub(super) kernel: String,
-    pub(super) kube_runtime: String,
-    pub(super) client_go: String,
+pub(crate) struct Machine {
+    pub(crate) day: String,
+    pub(crate) processor: String,
+    pub(crate) cores: usize,
+    pub(crate) memory_gib: u64,
+    pub(crate) kernel: String,
+    pub(crate) kube_runtime: String,
+    pub(crate) client_go: String,
 }
 
 impl Machine {
     /// This one; what the system does not say is empty.
-    pub(super) fn here() -> Self {
+    pub(crate) fn here() -> Self {
         let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let kibibytes = value(&memory, "MemTotal").trim_end_matches(" kB").parse().unwrap_or(0);
@@ -33,6 +34,13 @@ impl Machine {
             kube_runtime: locked(include_str!("../../../../Cargo.lock"), "kube-runtime").to_owned(),
             client_go: required(include_str!("../../go/go.mod"), "k8s.io/client-go").to_owned(),
         }
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { day, processor, cores, memory_gib, kernel, .. } = self;
+        write!(f, "{day}, {cores} cores of {processor}, {memory_gib} GiB, Linux {kernel}")
     }
 }
 

@@ -6,15 +6,15 @@ use anyhow::{Context as _, Result};
 
 use super::{Numbers, chart::Chart};
 
-/// The generated part stands between these.
-const BEGIN: &str = "<!-- What follows is written by `kube-bench compare`. -->\n";
+/// The generated part of a command stands between a line that names it and this.
 const END: &str = "<!-- Here it ends. -->\n";
 
-/// The text with another generated part.
-pub(super) fn with_generated(text: &str, generated: &str) -> Result<String> {
-    let (before, rest) = text.split_once(BEGIN).with_context(|| format!("the page has no line {BEGIN}"))?;
+/// The text with another part of this command. What other commands have written stays.
+pub(crate) fn with_generated(text: &str, command: &str, generated: &str) -> Result<String> {
+    let begin = format!("<!-- What follows is written by `kube-bench {command}`. -->\n");
+    let (before, rest) = text.split_once(&begin).with_context(|| format!("the page has no line {begin}"))?;
     let (_, after) = rest.split_once(END).with_context(|| format!("the page has no line {END}"))?;
-    Ok(format!("{before}{BEGIN}\n{generated}\n{END}{after}"))
+    Ok(format!("{before}{begin}\n{generated}\n{END}{after}"))
 }
 
 /// Settings, tables, ratios, charts.
@@ -34,13 +34,8 @@ fn summary(numbers: &Numbers) -> String {
     let Numbers { machine, outcome, .. } = numbers;
     let settings = &outcome.settings;
     format!(
-        "{}, {} cores of {}, {} GiB, Linux {}. {} Pods of {}, {} events, then {} a second for {} s; medians of {} \
+        "{machine}. {} Pods of {}, {} events, then {} a second for {} s; medians of {} \
          rounds. kube-runtime {}, client-go {}.\n\n",
-        machine.day,
-        machine.cores,
-        machine.processor,
-        machine.memory_gib,
-        machine.kernel,
         outcome.recording.objects,
         outcome.recording.server,
         settings.events,
@@ -57,11 +52,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_generated_part_changes() {
-        let page = format!("# Page\n\n{BEGIN}old\n{END}\nMore.\n");
-        let once = with_generated(&page, "new\n").unwrap();
-        assert_eq!(once, format!("# Page\n\n{BEGIN}\nnew\n\n{END}\nMore.\n"));
-        assert_eq!(with_generated(&once, "new\n").unwrap(), once);
-        assert!(with_generated("# Page\n", "new").is_err());
+    fn only_the_part_of_the_command_changes() {
+        let begin = |command| format!("<!-- What follows is written by `kube-bench {command}`. -->\n");
+        let (one, other) = (begin("one"), begin("other"));
+        let page = format!("# Page\n\n{one}old\n{END}\nMore.\n{other}old\n{END}");
+        let once = with_generated(&page, "other", "new\n").unwrap();
+        assert_eq!(once, format!("# Page\n\n{one}old\n{END}\nMore.\n{other}\nnew\n\n{END}"));
+        assert_eq!(with_generated(&once, "other", "new\n").unwrap(), once);
+        assert!(with_generated(&page, "third", "new").is_err());
     }
 }

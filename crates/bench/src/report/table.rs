@@ -57,20 +57,20 @@ fn heading(title: &str) -> String {
     format!("### {title}")
 }
 
-fn header(titles: impl Iterator<Item = String>) -> Vec<String> {
+pub(crate) fn header(titles: impl Iterator<Item = String>) -> Vec<String> {
     row("", titles)
 }
 
-fn row(first: &str, cells: impl Iterator<Item = String>) -> Vec<String> {
+pub(crate) fn row(first: &str, cells: impl Iterator<Item = String>) -> Vec<String> {
     std::iter::once(first.to_owned()).chain(cells).collect()
 }
 
-fn cell(value: Option<f64>, digits: usize) -> String {
+pub(crate) fn cell(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
 }
 
 /// Names to the left, numbers to the right.
-fn aligned(rows: &[Vec<String>]) -> String {
+pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0).max(2);
     let widths: Vec<usize> = (0..columns).map(width).collect();

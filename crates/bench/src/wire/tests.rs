@@ -77,7 +77,7 @@ fn what_is_written_as_an_event_or_in_a_list_is_read_again() {
 fn an_object_is_sent_with_any_version_and_time_and_is_otherwise_the_same() {
     for wire in ALL {
         let object = object(wire, "1000000007");
-        let stamp = Stamp { version: 1_234_567_890, sent: 1_795_301_950_123_456_789 };
+        let stamp = Stamp { version: 1_234_567_890, sent: 1_795_301_950_123_456_789, number: None };
         let mut event = Vec::new();
         wire.event(&mut event, Change::Modified, &object, stamp);
         let sent = Object::new(wire, wire.cut_event(&event, Change::Modified).unwrap().into()).unwrap();

@@ -1,0 +1,70 @@
+//! The figures of the scale run, each computed from what was measured of a case.
+
+use std::collections::BTreeMap;
+
+use super::ScaleMeasured;
+
+/// One of the figures.
+pub(super) struct Figure {
+    /// Its name among the numbers.
+    pub(super) key: &'static str,
+    /// Its column.
+    pub(super) title: &'static str,
+    /// Digits behind the point.
+    pub(super) digits: usize,
+    /// Whether it is to stay what it is while the number of objects grows.
+    pub(super) stays: bool,
+    value: fn(&ScaleMeasured, u64) -> f64,
+}
+
+/// Figures by their keys.
+pub(super) type Figures = BTreeMap<String, f64>;
+
+const KB: f64 = 1e3;
+const MB: f64 = 1e6;
+
+/// All of them, in the order of the columns. Net is without what the same process has, or has used, without objects.
+pub(super) const ALL: [Figure; 10] = [
+    stays("sync_cpu_us", "sync: CPU us/object", 2, |of, _| per_object(of, of.sync.cpu - of.empty.cpu) * 1e6),
+    shown("sync_wall_s", "wall s", 2, |of, _| of.sync.wall),
+    stays("sync_rss_kb", "RSS KB/object, net", 2, |of, _| net(of, of.sync.after) / KB),
+    shown("sync_rss_gross_kb", "gross", 2, |of, _| per_object(of, of.sync.after as f64) / KB),
+    stays("event_cpu_us", "events: CPU us/event", 2, |of, events| of.events.cpu * 1e6 / events as f64),
+    shown("events_per_s", "events/s", 0, |of, events| events as f64 / of.events.wall),
+    stays("events_rss_kb", "RSS KB/object, net", 2, |of, _| net(of, of.events.after) / KB),
+    shown("events_rss_gross_kb", "gross", 2, |of, _| per_object(of, of.events.after as f64) / KB),
+    shown("peak_mb", "peak MB", 0, |of, _| of.sync.peak.max(of.events.peak) as f64 / MB),
+    shown("server_peak_mb", "server MB", 0, |of, _| of.server_peak as f64 / MB),
+];
+
+const fn stays(
+    key: &'static str,
+    title: &'static str,
+    digits: usize,
+    value: fn(&ScaleMeasured, u64) -> f64,
+) -> Figure {
+    Figure { key, title, digits, stays: true, value }
+}
+
+const fn shown(
+    key: &'static str,
+    title: &'static str,
+    digits: usize,
+    value: fn(&ScaleMeasured, u64) -> f64,
+) -> Figure {
+    Figure { key, title, digits, stays: false, value }
+}
+
+fn net(of: &ScaleMeasured, bytes: u64) -> f64 {
+    per_object(of, bytes as f64 - of.empty.after as f64)
+}
+
+fn per_object(of: &ScaleMeasured, total: f64) -> f64 {
+    total / of.case.objects as f64
+}
+
+/// What has no value is missing: there are no objects, or no events.
+pub(super) fn figures(of: &ScaleMeasured, events: u64) -> Figures {
+    let value = |figure: &Figure| Some((figure.value)(of, events)).filter(|value| value.is_finite());
+    ALL.iter().filter_map(|figure| Some((figure.key.to_owned(), value(figure)?))).collect()
+}

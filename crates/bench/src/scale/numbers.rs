@@ -1,0 +1,99 @@
+//! What came out of the scale run, as tables and as JSON.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+
+use super::figures::{ALL, Figure, Figures, figures};
+use super::{RECORDED, ScaleMeasured, ScaleSettings};
+use crate::report::machine::Machine;
+use crate::report::page::with_generated;
+use crate::report::table::{aligned, cell, header, row};
+
+/// All numbers of a scale run.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ScaleNumbers {
+    machine: Machine,
+    settings: ScaleSettings,
+    /// In the order of the cases.
+    figures: Vec<Figures>,
+    measured: Vec<ScaleMeasured>,
+}
+
+impl ScaleNumbers {
+    /// The numbers of a run on this machine.
+    pub(crate) fn new(settings: ScaleSettings, measured: Vec<ScaleMeasured>) -> Self {
+        let figures = measured.iter().map(|of| figures(of, settings.events)).collect();
+        Self { machine: Machine::here(), settings, figures, measured }
+    }
+
+    /// The costs, and their ratios to those of the fewest objects in the same representation.
+    pub(crate) fn text(&self) -> String {
+        let costs = self
+            .table(ALL.iter(), |at, figure| cell(self.figures[at].get(figure.key).copied(), figure.digits));
+        let ratios = self.table(ALL.iter().filter(|figure| figure.stays), |at, figure| {
+            let fewest = &self.figures[self.fewest(at)];
+            let ratio = || Some(self.figures[at].get(figure.key)? / fewest.get(figure.key)?);
+            cell(ratio(), 2)
+        });
+        format!("### Costs\n\n{costs}\n### In ratio to the fewest objects\n\n{ratios}")
+    }
+
+    fn table<'a>(
+        &self,
+        columns: impl Iterator<Item = &'a Figure> + Clone,
+        cell: impl Fn(usize, &Figure) -> String,
+    ) -> String {
+        let mut rows = vec![header(columns.clone().map(|figure| figure.title.to_owned()))];
+        for (at, of) in self.measured.iter().enumerate() {
+            let name = format!("{}, {}", of.case.representation, grouped(of.case.objects));
+            rows.push(row(&name, columns.clone().map(|figure| cell(at, figure))));
+        }
+        aligned(&rows)
+    }
+
+    /// The case with the fewest objects in the representation of this one.
+    fn fewest(&self, at: usize) -> usize {
+        let case = |at: usize| &self.measured[at].case;
+        let same =
+            (0..self.measured.len()).filter(|&other| case(other).representation == case(at).representation);
+        same.min_by_key(|&other| case(other).objects).unwrap_or(at)
+    }
+
+    /// The same as JSON.
+    ///
+    /// # Errors
+    /// The file can't be written.
+    pub(crate) fn write_json(&self, file: &Path) -> Result<()> {
+        let json = format!("{}\n", serde_json::to_string_pretty(self)?);
+        fs::write(file, json).with_context(|| format!("writing {}", file.display()))
+    }
+
+    /// Writes this run's part of a page anew, and the numbers into a folder of its name beside it.
+    ///
+    /// # Errors
+    /// The page has no place for it, or a file can't be written.
+    pub(crate) fn write_page(&self, page: &Path) -> Result<()> {
+        let folder = page.with_extension("");
+        fs::create_dir_all(&folder)?;
+        self.write_json(&folder.join("scale.json"))?;
+        let text = fs::read_to_string(page).with_context(|| format!("reading {}", page.display()))?;
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let generated = format!(
+            "{}. Made from {RECORDED} recorded Pods; {} events.\n\n{}\nAll numbers: [{name}/scale.json]({name}/scale.json).\n",
+            self.machine,
+            grouped(usize::try_from(self.settings.events)?),
+            self.text(),
+        );
+        Ok(fs::write(page, with_generated(&text, "scale", &generated)?)?)
+    }
+}
+
+/// With a comma after every three digits.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
+    groups.collect::<Vec<_>>().join(",")
+}
