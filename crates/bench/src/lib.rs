@@ -2,14 +2,16 @@
 //!
 //! [`record`] takes the bytes of realistic Pods from a kube-apiserver, a [`Replay`] serves them over HTTP, and [`compare`]
 //! lets each contender, a process of its own that runs a program as a user of its library would write it, go through the
-//! same stages. `docs/performance.md` says what is measured, and how.
+//! same stages. [`scale`] goes through the first of them with up to a million objects. `docs/performance.md` says what is
+//! measured, and how.
 //!
 //! # Invariants
 //!
 //! - What is replayed is what the server has sent, byte for byte but for versions and one label; a recording that would
-//!   be replayed otherwise fails.
+//!   be replayed otherwise fails. Only [`scale`] makes further objects out of it.
 //! - A contender is measured from outside, by the system's own account of its process.
-//! - Nothing but loopback is used, and no process is left when [`compare`] returns or is dropped.
+//! - Nothing but loopback is used, and no process is left when [`compare`] or [`scale`] returns or is
+//!   dropped.
 
 mod cli;
 mod client;

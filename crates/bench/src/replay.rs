@@ -2,7 +2,7 @@
 //! as many events as it is told to release.
 //!
 //! It answers as kube-apiserver does out of its watch cache, and sends each object with its recorded bytes; versions,
-//! and the label that says when an event was sent, are written over. Only Pods of all namespaces are served, and
+//! and the label that says when an event was sent, are written over. Or it makes many objects of each recorded one. Only Pods of all namespaces are served, and
 //! answers are never compressed.
 
 mod control;
