@@ -16,6 +16,8 @@ use tokio::time::timeout;
 
 /// Nothing that is waited for takes longer than this.
 const PATIENCE: Duration = Duration::from_secs(900);
+/// The system counts in ticks of so many a second where it tells user time from system time.
+const TICKS: u64 = 100;
 /// A program that was told to stop is killed after this.
 const STOP: Duration = Duration::from_secs(30);
 
@@ -71,6 +73,11 @@ impl Process {
         Ok(clock.now()?.into())
     }
 
+    /// What of it was spent in the program and not in the system, to a tick.
+    pub(crate) fn user(&self) -> Result<Duration> {
+        user(&fs::read_to_string(self.proc("stat"))?)
+    }
+
     /// What it has in memory.
     pub(crate) fn memory(&self) -> Result<Memory> {
         let status = fs::read_to_string(self.proc("status"))?;
@@ -97,6 +104,13 @@ impl Process {
     }
 }
 
+/// The user time in `/proc/PID/stat`. A program's name may hold anything, so fields are counted from behind it.
+fn user(stat: &str) -> Result<Duration> {
+    let (_, fields) = stat.rsplit_once(") ").context("no name")?;
+    let ticks: u64 = fields.split(' ').nth(11).context("no user time")?.parse()?;
+    Ok(Duration::from_millis(ticks * 1000 / TICKS))
+}
+
 /// A line of `/proc/PID/status`, in bytes.
 fn kibibytes(status: &str, name: &str) -> Result<u64> {
     let line =
@@ -117,6 +131,14 @@ mod tests {
         Ok(())
     }
 
+    #[test]
+    fn user_time_is_found_behind_any_name() -> Result<()> {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 126 0 0 0 250 99 0 0 20 0";
+        assert_eq!(user(stat)?, Duration::from_millis(2500));
+        assert!(user("7 (a").is_err());
+        Ok(())
+    }
+
     #[tokio::test]
     async fn a_program_is_told_heard_and_measured_from_outside() -> Result<()> {
         let logs = tempfile::tempdir()?;
@@ -127,6 +149,7 @@ mod tests {
         let memory = process.memory()?;
         assert!(memory.resident > 0 && memory.peak >= memory.resident, "{memory:?}");
         assert!(process.cpu()? > Duration::ZERO);
+        assert!(process.user()? < Duration::from_secs(1));
         process.stop().await
     }
 }

@@ -45,6 +45,8 @@ pub struct Round {
 pub struct Stage {
     /// Processor time, in seconds.
     pub cpu: f64,
+    /// What of it was spent in the program and not in the system, to a hundredth.
+    pub user: f64,
     /// Until it was done, in seconds.
     pub wall: f64,
     /// What was resident before and after, and the most in between, in bytes.
@@ -59,6 +61,7 @@ pub struct Stage {
 struct Begun {
     at: Instant,
     cpu: Duration,
+    user: Duration,
     resident: u64,
 }
 
@@ -102,7 +105,7 @@ impl Run {
         server.tell(&Command::Counts).await?;
         let reply: Reply = server.hear().await?;
 
-        let begun = Begun { at: Instant::now(), cpu: Duration::ZERO, resident: 0 };
+        let begun = Begun { at: Instant::now(), cpu: Duration::ZERO, user: Duration::ZERO, resident: 0 };
         let client = Process::spawn(name, client(&url)?, logs)?;
         let mut run = Self { settle, server, client, reply };
         let objects = run.synced().await?;
@@ -210,7 +213,8 @@ impl Run {
     fn begin(&self) -> Result<Begun> {
         self.client.reset_peak()?;
         let resident = self.client.memory()?.resident;
-        Ok(Begun { at: Instant::now(), cpu: self.client.cpu()?, resident })
+        let (cpu, user) = (self.client.cpu()?, self.client.user()?);
+        Ok(Begun { at: Instant::now(), cpu, user, resident })
     }
 
     /// What it does while it settles belongs to the stage: garbage may be collected, handlers may lag.
@@ -219,6 +223,7 @@ impl Run {
         sleep(self.settle).await;
         let memory = self.client.memory()?;
         let cpu = (self.client.cpu()? - begun.cpu).as_secs_f64();
-        Ok(Stage { cpu, wall, before: begun.resident, after: memory.resident, peak: memory.peak })
+        let user = (self.client.user()? - begun.user).as_secs_f64();
+        Ok(Stage { cpu, user, wall, before: begun.resident, after: memory.resident, peak: memory.peak })
     }
 }
