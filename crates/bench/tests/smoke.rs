@@ -66,7 +66,7 @@ async fn each_program_has_all_objects_and_events_and_relists_once_where_it_must(
     let settings = Settings { events: EVENTS, rounds: 1, rate: 40, seconds: 1, settle: Duration::ZERO };
     // More than one list for a relist is an error of the comparison itself.
     let outcome = compare(&settings, &recorded.places(), Some("kube-"), |_| ()).await?;
-    assert_eq!(outcome.measured.len(), 7);
+    assert_eq!(outcome.measured.len(), kube_bench::names().count());
     for measured in outcome.measured {
         let (name, [round]) = (measured.contender, &measured.rounds[..]) else { bail!("not one round") };
         assert_eq!(round.objects, OBJECTS, "{name}");
