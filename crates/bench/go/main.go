@@ -1,6 +1,7 @@
 // client-go is client-go's part of the comparison: a shared informer on Pods as programs in Go have it, with one handler
 // that counts. It says when its cache is in sync; then it is told versions on its standard input, and says when its
-// handler has seen each. Orders and reports are those of crates/bench/src/client.rs.
+// handler has seen each. Orders and reports are those of crates/bench/src/client.rs. Called with "store" it measures
+// client-go's indexer alone.
 package main
 
 import (
@@ -28,10 +29,18 @@ type order struct {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "store" {
+		end(runStore(os.Args[2:]))
+		return
+	}
 	server := flag.String("server", "", "URL of the server")
 	contentType := flag.String("content-type", "", "of bodies; empty leaves it to client-go, which takes protobuf")
 	flag.Parse()
-	if err := run(*server, *contentType); err != nil {
+	end(run(*server, *contentType))
+}
+
+func end(err error) {
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "client-go: %v\n", err)
 		os.Exit(1)
 	}

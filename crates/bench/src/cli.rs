@@ -15,8 +15,9 @@ use crate::compare::{Places, Settings, compare};
 use crate::record::{RealServer, record};
 use crate::recording::{Recording, exists, folder};
 use crate::replay::{Listening, Replay, control};
-use crate::report::Numbers;
+use crate::report::{Numbers, StoreNumbers};
 use crate::scale::{RECORDED, ScaleArgs, ScaleNumbers, scale};
+use crate::stores::{Load, compare_stores, run_store};
 
 /// How long a contender is left alone after each stage.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -28,6 +29,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Measure what an object costs while their number grows. Records first, where that was not done yet.
     Scale(ScaleArgs),
+    /// Measure the stores alone, as `compare` does too.
+    Stores(StoresArgs),
     /// Record a real kube-apiserver, as `compare` does.
     Record {
         /// How many Pods.
@@ -49,6 +52,14 @@ pub enum Command {
         /// The server's URL.
         #[arg(long)]
         server: String,
+    },
+    /// One of the stores that are compared; says what came out.
+    Store {
+        /// Which.
+        name: String,
+        /// What is done with it.
+        #[command(flatten)]
+        load: Load,
     },
 }
 
@@ -81,6 +92,22 @@ pub struct CompareArgs {
     out: Option<PathBuf>,
 }
 
+/// What is measured of the stores.
+#[derive(Debug, Args)]
+pub struct StoresArgs {
+    #[command(flatten)]
+    load: Load,
+    /// How often all is measured; medians are shown.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Only those with this in their names.
+    #[arg(long)]
+    only: Option<String>,
+    /// Write all numbers to this file.
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
 /// Carries out a command. `out` gets what it has to say, unless its standard output belongs to another program.
 ///
 /// # Errors
@@ -89,6 +116,13 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
     match command {
         Command::Compare(args) => runtime()?.block_on(run_compare(args, out)),
         Command::Scale(args) => runtime()?.block_on(run_scale(&args, out)),
+        Command::Stores(args) => {
+            let only = args.only.as_deref();
+            let numbers = runtime()?.block_on(stores(args.load, args.rounds, only, out))?;
+            writeln!(out, "\n{}", numbers.text())?;
+            args.json.as_deref().map_or(Ok(()), |file| numbers.write_json(file))
+        }
+        Command::Store { name, load } => run_store(&name, &load, out),
         Command::Record { objects } => {
             let folder = runtime()?.block_on(recorded(objects, out))?;
             Ok(writeln!(out, "{}", folder.display())?)
@@ -121,7 +155,9 @@ async fn run_compare(args: CompareArgs, out: &mut impl Write) -> Result<()> {
         // Whoever does not listen gets the tables all the same.
         let _ = writeln!(out, "{what}");
     });
-    let numbers = Numbers::new(outcome.await?);
+    let outcome = outcome.await?;
+    let stores = stores(Load::default(), settings.rounds, args.only.as_deref(), out).await?;
+    let numbers = Numbers::new(outcome, stores);
     writeln!(out, "\n{}", numbers.text())?;
     if let Some(file) = &args.json {
         numbers.write_json(file)?;
@@ -144,7 +180,21 @@ async fn run_scale(args: &ScaleArgs, out: &mut impl Write) -> Result<()> {
 /// This program, a recording, and where it builds and logs.
 fn places(recording: PathBuf) -> Result<Places> {
     let program = std::env::current_exe()?;
-    Ok(Places { folder: target(&program)?.join("kube-bench"), program, recording })
+    Ok(Places { folder: built(&program)?, program, recording })
+}
+
+async fn stores(load: Load, rounds: usize, only: Option<&str>, out: &mut impl Write) -> Result<StoreNumbers> {
+    let program = std::env::current_exe()?;
+    let say = |what: &str| {
+        let _ = writeln!(out, "{what}");
+    };
+    let outcome = compare_stores(load, rounds.max(1), &program, &built(&program)?, only, say).await?;
+    Ok(StoreNumbers::new(outcome))
+}
+
+/// What is built, and logs.
+fn built(program: &Path) -> Result<PathBuf> {
+    Ok(target(program)?.join("kube-bench"))
 }
 
 /// The recording of so many objects, which is made where there is none.

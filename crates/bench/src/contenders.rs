@@ -99,7 +99,7 @@ impl Field {
         let (mut contenders, mut skipped) = (Vec::new(), Vec::new());
         for contender in chosen {
             let missing = match contender.program {
-                Program::Go(_) if go.is_none() => "there is no go on PATH",
+                Program::Go(_) if go.is_none() => NO_GO,
                 Program::Go("") if !protobuf => "nothing was recorded in protobuf",
                 Program::Client(_) | Program::Go(_) => {
                     contenders.push(contender);
@@ -136,14 +136,17 @@ impl Field {
     }
 }
 
-async fn has_go() -> bool {
+/// Why nothing in Go is measured.
+pub(crate) const NO_GO: &str = "there is no go on PATH";
+
+pub(crate) async fn has_go() -> bool {
     let mut command = Command::new("go");
     let quiet = command.arg("version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().await.is_ok_and(|status| status.success())
 }
 
 /// Builds crates/bench/go; `go build` does nothing where nothing has changed.
-async fn build_go(folder: &Path) -> Result<PathBuf> {
+pub(crate) async fn build_go(folder: &Path) -> Result<PathBuf> {
     let program = std::path::absolute(folder.join("client-go"))?;
     let mut command = Command::new("go");
     command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("go"));

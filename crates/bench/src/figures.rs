@@ -134,7 +134,7 @@ pub fn medians(outcome: &Outcome) -> Vec<Medians> {
 }
 
 /// Of an even number of values the mean of the two in the middle.
-fn median(mut values: Vec<f64>) -> Option<f64> {
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
     match values.len() % 2 {

@@ -3,6 +3,7 @@
 mod chart;
 pub(crate) mod machine;
 pub(crate) mod page;
+mod stores;
 pub(crate) mod table;
 
 use std::fs;
@@ -15,18 +16,21 @@ use crate::compare::Outcome;
 use crate::figures::{Medians, medians};
 use machine::Machine;
 
+pub use stores::StoreNumbers;
+
 /// All numbers of a comparison.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Numbers {
     machine: Machine,
     medians: Vec<Medians>,
     outcome: Outcome,
+    stores: StoreNumbers,
 }
 
 impl Numbers {
     /// The numbers of a comparison on this machine.
-    pub fn new(outcome: Outcome) -> Self {
-        Self { machine: Machine::here(), medians: medians(&outcome), outcome }
+    pub fn new(outcome: Outcome, stores: StoreNumbers) -> Self {
+        Self { machine: Machine::here(), medians: medians(&outcome), outcome, stores }
     }
 
     /// The tables, and who is missing.
@@ -36,6 +40,8 @@ impl Numbers {
         for skipped in &self.outcome.skipped {
             text.push_str(&format!("Not compared: {}: {}.\n", skipped.contender, skipped.why));
         }
+        text.push('\n');
+        text.push_str(&self.stores.text());
         text
     }
 

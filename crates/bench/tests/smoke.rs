@@ -9,7 +9,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
-use kube_bench::{Case, Family, Places, Recording, Replay, ScaleSettings, Settings, compare, record, scale};
+use kube_bench::{
+    Case, Family, Load, Places, Recording, Replay, ScaleSettings, Settings, StoreNumbers, compare,
+    compare_stores, record, scale,
+};
 use kube_client::api::{ListParams, WatchEvent, WatchParams};
 use kube_client::{Api, Client, Config};
 use kube_testserver::Server;
@@ -120,6 +123,27 @@ async fn of_many_objects_no_two_are_alike_and_events_change_all_of_them() -> Res
         assert_eq!((restarts(before), restarts(&pod)), (Some(0), Some(1)));
         assert!(changed.insert(pod.metadata.uid), "one has changed twice before all have");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_store_is_measured_in_a_process_of_its_own_and_has_a_column() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let load = Load { objects: 200, readers: 2, millis: 1 };
+    let program = Path::new(env!("CARGO_BIN_EXE_kube-bench"));
+    let outcome = compare_stores(load, 2, program, dir.path(), Some("kube-"), |_| ()).await?;
+    assert_eq!(outcome.measured.len(), 3);
+    for measured in &outcome.measured {
+        let (name, [_, round]) = (&measured.store, &measured.rounds[..]) else { bail!("not two rounds") };
+        for writing in [round.alone, round.read] {
+            assert!(writing.writes >= 64 && writing.writes % 64 == 0, "{name}: {writing:?}");
+            assert!(writing.cpu > 0.0 && writing.group_cpu_p99 > 0.0, "{name}: {writing:?}");
+        }
+        assert_eq!(round.objects, 200, "{name}");
+        assert!(round.get_ns > 0.0 && round.list_ns > 0.0 && round.by_index_ns > 0.0, "{name}: {round:?}");
+    }
+    let text = StoreNumbers::new(outcome).text();
+    assert!(text.contains("| kube-informer | kube-informer, snapshots | kube-runtime |"), "{text}");
     Ok(())
 }
 

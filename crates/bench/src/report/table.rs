@@ -53,7 +53,7 @@ fn unique_title(figure: &Figure) -> String {
     }
 }
 
-fn heading(title: &str) -> String {
+pub(super) fn heading(title: &str) -> String {
     format!("### {title}")
 }
 

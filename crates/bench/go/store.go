@@ -1,0 +1,220 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+)
+
+const (
+	// group is how many writes are measured together; there are no batches here.
+	group = 64
+	// reads is how many look-ups there are between two looks at the clock.
+	reads      = 256
+	onANode    = 100
+	namespaces = 20
+)
+
+// writing is updates by one goroutine, and what its thread has used for them.
+type writing struct {
+	Writes      uint64  `json:"writes"`
+	Wall        float64 `json:"wall"`
+	CPU         float64 `json:"cpu"`
+	GroupCPUP99 float64 `json:"groupCpuP99"`
+	Waits       uint64  `json:"waits"`
+}
+
+// storeRound is what crates/bench/src/stores/program.rs reports of other stores.
+type storeRound struct {
+	Objects   int     `json:"objects"`
+	Alone     writing `json:"alone"`
+	GetNs     float64 `json:"getNs"`
+	ListNs    float64 `json:"listNs"`
+	ByIndexNs float64 `json:"byIndexNs"`
+	Read      writing `json:"read"`
+	ListsPerS float64 `json:"listsPerS"`
+}
+
+// smallPod is what a program that looks for Pods on nodes needs of one.
+type smallPod struct {
+	metav1.ObjectMeta
+	node string
+}
+
+// store is client-go's thread-safe indexer, and the Pods that go into it, each in two states.
+type store struct {
+	indexer cache.Indexer
+	states  [2][]*smallPod
+	keys    []string
+	order   []int
+	turn    int
+}
+
+// runStore measures the indexer alone.
+func runStore(args []string) error {
+	flags := flag.NewFlagSet("store", flag.ExitOnError)
+	objects := flags.Int("objects", 0, "how many Pods it holds")
+	readers := flags.Int("readers", 0, "how many goroutines list all of them while one writes")
+	millis := flags.Int("millis", 0, "how long each kind of use goes on")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	// Processor time and waits are those of a thread.
+	runtime.LockOSThread()
+	s, err := newStore(*objects)
+	if err != nil {
+		return err
+	}
+	line, err := json.Marshal(s.measure(time.Duration(*millis)*time.Millisecond, *readers))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(os.Stdout, string(line))
+	return err
+}
+
+func newStore(objects int) (*store, error) {
+	byNode := func(object any) ([]string, error) { return []string{object.(*smallPod).node}, nil }
+	indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc, "node": byNode}
+	s := &store{indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers)}
+	s.order = rand.New(rand.NewSource(7)).Perm(objects)
+	all := make([]any, objects)
+	for state := range s.states {
+		for number := range objects {
+			s.states[state] = append(s.states[state], pod(number, objects, state+1))
+		}
+	}
+	for number, pod := range s.states[0] {
+		all[number] = pod
+		s.keys = append(s.keys, pod.Namespace+"/"+pod.Name)
+	}
+	return s, s.indexer.Replace(all, "1")
+}
+
+func pod(number, count, version int) *smallPod {
+	return &smallPod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            fmt.Sprintf("web-7d4b9c6f5-%07d", number),
+			Namespace:       fmt.Sprintf("team-%02d", number%namespaces),
+			ResourceVersion: fmt.Sprint(version),
+			UID:             types.UID(fmt.Sprintf("8f14e45f-ceea-467f-a0e6-%012d", number)),
+		},
+		node: node(number % nodes(count)),
+	}
+}
+
+func nodes(count int) int { return (count + onANode - 1) / onANode }
+
+func node(number int) string { return fmt.Sprintf("node-%05d", number) }
+
+func (s *store) measure(wanted time.Duration, readers int) storeRound {
+	count := len(s.order)
+	names := make([]string, nodes(count))
+	for number := range names {
+		names[number] = node(number)
+	}
+	var round storeRound
+	round.Alone = s.writeFor(wanted)
+	round.GetNs = readFor(wanted, reads, func(turn int) {
+		if _, found, err := s.indexer.GetByKey(s.keys[s.order[turn%count]]); !found || err != nil {
+			panic("an object is missing")
+		}
+	})
+	round.ListNs = readFor(wanted, 1, func(int) { s.indexer.List() }) / float64(count)
+	round.ByIndexNs = readFor(wanted, 1, func(turn int) {
+		if _, err := s.indexer.ByIndex("node", names[turn%len(names)]); err != nil {
+			panic(err)
+		}
+	})
+	round.Read, round.ListsPerS = s.writeAmongReaders(wanted, readers)
+	round.Objects = len(s.indexer.List())
+	return round
+}
+
+// writeFor writes for so long, each Pod in its turn.
+func (s *store) writeFor(wanted time.Duration) writing {
+	var written writing
+	var groups []float64
+	for begun := time.Now(); len(groups) == 0 || time.Since(begun) < wanted; {
+		waitsBefore, cpu, at := waits(), threadCPU(), time.Now()
+		for range group {
+			state := 1 - s.turn/len(s.order)%2
+			if err := s.indexer.Update(s.states[state][s.order[s.turn%len(s.order)]]); err != nil {
+				panic(err)
+			}
+			s.turn++
+		}
+		wall := time.Since(at).Seconds()
+		groups = append(groups, threadCPU()-cpu)
+		written.Wall += wall
+		written.CPU += groups[len(groups)-1]
+		written.Waits += waits() - waitsBefore
+	}
+	slices.Sort(groups)
+	written.Writes = uint64(len(groups) * group)
+	written.GroupCPUP99 = groups[min(len(groups)*99/100, len(groups)-1)]
+	return written
+}
+
+// writeAmongReaders writes while others list everything again and again; gives also how often they do, in a second.
+func (s *store) writeAmongReaders(wanted time.Duration, readers int) (writing, float64) {
+	var lists atomic.Uint64
+	var over atomic.Bool
+	var done sync.WaitGroup
+	for range readers {
+		done.Go(func() {
+			for !over.Load() {
+				s.indexer.List()
+				lists.Add(1)
+			}
+		})
+	}
+	begun := time.Now()
+	written := s.writeFor(wanted)
+	perSecond := float64(lists.Load()) / time.Since(begun).Seconds()
+	over.Store(true)
+	done.Wait()
+	return written, perSecond
+}
+
+// readFor reads for so long, with a look at the clock after each unit of reads; gives nanoseconds of the processor for one.
+func readFor(wanted time.Duration, unit int, read func(turn int)) float64 {
+	turn, cpu := 0, threadCPU()
+	for begun := time.Now(); turn == 0 || time.Since(begun) < wanted; {
+		for range unit {
+			read(turn)
+			turn++
+		}
+	}
+	return (threadCPU() - cpu) * 1e9 / float64(turn)
+}
+
+// threadCPU is the processor time of this thread, in seconds.
+func threadCPU() float64 {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now); err != nil {
+		panic(err)
+	}
+	return float64(now.Nano()) / 1e9
+}
+
+// waits is how often this thread gave up its processor because it had to wait.
+func waits() uint64 {
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_THREAD, &usage); err != nil {
+		panic(err)
+	}
+	return uint64(usage.Nvcsw)
+}

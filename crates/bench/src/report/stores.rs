@@ -1,0 +1,157 @@
+//! The table of the stores: a column for each, and how many times the others' figures this project's are.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+
+use super::machine::Machine;
+use super::table::{aligned, cell, header, heading, row};
+use crate::figures::median;
+use crate::stores::{MeasuredStore, OURS, StoreRound, StoresOutcome, Writing};
+
+/// One of the figures of a store.
+struct Figure {
+    key: &'static str,
+    title: &'static str,
+    /// Digits behind the point.
+    digits: usize,
+    value: fn(&StoreRound) -> f64,
+}
+
+const fn figure(
+    key: &'static str,
+    title: &'static str,
+    digits: usize,
+    value: fn(&StoreRound) -> f64,
+) -> Figure {
+    Figure { key, title, digits, value }
+}
+
+/// Those with a `+` are better if there is more of it.
+const FIGURES: [Figure; 10] = [
+    figure("writes_per_s", "writes/s +", 0, |round| per_s(&round.alone)),
+    figure("write_cpu_us", "writer's CPU us/write", 2, |round| cpu_us(&round.alone)),
+    figure("get_ns", "get, ns", 0, |round| round.get_ns),
+    figure("list_ns", "list, ns/object", 1, |round| round.list_ns),
+    figure("by_index_ns", "by index, ns", 0, |round| round.by_index_ns),
+    figure("read_writes_per_s", "writes/s + among readers", 0, |round| per_s(&round.read)),
+    figure("read_write_cpu_us", "writer's CPU us/write, among readers", 2, |round| cpu_us(&round.read)),
+    figure("read_group_p99_us", "writer's CPU us/64 writes, p99", 0, |round| round.read.group_cpu_p99 * 1e6),
+    figure("read_waits", "the writer had to wait, times/1,000 writes", 3, |round| {
+        round.read.waits as f64 * 1e3 / round.read.writes as f64
+    }),
+    figure("read_lists_per_s", "lists/s + of the readers", 0, |round| round.lists_per_s),
+];
+
+/// All numbers of the stores.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StoreNumbers {
+    machine: Machine,
+    /// Medians by figure, then by store.
+    medians: BTreeMap<String, BTreeMap<String, f64>>,
+    outcome: StoresOutcome,
+}
+
+impl StoreNumbers {
+    /// The numbers of stores on this machine.
+    pub fn new(outcome: StoresOutcome) -> Self {
+        let of = |figure: &Figure| {
+            let stores = outcome.measured.iter();
+            let medians = stores.filter_map(|of| Some((of.store.clone(), median_of(of, figure)?))).collect();
+            (figure.key.to_owned(), medians)
+        };
+        Self { machine: Machine::here(), medians: FIGURES.iter().map(of).collect(), outcome }
+    }
+
+    /// The table, and who is missing; nothing where nothing was to be measured.
+    pub fn text(&self) -> String {
+        let StoresOutcome { load, measured, skipped } = &self.outcome;
+        if measured.is_empty() && skipped.is_empty() {
+            return String::new();
+        }
+        let names: Vec<&str> = measured.iter().map(|of| &*of.store).collect();
+        let others = names.iter().filter(|name| !name.starts_with(OURS) && names.contains(&OURS));
+        let ratios = others.clone().map(|name| format!("to {name}"));
+        let mut rows = vec![header(names.iter().map(|&name| name.to_owned()).chain(ratios))];
+        for Figure { key, title, digits, .. } in FIGURES {
+            let value = |name: &str| self.medians.get(key)?.get(name).copied();
+            let ratio = |name: &str| Some(value(OURS)? / value(name)?).filter(|ratio| ratio.is_finite());
+            let values = names.iter().map(|name| cell(value(name), digits));
+            rows.push(row(title, values.chain(others.clone().map(|name| cell(ratio(name), 3)))));
+        }
+        let title =
+            format!("Stores of {} Pods, alone and among {} listing readers", load.objects, load.readers);
+        let mut text = format!("{}\n\n{}\n", heading(&title), aligned(&rows));
+        for skipped in skipped {
+            text.push_str(&format!("Not compared: the store of {}: {}.\n", skipped.contender, skipped.why));
+        }
+        text
+    }
+
+    /// All of it as JSON.
+    ///
+    /// # Errors
+    /// The file can't be written.
+    pub fn write_json(&self, file: &Path) -> Result<()> {
+        let json = format!("{}\n", serde_json::to_string_pretty(self)?);
+        fs::write(file, json).with_context(|| format!("writing {}", file.display()))
+    }
+}
+
+fn per_s(writing: &Writing) -> f64 {
+    writing.writes as f64 / writing.wall
+}
+
+fn cpu_us(writing: &Writing) -> f64 {
+    writing.cpu * 1e6 / writing.writes as f64
+}
+
+fn median_of(measured: &MeasuredStore, figure: &Figure) -> Option<f64> {
+    median(measured.rounds.iter().map(figure.value).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contenders::Skipped;
+    use crate::stores::Load;
+
+    fn measured(store: &str, list_ns: f64) -> MeasuredStore {
+        let writing = Writing { writes: 128, wall: 1.0, cpu: 1.0, group_cpu_p99: 0.5, waits: 64 };
+        let round = StoreRound {
+            objects: 1,
+            alone: writing,
+            get_ns: 1.0,
+            list_ns,
+            by_index_ns: 1.0,
+            read: writing,
+            lists_per_s: 1.0,
+        };
+        MeasuredStore { store: store.into(), rounds: vec![round] }
+    }
+
+    fn numbers(measured: Vec<MeasuredStore>, skipped: Vec<Skipped>) -> StoreNumbers {
+        StoreNumbers::new(StoresOutcome { load: Load::default(), measured, skipped })
+    }
+
+    #[test]
+    fn ratios_are_this_projects_figures_to_those_of_others() {
+        let text = numbers(vec![measured(OURS, 2.0), measured("other", 8.0)], Vec::new()).text();
+        let rows: Vec<_> = text.lines().filter(|line| line.starts_with("| list")).collect();
+        assert_eq!(rows.len(), 1, "{text}");
+        let cells: Vec<&str> = rows[0].split('|').map(str::trim).collect();
+        assert_eq!(cells, ["", "list, ns/object", "2.0", "8.0", "0.250", ""]);
+        assert!(text.contains(" 500.000 |"), "{text}");
+    }
+
+    #[test]
+    fn who_is_missing_is_named_and_nothing_says_nothing() {
+        let skipped = Skipped { contender: "other".into(), why: "it is not there".into() };
+        let text = numbers(Vec::new(), vec![skipped]).text();
+        assert!(text.ends_with("Not compared: the store of other: it is not there.\n"), "{text}");
+        assert_eq!(numbers(Vec::new(), Vec::new()).text(), "");
+    }
+}

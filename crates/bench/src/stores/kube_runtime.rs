@@ -1,0 +1,67 @@
+//! kube-runtime's store: it takes one object at a time and clones it, and has no indexes.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use kube_runtime::reflector::{self, ObjectRef, Store, store::Writer};
+use kube_runtime::watcher::Event;
+
+use super::objects::{Objects, SmallPod};
+use super::program::{Reader, Subject};
+
+pub(super) struct KubeRuntime {
+    writer: Writer<SmallPod>,
+    reader: KubeReader,
+}
+
+#[derive(Clone)]
+pub(super) struct KubeReader {
+    store: Store<SmallPod>,
+    keys: Arc<[ObjectRef<SmallPod>]>,
+}
+
+impl KubeRuntime {
+    /// A store with these objects, which came as a list.
+    pub(super) fn new(objects: &Objects) -> Self {
+        let (store, mut writer) = reflector::store();
+        writer.apply_watcher_event(&Event::Init);
+        for pod in objects.first() {
+            writer.apply_watcher_event(&Event::InitApply(SmallPod::clone(pod)));
+        }
+        writer.apply_watcher_event(&Event::InitDone);
+        let keys = objects.first().iter().map(|pod| ObjectRef::from_obj(&**pod)).collect();
+        Self { writer, reader: KubeReader { store, keys } }
+    }
+}
+
+impl Subject for KubeRuntime {
+    type Batch = Vec<Event<SmallPod>>;
+    type Reader = KubeReader;
+
+    fn reader(&self) -> KubeReader {
+        self.reader.clone()
+    }
+
+    fn prepare(&mut self, writes: impl Iterator<Item = (usize, Arc<SmallPod>)>) -> Self::Batch {
+        writes.map(|(_, pod)| Event::Apply(SmallPod::clone(&pod))).collect()
+    }
+
+    fn write(&mut self, batch: &mut Self::Batch) {
+        batch.iter().for_each(|event| self.writer.apply_watcher_event(event));
+    }
+}
+
+impl Reader for KubeReader {
+    fn get(&self, number: usize) -> bool {
+        black_box(self.store.get(&self.keys[number])).is_some()
+    }
+
+    fn all(&self) -> usize {
+        black_box(self.store.state()).len()
+    }
+
+    /// Every object has to be looked at.
+    fn on_node(&self, node: &str) -> usize {
+        black_box(self.store.state_filter(|pod| pod.node == node)).len()
+    }
+}

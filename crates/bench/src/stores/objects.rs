@@ -1,0 +1,134 @@
+//! The Pods that the stores hold: small, so that it is the store that is measured and not how far apart large objects are
+//! in memory.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use fastrand::Rng;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Pod;
+use kube_client::Resource;
+use kube_client::core::ObjectMeta;
+
+/// So many Pods share a node, and that many are found by an index.
+const ON_A_NODE: usize = 100;
+const NAMESPACES: usize = 20;
+
+/// What a program that looks for Pods on nodes needs of one.
+#[derive(Clone, Debug)]
+pub(super) struct SmallPod {
+    pub(super) metadata: ObjectMeta,
+    pub(super) node: String,
+}
+
+impl Resource for SmallPod {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        Pod::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        Pod::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        Pod::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        Pod::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// Each Pod in two states, of which one takes the place of the other.
+pub(super) struct Objects {
+    states: [Vec<Arc<SmallPod>>; 2],
+    /// All their numbers, shuffled: the order in which they are written and looked up.
+    order: Vec<usize>,
+}
+
+impl Objects {
+    /// So many of them, always the same.
+    pub(super) fn new(count: usize) -> Self {
+        let state = |version: u64| (0..count).map(|number| Arc::new(pod(number, count, version))).collect();
+        let mut order: Vec<usize> = (0..count).collect();
+        Rng::with_seed(7).shuffle(&mut order);
+        Self { states: [state(1), state(2)], order }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// All Pods in their first state.
+    pub(super) fn first(&self) -> &[Arc<SmallPod>] {
+        &self.states[0]
+    }
+
+    /// The Pod of the `turn`th write; each time all of them were written, it is the other state's turn.
+    pub(super) fn written(&self, turn: usize) -> &Arc<SmallPod> {
+        let state = 1 - turn / self.len() % 2;
+        &self.states[state][self.looked_up(turn)]
+    }
+
+    /// The number of the Pod that the `turn`th look-up is for.
+    pub(super) fn looked_up(&self, turn: usize) -> usize {
+        self.order[turn % self.len()]
+    }
+
+    /// The nodes on which they run.
+    pub(super) fn nodes(&self) -> Vec<String> {
+        (0..nodes(self.len())).map(node).collect()
+    }
+}
+
+fn nodes(count: usize) -> usize {
+    count.div_ceil(ON_A_NODE)
+}
+
+fn node(number: usize) -> String {
+    format!("node-{number:05}")
+}
+
+fn pod(number: usize, count: usize, version: u64) -> SmallPod {
+    let metadata = ObjectMeta {
+        name: Some(format!("web-7d4b9c6f5-{number:07}")),
+        namespace: Some(format!("team-{:02}", number % NAMESPACES)),
+        uid: Some(format!("8f14e45f-ceea-467f-a0e6-{number:012}")),
+        resource_version: Some(version.to_string()),
+        ..ObjectMeta::default()
+    };
+    SmallPod { metadata, node: node(number % nodes(count)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_pod_is_written_once_before_any_is_written_again_in_another_state() {
+        let objects = Objects::new(250);
+        let names = |turns: std::ops::Range<usize>| {
+            let mut names: Vec<_> =
+                turns.map(|turn| objects.written(turn).metadata.name.clone().unwrap()).collect();
+            names.sort();
+            names.dedup();
+            names.len()
+        };
+        assert_eq!((names(0..250), names(250..500)), (250, 250));
+        let version = |turn| objects.written(turn).metadata.resource_version.clone().unwrap();
+        assert_eq!([version(0), version(250), version(500)], ["2", "1", "2"]);
+        assert_eq!(objects.nodes(), ["node-00000", "node-00001", "node-00002"]);
+    }
+}
