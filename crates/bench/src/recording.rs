@@ -8,7 +8,8 @@ use anyhow::{Context as _, Result, ensure};
 use bytes::{Buf as _, Bytes};
 use serde::{Deserialize, Serialize};
 
-use crate::wire::{Object, Wire};
+use crate::pods::NOT_SENT;
+use crate::wire::{Change, Object, Stamp, Wire};
 
 /// What is in the files, and how; another format is another folder.
 const FORMAT: u32 = 1;
@@ -116,6 +117,27 @@ impl Recording {
         let manifest = fs::read(folder.join(MANIFEST));
         let manifest = manifest.with_context(|| format!("no recording in {}", folder.display()))?;
         Ok(serde_json::from_slice(&manifest)?)
+    }
+
+    /// The body of a list of all objects, in JSON.
+    pub fn list(&self) -> Vec<u8> {
+        let stamp = Stamp { version: self.manifest.version, sent: NOT_SENT };
+        let mut body = Wire::Json.list_head(stamp.version, None, 0);
+        for (index, object) in self.json.listed.iter().enumerate() {
+            Wire::Json.item(&mut body, object, stamp, index == 0);
+        }
+        body.extend_from_slice(Wire::Json.list_tail());
+        body
+    }
+
+    /// The body of a watch that shows each object once as it was changed, in JSON: an event in each line.
+    pub fn watch(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        for (version, object) in (self.manifest.version + 1..).zip(&self.json.changed) {
+            let stamp = Stamp { version, sent: NOT_SENT };
+            Wire::Json.event(&mut body, Change::Modified, object, stamp);
+        }
+        body
     }
 
     /// The objects in this way of writing, where they are there in it.
