@@ -30,20 +30,22 @@ const fn figure(
     Figure { key, title, digits, value }
 }
 
-/// Those with a `+` are better if there is more of it.
+/// Of rates more is better, of everything else less.
 const FIGURES: [Figure; 10] = [
-    figure("writes_per_s", "writes/s +", 0, |round| per_s(&round.alone)),
+    figure("writes_per_s", "writes/s", 0, |round| per_s(&round.alone)),
     figure("write_cpu_us", "writer's CPU us/write", 2, |round| cpu_us(&round.alone)),
     figure("get_ns", "get, ns", 0, |round| round.get_ns),
     figure("list_ns", "list, ns/object", 1, |round| round.list_ns),
     figure("by_index_ns", "by index, ns", 0, |round| round.by_index_ns),
-    figure("read_writes_per_s", "writes/s + among readers", 0, |round| per_s(&round.read)),
-    figure("read_write_cpu_us", "writer's CPU us/write, among readers", 2, |round| cpu_us(&round.read)),
-    figure("read_group_p99_us", "writer's CPU us/64 writes, p99", 0, |round| round.read.group_cpu_p99 * 1e6),
-    figure("read_waits", "the writer had to wait, times/1,000 writes", 3, |round| {
+    figure("read_writes_per_s", "among readers: writes/s", 0, |round| per_s(&round.read)),
+    figure("read_write_cpu_us", "among readers: writer's CPU us/write", 2, |round| cpu_us(&round.read)),
+    figure("read_group_p99_us", "among readers: writer's CPU us/64 writes, p99", 0, |round| {
+        round.read.group_cpu_p99 * 1e6
+    }),
+    figure("read_waits", "among readers: writer's waits/1,000 writes", 3, |round| {
         round.read.waits as f64 * 1e3 / round.read.writes as f64
     }),
-    figure("read_lists_per_s", "lists/s + of the readers", 0, |round| round.lists_per_s),
+    figure("read_lists_per_s", "among readers: lists/s", 0, |round| round.lists_per_s),
 ];
 
 /// All numbers of the stores.
@@ -140,7 +142,7 @@ mod tests {
     #[test]
     fn ratios_are_this_projects_figures_to_those_of_others() {
         let text = numbers(vec![measured(OURS, 2.0), measured("other", 8.0)], Vec::new()).text();
-        let rows: Vec<_> = text.lines().filter(|line| line.starts_with("| list")).collect();
+        let rows: Vec<_> = text.lines().filter(|line| line.starts_with("| list, ")).collect();
         assert_eq!(rows.len(), 1, "{text}");
         let cells: Vec<&str> = rows[0].split('|').map(str::trim).collect();
         assert_eq!(cells, ["", "list, ns/object", "2.0", "8.0", "0.250", ""]);
