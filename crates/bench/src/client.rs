@@ -116,7 +116,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// The system has no threads to give.
-pub fn runtime(name: &str) -> std::io::Result<Runtime> {
+pub(crate) fn runtime(name: &str) -> std::io::Result<Runtime> {
     let is_one = PROGRAMS.into_iter().any(|(known, threads, _)| known == name && threads == Threads::One);
     let mut builder = if is_one { Builder::new_current_thread() } else { Builder::new_multi_thread() };
     builder.enable_all().build()

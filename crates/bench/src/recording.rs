@@ -121,7 +121,7 @@ impl Recording {
 
     /// The body of a list of all objects, in JSON.
     pub fn list(&self) -> Vec<u8> {
-        let stamp = Stamp { version: self.manifest.version, sent: NOT_SENT };
+        let stamp = Stamp { version: self.manifest.version, sent: NOT_SENT, number: None };
         let mut body = Wire::Json.list_head(stamp.version, None, 0);
         for (index, object) in self.json.listed.iter().enumerate() {
             Wire::Json.item(&mut body, object, stamp, index == 0);
@@ -134,7 +134,7 @@ impl Recording {
     pub fn watch(&self) -> Vec<u8> {
         let mut body = Vec::new();
         for (version, object) in (self.manifest.version + 1..).zip(&self.json.changed) {
-            let stamp = Stamp { version, sent: NOT_SENT };
+            let stamp = Stamp { version, sent: NOT_SENT, number: None };
             Wire::Json.event(&mut body, Change::Modified, object, stamp);
         }
         body
