@@ -31,9 +31,11 @@ impl ScaleNumbers {
 
     /// The costs, and their ratios to those of the fewest objects in the same representation.
     pub(crate) fn text(&self) -> String {
-        let costs = self
-            .table(ALL.iter(), |at, figure| cell(self.figures[at].get(figure.key).copied(), figure.digits));
-        let ratios = self.table(ALL.iter().filter(|figure| figure.stays), |at, figure| {
+        let (all, staying): (Vec<_>, Vec<_>) =
+            (ALL.iter().collect(), ALL.iter().filter(|of| of.stays).collect());
+        let costs =
+            self.table(&all, |at, figure| cell(self.figures[at].get(figure.key).copied(), figure.digits));
+        let ratios = self.table(&staying, |at, figure| {
             let fewest = &self.figures[self.fewest(at)];
             let ratio = || Some(self.figures[at].get(figure.key)? / fewest.get(figure.key)?);
             cell(ratio(), 2)
@@ -41,15 +43,11 @@ impl ScaleNumbers {
         format!("### Costs\n\n{costs}\n### In ratio to the fewest objects\n\n{ratios}")
     }
 
-    fn table<'a>(
-        &self,
-        columns: impl Iterator<Item = &'a Figure> + Clone,
-        cell: impl Fn(usize, &Figure) -> String,
-    ) -> String {
-        let mut rows = vec![header(columns.clone().map(|figure| figure.title.to_owned()))];
+    fn table(&self, columns: &[&Figure], cell: impl Fn(usize, &Figure) -> String) -> String {
+        let mut rows = vec![header(columns.iter().map(|figure| figure.title.to_owned()))];
         for (at, of) in self.measured.iter().enumerate() {
             let name = format!("{}, {}", of.case.representation, grouped(of.case.objects));
-            rows.push(row(&name, columns.clone().map(|figure| cell(at, figure))));
+            rows.push(row(&name, columns.iter().map(|figure| cell(at, figure))));
         }
         aligned(&rows)
     }
