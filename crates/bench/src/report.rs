@@ -50,8 +50,7 @@ impl Numbers {
     /// # Errors
     /// The file can't be written.
     pub fn write_json(&self, file: &Path) -> Result<()> {
-        let json = format!("{}\n", serde_json::to_string_pretty(self)?);
-        fs::write(file, json).with_context(|| format!("writing {}", file.display()))
+        write_json(self, file)
     }
 
     /// Writes the generated part of a page anew, and charts and numbers into a folder of its name beside it.
@@ -71,4 +70,10 @@ impl Numbers {
         let generated = page::generated(self, &charts, &name);
         Ok(fs::write(page, page::with_generated(&text, "compare", &generated)?)?)
     }
+}
+
+/// Numbers, as JSON in a file.
+pub(crate) fn write_json(numbers: &impl Serialize, file: &Path) -> Result<()> {
+    let json = format!("{}\n", serde_json::to_string_pretty(numbers)?);
+    fs::write(file, json).with_context(|| format!("writing {}", file.display()))
 }

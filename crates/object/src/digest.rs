@@ -1,6 +1,9 @@
 //! `Digest`: whether an object's JSON says the same as it did.
 
-use std::{hash::Hasher as _, num::NonZeroU64};
+use std::{
+    hash::{BuildHasher as _, Hasher as _},
+    num::NonZeroU64,
+};
 
 use foldhash::quality::FixedState;
 
@@ -23,7 +26,7 @@ impl Digest {
     /// `kind` and `apiVersion`. managedFields count only where they are kept.
     pub fn of(outline: &Outline<'_>, asked: &Asked) -> Self {
         let [body, rest] = outline.body(asked.keep_managed_fields);
-        let mut hasher = std::hash::BuildHasher::build_hasher(&FixedState::default());
+        let mut hasher = FixedState::default().build_hasher();
         hasher.write(body);
         hasher.write(rest);
         Self::new(hasher.finish())

@@ -1,14 +1,13 @@
 //! The table of the stores: a column for each, and how many times the others' figures this project's are.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::machine::Machine;
 use super::table::{aligned, cell, header, heading, row};
+use super::{machine::Machine, write_json};
 use crate::figures::median;
 use crate::stores::{MeasuredStore, OURS, StoreRound, StoresOutcome, Writing};
 
@@ -98,8 +97,7 @@ impl StoreNumbers {
     /// # Errors
     /// The file can't be written.
     pub fn write_json(&self, file: &Path) -> Result<()> {
-        let json = format!("{}\n", serde_json::to_string_pretty(self)?);
-        fs::write(file, json).with_context(|| format!("writing {}", file.display()))
+        write_json(self, file)
     }
 }
 

@@ -11,6 +11,7 @@ use super::{RECORDED, ScaleMeasured, ScaleSettings};
 use crate::report::machine::Machine;
 use crate::report::page::with_generated;
 use crate::report::table::{aligned, cell, header, row};
+use crate::report::write_json;
 
 /// All numbers of a scale run.
 #[derive(Clone, Debug, Serialize)]
@@ -65,8 +66,7 @@ impl ScaleNumbers {
     /// # Errors
     /// The file can't be written.
     pub(crate) fn write_json(&self, file: &Path) -> Result<()> {
-        let json = format!("{}\n", serde_json::to_string_pretty(self)?);
-        fs::write(file, json).with_context(|| format!("writing {}", file.display()))
+        write_json(self, file)
     }
 
     /// Writes this run's part of a page anew, and the numbers into a folder of its name beside it.
