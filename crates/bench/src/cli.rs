@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use clap::{Args, Parser};
 use tokio::io::{AsyncWriteExt as _, BufReader, stdin, stdout};
 use tokio::net::TcpListener;
@@ -119,6 +119,7 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
         Command::Stores(args) => {
             let only = args.only.as_deref();
             let numbers = runtime()?.block_on(stores(args.load, args.rounds, only, out))?;
+            ensure!(!numbers.text().is_empty(), "no store has {only:?} in its name");
             writeln!(out, "\n{}", numbers.text())?;
             args.json.as_deref().map_or(Ok(()), |file| numbers.write_json(file))
         }

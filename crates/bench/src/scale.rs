@@ -16,6 +16,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
+use crate::client;
 use crate::compare::{Places, Run, Stage};
 
 pub(crate) use numbers::ScaleNumbers;
@@ -119,6 +120,9 @@ pub async fn scale(
     places: &Places,
     mut say: impl FnMut(&str),
 ) -> Result<Vec<ScaleMeasured>> {
+    for Case { representation, .. } in &settings.cases {
+        ensure!(client::names().any(|name| name == representation), "there is no program {representation:?}");
+    }
     let mut measured: Vec<ScaleMeasured> = Vec::new();
     for case in &settings.cases {
         let Case { representation, objects } = case;

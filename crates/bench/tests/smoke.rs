@@ -195,6 +195,20 @@ async fn a_watch_sends_events_in_the_order_of_versions_and_says_when() -> Result
     Ok(())
 }
 
+/// A client that knows an object by its bytes must know it again.
+#[tokio::test]
+async fn what_an_event_has_shown_is_the_same_in_a_list() -> Result<()> {
+    let (replay, pods, _serving) = replayed(&Recorded::new().await?).await?;
+    let mut watch = pods.watch(&WatchParams::default(), &replay.version().to_string()).await?.boxed();
+    replay.release(3);
+    for _ in 0..3 {
+        let Some(WatchEvent::Modified(shown)) = watch.try_next().await? else { bail!("no event") };
+        let listed = pods.list(&ListParams::default()).await?.items;
+        assert!(listed.contains(&shown), "{:?}", shown.metadata.name);
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn an_expiry_ends_watches_and_what_was_before_it_is_forgotten() -> Result<()> {
     let (replay, pods, _serving) = replayed(&Recorded::new().await?).await?;
