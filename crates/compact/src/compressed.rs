@@ -3,23 +3,23 @@
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use kube_core::{Resource, metadata::TypeMeta};
-use kube_object::{Cached, Decode, DecodeError, Id, Labels, Object, ObjectId, RawObject, decode_json};
+use kube_object::{Cached, Decode, DecodeError, Id, Labels, Object, ObjectId, RawObject};
 use serde::de::DeserializeOwned;
 
 use crate::{
     codec::Codec,
     learner::Learner,
-    view::{Shared, View},
+    view::{Shared, View, decoded},
 };
 
-/// A [`Lazy`](crate::Lazy) object whose JSON is compressed by zstd: to less than a third of its size, with the dictionary that
+/// A [`Lazy`](crate::Lazy) object whose JSON is compressed by zstd: Pods to less than a third of their size, with the dictionary that
 /// is made of the first objects of a cache.
 ///
 /// For programs that hold very many objects. A change costs the compression, which is less than decoding the object; looking
 /// at one costs a little more than with `Lazy`.
 pub struct Compressed<K> {
     id: ObjectId,
-    labels: Labels,
+    labels: Box<[u8]>,
     kind: Arc<TypeMeta>,
     body: Body,
     shared: Shared<K>,
@@ -42,8 +42,8 @@ impl<K> Compressed<K> {
     }
 
     /// Its labels.
-    pub fn labels(&self) -> &Labels {
-        &self.labels
+    pub fn labels(&self) -> Labels<'_> {
+        Labels::of(&self.labels)
     }
 
     /// How many bytes its JSON takes, compressed.
@@ -73,7 +73,10 @@ impl<K: DeserializeOwned + 'static> Compressed<K> {
     /// The whole object. It is decoded, unless somebody looks at it already: then it is shared with them.
     ///
     /// # Errors
-    /// The JSON is no `K`.
+    /// The JSON is no `K`, or the `Deserialize` of `K` has panicked.
+    ///
+    /// # Deadlocks
+    /// Where the `Deserialize` of `K` itself looks at this object. Who looks meanwhile waits until it is decoded.
     pub fn get(&self) -> Result<View<K>, DecodeError> {
         self.shared.get(|| self.decode())
     }
@@ -81,15 +84,15 @@ impl<K: DeserializeOwned + 'static> Compressed<K> {
     /// Some of its fields, which is cheaper than all of them: nothing is made of what `F` does not have.
     ///
     /// # Errors
-    /// The JSON is no `F`.
+    /// The JSON is no `F`, or the `Deserialize` of `F` has panicked.
     pub fn fields<F: DeserializeOwned + 'static>(&self) -> Result<F, DecodeError> {
-        decode_json(&self.json()?, &self.kind)
+        decoded(&self.json()?, &self.kind)
     }
 
     /// The whole object, to have it.
     ///
     /// # Errors
-    /// The JSON is no `K`.
+    /// The JSON is no `K`, or the `Deserialize` of `K` has panicked.
     pub fn decode(&self) -> Result<K, DecodeError> {
         self.fields()
     }
@@ -101,7 +104,7 @@ impl<K: Send + Sync + 'static> Object for Compressed<K> {
     }
 
     fn label(&self, name: &str) -> Option<&str> {
-        self.labels.get(name)
+        self.labels().get(name)
     }
 }
 
@@ -123,7 +126,7 @@ impl<K: Send + Sync + 'static> Decode<Compressed<K>> for CompressedDecoder {
     fn decode(&self, object: &RawObject<'_>) -> Result<Compressed<K>, DecodeError> {
         Ok(Compressed {
             id: object.id.clone(),
-            labels: object.labels(),
+            labels: object.labels().into(),
             kind: Arc::clone(object.kind()),
             body: self.body(object.json()),
             shared: Shared::new(),
@@ -138,7 +141,7 @@ impl CompressedDecoder {
             && let Ok(packed) = codec.pack(&json)
             && packed.len() < json.len()
         {
-            return Body::Packed { packed: packed.into(), length, codec };
+            return Body::Packed { packed, length, codec };
         }
         Body::Plain(json.into())
     }

@@ -3,10 +3,10 @@
 use std::{fmt, sync::Arc};
 
 use kube_core::{Resource, metadata::TypeMeta};
-use kube_object::{Cached, Decode, DecodeError, Id, Labels, Object, ObjectId, RawObject, decode_json};
+use kube_object::{Cached, Decode, DecodeError, Id, Labels, Object, ObjectId, RawObject};
 use serde::de::DeserializeOwned;
 
-use crate::view::{Shared, View};
+use crate::view::{Shared, View, decoded};
 
 /// An object of which key, uid, version and labels are known at once, and the rest is decoded when it is looked at.
 ///
@@ -17,10 +17,41 @@ use crate::view::{Shared, View};
 /// [`Lazy::get`], where a typed cache would have kept it out.
 pub struct Lazy<K> {
     id: ObjectId,
-    labels: Labels,
+    labels: LabelTexts,
     kind: Arc<TypeMeta>,
-    json: Box<[u8]>,
+    /// As long as a multiple of [`GRAIN`] that it fits in.
+    json: Vec<u8>,
     shared: Shared<K>,
+}
+
+/// Objects of a type are of many lengths that differ by little. Where each took exactly what it needs, an allocator would put a
+/// new one into the place of a somewhat longer one, something small into what is left there, and so could never put the
+/// two together again: a cache would grow while its objects change (`kube-bench scale` shows whether it does).
+const GRAIN: usize = 512;
+
+fn in_grains(parts: [&[u8]; 2]) -> Vec<u8> {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    let mut json = Vec::with_capacity(length.next_multiple_of(GRAIN));
+    parts.iter().for_each(|part| json.extend_from_slice(part));
+    json
+}
+
+/// What [`Labels`] are read from.
+enum LabelTexts {
+    /// The object's JSON from here to there.
+    InJson(u32, u32),
+    /// They can't be read in there.
+    Apart(Box<[u8]>),
+}
+
+impl LabelTexts {
+    fn of(object: &RawObject<'_>) -> Self {
+        let place = object.labels_in_json();
+        match place.map(|place| (u32::try_from(place.start), u32::try_from(place.end))) {
+            Some((Ok(start), Ok(end))) => Self::InJson(start, end),
+            _ => Self::Apart(object.labels().into()),
+        }
+    }
 }
 
 impl<K> Lazy<K> {
@@ -30,8 +61,11 @@ impl<K> Lazy<K> {
     }
 
     /// Its labels.
-    pub fn labels(&self) -> &Labels {
-        &self.labels
+    pub fn labels(&self) -> Labels<'_> {
+        Labels::of(match &self.labels {
+            LabelTexts::InJson(start, end) => &self.json[*start as usize..*end as usize],
+            LabelTexts::Apart(texts) => texts,
+        })
     }
 
     /// Its JSON as the server sent it; without managedFields, unless they are kept.
@@ -44,7 +78,10 @@ impl<K: DeserializeOwned + 'static> Lazy<K> {
     /// The whole object. It is decoded, unless somebody looks at it already: then it is shared with them.
     ///
     /// # Errors
-    /// The JSON is no `K`.
+    /// The JSON is no `K`, or the `Deserialize` of `K` has panicked.
+    ///
+    /// # Deadlocks
+    /// Where the `Deserialize` of `K` itself looks at this object. Who looks meanwhile waits until it is decoded.
     pub fn get(&self) -> Result<View<K>, DecodeError> {
         self.shared.get(|| self.decode())
     }
@@ -52,17 +89,17 @@ impl<K: DeserializeOwned + 'static> Lazy<K> {
     /// Some of its fields, which is cheaper than all of them: nothing is made of what `F` does not have.
     ///
     /// # Errors
-    /// The JSON is no `F`.
+    /// The JSON is no `F`, or the `Deserialize` of `F` has panicked.
     pub fn fields<F: DeserializeOwned + 'static>(&self) -> Result<F, DecodeError> {
-        decode_json(&self.json, &self.kind)
+        decoded(&self.json, &self.kind)
     }
 
     /// The whole object, to have it.
     ///
     /// # Errors
-    /// The JSON is no `K`.
+    /// The JSON is no `K`, or the `Deserialize` of `K` has panicked.
     pub fn decode(&self) -> Result<K, DecodeError> {
-        decode_json(&self.json, &self.kind)
+        decoded(&self.json, &self.kind)
     }
 }
 
@@ -72,7 +109,7 @@ impl<K: Send + Sync + 'static> Object for Lazy<K> {
     }
 
     fn label(&self, name: &str) -> Option<&str> {
-        self.labels.get(name)
+        self.labels().get(name)
     }
 }
 
@@ -89,9 +126,9 @@ impl<K: Send + Sync + 'static> Decode<Lazy<K>> for LazyDecoder {
     fn decode(&self, object: &RawObject<'_>) -> Result<Lazy<K>, DecodeError> {
         Ok(Lazy {
             id: object.id.clone(),
-            labels: object.labels(),
+            labels: LabelTexts::of(object),
             kind: Arc::clone(object.kind()),
-            json: object.json().into(),
+            json: in_grains(object.json_parts()),
             shared: Shared::new(),
         })
     }

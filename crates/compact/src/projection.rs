@@ -31,7 +31,7 @@ use serde::de::DeserializeOwned;
 /// ```
 pub struct Projection<K, F> {
     id: ObjectId,
-    labels: Labels,
+    labels: Box<[u8]>,
     /// The fields.
     pub fields: F,
     of: PhantomData<fn() -> K>,
@@ -44,8 +44,8 @@ impl<K, F> Projection<K, F> {
     }
 
     /// Its labels.
-    pub fn labels(&self) -> &Labels {
-        &self.labels
+    pub fn labels(&self) -> Labels<'_> {
+        Labels::of(&self.labels)
     }
 }
 
@@ -63,7 +63,7 @@ impl<K: 'static, F: Send + Sync + 'static> Object for Projection<K, F> {
     }
 
     fn label(&self, name: &str) -> Option<&str> {
-        self.labels.get(name)
+        self.labels().get(name)
     }
 }
 
@@ -79,7 +79,7 @@ pub struct ProjectionDecoder;
 impl<K: 'static, F: DeserializeOwned + 'static> Decode<Projection<K, F>> for ProjectionDecoder {
     fn decode(&self, object: &RawObject<'_>) -> Result<Projection<K, F>, DecodeError> {
         let fields = decode_json(&object.json(), object.kind())?;
-        Ok(Projection { id: object.id.clone(), labels: object.labels(), fields, of: PhantomData })
+        Ok(Projection { id: object.id.clone(), labels: object.labels().into(), fields, of: PhantomData })
     }
 }
 

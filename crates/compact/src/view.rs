@@ -7,8 +7,10 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use kube_object::DecodeError;
+use kube_core::metadata::TypeMeta;
+use kube_object::{DecodeError, decode_json};
 use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
 
 /// A decoded object, shared by all who look at it at the same time. Cheap to clone; dereferences to the object.
 ///
@@ -39,6 +41,11 @@ impl<K> fmt::Debug for View<K> {
 /// What a weak reference keeps in memory: a pointer, while the value goes with the last view.
 struct Outer<K>(Box<K>);
 
+/// Whatever serde can make of this JSON. The type is the program's, and may panic.
+pub(crate) fn decoded<F: DeserializeOwned + 'static>(json: &[u8], kind: &TypeMeta) -> Result<F, DecodeError> {
+    catch_unwind(AssertUnwindSafe(|| decode_json(json, kind))).unwrap_or(Err(DecodeError::Panicked))
+}
+
 /// What is looked at now.
 pub(crate) struct Shared<K>(Mutex<Weak<Outer<K>>>);
 
@@ -47,7 +54,8 @@ impl<K> Shared<K> {
         Self(Mutex::new(Weak::new()))
     }
 
-    /// The value that others look at, or else the one that `decode` makes. Who asks meanwhile waits for it.
+    /// The value that others look at, or else the one that `decode` makes. Who asks meanwhile waits for it, so `decode` must not
+    /// ask itself.
     pub(crate) fn get(
         &self,
         decode: impl FnOnce() -> Result<K, DecodeError>,
@@ -56,9 +64,7 @@ impl<K> Shared<K> {
         if let Some(value) = shared.upgrade() {
             return Ok(View(value));
         }
-        // The type is the program's.
-        let value = catch_unwind(AssertUnwindSafe(decode)).unwrap_or(Err(DecodeError::Panicked))?;
-        let value = Arc::new(Outer(Box::new(value)));
+        let value = Arc::new(Outer(Box::new(decode()?)));
         *shared = Arc::downgrade(&value);
         Ok(View(value))
     }
@@ -96,12 +102,22 @@ mod tests {
         assert_eq!(*look().unwrap(), 2, "the first value is gone");
     }
 
+    #[derive(Debug)]
+    struct Panicking;
+
+    impl<'de> serde::Deserialize<'de> for Panicking {
+        fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+            panic!("hunter2")
+        }
+    }
+
     #[test]
     fn what_fails_or_panics_is_an_error_and_is_tried_again() {
+        let kind = TypeMeta { api_version: "v1".into(), kind: "Pod".into() };
+        assert_eq!(decoded::<Panicking>(b"{}", &kind).unwrap_err(), DecodeError::Panicked);
         let shared = Shared::new();
-        assert_eq!(shared.get(|| Err(DecodeError::NoName)).unwrap_err(), DecodeError::NoName);
-        assert_eq!(shared.get(|| panic!("hunter2")).unwrap_err(), DecodeError::Panicked);
-        assert_eq!(*shared.get(|| Ok(7)).unwrap(), 7);
+        assert_eq!(shared.get(|| decoded::<u8>(b"", &kind)).unwrap_err(), DecodeError::Syntax { column: 0 });
+        assert_eq!(*shared.get(|| decoded::<u8>(b"7", &kind)).unwrap(), 7);
     }
 
     #[test]

@@ -42,9 +42,24 @@ impl<T: 'static> ObjectReader<'_, T> {
     /// It can't even be found out who it is.
     pub(crate) fn read(&self, outline: Outline<'_>) -> Result<Decoded<T>, DecodeError> {
         let digest = Digest::of(&outline, self.asked);
-        if let Some(entry) = outline.id().and_then(|id| self.known.unchanged(id, Some(digest))) {
+        if self.asked.check_kind(&outline).is_ok()
+            && let Some(entry) = outline.id().and_then(|id| self.known.unchanged(id, Some(digest)))
+        {
             return Ok(Decoded::Object(entry));
         }
+        self.decoded(outline, digest)
+    }
+
+    /// One that differs from all that was sent before, as a change does: nobody is asked whether it is known.
+    ///
+    /// # Errors
+    /// As for [`ObjectReader::read`].
+    pub(crate) fn read_change(&self, outline: Outline<'_>) -> Result<Decoded<T>, DecodeError> {
+        let digest = Digest::of(&outline, self.asked);
+        self.decoded(outline, digest)
+    }
+
+    fn decoded(&self, outline: Outline<'_>, digest: Digest) -> Result<Decoded<T>, DecodeError> {
         let raw = RawObject::new(outline, self.asked)?;
         Ok(match self.decode(&raw) {
             Ok(object) => Decoded::Object(Entry::new(raw.id, object.into()).with_digest(digest)),

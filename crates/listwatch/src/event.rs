@@ -43,6 +43,12 @@ pub(crate) enum FrameError {
     Status(Box<Status>),
 }
 
+impl From<DecodeError> for FrameError {
+    fn from(error: DecodeError) -> Self {
+        FrameError::Nameless(error)
+    }
+}
+
 /// Reads one frame.
 pub(crate) fn read<T: 'static>(
     frame: &[u8],
@@ -52,20 +58,22 @@ pub(crate) fn read<T: 'static>(
         return Err(FrameError::Malformed("not the JSON of a watch event"));
     };
     let bytes = object.bytes();
-    let named = || objects.read(object).map_err(FrameError::Nameless);
     match &*kind {
-        "ADDED" => Ok(WatchEvent::Added(named()?)),
-        "MODIFIED" => Ok(WatchEvent::Modified(named()?)),
-        "DELETED" => Ok(deleted(named()?)),
+        // It may be of a list that is streamed.
+        "ADDED" => Ok(WatchEvent::Added(objects.read(object)?)),
+        "MODIFIED" => Ok(WatchEvent::Modified(objects.read_change(object)?)),
+        "DELETED" => Ok(deleted(objects.read_change(object)?)),
         "BOOKMARK" => bookmark(bytes),
         "ERROR" => Err(error_event(bytes)),
         other => Err(FrameError::UnknownType(other.chars().take(64).collect())),
     }
 }
 
-/// A deletion needs only to know who was deleted.
+/// A deletion needs only to know who was deleted. That of an object of another kind is none of an object that is watched, and
+/// says no more than that something is wrong with what goes by this name.
 pub(crate) fn deleted<T>(last: Decoded<T>) -> WatchEvent<T> {
     match last {
+        Decoded::Undecodable { error: DecodeError::WrongKind { .. }, .. } => WatchEvent::Modified(last),
         Decoded::Object(entry) => WatchEvent::Deleted { id: entry.id.clone(), last: Some(entry) },
         Decoded::Undecodable { id, error } => {
             tracing::warn!(%id, %error, "the last state of a deleted object can't be decoded");
@@ -109,7 +117,7 @@ fn error_event(object: &[u8]) -> FrameError {
 mod tests {
     use super::*;
     use k8s_openapi::api::core::v1::Pod;
-    use kube_object::{Asked, JsonDecoder, NothingKnown, TypeMeta};
+    use kube_object::{Asked, Digest, Id, JsonDecoder, Known, NothingKnown, TypeMeta};
 
     fn event(frame: &str) -> Result<WatchEvent<Pod>, FrameError> {
         let asked = Asked::of(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
@@ -135,6 +143,44 @@ mod tests {
         let odd = r#"{"code":410,"reason":null,"message":null,"details":{"retryAfterSeconds":-1}}"#;
         assert!(matches!(frame("ERROR", odd), Err(FrameError::Status(status)) if status.code == 410));
         assert!(matches!(frame("SURPRISE", POD), Err(FrameError::UnknownType(name)) if name == "SURPRISE"));
+    }
+
+    #[test]
+    fn the_deletion_of_an_object_of_another_kind_deletes_nothing() {
+        let secret = r#"{"kind":"Secret","metadata":{"name":"a","namespace":"n","resourceVersion":"9"}}"#;
+        let deleted = event(&format!(r#"{{"type":"DELETED","object":{secret}}}"#));
+        let Ok(WatchEvent::Modified(Decoded::Undecodable { id, error })) = deleted else {
+            panic!("{deleted:?}")
+        };
+        assert_eq!((id.key.name(), id.version), ("a", 9.into()));
+        assert!(matches!(error, DecodeError::WrongKind { .. }));
+    }
+
+    /// Knows everything under one entry.
+    struct Remembered(Entry<Pod>);
+
+    impl Known<Pod> for Remembered {
+        fn unchanged(&self, _: &Id<'_>, _: Option<Digest>) -> Option<Entry<Pod>> {
+            Some(self.0.clone())
+        }
+    }
+
+    #[test]
+    fn what_is_known_is_looked_for_among_objects_of_a_list_and_not_among_changes() {
+        let asked = Asked::of(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
+        let known = Remembered(Entry::of(Pod::default()));
+        let objects = ObjectReader { asked: &asked, decoder: &JsonDecoder, known: &known };
+        let is_known =
+            |kind: &str| match read(format!(r#"{{"type":"{kind}","object":{POD}}}"#).as_bytes(), &objects) {
+                Ok(
+                    WatchEvent::Added(Decoded::Object(entry)) | WatchEvent::Modified(Decoded::Object(entry)),
+                ) => entry == known.0,
+                other => panic!("{other:?}"),
+            };
+        assert_eq!((is_known("ADDED"), is_known("MODIFIED")), (true, false));
+        let secret = r#"{"type":"ADDED","object":{"kind":"Secret","metadata":{"name":"a"}}}"#;
+        let other = read(secret.as_bytes(), &objects).unwrap();
+        assert!(matches!(other, WatchEvent::Added(Decoded::Undecodable { .. })), "{other:?}");
     }
 
     #[test]

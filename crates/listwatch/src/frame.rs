@@ -23,7 +23,7 @@ impl Frames {
         Self { partial: BytesMut::new(), limit }
     }
 
-    /// Calls `frame` with each line that `chunk` completes; empty lines are passed over.
+    /// Calls `frame` with each line that `chunk` completes; lines of nothing but white space are passed over.
     ///
     /// A line that lies within the chunk is not copied.
     pub(crate) fn cut(&mut self, mut chunk: Bytes, mut frame: impl FnMut(Bytes)) -> Result<(), TooLong> {
@@ -37,7 +37,7 @@ impl Frames {
                 self.partial.extend_from_slice(&line);
                 line = self.partial.split().freeze();
             }
-            if !line.is_empty() {
+            if !line.trim_ascii().is_empty() {
                 frame(line);
             }
         }
@@ -68,12 +68,12 @@ mod tests {
     proptest! {
         #[test]
         fn however_a_body_is_split_its_lines_are_the_same(
-            body in proptest::collection::vec(prop_oneof![Just(b'\n'), any::<u8>()], 0..200),
+            body in proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), any::<u8>()], 0..200),
             cuts in proptest::collection::vec(0usize..200, 0..20),
         ) {
             let expected: Vec<Vec<u8>> = body
                 .split_inclusive(|&byte| byte == b'\n')
-                .filter(|line| line.ends_with(b"\n") && line.len() > 1)
+                .filter(|line| line.ends_with(b"\n") && !line.trim_ascii().is_empty())
                 .map(|line| line[..line.len() - 1].to_vec())
                 .collect();
             let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(body.len())).collect();

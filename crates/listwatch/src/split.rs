@@ -46,6 +46,7 @@ pub(crate) struct Splitter {
 enum State {
     Start,
     FieldOrEnd,
+    Field,
     Colon {
         field: String,
     },
@@ -54,6 +55,7 @@ enum State {
     },
     CommaOrEnd,
     ItemOrEnd,
+    Item,
     ItemCommaOrEnd,
     End,
     /// In the middle of a value.
@@ -91,13 +93,15 @@ impl Splitter {
                         return self.keep(&chunk);
                     }
                 },
-                state if first.is_ascii_whitespace() => {
+                state if matches!(first, b' ' | b'\n' | b'\t' | b'\r') => {
                     self.state = state;
                     let _ = chunk.split_to(1);
                 }
                 state => {
                     let (next, consumed) = advance(state, first)?;
-                    self.has_items |= matches!(next, State::ItemOrEnd);
+                    if matches!(next, State::ItemOrEnd) && std::mem::replace(&mut self.has_items, true) {
+                        return Err(SplitError::Malformed);
+                    }
                     self.state = next;
                     let _ = chunk.split_to(consumed);
                 }
@@ -143,16 +147,23 @@ fn advance(state: State, byte: u8) -> Result<(State, usize), SplitError> {
     Ok(match (state, byte) {
         (State::Start, b'{') => (State::FieldOrEnd, 1),
         (State::FieldOrEnd | State::CommaOrEnd, b'}') => (State::End, 1),
-        (State::FieldOrEnd, b'"') => (State::Within { role: Role::Name, value: ValueEnd::default() }, 0),
+        (State::FieldOrEnd | State::Field, b'"') => {
+            (State::Within { role: Role::Name, value: ValueEnd::default() }, 0)
+        }
         (State::Colon { field }, b':') => (State::FieldValue { field }, 1),
+        (State::ItemOrEnd | State::ItemCommaOrEnd, b']') => (State::CommaOrEnd, 1),
+        (State::FieldValue { .. } | State::ItemOrEnd | State::Item, b',' | b'}' | b']') => {
+            return Err(SplitError::Malformed);
+        }
         (State::FieldValue { field }, b'[') if field == "items" => (State::ItemOrEnd, 1),
         (State::FieldValue { field }, _) => {
             (State::Within { role: Role::Field(field), value: ValueEnd::default() }, 0)
         }
-        (State::CommaOrEnd, b',') => (State::FieldOrEnd, 1),
-        (State::ItemOrEnd | State::ItemCommaOrEnd, b']') => (State::CommaOrEnd, 1),
-        (State::ItemOrEnd, _) => (State::Within { role: Role::Item, value: ValueEnd::default() }, 0),
-        (State::ItemCommaOrEnd, b',') => (State::ItemOrEnd, 1),
+        (State::CommaOrEnd, b',') => (State::Field, 1),
+        (State::ItemOrEnd | State::Item, _) => {
+            (State::Within { role: Role::Item, value: ValueEnd::default() }, 0)
+        }
+        (State::ItemCommaOrEnd, b',') => (State::Item, 1),
         _ => return Err(SplitError::Malformed),
     })
 }
@@ -222,9 +233,21 @@ mod tests {
 
     #[test]
     fn what_is_not_one_object_is_refused() {
-        for body in
-            ["[]", "x", "{}x", "{a", r#"{"a"1}"#, r#"{"a":1 2}"#, r#"{"items":[1 2]}"#, r#"{"items":[}]}"#]
-        {
+        for body in [
+            "[]",
+            "x",
+            "{}x",
+            "{a",
+            r#"{"a"1}"#,
+            r#"{"a":1 2}"#,
+            r#"{"a":1,}"#,
+            r#"{"a":,"b":1}"#,
+            r#"{"items":[1 2]}"#,
+            r#"{"items":[1,]}"#,
+            r#"{"items":[,1]}"#,
+            r#"{"items":[}]}"#,
+            r#"{"items":[1],"items":[2]}"#,
+        ] {
             assert_eq!(cut(&[body.as_bytes()]), Err(SplitError::Malformed), "{body}");
         }
         assert_eq!(cut(&[br#"{"items":[{"#]).map(|(_, complete)| complete), Ok(false));

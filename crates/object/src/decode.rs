@@ -25,7 +25,8 @@ pub enum DecodeError {
     /// Not JSON, or cut off.
     #[error("malformed JSON at byte {column}")]
     Syntax {
-        /// Bytes before the place where it was noticed, in the object without managedFields.
+        /// Bytes before the place where it was noticed, in the object without managedFields; in all of it, where not even a
+        /// name was found.
         column: usize,
     },
     /// JSON, but of another shape than the type has: a field is missing, or of another type.
@@ -173,6 +174,28 @@ mod tests {
         assert_eq!(Outline::of(frame).id(), None);
         let id = Outline::of(frame).identify().unwrap();
         assert_eq!((id.key.name(), id.uid, id.version), ("a&b \"c\"", "u".into(), 7.into()));
+    }
+
+    /// The last one counts, as it does for the types of k8s-openapi.
+    #[test]
+    fn an_identity_that_is_there_twice_or_of_another_type_is_found_and_left_to_the_decoder() {
+        let twice = r#"{"metadata":{"name":"b"},"metadata":{"name":"a","name":"a","uid":"x","uid":"u"}}"#;
+        let id = Outline::of(twice.as_bytes()).identify().unwrap();
+        let pod: Pod = decode(twice, &kind("v1", "Pod")).unwrap();
+        assert_eq!((id.key.name(), id.uid), ("a", "u".into()));
+        assert_eq!((pod.metadata.name.as_deref(), pod.metadata.uid.as_deref()), (Some("a"), Some("u")));
+
+        let odd = r#"{"metadata":{"name":"a","uid":7}}"#;
+        assert_eq!(Outline::of(odd.as_bytes()).identify().unwrap().key.name(), "a");
+        assert!(matches!(decode::<Pod>(odd, &kind("v1", "Pod")), Err(DecodeError::Shape { .. })));
+    }
+
+    /// They would get into logs with the key.
+    #[test]
+    fn a_name_with_control_characters_names_nobody() {
+        let frame = "{\"metadata\":{\"name\":\"a\u{1b}[2J\"}}";
+        assert_eq!(Outline::of(frame.as_bytes()).id(), None);
+        assert_eq!(decode::<Pod>(frame, &kind("v1", "Pod")).unwrap_err(), DecodeError::Syntax { column: 22 });
     }
 
     #[test]

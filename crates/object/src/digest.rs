@@ -3,16 +3,21 @@
 use std::{
     hash::{BuildHasher as _, Hasher as _},
     num::NonZeroU64,
+    sync::LazyLock,
 };
 
-use foldhash::quality::FixedState;
+use foldhash::quality::RandomState;
 
 use crate::{Asked, Outline};
 
-/// What an object's JSON says, in 64 bits.
+/// Another one in each process: whoever writes objects must not be able to find two states with one digest.
+static SEEDED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
+
+/// What an object's JSON says, in 64 bits. Means nothing in another process.
 ///
 /// A list after an expiry may be of a history in which the same uids and versions stand for other states, as after a restore
-/// of etcd from a backup. Two objects with the same uid, version and digest are the same all the same.
+/// of etcd from a backup. Two objects with the same uid, version and digest are taken for the same all the same. `kind` and
+/// `apiVersion` don't count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Digest(NonZeroU64);
 
@@ -26,7 +31,7 @@ impl Digest {
     /// `kind` and `apiVersion`. managedFields count only where they are kept.
     pub fn of(outline: &Outline<'_>, asked: &Asked) -> Self {
         let [body, rest] = outline.body(asked.keep_managed_fields);
-        let mut hasher = FixedState::default().build_hasher();
+        let mut hasher = SEEDED.build_hasher();
         hasher.write(body);
         hasher.write(rest);
         Self::new(hasher.finish())

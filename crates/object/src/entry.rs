@@ -118,3 +118,14 @@ impl<T> Known<T> for NothingKnown {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each object in a cache has one, and each event one or two.
+    #[test]
+    fn an_entry_takes_ten_words() {
+        assert_eq!((size_of::<ObjectId>(), size_of::<Entry<u8>>()), (64, 80));
+    }
+}

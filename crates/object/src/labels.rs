@@ -1,82 +1,75 @@
-//! `Labels`: the labels of an object that is not decoded, in one allocation.
+//! `Labels`: the labels of an object that is not decoded, as they stand in its JSON.
 
-use std::{collections::BTreeMap, fmt};
+use std::{borrow::Cow, fmt};
 
-use serde::Deserialize;
+use crate::{
+    from_slice,
+    json::{Loose, is_plain_map},
+};
 
-use crate::{JsonObject, from_slice, json::from_str};
+/// Stands where a quote would, around texts that JSON has to escape. It is no part of any text in UTF-8.
+const QUOTE: u8 = 0xff;
 
-/// Labels that can be looked up without the object; sorted by name.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Labels {
-    /// Names and values in turn, each after its length as four bytes.
-    texts: Box<[u8]>,
+/// Labels that can be looked up without the object.
+///
+/// A look-up goes through them from the first one on, without making anything of them.
+#[derive(Clone, Copy)]
+pub struct Labels<'a> {
+    /// Names and values in turn, each between quotes; what is between them doesn't matter.
+    texts: &'a [u8],
+    quote: u8,
 }
 
-impl Labels {
-    /// Those of an object with this JSON of `metadata.labels`; none where it is no map of strings.
-    pub(crate) fn of_json(json: &[u8]) -> Self {
-        let Ok(text) = std::str::from_utf8(json) else { return Self::default() };
-        if let Ok(labels) = from_str::<BTreeMap<&str, &str>>(text) {
-            return labels.into_iter().collect();
-        }
-        // Something is escaped, or null.
-        let labels: Option<BTreeMap<_, _>> = from_str(text).unwrap_or_default();
-        labels.as_ref().map(Self::of_map).unwrap_or_default()
-    }
-
-    /// The same, for an object of which no outline can be trusted.
-    pub(crate) fn of_object(json: &[u8]) -> Self {
-        #[derive(Deserialize)]
-        struct Labelled {
-            metadata: JsonObject<Metadata>,
-        }
-        #[derive(Deserialize)]
-        struct Metadata {
-            labels: Option<BTreeMap<String, String>>,
-        }
-        let Ok(JsonObject(Labelled { metadata: JsonObject(metadata) })) = from_slice(json) else {
-            return Self::default();
-        };
-        metadata.labels.as_ref().map(Self::of_map).unwrap_or_default()
-    }
-
-    fn of_map(labels: &BTreeMap<String, String>) -> Self {
-        labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+impl<'a> Labels<'a> {
+    /// The labels in what [`RawObject::labels`](crate::RawObject::labels) gave.
+    pub fn of(texts: &'a [u8]) -> Self {
+        let quote = if texts.first() == Some(&QUOTE) { QUOTE } else { b'"' };
+        Self { texts, quote }
     }
 
     /// The value of a label.
-    pub fn get(&self, name: &str) -> Option<&str> {
+    pub fn get(&self, name: &str) -> Option<&'a str> {
         self.iter().find(|(found, _)| *found == name).map(|(_, value)| value)
     }
 
-    /// Names and values.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        let mut rest = &*self.texts;
-        std::iter::from_fn(move || Some((take(&mut rest)?, take(&mut rest)?)))
+    /// Names and values, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        let quote = self.quote;
+        let between_quotes = self.texts.split(move |byte| *byte == quote).skip(1).step_by(2);
+        let mut texts = between_quotes.map_while(|text| std::str::from_utf8(text).ok());
+        std::iter::from_fn(move || Some((texts.next()?, texts.next()?)))
     }
 }
 
-fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a str> {
-    let (length, texts) = rest.split_first_chunk()?;
-    let (text, after) = texts.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-    *rest = after;
-    std::str::from_utf8(text).ok()
+/// Those of an object with this JSON of `metadata.labels`, in a form that can be read; none where it is no map of strings.
+pub(crate) fn readable(json: &[u8]) -> Cow<'_, [u8]> {
+    match is_plain_map(json) {
+        true => Cow::Borrowed(json),
+        false => Cow::Owned(from_slice(json).map(|labels| quoted(&labels)).unwrap_or_default()),
+    }
 }
 
-impl<'a> FromIterator<(&'a str, &'a str)> for Labels {
-    fn from_iter<I: IntoIterator<Item = (&'a str, &'a str)>>(labels: I) -> Self {
-        let mut texts = Vec::new();
-        for text in labels.into_iter().flat_map(|(name, value)| [name, value]) {
-            texts.extend_from_slice(&(text.len() as u32).to_le_bytes());
-            texts.extend_from_slice(text.as_bytes());
-        }
-        Self { texts: texts.into() }
+/// The same, for an object of which no outline can be trusted.
+pub(crate) fn of_object(json: &[u8]) -> Cow<'static, [u8]> {
+    let object = from_slice::<Loose>(json).ok();
+    let labels = object.as_ref().and_then(|object| object.field("metadata")?.field("labels"));
+    Cow::Owned(labels.map(quoted).unwrap_or_default())
+}
+
+fn quoted(labels: &Loose) -> Vec<u8> {
+    let labels = labels.texts().unwrap_or_default();
+    let texts = || labels.iter().flat_map(|(name, value)| [name, value]);
+    let mut quoted = Vec::with_capacity(texts().map(|text| text.len() + 2).sum());
+    for text in texts() {
+        quoted.push(QUOTE);
+        quoted.extend_from_slice(text.as_bytes());
+        quoted.push(QUOTE);
     }
+    quoted
 }
 
 /// Shows no contents.
-impl fmt::Debug for Labels {
+impl fmt::Debug for Labels<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} labels", self.iter().count())
     }
@@ -84,36 +77,56 @@ impl fmt::Debug for Labels {
 
 #[cfg(test)]
 mod tests {
+    use super::Labels;
     use crate::{Asked, Outline, RawObject, TypeMeta};
 
-    fn labels_of(object: &str) -> Vec<(String, String)> {
+    /// The labels of this object, and whether they were read as they stand in its JSON.
+    fn labels_of(object: &str) -> (Vec<(String, String)>, bool) {
         let asked = Asked::of(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
-        let labels = RawObject::new(Outline::of(object.as_bytes()), &asked).unwrap().labels();
+        let raw = RawObject::new(Outline::of(object.as_bytes()), &asked).unwrap();
+        let (texts, json) = (raw.labels(), raw.json());
+        let labels = Labels::of(&texts);
         for (name, value) in labels.iter() {
             assert_eq!(labels.get(name), Some(value));
         }
         assert_eq!((labels.get("nobody"), labels.get("")), (None, None));
-        labels.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        let there = raw.labels_in_json();
+        if let Some(range) = there.clone() {
+            assert!(Labels::of(&json[range]).iter().eq(labels.iter()), "{object}");
+        }
+        let owned = labels.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        (owned, there.is_some())
     }
 
     #[test]
     fn labels_are_those_that_serde_finds_however_they_are_written() {
-        for (metadata, expected) in [
-            (r#"{"name":"a"}"#, vec![]),
-            (r#"{"name":"a","labels":null}"#, vec![]),
-            (r#"{"name":"a","labels":{}}"#, vec![]),
-            (r#"{"name":"a","labels":{"b":"2","a/x":""}}"#, vec![("a/x", ""), ("b", "2")]),
-            (r#"{"name":"a","labels":{"a":"1","a":"2"}}"#, vec![("a", "2")]),
-            (r#"{"name":"a","labels":{"\u0061":"\n","b":"2"}}"#, vec![("a", "\n"), ("b", "2")]),
-            (r#"{"name":"\u0061","labels":{"b":"2"}}"#, vec![("b", "2")]),
-            (r#"{"name":"a","x":{"labels":{"a":"1"}},"labels":{"b":"2"}}"#, vec![("b", "2")]),
+        for (metadata, expected, as_they_are) in [
+            (r#"{"name":"a"}"#, vec![], false),
+            (r#"{"name":"a","labels":null}"#, vec![], false),
+            (r#"{"name":"a","labels":7}"#, vec![], false),
+            (r#"{"name":"a","labels":{"a":7}}"#, vec![], false),
+            (r#"{"name":"a","labels":{}}"#, vec![], true),
+            (r#"{"name":"a","labels":{"a/x":"","b":"2"}}"#, vec![("a/x", ""), ("b", "2")], true),
+            (r#"{"name":"a","labels": { "a" : "1" , "b":"é" } }"#, vec![("a", "1"), ("b", "é")], true),
+            (r#"{"name":"a","labels":{"a":"1"},"managedFields":[{"x":"\"}]"}]}"#, vec![("a", "1")], true),
+            (r#"{"managedFields":[{"x":"\"}]"}],"name":"a","labels":{"a":"1"}}"#, vec![("a", "1")], true),
+            (r#"{"name":"a","labels":{"b":"2","a":"1"}}"#, vec![("a", "1"), ("b", "2")], false),
+            (r#"{"name":"a","labels":{"a":"1","a":"2"}}"#, vec![("a", "2")], false),
+            (r#"{"name":"a","labels":{"a":"1"},"labels":{"b":"2"}}"#, vec![("b", "2")], false),
+            (
+                r#"{"name":"a","labels":{"\u0061":"\n\"\\","b":"2"}}"#,
+                vec![("a", "\n\"\\"), ("b", "2")],
+                false,
+            ),
+            (r#"{"name":"\u0061","labels":{"b":"2"}}"#, vec![("b", "2")], true),
+            (r#"{"name":"a","x":{"labels":{"a":"1"}},"labels":{"b":"2"}}"#, vec![("b", "2")], true),
         ] {
             let expected: Vec<(String, String)> =
                 expected.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
             let object = format!(r#"{{"metadata":{metadata},"spec":{{}}}}"#);
-            assert_eq!(labels_of(&object), expected, "{object}");
+            assert_eq!(labels_of(&object), (expected.clone(), as_they_are), "{object}");
             let object = format!(r#"{{"spec":{{"metadata":{{}}}},"metadata":{metadata}}}"#);
-            assert_eq!(labels_of(&object), expected, "{object}");
+            assert_eq!(labels_of(&object), (expected, as_they_are), "{object}");
         }
     }
 }

@@ -14,7 +14,7 @@
 //! object's JSON answers for it.
 //!
 //! # Invariants
-//! - Nothing here does I/O, spawns, sleeps or locks.
+//! - Nothing here does I/O, spawns or sleeps, and nobody waits for anybody.
 //! - An [`Entry`]'s identity is taken from the bytes of the server, never from a value that a
 //!   transform may have changed.
 //! - An error never carries the text of an object: only its key, a position and a category.

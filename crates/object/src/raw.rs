@@ -1,11 +1,11 @@
 //! `RawObject`: one object as a server has sent it, on its way to a decoder.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use kube_core::metadata::TypeMeta;
 use serde::de::IgnoredAny;
 
-use crate::{DecodeError, JsonError, Labels, ObjectId, Outline, from_slice};
+use crate::{DecodeError, JsonError, ObjectId, Outline, from_slice, json::is_plain_map, labels};
 
 /// What a server was asked for, and how its answers are read.
 #[derive(Debug, Clone)]
@@ -22,6 +22,25 @@ impl Asked {
     /// Whole objects of this kind, without their managedFields.
     pub fn of(kind: TypeMeta) -> Self {
         Self { kind: Arc::new(kind), metadata_only: false, keep_managed_fields: false }
+    }
+
+    /// Whether the object with this outline is what was asked for.
+    ///
+    /// # Errors
+    /// [`DecodeError::WrongKind`].
+    pub fn check_kind(&self, outline: &Outline<'_>) -> Result<(), DecodeError> {
+        let expected = &self.kind.kind;
+        let Some(found) = outline.kind() else {
+            return Ok(()); // whatever is wrong, the decoder says it better
+        };
+        let fits = found.is_empty()
+            || found == expected
+            || (self.metadata_only && found == "PartialObjectMetadata")
+            || expected.is_empty();
+        if fits {
+            return Ok(());
+        }
+        Err(DecodeError::WrongKind { expected: expected.clone(), found: found.chars().take(64).collect() })
     }
 }
 
@@ -59,12 +78,37 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// Its labels.
-    pub fn labels(&self) -> Labels {
-        match self.outline.is_sure {
-            true => self.outline.labels().map(Labels::of_json).unwrap_or_default(),
-            false => Labels::of_object(self.outline.bytes()),
+    /// The same in two parts, for who wants it in memory of a certain size.
+    pub fn json_parts(&self) -> [&'a [u8]; 2] {
+        let bytes = self.outline.bytes();
+        match self.outline.managed_fields() {
+            Some(Range { start, end }) if !self.asked.keep_managed_fields => [&bytes[..start], &bytes[end..]],
+            _ => [bytes, &[]],
         }
+    }
+
+    /// Its labels, for [`Labels::of`](crate::Labels::of): borrowed, where they stand in its JSON in a form that can be read.
+    pub fn labels(&self) -> Cow<'a, [u8]> {
+        match self.outline.is_sure {
+            true => self
+                .outline
+                .labels()
+                .map(|at| labels::readable(&self.outline.bytes()[at]))
+                .unwrap_or_default(),
+            false => labels::of_object(self.outline.bytes()),
+        }
+    }
+
+    /// Where its labels are in what [`RawObject::json`] gives, if they can be read there.
+    pub fn labels_in_json(&self) -> Option<Range<usize>> {
+        let Range { start, end } = self.outline.labels()?;
+        if !is_plain_map(&self.outline.bytes()[start..end]) {
+            return None;
+        }
+        let cut =
+            self.outline.managed_fields().filter(|cut| !self.asked.keep_managed_fields && cut.start < start);
+        let before = cut.map_or(0, |cut| cut.len());
+        Some(start - before..end - before)
     }
 
     /// Whether it is what was asked for.
@@ -72,28 +116,13 @@ impl<'a> RawObject<'a> {
     /// # Errors
     /// [`DecodeError::WrongKind`].
     pub fn check_kind(&self) -> Result<(), DecodeError> {
-        check_kind(&self.outline, self.asked)
+        self.asked.check_kind(&self.outline)
     }
-}
-
-fn check_kind(outline: &Outline<'_>, asked: &Asked) -> Result<(), DecodeError> {
-    let expected = &asked.kind.kind;
-    let Some(found) = outline.kind() else {
-        return Ok(()); // whatever is wrong, the decoder says it better
-    };
-    let fits = found.is_empty()
-        || found == expected
-        || (asked.metadata_only && found == "PartialObjectMetadata")
-        || expected.is_empty();
-    if fits {
-        return Ok(());
-    }
-    Err(DecodeError::WrongKind { expected: expected.clone(), found: found.chars().take(64).collect() })
 }
 
 /// That there is no name says more than which field a decoder would miss first.
 fn why_nameless(outline: &Outline<'_>, asked: &Asked) -> DecodeError {
-    if let Err(error) = check_kind(outline, asked) {
+    if let Err(error) = asked.check_kind(outline) {
         return error;
     }
     match from_slice::<IgnoredAny>(outline.bytes()) {

@@ -12,8 +12,9 @@ pub struct Uid(Kind);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Kind {
-    /// A lower-case hyphenated UUID; only that form, so that the text can be given back exactly.
-    Uuid(u128),
+    /// A lower-case hyphenated UUID; only that form, so that the text can be given back exactly. Bytes, as a number of
+    /// this length has to stand at a multiple of it.
+    Uuid([u8; 16]),
     Text(Arc<str>),
 }
 
@@ -21,7 +22,7 @@ impl Uid {
     /// The uid that this text names.
     pub fn new(text: &str) -> Self {
         Self(match parse_uuid(text) {
-            Some(bits) => Kind::Uuid(bits),
+            Some(bits) => Kind::Uuid(bits.to_be_bytes()),
             None => Kind::Text(text.into()),
         })
     }
@@ -66,15 +67,18 @@ impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Kind::Text(text) => f.write_str(text),
-            Kind::Uuid(bits) => write!(
-                f,
-                "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-                (bits >> 96) as u32,
-                (bits >> 80) as u16,
-                (bits >> 64) as u16,
-                (bits >> 48) as u16,
-                bits & 0xffff_ffff_ffff
-            ),
+            Kind::Uuid(bytes) => {
+                let bits = u128::from_be_bytes(*bytes);
+                write!(
+                    f,
+                    "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+                    (bits >> 96) as u32,
+                    (bits >> 80) as u16,
+                    (bits >> 64) as u16,
+                    (bits >> 48) as u16,
+                    bits & 0xffff_ffff_ffff
+                )
+            }
         }
     }
 }

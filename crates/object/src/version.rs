@@ -23,9 +23,10 @@ pub struct ResourceVersion(Kind);
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Kind {
     Number(u64),
-    /// A decimal number that does not fit 64 bits.
-    Large(Arc<str>),
-    Opaque(Arc<str>),
+    /// A decimal number that does not fit 64 bits. A `String`, here and below, so that what hardly any server sends does not
+    /// make all versions longer: a pointer to it takes one word, one to a `str` two.
+    Large(Arc<String>),
+    Opaque(Arc<String>),
 }
 
 impl ResourceVersion {
@@ -35,8 +36,8 @@ impl ResourceVersion {
             !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
         Self(match (decimal, text.parse()) {
             (true, Ok(number)) => Kind::Number(number),
-            (true, Err(_)) => Kind::Large(text.into()),
-            (false, _) => Kind::Opaque(text.into()),
+            (true, Err(_)) => Kind::Large(Arc::new(text.to_owned())),
+            (false, _) => Kind::Opaque(Arc::new(text.to_owned())),
         })
     }
 

@@ -4,11 +4,11 @@
 //! [`Envelope`] is the same over a watch event.
 //! [`from_slice`] is serde's way from bytes to a type. It accepts what serde_json accepts and makes the same values of
 //! it, and differs in three things: its errors quote nothing, sequences know their length before they are read, so that
-//! a `Vec` is allocated once and exactly, and floats are correctly rounded, and an `f32` that is too large is refused,
+//! a `Vec` of up to 1 MiB is allocated once and exactly (serde trusts no length beyond that), and floats are correctly rounded, and an `f32` that is too large is refused,
 //! whatever features serde_json is built with.
 //! What is not UTF-8 is refused as a whole.
 //!
-//! Bytes are looked at in `scan`, `count`, `walk`, `managed` and `repeat`, which judge nothing. `deserializer` and
+//! Bytes are looked at in `scan`, `count`, `walk`, `managed`, `plain` and `repeat`, which judge nothing. `deserializer` and
 //! `nesting` keep the place in a text; `string`, `bytes`, `number` and `skip` take one value there; `serde_impl`,
 //! `access`, `key` and `variant` are what serde sees.
 
@@ -21,10 +21,12 @@ mod end;
 mod envelope;
 mod error;
 mod key;
+mod loose;
 mod managed;
 mod nesting;
 mod number;
 mod outline;
+mod plain;
 mod repeat;
 mod scan;
 mod serde_impl;
@@ -43,7 +45,9 @@ use deserializer::Deserializer;
 pub use end::ValueEnd;
 pub use envelope::Envelope;
 pub use error::JsonError;
+pub(crate) use loose::Loose;
 pub use outline::Outline;
+pub(crate) use plain::is_plain_map;
 
 /// The value whose JSON these bytes are.
 ///

@@ -5,14 +5,15 @@
 
 use std::{borrow::Cow, fmt, ops::Range};
 
-use serde::Deserialize;
-
 use super::{
-    from_slice, managed,
+    from_slice,
+    loose::Loose,
+    managed,
+    plain::plain,
     repeat::may_repeat,
     walk::{Field, Fields, Unsure, value_end},
 };
-use crate::{Id, JsonObject, ObjectId};
+use crate::{Id, ObjectId};
 
 /// Who an object is, of which kind, and where in its bytes some of its metadata stands.
 ///
@@ -67,13 +68,18 @@ impl<'a> Outline<'a> {
     }
 
     /// The identity, also where it can't be borrowed. API servers write escapes in the identities of the few types whose
-    /// names may hold what Go escapes, such as `&` in the name of a ClusterRole.
+    /// names may hold what Go escapes, such as `&` in the name of a ClusterRole. Parts of it other than the name that are no
+    /// strings are taken for missing: the decoder refuses them.
     pub fn identify(&self) -> Option<ObjectId> {
         if let Some(id) = &self.id {
             return Some(id.clone().into());
         }
-        let JsonObject(Peek { metadata: JsonObject(metadata) }) = from_slice(self.bytes).ok()?;
-        (!metadata.name.is_empty()).then(|| ObjectId::from(metadata.id()))
+        let object: Loose = from_slice(self.bytes).ok()?;
+        let metadata = object.field("metadata")?;
+        let text = |name| metadata.field(name).and_then(Loose::text).unwrap_or_default();
+        let (namespace, name) = (text("namespace"), text("name"));
+        let id = || Id::new(Some(namespace), name, text("uid"), text("resourceVersion"));
+        (!name.is_empty()).then(|| id().into())
     }
 
     /// The kind, if it is a string; the first one, where there are more.
@@ -81,9 +87,9 @@ impl<'a> Outline<'a> {
         self.kind.as_deref()
     }
 
-    /// The JSON of `metadata.labels`.
-    pub fn labels(&self) -> Option<&'a [u8]> {
-        self.labels.clone().map(|span| &self.bytes[span])
+    /// Where the JSON of `metadata.labels` is.
+    pub fn labels(&self) -> Option<Range<usize>> {
+        self.labels.clone()
     }
 
     /// Where `metadata.managedFields` is, with its name and the comma that goes with it. `None` where there is no such
@@ -226,28 +232,6 @@ impl<'a> Identity<'a> {
     }
 }
 
-#[derive(Deserialize)]
-struct Peek {
-    metadata: JsonObject<Metadata>,
-}
-
-/// The identity, in strings that need not be parts of the bytes.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    namespace: Option<String>,
-    name: String,
-    uid: Option<String>,
-    resource_version: Option<String>,
-}
-
-impl Metadata {
-    fn id(&self) -> Id<'_> {
-        let (uid, version) = (self.uid.as_deref(), self.resource_version.as_deref());
-        Id::new(self.namespace.as_deref(), &self.name, uid.unwrap_or_default(), version.unwrap_or_default())
-    }
-}
-
 fn once<T>(found: &mut Option<T>, value: T) -> Result<(), Unsure> {
     match found.replace(value) {
         Some(_) => Err(Unsure),
@@ -261,15 +245,6 @@ fn optional(value: Option<&[u8]>) -> Option<Option<&str>> {
         None | Some(b"null") => Some(None),
         Some(value) => plain(value).map(Some),
     }
-}
-
-/// The string that this JSON is, if it has it as it is.
-fn plain(value: &[u8]) -> Option<&str> {
-    let text = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-    if text.contains(&b'\\') {
-        return None;
-    }
-    std::str::from_utf8(text).ok()
 }
 
 /// The string that this JSON is.

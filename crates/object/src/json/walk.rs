@@ -21,6 +21,16 @@ pub(super) struct Fields<'a> {
     at: usize,
     /// The comma before the field that is next, where it has been passed.
     comma: Option<usize>,
+    expects: Expects,
+}
+
+/// What may come next in an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expects {
+    FieldOrEnd,
+    /// A comma was passed.
+    Field,
+    End,
 }
 
 pub(super) struct Field<'a> {
@@ -41,15 +51,15 @@ impl<'a> Fields<'a> {
         if bytes.get(at) != Some(&b'{') {
             return Err(Unsure);
         }
-        Ok(Self { bytes, at: past_space(bytes, at + 1), comma: None })
+        Ok(Self { bytes, at: past_space(bytes, at + 1), comma: None, expects: Expects::FieldOrEnd })
     }
 
     /// The next field, whose value has to be passed before the one after it. `None` at the end, which is passed.
     #[inline]
     pub(super) fn next(&mut self) -> Result<Option<Field<'a>>, Unsure> {
-        match self.bytes.get(self.at) {
-            Some(b'"') => {}
-            Some(b'}') => {
+        match (self.bytes.get(self.at), self.expects) {
+            (Some(b'"'), Expects::FieldOrEnd | Expects::Field) => {}
+            (Some(b'}'), Expects::FieldOrEnd | Expects::End) => {
                 self.at += 1;
                 return Ok(None);
             }
@@ -68,9 +78,11 @@ impl<'a> Fields<'a> {
     #[inline]
     pub(super) fn pass(&mut self, end: usize) {
         self.at = past_space(self.bytes, end);
+        self.expects = Expects::End;
         if self.bytes.get(self.at) == Some(&b',') {
             self.comma = Some(self.at);
             self.at = past_space(self.bytes, self.at + 1);
+            self.expects = Expects::Field;
         }
     }
 

@@ -14,7 +14,7 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{Alike, difference, same, same_value, text};
-use crate::json::from_str;
+use crate::json::{JsonError, from_str};
 
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
 enum External {
@@ -250,6 +250,14 @@ fn a_visitor_may_go_on_after_what_does_not_fit() {
 }
 
 /// The category is another one for a name without any letter, which serde_json reads beyond its end.
+#[test]
+fn a_shape_that_does_not_fit_may_be_met_before_a_bracket_that_is_missed() {
+    // The content comes before its tag, so it does not fit as soon as the tag is read, whatever follows the tag.
+    let text = r#"{"c":[1],"t":{"Unit":null{"#;
+    same::<Adjacent>(text);
+    assert!(matches!(from_str::<Adjacent>(text), Err(JsonError::Shape { .. })));
+}
+
 #[test]
 fn names_that_are_bools_are_read_as_serde_json_does() {
     for name in ["true", "false", "", "t", "truex", "fals", "null", "1", "\\u0074rue", "\\x"] {
