@@ -8,7 +8,7 @@ use std::{iter::repeat_with, sync::Arc};
 
 /// Children of an inner node: small, since each copied node takes a reference on every child.
 const FAN: usize = 1 << FAN_BITS;
-const FAN_BITS: u32 = 5;
+const FAN_BITS: u32 = 4;
 
 #[derive(Clone)]
 pub(crate) struct CowVec<E, const LEAF: usize> {

@@ -20,6 +20,7 @@ trait AnyIndex<T>: Any + Send + Sync {
     fn boxed(&self) -> Box<dyn AnyIndex<T>>;
     /// The values of these objects as [`BatchValues`], and how often the function panicked.
     fn evaluate(&self, entries: &[&Entry<T>]) -> (Box<dyn Any>, u64);
+    fn fetch(&self, slots: &[u32]);
     /// Makes the values at place `at` of what `evaluate` gave those of the slot. Places are asked
     /// for in ascending order, each at most once.
     fn set(&mut self, slot: u32, evaluated: &mut dyn Any, at: usize);
@@ -116,6 +117,10 @@ impl<T: 'static, V: Hash + Eq + Clone + Send + Sync + 'static> AnyIndex<T> for I
         (Box::new(values), panics)
     }
 
+    fn fetch(&self, slots: &[u32]) {
+        self.postings.fetch(slots);
+    }
+
     fn set(&mut self, slot: u32, evaluated: &mut dyn Any, at: usize) {
         if let Some(values) = evaluated.downcast_mut::<BatchValues<V>>() {
             self.postings.set(slot, values.of(at));
@@ -171,6 +176,13 @@ impl<T: 'static> Indexes<T> {
     pub(crate) fn evaluate(&self, entries: &[&Entry<T>]) -> Evaluated {
         let (of_index, panics): (_, Vec<u64>) = self.0.iter().map(|index| index.evaluate(entries)).unzip();
         Evaluated { of_index, panics: panics.iter().sum() }
+    }
+
+    /// Looks at what setting the values of these slots will look at.
+    pub(crate) fn fetch(&self, slots: &[u32]) {
+        for index in &self.0 {
+            index.fetch(slots);
+        }
     }
 
     /// Makes the values of the object at place `at` of what was evaluated those of the slot.

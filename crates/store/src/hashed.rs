@@ -2,17 +2,25 @@
 //!
 //! An open-addressing table in a [`CowVec`]. A bucket keeps 32 bits of the hash beside the number,
 //! so that growing never looks at a key and a look-up compares hardly any but the right one.
-//! The hasher is the same in every run; nothing is ever listed in the order of hashes.
+//! The hasher is another one in every process, so that whoever chooses names can't choose those that collide; nothing is ever
+//! listed in the order of hashes.
 
-use std::hash::{BuildHasher, Hash};
+use std::{
+    hash::{BuildHasher, Hash},
+    sync::LazyLock,
+};
+
+use foldhash::quality::RandomState;
 
 use crate::cow::CowVec;
 
 /// Plain numbers, 512 bytes a leaf: copied without touching a reference count.
 const LEAF: usize = 64;
 
+static SEEDED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
+
 pub(crate) fn hash_of<Q: ?Sized + Hash>(key: &Q) -> u64 {
-    foldhash::quality::FixedState::default().hash_one(key)
+    SEEDED.hash_one(key)
 }
 
 #[derive(Clone, Copy, Default)]
@@ -58,6 +66,11 @@ impl HashedNumbers {
             }
             at &= self.size - 1;
         }
+    }
+
+    /// The number that is most likely the one under this hash: the first with its tag.
+    pub(crate) fn likely(&self, hash: u64) -> Option<u32> {
+        self.search(tag_of(hash), |_| true).map(|(_, number)| number)
     }
 
     /// The number under this hash that `is_it` confirms.

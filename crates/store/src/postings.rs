@@ -3,7 +3,7 @@
 //! What a slot has is remembered and not asked again, so that an index function that answers
 //! differently the second time leaves nothing behind.
 
-use std::{borrow::Borrow, hash::Hash, sync::Arc};
+use std::{borrow::Borrow, hash::Hash, hint::black_box, sync::Arc};
 
 use crate::{cow::CowVec, hashed::hash_of, slot_set::SlotSet, slots::Slots};
 
@@ -90,6 +90,14 @@ impl<V: Hash + Eq> Postings<V> {
         self.values.iter().map(|(_, posting)| &posting.value)
     }
 
+    /// Looks at what setting the values of these slots will look at; see [`Root::fetch`](crate::root::Root::fetch).
+    pub(crate) fn fetch(&self, slots: &[u32]) {
+        let numbers: Vec<u32> =
+            slots.iter().filter_map(|slot| self.numbers(*slot).first().copied()).collect();
+        let postings = numbers.iter().filter_map(|number| self.values.get(*number));
+        black_box(postings.fold(0, |seen, posting| seen ^ posting.hash));
+    }
+
     fn numbers(&self, slot: u32) -> &[u32] {
         self.of_slot.get(slot as usize).map_or(&[], ValueNumbers::as_slice)
     }
@@ -127,17 +135,18 @@ impl<V: Hash + Eq + Clone> Postings<V> {
         }
     }
 
+    /// These are ascending, each there once.
     fn set_numbers(&mut self, slot: u32, new: &[u32]) {
         if self.numbers(slot) == new {
             return;
         }
         let old = std::mem::replace(self.of_slot.get_mut(slot as usize), ValueNumbers::new(new));
-        for number in new.iter().filter(|number| !old.as_slice().contains(number)) {
+        for number in new.iter().filter(|number| old.as_slice().binary_search(number).is_err()) {
             if let Some(posting) = self.values.get_mut(*number) {
                 Arc::make_mut(posting).slots.insert(slot);
             }
         }
-        for number in old.as_slice().iter().filter(|number| !new.contains(number)) {
+        for number in old.as_slice().iter().filter(|number| new.binary_search(number).is_err()) {
             self.leave(*number, slot);
         }
     }

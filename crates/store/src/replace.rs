@@ -15,6 +15,9 @@ use crate::{
     store::same_digest,
 };
 
+/// So many changes are put at a time.
+const AT_ONCE: usize = 256;
+
 /// A change that waits for the end.
 enum Change<T> {
     Put {
@@ -22,7 +25,8 @@ enum Change<T> {
         /// A later state of the same object came that could not be decoded.
         stale: bool,
         /// The last state of the cached object, which was deleted before this one came in its place.
-        before: Option<Entry<T>>,
+        /// Boxed, as hardly any change has one and a first list makes as many changes as there are objects.
+        before: Option<Box<Entry<T>>>,
     },
     /// What was there was deleted during the relist; with the last state of the cached object, if that came.
     Gone(Option<Entry<T>>),
@@ -49,7 +53,7 @@ pub(crate) struct Relist<T> {
     seen: Slotted,
     undecodable: BTreeSet<u32>,
     changes: Vec<Option<Change<T>>>,
-    places: HashMap<ObjectKey, usize, foldhash::fast::FixedState>,
+    places: HashMap<ObjectKey, usize, foldhash::fast::RandomState>,
 }
 
 impl<T> Clone for Relist<T> {
@@ -99,7 +103,7 @@ impl<T: Object> Relist<T> {
                 return;
             }
         }
-        self.change(entry.key().clone(), Change::Put { entry, stale: false, before });
+        self.change(entry.key().clone(), Change::Put { entry, stale: false, before: before.map(Box::new) });
     }
 
     /// The same version and the same JSON. Where the latter is not known: the very value that is cached, or the same version
@@ -172,7 +176,7 @@ impl<T: Object> Relist<T> {
         }
         match self.changes[*self.places.get(key)?].take()? {
             Change::Gone(last) => last,
-            Change::Put { before, .. } => before,
+            Change::Put { before, .. } => before.map(|before| *before),
         }
     }
 
@@ -207,11 +211,11 @@ impl<T: Object> Relist<T> {
     /// The last state of a cached object, if its deletion came during the relist.
     fn last_state(&mut self, key: &ObjectKey, root: &Root<T>) -> Option<Entry<T>> {
         let (_, held) = root.held(key.as_ref())?;
-        match self.change_of(key)? {
-            Change::Gone(last) | Change::Put { before: last, .. } => {
-                last.clone().filter(|last| !held.uid.differs_from(&last.id.uid))
-            }
-        }
+        let last = match self.change_of(key)? {
+            Change::Gone(last) => last.as_ref(),
+            Change::Put { before, .. } => before.as_deref(),
+        };
+        last.filter(|last| !held.uid.differs_from(&last.id.uid)).cloned()
     }
 
     /// What was listed in a state that can be decoded is not stale any more.
@@ -227,22 +231,37 @@ impl<T: Object> Relist<T> {
     }
 
     fn put_changes(self, root: &mut Root<T>, outcome: &mut Outcome<T>) {
-        let puts: Vec<(Entry<T>, bool)> = (self.changes.into_iter().flatten())
-            .filter_map(|change| match change {
-                Change::Put { entry, stale, .. } => Some((entry, stale)),
-                Change::Gone(_) => None,
-            })
-            .collect();
-        let mut evaluated = root.indexes.evaluate(&puts.iter().map(|(entry, _)| entry).collect::<Vec<_>>());
-        outcome.panics += evaluated.panics;
-        outcome.events.reserve(puts.len());
+        outcome.events.reserve(self.changes.len());
         let source = Source::List { initial: !root.watermark.synced };
-        for (at, (entry, stale)) in puts.into_iter().enumerate() {
-            let key = stale.then(|| entry.key().clone());
-            root.put(entry, &mut evaluated, at, source, outcome);
-            if let Some(slot) = key.and_then(|key| root.find(key.as_ref())) {
-                root.set_stale(slot, true);
+        let mut changes = self.changes.into_iter().flatten().filter_map(|change| match change {
+            Change::Put { entry, stale, .. } => Some((entry, stale)),
+            Change::Gone(_) => None,
+        });
+        loop {
+            let puts: Vec<(Entry<T>, bool)> = changes.by_ref().take(AT_ONCE).collect();
+            if puts.is_empty() {
+                return;
             }
+            put_all(puts, source, root, outcome);
+        }
+    }
+}
+
+fn put_all<T: Object>(
+    puts: Vec<(Entry<T>, bool)>,
+    source: Source,
+    root: &mut Root<T>,
+    outcome: &mut Outcome<T>,
+) {
+    let entries: Vec<&Entry<T>> = puts.iter().map(|(entry, _)| entry).collect();
+    let mut evaluated = root.indexes.evaluate(&entries);
+    outcome.panics += evaluated.panics;
+    root.fetch(&entries);
+    for (at, (entry, stale)) in puts.into_iter().enumerate() {
+        let key = stale.then(|| entry.key().clone());
+        root.put(entry, &mut evaluated, at, source, outcome);
+        if let Some(slot) = key.and_then(|key| root.find(key.as_ref())) {
+            root.set_stale(slot, true);
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Plain data without a lock: a copy of it is a snapshot, and writing to it changes no copy.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, hint::black_box, sync::Arc};
 
 use kube_object::{Delta, Entry, Event, KeyRef, Object, ObjectId, ObjectKey, ResourceVersion};
 
@@ -107,6 +107,20 @@ impl<T: Object> Root<T> {
 
     pub(crate) fn get(&self, key: KeyRef<'_>) -> Option<&Entry<T>> {
         self.objects.get(self.find(key)?)
+    }
+
+    /// Looks at what putting these objects will look at, and changes nothing. Objects that change together are far apart in
+    /// memory: in loops as short as these the processor waits for many places at once, and not for one after the other.
+    pub(crate) fn fetch(&self, puts: &[&Entry<T>]) {
+        let hashes: Vec<u64> = puts.iter().map(|put| hash_of(put.key())).collect();
+        let slots: Vec<u32> = hashes.iter().filter_map(|hash| self.objects.likely(*hash)).collect();
+        let look = |entry: &Entry<T>| {
+            let of_key = entry.key().as_str().as_bytes().first();
+            Arc::strong_count(&entry.object) ^ usize::from(*of_key.unwrap_or(&0))
+        };
+        let entries = slots.iter().filter_map(|slot| self.objects.get(*slot));
+        black_box(entries.fold(0, |seen, entry| seen ^ look(entry)));
+        self.indexes.fetch(&slots);
     }
 
     /// Applies a delta outside of a relist. `at` is the place of a [`Delta::Put`]'s object among

@@ -7,7 +7,7 @@
 use crate::{cow::CowVec, hashed::HashedNumbers};
 
 /// A leaf is copied whole, with two reference counts for each element: so it is small.
-const LEAF: usize = 16;
+const LEAF: usize = 8;
 /// No slot: the end of the list of free ones.
 const NONE: u32 = u32::MAX;
 
@@ -60,6 +60,11 @@ impl<E> Slots<E> {
     /// The slot of the element under this hash that `is_it` confirms.
     pub(crate) fn find(&self, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<u32> {
         self.numbers.find(hash, |slot| self.get(slot).is_some_and(&is_it))
+    }
+
+    /// The slot that is most likely the one of the element under this hash: elements are not looked at.
+    pub(crate) fn likely(&self, hash: u64) -> Option<u32> {
+        self.numbers.likely(hash)
     }
 
     /// The elements in the order of their slots.

@@ -209,7 +209,14 @@ impl<T: Object> Store<T> {
     }
 
     fn apply_live(&self, batch: Vec<Delta<T>>, outcome: &mut Outcome<T>) {
-        let mut evaluated = self.snapshot().root.indexes.evaluate(&puts(&batch));
+        let mut evaluated = {
+            let (root, puts) = (self.snapshot().root, puts(&batch));
+            let evaluated = root.indexes.evaluate(&puts);
+            if puts.len() > 1 {
+                root.fetch(&puts);
+            }
+            evaluated
+        };
         outcome.panics += evaluated.panics;
         let write = |root: &mut Root<T>| {
             let mut at = 0;
