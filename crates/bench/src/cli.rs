@@ -15,6 +15,7 @@ use crate::compare::{Places, Settings, compare};
 use crate::record::{RealServer, record};
 use crate::recording::{Recording, exists, folder};
 use crate::replay::{Listening, Replay, control};
+use crate::report::page;
 use crate::report::{Numbers, StoreNumbers};
 use crate::scale::{RECORDED, ScaleArgs, ScaleNumbers, scale};
 use crate::stores::{Load, compare_stores, run_store};
@@ -143,6 +144,7 @@ fn runtime() -> Result<Runtime> {
 }
 
 async fn run_compare(args: CompareArgs, out: &mut impl Write) -> Result<()> {
+    args.out.as_deref().map_or(Ok(()), |page| page::check(page, "compare"))?;
     let recording = recorded(args.objects, out).await?;
     let settings = Settings {
         events: args.events,
@@ -167,6 +169,7 @@ async fn run_compare(args: CompareArgs, out: &mut impl Write) -> Result<()> {
 }
 
 async fn run_scale(args: &ScaleArgs, out: &mut impl Write) -> Result<()> {
+    args.out.as_deref().map_or(Ok(()), |page| page::check(page, "scale"))?;
     let places = places(recorded(RECORDED, out).await?)?;
     let settings = args.settings(SETTLE);
     let measured = scale(&settings, &places, |what| {

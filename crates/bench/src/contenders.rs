@@ -36,6 +36,9 @@ enum Program {
 }
 
 /// What all are compared with.
+pub(crate) const TYPED: &str = "kube-informer, typed";
+pub(crate) const LAZY: &str = "kube-informer, lazy";
+pub(crate) const COMPRESSED: &str = "kube-informer, compressed";
 pub(crate) const CLIENT_GO_PROTOBUF: &str = "client-go, protobuf";
 pub(crate) const KUBE_RUNTIME_LIST: &str = "kube-runtime, list";
 
@@ -53,12 +56,12 @@ const fn client_go(name: &'static str, content_type: &'static str) -> Contender 
 
 /// All of them, in the order of the tables.
 const ALL: [Contender; 11] = [
-    ours("kube-informer, typed", "typed"),
+    ours(TYPED, "typed"),
     ours("kube-informer, typed, a thread per core", "typed-threads"),
     ours("kube-informer, projection", "projection"),
     ours("kube-informer, metadata", "metadata"),
-    ours("kube-informer, lazy", "lazy"),
-    ours("kube-informer, compressed", "compressed"),
+    ours(LAZY, "lazy"),
+    ours(COMPRESSED, "compressed"),
     kube_runtime(KUBE_RUNTIME_LIST, "kube-runtime"),
     kube_runtime("kube-runtime, list, one thread", "kube-runtime-one"),
     kube_runtime("kube-runtime, streaming list", "kube-runtime-streaming"),

@@ -1,5 +1,6 @@
 //! What came out, as people read it: tables, charts, and the page that shows both.
 
+mod aims;
 mod chart;
 pub(crate) mod machine;
 pub(crate) mod page;
@@ -42,6 +43,8 @@ impl Numbers {
         }
         text.push('\n');
         text.push_str(&self.stores.text());
+        text.push('\n');
+        text.push_str(&aims::table(&self.medians, &self.stores));
         text
     }
 

@@ -62,10 +62,12 @@ pub struct MeasuredStore {
 
 /// This project's store, read by lists that hold each object.
 pub(crate) const OURS: &str = "kube-informer";
+/// The same, read by walks through snapshots.
+pub(crate) const OURS_SNAPSHOTS: &str = "kube-informer, snapshots";
 /// The stores, in the order of the table.
 const ALL: [(&str, Program); 4] = [
     (OURS, Program::Store("ours")),
-    ("kube-informer, snapshots", Program::Store("ours-snapshots")),
+    (OURS_SNAPSHOTS, Program::Store("ours-snapshots")),
     ("kube-runtime", Program::Store("kube-runtime")),
     ("client-go", Program::Go),
 ];

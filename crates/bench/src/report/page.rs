@@ -1,6 +1,8 @@
 //! The page: what people wrote around the part that a comparison writes.
 
 use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
@@ -8,6 +10,12 @@ use super::{Numbers, chart::Chart};
 
 /// The generated part of a command stands between a line that names it and this.
 const END: &str = "<!-- Here it ends. -->\n";
+
+/// Whether the page has a place for what this command writes: known before anything is measured.
+pub(crate) fn check(page: &Path, command: &str) -> Result<()> {
+    let text = fs::read_to_string(page).with_context(|| format!("reading {}", page.display()))?;
+    with_generated(&text, command, "").map(drop).with_context(|| page.display().to_string())
+}
 
 /// The text with another part of this command. What other commands have written stays.
 pub(crate) fn with_generated(text: &str, command: &str, generated: &str) -> Result<String> {

@@ -67,6 +67,11 @@ impl StoreNumbers {
         Self { machine: Machine::here(), medians: FIGURES.iter().map(of).collect(), outcome }
     }
 
+    /// A store's median of a figure.
+    pub(super) fn median(&self, store: &str, figure: &str) -> Option<f64> {
+        self.medians.get(figure)?.get(store).copied()
+    }
+
     /// The table, and who is missing; nothing where nothing was to be measured.
     pub fn text(&self) -> String {
         let StoresOutcome { load, measured, skipped } = &self.outcome;
@@ -78,7 +83,7 @@ impl StoreNumbers {
         let ratios = others.clone().map(|name| format!("to {name}"));
         let mut rows = vec![header(names.iter().map(|&name| name.to_owned()).chain(ratios))];
         for Figure { key, title, digits, .. } in FIGURES {
-            let value = |name: &str| self.medians.get(key)?.get(name).copied();
+            let value = |name: &str| self.median(name, key);
             let ratio = |name: &str| Some(value(OURS)? / value(name)?).filter(|ratio| ratio.is_finite());
             let values = names.iter().map(|name| cell(value(name), digits));
             rows.push(row(title, values.chain(others.clone().map(|name| cell(ratio(name), 3)))));
@@ -99,6 +104,11 @@ impl StoreNumbers {
     pub fn write_json(&self, file: &Path) -> Result<()> {
         write_json(self, file)
     }
+}
+
+#[cfg(test)]
+pub(super) fn is_figure(key: &str) -> bool {
+    FIGURES.iter().any(|figure| figure.key == key)
 }
 
 fn per_s(writing: &Writing) -> f64 {

@@ -17,6 +17,7 @@ pub(super) struct KubeRuntime {
 #[derive(Clone)]
 pub(super) struct KubeReader {
     store: Store<SmallPod>,
+    /// In the order in which they are looked up.
     keys: Arc<[ObjectRef<SmallPod>]>,
 }
 
@@ -29,7 +30,7 @@ impl KubeRuntime {
             writer.apply_watcher_event(&Event::InitApply(SmallPod::clone(pod)));
         }
         writer.apply_watcher_event(&Event::InitDone);
-        let keys = objects.first().iter().map(|pod| ObjectRef::from_obj(&**pod)).collect();
+        let keys = objects.looked_up().map(ObjectRef::from_obj).collect();
         Self { writer, reader: KubeReader { store, keys } }
     }
 }
@@ -42,8 +43,8 @@ impl Subject for KubeRuntime {
         self.reader.clone()
     }
 
-    fn prepare(&mut self, writes: impl Iterator<Item = (usize, Arc<SmallPod>)>) -> Self::Batch {
-        writes.map(|(_, pod)| Event::Apply(SmallPod::clone(&pod))).collect()
+    fn prepare(&mut self, writes: impl Iterator<Item = Arc<SmallPod>>) -> Self::Batch {
+        writes.map(|pod| Event::Apply(SmallPod::clone(&pod))).collect()
     }
 
     fn write(&mut self, batch: &mut Self::Batch) {
@@ -52,8 +53,8 @@ impl Subject for KubeRuntime {
 }
 
 impl Reader for KubeReader {
-    fn get(&self, number: usize) -> bool {
-        black_box(self.store.get(&self.keys[number])).is_some()
+    fn get(&self, turn: usize) -> bool {
+        black_box(self.store.get(&self.keys[turn % self.keys.len()])).is_some()
     }
 
     fn all(&self) -> usize {

@@ -2,6 +2,7 @@
 //! in memory.
 
 use std::borrow::Cow;
+use std::hint::black_box;
 use std::sync::Arc;
 
 use fastrand::Rng;
@@ -77,14 +78,17 @@ impl Objects {
     }
 
     /// The Pod of the `turn`th write; each time all of them were written, it is the other state's turn.
-    pub(super) fn written(&self, turn: usize) -> &Arc<SmallPod> {
+    /// It is as near as one that was just decoded: all of it was looked at.
+    pub(super) fn written(&self, turn: usize) -> Arc<SmallPod> {
         let state = 1 - turn / self.len() % 2;
-        &self.states[state][self.looked_up(turn)]
+        let pod = &self.states[state][self.order[turn % self.len()]];
+        black_box(SmallPod::clone(pod));
+        Arc::clone(pod)
     }
 
-    /// The number of the Pod that the `turn`th look-up is for.
-    pub(super) fn looked_up(&self, turn: usize) -> usize {
-        self.order[turn % self.len()]
+    /// The Pods in the order in which they are looked up.
+    pub(super) fn looked_up(&self) -> impl Iterator<Item = &SmallPod> {
+        self.order.iter().map(|number| &*self.states[0][*number])
     }
 
     /// The nodes on which they run.

@@ -22,7 +22,6 @@ pub(super) enum Seen {
 
 pub(super) struct Ours {
     reader: OurReader,
-    ids: Vec<ObjectId>,
     /// The version that was given last.
     version: u64,
 }
@@ -31,6 +30,7 @@ pub(super) struct Ours {
 pub(super) struct OurReader {
     store: Store<SmallPod>,
     by_node: Index<SmallPod, String>,
+    /// In the order in which they are looked up.
     keys: Arc<[ObjectKey]>,
     seen: Seen,
 }
@@ -40,17 +40,16 @@ impl Ours {
     pub(super) fn new(objects: &Objects, seen: Seen) -> Result<Self> {
         let store = Store::new();
         let by_node = store.add_index("node", |pod: &SmallPod| Some(pod.node.clone()))?;
-        let ids: Vec<ObjectId> = objects.first().iter().map(|pod| pod.id().into()).collect();
-        let entry = |(id, pod): (&ObjectId, &Arc<SmallPod>)| Entry::new(id.clone(), Arc::clone(pod));
-        let items = ids.iter().zip(objects.first()).map(entry).map(Listed::Object).collect();
+        let entry = |pod: &Arc<SmallPod>| Entry::new(pod.id().into(), Arc::clone(pod));
+        let items = objects.first().iter().map(entry).map(Listed::Object).collect();
         let version = objects.len() as u64;
         drop(store.apply(vec![
             Delta::Begin { fresh: false },
             Delta::Page(items),
             Delta::End { version: ResourceVersion::from(version), complete: true },
         ]));
-        let keys = ids.iter().map(|id| id.key.clone()).collect();
-        Ok(Self { reader: OurReader { store, by_node, keys, seen }, ids, version })
+        let keys = objects.looked_up().map(|pod| pod.id().key.to_key()).collect();
+        Ok(Self { reader: OurReader { store, by_node, keys, seen }, version })
     }
 }
 
@@ -63,11 +62,11 @@ impl Subject for Ours {
     }
 
     /// Each write has a version of its own, as otherwise it would be a repeat.
-    fn prepare(&mut self, writes: impl Iterator<Item = (usize, Arc<SmallPod>)>) -> Self::Batch {
-        let put = |(number, pod): (usize, Arc<SmallPod>)| {
+    fn prepare(&mut self, writes: impl Iterator<Item = Arc<SmallPod>>) -> Self::Batch {
+        let put = |pod: Arc<SmallPod>| {
             self.version += 1;
             let version = ResourceVersion::from(self.version);
-            Delta::Put(Entry::new(ObjectId { version, ..self.ids[number].clone() }, pod))
+            Delta::Put(Entry::new(ObjectId { version, ..pod.id().into() }, pod))
         };
         writes.map(put).collect()
     }
@@ -79,8 +78,8 @@ impl Subject for Ours {
 }
 
 impl Reader for OurReader {
-    fn get(&self, number: usize) -> bool {
-        black_box(self.store.get(&self.keys[number])).is_some()
+    fn get(&self, turn: usize) -> bool {
+        black_box(self.store.get(&self.keys[turn % self.keys.len()])).is_some()
     }
 
     fn all(&self) -> usize {

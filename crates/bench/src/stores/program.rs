@@ -28,16 +28,16 @@ pub(super) trait Subject {
     type Reader: Reader;
 
     fn reader(&self) -> Self::Reader;
-    /// Makes ready what is not part of a write: each Pod by its number, in its next state.
-    fn prepare(&mut self, writes: impl Iterator<Item = (usize, Arc<SmallPod>)>) -> Self::Batch;
+    /// Makes ready what is not part of a write: these Pods, each in its next state.
+    fn prepare(&mut self, writes: impl Iterator<Item = Arc<SmallPod>>) -> Self::Batch;
     /// What is left of the batch is dropped by the caller.
     fn write(&mut self, batch: &mut Self::Batch);
 }
 
 /// One that only reads.
 pub(super) trait Reader: Send {
-    /// Whether the Pod of this number is there.
-    fn get(&self, number: usize) -> bool;
+    /// Whether the Pod that is looked up in this turn is there. Whoever asks has its key at hand.
+    fn get(&self, turn: usize) -> bool;
     /// How many there are, by seeing each.
     fn all(&self) -> usize;
     /// How many are on this node.
@@ -102,7 +102,7 @@ fn measure(mut subject: impl Subject, objects: &Objects, load: &Load) -> Result<
     let mut turn = 0;
     let alone = write_for(time, &mut subject, objects, &mut turn)?;
     let reader = subject.reader();
-    let get = read_for(time, READS, |turn| usize::from(reader.get(objects.looked_up(turn))))?;
+    let get = read_for(time, READS, |turn| usize::from(reader.get(turn)))?;
     let all = read_for(time, 1, |_| reader.all())?;
     let by_index = read_for(time, 1, |turn| reader.on_node(&nodes[turn % nodes.len()]))?;
     ensure!(get.found == get.reads && all.found == all.reads * objects.len(), "objects are missing");
@@ -129,8 +129,7 @@ fn write_for(
     while cpu_of_groups.is_empty() || begun.elapsed() < time {
         let turns = *turn..*turn + GROUP;
         *turn = turns.end;
-        let write = |turn| (objects.looked_up(turn), Arc::clone(objects.written(turn)));
-        let mut batch = subject.prepare(turns.map(write));
+        let mut batch = subject.prepare(turns.map(|turn| objects.written(turn)));
         let before = Moment::before()?;
         subject.write(&mut batch);
         let of_group = Moment::after()? - before;

@@ -1,0 +1,174 @@
+//! What the project has set itself, and whether a run has reached it.
+
+use super::stores::StoreNumbers;
+use super::table::{aligned, heading};
+use crate::contenders::{CLIENT_GO_PROTOBUF, COMPRESSED, KUBE_RUNTIME_LIST, LAZY, TYPED};
+use crate::figures::Medians;
+use crate::stores::{OURS, OURS_SNAPSHOTS};
+
+struct Aim {
+    what: &'static str,
+    value: Value,
+    bound: Bound,
+    /// Digits behind the point.
+    digits: usize,
+}
+
+/// Where the value comes from: a figure by its key.
+enum Value {
+    /// A contender's.
+    Of(&'static str, &'static str),
+    /// A contender's to that of another one.
+    Ratio(&'static str, &'static str, &'static str),
+    /// A store's.
+    Store(&'static str, &'static str),
+}
+
+enum Bound {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+use Bound::{AtLeast, AtMost};
+use Value::{Of, Ratio, Store};
+
+const fn aim(what: &'static str, value: Value, bound: Bound, digits: usize) -> Aim {
+    Aim { what, value, bound, digits }
+}
+
+const AIMS: [Aim; 20] = [
+    aim("sync CPU, typed to client-go", Ratio(TYPED, CLIENT_GO_PROTOBUF, "sync_cpu_s"), AtMost(0.5), 3),
+    aim("sync CPU, typed to kube-runtime", Ratio(TYPED, KUBE_RUNTIME_LIST, "sync_cpu_s"), AtMost(0.25), 3),
+    aim(
+        "CPU per event, typed to client-go",
+        Ratio(TYPED, CLIENT_GO_PROTOBUF, "event_cpu_us"),
+        AtMost(0.5),
+        3,
+    ),
+    aim(
+        "CPU per event, typed to kube-runtime",
+        Ratio(TYPED, KUBE_RUNTIME_LIST, "event_cpu_us"),
+        AtMost(0.33),
+        3,
+    ),
+    aim("CPU per event, lazy to client-go", Ratio(LAZY, CLIENT_GO_PROTOBUF, "event_cpu_us"), AtMost(0.12), 3),
+    aim("RSS KB/object after events, typed", Of(TYPED, "object_rss_kb"), AtMost(40.0), 1),
+    aim("RSS KB/object after events, lazy", Of(LAZY, "object_rss_kb"), AtMost(8.0), 1),
+    aim("RSS KB/object after events, compressed", Of(COMPRESSED, "object_rss_kb"), AtMost(2.5), 1),
+    aim(
+        "peak of a relist with 5 % changed to RSS before, typed",
+        Of(TYPED, "changed_peak_ratio"),
+        AtMost(1.15),
+        2,
+    ),
+    aim(
+        "peak of a relist with 5 % changed to RSS before, lazy",
+        Of(LAZY, "changed_peak_ratio"),
+        AtMost(1.15),
+        2,
+    ),
+    aim(
+        "relist with nothing changed to the first sync, CPU, typed",
+        Of(TYPED, "relist_cpu_ratio"),
+        AtMost(0.15),
+        3,
+    ),
+    aim("p99 from socket to handler, us, typed", Of(TYPED, "latency_p99_us"), AtMost(1000.0), 0),
+    aim("p99 from socket to handler, us, lazy", Of(LAZY, "latency_p99_us"), AtMost(1000.0), 0),
+    aim("store: writes/s", Store(OURS, "writes_per_s"), AtLeast(2.5e6), 0),
+    aim("store: get, ns", Store(OURS, "get_ns"), AtMost(220.0), 0),
+    aim("store: walk through a snapshot, ns/object", Store(OURS_SNAPSHOTS, "list_ns"), AtMost(5.0), 1),
+    aim(
+        "store, ten listing readers: writer's CPU us/write",
+        Store(OURS, "read_write_cpu_us"),
+        AtMost(1.3),
+        2,
+    ),
+    aim(
+        "store, ten listing readers: CPU us/64 writes, p99",
+        Store(OURS, "read_group_p99_us"),
+        AtMost(400.0),
+        0,
+    ),
+    aim("store, ten listing readers: waits/1,000 writes", Store(OURS, "read_waits"), AtMost(0.0), 3),
+    aim(
+        "store, ten walking readers: waits/1,000 writes",
+        Store(OURS_SNAPSHOTS, "read_waits"),
+        AtMost(0.0),
+        3,
+    ),
+];
+
+/// A table of the aims that something was measured for; nothing where there are none.
+pub(super) fn table(medians: &[Medians], stores: &StoreNumbers) -> String {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for Aim { what, value, bound, digits } in &AIMS {
+        let Some(reached) = value.of(medians, stores) else { continue };
+        let (aim, is_reached) = match *bound {
+            AtMost(aim) => (format!("at most {aim}"), reached <= aim),
+            AtLeast(aim) => (format!("at least {aim}"), reached >= aim),
+        };
+        let answer = if is_reached { "yes" } else { "no" };
+        rows.push(vec![(*what).to_owned(), aim, format!("{reached:.digits$}"), answer.to_owned()]);
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    rows.insert(0, ["", "aim", "measured", "reached"].map(str::to_owned).to_vec());
+    format!("{}\n\n{}\n", heading("Aims"), aligned(&rows))
+}
+
+impl Value {
+    fn of(&self, medians: &[Medians], stores: &StoreNumbers) -> Option<f64> {
+        let figure = |contender: &str, key: &str| {
+            medians.iter().find(|of| of.contender == contender)?.figures.get(key).copied()
+        };
+        match self {
+            Of(contender, key) => figure(contender, key),
+            Ratio(contender, other, key) => Some(figure(contender, key)? / figure(other, key)?),
+            Store(store, key) => stores.median(store, key),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contenders::Family;
+    use crate::stores::{Load, StoresOutcome};
+
+    fn table_of(figures: &[(&str, &str, f64)]) -> String {
+        let of = |&(contender, key, value): &(&str, &str, f64)| Medians {
+            contender: contender.into(),
+            family: Family::KubeInformer,
+            figures: [(key.to_owned(), value)].into(),
+        };
+        let stores = StoresOutcome { load: Load::default(), measured: Vec::new(), skipped: Vec::new() };
+        table(&figures.iter().map(of).collect::<Vec<_>>(), &StoreNumbers::new(stores))
+    }
+
+    #[test]
+    fn an_aim_is_reached_or_not_and_what_was_not_measured_is_left_out() {
+        assert_eq!(table_of(&[]), "");
+        let text = table_of(&[
+            (TYPED, "sync_cpu_s", 1.0),
+            (CLIENT_GO_PROTOBUF, "sync_cpu_s", 2.0),
+            (LAZY, "object_rss_kb", 8.01),
+        ]);
+        let rows: Vec<&str> = text.lines().filter(|line| line.contains("at most")).collect();
+        assert_eq!(rows.len(), 2, "{text}");
+        assert!(rows[0].contains("at most 0.5 |    0.500 |     yes |"), "{text}");
+        assert!(rows[1].contains("at most 8 |      8.0 |      no |"), "{text}");
+    }
+
+    #[test]
+    fn each_aim_is_for_a_figure_that_there_is() {
+        for Aim { what, value, .. } in &AIMS {
+            let is_known = match value {
+                Of(_, key) | Ratio(_, _, key) => crate::figures::by_key(key).is_some(),
+                Store(_, key) => super::super::stores::is_figure(key),
+            };
+            assert!(is_known, "{what}");
+        }
+    }
+}
