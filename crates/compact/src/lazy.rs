@@ -140,3 +140,19 @@ impl<K> fmt::Debug for Lazy<K> {
         write!(f, "{} of {}", self.kind.kind, self.id)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::in_grains;
+
+    #[test]
+    fn json_is_kept_in_few_different_lengths() {
+        for (parts, capacity) in
+            [([&[][..], &[]], 0), ([&[7; 500], &[7; 12]], 512), ([&[7; 512], &[7]], 1024)]
+        {
+            let json = in_grains(parts);
+            assert_eq!(json, vec![7; parts.concat().len()]);
+            assert_eq!(json.capacity(), capacity);
+        }
+    }
+}

@@ -77,6 +77,8 @@ impl fmt::Debug for Labels<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use super::Labels;
     use crate::{Asked, Outline, RawObject, TypeMeta};
 
@@ -85,6 +87,9 @@ mod tests {
         let asked = Asked::of(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
         let raw = RawObject::new(Outline::of(object.as_bytes()), &asked).unwrap();
         let (texts, json) = (raw.labels(), raw.json());
+        if let Cow::Owned(json) = &json {
+            assert_eq!(json.capacity(), json.len());
+        }
         let labels = Labels::of(&texts);
         for (name, value) in labels.iter() {
             assert_eq!(labels.get(name), Some(value));

@@ -72,19 +72,15 @@ impl<'a> RawObject<'a> {
 
     /// Its JSON, without managedFields unless they are to be kept. A `Vec` here has no more capacity than it needs.
     pub fn json(&self) -> Cow<'a, [u8]> {
-        match self.asked.keep_managed_fields {
-            true => Cow::Borrowed(self.outline.bytes()),
-            false => self.outline.without_managed_fields(),
+        match self.json_parts() {
+            [all, []] => Cow::Borrowed(all),
+            parts => Cow::Owned(parts.concat()),
         }
     }
 
     /// The same in two parts, for who wants it in memory of a certain size.
     pub fn json_parts(&self) -> [&'a [u8]; 2] {
-        let bytes = self.outline.bytes();
-        match self.outline.managed_fields() {
-            Some(Range { start, end }) if !self.asked.keep_managed_fields => [&bytes[..start], &bytes[end..]],
-            _ => [bytes, &[]],
-        }
+        self.outline.parts(self.asked.keep_managed_fields)
     }
 
     /// Its labels, for [`Labels::of`](crate::Labels::of): borrowed, where they stand in its JSON in a form that can be read.

@@ -98,24 +98,20 @@ impl<'a> Outline<'a> {
         self.managed_fields.clone()
     }
 
-    /// The object without `metadata.managedFields`; as it is where there are none.
-    pub fn without_managed_fields(&self) -> Cow<'a, [u8]> {
-        let Some(Range { start, end }) = self.managed_fields.clone() else {
-            return Cow::Borrowed(self.bytes);
-        };
-        let mut left = Vec::with_capacity(self.bytes.len() - (end - start));
-        left.extend_from_slice(&self.bytes[..start]);
-        left.extend_from_slice(&self.bytes[end..]);
-        Cow::Owned(left)
+    /// The object in two parts, between which managedFields may be left out.
+    pub(crate) fn parts(&self, keep_managed_fields: bool) -> [&'a [u8]; 2] {
+        self.parts_from(0, keep_managed_fields)
     }
 
-    /// The bytes that an event and an item of a list have in common, in two parts: managedFields may be left out of them.
+    /// What an event and an item of a list have in common, in the same way.
     pub(crate) fn body(&self, keep_managed_fields: bool) -> [&'a [u8]; 2] {
+        self.parts_from(self.body, keep_managed_fields)
+    }
+
+    fn parts_from(&self, begin: usize, keep_managed_fields: bool) -> [&'a [u8]; 2] {
         match self.managed_fields.clone() {
-            Some(Range { start, end }) if !keep_managed_fields => {
-                [&self.bytes[self.body..start], &self.bytes[end..]]
-            }
-            _ => [&self.bytes[self.body..], &[]],
+            Some(cut) if !keep_managed_fields => [&self.bytes[begin..cut.start], &self.bytes[cut.end..]],
+            _ => [&self.bytes[begin..], &[]],
         }
     }
 
