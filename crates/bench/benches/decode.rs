@@ -1,4 +1,4 @@
-//! From the bytes of an object to each form in which it may be cached.
+//! From the bytes of an object to each form in which it may be cached, and from a form to what a program looks at.
 
 mod common;
 
@@ -26,6 +26,13 @@ struct Spec {
     node_name: Option<String>,
 }
 
+/// The decoder of a form, as an informer on Pods uses it.
+fn decoder<T: Cached>(metadata_only: bool) -> impl Fn(&[u8]) -> T {
+    let kind = TypeMeta { api_version: "v1".to_owned(), kind: "Pod".to_owned() };
+    let (asked, decoder) = (Asked { metadata_only, ..Asked::of(kind) }, T::Decoder::default());
+    move |object| decoder.decode(&RawObject::new(Outline::of(object), &asked).unwrap()).unwrap()
+}
+
 /// One object after the other, decoded and dropped.
 fn decode<T: Cached>(
     group: &mut BenchmarkGroup<'_, WallTime>,
@@ -33,36 +40,51 @@ fn decode<T: Cached>(
     objects: &[Vec<u8>],
     metadata_only: bool,
 ) {
-    let kind = TypeMeta { api_version: "v1".to_owned(), kind: "Pod".to_owned() };
-    let asked = Asked { metadata_only, ..Asked::of(kind) };
-    let decoder = T::Decoder::default();
+    let decode = decoder::<T>(metadata_only);
     let mut next = objects.iter().cycle();
-    group.bench_function(name, |bencher| {
-        bencher.iter(|| {
-            let object = Outline::of(next.next().unwrap());
-            decoder.decode(&RawObject::new(object, &asked).unwrap()).unwrap()
-        });
-    });
+    group.bench_function(name, |bencher| bencher.iter(|| decode(next.next().unwrap())));
 }
 
-fn representations(criterion: &mut Criterion) {
+/// One object after the other, looked at by nobody else.
+fn look<T: Cached, Seen>(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    name: &str,
+    objects: &[Vec<u8>],
+    look: impl Fn(&T) -> Seen,
+) {
+    let decode = decoder::<T>(false);
+    let kept: Vec<T> = objects.iter().map(|object| decode(object)).collect();
+    let mut next = kept.iter().cycle();
+    group.bench_function(name, |bencher| bencher.iter(|| look(next.next().unwrap())));
+}
+
+fn objects() -> Vec<Vec<u8>> {
     let watch = common::recording(PODS).watch();
     let frames = watch.split(|byte| *byte == b'\n').filter(|frame| !frame.is_empty());
     let objects: Vec<Vec<u8>> =
         frames.map(|frame| Envelope::of(frame).unwrap().object.bytes().to_vec()).collect();
     assert_eq!(objects.len(), PODS);
+    objects
+}
+
+fn representations(criterion: &mut Criterion) {
+    let objects = objects();
     let mut group = criterion.benchmark_group("decode");
     decode::<Pod>(&mut group, "typed", &objects, false);
     decode::<DynamicObject>(&mut group, "dynamic", &objects, false);
     decode::<Projection<Pod, Placed>>(&mut group, "projection", &objects, false);
-    decode::<PartialObjectMeta<Pod>>(
-        &mut group,
-        "metadata",
-        &objects,
-        PartialObjectMeta::<Pod>::metadata_api(),
-    );
+    let metadata_only = PartialObjectMeta::<Pod>::metadata_api();
+    decode::<PartialObjectMeta<Pod>>(&mut group, "metadata", &objects, metadata_only);
     decode::<Lazy<Pod>>(&mut group, "lazy", &objects, false);
     decode::<Compressed<Pod>>(&mut group, "compressed", &objects, false);
+    group.finish();
+
+    let mut group = criterion.benchmark_group("look");
+    look(&mut group, "lazy, all of it", &objects, |pod: &Lazy<Pod>| pod.get().unwrap());
+    look(&mut group, "lazy, one field", &objects, |pod: &Lazy<Pod>| pod.fields::<Placed>().unwrap());
+    look(&mut group, "compressed, all of it", &objects, |pod: &Compressed<Pod>| pod.get().unwrap());
+    let one_field = |pod: &Compressed<Pod>| pod.fields::<Placed>().unwrap();
+    look(&mut group, "compressed, one field", &objects, one_field);
     group.finish();
 }
 
