@@ -6,6 +6,8 @@ use std::hash::Hash;
 
 use tokio::time::Instant;
 
+use crate::priority::Priority;
+
 /// When, and which of those with the same deadline was asked for first.
 type Slot = (Instant, u64);
 
@@ -13,7 +15,7 @@ type Slot = (Instant, u64);
 #[derive(Debug)]
 pub(crate) struct Delayed<T> {
     /// Canonical: deadline to key, in the order in which they come due.
-    by_deadline: BTreeMap<Slot, T>,
+    by_deadline: BTreeMap<Slot, (T, Priority)>,
     /// Where each key stands in `by_deadline`; the two always hold the same keys.
     slots: HashMap<T, Slot>,
     /// Breaks ties between equal deadlines in the order of asking.
@@ -30,6 +32,11 @@ impl<T> Delayed<T> {
         self.by_deadline.first_key_value().map(|((deadline, _), _)| *deadline)
     }
 
+    /// How many keys come later.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.by_deadline.clear();
         self.slots.clear();
@@ -37,9 +44,15 @@ impl<T> Delayed<T> {
 }
 
 impl<T: Eq + Hash + Clone> Delayed<T> {
-    /// Sets the timer of `key` to `deadline`, unless it is set to that time or an earlier one.
-    pub(crate) fn set(&mut self, key: T, deadline: Instant) {
+    /// Sets the timer of `key` to `deadline`, unless it is set to that time or an earlier one. Of two priorities the
+    /// higher counts.
+    pub(crate) fn set(&mut self, key: T, priority: Priority, deadline: Instant) {
+        let mut wanted = priority;
         if let Some(slot) = self.slots.get(&key) {
+            if let Some((_, before)) = self.by_deadline.get_mut(slot) {
+                *before = priority.max(*before);
+                wanted = *before;
+            }
             if slot.0 <= deadline {
                 return;
             }
@@ -47,16 +60,17 @@ impl<T: Eq + Hash + Clone> Delayed<T> {
         }
         let slot = (deadline, self.asked);
         self.asked += 1;
-        self.by_deadline.insert(slot, key.clone());
+        self.by_deadline.insert(slot, (key.clone(), wanted));
         self.slots.insert(key, slot);
     }
 
-    /// Takes out the key with the earliest deadline, if that is not later than `now`.
-    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<T> {
+    /// Takes out the key with the earliest deadline, if that is not later than `now`; says when that was.
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(T, Priority, Instant)> {
         let first = self.by_deadline.first_entry().filter(|entry| entry.key().0 <= now)?;
-        let key = first.remove();
+        let deadline = first.key().0;
+        let (key, priority) = first.remove();
         self.slots.remove(&key);
-        Some(key)
+        Some((key, priority, deadline))
     }
 }
 
@@ -67,7 +81,7 @@ mod tests {
     use super::*;
 
     fn drain(delayed: &mut Delayed<&'static str>, now: Instant) -> Vec<&'static str> {
-        std::iter::from_fn(|| delayed.pop_due(now)).collect()
+        std::iter::from_fn(|| delayed.pop_due(now)).map(|(key, _, _)| key).collect()
     }
 
     fn times() -> [Instant; 4] {
@@ -79,9 +93,9 @@ mod tests {
     fn keys_come_due_in_the_order_of_their_deadlines() {
         let [t0, t1, t2, t3] = times();
         let mut delayed = Delayed::new();
-        delayed.set("c", t3);
-        delayed.set("a", t1);
-        delayed.set("b", t2);
+        delayed.set("c", Priority::NORMAL, t3);
+        delayed.set("a", Priority::NORMAL, t1);
+        delayed.set("b", Priority::NORMAL, t2);
         assert_eq!(delayed.next_deadline(), Some(t1));
         assert_eq!(drain(&mut delayed, t0), Vec::<&str>::new());
         assert_eq!(drain(&mut delayed, t2), ["a", "b"]);
@@ -93,7 +107,7 @@ mod tests {
         let [_, t1, ..] = times();
         let mut delayed = Delayed::new();
         for key in ["z", "a", "m"] {
-            delayed.set(key, t1);
+            delayed.set(key, Priority::NORMAL, t1);
         }
         assert_eq!(drain(&mut delayed, t1), ["z", "a", "m"]);
     }
@@ -102,9 +116,9 @@ mod tests {
     fn an_earlier_deadline_replaces_a_later_one_and_not_the_other_way_round() {
         let [_, t1, t2, t3] = times();
         let mut delayed = Delayed::new();
-        delayed.set("a", t2);
-        delayed.set("a", t1);
-        delayed.set("a", t3);
+        delayed.set("a", Priority::NORMAL, t2);
+        delayed.set("a", Priority::NORMAL, t1);
+        delayed.set("a", Priority::NORMAL, t3);
         assert_eq!(drain(&mut delayed, t1), ["a"]);
         assert_eq!(drain(&mut delayed, t3), Vec::<&str>::new());
         assert_eq!((delayed.by_deadline.len(), delayed.slots.len()), (0, 0));
@@ -114,17 +128,28 @@ mod tests {
     fn a_key_that_came_due_can_be_delayed_again() {
         let [_, t1, t2, _] = times();
         let mut delayed = Delayed::new();
-        delayed.set("a", t1);
-        assert_eq!(delayed.pop_due(t1), Some("a"));
-        delayed.set("a", t2);
+        delayed.set("a", Priority::NORMAL, t1);
+        assert_eq!(delayed.pop_due(t2), Some(("a", Priority::NORMAL, t1)));
+        delayed.set("a", Priority::NORMAL, t2);
         assert_eq!(delayed.next_deadline(), Some(t2));
+    }
+
+    #[test]
+    fn of_two_priorities_the_higher_counts_whichever_deadline_does() {
+        let [_, t1, t2, _] = times();
+        for (first, then) in [((t1, 5), (t2, 7)), ((t2, 5), (t1, 7)), ((t2, 7), (t1, 5))] {
+            let mut delayed = Delayed::new();
+            delayed.set("a", Priority(first.1), first.0);
+            delayed.set("a", Priority(then.1), then.0);
+            assert_eq!(delayed.pop_due(t2), Some(("a", Priority(7), t1)));
+        }
     }
 
     #[test]
     fn nothing_is_left_after_clear() {
         let [_, t1, ..] = times();
         let mut delayed = Delayed::new();
-        delayed.set("a", t1);
+        delayed.set("a", Priority::NORMAL, t1);
         delayed.clear();
         assert_eq!((delayed.next_deadline(), delayed.pop_due(t1)), (None, None));
     }

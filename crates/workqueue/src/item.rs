@@ -4,6 +4,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::ops::Deref;
 
+use crate::priority::Priority;
 use crate::queue::WorkQueue;
 
 /// A key that a worker is working on; dereferences to the key.
@@ -14,24 +15,30 @@ use crate::queue::WorkQueue;
 #[must_use = "dropping an item says that its work is over"]
 pub struct Item<T: Eq + Hash + Clone + 'static> {
     key: T,
+    priority: Priority,
     queue: WorkQueue<T>,
 }
 
 impl<T: Eq + Hash + Clone + 'static> Item<T> {
     /// `key` must have just been taken from `queue`.
-    pub(crate) fn new(key: T, queue: WorkQueue<T>) -> Self {
-        Item { key, queue }
+    pub(crate) fn new(key: T, priority: Priority, queue: WorkQueue<T>) -> Self {
+        Item { key, priority, queue }
+    }
+
+    /// The priority with which it has waited: the highest that it was added with.
+    pub fn priority(&self) -> Priority {
+        self.priority
     }
 
     /// The work is over: the same as dropping the item, in a word.
     pub fn done(self) {}
 
-    /// The work is over and failed: the key comes back when the queue's rate limiter says.
+    /// The work is over and failed: the key comes back when the queue's rate limiter says, with the same priority.
     ///
     /// Whether to give up on a key is the caller's decision; [`Item::num_requeues`] helps with it. Ignored after
     /// a shutdown, as every add is.
     pub fn retry(self) {
-        self.queue.add_rate_limited(self.key.clone());
+        self.queue.retry(self.key.clone(), self.priority);
     }
 
     /// Forgets the failures of the key, so that its next failure waits the shortest time. Call it after success

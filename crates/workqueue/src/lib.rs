@@ -28,7 +28,8 @@
 //! 1. One worker per key: while an [`Item`] lives, no other with an equal key does.
 //! 2. At least one run *starts* after each add that was accepted. An add of a waiting key changes nothing; an
 //!    add of a running key runs it again once its item is dropped.
-//! 3. First in, first out, by the first add since the key's last run.
+//! 3. First in, first out, by the first add since the key's last run. A [`Priority`] puts a key ahead as if it had come
+//!    so much earlier, so that none starves.
 //! 4. Of several delayed adds of a key the earliest counts; an immediate add leaves the timer alone, so that
 //!    [`WorkQueue::add_after`] also serves as "look again in ten minutes at the latest".
 //! 5. After a shutdown nothing is accepted and delayed keys are dropped; what waits, or is to run again, is still
@@ -53,9 +54,15 @@ mod core;
 mod delay;
 mod item;
 mod limiter;
+mod observer;
+mod priority;
 mod queue;
 mod state;
+mod status;
 
 pub use item::Item;
 pub use limiter::{ExponentialFailure, FastSlow, MaxOf, RateLimiter, TokenBucket, default_rate_limiter};
+pub use observer::Observer;
+pub use priority::Priority;
 pub use queue::WorkQueue;
+pub use status::Status;

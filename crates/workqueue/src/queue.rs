@@ -10,9 +10,13 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use crate::core::Taken;
 use crate::item::Item;
 use crate::limiter::{RateLimiter, default_rate_limiter};
+use crate::observer::{NoObserver, Observer};
+use crate::priority::Priority;
 use crate::state::{Look, Role, State, Wake};
+use crate::status::Status;
 
 /// A deduplicating queue of keys; the [crate page](crate) has its promises and bounds.
 ///
@@ -54,6 +58,7 @@ pub struct WorkQueue<T> {
 struct Shared<T> {
     state: Mutex<State<T>>,
     limiter: Box<dyn RateLimiter<T>>,
+    observer: Box<dyn Observer>,
     ready: Notify,
     clock: Notify,
     drained: Notify,
@@ -75,9 +80,15 @@ impl<T: Eq + Hash + Clone + Send + Sync + 'static> Default for WorkQueue<T> {
 impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
     /// An empty queue whose retries wait as `limiter` says.
     pub fn with_rate_limiter(limiter: impl RateLimiter<T>) -> Self {
+        WorkQueue::observed(limiter, NoObserver)
+    }
+
+    /// The same, and `observer` is told how long keys wait and how long they are worked on.
+    pub fn observed(limiter: impl RateLimiter<T>, observer: impl Observer) -> Self {
         let shared = Shared {
-            state: Mutex::new(State::new()),
+            state: Mutex::new(State::new(Instant::now())),
             limiter: Box::new(limiter),
+            observer: Box::new(observer),
             ready: Notify::new(),
             clock: Notify::new(),
             drained: Notify::new(),
@@ -88,22 +99,36 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
     /// Asks for a run of `key`. If it waits already nothing changes; if it runs it runs again afterwards. Ignored
     /// after a shutdown.
     pub fn add(&self, key: T) {
-        self.change(|state, _| state.add(key));
+        self.add_with_priority(key, Priority::NORMAL);
+    }
+
+    /// The same with a priority. A key that waits already keeps its place, unless the new one is before it.
+    pub fn add_with_priority(&self, key: T, priority: Priority) {
+        self.change(|state, now| state.add(key, priority, now));
     }
 
     /// Asks for a run of `key` after `delay`. An earlier timer of the key stays, a later one is replaced; a delay
     /// of zero is [`WorkQueue::add`]. Ignored after a shutdown.
     pub fn add_after(&self, key: T, delay: Duration) {
-        self.change(|state, now| state.add_after(key, delay, now));
+        self.add_after_with_priority(key, delay, Priority::NORMAL);
+    }
+
+    /// The same with a priority, which counts once the delay is over. Of several the highest counts.
+    pub fn add_after_with_priority(&self, key: T, delay: Duration, priority: Priority) {
+        self.change(|state, now| state.add_after(key, priority, delay, now));
     }
 
     /// Asks for a run of `key` when the rate limiter says, and counts a failure of it. Ignored after a shutdown.
     pub fn add_rate_limited(&self, key: T) {
+        self.retry(key, Priority::NORMAL);
+    }
+
+    pub(crate) fn retry(&self, key: T, priority: Priority) {
         if self.is_shutting_down() {
             return;
         }
         let delay = self.shared.limiter.when(&key, Instant::now());
-        self.add_after(key, delay);
+        self.change(|state, now| state.retry(key, priority, delay, now));
     }
 
     /// Forgets the failures of `key`. What waits and what is delayed stays.
@@ -118,9 +143,7 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
 
     /// How many keys wait for a worker: those that came due included, those delayed or running not.
     pub fn len(&self) -> usize {
-        let mut waiting = 0;
-        self.change(|state, _| waiting = state.waiting());
-        waiting
+        self.change(|state, _| state.waiting())
     }
 
     /// No key waits for a worker; some may be running or delayed.
@@ -128,7 +151,12 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
         self.len() == 0
     }
 
-    /// The next key, in the order of adding; waits for one. `None` once the queue is shut down and will hand out
+    /// What the queue is doing. It looks at each key once, and nobody adds or takes one meanwhile.
+    pub fn status(&self) -> Status<T> {
+        self.change(|state, now| state.status(now))
+    }
+
+    /// The next key, in the order of adding, as far as priorities leave it; waits for one. `None` once the queue is shut down and will hand out
     /// nothing more.
     ///
     /// After a shutdown a key that runs and was added again still has its last run to come: getters wait for it,
@@ -146,7 +174,10 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
         let mut getter = Getter { shared: &self.shared, role: Role::Follower };
         loop {
             match getter.look() {
-                Look::Take(key) => return Some(Item::new(key, self.clone())),
+                Look::Take(taken) => {
+                    self.shared.observer.waited(taken.waited);
+                    return Some(Item::new(taken.key, taken.priority, self.clone()));
+                }
                 Look::End => return None,
                 Look::Follow => self.shared.ready.notified().await,
                 Look::KeepTime(deadline) => self.shared.keep_time(deadline).await,
@@ -185,16 +216,19 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
 
     /// The run of `key` is over.
     pub(crate) fn done(&self, key: &T) {
-        self.change(|state, _| state.done(key));
+        if let Some(worked) = self.change(|state, now| state.done(key, now)) {
+            self.shared.observer.worked(worked);
+        }
     }
 
-    fn change(&self, change: impl FnOnce(&mut State<T>, Instant)) {
-        let wake = {
+    fn change<R>(&self, change: impl FnOnce(&mut State<T>, Instant) -> R) -> R {
+        let (wake, result) = {
             let mut state = self.shared.state.lock();
             let now = Instant::now();
             state.change(now, |state| change(state, now))
         };
         self.shared.wake(wake);
+        result
     }
 }
 
@@ -242,7 +276,7 @@ struct Getter<'a, T> {
 }
 
 impl<T: Eq + Hash + Clone> Getter<'_, T> {
-    fn look(&mut self) -> Look<T> {
+    fn look(&mut self) -> Look<Taken<T>> {
         let (look, next_must_look) = {
             let mut state = self.shared.state.lock();
             let now = Instant::now();
