@@ -1,0 +1,244 @@
+//! Who leads: the decisions of leader election as plain data. No I/O, no clock: `now` is an argument.
+//!
+//! One Lease object of the cluster says who holds it. Its holder writes it anew every [`LeaseTimes::retry`]; whoever else
+//! wants it waits until nothing was written for as long as the record itself says. That is judged by one's own clock since
+//! one has seen the last change: clocks of different machines are never compared, and the times in the record are only for
+//! people.
+//!
+//! A holder counts on its lease for [`LeaseTimes::renew_deadline`] from the moment at which it *sent* the last write that
+//! was accepted. Others count longer, from a later moment, so that no two of them count on it at once, as long as no clock
+//! runs faster than another by more than `duration / renew_deadline`.
+
+use std::time::Duration;
+
+use kube_informer::ResourceVersion;
+use tokio::time::Instant;
+
+/// The duration that a lease says which nobody holds: the shortest that a Lease can say.
+const RELEASED: Duration = Duration::from_secs(1);
+
+/// How long a lease holds, and how often it is renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseTimes {
+    /// So long others wait after they have seen the last change; whole seconds, since a Lease says it in those.
+    pub duration: Duration,
+    /// So long the holder counts on it after the last write that was accepted.
+    pub renew_deadline: Duration,
+    /// Between two writes of the holder, and between two tries of who wants it.
+    pub retry: Duration,
+}
+
+impl Default for LeaseTimes {
+    /// client-go's: 15 s, 10 s, 2 s.
+    fn default() -> Self {
+        Self {
+            duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Times with which two could lead at once, or one would lose its lease for a single write that is late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LeaseTimesError {
+    /// A Lease has whole seconds.
+    #[error("a lease of {0:?}: it has to be a number of seconds, and at least one")]
+    NotSeconds(Duration),
+    /// Nothing would be left for the difference of two clocks.
+    #[error(
+        "a holder must stop before others begin: the renew deadline {renew_deadline:?} is not below {duration:?}"
+    )]
+    DeadlineNotBelowDuration {
+        /// What was given.
+        renew_deadline: Duration,
+        /// What was given.
+        duration: Duration,
+    },
+    /// One try that fails would be the last.
+    #[error(
+        "the renew deadline {renew_deadline:?} leaves no time for a second try after {retry:?}: take 1.2 times that"
+    )]
+    RetryTooLong {
+        /// What was given.
+        renew_deadline: Duration,
+        /// What was given.
+        retry: Duration,
+    },
+}
+
+impl LeaseTimes {
+    /// Whether they can be used.
+    ///
+    /// # Errors
+    /// [`LeaseTimesError`] says which can't.
+    pub fn check(self) -> Result<Self, LeaseTimesError> {
+        let Self { duration, renew_deadline, retry } = self;
+        if duration.subsec_nanos() != 0 || duration.is_zero() || i32::try_from(duration.as_secs()).is_err() {
+            return Err(LeaseTimesError::NotSeconds(duration));
+        }
+        if renew_deadline >= duration {
+            return Err(LeaseTimesError::DeadlineNotBelowDuration { renew_deadline, duration });
+        }
+        if renew_deadline <= retry.mul_f64(1.2) || retry.is_zero() {
+            return Err(LeaseTimesError::RetryTooLong { renew_deadline, retry });
+        }
+        Ok(self)
+    }
+}
+
+/// What counts of a Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// Another one after each write.
+    pub(crate) version: ResourceVersion,
+    /// Nobody has it, where this is empty.
+    pub(crate) holder: String,
+    /// How long its holder is left alone.
+    pub(crate) duration: Duration,
+    /// How often it went to another holder.
+    pub(crate) transitions: i32,
+}
+
+/// A write: it is made only if the record still has this version, or if there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Write {
+    pub(crate) over: Option<ResourceVersion>,
+    pub(crate) holder: String,
+    pub(crate) duration: Duration,
+    pub(crate) transitions: i32,
+    /// The holder has changed, and so has the time since when it holds.
+    pub(crate) acquires: bool,
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Look at the record.
+    Read,
+    Write(Write),
+    /// Nothing until then, or until the record changes.
+    Wait(Instant),
+}
+
+/// What one candidate knows.
+#[derive(Debug)]
+pub(crate) struct Election {
+    me: String,
+    times: LeaseTimes,
+    seen: Option<Seen>,
+    /// What was seen has to be seen again before it is acted on: a write has failed, which may have been made.
+    is_doubtful: bool,
+    /// This one leads until then.
+    leads_until: Option<Instant>,
+    /// Nothing is tried before that.
+    not_before: Instant,
+}
+
+/// The record as it was seen last, and when it was first seen so.
+#[derive(Debug)]
+struct Seen {
+    record: Option<Record>,
+    since: Instant,
+}
+
+impl Election {
+    pub(crate) fn new(me: String, times: LeaseTimes, now: Instant) -> Self {
+        Self { me, times, seen: None, is_doubtful: true, leads_until: None, not_before: now }
+    }
+
+    /// Until when this one leads, unless that is over.
+    pub(crate) fn leads_until(&self, now: Instant) -> Option<Instant> {
+        self.leads_until.filter(|until| now < *until)
+    }
+
+    /// Who holds the lease, as far as is known.
+    pub(crate) fn holder(&self) -> Option<&str> {
+        self.record().map(|record| &*record.holder).filter(|holder| !holder.is_empty())
+    }
+
+    fn record(&self) -> Option<&Record> {
+        self.seen.as_ref()?.record.as_ref()
+    }
+
+    /// What the server has answered to a read.
+    pub(crate) fn read(&mut self, record: Option<Record>, now: Instant) {
+        self.is_doubtful = false;
+        if self.seen.as_ref().is_none_or(|seen| seen.record != record) {
+            self.seen = Some(Seen { record, since: now });
+        }
+        if self.holder().is_some_and(|holder| holder != self.me) {
+            self.leads_until = None;
+        }
+    }
+
+    /// What a watch tells may be older than what is known.
+    pub(crate) fn watched(&mut self, record: Option<Record>, now: Instant) {
+        match (&record, self.record()) {
+            (Some(record), Some(known)) if known.version.at_least(&record.version) => {}
+            (Some(_), _) => self.read(record, now),
+            (None, _) => self.is_doubtful = true,
+        }
+    }
+
+    pub(crate) fn next(&self, now: Instant) -> Next {
+        if now < self.not_before {
+            return Next::Wait(self.not_before);
+        }
+        let Some(Seen { record, since }) = self.seen.as_ref().filter(|_| !self.is_doubtful) else {
+            return Next::Read;
+        };
+        match record {
+            Some(record) if record.holder == self.me => Next::Write(Write {
+                over: Some(record.version.clone()),
+                holder: self.me.clone(),
+                duration: self.times.duration,
+                transitions: record.transitions,
+                acquires: false,
+            }),
+            Some(record) if !record.holder.is_empty() && now < *since + record.duration => {
+                Next::Wait(*since + record.duration)
+            }
+            _ => Next::Write(Write {
+                over: record.as_ref().map(|record| record.version.clone()),
+                holder: self.me.clone(),
+                duration: self.times.duration,
+                transitions: record.as_ref().map_or(0, |record| record.transitions.saturating_add(1)),
+                acquires: true,
+            }),
+        }
+    }
+
+    /// A write that was sent at `sent` was made, and this is the record now.
+    pub(crate) fn wrote(&mut self, record: Record, sent: Instant, now: Instant) {
+        let is_mine = record.holder == self.me;
+        self.read(Some(record), now);
+        self.leads_until = is_mine.then(|| sent + self.times.renew_deadline);
+        self.not_before = sent + self.times.retry;
+    }
+
+    /// A read or a write has failed, or somebody else was first. What was counted on before still is.
+    pub(crate) fn failed(&mut self, now: Instant) {
+        self.is_doubtful = true;
+        self.not_before = now + self.times.retry;
+    }
+
+    /// Nobody leads here from now on. Gives the write by which whoever comes next need not wait, if there is anything to give
+    /// back.
+    pub(crate) fn release(&mut self) -> Option<Write> {
+        self.leads_until = None;
+        let record = self.record().filter(|record| record.holder == self.me)?;
+        Some(Write {
+            over: Some(record.version.clone()),
+            holder: String::new(),
+            duration: RELEASED,
+            transitions: record.transitions,
+            acquires: true,
+        })
+    }
+}
+
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! The moves of one candidate, one by one.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Election, LeaseTimes, LeaseTimesError, Next, RELEASED, Record, Write};
+
+const SECOND: Duration = Duration::from_secs(1);
+const LEASE: Duration = Duration::from_secs(15);
+
+fn candidate() -> (Election, Instant) {
+    let now = Instant::now();
+    (Election::new("me".to_owned(), LeaseTimes::default(), now), now)
+}
+
+fn record(version: u64, holder: &str) -> Record {
+    Record { version: version.into(), holder: holder.to_owned(), duration: LEASE, transitions: 3 }
+}
+
+fn write(over: Option<u64>, transitions: i32, acquires: bool) -> Next {
+    let over = over.map(Into::into);
+    Next::Write(Write { over, holder: "me".to_owned(), duration: LEASE, transitions, acquires })
+}
+
+/// A candidate that has acquired the lease with a write that was sent when it began.
+fn leader() -> (Election, Instant) {
+    let (mut election, now) = candidate();
+    election.read(None, now);
+    election.wrote(record(10, "me"), now, now + SECOND);
+    (election, now)
+}
+
+#[test]
+fn a_lease_that_nobody_has_is_taken_at_once() {
+    let (mut election, now) = candidate();
+    assert_eq!(election.next(now), Next::Read);
+    election.read(None, now);
+    assert_eq!(election.next(now), write(None, 0, true));
+    election.read(Some(record(7, "")), now);
+    assert_eq!(election.next(now), write(Some(7), 4, true));
+}
+
+#[test]
+fn a_lease_that_somebody_has_is_left_alone_until_nothing_has_changed_for_its_duration() {
+    let (mut election, now) = candidate();
+    election.read(Some(record(7, "other")), now);
+    assert_eq!((election.next(now), election.holder()), (Next::Wait(now + LEASE), Some("other")));
+    let later = now + LEASE - SECOND;
+    election.watched(Some(record(7, "other")), later);
+    assert_eq!(election.next(later), Next::Wait(now + LEASE), "that is no change");
+    election.watched(Some(record(8, "other")), later);
+    assert_eq!(election.next(later), Next::Wait(later + LEASE));
+    assert_eq!(election.next(later + LEASE), write(Some(8), 4, true));
+}
+
+#[test]
+fn the_holder_counts_on_it_from_when_it_sent_what_was_accepted() {
+    let (mut election, sent) = leader();
+    assert_eq!(election.leads_until(sent + 2 * SECOND), Some(sent + 10 * SECOND));
+    assert_eq!(election.next(sent + SECOND), Next::Wait(sent + 2 * SECOND));
+    assert_eq!(election.next(sent + 2 * SECOND), write(Some(10), 3, false));
+    election.wrote(record(11, "me"), sent + 2 * SECOND, sent + 9 * SECOND);
+    assert_eq!(election.leads_until(sent + 11 * SECOND), Some(sent + 12 * SECOND));
+    assert_eq!(election.leads_until(sent + 12 * SECOND), None);
+}
+
+#[test]
+fn a_write_that_failed_costs_nothing_before_the_deadline_and_is_looked_after() {
+    let (mut election, sent) = leader();
+    let failed = sent + 3 * SECOND;
+    election.failed(failed);
+    assert_eq!(election.next(failed), Next::Wait(failed + 2 * SECOND));
+    assert_eq!(election.next(failed + 2 * SECOND), Next::Read, "it may have been made");
+    assert!(election.leads_until(failed).is_some());
+    election.read(Some(record(11, "me")), failed + 2 * SECOND);
+    assert_eq!(election.next(failed + 2 * SECOND), write(Some(11), 3, false));
+    assert_eq!(election.leads_until(sent + 10 * SECOND), None, "a record in one's own name is no lease");
+}
+
+#[test]
+fn who_is_waited_for_is_not_given_more_time_by_failures() {
+    let (mut election, now) = candidate();
+    election.read(Some(record(7, "other")), now);
+    election.failed(now + LEASE);
+    let then = now + LEASE + 2 * SECOND;
+    assert_eq!(election.next(then), Next::Read);
+    election.read(Some(record(7, "other")), then);
+    assert_eq!(election.next(then), write(Some(7), 4, true));
+}
+
+#[test]
+fn whoever_sees_another_holder_leads_no_more() {
+    let (mut election, sent) = leader();
+    election.watched(Some(record(9, "other")), sent + SECOND);
+    assert!(election.leads_until(sent + SECOND).is_some(), "that was before");
+    election.watched(Some(record(11, "other")), sent + SECOND);
+    assert_eq!(election.leads_until(sent + SECOND), None);
+}
+
+#[test]
+fn a_lease_that_was_deleted_is_read_and_made_anew() {
+    let (mut election, sent) = leader();
+    let then = sent + 2 * SECOND;
+    election.watched(None, then);
+    assert_eq!(election.next(then), Next::Read);
+    election.read(None, then);
+    assert_eq!(election.next(then), write(None, 0, true));
+}
+
+#[test]
+fn a_lease_is_given_back_by_who_has_it() {
+    let (mut election, sent) = leader();
+    let released = election.release().unwrap();
+    assert_eq!((released.over, &*released.holder, released.duration), (Some(10.into()), "", RELEASED));
+    assert_eq!(election.leads_until(sent), None);
+
+    let (mut election, now) = candidate();
+    assert_eq!(election.release(), None);
+    election.read(Some(record(7, "other")), now);
+    assert_eq!(election.release(), None);
+}
+
+#[test]
+fn times_that_would_let_two_lead_or_none_are_refused() {
+    let times = |duration, renew_deadline, retry| {
+        let [duration, renew_deadline, retry] = [duration, renew_deadline, retry].map(Duration::from_millis);
+        LeaseTimes { duration, renew_deadline, retry }.check()
+    };
+    assert_eq!(LeaseTimes::default().check(), Ok(LeaseTimes::default()));
+    assert!(times(3000, 2000, 500).is_ok());
+    assert!(matches!(times(1500, 1000, 200), Err(LeaseTimesError::NotSeconds(_))));
+    assert!(matches!(times(0, 0, 0), Err(LeaseTimesError::NotSeconds(_))));
+    assert!(matches!(times(2000, 2000, 200), Err(LeaseTimesError::DeadlineNotBelowDuration { .. })));
+    assert!(matches!(times(15000, 2400, 2000), Err(LeaseTimesError::RetryTooLong { .. })));
+    assert!(matches!(times(15000, 2400, 0), Err(LeaseTimesError::RetryTooLong { .. })));
+}

@@ -1,0 +1,4 @@
+//! Operators.
+#![allow(dead_code)]
+mod lease;
+pub use lease::{LeaseTimes, LeaseTimesError};
