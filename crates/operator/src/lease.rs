@@ -123,7 +123,7 @@ pub(crate) enum Next {
 
 /// What one candidate knows.
 #[derive(Debug)]
-pub(crate) struct Election {
+pub(crate) struct Candidate {
     me: String,
     times: LeaseTimes,
     seen: Option<Seen>,
@@ -142,7 +142,7 @@ struct Seen {
     since: Instant,
 }
 
-impl Election {
+impl Candidate {
     pub(crate) fn new(me: String, times: LeaseTimes, now: Instant) -> Self {
         Self { me, times, seen: None, is_doubtful: true, leads_until: None, not_before: now }
     }
@@ -172,13 +172,17 @@ impl Election {
         }
     }
 
-    /// What a watch tells may be older than what is known.
-    pub(crate) fn watched(&mut self, record: Option<Record>, now: Instant) {
+    /// What a watch tells may be older than what is known; says whether it is news.
+    pub(crate) fn watched(&mut self, record: Option<Record>, now: Instant) -> bool {
         match (&record, self.record()) {
+            (None, _) => self.doubt(),
             (Some(record), Some(known)) if known.version.at_least(&record.version) => {}
-            (Some(_), _) => self.read(record, now),
-            (None, _) => self.is_doubtful = true,
+            (Some(_), _) => {
+                self.read(record, now);
+                return true;
+            }
         }
+        false
     }
 
     pub(crate) fn next(&self, now: Instant) -> Next {
@@ -221,6 +225,11 @@ impl Election {
     pub(crate) fn failed(&mut self, now: Instant) {
         self.is_doubtful = true;
         self.not_before = now + self.times.retry;
+    }
+
+    /// What was seen may have changed unseen.
+    pub(crate) fn doubt(&mut self) {
+        self.is_doubtful = true;
     }
 
     /// Nobody leads here from now on. Gives the write by which whoever comes next need not wait, if there is anything to give

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, time::Duration};
 use fastrand::Rng;
 use tokio::time::Instant;
 
-use super::{Election, LeaseTimes, Next, Record, Write};
+use super::{Candidate, LeaseTimes, Next, Record, Write};
 
 const TICK: Duration = Duration::from_millis(100);
 /// A request that was not answered by then has failed, for the candidate's own clock.
@@ -28,8 +28,8 @@ struct Request {
     answer: Option<Option<Option<Record>>>,
 }
 
-struct Candidate {
-    election: Election,
+struct Member {
+    election: Candidate,
     rate: f64,
     paused_until: Duration,
     /// Nothing of it comes to the server until then, and nothing comes back.
@@ -45,7 +45,7 @@ struct World {
     /// The records there have been lately: what a watch may still tell.
     past: VecDeque<Record>,
     versions: u64,
-    candidates: Vec<Candidate>,
+    candidates: Vec<Member>,
     changes: usize,
     led_last: Option<usize>,
 }
@@ -62,8 +62,8 @@ impl World {
                 1 => fastest,
                 _ => 1.0 + (fastest - 1.0) * rng.f64(),
             };
-            let election = Election::new(format!("candidate-{number}"), LeaseTimes::default(), start);
-            Candidate {
+            let election = Candidate::new(format!("candidate-{number}"), LeaseTimes::default(), start);
+            Member {
                 election,
                 rate,
                 paused_until: Duration::ZERO,

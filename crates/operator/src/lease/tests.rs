@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Election, LeaseTimes, LeaseTimesError, Next, RELEASED, Record, Write};
+use super::{Candidate, LeaseTimes, LeaseTimesError, Next, RELEASED, Record, Write};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(15);
 
-fn candidate() -> (Election, Instant) {
+fn candidate() -> (Candidate, Instant) {
     let now = Instant::now();
-    (Election::new("me".to_owned(), LeaseTimes::default(), now), now)
+    (Candidate::new("me".to_owned(), LeaseTimes::default(), now), now)
 }
 
 fn record(version: u64, holder: &str) -> Record {
@@ -24,7 +24,7 @@ fn write(over: Option<u64>, transitions: i32, acquires: bool) -> Next {
 }
 
 /// A candidate that has acquired the lease with a write that was sent when it began.
-fn leader() -> (Election, Instant) {
+fn leader() -> (Candidate, Instant) {
     let (mut election, now) = candidate();
     election.read(None, now);
     election.wrote(record(10, "me"), now, now + SECOND);

@@ -1,0 +1,218 @@
+//! `Election`: takes part in the election that a Lease of the cluster decides, and keeps the lease while it has it.
+
+use std::{fmt::Display, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+};
+use kube_client::{Api, Client, api::PostParams, core::ObjectMeta};
+use kube_informer::{Informer, ListWatch, ObjectKey, ResourceVersion};
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, sleep_until, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    leadership::{Leadership, Standing},
+    lease::{Candidate, LeaseTimes, LeaseTimesError, Next, Record, Write},
+};
+
+/// The Lease that decides who leads, and in whose name this process takes part.
+#[derive(Clone, Debug)]
+pub struct ElectionOptions {
+    /// The Lease's namespace.
+    pub namespace: String,
+    /// The Lease's name.
+    pub name: String,
+    /// Another one in each process; the name of a Pod with something random is usual.
+    pub identity: String,
+    /// How long a lease holds, and how often it is renewed.
+    pub times: LeaseTimes,
+}
+
+/// A part in an election, which is taken by [`Election::run`].
+pub struct Election {
+    options: ElectionOptions,
+    api: Api<Lease>,
+    standing: watch::Sender<Standing>,
+    candidate: Candidate,
+    /// As the candidate has seen it last: what others have put into it is kept.
+    lease: Option<Lease>,
+}
+
+impl Election {
+    /// Nothing is asked before [`Election::run`].
+    ///
+    /// # Errors
+    /// Times that would let two lead at once.
+    pub fn new(client: Client, options: ElectionOptions) -> Result<Self, LeaseTimesError> {
+        let times = options.times.check()?;
+        let candidate = Candidate::new(options.identity.clone(), times, Instant::now());
+        let api = Api::namespaced(client, &options.namespace);
+        Ok(Self { options, api, standing: watch::channel(Standing::Follows(None)).0, candidate, lease: None })
+    }
+
+    /// Whether this process leads.
+    pub fn leadership(&self) -> Leadership {
+        Leadership::new(self.standing.subscribe())
+    }
+
+    /// Takes part until it is told to stop; then gives the lease back, so that whoever comes next need not wait.
+    ///
+    /// The Lease is watched, so that one that is given back or left is taken at once; where that is not allowed, it is looked
+    /// at every [`LeaseTimes::retry`].
+    ///
+    /// # Cancel safety
+    /// Dropped, it leaves the lease to expire, and nobody leads here.
+    pub async fn run(mut self, stop: CancellationToken) {
+        let changed = Arc::new(Notify::new());
+        let watched = self.watch(&changed);
+        while !stop.is_cancelled() {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                () = self.go_on(&watched, &changed) => self.publish(),
+            }
+        }
+        self.standing.send_replace(Standing::Over);
+        self.release().await;
+        watched.stop().await;
+    }
+
+    /// An informer of nothing but the Lease, which tells when it changes.
+    fn watch(&self, changed: &Arc<Notify>) -> Informer<Lease> {
+        let source = ListWatch::new(self.api.clone()).fields(&format!("metadata.name={}", self.options.name));
+        let informer = Informer::from_source(source).name(format!("Lease {}", self.key())).build();
+        let changed = Arc::clone(changed);
+        informer.on(move |_| changed.notify_one());
+        informer.start();
+        informer
+    }
+
+    fn key(&self) -> ObjectKey {
+        ObjectKey::new(Some(&self.options.namespace), &self.options.name)
+    }
+
+    /// Does what is next, or waits until something changes.
+    async fn go_on(&mut self, watched: &Informer<Lease>, changed: &Notify) {
+        let until = match self.candidate.next(Instant::now()) {
+            Next::Read => return self.read().await,
+            Next::Write(write) => return self.write(write).await,
+            Next::Wait(until) => until,
+        };
+        let is_watched = watched.has_synced();
+        let look = Instant::now() + self.options.times.retry;
+        tokio::select! {
+            biased;
+            () = changed.notified() => {
+                let lease = watched.lister().get_by_key(&self.key());
+                if self.candidate.watched(lease.as_deref().map(record), Instant::now()) {
+                    self.lease = lease.as_deref().cloned();
+                }
+            }
+            () = sleep_until(if is_watched { until } else { until.min(look) }) => {
+                if !is_watched {
+                    self.candidate.doubt();
+                }
+            }
+        }
+    }
+
+    async fn read(&mut self) {
+        let answer = timeout(self.patience(), self.api.get_opt(&self.options.name)).await;
+        match answer {
+            Ok(Ok(lease)) => {
+                self.candidate.read(lease.as_ref().map(record), Instant::now());
+                self.lease = lease;
+            }
+            Ok(Err(error)) => self.failed("read", &error),
+            Err(elapsed) => self.failed("read", &elapsed),
+        }
+    }
+
+    async fn write(&mut self, write: Write) {
+        let (sent, lease) = (Instant::now(), self.lease(&write));
+        match timeout(self.patience(), self.send(&lease)).await {
+            Ok(Ok(lease)) => {
+                self.candidate.wrote(record(&lease), sent, Instant::now());
+                self.lease = Some(lease);
+            }
+            Ok(Err(error)) => self.failed("write", &error),
+            Err(elapsed) => self.failed("write", &elapsed),
+        }
+    }
+
+    /// Two requests that hang leave time for a third before the deadline.
+    fn patience(&self) -> Duration {
+        self.options.times.renew_deadline / 4
+    }
+
+    fn failed(&mut self, what: &str, error: &dyn Display) {
+        tracing::warn!(lease = %self.key(), %error, "can't {what} the lease");
+        self.candidate.failed(Instant::now());
+    }
+
+    async fn send(&self, lease: &Lease) -> kube_client::Result<Lease> {
+        let params = PostParams::default();
+        match lease.metadata.resource_version {
+            Some(_) => self.api.replace(&self.options.name, &params, lease).await,
+            None => self.api.create(&params, lease).await,
+        }
+    }
+
+    /// The Lease as this write makes it. Its times are for people: nobody compares them with a clock.
+    fn lease(&self, write: &Write) -> Lease {
+        let mut lease = self.lease.clone().unwrap_or_else(|| Lease {
+            metadata: ObjectMeta {
+                name: Some(self.options.name.clone()),
+                namespace: Some(self.options.namespace.clone()),
+                ..ObjectMeta::default()
+            },
+            spec: None,
+        });
+        lease.metadata.resource_version = write.over.as_ref().map(ResourceVersion::to_string);
+        let spec = lease.spec.get_or_insert_default();
+        let now = MicroTime(Timestamp::now());
+        spec.holder_identity = Some(write.holder.clone()).filter(|holder| !holder.is_empty());
+        spec.lease_duration_seconds = i32::try_from(write.duration.as_secs()).ok();
+        spec.lease_transitions = Some(write.transitions);
+        if write.acquires {
+            spec.acquire_time = Some(now.clone());
+        }
+        spec.renew_time = Some(now);
+        lease
+    }
+
+    /// A write that was under way may have been made: what is there is read first.
+    async fn release(&mut self) {
+        self.read().await;
+        if let Some(write) = self.candidate.release() {
+            self.write(write).await;
+        }
+    }
+
+    fn publish(&self) {
+        let standing = match self.candidate.leads_until(Instant::now()) {
+            Some(until) => Standing::Leads(until),
+            None => Standing::Follows(self.candidate.holder().map(str::to_owned)),
+        };
+        let changes = |before: &mut Standing| std::mem::replace(before, standing.clone()) != standing;
+        self.standing.send_if_modified(changes);
+    }
+}
+
+/// What counts of a Lease. One that says no duration, or none that can be, is taken for one that has expired.
+fn record(lease: &Lease) -> Record {
+    let LeaseSpec { holder_identity, lease_duration_seconds, lease_transitions, .. } =
+        lease.spec.clone().unwrap_or_default();
+    let seconds = lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or_default();
+    Record {
+        version: ResourceVersion::new(lease.metadata.resource_version.as_deref().unwrap_or_default()),
+        holder: holder_identity.unwrap_or_default(),
+        duration: Duration::from_secs(seconds),
+        transitions: lease_transitions.unwrap_or_default(),
+    }
+}

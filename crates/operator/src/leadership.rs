@@ -1,0 +1,125 @@
+//! `Leadership`: whether this process may act, by its own clock; and a client that writes nothing when it may not.
+
+use http::{Method, Request};
+use kube_client::{Client, client::Body};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+use tower::BoxError;
+
+/// What is known of one's own lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// There is no election: this one always leads.
+    Alone,
+    /// It counts on the lease until then, unless that is renewed before.
+    Leads(Instant),
+    /// Somebody else has it, if that is known.
+    Follows(Option<String>),
+    /// It takes part no more.
+    Over,
+}
+
+/// Whether this process may act. Clones ask about the same lease.
+///
+/// Every answer is of one's own clock at that moment and needs no task to have run: a process that was paused and goes on
+/// after its lease has expired leads no more from its first instruction on.
+#[derive(Clone, Debug)]
+pub struct Leadership {
+    standing: watch::Receiver<Standing>,
+}
+
+/// A write was not sent, since this process does not lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not sent: this process does not hold the lease")]
+pub struct NotLeading;
+
+impl Leadership {
+    pub(crate) fn new(standing: watch::Receiver<Standing>) -> Self {
+        Self { standing }
+    }
+
+    /// That of a process without an election.
+    pub fn alone() -> Self {
+        Self { standing: watch::channel(Standing::Alone).1 }
+    }
+
+    /// Whether this process leads now.
+    pub fn is_leader(&self) -> bool {
+        match *self.standing.borrow() {
+            Standing::Alone => true,
+            Standing::Leads(until) => Instant::now() < until,
+            Standing::Follows(_) | Standing::Over => false,
+        }
+    }
+
+    /// Who leads, if that is somebody else and known.
+    pub fn other_leader(&self) -> Option<String> {
+        match &*self.standing.borrow() {
+            Standing::Follows(holder) => holder.clone(),
+            Standing::Alone | Standing::Leads(_) | Standing::Over => None,
+        }
+    }
+
+    /// Returns when this process leads; `false` if it never will, as the election has ended.
+    ///
+    /// # Cancel safety
+    /// Safe: nothing but the wait is lost.
+    pub async fn acquired(&self) -> bool {
+        let leads = |standing: &Standing| match *standing {
+            Standing::Alone | Standing::Over => true,
+            Standing::Leads(until) => Instant::now() < until,
+            Standing::Follows(_) => false,
+        };
+        let mut changes = self.standing.clone();
+        changes.wait_for(leads).await.is_ok_and(|standing| *standing != Standing::Over)
+    }
+
+    /// Returns when this process leads no more, at once if it does not. Never where there is no election.
+    ///
+    /// # Cancel safety
+    /// Safe: nothing but the wait is lost.
+    pub async fn lost(&self) {
+        let mut changes = self.standing.clone();
+        loop {
+            let until = match *changes.borrow_and_update() {
+                Standing::Alone => None,
+                Standing::Leads(until) if Instant::now() < until => Some(until),
+                Standing::Leads(_) | Standing::Follows(_) | Standing::Over => return,
+            };
+            let expiry = async {
+                match until {
+                    Some(until) => sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                changed = changes.changed() => if changed.is_err() && until.is_some() { return },
+                () = expiry => {}
+            }
+        }
+    }
+
+    /// The same client, but for writes: they are sent only while this process leads, and fail with [`NotLeading`]
+    /// otherwise. One that is on its way when the lease expires is not called back.
+    pub fn guard(&self, client: Client) -> Client {
+        let namespace = client.default_namespace().to_owned();
+        let leadership = self.clone();
+        let send = tower::service_fn(move |request: Request<Body>| {
+            let (client, leadership) = (client.clone(), leadership.clone());
+            async move {
+                if is_write(request.method()) && !leadership.is_leader() {
+                    return Err(NotLeading.into());
+                }
+                Ok::<_, BoxError>(client.send(request).await?)
+            }
+        });
+        Client::new(send, namespace)
+    }
+}
+
+fn is_write(method: &Method) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
