@@ -84,22 +84,19 @@ impl Leadership {
         let mut changes = self.standing.clone();
         loop {
             let until = match *changes.borrow_and_update() {
-                Standing::Alone => None,
-                Standing::Leads(until) if Instant::now() < until => Some(until),
+                Standing::Alone => break,
+                Standing::Leads(until) if Instant::now() < until => until,
                 Standing::Leads(_) | Standing::Follows(_) | Standing::Over => return,
-            };
-            let expiry = async {
-                match until {
-                    Some(until) => sleep_until(until).await,
-                    None => std::future::pending().await,
-                }
             };
             tokio::select! {
                 biased;
-                changed = changes.changed() => if changed.is_err() && until.is_some() { return },
-                () = expiry => {}
+                changed = changes.changed() => if changed.is_err() {
+                    sleep_until(until).await; // nobody is left who could renew it
+                },
+                () = sleep_until(until) => {}
             }
         }
+        std::future::pending::<()>().await;
     }
 
     /// The same client, but for writes: they are sent only while this process leads, and fail with [`NotLeading`]

@@ -203,9 +203,10 @@ mod tests {
             let runs = self.processing.contains(&key);
             let Some((_, wanted)) = self.dirty.iter_mut().find(|(other, _)| *other == key) else {
                 self.dirty.push((key, priority));
-                return if !runs {
-                    self.queue.push((key, now - priority))
-                };
+                if !runs {
+                    self.queue.push((key, now - priority));
+                }
+                return;
             };
             if priority <= *wanted {
                 return;

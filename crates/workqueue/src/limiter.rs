@@ -32,6 +32,20 @@ pub trait RateLimiter<T>: Send + Sync + 'static {
     fn num_requeues(&self, key: &T) -> u32;
 }
 
+impl<T: 'static> RateLimiter<T> for Box<dyn RateLimiter<T>> {
+    fn when(&self, key: &T, now: Instant) -> Duration {
+        (**self).when(key, now)
+    }
+
+    fn forget(&self, key: &T) {
+        (**self).forget(key);
+    }
+
+    fn num_requeues(&self, key: &T) -> u32 {
+        (**self).num_requeues(key)
+    }
+}
+
 /// The limiter of [`WorkQueue::new`](crate::WorkQueue::new), with client-go's numbers: the longer of 5 ms
 /// doubling to 1000 s per key, and a token bucket of 10 per second with a burst of 100 for all keys together.
 pub fn default_rate_limiter<T: Eq + Hash + Clone + Send + Sync + 'static>() -> MaxOf<T> {

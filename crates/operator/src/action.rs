@@ -1,0 +1,70 @@
+//! What a run asks for: `Action`, or a `Failure`.
+
+use std::{error::Error, fmt, time::Duration};
+
+/// What a run that has succeeded asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing is left to do. Where the controller looks at every object from time to time
+    /// ([`Controller::look_again`](crate::Controller::look_again)), it will look at this one, too.
+    Done,
+    /// Another run after this time, or earlier if something changes.
+    RequeueAfter(Duration),
+    /// Another run when something changes, and not before.
+    AwaitChange,
+}
+
+/// A run has failed: with a `?` on any error, or as [`Failure::terminal`].
+///
+/// What the error says is logged and shown on debug pages: it should quote nothing of an object.
+pub struct Failure {
+    error: Box<dyn Error + Send + Sync>,
+    is_terminal: bool,
+}
+
+impl Failure {
+    /// One that another try would not mend: it is counted and reported, and the key waits for a change.
+    pub fn terminal(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { error: error.into(), is_terminal: true }
+    }
+
+    /// In words of one's own, to be tried again.
+    pub fn message(message: impl Into<String>) -> Self {
+        Self { error: message.into().into(), is_terminal: false }
+    }
+
+    /// No other try would mend it.
+    pub fn is_terminal(&self) -> bool {
+        self.is_terminal
+    }
+
+    /// What has gone wrong.
+    pub fn error(&self) -> &(dyn Error + Send + Sync + 'static) {
+        &*self.error
+    }
+}
+
+impl<E: Error + Send + Sync + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { error: Box::new(error), is_terminal: false }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.error)?;
+        let mut source = self.error.source();
+        while let Some(cause) = source {
+            write!(f, ": {cause}")?;
+            source = cause.source();
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.is_terminal { "terminal" } else { "to be tried again" };
+        write!(f, "Failure({kind}: {self})")
+    }
+}

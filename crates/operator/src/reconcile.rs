@@ -1,0 +1,46 @@
+//! `Reconciler`: what a controller does about one object.
+
+use std::sync::Arc;
+
+use kube_informer::{Cached, ObjectKey};
+
+use crate::{Action, Failure, Reasons};
+
+/// One run is asked for.
+#[derive(Debug)]
+pub struct Request<T> {
+    /// Which object.
+    pub key: ObjectKey,
+    /// As the cache shows it now; `None` if it is gone, or was never there.
+    pub object: Option<Arc<T>>,
+    /// Why. None are given where the run was asked for when the one before it had begun, which was told them.
+    pub reasons: Reasons,
+    /// How many runs have failed since the last one that did not.
+    pub failures: u32,
+}
+
+/// Brings the world closer to what one object asks for.
+///
+/// A run looks at how things are, not at what has happened: events are merged, runs are repeated, and one may begin that has
+/// nothing to do. No two runs of one key overlap. Runs of different keys do, as many as the controller allows.
+///
+/// Any `Fn(Request<T>) -> impl Future` is one; a struct that holds clients and caches is usual.
+///
+/// # Cancel safety
+/// A run is dropped at an await where it takes longer than the controller's time-out, or where a stop's grace period is over:
+/// the next one has to be able to go on from there, as after a crash.
+pub trait Reconciler<T: Cached>: Send + Sync + 'static {
+    /// One run.
+    fn reconcile(&self, request: Request<T>) -> impl Future<Output = Result<Action, Failure>> + Send;
+}
+
+impl<T, F, R> Reconciler<T> for F
+where
+    T: Cached,
+    F: Fn(Request<T>) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Action, Failure>> + Send,
+{
+    fn reconcile(&self, request: Request<T>) -> impl Future<Output = Result<Action, Failure>> + Send {
+        self(request)
+    }
+}

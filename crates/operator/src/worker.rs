@@ -1,0 +1,121 @@
+//! One run after the other: what is done with a key, and what becomes of it.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+use kube_informer::{Cached, Informer, ObjectKey};
+use kube_workqueue::Item;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use crate::{
+    Action, Failure, Leadership, Reason, Reconciler, Request, controller::Options, reason::Change,
+    source::Keys,
+};
+
+/// What the workers of a controller share.
+pub(crate) struct Worker<T, R> {
+    pub(crate) options: Options,
+    pub(crate) kind: Arc<str>,
+    pub(crate) informer: Informer<T>,
+    pub(crate) keys: Keys,
+    pub(crate) reconciler: R,
+    pub(crate) leadership: Leadership,
+    pub(crate) stop: CancellationToken,
+}
+
+/// How a run has ended.
+#[derive(Debug)]
+enum Outcome {
+    Success(Action),
+    Failed(Failure),
+    TimedOut(Duration),
+    /// What it said is not kept: it may quote an object.
+    Panicked,
+}
+
+impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
+    /// Works until it is told to stop, or this process leads no more.
+    pub(crate) async fn work(self: Arc<Self>) {
+        loop {
+            let item = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return,
+                () = self.leadership.lost() => return self.stop.cancel(),
+                item = self.keys.queue.get() => item,
+            };
+            let Some(item) = item else { return };
+            // Nothing has to have run since the lease expired: this asks the clock.
+            if !self.leadership.is_leader() {
+                return self.stop.cancel();
+            }
+            self.run(item).await;
+        }
+    }
+
+    async fn run(&self, item: Item<ObjectKey>) {
+        let request = Request {
+            key: item.clone(),
+            object: self.informer.lister().get_by_key(&*item),
+            reasons: self.keys.waiting.lock().take(&item),
+            failures: item.num_requeues(),
+        };
+        let span = tracing::info_span!("reconcile", controller = %self.options.name, key = %*item);
+        let is_gone = request.object.is_none();
+        let outcome = self.outcome(request).instrument(span.clone()).await;
+        let _entered = span.enter();
+        self.settle(item, outcome, is_gone);
+    }
+
+    async fn outcome(&self, request: Request<T>) -> Outcome {
+        let begun = Instant::now();
+        let run = AssertUnwindSafe(self.reconciler.reconcile(request)).catch_unwind();
+        let ended = match self.options.time_out {
+            Some(after) => timeout(after, run).await,
+            None => Ok(run.await),
+        };
+        match ended {
+            Ok(Ok(Ok(action))) => Outcome::Success(action),
+            Ok(Ok(Err(failure))) => Outcome::Failed(failure),
+            Ok(Err(_)) => Outcome::Panicked,
+            Err(_) => Outcome::TimedOut(begun.elapsed()),
+        }
+    }
+
+    /// Whether and when the key comes back.
+    fn settle(&self, item: Item<ObjectKey>, outcome: Outcome, is_gone: bool) {
+        match outcome {
+            Outcome::Success(action) => {
+                item.forget();
+                let again = match action {
+                    Action::Done => self.options.look_again.filter(|_| !is_gone),
+                    Action::RequeueAfter(after) => Some(after),
+                    Action::AwaitChange => None,
+                };
+                if let Some(after) = again {
+                    self.because(&item, Change::Requeued);
+                    self.keys.queue.add_after(item.clone(), after);
+                }
+            }
+            Outcome::Failed(failure) if failure.is_terminal() => {
+                tracing::error!(%failure, "failed, and is not tried again before something changes");
+                item.forget();
+            }
+            failed => {
+                match failed {
+                    Outcome::Failed(failure) => tracing::warn!(%failure, "failed, and is tried again"),
+                    Outcome::TimedOut(after) => tracing::warn!(?after, "took too long, and is tried again"),
+                    _ => tracing::error!("panicked, and is tried again"),
+                }
+                self.because(&item, Change::Failed);
+                item.retry();
+            }
+        }
+    }
+
+    fn because(&self, key: &ObjectKey, change: Change) {
+        let reason = Reason { source: Arc::clone(&self.kind), object: None, change };
+        self.keys.waiting.lock().add(key.clone(), reason);
+    }
+}

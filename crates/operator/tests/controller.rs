@@ -1,0 +1,324 @@
+//! What leads to a run, how runs end, and how many there are at once, through a server, under a paused clock.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube_client::{
+    Api, Client,
+    api::{DeleteParams, Patch, PostParams},
+};
+use kube_informer::{Informer, InformerFactory, ObjectKey};
+use kube_operator::{Action, Controller, Failure, Leadership, Predicate, Request};
+use kube_testserver::Server;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
+use tokio_util::sync::CancellationToken;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A run, as its reconciler was told of it.
+#[derive(Debug, Clone, PartialEq)]
+struct Run {
+    name: String,
+    /// What the object says, if it is there.
+    says: Option<String>,
+    reasons: Vec<String>,
+    failures: u32,
+    at: Duration,
+}
+
+/// A server, a factory on it, and the runs that there were.
+struct World {
+    client: Client,
+    factory: InformerFactory,
+    runs: Arc<Mutex<Vec<Run>>>,
+    begun: Instant,
+    stop: CancellationToken,
+    _server: Server,
+}
+
+impl World {
+    fn new() -> Self {
+        let server = Server::new();
+        let client = Client::new(server.service(), "default");
+        Self {
+            factory: InformerFactory::new(client.clone()),
+            client,
+            runs: Arc::default(),
+            begun: Instant::now(),
+            stop: CancellationToken::new(),
+            _server: server,
+        }
+    }
+
+    fn maps(&self) -> Informer<ConfigMap> {
+        self.factory.informer().unwrap()
+    }
+
+    async fn create(&self, name: &str, says: &str) {
+        let map = json!({"metadata": {"name": name}, "data": {"says": says}});
+        let map: ConfigMap = serde_json::from_value(map).unwrap();
+        Api::default_namespaced(self.client.clone()).create(&PostParams::default(), &map).await.unwrap();
+    }
+
+    async fn patch(&self, name: &str, patch: Value) {
+        let api: Api<ConfigMap> = Api::default_namespaced(self.client.clone());
+        api.patch(name, &Default::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    /// A Secret that this ConfigMap owns.
+    async fn create_owned(&self, name: &str, owner: &str, controller: bool) {
+        let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": "u", "controller": controller});
+        let secret = json!({"metadata": {"name": name, "ownerReferences": [owner]}});
+        let secret: Secret = serde_json::from_value(secret).unwrap();
+        Api::default_namespaced(self.client.clone()).create(&PostParams::default(), &secret).await.unwrap();
+    }
+
+    /// Runs a controller that notes each run and then does this.
+    fn run<F>(
+        &self,
+        controller: Controller<ConfigMap>,
+        then: impl Fn(usize) -> F + Send + Sync + 'static,
+    ) -> JoinHandle<()>
+    where
+        F: Future<Output = Result<Action, Failure>> + Send + 'static,
+    {
+        let (runs, begun) = (Arc::clone(&self.runs), self.begun);
+        let reconcile = move |request: Request<ConfigMap>| {
+            let says = request.object.map(|map| map.data.clone().unwrap_or_default()["says"].clone());
+            let mut runs = runs.lock();
+            runs.push(Run {
+                name: request.key.name().to_owned(),
+                says,
+                reasons: request.reasons.first.iter().map(ToString::to_string).collect(),
+                failures: request.failures,
+                at: begun.elapsed(),
+            });
+            then(runs.len())
+        };
+        tokio::spawn(controller.run(reconcile, Leadership::alone(), self.stop.clone()))
+    }
+
+    /// The runs since this was asked last, once nothing happens any more.
+    async fn runs(&self) -> Vec<Run> {
+        sleep(SECOND / 10).await;
+        std::mem::take(&mut *self.runs.lock())
+    }
+
+    async fn end(self, task: JoinHandle<()>) {
+        self.stop.cancel();
+        task.await.unwrap();
+        assert_eq!(self.maps().status().handlers.len(), 0, "its handlers are gone");
+        self.factory.shutdown().await;
+    }
+}
+
+async fn wait() -> Result<Action, Failure> {
+    Ok(Action::AwaitChange)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_worked_on_when_it_is_there_changes_and_goes() {
+    let world = World::new();
+    world.create("a", "1").await;
+    let task = world.run(Controller::new(&world.maps()), |_| wait());
+    let runs = world.runs().await;
+    assert_eq!(
+        (runs.len(), runs[0].says.as_deref(), &*runs[0].reasons[0]),
+        (1, Some("1"), "ConfigMap was listed")
+    );
+
+    world.patch("a", json!({"data": {"says": "2"}})).await;
+    let runs = world.runs().await;
+    assert_eq!(
+        (runs.len(), runs[0].says.as_deref(), &*runs[0].reasons[0]),
+        (1, Some("2"), "ConfigMap was updated")
+    );
+
+    let api: Api<ConfigMap> = Api::default_namespaced(world.client.clone());
+    api.delete("a", &DeleteParams::default()).await.unwrap();
+    let runs = world.runs().await;
+    assert_eq!(
+        (runs.len(), runs[0].says.as_deref(), &*runs[0].reasons[0]),
+        (1, None, "ConfigMap was deleted")
+    );
+    world.end(task).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_object_owns_leads_to_it_and_what_somebody_else_controls_does_not() {
+    let world = World::new();
+    world.create("a", "1").await;
+    let secrets: Informer<Secret> = world.factory.informer().unwrap();
+    let task = world.run(Controller::new(&world.maps()).owns(&secrets), |_| wait());
+    world.runs().await;
+    world.create_owned("of-a", "a", true).await;
+    world.create_owned("beside-a", "a", false).await;
+    let runs = world.runs().await;
+    assert_eq!((runs.len(), &*runs[0].name), (1, "a"));
+    assert_eq!(runs[0].reasons, ["owned Secret default/of-a was added"]);
+    world.end(task).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_objects_and_streams_lead_to_whom_they_concern() {
+    let world = World::new();
+    let secrets: Informer<Secret> = world.factory.informer().unwrap();
+    let (asked, asks) = futures_channel();
+    let controller = Controller::new(&world.maps())
+        .watches(&secrets, |event| {
+            let namespace = event.key().namespace();
+            ["a", "b"].map(|name| ObjectKey::new(namespace, name))
+        })
+        .watches_stream("a webhook", asks);
+    let task = world.run(controller, |_| wait());
+    world.runs().await;
+    world.create_owned("s", "nobody", true).await;
+    let runs = world.runs().await;
+    assert_eq!(runs.iter().map(|run| &*run.name).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!((runs[0].says.as_deref(), &*runs[0].reasons[0]), (None, "Secret default/s was added"));
+
+    asked.send("default/c".parse().unwrap()).unwrap();
+    let runs = world.runs().await;
+    assert_eq!((runs.len(), &*runs[0].name, &*runs[0].reasons[0]), (1, "c", "a webhook was asked for"));
+    drop(asked);
+    world.create("d", "1").await;
+    assert_eq!(world.runs().await.len(), 1, "the end of a stream ends nothing else");
+    world.end(task).await;
+}
+
+fn futures_channel() -> (
+    tokio::sync::mpsc::UnboundedSender<ObjectKey>,
+    impl futures_util::Stream<Item = ObjectKey> + Send + 'static,
+) {
+    let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+    (sender, futures_util::stream::poll_fn(move |context| receiver.poll_recv(context)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_keeps_out_what_is_worth_no_run() {
+    let world = World::new();
+    world.create("a", "1").await;
+    let task = world.run(Controller::new(&world.maps()).filter(Predicate::labels_changed()), |_| wait());
+    world.runs().await;
+    world.patch("a", json!({"data": {"says": "2"}})).await;
+    assert_eq!(world.runs().await, []);
+    world.patch("a", json!({"metadata": {"labels": {"x": "y"}}})).await;
+    assert_eq!(world.runs().await.len(), 1);
+    world.end(task).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_fails_panics_or_hangs_is_tried_again_later_each_time() {
+    let world = World::new();
+    world.create("a", "1").await;
+    let controller = Controller::new(&world.maps()).time_out(SECOND / 100);
+    let task = world.run(controller, |number| async move {
+        match number {
+            1 => Err(Failure::message("no luck")),
+            2 => panic!("on purpose"),
+            3 => std::future::pending().await,
+            _ => Ok(Action::Done),
+        }
+    });
+    let runs = world.runs().await;
+    let failures: Vec<u32> = runs.iter().map(|run| run.failures).collect();
+    assert_eq!(failures, [0, 1, 2, 3]);
+    assert_eq!(runs[1].reasons, ["ConfigMap the last run has failed"]);
+    let millis: Vec<u128> = runs.windows(2).map(|two| (two[1].at - two[0].at).as_millis()).collect();
+    assert!(millis[0] >= 5 && millis[1] >= 10 && millis[2] >= 30, "{millis:?}");
+
+    world.patch("a", json!({"data": {"says": "2"}})).await;
+    assert_eq!(world.runs().await[0].failures, 0, "success is the end of it");
+    world.end(task).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_terminal_failure_waits_for_a_change() {
+    let world = World::new();
+    world.create("a", "1").await;
+    let task = world.run(Controller::new(&world.maps()), |_| async { Err(Failure::terminal("never")) });
+    assert_eq!(world.runs().await.len(), 1);
+    sleep(3600 * SECOND).await;
+    assert_eq!(world.runs().await, []);
+    world.patch("a", json!({"data": {"says": "2"}})).await;
+    assert_eq!(world.runs().await.len(), 1);
+    world.end(task).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_may_ask_for_another_one_and_a_controller_may_look_again_after_those_that_are_done() {
+    for (action, every) in [
+        (Action::RequeueAfter(60 * SECOND), Some(60)),
+        (Action::Done, Some(600)),
+        (Action::AwaitChange, None),
+    ] {
+        let world = World::new();
+        world.create("a", "1").await;
+        let controller = Controller::new(&world.maps()).look_again(600 * SECOND);
+        let task = world.run(controller, move |_| async move { Ok(action) });
+        world.runs().await;
+        sleep(3600 * SECOND).await;
+        let runs = world.runs().await;
+        assert_eq!(runs.len(), every.map_or(0, |every| 3600 / every), "{action:?}");
+        assert!(runs.iter().all(|run| run.reasons == ["ConfigMap the last run has asked for another one"]));
+        world.end(task).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_of_different_keys_overlap_as_far_as_is_allowed_and_those_of_one_never_do() {
+    let world = World::new();
+    for name in ["a", "b", "c", "d", "e"] {
+        world.create(name, "1").await;
+    }
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let counts = (Arc::clone(&now), Arc::clone(&most));
+    let task = world.run(Controller::new(&world.maps()).concurrency(3), move |_| {
+        let (now, most) = (Arc::clone(&counts.0), Arc::clone(&counts.1));
+        async move {
+            most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
+            sleep(60 * SECOND).await;
+            now.fetch_sub(1, SeqCst);
+            wait().await
+        }
+    });
+    assert_eq!(world.runs().await.len(), 3);
+    world.patch("a", json!({"data": {"says": "2"}})).await;
+    sleep(600 * SECOND).await;
+    let runs = world.runs().await;
+    assert_eq!(
+        (runs.len(), most.load(SeqCst)),
+        (3, 3),
+        "two that waited, and the one that changed meanwhile"
+    );
+    world.end(task).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_waits_for_what_runs_and_begins_nothing() {
+    let world = World::new();
+    for name in ["a", "b"] {
+        world.create(name, "1").await;
+    }
+    let task = world.run(Controller::new(&world.maps()), |_| async {
+        sleep(60 * SECOND).await;
+        wait().await
+    });
+    assert_eq!(world.runs().await.len(), 1);
+    let begun = Instant::now();
+    world.stop.cancel();
+    task.await.unwrap();
+    assert!(begun.elapsed() >= 59 * SECOND);
+    assert_eq!(world.runs().await, []);
+}
