@@ -174,7 +174,7 @@ async fn what_an_object_owns_leads_to_it_and_what_somebody_else_controls_does_no
 async fn other_objects_and_streams_lead_to_whom_they_concern() {
     let world = World::new();
     let secrets: Informer<Secret> = world.factory.informer().unwrap();
-    let (asked, asks) = futures_channel();
+    let (asked, asks) = keys_from_outside();
     let controller = Controller::new(&world.maps())
         .watches(&secrets, |event| {
             let namespace = event.key().namespace();
@@ -188,7 +188,7 @@ async fn other_objects_and_streams_lead_to_whom_they_concern() {
     assert_eq!(runs.iter().map(|run| &*run.name).collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!((runs[0].says.as_deref(), &*runs[0].reasons[0]), (None, "Secret default/s was added"));
 
-    asked.send("default/c".parse().unwrap()).unwrap();
+    asked.try_send("default/c".parse().unwrap()).unwrap();
     let runs = world.runs().await;
     assert_eq!((runs.len(), &*runs[0].name, &*runs[0].reasons[0]), (1, "c", "a webhook was asked for"));
     drop(asked);
@@ -197,11 +197,9 @@ async fn other_objects_and_streams_lead_to_whom_they_concern() {
     world.end(task).await;
 }
 
-fn futures_channel() -> (
-    tokio::sync::mpsc::UnboundedSender<ObjectKey>,
-    impl futures_util::Stream<Item = ObjectKey> + Send + 'static,
-) {
-    let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+fn keys_from_outside()
+-> (tokio::sync::mpsc::Sender<ObjectKey>, impl futures_util::Stream<Item = ObjectKey> + Send + 'static) {
+    let (sender, mut receiver) = tokio::sync::mpsc::channel(8);
     (sender, futures_util::stream::poll_fn(move |context| receiver.poll_recv(context)))
 }
 
