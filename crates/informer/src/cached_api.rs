@@ -8,17 +8,11 @@ use kube_client::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
     core::{NamespaceResourceScope, Status},
 };
-use kube_object::{Cached, Object, ObjectId, ObjectKey, ResourceVersion, Uid};
+use kube_object::{Cached, Object, ObjectId, ObjectKey, Uid};
 use kube_store::{LabelSelector, Lister, Snapshot};
-use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::runtime::Handle;
 
-use crate::{
-    Informer,
-    coverage::covers,
-    written::{Unseen, Written},
-};
+use crate::{Informer, StaleRead, coverage::covers};
 
 /// How long a read waits for the cache unless [`CachedApi::patience`] says otherwise.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -27,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// A cache lags behind the server by the way of an event, so that a program which reads right after its own write may
 /// see the state before it. Here each write is remembered until the cache shows it, and a read waits for that: for the
-/// writes of its object, or for all of them. Clones share one memory.
+/// writes of its object, or for all of them. All that are made with one informer share one memory.
 ///
 /// Objects that the informer does not cover (of another namespace, without its labels) are not waited for. Where only
 /// the server knows (field selectors, parameters of one's own) a read waits for the next event or bookmark.
@@ -53,84 +47,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct CachedApi<T: Cached> {
     api: Arc<Api<T::Resource>>,
     informer: Informer<T>,
-    written: Arc<Mutex<Written>>,
     patience: Duration,
     /// The type lives in namespaces; of one known only at run time that is not known.
     namespaced: bool,
-}
-
-/// A cache does not show what was written.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum StaleRead {
-    /// It has not reached the version of a write within the time; a later read waits again.
-    #[error(
-        "the cache of {informer} is {} and does not show what was written at {wanted} after {within:?}",
-        at(.reached.as_ref())
-    )]
-    Behind {
-        /// The informer: its kind and URL.
-        informer: String,
-        /// The version of the write.
-        wanted: ResourceVersion,
-        /// How far the cache is; `None` where nothing with a version is in it.
-        reached: Option<ResourceVersion>,
-        /// How long was waited.
-        within: Duration,
-    },
-    /// It still holds an object that was deleted; a later read waits again.
-    #[error(
-        "the cache of {informer} is {} and still holds {key}, which was deleted, after {within:?}",
-        at(.reached.as_ref())
-    )]
-    Undeleted {
-        /// The informer: its kind and URL.
-        informer: String,
-        /// The object.
-        key: ObjectKey,
-        /// How far the cache is; `None` where nothing with a version is in it.
-        reached: Option<ResourceVersion>,
-        /// How long was waited.
-        within: Duration,
-    },
-    /// The server's history was restored after a write, which may be undone. Said to each read that waits for such a write,
-    /// or else to the next one; a later read does not wait for what was written before.
-    #[error("the server's history was restored: what was written to {informer} at {wanted} may be undone")]
-    Restored {
-        /// The informer: its kind and URL.
-        informer: String,
-        /// The version of the last write of the lost history.
-        wanted: ResourceVersion,
-    },
-    /// An object was asked for by its name alone, through an `Api` of all namespaces: none is found like that.
-    #[error(
-        "objects of {informer} live in namespaces: {name:?} is none without one, take an Api of a namespace or a lister"
-    )]
-    NoNamespace {
-        /// The informer: its kind and URL.
-        informer: String,
-        /// What was asked for.
-        name: String,
-    },
-    /// It does not show what was written yet; there is no tokio runtime here, and without its clock nothing can be waited
-    /// for.
-    #[error(
-        "the cache of {informer} does not show what was written, which only a task of a tokio runtime can wait for"
-    )]
-    NoRuntime {
-        /// The informer: its kind and URL.
-        informer: String,
-    },
-    /// The informer was stopped before its cache showed a write.
-    #[error("{informer} is stopped, and its cache does not show what was written")]
-    Stopped {
-        /// The informer: its kind and URL.
-        informer: String,
-    },
-}
-
-fn at(reached: Option<&ResourceVersion>) -> String {
-    reached.map_or_else(|| "empty".to_owned(), |version| format!("at {version}"))
 }
 
 impl<T: Cached> Clone for CachedApi<T> {
@@ -138,7 +57,6 @@ impl<T: Cached> Clone for CachedApi<T> {
         Self {
             api: Arc::clone(&self.api),
             informer: self.informer.clone(),
-            written: Arc::clone(&self.written),
             patience: self.patience,
             namespaced: self.namespaced,
         }
@@ -155,11 +73,26 @@ impl<T: Cached> CachedApi<T> {
         Self {
             api: Arc::new(api),
             informer: informer.clone(),
-            written: Arc::default(),
             patience: PATIENCE,
             namespaced: TypeId::of::<<T::Resource as Resource>::Scope>()
                 == TypeId::of::<NamespaceResourceScope>(),
         }
+    }
+
+    /// The same for the objects of one namespace.
+    #[must_use]
+    pub fn namespace(&self, namespace: &str) -> Self
+    where
+        T::Resource: Resource<Scope = NamespaceResourceScope> + Clone,
+        <T::Resource as Resource>::DynamicType: Default,
+    {
+        self.with_api(Api::namespaced(Api::clone(&self.api).into_client(), namespace))
+    }
+
+    /// The same through another `Api`: of another namespace, of a type that is known only at run time.
+    #[must_use]
+    pub fn with_api(&self, api: Api<T::Resource>) -> Self {
+        Self { api: Arc::new(api), ..self.clone() }
     }
 
     /// How long a read waits for the cache to show what was written; 5 s unless set.
@@ -183,12 +116,12 @@ impl<T: Cached> CachedApi<T> {
         let covered = self.informer.shared.config.source.coverage();
         let covered = covered.and_then(|coverage| covers(&coverage, object));
         let id = ObjectId::from(object.id());
-        self.written.lock().change(&id, covered, &self.snapshot());
+        self.informer.shared.written.lock().change(&id, covered, &self.snapshot());
     }
 
     /// Remembers a deletion made elsewhere: this object is gone for good.
     pub fn deleted(&self, key: ObjectKey, uid: Uid) {
-        self.written.lock().delete(key, uid, &self.snapshot());
+        self.informer.shared.written.lock().delete(key, uid, &self.snapshot());
     }
 
     /// A lister over a cache that shows everything that was written.
@@ -199,7 +132,7 @@ impl<T: Cached> CachedApi<T> {
     /// # Cancel safety
     /// Safe: nothing but the wait is lost.
     pub async fn lister(&self) -> Result<Lister<T>, StaleRead> {
-        self.catch_up(None).await?;
+        self.informer.catch_up(None, self.patience).await?;
         Ok(self.informer.lister())
     }
 
@@ -213,7 +146,7 @@ impl<T: Cached> CachedApi<T> {
     /// Safe: nothing but the wait is lost.
     pub async fn get(&self, name: &str) -> Result<Option<Arc<T>>, StaleRead> {
         let key = ObjectKey::new(self.api.namespace(), name);
-        self.catch_up(Some(&key)).await?;
+        self.informer.catch_up(Some(&key), self.patience).await?;
         let cache = self.snapshot();
         let in_namespaces = || self.namespaced || cache.iter().any(|entry| entry.key().namespace().is_some());
         if key.namespace().is_none() && in_namespaces() {
@@ -241,32 +174,6 @@ impl<T: Cached> CachedApi<T> {
 
     fn snapshot(&self) -> Snapshot<T> {
         self.informer.shared.store.snapshot()
-    }
-
-    /// Waits until the cache shows what was written of this object, or of all.
-    async fn catch_up(&self, key: Option<&ObjectKey>) -> Result<(), StaleRead> {
-        let (mut unseen, mut waits_in) = (None, None);
-        let store = &self.informer.shared.store;
-        let looking = store.wait_for(self.patience, |cache| {
-            let (now, epoch) = (self.written.lock().unseen(key, cache), cache.position().epoch);
-            unseen = match (now, unseen.take()) {
-                // Another read was told, and forgot what this one waits for.
-                (None, Some(Unseen::Change(wanted))) if waits_in != Some(epoch) => Some(Unseen::Lost(wanted)),
-                (now, _) => now,
-            };
-            waits_in = Some(epoch);
-            matches!(unseen, None | Some(Unseen::Lost(_)))
-        });
-        let reached = looking.await.watermark().cloned();
-        let (informer, within) = (self.informer.shared.config.name.clone(), self.patience);
-        Err(match unseen {
-            None => return Ok(()),
-            Some(Unseen::Lost(wanted)) => StaleRead::Restored { informer, wanted },
-            Some(_) if store.is_closed() => StaleRead::Stopped { informer },
-            Some(_) if Handle::try_current().is_err() => StaleRead::NoRuntime { informer },
-            Some(Unseen::Change(wanted)) => StaleRead::Behind { informer, wanted, reached, within },
-            Some(Unseen::Deletion(key)) => StaleRead::Undeleted { informer, key, reached, within },
-        })
     }
 }
 

@@ -39,6 +39,7 @@
 
 mod builder;
 mod cached_api;
+mod catch_up;
 mod coverage;
 mod delivery;
 mod events;
@@ -61,7 +62,8 @@ mod watcher_events;
 mod written;
 
 pub use builder::InformerBuilder;
-pub use cached_api::{CachedApi, StaleRead};
+pub use cached_api::CachedApi;
+pub use catch_up::StaleRead;
 pub use events::EventStream;
 pub use factory::{FactoryError, InformerFactory, Scope};
 pub use filtered::Filtered;

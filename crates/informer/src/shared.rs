@@ -18,6 +18,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     HandlerStatus, InformerBuilder,
     mailbox::{Mailbox, Queued},
+    written::Written,
 };
 
 /// A panicking ListFunc or WatchFunc is given this much time before it is called again.
@@ -41,6 +42,8 @@ impl Drop for Alive {
 pub(crate) struct Shared<T> {
     pub(crate) config: InformerBuilder<T>,
     pub(crate) store: Store<T>,
+    /// What this program has written, and the store may not show yet.
+    pub(crate) written: Mutex<Written>,
     /// Also held over each write of the store and what follows from it, so that a handler that
     /// joins gets a snapshot and exactly the changes after it. Never across an await.
     audience: Mutex<Audience<T>>,
@@ -83,6 +86,7 @@ impl<T: Object> Shared<T> {
         Self {
             config,
             store: Store::new(),
+            written: Mutex::default(),
             audience: Mutex::new(audience),
             synced: watch::Sender::new(false),
             reflector: watch::Sender::new(Status::default()),
