@@ -6,7 +6,7 @@ use std::{collections::VecDeque, sync::Arc};
 use kube_delta_fifo::{Backlog, Delivery, DeltaFifo};
 use kube_object::{Delta, Event};
 use kube_reflector::{Deadline, Input, Marker, Options, Output, State, step};
-use kube_store::Store;
+use kube_store::{Snapshot, Store};
 
 use super::thing::{self, Thing};
 use crate::properties::{HandlerId, Key};
@@ -224,11 +224,16 @@ impl Client {
         let snapshot = self.store.snapshot();
         let mut objects: Vec<_> = snapshot.iter().map(|entry| entry.0).collect();
         objects.sort_unstable();
-        let stale = snapshot.iter().filter(|entry| snapshot.is_stale(entry.key()));
-        let mut stale: Vec<Key> = stale.map(|entry| thing::number(entry.key())).collect();
-        stale.sort_unstable();
-        (objects, stale)
+        (objects, stale(&snapshot))
     }
+}
+
+/// What is stale, by key.
+pub(super) fn stale(cache: &Snapshot<Thing>) -> Vec<Key> {
+    let stale = cache.iter().filter(|entry| cache.is_stale(entry.key()));
+    let mut stale: Vec<Key> = stale.map(|entry| thing::number(entry.key())).collect();
+    stale.sort_unstable();
+    stale
 }
 
 fn bit(deadline: Deadline) -> u8 {

@@ -6,7 +6,7 @@ use kube_reflector::{FirstList, Input, Options, Output, State, Then};
 
 use super::{
     bounds::{Bounds, Streams},
-    client::{Ask, Client},
+    client::{Ask, Client, stale},
     flaw::Flaw,
     moves::REPEATED,
     open::{self, Open, Refusal, Reuse},
@@ -207,13 +207,11 @@ impl World {
         let held = self.client.store.snapshot();
         let watermark = held.position().clone();
         let events = self.client.apply(batch);
-        if *self.client.store.snapshot().position() == watermark
-            && events.is_empty()
-            && held.stale() == self.client.store.stats().stale
-        {
+        let shown = self.client.store.snapshot();
+        if *shown.position() == watermark && events.is_empty() && stale(&held) == stale(&shown) {
             return Ok(());
         }
-        drop(held);
+        drop((held, shown));
         self.show(&events.iter().map(thing::seen).collect::<Vec<_>>(), cause)?;
         if self.client.synced && !before {
             self.judge.observe(Observation::InformerSynced)?;
