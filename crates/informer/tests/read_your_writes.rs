@@ -98,6 +98,24 @@ async fn a_deleted_namespace_is_seen_as_being_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_written_through_one_is_read_through_each_of_the_same_informer_in_every_namespace() {
+    let server = Server::new();
+    let client = Client::new(server.service(), "default");
+    let shop: Namespace = serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap();
+    Api::all(client.clone()).create(&PostParams::default(), &shop).await.unwrap();
+    let factory = InformerFactory::new(client.clone());
+    let informer = factory.informer::<ConfigMap>().unwrap();
+    let (writes, reads) = [(); 2].map(|()| CachedApi::new(Api::all(client.clone()), &informer)).into();
+    factory.start();
+    factory.wait_for_sync(WITHIN).await.unwrap();
+    server.set_lag(LAG);
+    writes.namespace("shop").create(&PostParams::default(), &map("a", "web")).await.unwrap();
+    assert!(reads.namespace("shop").get("a").await.unwrap().is_some());
+    assert!(reads.namespace("default").get("a").await.unwrap().is_none());
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dry_run_is_no_write() {
     let server = Server::new();
     let (factory, maps) = started(&server, "").await;
