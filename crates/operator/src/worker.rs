@@ -3,7 +3,7 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
-use kube_informer::{Cached, Informer, ObjectKey};
+use kube_informer::{Cached, Informer, ObjectKey, StaleRead};
 use kube_workqueue::Item;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -13,6 +13,9 @@ use crate::{
     Action, Failure, Leadership, Reason, Reconciler, Request, controller::Options, reason::Change,
     source::Keys,
 };
+
+/// How long a run waits for the cache to show what was written of its object.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the workers of a controller share.
 pub(crate) struct Worker<T, R> {
@@ -55,6 +58,13 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
     }
 
     async fn run(&self, item: Item<ObjectKey>) {
+        // What this program has written of the object itself is in what the run is shown. Other objects it reads through a
+        // `CachedApi`, which waits for theirs.
+        match self.informer.catch_up(Some(&item), PATIENCE).await {
+            // The cache shows the history as it is now, whatever became of the write.
+            Ok(()) | Err(StaleRead::Restored { .. }) => {}
+            Err(stale) => return self.settle(item, Outcome::Failed(stale.into()), false),
+        }
         let request = Request {
             key: item.clone(),
             object: self.informer.lister().get_by_key(&*item),

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
 };
@@ -13,9 +13,9 @@ use kube_client::{
     Api, Client,
     api::{DeleteParams, Patch, PostParams},
 };
-use kube_informer::{Informer, InformerFactory, ObjectKey};
+use kube_informer::{CachedApi, Informer, InformerFactory, ObjectKey};
 use kube_operator::{Action, Controller, Failure, Leadership, Predicate, Request};
-use kube_testserver::Server;
+use kube_testserver::{Lag, Server};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
@@ -44,7 +44,7 @@ struct World {
     runs: Arc<Mutex<Vec<Run>>>,
     begun: Instant,
     stop: CancellationToken,
-    _server: Server,
+    server: Server,
 }
 
 impl World {
@@ -57,7 +57,7 @@ impl World {
             runs: Arc::default(),
             begun: Instant::now(),
             stop: CancellationToken::new(),
-            _server: server,
+            server,
         }
     }
 
@@ -272,6 +272,33 @@ async fn a_run_may_ask_for_another_one_and_a_controller_may_look_again_after_tho
         assert!(runs.iter().all(|run| run.reasons == ["ConfigMap the last run has asked for another one"]));
         world.end(task).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_is_shown_what_the_one_before_it_has_written() {
+    let world = World::new();
+    world.create("a", "1").await;
+    let maps = CachedApi::new(Api::default_namespaced(world.client.clone()), &world.maps());
+    let is_first = Arc::new(AtomicBool::new(true));
+    let task = world.run(Controller::new(&world.maps()), move |_| {
+        let (maps, is_first) = (maps.clone(), Arc::clone(&is_first));
+        async move {
+            if !is_first.swap(false, SeqCst) {
+                return wait().await;
+            }
+            let patch = Patch::Merge(json!({"data": {"says": "2"}}));
+            maps.patch("a", &Default::default(), &patch).await?;
+            Ok(Action::RequeueAfter(Duration::from_millis(1)))
+        }
+    });
+    world.server.set_lag(Lag::Time(SECOND));
+    let runs = world.runs().await;
+    assert_eq!(runs.len(), 1);
+    sleep(2 * SECOND).await;
+    let runs = world.runs().await;
+    let says: Vec<_> = runs.iter().map(|run| run.says.as_deref()).collect();
+    assert_eq!(says, [Some("2"), Some("2")], "the one that was asked for, and that of the event");
+    world.end(task).await;
 }
 
 #[tokio::test(start_paused = true)]
