@@ -49,22 +49,33 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
                 item = self.keys.queue.get() => item,
             };
             let Some(item) = item else { return };
-            // Nothing has to have run since the lease expired: this asks the clock.
+            let caught_up = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return,
+                caught_up = self.catch_up(&item) => caught_up,
+            };
+            // After the last wait before a run. Nothing has to have run since the lease expired: this asks the clock.
             if !self.leadership.is_leader() {
                 return self.stop.cancel();
             }
-            self.run(item).await;
+            match caught_up {
+                Ok(()) => self.run(item).await,
+                Err(stale) => self.settle(item, Outcome::Failed(stale.into()), false),
+            }
+        }
+    }
+
+    /// What this program has written of the object itself is in what its run is shown. Other objects are read through a
+    /// `CachedApi`, which waits for theirs.
+    async fn catch_up(&self, key: &ObjectKey) -> Result<(), StaleRead> {
+        match self.informer.catch_up(Some(key), PATIENCE).await {
+            // The cache shows the history as it is now, whatever became of the write.
+            Err(StaleRead::Restored { .. }) => Ok(()),
+            other => other,
         }
     }
 
     async fn run(&self, item: Item<ObjectKey>) {
-        // What this program has written of the object itself is in what the run is shown. Other objects it reads through a
-        // `CachedApi`, which waits for theirs.
-        match self.informer.catch_up(Some(&item), PATIENCE).await {
-            // The cache shows the history as it is now, whatever became of the write.
-            Ok(()) | Err(StaleRead::Restored { .. }) => {}
-            Err(stale) => return self.settle(item, Outcome::Failed(stale.into()), false),
-        }
         let request = Request {
             key: item.clone(),
             object: self.informer.lister().get_by_key(&*item),
@@ -80,7 +91,8 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
 
     async fn outcome(&self, request: Request<T>) -> Outcome {
         let begun = Instant::now();
-        let run = AssertUnwindSafe(self.reconciler.reconcile(request)).catch_unwind();
+        // Also what panics before it gives a future.
+        let run = AssertUnwindSafe(async { self.reconciler.reconcile(request).await }).catch_unwind();
         let ended = match self.options.time_out {
             Some(after) => timeout(after, run).await,
             None => Ok(run.await),

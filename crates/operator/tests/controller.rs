@@ -14,8 +14,10 @@ use kube_client::{
     api::{DeleteParams, Patch, PostParams},
 };
 use kube_informer::{CachedApi, Informer, InformerFactory, ObjectKey};
-use kube_operator::{Action, Controller, Failure, Leadership, Predicate, Request};
-use kube_testserver::{Lag, Server};
+use kube_operator::{
+    Action, Controller, Election, ElectionOptions, Failure, Leadership, LeaseTimes, Predicate, Request,
+};
+use kube_testserver::{Fault, Lag, Match, Server, Verb};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
@@ -299,6 +301,58 @@ async fn a_run_is_shown_what_the_one_before_it_has_written() {
     let says: Vec<_> = runs.iter().map(|run| run.says.as_deref()).collect();
     assert_eq!(says, [Some("2"), Some("2")], "the one that was asked for, and that of the event");
     world.end(task).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconciler_that_panics_before_it_gives_a_future_is_tried_again() {
+    let world = World::new();
+    world.create("a", "1").await;
+    let task = world.run(Controller::new(&world.maps()), |number| {
+        assert!(number > 1, "on purpose");
+        wait()
+    });
+    assert_eq!(world.runs().await.len(), 2);
+    world.end(task).await;
+}
+
+/// The lease expires while a run waits for the cache to show what the one before it has written.
+#[tokio::test(start_paused = true)]
+async fn no_run_begins_when_the_lease_has_expired_meanwhile() {
+    let world = World::new();
+    world.create("a", "1").await;
+    let options = ElectionOptions {
+        namespace: "default".to_owned(),
+        name: "operator".to_owned(),
+        identity: "me".to_owned(),
+        times: LeaseTimes::default(),
+    };
+    let election = Election::new(world.client.clone(), options).unwrap();
+    let leadership = election.leadership();
+    let elected = tokio::spawn(election.run(world.stop.clone()));
+    assert!(leadership.acquired().await);
+    world.server.faults().during(60 * SECOND, Match::verb(Verb::Update).resource("leases"), Fault::Hang);
+
+    let maps = CachedApi::new(Api::default_namespaced(world.client.clone()), &world.maps());
+    let begun = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&begun);
+    let reconcile = move |_: Request<ConfigMap>| {
+        let maps = maps.clone();
+        counted.fetch_add(1, SeqCst);
+        async move {
+            sleep(6 * SECOND).await;
+            let patch = Patch::Merge(json!({"data": {"says": "2"}}));
+            maps.patch("a", &Default::default(), &patch).await?;
+            Ok(Action::RequeueAfter(Duration::from_millis(1)))
+        }
+    };
+    let controller = Controller::new(&world.maps());
+    let task = tokio::spawn(controller.run(reconcile, leadership.clone(), world.stop.clone()));
+    sleep(SECOND).await;
+    world.server.set_lag(Lag::Time(SECOND * 49 / 10));
+    task.await.unwrap();
+    assert_eq!((begun.load(SeqCst), leadership.is_leader()), (1, false));
+    world.stop.cancel();
+    elected.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
