@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     leadership::{Leadership, Standing},
-    lease::{Candidate, LeaseTimes, LeaseTimesError, Next, Record, Write},
+    lease::{Candidate, ElectionError, LeaseTimes, Next, Record, Write},
 };
 
 /// The Lease that decides who leads, and in whose name this process takes part.
@@ -47,8 +47,11 @@ impl Election {
     /// Nothing is asked before [`Election::run`].
     ///
     /// # Errors
-    /// Times that would let two lead at once.
-    pub fn new(client: Client, options: ElectionOptions) -> Result<Self, LeaseTimesError> {
+    /// No identity, or times, with which two could lead at once.
+    pub fn new(client: Client, options: ElectionOptions) -> Result<Self, ElectionError> {
+        if options.identity.is_empty() {
+            return Err(ElectionError::NoIdentity);
+        }
         let times = options.times.check()?;
         let candidate = Candidate::new(options.identity.clone(), times, Instant::now());
         let api = Api::namespaced(client, &options.namespace);
@@ -145,7 +148,7 @@ impl Election {
         }
     }
 
-    /// Two requests that hang leave time for a third before the deadline.
+    /// After a write that hangs there is time for a read and another write before the deadline.
     fn patience(&self) -> Duration {
         self.options.times.renew_deadline / 4
     }

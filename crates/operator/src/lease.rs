@@ -39,9 +39,12 @@ impl Default for LeaseTimes {
     }
 }
 
-/// Times with which two could lead at once, or one would lose its lease for a single write that is late.
+/// Options with which two could lead at once, or one would lose its lease for a single write that is late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LeaseTimesError {
+pub enum ElectionError {
+    /// A Lease without a holder is anybody's.
+    #[error("no identity: it has to be another one in each process")]
+    NoIdentity,
     /// A Lease has whole seconds.
     #[error("a lease of {0:?}: it has to be a number of seconds, and at least one")]
     NotSeconds(Duration),
@@ -71,17 +74,17 @@ impl LeaseTimes {
     /// Whether they can be used.
     ///
     /// # Errors
-    /// [`LeaseTimesError`] says which can't.
-    pub fn check(self) -> Result<Self, LeaseTimesError> {
+    /// [`ElectionError`] says which can't.
+    pub fn check(self) -> Result<Self, ElectionError> {
         let Self { duration, renew_deadline, retry } = self;
         if duration.subsec_nanos() != 0 || duration.is_zero() || i32::try_from(duration.as_secs()).is_err() {
-            return Err(LeaseTimesError::NotSeconds(duration));
+            return Err(ElectionError::NotSeconds(duration));
         }
         if renew_deadline >= duration {
-            return Err(LeaseTimesError::DeadlineNotBelowDuration { renew_deadline, duration });
+            return Err(ElectionError::DeadlineNotBelowDuration { renew_deadline, duration });
         }
         if renew_deadline <= retry.mul_f64(1.2) || retry.is_zero() {
-            return Err(LeaseTimesError::RetryTooLong { renew_deadline, retry });
+            return Err(ElectionError::RetryTooLong { renew_deadline, retry });
         }
         Ok(self)
     }

@@ -55,7 +55,7 @@ pub use action::{Action, Failure};
 pub use controller::Controller;
 pub use election::{Election, ElectionOptions};
 pub use leadership::{Leadership, NotLeading};
-pub use lease::{LeaseTimes, LeaseTimesError};
+pub use lease::{ElectionError, LeaseTimes};
 pub use predicate::Predicate;
 pub use reason::{Change, Reason, Reasons};
 pub use reconcile::{Reconciler, Request};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
 use kube_client::{Api, Client, api::PostParams};
-use kube_operator::{Election, ElectionOptions, Leadership, LeaseTimes, NotLeading};
+use kube_operator::{Election, ElectionError, ElectionOptions, Leadership, LeaseTimes, NotLeading};
 use kube_testserver::{Fault, Match, Server, Verb};
 use serde_json::json;
 use tokio::{
@@ -131,6 +131,18 @@ async fn a_leader_that_is_cut_off_knows_before_another_one_leads() {
         timeout(60 * SECOND, follower.leadership.acquired())
     );
     assert_eq!([first.is_ok(), second.is_ok()].iter().filter(|leads| **leads).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_no_identity_takes_no_part() {
+    let options = ElectionOptions {
+        namespace: "default".to_owned(),
+        name: "operator".to_owned(),
+        identity: String::new(),
+        times: LeaseTimes::default(),
+    };
+    let refused = Election::new(client(&Server::new()), options).err();
+    assert_eq!(refused, Some(ElectionError::NoIdentity));
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Candidate, LeaseTimes, LeaseTimesError, Next, RELEASED, Record, Write};
+use super::{Candidate, ElectionError, LeaseTimes, Next, RELEASED, Record, Write};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(15);
@@ -129,9 +129,9 @@ fn times_that_would_let_two_lead_or_none_are_refused() {
     };
     assert_eq!(LeaseTimes::default().check(), Ok(LeaseTimes::default()));
     assert!(times(3000, 2000, 500).is_ok());
-    assert!(matches!(times(1500, 1000, 200), Err(LeaseTimesError::NotSeconds(_))));
-    assert!(matches!(times(0, 0, 0), Err(LeaseTimesError::NotSeconds(_))));
-    assert!(matches!(times(2000, 2000, 200), Err(LeaseTimesError::DeadlineNotBelowDuration { .. })));
-    assert!(matches!(times(15000, 2400, 2000), Err(LeaseTimesError::RetryTooLong { .. })));
-    assert!(matches!(times(15000, 2400, 0), Err(LeaseTimesError::RetryTooLong { .. })));
+    assert!(matches!(times(1500, 1000, 200), Err(ElectionError::NotSeconds(_))));
+    assert!(matches!(times(0, 0, 0), Err(ElectionError::NotSeconds(_))));
+    assert!(matches!(times(2000, 2000, 200), Err(ElectionError::DeadlineNotBelowDuration { .. })));
+    assert!(matches!(times(15000, 2400, 2000), Err(ElectionError::RetryTooLong { .. })));
+    assert!(matches!(times(15000, 2400, 0), Err(ElectionError::RetryTooLong { .. })));
 }
