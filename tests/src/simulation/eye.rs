@@ -63,7 +63,7 @@ impl<T: Form> Eye<T> {
             key: number(key.namespace(), key.name()),
             uid: self.desk.lock().uids.number(&entry.id.uid.to_string()),
             version: entry.id.version.to_string().parse().unwrap_or(0),
-            value: entry.write(),
+            value: entry.value(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_client::{
     Resource, ResourceExt,
     api::{DynamicObject, PartialObjectMeta},
@@ -12,7 +13,7 @@ use serde::Deserialize;
 
 use super::{
     history::Uids,
-    things::{BAD, Thing, ThingStatus, WRITE, number},
+    things::{BAD, Thing, ThingStatus, WRITE, number, value},
 };
 use crate::properties::Object;
 
@@ -30,6 +31,8 @@ pub(super) struct Part {
 struct Annotated {
     #[serde(default)]
     annotations: BTreeMap<String, String>,
+    #[serde(rename = "deletionTimestamp")]
+    deleted: Option<Time>,
 }
 
 /// A form in which objects are cached.
@@ -37,6 +40,9 @@ pub(super) trait Form: Cached<Resource: Resource<DynamicType: Clone + Send + Syn
     fn resource() -> <Self::Resource as Resource>::DynamicType;
 
     fn annotation(&self, name: &str) -> Option<String>;
+
+    /// When it was marked for deletion.
+    fn deleted(&self) -> Option<Time>;
 
     /// The number of the last write of the status, where the form has it.
     fn status(&self) -> u64;
@@ -58,6 +64,11 @@ pub(super) trait Form: Cached<Resource: Resource<DynamicType: Clone + Send + Syn
         write.unwrap_or(0).max(self.status())
     }
 
+    /// The number of this state.
+    fn value(&self) -> u64 {
+        value(self.write(), self.deleted().as_ref())
+    }
+
     /// The object as the judge knows it.
     fn plain(&self, uids: &Uids) -> Object {
         let id = self.id();
@@ -65,7 +76,7 @@ pub(super) trait Form: Cached<Resource: Resource<DynamicType: Clone + Send + Syn
             key: number(id.key.namespace(), id.key.name()),
             uid: uids.number(&id.uid.to_string()),
             version: id.version.to_string().parse().unwrap_or(0),
-            value: self.write(),
+            value: self.value(),
         }
     }
 
@@ -80,6 +91,10 @@ impl Form for Thing {
 
     fn annotation(&self, name: &str) -> Option<String> {
         self.annotations().get(name).cloned()
+    }
+
+    fn deleted(&self) -> Option<Time> {
+        self.meta().deletion_timestamp.clone()
     }
 
     fn status(&self) -> u64 {
@@ -104,6 +119,10 @@ impl Form for DynamicObject {
         self.annotations().get(name).cloned()
     }
 
+    fn deleted(&self) -> Option<Time> {
+        self.meta().deletion_timestamp.clone()
+    }
+
     fn status(&self) -> u64 {
         self.data["status"]["write"].as_u64().unwrap_or(0)
     }
@@ -124,6 +143,10 @@ impl Form for PartialObjectMeta<Thing> {
         self.annotations().get(name).cloned()
     }
 
+    fn deleted(&self) -> Option<Time> {
+        self.meta().deletion_timestamp.clone()
+    }
+
     fn status(&self) -> u64 {
         0
     }
@@ -142,6 +165,10 @@ impl Form for Projection<Thing, Part> {
 
     fn annotation(&self, name: &str) -> Option<String> {
         self.metadata.annotations.get(name).cloned()
+    }
+
+    fn deleted(&self) -> Option<Time> {
+        self.fields.metadata.deleted.clone()
     }
 
     fn status(&self) -> u64 {
@@ -165,6 +192,10 @@ impl Form for Lazy<Thing> {
         self.fields::<Part>().ok()?.metadata.annotations.remove(name)
     }
 
+    fn deleted(&self) -> Option<Time> {
+        self.fields::<Part>().ok()?.metadata.deleted
+    }
+
     fn status(&self) -> u64 {
         self.get().ok().and_then(|thing| thing.status.as_ref().map(|status| status.write)).unwrap_or(0)
     }
@@ -182,6 +213,10 @@ impl Form for Compressed<Thing> {
     /// Also of an object that is no `Thing`.
     fn annotation(&self, name: &str) -> Option<String> {
         self.fields::<Part>().ok()?.metadata.annotations.remove(name)
+    }
+
+    fn deleted(&self) -> Option<Time> {
+        self.fields::<Part>().ok()?.metadata.deleted
     }
 
     fn status(&self) -> u64 {

@@ -4,7 +4,7 @@ use kube_testserver::{Match, Request};
 
 use super::{
     history::Uids,
-    things::{PLURAL, State, place},
+    things::{PLURAL, State, place, value},
 };
 use crate::properties::{Key, Object, Observation};
 
@@ -43,7 +43,8 @@ impl Scope {
 
     /// The object that a cache of this scope has of a state.
     fn object(&self, key: Key, state: &State, uids: &Uids) -> Object {
-        let value = if self.status { state.write.max(state.status) } else { state.write };
+        let write = if self.status { state.write.max(state.status) } else { state.write };
+        let value = value(write, state.deleted.as_ref());
         Object { key, uid: uids.number(&state.uid), version: state.version, value }
     }
 

@@ -1,5 +1,6 @@
 //! What is written and watched: objects of a CRD.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -81,6 +82,15 @@ pub(super) fn number(namespace: Option<&str>, name: &str) -> Key {
     key.unwrap_or(KEYS)
 }
 
+/// The number of a state, which no other state of the object has. A mark for deletion has no write of its own, and may be made
+/// again at its version when that was restored: it has its second.
+pub(super) fn value(write: u64, deleted: Option<&Time>) -> u64 {
+    let second = deleted.map_or(0, |time| time.0.as_second().rem_euclid(DAY));
+    write + second.unsigned_abs() * 1_000_000
+}
+
+const DAY: i64 = 24 * 3600;
+
 /// One state of an object, as the server says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
@@ -93,6 +103,7 @@ pub(super) struct State {
     pub(super) labelled: bool,
     pub(super) bad: bool,
     pub(super) held: bool,
+    pub(super) deleted: Option<Time>,
 }
 
 impl State {
@@ -107,6 +118,7 @@ impl State {
             labelled: metadata["labels"]["on"] == "yes",
             bad: metadata["annotations"][BAD] == "yes",
             held: metadata["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty()),
+            deleted: serde_json::from_value(metadata["deletionTimestamp"].clone()).ok(),
         }
     }
 }

@@ -13,7 +13,7 @@ use super::{
     meetings::{Meetings, ReflectorState, Trouble},
     setup::Setup,
     stack::Stack,
-    things::{API, BAD, CRD, KEYS, KIND, State, body, crd, place},
+    things::{API, BAD, CRD, KEYS, KIND, State, WRITE, body, crd, place},
 };
 use crate::properties::Key;
 
@@ -218,7 +218,9 @@ impl World {
     /// Takes the finalizer away, which deletes an object that waits for it.
     fn release(&mut self, key: Key) {
         let (namespace, name) = place(key);
-        let patch = json!({"metadata": {"finalizers": null}});
+        self.writes += 1;
+        let patch =
+            json!({"metadata": {"finalizers": null, "annotations": {WRITE: self.writes.to_string()}}});
         self.server.patch(API, KIND, Some(namespace), name, &patch).expect("a finalizer can be taken away");
         self.gone_or_held(key);
     }
