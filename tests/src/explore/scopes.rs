@@ -49,12 +49,14 @@ const fn scope(name: &'static str, bounds: Bounds) -> Scope {
 }
 
 /// The searches, in the order in which they are made.
-pub const SCOPES: [Scope; 14] = [
+pub const SCOPES: [Scope; 16] = [
     scope("everything-streams", ALL),
     scope("everything-streams-refused", Bounds { streams: Streams::Refused, ..ALL }),
     scope("everything-streams-ignored", Bounds { streams: Streams::Ignored, ..ALL }),
     scope("everything-lists", Bounds { streams: Streams::Unasked, ..ALL }),
     scope("everything-two-changes", Bounds { changes: 2, ..ALL }),
+    scope("everything-two-faults", Bounds { faults: 2, ..ALL }),
+    scope("everything-two-moves", Bounds { moves: 2, ..ALL }),
     scope(
         "queue",
         Bounds { changes: 2, faults: 2, moves: 0, slow_calls: false, prompt_handlers: true, ..ALL },
