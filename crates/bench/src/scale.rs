@@ -42,6 +42,9 @@ pub struct ScaleArgs {
     /// How many events are sent as fast as they are read.
     #[arg(long, default_value_t = 200_000)]
     events: u64,
+    /// How often all is measured; of each case the round counts whose processor time is in the middle.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
     /// Write all numbers to this file.
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
@@ -66,6 +69,8 @@ pub struct ScaleSettings {
     pub cases: Vec<Case>,
     /// Events that are sent as fast as they are read, to objects all over the cache.
     pub events: u64,
+    /// How often all is measured.
+    pub rounds: usize,
     /// How long a program is left alone after each stage, before its memory is looked at. What it does then counts.
     pub settle: Duration,
 }
@@ -104,11 +109,12 @@ impl ScaleArgs {
             cases
                 .extend(objects.into_iter().map(|objects| Case { representation: name.to_owned(), objects }));
         }
-        ScaleSettings { cases, events: self.events, settle }
+        ScaleSettings { cases, events: self.events, rounds: self.rounds.max(1), settle }
     }
 }
 
-/// Measures all cases in turn, each with processes of its own. `say` is told what is being done.
+/// Measures all cases in turn, each with processes of its own, in several rounds; gives the middle one of each case, by
+/// processor time. `say` is told what is being done.
 ///
 /// # Errors
 /// A program that can't be started, ends early, or misses an object or an event. The error names the case.
@@ -123,21 +129,33 @@ pub async fn scale(
     for Case { representation, .. } in &settings.cases {
         ensure!(client::names().any(|name| name == representation), "there is no program {representation:?}");
     }
-    let mut measured: Vec<ScaleMeasured> = Vec::new();
-    for case in &settings.cases {
-        let Case { representation, objects } = case;
-        say(&format!("{representation}, {objects} objects"));
-        let run = async {
-            let known = measured.last().filter(|last| last.case.representation == *representation);
-            let empty = match known {
-                Some(last) => last.empty,
-                None => without_objects(settings, places, representation).await?,
+    let mut rounds: Vec<Vec<ScaleMeasured>> = vec![Vec::new(); settings.cases.len()];
+    for number in 1..=settings.rounds {
+        let mut last: Option<ScaleMeasured> = None;
+        for (case, of_case) in settings.cases.iter().zip(&mut rounds) {
+            let Case { representation, objects } = case;
+            say(&format!("round {number} of {}: {representation}, {objects} objects", settings.rounds));
+            let run = async {
+                let known = last.as_ref().filter(|last| last.case.representation == *representation);
+                let empty = match known {
+                    Some(last) => last.empty,
+                    None => without_objects(settings, places, representation).await?,
+                };
+                with_objects(settings, places, case, empty).await
             };
-            with_objects(settings, places, case, empty).await
-        };
-        measured.push(run.await.with_context(|| format!("{representation}, {objects} objects"))?);
+            let measured = run.await.with_context(|| format!("{representation}, {objects} objects"))?;
+            of_case.push(measured.clone());
+            last = Some(measured);
+        }
     }
-    Ok(measured)
+    Ok(rounds.into_iter().filter_map(middle).collect())
+}
+
+fn middle(mut rounds: Vec<ScaleMeasured>) -> Option<ScaleMeasured> {
+    let cpu = |of: &ScaleMeasured| of.sync.cpu + of.events.cpu;
+    rounds.sort_unstable_by(|a, b| cpu(a).total_cmp(&cpu(b)));
+    let at = rounds.len().saturating_sub(1) / 2;
+    rounds.into_iter().nth(at)
 }
 
 async fn without_objects(settings: &ScaleSettings, places: &Places, representation: &str) -> Result<Stage> {

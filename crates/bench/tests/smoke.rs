@@ -87,7 +87,7 @@ async fn each_representation_has_all_of_many_objects_and_each_event() -> Result<
     let names = ["typed", "projection", "metadata", "lazy", "compressed"];
     let case = |name: &str| Case { representation: name.to_owned(), objects: MANY };
     let cases = names.map(case).to_vec();
-    let settings = ScaleSettings { cases, events: EVENTS, settle: Duration::ZERO };
+    let settings = ScaleSettings { cases, events: EVENTS, rounds: 2, settle: Duration::ZERO };
     let measured = scale(&settings, &recorded.places(), |_| ()).await?;
     assert_eq!(measured.len(), names.len());
     for measured in measured {

@@ -80,9 +80,10 @@ impl ScaleNumbers {
         let text = fs::read_to_string(page).with_context(|| format!("reading {}", page.display()))?;
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         let generated = format!(
-            "{}. Made from {RECORDED} recorded Pods; {} events.\n\n{}\nAll numbers: [{name}/scale.json]({name}/scale.json).\n",
+            "{}. Made from {RECORDED} recorded Pods; {} events; of {} rounds the middle one by processor time.\n\n{}\nAll numbers: [{name}/scale.json]({name}/scale.json).\n",
             self.machine,
             grouped(usize::try_from(self.settings.events)?),
+            self.settings.rounds,
             self.text(),
         );
         Ok(fs::write(page, with_generated(&text, "scale", &generated)?)?)
