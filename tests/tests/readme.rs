@@ -2,13 +2,25 @@
 
 use std::time::Duration;
 
-use embedded::Client;
-use k8s_openapi::api::core::v1::Pod;
+use embedded::{Client, ManagerOptions, terminated};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube_informer::{Event, InformerFactory};
+use kube_operator::{Action, Controller, Failure, Manager, Request};
 
-/// Stands in for `kube_client::Client`, so that the page's first line meets the embedded server.
+/// Stands in for what reaches out: the page's first lines meet the embedded server, and no port is taken.
 mod embedded {
     use kube_informer_tests::guide::server_with_pods;
+
+    pub(crate) struct ManagerOptions;
+
+    impl ManagerOptions {
+        pub(crate) fn default() -> kube_operator::ManagerOptions {
+            kube_operator::ManagerOptions { address: None, ..kube_operator::ManagerOptions::default() }
+        }
+    }
+
+    /// At once.
+    pub(crate) async fn terminated() {}
 
     pub(crate) struct Client;
 
@@ -40,18 +52,40 @@ async fn the_page() -> anyhow::Result<usize> {
     Ok(neighbours.len())
 }
 
+async fn reconcile(_: Request<Deployment>) -> Result<Action, Failure> {
+    Ok(Action::Done)
+}
+
+#[rustfmt::skip]
+async fn the_operator() -> anyhow::Result<()> {
+    let client = Client::try_default().await?;
+    // README begins
+    let mut manager = Manager::new(client, ManagerOptions::default())?;
+    let deployments = manager.factory().informer::<Deployment>()?;
+    let pods = manager.factory().informer::<Pod>()?;
+    manager.add(Controller::new(&deployments).owns(&pods), reconcile);
+    manager.run(terminated()).await?;                               // until SIGTERM
+    // README ends
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_code_of_the_readme_works() {
     assert_eq!(the_page().await.unwrap(), 2);
+    the_operator().await.unwrap();
 }
 
 #[test]
 fn the_readme_shows_the_code_that_is_run_here() {
     let here = include_str!("readme.rs");
-    let code =
-        here.split("// README begins\n").nth(1).and_then(|rest| rest.split("    // README ends").next());
     let readme = include_str!("../../README.md");
-    let shown = readme.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next());
     let lines = |text: &str| text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>();
-    assert_eq!(lines(shown.unwrap()), lines(code.unwrap()));
+    for block in 1..=2 {
+        let code = here
+            .split("// README begins\n")
+            .nth(block)
+            .and_then(|rest| rest.split("    // README ends").next());
+        let shown = readme.split("```rust\n").nth(block).and_then(|rest| rest.split("```").next());
+        assert_eq!(lines(shown.unwrap()), lines(code.unwrap()));
+    }
 }

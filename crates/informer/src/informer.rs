@@ -254,6 +254,7 @@ impl<T: Object> Informer<T> {
         let age = |at: Option<Instant>| at.map(|at| at.elapsed());
         InformerStatus {
             name: self.shared.config.name.clone(),
+            path: self.shared.config.source.path(),
             synced: self.has_synced(),
             objects: snapshot.len(),
             stale: self.shared.store.stats().stale,

@@ -80,7 +80,9 @@ pub use watcher_events::WatcherEvents;
 #[cfg(feature = "compressed")]
 pub use kube_compact::Compressed;
 pub use kube_compact::{Lazy, Projection, View};
-pub use kube_listwatch::{Error as ListWatchError, ListOptions, ListWatch, ListerWatcher};
+pub use kube_listwatch::{
+    Class as ErrorClass, Error as ListWatchError, ListOptions, ListWatch, ListerWatcher,
+};
 pub use kube_object::{Cached, Entry, Event, KeyRef, Object, ObjectId, ObjectKey, ResourceVersion, Uid};
 pub use kube_reflector::{
     FirstList, Options as ReflectorOptions, Phase, RelistCause, RestartCause, Status as ReflectorStatus,

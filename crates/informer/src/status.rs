@@ -13,6 +13,8 @@ use kube_reflector::Status;
 pub struct InformerStatus {
     /// Its kind and URL.
     pub name: String,
+    /// Where it asks: a path without a query.
+    pub path: String,
     /// The first list is in the store.
     pub synced: bool,
     /// Objects in the store.

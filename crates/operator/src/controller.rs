@@ -1,17 +1,19 @@
 //! `Controller`: which objects are worked on, what makes a run necessary, and how many runs there are at once.
 
-use std::{any::TypeId, sync::Arc, time::Duration};
+use std::{any::TypeId, panic::resume_unwind, sync::Arc, time::Duration};
 
-use futures_util::{Stream, future::join_all};
+use futures_util::{FutureExt, Stream, future::BoxFuture, future::join_all};
 use kube_client::{Resource, core::ClusterResourceScope};
 use kube_informer::{Cached, Event, Informer, ObjectKey};
-use kube_workqueue::{RateLimiter, WorkQueue, default_rate_limiter};
-use tokio::task::JoinSet;
+use kube_workqueue::{RateLimiter, default_rate_limiter};
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Leadership, Predicate, Reconciler,
-    source::{Keys, OwnerKind, Source, Started, events, owners, stream},
+    ledger::Ledger,
+    metrics::Metrics,
+    source::{OwnerKind, Source, Started, events, owners, stream},
     worker::Worker,
 };
 
@@ -198,37 +200,58 @@ impl<T: Cached> Controller<T> {
     /// # Cancel safety
     /// Dropped, it ends as if it had crashed: runs are dropped where they wait.
     pub async fn run(self, reconciler: impl Reconciler<T>, leadership: Leadership, stop: CancellationToken) {
-        let Self { informer, filter, mut sources, options, limiter, .. } = self;
-        let kind: Arc<str> = self.owner.kind.into();
+        self.prepare(reconciler, &Metrics::default()).run(leadership, stop).await;
+    }
+
+    /// All that it takes to run, with the type forgotten.
+    pub(crate) fn prepare(self, reconciler: impl Reconciler<T>, metrics: &Metrics) -> Prepared {
+        let Self { informer, owner, filter, mut sources, options, limiter } = self;
+        let kind: Arc<str> = owner.kind.into();
         let itself = |event: &Event<T>, found: &mut dyn FnMut(ObjectKey)| found(event.key().clone());
         sources.insert(0, events(Arc::clone(&kind), informer.clone(), filter, itself, true));
-
-        let keys = Keys { queue: WorkQueue::with_rate_limiter(limiter), waiting: Arc::default() };
-        let stop = stop.child_token();
-        let started: Vec<Started> =
-            sources.into_iter().map(|source| source(keys.clone(), stop.clone())).collect();
-        let (synced, ends): (Vec<_>, Vec<_>) =
-            started.into_iter().map(|Started { synced, end }| (synced, end)).unzip();
-        let ready = async {
-            join_all(synced).await;
-            leadership.acquired().await
+        let ledger = Arc::new(Ledger::new(options, limiter, metrics));
+        let seen = Arc::clone(&ledger);
+        let work = move |leadership: Leadership, stop: CancellationToken| {
+            let stop = stop.child_token();
+            let worker = Worker { ledger, kind, informer, reconciler, leadership, stop };
+            run(Arc::new(worker), sources).boxed()
         };
-        let leads = stop.run_until_cancelled(ready).await == Some(true);
-        if leads {
-            let worker = Arc::new(Worker {
-                options,
-                kind,
-                informer,
-                keys,
-                reconciler,
-                leadership,
-                stop: stop.clone(),
-            });
-            let mut workers: JoinSet<()> =
-                (0..worker.options.concurrency).map(|_| Arc::clone(&worker).work()).collect();
-            while workers.join_next().await.is_some() {}
-        }
-        stop.cancel();
-        join_all(ends).await;
+        Prepared { ledger: seen, work: Box::new(work) }
     }
+}
+
+/// A controller with its reconciler, which has not begun.
+pub(crate) struct Prepared {
+    pub(crate) ledger: Arc<Ledger>,
+    work: Box<dyn FnOnce(Leadership, CancellationToken) -> BoxFuture<'static, ()> + Send>,
+}
+
+impl Prepared {
+    pub(crate) async fn run(self, leadership: Leadership, stop: CancellationToken) {
+        (self.work)(leadership, stop).await;
+    }
+}
+
+async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: Vec<Source>) {
+    let stop = &worker.stop;
+    let started: Vec<Started> =
+        sources.into_iter().map(|source| source(worker.ledger.keys.clone(), stop.clone())).collect();
+    let (synced, ends): (Vec<_>, Vec<_>) =
+        started.into_iter().map(|Started { synced, end }| (synced, end)).unzip();
+    let ready = async {
+        join_all(synced).await;
+        worker.leadership.acquired().await
+    };
+    if stop.run_until_cancelled(ready).await == Some(true) {
+        let mut workers: JoinSet<()> =
+            (0..worker.ledger.options.concurrency).map(|_| Arc::clone(&worker).work()).collect();
+        while let Some(ended) = workers.join_next().await {
+            // A limiter of the user's, perhaps: with fewer workers than were asked for it would go on in silence.
+            if let Err(Ok(panicked)) = ended.map_err(JoinError::try_into_panic) {
+                resume_unwind(panicked);
+            }
+        }
+    }
+    stop.cancel();
+    join_all(ends).await;
 }

@@ -7,27 +7,20 @@
 //! An [`Election`] takes part in the election that a Lease of the cluster decides, as those of client-go do. Its
 //! [`Leadership`] says at any moment whether this process may act; controllers begin nothing when it may not.
 //!
+//! A [`Manager`] starts and stops what an operator consists of, and serves its metrics, its health, and pages that say what
+//! it does and why.
+//!
 //! ```no_run
-//! # use k8s_openapi::api::apps::v1::Deployment;
+//! # use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 //! # use kube_client::Client;
-//! # use kube_informer::InformerFactory;
-//! # use kube_operator::{Action, Controller, Election, ElectionOptions, Failure, LeaseTimes, Request};
-//! # use tokio_util::sync::CancellationToken;
+//! # use kube_operator::{Action, Controller, Failure, Manager, ManagerOptions, Request, terminated};
 //! # async fn reconcile(_: Request<Deployment>) -> Result<Action, Failure> { Ok(Action::Done) }
-//! # async fn example(client: Client, identity: String, stop: CancellationToken) -> Result<(), Box<dyn std::error::Error>> {
-//! let election = Election::new(client.clone(), ElectionOptions {
-//!     namespace: "shop".to_owned(),
-//!     name: "website-operator".to_owned(),
-//!     identity, // another one in each process
-//!     times: LeaseTimes::default(),
-//! })?;
-//! let leadership = election.leadership();
-//! let writer = leadership.guard(client.clone()); // writes only for as long as this process leads
-//! let factory = InformerFactory::new(client);
-//! let controller = Controller::new(&factory.informer::<Deployment>()?);
-//! tokio::join!(election.run(stop.clone()), controller.run(reconcile, leadership, stop));
-//! factory.shutdown().await;
-//! # drop(writer);
+//! # async fn example(client: Client) -> Result<(), Box<dyn std::error::Error>> {
+//! let mut manager = Manager::new(client, ManagerOptions::default())?;
+//! let deployments = manager.factory().informer::<Deployment>()?;
+//! let pods = manager.factory().informer::<Pod>()?;
+//! manager.add(Controller::new(&deployments).owns(&pods), reconcile);
+//! manager.run(terminated()).await?;
 //! # Ok(()) }
 //! ```
 //!
@@ -37,17 +30,25 @@
 //!   long as no clock runs faster than another by more than the ratio of the two (`lease`, which is plain data, and its
 //!   simulation).
 //! - No two runs of one key overlap, and one begins after each event that passes its filter.
-//! - No run begins when this process does not lead.
+//! - No run begins when this process does not lead. A lease is given back when nothing goes on that was begun under it.
 //! - Whether this process leads is asked of the clock at that moment: no task has to have run since the lease expired.
 
 mod action;
+mod collect;
 mod controller;
 mod election;
 mod leadership;
 mod lease;
+mod ledger;
+mod manager;
+mod metrics;
+mod pages;
+mod parts;
 mod predicate;
+mod preflight;
 mod reason;
 mod reconcile;
+mod signals;
 mod source;
 mod worker;
 
@@ -56,6 +57,12 @@ pub use controller::Controller;
 pub use election::{Election, ElectionOptions};
 pub use leadership::{Leadership, NotLeading};
 pub use lease::{ElectionError, LeaseTimes};
+pub use manager::{Manager, ManagerError, ManagerOptions, RunsOn};
 pub use predicate::Predicate;
+pub use preflight::MissingRule;
 pub use reason::{Change, Reason, Reasons};
 pub use reconcile::{Reconciler, Request};
+pub use signals::terminated;
+
+/// The crate of the metrics: for those that a program adds with [`Manager::registry`].
+pub use prometheus_client;

@@ -107,6 +107,11 @@ impl Waiting {
         self.0.entry(key).or_default().add(reason);
     }
 
+    /// Those of a key that waits.
+    pub(crate) fn of(&self, key: &ObjectKey) -> Reasons {
+        self.0.get(key).cloned().unwrap_or_default()
+    }
+
     /// Those of a key whose run begins.
     pub(crate) fn take(&mut self, key: &ObjectKey) -> Reasons {
         self.0.remove(key).unwrap_or_default()

@@ -10,8 +10,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::{
-    Action, Failure, Leadership, Reason, Reconciler, Request, controller::Options, reason::Change,
-    source::Keys,
+    Action, Failure, Leadership, Reason, Reconciler, Request,
+    ledger::{LastRun, Ledger},
+    reason::Change,
 };
 
 /// How long a run waits for the cache to show what was written of its object.
@@ -19,10 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the workers of a controller share.
 pub(crate) struct Worker<T, R> {
-    pub(crate) options: Options,
+    pub(crate) ledger: Arc<Ledger>,
     pub(crate) kind: Arc<str>,
     pub(crate) informer: Informer<T>,
-    pub(crate) keys: Keys,
     pub(crate) reconciler: R,
     pub(crate) leadership: Leadership,
     pub(crate) stop: CancellationToken,
@@ -38,6 +38,18 @@ enum Outcome {
     Panicked,
 }
 
+impl Outcome {
+    /// What went wrong, in words.
+    fn failure(&self) -> Option<String> {
+        match self {
+            Self::Success(_) => None,
+            Self::Failed(failure) => Some(failure.to_string()),
+            Self::TimedOut(after) => Some(format!("took longer than {after:?}")),
+            Self::Panicked => Some("panicked".to_owned()),
+        }
+    }
+}
+
 impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
     /// Works until it is told to stop, or this process leads no more.
     pub(crate) async fn work(self: Arc<Self>) {
@@ -46,7 +58,7 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
                 biased;
                 () = self.stop.cancelled() => return,
                 () = self.leadership.lost() => return self.stop.cancel(),
-                item = self.keys.queue.get() => item,
+                item = self.ledger.keys.queue.get() => item,
             };
             let Some(item) = item else { return };
             let caught_up = tokio::select! {
@@ -79,13 +91,18 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
         let request = Request {
             key: item.clone(),
             object: self.informer.lister().get_by_key(&*item),
-            reasons: self.keys.waiting.lock().take(&item),
+            reasons: self.ledger.keys.waiting.lock().take(&item),
             failures: item.num_requeues(),
         };
-        let span = tracing::info_span!("reconcile", controller = %self.options.name, key = %*item);
+        let span = tracing::info_span!("reconcile", controller = %self.ledger.options.name, key = %*item);
+        let (reasons, failures) = (request.reasons.clone(), request.failures);
         let is_gone = request.object.is_none();
-        let outcome = self.outcome(request).instrument(span.clone()).await;
+        let begun = Instant::now();
+        let outcome = self.ledger.runs.track_future(self.outcome(request)).instrument(span.clone()).await;
+        let (ended, took) = (Instant::now(), begun.elapsed());
         let _entered = span.enter();
+        self.ledger.metrics.reconcile_seconds.observe(took.as_secs_f64());
+        self.ledger.ran(&item, LastRun { reasons, failures, ended, took, failure: outcome.failure() });
         self.settle(item, outcome, is_gone);
     }
 
@@ -93,7 +110,7 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
         let begun = Instant::now();
         // Also what panics before it gives a future.
         let run = AssertUnwindSafe(async { self.reconciler.reconcile(request).await }).catch_unwind();
-        let ended = match self.options.time_out {
+        let ended = match self.ledger.options.time_out {
             Some(after) => timeout(after, run).await,
             None => Ok(run.await),
         };
@@ -107,17 +124,18 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
 
     /// Whether and when the key comes back.
     fn settle(&self, item: Item<ObjectKey>, outcome: Outcome, is_gone: bool) {
+        self.count(&outcome);
         match outcome {
             Outcome::Success(action) => {
                 item.forget();
                 let again = match action {
-                    Action::Done => self.options.look_again.filter(|_| !is_gone),
+                    Action::Done => self.ledger.options.look_again.filter(|_| !is_gone),
                     Action::RequeueAfter(after) => Some(after),
                     Action::AwaitChange => None,
                 };
                 if let Some(after) = again {
                     self.because(&item, Change::Requeued);
-                    self.keys.queue.add_after(item.clone(), after);
+                    self.ledger.keys.queue.add_after(item.clone(), after);
                 }
             }
             Outcome::Failed(failure) if failure.is_terminal() => {
@@ -136,8 +154,26 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
         }
     }
 
+    fn count(&self, outcome: &Outcome) {
+        let metrics = &self.ledger.metrics;
+        match outcome {
+            Outcome::Success(Action::RequeueAfter(_)) => metrics.requeue_after.inc(),
+            Outcome::Success(_) => metrics.success.inc(),
+            Outcome::Failed(_) | Outcome::TimedOut(_) | Outcome::Panicked => {
+                metrics.errors.inc();
+                metrics.error.inc()
+            }
+        };
+        match outcome {
+            Outcome::Failed(failure) if failure.is_terminal() => _ = metrics.terminal_errors.inc(),
+            Outcome::TimedOut(_) => _ = metrics.time_outs.inc(),
+            Outcome::Panicked => _ = metrics.panics.inc(),
+            Outcome::Success(_) | Outcome::Failed(_) => {}
+        }
+    }
+
     fn because(&self, key: &ObjectKey, change: Change) {
         let reason = Reason { source: Arc::clone(&self.kind), object: None, change };
-        self.keys.waiting.lock().add(key.clone(), reason);
+        self.ledger.keys.waiting.lock().add(key.clone(), reason);
     }
 }

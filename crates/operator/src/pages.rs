@@ -1,0 +1,247 @@
+//! What a manager serves over HTTP: metrics for Prometheus, health for the kubelet, and debug pages for people.
+//!
+//! Pages show keys, counts, times and errors in words; never what is in an object.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    extract::{Path, State},
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use kube_informer::{ErrorClass, InformerStatus, ObjectKey};
+use prometheus_client::{encoding::text, registry::Registry};
+use serde_json::{Value, json};
+use tokio::{sync::watch, time::Instant};
+
+use crate::{Reasons, collect::Shown, ledger::Ledger};
+
+/// Servers send a bookmark about once a minute. An informer whose requests fail and that has heard nothing for so long shows
+/// what was.
+const SILENCE: Duration = Duration::from_secs(300);
+
+/// Of those that a page lists, so many at most.
+const LISTED: usize = 100;
+
+/// A check of the user's: what is wrong, in words.
+pub(crate) type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// How far a manager is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Starting,
+    Running,
+    Stopping,
+}
+
+/// All that pages are made of.
+pub(crate) struct Site {
+    pub(crate) registry: Registry,
+    pub(crate) shown: Arc<Shown>,
+    pub(crate) checks: Vec<(String, Check)>,
+    pub(crate) stage: watch::Receiver<Stage>,
+}
+
+pub(crate) fn router(site: Arc<Site>) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(readyz))
+        .route("/debug/informers", get(informers))
+        .route("/debug/queues", get(queues))
+        .route("/debug/why/{controller}/{*key}", get(why))
+        .with_state(site)
+}
+
+async fn metrics(State(site): State<Arc<Site>>) -> Response {
+    let mut text = String::new();
+    match text::encode(&mut text, &site.registry) {
+        Ok(()) => ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
+            .into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+/// A line for each thing that was looked at. A follower is ready: it can take over.
+async fn readyz(State(site): State<Arc<Site>>) -> Response {
+    let mut lines = Vec::new();
+    let mut is_ready = true;
+    let mut say = |what: &str, wrong: Result<String, String>| match wrong {
+        Ok(words) => lines.push(format!("[+] {what}: {words}")),
+        Err(words) => {
+            is_ready = false;
+            lines.push(format!("[-] {what}: {words}"));
+        }
+    };
+    let stage = *site.stage.borrow();
+    say(
+        "manager",
+        match stage {
+            Stage::Running => Ok("running".to_owned()),
+            Stage::Starting => Err("starting".to_owned()),
+            Stage::Stopping => Err("stopping".to_owned()),
+        },
+    );
+    let mut informers = site.shown.factory.status();
+    informers.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    for informer in &informers {
+        say(&informer.name, freshness(informer));
+    }
+    if let Some((lease, leadership)) = &site.shown.election {
+        let words = match (leadership.is_leader(), leadership.other_leader()) {
+            (true, _) => "this process leads".to_owned(),
+            (false, Some(leader)) => format!("{leader} leads"),
+            (false, None) => "nobody is known to lead".to_owned(),
+        };
+        say(&format!("lease {lease}"), Ok(words));
+    }
+    for controller in &site.shown.controllers {
+        let failures = controller.failures();
+        let words = match failures.first() {
+            None => "no key has failed in its last run".to_owned(),
+            Some((key, failure)) => {
+                format!("{} keys have failed in their last run; {key}: {failure}", failures.len())
+            }
+        };
+        say(&format!("controller {}", controller.options.name), Ok(words));
+    }
+    for (name, check) in &site.checks {
+        say(name, check().map(|()| "ok".to_owned()));
+    }
+    let code = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, lines.join("\n") + "\n").into_response()
+}
+
+/// Whether what an informer shows can be counted on, in words.
+pub(crate) fn freshness(informer: &InformerStatus) -> Result<String, String> {
+    let failure = informer.reflector.last_error.as_deref().unwrap_or("no failure so far");
+    if !informer.synced {
+        return Err(format!("not synced, {}; {failure}", informer.reflector.phase));
+    }
+    let heard = informer.event_age.into_iter().chain(informer.bookmark_age).min();
+    match informer.reflector.failing {
+        None => Ok(format!("synced, {}", informer.reflector.phase)),
+        Some(ErrorClass::Unauthorized | ErrorClass::Forbidden | ErrorClass::NotFound) => {
+            Err(format!("no longer fresh: {failure}"))
+        }
+        Some(_) if heard.is_some_and(|age| age > SILENCE) => Err(format!("no longer fresh: {failure}")),
+        Some(_) => Ok(format!("synced, but {failure}")),
+    }
+}
+
+async fn informers(State(site): State<Arc<Site>>) -> Response {
+    let mut all = site.shown.factory.status();
+    all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    page(&all.iter().map(informer).collect())
+}
+
+fn informer(status: &InformerStatus) -> Value {
+    let reflector = &status.reflector;
+    let handlers = status.handlers.iter().map(|handler| {
+        json!({
+            "name": handler.name, "synced": handler.synced, "pending": handler.pending,
+            "merging": handler.merging, "panics": handler.panics,
+        })
+    });
+    let causes = reflector.lists_by_cause.iter().map(|(cause, lists)| (cause.to_string(), json!(lists)));
+    let restarts = reflector.restarts.iter().map(|(cause, watches)| (cause.to_string(), json!(watches)));
+    json!({
+        "name": status.name,
+        "synced": status.synced,
+        "phase": reflector.phase.to_string(),
+        "objects": status.objects,
+        "staleObjects": status.stale,
+        "resourceVersion": status.watermark.as_ref().map(ToString::to_string),
+        "lastEventSecondsAgo": status.event_age.map(seconds),
+        "lastBookmarkSecondsAgo": status.bookmark_age.map(seconds),
+        "lists": reflector.lists,
+        "listsByCause": causes.collect::<serde_json::Map<_, _>>(),
+        "watches": reflector.watches,
+        "watchesEndedByCause": restarts.collect::<serde_json::Map<_, _>>(),
+        "undecodable": reflector.undecodable,
+        "errors": reflector.errors,
+        "lastError": reflector.last_error,
+        "lastErrorSecondsAgo": reflector.last_error_at.map(|at| seconds(at.elapsed())),
+        "failing": reflector.failing.map(|class| class.to_string()),
+        "handlers": handlers.collect::<Vec<_>>(),
+    })
+}
+
+async fn queues(State(site): State<Arc<Site>>) -> Response {
+    page(&site.shown.controllers.iter().map(|controller| queue(controller)).collect())
+}
+
+fn queue(controller: &Ledger) -> Value {
+    let queue = controller.keys.queue.status();
+    let running = queue
+        .running
+        .iter()
+        .take(LISTED)
+        .map(|(key, so_long)| json!({"key": key.to_string(), "seconds": seconds(*so_long)}));
+    let failures = controller.failures();
+    let failed = failures.iter().take(LISTED).map(|(key, failure)| {
+        json!({"key": key.to_string(), "failures": controller.keys.queue.num_requeues(key), "error": failure})
+    });
+    json!({
+        "controller": &*controller.options.name,
+        "concurrency": controller.options.concurrency,
+        "waiting": queue.waiting,
+        "delayed": queue.delayed,
+        "adds": queue.adds,
+        "retries": queue.retries,
+        "running": running.collect::<Vec<_>>(),
+        "failed": failed.collect::<Vec<_>>(),
+    })
+}
+
+/// Why a key will run, runs, or has run.
+async fn why(State(site): State<Arc<Site>>, Path((name, key)): Path<(String, String)>) -> Response {
+    let names = || site.shown.controllers.iter().map(|controller| &*controller.options.name);
+    let Some(controller) = site.shown.controllers.iter().find(|controller| *controller.options.name == name)
+    else {
+        let known: Vec<_> = names().collect();
+        return (StatusCode::NOT_FOUND, format!("no controller {name}; there are {}\n", known.join(", ")))
+            .into_response();
+    };
+    let Ok(key) = key.parse::<ObjectKey>() else {
+        return (StatusCode::BAD_REQUEST, "a key is NAMESPACE/NAME, or NAME\n").into_response();
+    };
+    let queue = controller.keys.queue.status();
+    let running =
+        queue.running.iter().find(|(running, _)| *running == key).map(|(_, so_long)| seconds(*so_long));
+    let last = controller.last_run(&key).map(|run| {
+        json!({
+            "secondsAgo": seconds(Instant::now().saturating_duration_since(run.ended)),
+            "tookSeconds": seconds(run.took),
+            "failedBefore": run.failures,
+            "error": run.failure,
+            "because": because(&run.reasons),
+        })
+    });
+    page(&json!({
+        "controller": name,
+        "key": key.to_string(),
+        "waitsBecause": because(&controller.keys.waiting.lock().of(&key)),
+        "runningForSeconds": running,
+        "failures": controller.keys.queue.num_requeues(&key),
+        "lastRun": last,
+    }))
+}
+
+fn because(reasons: &Reasons) -> Value {
+    let mut words: Vec<String> = reasons.first.iter().map(ToString::to_string).collect();
+    if reasons.more > 0 {
+        words.push(format!("and {} more", reasons.more));
+    }
+    words.into()
+}
+
+fn seconds(duration: Duration) -> f64 {
+    duration.as_secs_f64()
+}
+
+fn page(value: &Value) -> Response {
+    ([(CONTENT_TYPE, "application/json")], format!("{value:#}\n")).into_response()
+}
