@@ -10,6 +10,10 @@
 //! A [`Manager`] starts and stops what an operator consists of, and serves its metrics, its health, and pages that say what
 //! it does and why.
 //!
+//! What a run does has helpers: a [`Finalizer`] cleans up before an object is gone, [`create_or_update`] and [`Applier`] write
+//! what is not as it should be and nothing else, [`set_controller_reference`] says whose it is, [`set_condition`] what is
+//! to be said of it.
+//!
 //! ```no_run
 //! # use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 //! # use kube_client::Client;
@@ -32,11 +36,17 @@
 //! - No two runs of one key overlap, and one begins after each event that passes its filter.
 //! - No run begins when this process does not lead. A lease is given back when nothing goes on that was begun under it.
 //! - Whether this process leads is asked of the clock at that moment: no task has to have run since the lease expired.
+//! - Nothing is made for an object before the server has its finalizer, and the finalizer is taken away only after a cleanup.
+//! - What others have written meanwhile is not overwritten.
 
 mod action;
+mod apply;
 mod collect;
+mod conditions;
 mod controller;
 mod election;
+mod finalizer;
+mod json;
 mod leadership;
 mod lease;
 mod ledger;
@@ -44,25 +54,34 @@ mod manager;
 mod metrics;
 mod pages;
 mod parts;
+mod owner;
 mod predicate;
 mod preflight;
 mod reason;
 mod reconcile;
 mod signals;
 mod source;
+mod update;
 mod worker;
+mod written;
 
 pub use action::{Action, Failure};
+pub use apply::Applier;
+pub use conditions::{condition, find_condition, is_condition_true, remove_condition, set_condition};
 pub use controller::Controller;
 pub use election::{Election, ElectionOptions};
+pub use finalizer::{Finalizer, FinalizerError, FinalizerEvent};
 pub use leadership::{Leadership, NotLeading};
 pub use lease::{ElectionError, LeaseTimes};
 pub use manager::{Manager, ManagerError, ManagerOptions, RunsOn};
+pub use owner::{OwnerError, set_controller_reference, set_owner_reference};
 pub use predicate::Predicate;
 pub use preflight::MissingRule;
 pub use reason::{Change, Reason, Reasons};
 pub use reconcile::{Reconciler, Request};
 pub use signals::terminated;
+pub use update::{create_or_update, update_status};
+pub use written::{OperationResult, WriteError, Written};
 
 /// The crate of the metrics: for those that a program adds with [`Manager::registry`].
 pub use prometheus_client;

@@ -1,0 +1,105 @@
+//! Conditions in a status, as the helpers of apimachinery's `meta` package treat them.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+/// A condition whose status, if it is a change, has changed now; without an observed generation.
+///
+/// `status` is `True`, `False` or `Unknown`; `reason` is a word in CamelCase, and may not be empty.
+pub fn condition(
+    type_: impl Into<String>,
+    status: impl Into<String>,
+    reason: impl Into<String>,
+    message: impl Into<String>,
+) -> Condition {
+    Condition {
+        type_: type_.into(),
+        status: status.into(),
+        reason: reason.into(),
+        message: message.into(),
+        observed_generation: None,
+        last_transition_time: Time(Timestamp::now()),
+    }
+}
+
+/// Sets a condition, as `meta.SetStatusCondition` does: its time is taken only where its status is another one than
+/// before, or where there was none of its type. Whether anything is different now.
+///
+/// ```
+/// # use kube_operator::{condition, is_condition_true, set_condition};
+/// # let mut conditions = Vec::new();
+/// assert!(set_condition(&mut conditions, condition("Ready", "True", "AllIsWell", "")));
+/// assert!(is_condition_true(&conditions, "Ready"));
+/// assert!(!set_condition(&mut conditions, condition("Ready", "True", "AllIsWell", "")), "nothing to write");
+/// ```
+pub fn set_condition(conditions: &mut Vec<Condition>, new: Condition) -> bool {
+    let Some(before) = conditions.iter_mut().find(|condition| condition.type_ == new.type_) else {
+        conditions.push(new);
+        return true;
+    };
+    let last_transition_time = match before.status == new.status {
+        true => before.last_transition_time.clone(),
+        false => new.last_transition_time.clone(),
+    };
+    let after = Condition { last_transition_time, ..new };
+    let changes = *before != after;
+    *before = after;
+    changes
+}
+
+/// Removes the condition of this type. Whether there was one.
+pub fn remove_condition(conditions: &mut Vec<Condition>, type_: &str) -> bool {
+    let before = conditions.len();
+    conditions.retain(|condition| condition.type_ != type_);
+    conditions.len() != before
+}
+
+/// The condition of this type.
+pub fn find_condition<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+/// Whether the condition of this type is there and `True`.
+pub fn is_condition_true(conditions: &[Condition], type_: &str) -> bool {
+    find_condition(conditions, type_).is_some_and(|condition| condition.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64, status: &str, reason: &str) -> Condition {
+        let last_transition_time = Time(Timestamp::from_second(second).unwrap());
+        Condition { last_transition_time, ..condition("Ready", status, reason, "") }
+    }
+
+    #[test]
+    fn the_time_of_a_condition_is_that_of_its_last_change_of_status() {
+        let mut conditions = vec![condition("Other", "True", "R", "")];
+        let mut set = |new: Condition| {
+            let changes = set_condition(&mut conditions, new);
+            (changes, conditions[1].last_transition_time.0.as_second(), conditions[1].clone())
+        };
+        assert_eq!(set(at(1, "False", "R")), (true, 1, at(1, "False", "R")));
+        assert_eq!(set(at(2, "False", "R")), (false, 1, at(1, "False", "R")));
+        assert_eq!(set(at(3, "False", "S")), (true, 1, at(1, "False", "S")));
+        let message = |second| Condition { message: "m".to_owned(), ..at(second, "False", "S") };
+        assert_eq!(set(message(4)), (true, 1, message(1)));
+        let observed = |second| Condition { observed_generation: Some(7), ..message(second) };
+        assert_eq!(set(observed(5)), (true, 1, observed(1)));
+        assert_eq!(set(observed(6)), (false, 1, observed(1)));
+        assert_eq!(set(at(7, "True", "S")), (true, 7, at(7, "True", "S")));
+        assert_eq!(conditions.len(), 2);
+    }
+
+    #[test]
+    fn conditions_are_found_judged_and_removed_by_their_type() {
+        let mut conditions = vec![at(1, "True", "R"), condition("Other", "Unknown", "R", "")];
+        assert!(is_condition_true(&conditions, "Ready"));
+        assert!(!is_condition_true(&conditions, "Other") && !is_condition_true(&conditions, "None"));
+        assert_eq!(find_condition(&conditions, "Other").unwrap().status, "Unknown");
+        assert_eq!(find_condition(&conditions, "None"), None);
+        assert!(remove_condition(&mut conditions, "Ready") && !remove_condition(&mut conditions, "Ready"));
+        assert_eq!(conditions.len(), 1);
+    }
+}

@@ -1,0 +1,262 @@
+//! Owner references: whose an object is, so that it goes with its owner and its events lead there.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube_client::{Resource, core::ObjectMeta};
+use kube_informer::ObjectKey;
+
+/// An object can't be given this owner.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OwnerError {
+    /// The owner was not read from a server: nothing can refer to it.
+    #[error("the owner {0} has no name or no uid: take an object as the server has sent it")]
+    NoIdentity(ObjectKey),
+    /// Another object is its controller, and there is one at most. One of the same name and another uid was there before
+    /// this owner: what it has left goes by itself.
+    #[error("{child} is controlled by {kind} {name} (uid {uid}): delete it, or take another name")]
+    AlreadyOwned {
+        /// What was to be owned.
+        child: ObjectKey,
+        /// The controller's kind.
+        kind: String,
+        /// The controller's name.
+        name: String,
+        /// The controller's uid.
+        uid: String,
+    },
+    /// Owners in another namespace are not found, and what they own is deleted.
+    #[error("{child} can't be owned by {owner}, which is in another namespace")]
+    CrossNamespace {
+        /// What was to be owned.
+        child: ObjectKey,
+        /// Who was to own it.
+        owner: ObjectKey,
+    },
+    /// What belongs to the whole cluster has no owner in a namespace.
+    #[error(
+        "{child} has no namespace and can't be owned by {owner}: if it is to live in one, set that first"
+    )]
+    ClusterScoped {
+        /// What was to be owned.
+        child: ObjectKey,
+        /// Who was to own it.
+        owner: ObjectKey,
+    },
+}
+
+/// Makes `owner` the controller of `child`, as controller-runtime's `SetControllerReference` does: the one object that
+/// answers for it, to whose runs its events lead ([`Controller::owns`](crate::Controller::owns)), and with which it is
+/// deleted. The owner's own deletion in the foreground waits for it (`blockOwnerDeletion`; where the admission plugin
+/// OwnerReferencesPermissionEnforcement is on, that takes the right to update the owner's `finalizers`).
+///
+/// `resource` is `&()` for a type that is known when the program is built, as in kube's
+/// [`owner_ref`](Resource::owner_ref). The same owner again only brings its reference up to date. Who an owner is, is its
+/// uid: one that was created again under its name is another one.
+///
+/// ```
+/// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+/// # use kube_operator::{OwnerError, set_controller_reference};
+/// # fn example(deployment: &Deployment) -> Result<Pod, OwnerError> {
+/// let mut pod = Pod::default();
+/// pod.metadata.namespace = deployment.metadata.namespace.clone();
+/// set_controller_reference(deployment, &(), &mut pod)?;
+/// # Ok(pod) }
+/// ```
+///
+/// # Errors
+/// [`OwnerError`]; the child is as it was.
+pub fn set_controller_reference<O: Resource, C: Resource>(
+    owner: &O,
+    resource: &O::DynamicType,
+    child: &mut C,
+) -> Result<(), OwnerError> {
+    let reference = owner.controller_owner_ref(resource);
+    let reference = reference.map(|new| OwnerReference { block_owner_deletion: Some(true), ..new });
+    set(owner.meta(), reference, child.meta_mut())
+}
+
+/// Makes `owner` one of the owners of `child`, as controller-runtime's `SetOwnerReference` does: it is deleted when the last
+/// of them is gone. Where the owner is its controller already, it stays that.
+///
+/// # Errors
+/// [`OwnerError`]; the child is as it was.
+pub fn set_owner_reference<O: Resource, C: Resource>(
+    owner: &O,
+    resource: &O::DynamicType,
+    child: &mut C,
+) -> Result<(), OwnerError> {
+    set(owner.meta(), owner.owner_ref(resource), child.meta_mut())
+}
+
+fn set(
+    owner: &ObjectMeta,
+    reference: Option<OwnerReference>,
+    child: &mut ObjectMeta,
+) -> Result<(), OwnerError> {
+    let is_known = |reference: &OwnerReference| !reference.name.is_empty() && !reference.uid.is_empty();
+    let reference = reference.filter(is_known).ok_or_else(|| OwnerError::NoIdentity(key(owner)))?;
+    check_namespaces(owner, child)?;
+    let references = child.owner_references.as_deref().unwrap_or_default();
+    let another =
+        references.iter().find(|other| other.controller == Some(true) && other.uid != reference.uid);
+    if let (Some(true), Some(other)) = (reference.controller, another) {
+        let OwnerReference { kind, name, uid, .. } = other.clone();
+        return Err(OwnerError::AlreadyOwned { child: key(child), kind, name, uid });
+    }
+    let references = child.owner_references.get_or_insert_default();
+    match references.iter_mut().find(|other| other.uid == reference.uid) {
+        Some(before) => {
+            let controller = reference.controller.or(before.controller);
+            let block_owner_deletion = reference.block_owner_deletion.or(before.block_owner_deletion);
+            *before = OwnerReference { controller, block_owner_deletion, ..reference };
+        }
+        None => references.push(reference),
+    }
+    Ok(())
+}
+
+fn check_namespaces(owner: &ObjectMeta, child: &ObjectMeta) -> Result<(), OwnerError> {
+    let keys = || (key(owner), key(child));
+    match (key(owner).namespace(), key(child).namespace()) {
+        (None, _) => Ok(()),
+        (Some(_), None) => {
+            let (owner, child) = keys();
+            Err(OwnerError::ClusterScoped { child, owner })
+        }
+        (Some(owner), Some(child)) if owner == child => Ok(()),
+        (Some(_), Some(_)) => {
+            let (owner, child) = keys();
+            Err(OwnerError::CrossNamespace { child, owner })
+        }
+    }
+}
+
+/// For a child whose name the server will make, the beginning of it.
+fn key(object: &ObjectMeta) -> ObjectKey {
+    let name = object.name.as_deref().or(object.generate_name.as_deref());
+    ObjectKey::new(object.namespace.as_deref(), name.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::{
+        apps::v1::Deployment,
+        core::v1::{ConfigMap, Namespace, Node, Pod},
+    };
+    use kube_client::{api::DynamicObject, core::ApiResource};
+    use serde_json::json;
+
+    use super::*;
+
+    fn owner(namespace: &str, uid: &str) -> Deployment {
+        let metadata = json!({"name": "web", "namespace": namespace, "uid": uid});
+        serde_json::from_value(json!({"metadata": metadata})).unwrap()
+    }
+
+    fn child() -> Pod {
+        serde_json::from_value(json!({"metadata": {"name": "web-0", "namespace": "shop"}})).unwrap()
+    }
+
+    fn references(child: &Pod) -> serde_json::Value {
+        serde_json::to_value(&child.metadata.owner_references).unwrap()
+    }
+
+    #[test]
+    fn a_controller_is_set_once_and_brought_up_to_date() {
+        let mut pod = child();
+        let owner = owner("shop", "u1");
+        set_controller_reference(&owner, &(), &mut pod).unwrap();
+        let expected = json!([{
+            "apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u1",
+            "controller": true, "blockOwnerDeletion": true,
+        }]);
+        assert_eq!(references(&pod), expected);
+
+        let list = pod.metadata.owner_references.as_mut().unwrap();
+        (list[0].api_version, list[0].block_owner_deletion) = ("apps/v1beta1".to_owned(), None);
+        set_controller_reference(&owner, &(), &mut pod).unwrap();
+        assert_eq!(references(&pod), expected);
+        set_owner_reference(&owner, &(), &mut pod).unwrap();
+        assert_eq!(references(&pod), expected, "it stays the controller");
+    }
+
+    #[test]
+    fn owners_that_do_not_control_stand_beside_the_controller() {
+        let mut pod = child();
+        set_owner_reference(&owner("shop", "u1"), &(), &mut pod).unwrap();
+        set_controller_reference(&owner("shop", "u2"), &(), &mut pod).unwrap();
+        set_owner_reference(&owner("shop", "u3"), &(), &mut pod).unwrap();
+        let controls: Vec<_> =
+            pod.metadata.owner_references.unwrap().iter().map(|owner| owner.controller).collect();
+        assert_eq!(controls, [None, Some(true), None]);
+    }
+
+    #[test]
+    fn an_owner_becomes_the_controller_where_there_is_none() {
+        let mut pod = child();
+        set_owner_reference(&owner("shop", "u1"), &(), &mut pod).unwrap();
+        set_controller_reference(&owner("shop", "u1"), &(), &mut pod).unwrap();
+        assert_eq!(references(&pod).as_array().unwrap().len(), 1);
+        assert_eq!(references(&pod)[0]["controller"], true);
+    }
+
+    #[test]
+    fn another_controller_is_named_and_stays() {
+        let mut pod = child();
+        set_controller_reference(&owner("shop", "u1"), &(), &mut pod).unwrap();
+        let before = pod.clone();
+        let error = set_controller_reference(&owner("shop", "u2"), &(), &mut pod).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "shop/web-0 is controlled by Deployment web (uid u1): delete it, or take another name"
+        );
+        assert_eq!(pod, before);
+    }
+
+    #[test]
+    fn an_owner_of_another_namespace_or_of_what_has_none_is_refused() {
+        let (mut pod, mut node) = (child(), Node::default());
+        node.metadata.name = Some("n".to_owned());
+        for set in [set_controller_reference::<Deployment, Pod>, set_owner_reference] {
+            let error = set(&owner("ops", "u1"), &(), &mut pod).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "shop/web-0 can't be owned by ops/web, which is in another namespace"
+            );
+        }
+        let error = set_controller_reference(&owner("shop", "u1"), &(), &mut node).unwrap_err();
+        assert!(matches!(error, OwnerError::ClusterScoped { .. }), "{error}");
+        assert_eq!((pod, node.metadata.owner_references), (child(), None));
+    }
+
+    #[test]
+    fn an_owner_of_the_whole_cluster_owns_anything() {
+        let metadata = json!({"name": "shop", "uid": "u"});
+        let namespace: Namespace = serde_json::from_value(json!({"metadata": metadata})).unwrap();
+        set_controller_reference(&namespace, &(), &mut child()).unwrap();
+        set_controller_reference(&namespace, &(), &mut Node::default()).unwrap();
+    }
+
+    #[test]
+    fn an_owner_that_no_server_has_sent_is_refused() {
+        for (name, uid) in
+            [(None, Some("u")), (Some("a"), None), (Some("a"), Some("")), (Some(""), Some("u"))]
+        {
+            let map: ConfigMap =
+                serde_json::from_value(json!({"metadata": {"name": name, "uid": uid}})).unwrap();
+            let error = set_controller_reference(&map, &(), &mut child()).unwrap_err();
+            assert!(matches!(error, OwnerError::NoIdentity(_)), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_type_that_is_known_only_at_run_time_owns_by_its_own_name() {
+        let resource = ApiResource::erase::<Deployment>(&());
+        let mut dynamic = DynamicObject::new("web", &resource).within("shop");
+        dynamic.metadata.uid = Some("u1".to_owned());
+        let (mut one, mut other) = (child(), child());
+        set_controller_reference(&dynamic, &resource, &mut one).unwrap();
+        set_controller_reference(&owner("shop", "u1"), &(), &mut other).unwrap();
+        assert_eq!(one, other);
+    }
+}

@@ -1,0 +1,377 @@
+//! Writes that are left out where they would change nothing, counted by the requests that a server gets, under a paused
+//! clock.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::{
+    Api, Client,
+    api::{ApiResource, DynamicObject},
+};
+use kube_informer::{CachedApi, InformerFactory, Scope};
+use kube_operator::{
+    Applier, Failure, OperationResult, WriteError, Written, create_or_update, set_controller_reference,
+    update_status,
+};
+use kube_testserver::{Fault, Lag, Mark, Match, Server, Verb};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use support::{Site, SiteStatus, VERSION, site};
+
+mod support;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+use OperationResult::{Created, Unchanged, Updated};
+
+/// A server, and a cache of its ConfigMaps and sites.
+struct World {
+    server: Server,
+    factory: InformerFactory,
+    maps: CachedApi<ConfigMap>,
+    sites: CachedApi<Site>,
+    mark: Mark,
+}
+
+impl World {
+    async fn new() -> Self {
+        let server = support::server(None);
+        let client = Client::new(server.service(), "default");
+        let factory = InformerFactory::new(client.clone());
+        let maps = CachedApi::new(Api::default_namespaced(client.clone()), &factory.informer().unwrap());
+        let sites = CachedApi::new(Api::default_namespaced(client), &factory.informer().unwrap());
+        factory.start();
+        factory.wait_for_sync(60 * SECOND).await.unwrap();
+        let mark = server.journal().mark();
+        Self { server, factory, maps, sites, mark }
+    }
+
+    /// The requests since this was asked last that are no reads of a cache.
+    fn requests(&mut self) -> usize {
+        let is_counted = |verb| !matches!(verb, Verb::List | Verb::Watch);
+        let requests = self.server.journal().count_since(self.mark, |request| is_counted(request.about.verb));
+        self.mark = self.server.journal().mark();
+        requests
+    }
+
+    fn there(&self) -> Value {
+        self.server.get("v1", "ConfigMap", Some("default"), "a").unwrap()
+    }
+
+    /// Somebody else changes the map, and the cache has seen that.
+    async fn interfere(&self, patch: Value) {
+        self.server.patch("v1", "ConfigMap", Some("default"), "a", &patch).unwrap();
+        sleep(SECOND).await;
+    }
+
+    /// The map is to say this.
+    async fn say(&self, says: &str) -> Result<Written<ConfigMap>, Failure> {
+        create_or_update(&self.maps, map("a"), |map| {
+            map.data.get_or_insert_default().insert("says".to_owned(), says.to_owned());
+            Ok(())
+        })
+        .await
+    }
+
+    async fn end(self) {
+        self.factory.shutdown().await;
+    }
+}
+
+fn map(name: &str) -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+}
+
+/// A map as it is applied.
+fn asked(says: &str) -> Value {
+    let metadata = json!({"name": "a", "labels": {"app": "web"}});
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"says": says}})
+}
+
+fn is_conflict(failure: &Failure) -> bool {
+    matches!(failure.error().downcast_ref(), Some(WriteError::Conflict { .. }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_created_then_updated_and_then_left_alone() {
+    let mut world = World::new().await;
+    world.server.set_lag(Lag::Time(SECOND));
+    for (says, result, requests) in
+        [("1", Created, 1), ("1", Unchanged, 0), ("2", Updated, 1), ("2", Unchanged, 0), ("1", Updated, 1)]
+    {
+        let written = world.say(says).await.unwrap();
+        assert_eq!((written.result, world.requests()), (result, requests), "{says}");
+        assert_eq!(written.object.data.as_ref().unwrap()["says"], says);
+        assert_eq!(world.there()["data"]["says"], says);
+    }
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_have_put_into_an_object_stays() {
+    let mut world = World::new().await;
+    world.say("1").await.unwrap();
+    world.interfere(json!({"data": {"more": "x"}, "metadata": {"labels": {"team": "shop"}}})).await;
+    assert_eq!(world.say("1").await.unwrap().result, Unchanged);
+    assert_eq!(world.say("2").await.unwrap().result, Updated);
+    let there = world.there();
+    assert_eq!((&there["data"]["more"], &there["metadata"]["labels"]["team"]), (&json!("x"), &json!("shop")));
+    assert_eq!(world.requests(), 2);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_version_that_is_cached_is_replaced() {
+    let world = World::new().await;
+    world.say("1").await.unwrap();
+    world.maps.get("a").await.unwrap();
+    world.server.set_lag(Lag::Frozen);
+    world.interfere(json!({"data": {"says": "other"}})).await;
+    let refused = create_or_update(&world.maps, map("a"), |map| {
+        map.data = None;
+        (map.metadata.resource_version, map.metadata.uid) = (None, None);
+        Ok(())
+    });
+    let refused = refused.await.unwrap_err();
+    assert!(is_conflict(&refused) && !refused.is_terminal(), "{refused}");
+    assert_eq!(world.there()["data"]["says"], "other");
+    let taken = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}});
+    world.server.create(taken).unwrap();
+    let refused = create_or_update(&world.maps, map("b"), |_| Ok(())).await.unwrap_err();
+    assert!(is_conflict(&refused), "{refused}");
+
+    world.server.set_lag(Lag::None);
+    sleep(SECOND).await;
+    assert_eq!(world.say("2").await.unwrap().result, Updated);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_function_that_fails_or_makes_another_object_writes_nothing() {
+    let mut world = World::new().await;
+    for _ in 0..2 {
+        let failed = create_or_update(&world.maps, map("a"), |_| Err(Failure::terminal("never"))).await;
+        assert!(failed.unwrap_err().is_terminal());
+        let renamed = create_or_update(&world.maps, map("a"), |map| {
+            map.metadata.name = Some("b".to_owned());
+            Ok(())
+        });
+        assert_eq!(
+            renamed.await.unwrap_err().to_string(),
+            "default/a was given another name or namespace: write default/b by itself"
+        );
+        assert_eq!(world.requests(), 0);
+        world.say("1").await.unwrap();
+        world.requests();
+    }
+    let nameless = create_or_update(&world.maps, ConfigMap::default(), |_| Ok(())).await.unwrap_err();
+    assert!(matches!(nameless.error().downcast_ref(), Some(WriteError::NoName)));
+    let mut elsewhere = map("a");
+    elsewhere.metadata.namespace = Some("ops".to_owned());
+    let elsewhere = create_or_update(&world.maps, elsewhere, |_| Ok(())).await.unwrap_err();
+    assert!(matches!(elsewhere.error().downcast_ref(), Some(WriteError::OtherNamespace { .. })));
+    assert_eq!(world.requests(), 0);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_is_set_by_the_function_and_makes_no_difference_again() {
+    let mut world = World::new().await;
+    world.server.create(site("shop", "hello", &[])).unwrap();
+    sleep(SECOND).await;
+    let owner = world.sites.get("shop").await.unwrap().unwrap();
+    world.requests();
+    for (result, requests) in [(Created, 1), (Unchanged, 0)] {
+        let written =
+            create_or_update(&world.maps, map("a"), |map| Ok(set_controller_reference(&*owner, &(), map)?));
+        assert_eq!((written.await.unwrap().result, world.requests()), (result, requests));
+    }
+    assert_eq!(world.there()["metadata"]["ownerReferences"][0]["kind"], "Site");
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_is_written_where_it_changes_and_nothing_else_of_the_object() {
+    let mut world = World::new().await;
+    world.server.create(site("a", "hello", &[])).unwrap();
+    sleep(SECOND).await;
+    let said = |site: &mut Site| {
+        site.status = Some(SiteStatus { said: "hello".to_owned() });
+        site.spec.says = "another".to_owned();
+        Ok(())
+    };
+    let site = world.sites.get("a").await.unwrap().unwrap();
+    let written = update_status(&world.sites, Arc::clone(&site), said).await.unwrap();
+    assert_eq!((written.result, &*written.object.spec.says), (Updated, "hello"));
+    let stale = update_status(&world.sites, site, said).await.unwrap_err();
+    assert!(is_conflict(&stale), "{stale}");
+    world.requests();
+    let only = |site: &mut Site| {
+        site.status.get_or_insert_default().said = "hello".to_owned();
+        Ok(())
+    };
+    let site = world.sites.get("a").await.unwrap().unwrap();
+    assert_eq!(update_status(&world.sites, site, only).await.unwrap().result, Unchanged);
+    assert_eq!(world.requests(), 0);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_is_applied_once_and_again_after_a_start() {
+    let mut world = World::new().await;
+    world.server.set_lag(Lag::Time(SECOND));
+    let applier = Applier::new("site-operator");
+    for (says, result, requests) in
+        [("1", Created, 1), ("1", Unchanged, 0), ("2", Updated, 1), ("2", Unchanged, 0), ("1", Updated, 1)]
+    {
+        let written = applier.apply(&world.maps, &asked(says)).await.unwrap();
+        assert_eq!((written.result, world.requests()), (result, requests), "{says}");
+        assert_eq!(written.object.data.as_ref().unwrap()["says"], says);
+    }
+    let restarted = Applier::new("site-operator");
+    let written = restarted.apply(&world.maps, &asked("1")).await.unwrap();
+    assert_eq!((written.result, world.requests()), (Unchanged, 1), "the server finds nothing to do");
+    applier.forget(&world.maps, "a");
+    applier.apply(&world.maps, &asked("1")).await.unwrap();
+    assert_eq!(world.requests(), 1);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_change_is_looked_at_and_mended_only_where_it_was_asked_for() {
+    let mut world = World::new().await;
+    let applier = Applier::new("site-operator").force();
+    applier.apply(&world.maps, &asked("1")).await.unwrap();
+    world.requests();
+    for (patch, requests) in [
+        (json!({"data": {"more": "x"}, "metadata": {"annotations": {"seen": "yes"}}}), 0),
+        (json!({"metadata": {"labels": {"team": "shop"}}}), 0),
+        (json!({"data": {"says": "other"}}), 1),
+        (json!({"data": null}), 1),
+        (json!({"metadata": {"labels": {"app": null}}}), 1),
+        (json!({"metadata": {"labels": null}, "data": {"more": null}}), 1),
+    ] {
+        world.interfere(patch.clone()).await;
+        for requests in [requests, 0] {
+            applier.apply(&world.maps, &asked("1")).await.unwrap();
+            assert_eq!(world.requests(), requests, "{patch}");
+        }
+        let there = world.there();
+        let kept = (&there["data"]["says"], &there["metadata"]["labels"]["app"]);
+        assert_eq!(kept, (&json!("1"), &json!("web")), "{patch}");
+    }
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_gone_or_was_made_anew_is_applied_again() {
+    let mut world = World::new().await;
+    let applier = Applier::new("site-operator").force();
+    applier.apply(&world.maps, &asked("1")).await.unwrap();
+    for is_made_anew in [false, true] {
+        world.server.delete("v1", "ConfigMap", Some("default"), "a").unwrap();
+        if is_made_anew {
+            world.server.create(asked("1")).unwrap();
+        }
+        sleep(SECOND).await;
+        world.requests();
+        for requests in [1, 0] {
+            applier.apply(&world.maps, &asked("1")).await.unwrap();
+            assert_eq!(world.requests(), requests);
+        }
+        let managers = world.there()["metadata"]["managedFields"].to_string();
+        assert!(managers.contains("site-operator"), "{managers}");
+    }
+    world.end().await;
+}
+
+/// What the server was asked for last is not known then.
+#[tokio::test(start_paused = true)]
+async fn an_apply_whose_answer_was_lost_is_sent_again_whichever_is_asked_for_next() {
+    let mut world = World::new().await;
+    world.server.set_lag(Lag::Time(SECOND));
+    let applier = Applier::new("site-operator");
+    applier.apply(&world.maps, &asked("1")).await.unwrap();
+    world.maps.get("a").await.unwrap();
+    world.server.faults().next(Match::verb(Verb::Patch), Fault::LoseAnswer);
+    let lost = applier.apply(&world.maps, &asked("2")).await.unwrap_err();
+    assert!(matches!(lost, WriteError::Failed { .. }), "{lost}");
+    world.requests();
+    applier.apply(&world.maps, &asked("1")).await.unwrap();
+    assert_eq!((world.requests(), &world.there()["data"]["says"]), (1, &json!("1")));
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_field_of_another_manager_is_a_conflict_unless_it_is_taken() {
+    let world = World::new().await;
+    let [ours, theirs] = ["site-operator", "other"].map(Applier::new);
+    theirs.apply(&world.maps, &asked("1")).await.unwrap();
+    let refused = ours.apply(&world.maps, &asked("2")).await.unwrap_err();
+    assert!(matches!(refused, WriteError::Conflict { .. }), "{refused}");
+    ours.force().apply(&world.maps, &asked("2")).await.unwrap();
+    assert_eq!(world.there()["data"]["says"], "2");
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_is_applied_and_remembered_by_itself() {
+    let mut world = World::new().await;
+    let applier = Applier::new("site-operator").force();
+    let spec =
+        json!({"apiVersion": VERSION, "kind": "Site", "metadata": {"name": "a"}, "spec": {"says": "hello"}});
+    let status = |said: &str| json!({"apiVersion": VERSION, "kind": "Site", "metadata": {"name": "a"}, "status": {"said": said}});
+    applier.apply(&world.sites, &spec).await.unwrap();
+    world.requests();
+    for (said, requests) in [("hello", 1), ("hello", 0), ("bye", 1), ("bye", 0)] {
+        let written = applier.apply_status(&world.sites, &status(said)).await.unwrap();
+        assert_eq!(written.object.status.as_ref().unwrap().said, said);
+        assert_eq!(world.requests(), requests, "{said}");
+        applier.apply(&world.sites, &spec).await.unwrap();
+        assert_eq!(world.requests(), 0, "the status is none of the spec's");
+    }
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_apply_without_a_name_or_to_another_namespace_is_refused() {
+    let mut world = World::new().await;
+    let applier = Applier::new("site-operator");
+    let nameless = applier.apply(&world.maps, &json!({"metadata": {}})).await.unwrap_err();
+    assert!(matches!(nameless, WriteError::NoName), "{nameless}");
+    let elsewhere = json!({"metadata": {"name": "a", "namespace": "ops"}});
+    let elsewhere = applier.apply(&world.maps, &elsewhere).await.unwrap_err();
+    assert!(matches!(elsewhere, WriteError::OtherNamespace { .. }), "{elsewhere}");
+    assert_eq!(world.requests(), 0);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn types_that_are_known_only_at_run_time_are_created_updated_and_applied() {
+    let mut world = World::new().await;
+    let client = Client::new(world.server.service(), "default");
+    let (factory, resource) = (InformerFactory::new(client.clone()), ApiResource::erase::<Site>(&()));
+    let informer = factory.dynamic::<DynamicObject>(&resource, Scope::Namespaced).unwrap();
+    let sites = CachedApi::new(Api::default_namespaced_with(client, &resource), &informer);
+    factory.start();
+    factory.wait_for_sync(60 * SECOND).await.unwrap();
+    world.requests();
+    for (says, requests) in [("1", 1), ("1", 0), ("2", 1), ("2", 0)] {
+        let says = |site: &mut DynamicObject| {
+            site.data = json!({"spec": {"says": says}});
+            Ok(())
+        };
+        create_or_update(&sites, DynamicObject::new("a", &resource), says).await.unwrap();
+        assert_eq!(world.requests(), requests);
+    }
+    let applier = Applier::new("site-operator").force();
+    for requests in [1, 0] {
+        let mut asked = DynamicObject::new("b", &resource);
+        asked.data = json!({"spec": {"says": "hello"}});
+        applier.apply(&sites, &asked).await.unwrap();
+        assert_eq!(world.requests(), requests);
+    }
+    factory.shutdown().await;
+    world.end().await;
+}

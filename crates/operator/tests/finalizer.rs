@@ -1,0 +1,432 @@
+//! Finalizers through a server, under a paused clock: what runs, in which order, and what a stale cache can't do.
+
+use std::{fmt::Debug, sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::{
+    Api, Client, Resource,
+    api::{ApiResource, DynamicObject},
+};
+use kube_informer::{CachedApi, InformerFactory, Scope};
+use kube_operator::{
+    Action, Controller, Failure, Finalizer, FinalizerError, FinalizerEvent, Leadership, Predicate, Request,
+};
+use kube_testserver::{Fault, Match, Server, Verb};
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use support::{Site, VERSION, site};
+
+mod support;
+
+const SECOND: Duration = Duration::from_secs(1);
+const OURS: &str = "shop.example.com/site";
+const OTHER: &str = "other.example.com/hold";
+
+/// A server, a cache of its sites, and what was run.
+struct World {
+    server: Server,
+    client: Client,
+    factory: InformerFactory,
+    sites: CachedApi<Site>,
+    ran: Mutex<Vec<String>>,
+}
+
+impl World {
+    async fn new() -> Self {
+        let server = support::server(None);
+        let client = Client::new(server.service(), "default");
+        let factory = InformerFactory::new(client.clone());
+        let sites = CachedApi::new(Api::default_namespaced(client.clone()), &factory.informer().unwrap());
+        factory.start();
+        factory.wait_for_sync(60 * SECOND).await.unwrap();
+        Self { server, client, factory, sites, ran: Mutex::default() }
+    }
+
+    /// A world with one site that has these finalizers, and the site as the cache shows it.
+    async fn with_site(finalizers: &[&str]) -> (Self, Arc<Site>) {
+        let world = Self::new().await;
+        world.create(finalizers);
+        let site = world.cached().await;
+        (world, site)
+    }
+
+    /// The same where the site is being deleted.
+    async fn with_deleted_site(finalizers: &[&str]) -> (Self, Arc<Site>) {
+        let (world, _) = Self::with_site(finalizers).await;
+        world.delete();
+        let site = world.cached().await;
+        (world, site)
+    }
+
+    fn create(&self, finalizers: &[&str]) {
+        self.server.create(site("a", "hello", finalizers)).unwrap();
+    }
+
+    fn delete(&self) {
+        self.server.delete(VERSION, "Site", Some("default"), "a").unwrap();
+    }
+
+    /// The finalizers on the server, if the site is there.
+    fn there(&self) -> Option<Value> {
+        let site = self.server.get(VERSION, "Site", Some("default"), "a").ok()?;
+        Some(site["metadata"].get("finalizers").cloned().unwrap_or_default())
+    }
+
+    fn set_finalizers(&self, finalizers: &[&str]) {
+        let patch = json!({"metadata": {"finalizers": finalizers}});
+        self.server.patch(VERSION, "Site", Some("default"), "a", &patch).unwrap();
+    }
+
+    /// The site as the cache shows it when it has caught up.
+    async fn cached(&self) -> Arc<Site> {
+        sleep(SECOND).await;
+        self.sites.get("a").await.unwrap().unwrap()
+    }
+
+    /// One run, which notes what is run and then ends like this.
+    async fn run(
+        &self,
+        finalizer: &Finalizer,
+        site: &Arc<Site>,
+        end: Result<Action, Failure>,
+    ) -> Result<Action, Failure> {
+        self.run_and(finalizer, site, |_| end).await
+    }
+
+    /// One run, which notes what is run and then does this.
+    async fn run_and(
+        &self,
+        finalizer: &Finalizer,
+        site: &Arc<Site>,
+        end: impl FnOnce(&Site) -> Result<Action, Failure>,
+    ) -> Result<Action, Failure> {
+        let run = async |event: FinalizerEvent<Site>| {
+            let (what, site) = match &event {
+                FinalizerEvent::Apply(site) => ("apply", site),
+                FinalizerEvent::Cleanup(site) => ("cleanup", site),
+            };
+            self.ran.lock().push(format!("{what} {}", site.spec.says));
+            sleep(SECOND).await;
+            end(site)
+        };
+        finalizer.reconcile(&self.sites, Arc::clone(site), run).await
+    }
+
+    fn ran(&self) -> Vec<String> {
+        std::mem::take(&mut *self.ran.lock())
+    }
+
+    fn requests(&self, verb: Verb) -> usize {
+        self.server.journal().count(verb, "sites")
+    }
+
+    async fn end(self) {
+        self.factory.shutdown().await;
+    }
+}
+
+/// Whether this helper itself has failed, in this way.
+fn has_failed(result: Result<Action, Failure>, how: impl Fn(&FinalizerError) -> bool) -> bool {
+    let failure = result.unwrap_err();
+    failure.error().downcast_ref::<FinalizerError>().is_some_and(how) && !failure.is_terminal()
+}
+
+fn done() -> Result<Action, Failure> {
+    Ok(Action::Done)
+}
+
+async fn finish(_: FinalizerEvent<Site>) -> Result<Action, Failure> {
+    done()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_finalizer_is_there_before_anything_of_apply_runs() {
+    for (before, after) in [(&[][..], json!([OURS])), (&[OTHER], json!([OTHER, OURS]))] {
+        let (world, site) = World::with_site(before).await;
+        let finalizer = Finalizer::new(OURS);
+        let found = world.run_and(&finalizer, &site, |given| {
+            assert_eq!(world.there(), Some(after.clone()));
+            assert_eq!(json!(given.metadata.finalizers), after);
+            Ok(Action::RequeueAfter(SECOND))
+        });
+        assert_eq!(found.await.unwrap(), Action::RequeueAfter(SECOND), "what apply asks for");
+        assert_eq!(world.ran(), ["apply hello"]);
+        world.end().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_apply_fails_with_comes_back_as_it_is() {
+    let (world, site) = World::with_site(&[]).await;
+    let failed = world.run(&Finalizer::new(OURS), &site, Err(Failure::terminal("never"))).await.unwrap_err();
+    assert_eq!((failed.is_terminal(), failed.to_string()), (true, "never".to_owned()));
+    assert_eq!(world.there(), Some(json!([OURS])));
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_asked_for_once_after_a_start_and_then_no_more() {
+    let (world, site) = World::with_site(&[]).await;
+    let finalizer = Finalizer::new(OURS);
+    world.run(&finalizer, &site, done()).await.unwrap();
+    let site = world.cached().await;
+    for _ in 0..3 {
+        world.run(&finalizer, &site, done()).await.unwrap();
+    }
+    assert_eq!((world.requests(Verb::Get), world.requests(Verb::Patch)), (0, 1));
+    let restarted = Finalizer::new(OURS);
+    for _ in 0..3 {
+        world.run(&restarted, &site, done()).await.unwrap();
+    }
+    assert_eq!((world.requests(Verb::Get), world.requests(Verb::Patch)), (1, 1));
+    restarted.forget(&"default/a".parse().unwrap());
+    world.run(&restarted, &site, done()).await.unwrap();
+    assert_eq!(world.requests(Verb::Get), 2);
+    assert_eq!(world.ran().len(), 8);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cleanup_that_fails_or_has_to_wait_leaves_the_finalizer_where_it_is() {
+    let (world, site) = World::with_deleted_site(&[OURS]).await;
+    let finalizer = Finalizer::new(OURS);
+    for waits in [Action::AwaitChange, Action::RequeueAfter(SECOND)] {
+        assert_eq!(world.run(&finalizer, &site, Ok(waits)).await.unwrap(), waits);
+        let failed = world.run(&finalizer, &site, Err(Failure::message("no luck"))).await.unwrap_err();
+        assert_eq!(failed.to_string(), "no luck");
+        assert_eq!(world.there(), Some(json!([OURS])));
+    }
+    let found = world.run_and(&finalizer, &site, |_| {
+        assert_eq!(world.there(), Some(json!([OURS])), "while it runs");
+        done()
+    });
+    assert_eq!(found.await.unwrap(), Action::AwaitChange);
+    assert_eq!((world.there(), world.ran()), (None, vec!["cleanup hello".to_owned(); 5]));
+    world.end().await;
+}
+
+/// The answer to the removal is lost, and the finalizer of somebody else keeps the object.
+#[tokio::test(start_paused = true)]
+async fn no_cleanup_follows_an_accepted_removal_whatever_the_cache_shows() {
+    let (world, stale) = World::with_deleted_site(&[OURS, OTHER]).await;
+    let finalizer = Finalizer::new(OURS);
+    world.server.faults().next(Match::verb(Verb::Patch).resource("sites"), Fault::LoseAnswer);
+    let lost = world.run(&finalizer, &stale, done()).await;
+    assert!(has_failed(lost, |error| matches!(error, FinalizerError::Remove { .. })));
+    assert_eq!((world.there(), world.ran()), (Some(json!([OTHER])), vec!["cleanup hello".to_owned()]));
+    for finalizer in [finalizer, Finalizer::new(OURS)] {
+        assert_eq!(world.run(&finalizer, &stale, done()).await.unwrap(), Action::AwaitChange);
+    }
+    world.set_finalizers(&[]);
+    assert_eq!(world.there(), None);
+    world.run(&Finalizer::new(OURS), &stale, done()).await.unwrap();
+    assert_eq!(world.ran(), [""; 0]);
+    world.end().await;
+}
+
+/// A process that was just started, before a cache that shows a state from before the deletion.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_made_for_what_is_being_deleted_or_gone_whatever_the_cache_shows() {
+    let (world, stale) = World::with_site(&[OURS]).await;
+    let patch = json!({"spec": {"says": "bye"}});
+    world.server.patch(VERSION, "Site", Some("default"), "a", &patch).unwrap();
+    world.delete();
+    world.run(&Finalizer::new(OURS), &stale, Ok(Action::AwaitChange)).await.unwrap();
+    assert_eq!(world.ran(), ["cleanup bye"], "as the server has it");
+    world.set_finalizers(&[]);
+    assert_eq!(world.there(), None);
+    world.run(&Finalizer::new(OURS), &stale, done()).await.unwrap();
+    world.create(&[OURS]);
+    world.run(&Finalizer::new(OURS), &stale, done()).await.unwrap();
+    assert_eq!(world.ran(), [""; 0], "another one has its name now");
+    assert_eq!(world.there(), Some(json!([OURS])));
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_finalizers_of_others_come_and_go_and_stay_as_they_are() {
+    let (world, stale) = World::with_site(&["a.example.com/x"]).await;
+    world.set_finalizers(&["a.example.com/x", OTHER]);
+    let finalizer = Finalizer::new(OURS);
+    world.run(&finalizer, &stale, done()).await.unwrap();
+    assert_eq!(world.there(), Some(json!(["a.example.com/x", OTHER, OURS])));
+    world.delete();
+    let site = world.cached().await;
+    let cleanup = world.run_and(&finalizer, &site, |_| {
+        world.set_finalizers(&[OURS, OTHER]);
+        done()
+    });
+    cleanup.await.unwrap();
+    assert_eq!(world.there(), Some(json!([OTHER])));
+    assert_eq!(world.ran(), ["apply hello", "cleanup hello"]);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_that_somebody_else_has_taken_away_meanwhile_is_none_to_take_away() {
+    let (world, site) = World::with_deleted_site(&[OURS, OTHER]).await;
+    let finalizer = Finalizer::new(OURS);
+    let cleanup = world.run_and(&finalizer, &site, |_| {
+        world.set_finalizers(&[OTHER]);
+        done()
+    });
+    assert_eq!(cleanup.await.unwrap(), Action::AwaitChange);
+    assert_eq!(world.there(), Some(json!([OTHER])));
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_goes_or_is_replaced_before_its_finalizer_is_added_is_left_alone() {
+    let (world, stale) = World::with_site(&[]).await;
+    world.delete();
+    let finalizer = Finalizer::new(OURS);
+    world.run(&finalizer, &stale, done()).await.unwrap();
+    assert_eq!(world.there(), None);
+    world.create(&[OTHER]);
+    world.run(&finalizer, &stale, done()).await.unwrap();
+    assert_eq!(world.there(), Some(json!([OTHER])), "it has a run of its own");
+    let site = world.cached().await;
+    world.delete();
+    world.run(&finalizer, &site, done()).await.unwrap();
+    assert_eq!(world.there(), Some(json!([OTHER])), "what is being deleted takes none");
+    let deleted = world.cached().await;
+    let mark = world.server.journal().mark();
+    world.run(&finalizer, &deleted, done()).await.unwrap();
+    assert_eq!(world.server.journal().count_since(mark, |request| request.about.resource == "sites"), 0);
+    assert_eq!(world.ran(), [""; 0]);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_that_is_refused_again_and_again_is_an_error_and_cleaned_up_is_again() {
+    let invalid = || Fault::status(422, "Invalid", None);
+    let (world, site) = World::with_site(&[]).await;
+    let finalizer = Finalizer::new(OURS);
+    let refused = world.server.faults().always(Match::verb(Verb::Patch).resource("sites"), invalid());
+    let result = world.run(&finalizer, &site, done()).await;
+    assert!(has_failed(result, |error| matches!(error, FinalizerError::Add { .. })));
+    assert_eq!((world.requests(Verb::Patch), world.ran()), (4, vec![]));
+    drop(refused);
+    world.run(&finalizer, &site, done()).await.unwrap();
+    world.delete();
+    let site = world.cached().await;
+    world.server.journal().clear();
+    let refused = world.server.faults().always(Match::verb(Verb::Patch).resource("sites"), invalid());
+    let result = world.run(&finalizer, &site, done()).await;
+    assert!(has_failed(result, |error| matches!(error, FinalizerError::Remove { .. })));
+    assert_eq!(world.requests(Verb::Patch), 4);
+    drop(refused);
+    world.run(&finalizer, &site, done()).await.unwrap();
+    assert_eq!(world.there(), None);
+    assert_eq!(world.ran(), ["apply hello", "cleanup hello", "cleanup hello"]);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_server_can_not_say_what_it_has_nothing_runs() {
+    let missing =
+        Fault::Raw { status: 404, content_type: "text/plain".to_owned(), body: "404 page not found".into() };
+    let (world, site) = World::with_deleted_site(&[OURS]).await;
+    for fault in [missing, Fault::internal_error("etcd"), Fault::Reset] {
+        world.server.faults().next(Match::verb(Verb::Get).resource("sites"), fault);
+        let result = world.run(&Finalizer::new(OURS), &site, done()).await;
+        assert!(has_failed(result, |error| matches!(error, FinalizerError::Read { .. })));
+    }
+    assert_eq!((world.there(), world.ran()), (Some(json!([OURS])), vec![]));
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_requests_would_not_find_is_an_error() {
+    let (world, site) = World::with_site(&[]).await;
+    let finalizer = Finalizer::new(OURS);
+    for api in [Api::all(world.client.clone()), Api::namespaced(world.client.clone(), "ops")] {
+        let result = finalizer.reconcile(&world.sites.with_api(api), Arc::clone(&site), finish).await;
+        assert!(has_failed(result, |error| matches!(error, FinalizerError::OtherNamespace { .. })));
+    }
+    let mut new = Site::clone(&site);
+    new.metadata.uid = None;
+    let result = finalizer.reconcile(&world.sites, Arc::new(new), finish).await;
+    assert!(has_failed(result, |error| matches!(error, FinalizerError::NoIdentity(_))));
+    assert_eq!(world.there(), Some(Value::Null));
+    world.end().await;
+}
+
+/// An object of any type is applied, deleted and cleaned up.
+async fn lives_and_goes<K>(factory: &InformerFactory, api: &CachedApi<K>, delete: impl Fn())
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    factory.start();
+    factory.wait_for_sync(60 * SECOND).await.unwrap();
+    let (finalizer, ran) = (Finalizer::new(OURS), Mutex::new(Vec::new()));
+    for _ in 0..2 {
+        let object = api.get("a").await.unwrap().unwrap();
+        let run = async |event| {
+            ran.lock().push(matches!(event, FinalizerEvent::Cleanup(_)));
+            done()
+        };
+        finalizer.reconcile(api, object, run).await.unwrap();
+        delete();
+        sleep(SECOND).await;
+    }
+    assert!(api.get("a").await.unwrap().is_none());
+    assert_eq!(*ran.lock(), [false, true]);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn types_that_are_built_in_or_known_only_at_run_time_will_do() {
+    let server = support::server(None);
+    let client = Client::new(server.service(), "default");
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    server.create(map).unwrap();
+    let factory = InformerFactory::new(client.clone());
+    let maps: CachedApi<ConfigMap> =
+        CachedApi::new(Api::default_namespaced(client.clone()), &factory.informer().unwrap());
+    lives_and_goes(&factory, &maps, || _ = server.delete("v1", "ConfigMap", Some("default"), "a")).await;
+
+    server.create(site("a", "hello", &[])).unwrap();
+    let (factory, resource) = (InformerFactory::new(client.clone()), ApiResource::erase::<Site>(&()));
+    let informer = factory.dynamic::<DynamicObject>(&resource, Scope::Namespaced).unwrap();
+    let sites = CachedApi::new(Api::default_namespaced_with(client, &resource), &informer);
+    lives_and_goes(&factory, &sites, || _ = server.delete(VERSION, "Site", Some("default"), "a")).await;
+}
+
+/// Adding a finalizer is no change of the generation, so that no event would come of it.
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_looks_at_generations_only_applies_and_cleans_up() {
+    let world = World::new().await;
+    let (finalizer, ran) = (Arc::new(Finalizer::new(OURS)), Arc::new(Mutex::new(Vec::new())));
+    let (sites, log, stop) = (world.sites.clone(), Arc::clone(&ran), CancellationToken::new());
+    let reconcile = move |request: Request<Site>| {
+        let (sites, finalizer, log) = (sites.clone(), Arc::clone(&finalizer), Arc::clone(&log));
+        async move {
+            let Some(site) = request.object else {
+                finalizer.forget(&request.key);
+                return Ok(Action::AwaitChange);
+            };
+            let run = async |event| {
+                log.lock().push(matches!(event, FinalizerEvent::Cleanup(_)));
+                done()
+            };
+            finalizer.reconcile(&sites, site, run).await
+        }
+    };
+    let informer = world.factory.informer::<Site>().unwrap();
+    let controller = Controller::new(&informer).filter(Predicate::generation_changed());
+    let task = tokio::spawn(controller.run(reconcile, Leadership::alone(), stop.clone()));
+    world.create(&[]);
+    sleep(SECOND).await;
+    assert_eq!((ran.lock().clone(), world.there()), (vec![false], Some(json!([OURS]))));
+    world.delete();
+    sleep(SECOND).await;
+    assert_eq!((ran.lock().clone(), world.there()), (vec![false, true], None));
+    stop.cancel();
+    task.await.unwrap();
+    world.end().await;
+}
