@@ -447,17 +447,17 @@ mod tests {
     }
 
     /// What a patch that was made for `seen` makes of the finalizers `there`.
-    fn patched(operations: Vec<PatchOperation>, there: &[&str], uid: &str) -> Option<Value> {
+    fn patched(operations: &[PatchOperation], there: &[&str], uid: &str) -> Option<Value> {
         let list = if there.is_empty() { Value::Null } else { there.into() };
         let mut object = json!({"metadata": {"uid": uid, "finalizers": list}});
-        patch(&mut object, &operations).ok()?;
+        patch(&mut object, operations).ok()?;
         Some(object["metadata"]["finalizers"].take())
     }
 
     #[test]
     fn the_finalizer_is_added_where_nobody_has_changed_the_others() {
         let add =
-            |seen: &[&str], there: &[&str], uid| patched(addition(&meta(seen, false), OURS), there, uid);
+            |seen: &[&str], there: &[&str], uid| patched(&addition(&meta(seen, false), OURS), there, uid);
         assert_eq!(add(&[], &[], "u"), Some(json!([OURS])));
         assert_eq!(add(&["x"], &["x"], "u"), Some(json!(["x", OURS])));
         assert_eq!(add(&[], &["x"], "u"), None);
@@ -469,7 +469,7 @@ mod tests {
     #[test]
     fn the_finalizer_is_removed_from_each_place_where_it_still_stands() {
         let remove =
-            |seen: &[&str], there: &[&str], uid| patched(removal(&meta(seen, true), OURS), there, uid);
+            |seen: &[&str], there: &[&str], uid| patched(&removal(&meta(seen, true), OURS), there, uid);
         assert_eq!(remove(&["x", OURS, "y"], &["x", OURS, "y"], "u"), Some(json!(["x", "y"])));
         assert_eq!(remove(&["x", OURS], &["x", OURS, "y"], "u"), Some(json!(["x", "y"])));
         assert_eq!(remove(&[OURS, "x", OURS], &[OURS, "x", OURS], "u"), Some(json!(["x"])));

@@ -202,7 +202,7 @@ impl Life {
             self.over.cancel();
         }
         if self.over.is_cancelled() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }
