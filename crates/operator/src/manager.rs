@@ -20,7 +20,7 @@ use crate::{
     collect::Shown,
     metrics::Metrics,
     pages::{self, Check, Site, Stage},
-    parts::{Ended, Part, Parts, Served},
+    parts::{Ended, Kind, Part, Parts, Served},
     preflight,
 };
 
@@ -251,13 +251,13 @@ impl Manager {
         self.parts.push(Part {
             name: ledger.options.name.to_string(),
             leadership: self.leadership_for(runs_on),
-            runs: Some(ledger.runs.clone()),
+            kind: Kind::Controller(ledger.runs.clone()),
             work: Box::new(move |leadership, stop| prepared.run(leadership, stop).map(Ok).boxed()),
         });
     }
 
-    /// Runs anything else: what it is given tells it to stop. It may end before; if it fails the manager ends. One for the
-    /// leader begins when this process leads.
+    /// Runs anything else: what it is given tells it to stop, which is when the controllers have ended. It may end before; if
+    /// it fails the manager ends. One for the leader begins when this process leads.
     pub fn task<F>(
         &mut self,
         name: impl Into<String>,
@@ -269,7 +269,7 @@ impl Manager {
         self.parts.push(Part {
             name: name.into(),
             leadership: self.leadership_for(runs_on),
-            runs: None,
+            kind: Kind::Task,
             work: Box::new(move |leadership, stop| {
                 async move {
                     match stop.run_until_cancelled(leadership.acquired()).await {

@@ -8,13 +8,19 @@ use std::{
 
 use axum::Router;
 use futures_util::{FutureExt, future::BoxFuture};
-use tokio::{task::JoinSet, time::timeout};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout, timeout_at},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{Election, Failure, Leadership};
 
 /// What is dropped ends where it waits; who does not wait gets so long.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
+
+/// More than anybody waits, and no more than a clock can count.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 type Work = Box<dyn FnOnce(Leadership, CancellationToken) -> BoxFuture<'static, Result<(), Failure>> + Send>;
 
@@ -23,9 +29,15 @@ pub(crate) struct Part {
     pub(crate) name: String,
     /// It runs only while this leads.
     pub(crate) leadership: Leadership,
-    /// What it has begun and not ended, where that are tasks of its own.
-    pub(crate) runs: Option<TaskTracker>,
+    pub(crate) kind: Kind,
     pub(crate) work: Work,
+}
+
+/// What a part is, and so when it ends: controllers first, since they may use what tasks do.
+pub(crate) enum Kind {
+    /// With the runs that it has begun and not ended, which are tasks of its own.
+    Controller(TaskTracker),
+    Task,
 }
 
 /// Why a manager ends before it is told to.
@@ -39,24 +51,28 @@ pub(crate) enum Ended {
 /// Those that run. Dropped, they are.
 #[derive(Default)]
 pub(crate) struct Parts {
-    tasks: JoinSet<Result<(), Ended>>,
+    controllers: Group,
+    tasks: Group,
     runs: Vec<TaskTracker>,
+}
+
+#[derive(Default)]
+struct Group {
+    tasks: JoinSet<Result<(), Ended>>,
     stop: CancellationToken,
 }
 
 impl Parts {
     pub(crate) fn start(&mut self, parts: Vec<Part>) {
-        for Part { name, leadership, runs, work } in parts {
-            self.runs.extend(runs);
-            let stop = self.stop.child_token();
-            let work = async move { work(leadership, stop).await };
-            self.tasks.spawn(async move {
-                match AssertUnwindSafe(work).catch_unwind().await {
-                    Ok(Ok(())) => Ok(()),
-                    Ok(Err(failure)) => Err(Ended::Failed(name, failure)),
-                    Err(_) => Err(Ended::Panicked(name)),
+        for Part { name, leadership, kind, work } in parts {
+            let group = match kind {
+                Kind::Controller(runs) => {
+                    self.runs.push(runs);
+                    &mut self.controllers
                 }
-            });
+                Kind::Task => &mut self.tasks,
+            };
+            group.start(name, leadership, work);
         }
     }
 
@@ -71,39 +87,61 @@ impl Parts {
         tokio::select! {
             biased;
             () = lost => Ended::LeadershipLost,
-            ended = first_failure(&mut self.tasks) => ended,
+            ended = self.controllers.first_failure() => ended,
+            ended = self.tasks.first_failure() => ended,
         }
     }
 
     /// Tells all to stop, waits for so long, and then drops those that are left. Whether nothing of them goes on.
     pub(crate) async fn stop(mut self, grace: Duration) -> bool {
-        self.stop.cancel();
-        if timeout(grace, all(&mut self.tasks)).await.is_err() {
-            tracing::warn!(left = self.tasks.len(), ?grace, "not all have ended in time: they are dropped");
-            self.tasks.abort_all();
-        }
-        let runs = async {
-            all(&mut self.tasks).await;
+        let until = Instant::now() + grace.min(LONGEST);
+        self.controllers.stop(until).await;
+        self.tasks.stop(until.max(Instant::now() + LAST_MOMENT)).await;
+        let all = async {
+            self.controllers.all_ended().await;
+            self.tasks.all_ended().await;
             for runs in &self.runs {
                 runs.close();
                 runs.wait().await;
             }
         };
-        timeout(LAST_MOMENT, runs).await.is_ok()
+        timeout(LAST_MOMENT, all).await.is_ok()
     }
 }
 
-async fn first_failure(tasks: &mut JoinSet<Result<(), Ended>>) -> Ended {
-    while let Some(ended) = tasks.join_next().await {
-        if let Ok(Err(ended)) = ended {
-            return ended;
+impl Group {
+    fn start(&mut self, name: String, leadership: Leadership, work: Work) {
+        let stop = self.stop.child_token();
+        let work = async move { work(leadership, stop).await };
+        self.tasks.spawn(async move {
+            match AssertUnwindSafe(work).catch_unwind().await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(failure)) => Err(Ended::Failed(name, failure)),
+                Err(_) => Err(Ended::Panicked(name)),
+            }
+        });
+    }
+
+    async fn first_failure(&mut self) -> Ended {
+        while let Some(ended) = self.tasks.join_next().await {
+            if let Ok(Err(ended)) = ended {
+                return ended;
+            }
+        }
+        std::future::pending().await
+    }
+
+    async fn stop(&mut self, until: Instant) {
+        self.stop.cancel();
+        if timeout_at(until, self.all_ended()).await.is_err() {
+            tracing::warn!(left = self.tasks.len(), "not all have ended in time: they are dropped");
+            self.tasks.abort_all();
         }
     }
-    std::future::pending().await
-}
 
-async fn all(tasks: &mut JoinSet<Result<(), Ended>>) {
-    while tasks.join_next().await.is_some() {}
+    async fn all_ended(&mut self) {
+        while self.tasks.join_next().await.is_some() {}
+    }
 }
 
 /// One task that serves all others: the pages, or the election.

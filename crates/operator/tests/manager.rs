@@ -258,6 +258,35 @@ async fn a_task_may_end_and_one_that_fails_or_panics_ends_the_manager() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn tasks_go_on_until_the_controllers_have_ended() {
+    let mut world = World::hidden(None);
+    world.create("web").await;
+    let (begun, ended) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+    let (tell, count) = (Arc::clone(&begun), Arc::clone(&ended));
+    let controller = world.controller();
+    world.manager.add(controller, move |_: Request<ConfigMap>| {
+        let (tell, count) = (Arc::clone(&tell), Arc::clone(&count));
+        async move {
+            tell.notify_one();
+            sleep(20 * SECOND).await;
+            count.fetch_add(1, SeqCst);
+            Ok::<_, Failure>(Action::Done)
+        }
+    });
+    let count = Arc::clone(&ended);
+    world.manager.task("events", RunsOn::All, move |stop| async move {
+        stop.cancelled().await;
+        assert_eq!(count.fetch_add(1, SeqCst), 1, "the run has ended before");
+        Ok(())
+    });
+    let (_, stop, running) = world.run();
+    begun.notified().await;
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    assert_eq!(ended.load(SeqCst), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_task_for_the_leader_waits_until_this_process_leads() {
     let first = World::hidden(Some(election("first")));
     let mut second = World::hidden(Some(election("second")));
