@@ -6,11 +6,14 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use k8s_openapi::api::events::v1::Event;
 use kube_client::api::{ListParams, PostParams, VersionMatch};
 use kube_client::{Api, Client, Error, ResourceExt as _};
 use kube_informer_tests::real::{Options, READY_DEADLINE, RealServer};
+use kube_operator::{EventRecorder, EventType};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
 /// Runs checks by name, prints how each went, and counts the failures.
 macro_rules! checks {
@@ -35,6 +38,7 @@ async fn a_real_server_keeps_the_promises_of_its_harness() -> Result<()> {
         the_administrator_lists_namespaces,
         nobody_is_forbidden_to_list,
         kubectl_answers,
+        what_a_recorder_writes_is_accepted,
     );
     if server.is_own() {
         failures += checks!(
@@ -97,6 +101,37 @@ async fn kubectl_answers(server: &RealServer) -> Result<()> {
     ensure!(names.lines().any(|line| line == "namespace/default"), "{names}");
     let error = server.kubectl(&["get", "configmaps", "absent"]).await.err().context("it found nothing")?;
     ensure!(error.to_string().contains("NotFound"), "{error}");
+    Ok(())
+}
+
+/// As an event, as a series, and anew when it is gone; with texts as long as they may be.
+async fn what_a_recorder_writes_is_accepted(server: &RealServer) -> Result<()> {
+    let client = server.client().await?;
+    let (recorder, broadcaster) = EventRecorder::new(client.clone(), "example.com/tests", "i".repeat(128))?;
+    let stop = CancellationToken::new();
+    let writing = tokio::spawn(broadcaster.run(stop.clone()));
+    let about = Api::<Namespace>::all(client.clone()).get("default").await?;
+    let report = || {
+        recorder.event(&about, EventType::Warning, &"R".repeat(200), &"A".repeat(200), "€".repeat(1000));
+    };
+    let written = || eventually("the event", async || Ok(recorder.status().waiting == 0));
+    report();
+    written().await?;
+    report();
+    written().await?;
+    let events: Api<Event> = Api::default_namespaced(client);
+    let params = ListParams::default().fields("reportingController=example.com/tests");
+    let first = events.list(&params).await?.items.pop().context("no event")?;
+    ensure!(first.series.as_ref().is_some_and(|series| series.count == 2), "{:?}", first.series);
+    events.delete(&first.name_any(), &Default::default()).await?;
+    report();
+    stop.cancel();
+    writing.await?;
+    let anew = events.list(&params).await?.items.pop().context("no event")?;
+    ensure!(anew.series.as_ref().is_some_and(|series| series.count == 3), "{:?}", anew.series);
+    ensure!(anew.name_any() == first.name_any() && anew.uid() != first.uid(), "{}", anew.name_any());
+    ensure!(recorder.status().sent == 3, "{recorder:?}");
+    events.delete(&anew.name_any(), &Default::default()).await?;
     Ok(())
 }
 

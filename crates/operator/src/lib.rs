@@ -12,7 +12,7 @@
 //!
 //! What a run does has helpers: a [`Finalizer`] cleans up before an object is gone, [`create_or_update`] and [`Applier`] write
 //! what is not as it should be and nothing else, [`set_controller_reference`] says whose it is, [`set_condition`] what is
-//! to be said of it.
+//! to be said of it. An [`EventRecorder`] tells people what was done: as events of the objects that it was done to.
 //!
 //! ```no_run
 //! # use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
@@ -35,6 +35,7 @@
 //!   simulation).
 //! - No two runs of one key overlap, and one begins after each event that passes its filter.
 //! - No run begins when this process does not lead. A lease is given back when nothing goes on that was begun under it.
+//! - Who reports an event never waits for it, and each event that was reported is counted: as sent, waiting, failed or dropped.
 //! - Whether this process leads is asked of the clock at that moment: no task has to have run since the lease expired.
 //! - Nothing is made for an object before the server has its finalizer, and the finalizer is taken away only after a cleanup.
 //! - What others have written meanwhile is not overwritten.
@@ -59,6 +60,7 @@ mod predicate;
 mod preflight;
 mod reason;
 mod reconcile;
+mod recorder;
 mod signals;
 mod source;
 mod update;
@@ -79,6 +81,9 @@ pub use predicate::Predicate;
 pub use preflight::MissingRule;
 pub use reason::{Change, Reason, Reasons};
 pub use reconcile::{Reconciler, Request};
+pub use recorder::{
+    Dropped, EventBroadcaster, EventRecorder, EventType, NewEvent, RecorderError, RecorderStatus,
+};
 pub use signals::terminated;
 pub use update::{create_or_update, update_status};
 pub use written::{OperationResult, WriteError, Written};

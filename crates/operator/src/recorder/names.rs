@@ -1,0 +1,67 @@
+//! Which texts an API server takes, and how a longer one is cut.
+
+/// Of a DNS subdomain, in bytes.
+const SUBDOMAIN_LIMIT: usize = 253;
+/// Of the part of a qualified name after its prefix, in bytes.
+const NAME_LIMIT: usize = 63;
+
+/// `website-operator`, or `example.com/website-operator`.
+pub(crate) fn is_qualified_name(text: &str) -> bool {
+    let (prefix_fits, name) = match text.split_once('/') {
+        Some((prefix, name)) => (is_subdomain(prefix), name),
+        None => (true, text),
+    };
+    let fits = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
+    prefix_fits && name.len() <= NAME_LIMIT && name.bytes().all(fits) && begins_and_ends_well(name)
+}
+
+/// `kube-system`, or `web.example.com`: small letters, digits and dashes, between dots.
+pub(crate) fn is_subdomain(text: &str) -> bool {
+    let fits = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+    let is_label = |label: &str| label.bytes().all(fits) && begins_and_ends_well(label);
+    text.len() <= SUBDOMAIN_LIMIT && text.split('.').all(is_label)
+}
+
+fn begins_and_ends_well(text: &str) -> bool {
+    let fits = |end: Option<&u8>| end.is_some_and(u8::is_ascii_alphanumeric);
+    fits(text.as_bytes().first()) && fits(text.as_bytes().last())
+}
+
+/// As much of it as fits into so many bytes, in whole characters.
+pub(crate) fn cut(mut text: String, limit: usize) -> String {
+    let mut end = limit.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_that_the_api_server_takes() {
+        for good in ["a", "A", "website-operator", "k8s.io/job_controller", "a.b/C.d-e", &"a".repeat(63)] {
+            assert!(is_qualified_name(good), "{good}");
+        }
+        for bad in ["", "/", "a/", "/a", "a/b/c", "-a", "a-", "a b", "A.b/c", "ä", &"a".repeat(64)] {
+            assert!(!is_qualified_name(bad), "{bad}");
+        }
+        for good in ["a", "0", "web.example.com", "a-b.c", &"a".repeat(253)] {
+            assert!(is_subdomain(good), "{good}");
+        }
+        for bad in ["", ".", "a.", ".a", "a..b", "A", "-a", "a-.b", "system:node", "a_b", &"a".repeat(254)] {
+            assert!(!is_subdomain(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_cut_between_two_characters() {
+        assert_eq!(cut("aä€".to_owned(), 6), "aä€");
+        assert_eq!(cut("aä€".to_owned(), 5), "aä");
+        assert_eq!(cut("aä€".to_owned(), 2), "a");
+        assert_eq!(cut("€".to_owned(), 0), "");
+    }
+}

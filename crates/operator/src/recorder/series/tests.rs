@@ -1,0 +1,288 @@
+//! What becomes of events, step by step.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use tokio::time::Instant;
+
+use super::{FINISH, Limits, Next, Outcome, REFRESH, Series, TRIES, Write};
+use crate::recorder::{
+    event::{EventKey, EventType, Reference},
+    status::{Dropped, RecorderStatus},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+
+pub(super) fn key(name: &str, reason: &str) -> EventKey {
+    let regarding = ObjectReference { name: Some(name.to_owned()), ..ObjectReference::default() };
+    EventKey {
+        event_type: EventType::Normal,
+        reason: reason.to_owned(),
+        action: "Test".to_owned(),
+        regarding: Reference(regarding),
+        related: None,
+    }
+}
+
+fn series() -> (Series, Instant) {
+    (Series::new(Limits::USUAL, 7), Instant::now())
+}
+
+fn see(series: &mut Series, name: &str, now: Instant) -> bool {
+    series.observe(key(name, "Tested"), "note".to_owned(), Timestamp::UNIX_EPOCH, now)
+}
+
+fn write(series: &mut Series, now: Instant) -> Option<Write> {
+    match series.next(now) {
+        Next::Write(write) => Some(write),
+        Next::Wait(_) | Next::End => None,
+    }
+}
+
+/// The object of a write, whether it creates an event, and the count.
+fn shown(write: &Write) -> (String, bool, i32) {
+    (write.record.key.regarding.0.name.clone().unwrap_or_default(), write.creates, write.count)
+}
+
+/// All that is to be written now, which a server takes.
+fn flush(series: &mut Series, now: Instant) -> Vec<(String, bool, i32)> {
+    let mut written = Vec::new();
+    while let Some(write) = write(series, now) {
+        assert!(!series.settle(&write, Outcome::Written, now));
+        written.push(shown(&write));
+    }
+    written
+}
+
+fn created(name: &str, count: i32) -> (String, bool, i32) {
+    (name.to_owned(), true, count)
+}
+
+fn patched(name: &str, count: i32) -> (String, bool, i32) {
+    (name.to_owned(), false, count)
+}
+
+#[test]
+fn the_first_is_an_event_the_second_makes_a_series_and_more_are_counted_until_it_is_finished() {
+    let (mut series, now) = series();
+    assert!(see(&mut series, "a", now));
+    assert_eq!(flush(&mut series, now), [created("a", 1)]);
+    assert!(see(&mut series, "a", now));
+    assert_eq!(flush(&mut series, now), [patched("a", 2)]);
+    for second in 1..=5 {
+        assert!(!see(&mut series, "a", now + second * SECOND));
+    }
+    assert_eq!(
+        series.status(),
+        RecorderStatus { sent: 2, waiting: 5, remembered: 1, ..RecorderStatus::default() }
+    );
+    let finished = now + 5 * SECOND + FINISH;
+    assert!(matches!(series.next(finished - SECOND), Next::Wait(Some(until)) if until == finished));
+    assert_eq!(flush(&mut series, finished), [patched("a", 7)]);
+    assert_eq!(series.status(), RecorderStatus { sent: 7, ..RecorderStatus::default() });
+    assert!(matches!(series.next(finished), Next::Wait(None)) && series.entries.is_empty());
+}
+
+#[test]
+fn what_does_not_come_again_is_forgotten_without_a_write() {
+    let (mut series, now) = series();
+    see(&mut series, "a", now);
+    flush(&mut series, now);
+    assert_eq!(flush(&mut series, now + FINISH), []);
+    assert!(series.entries.is_empty());
+    see(&mut series, "a", now + FINISH);
+    assert_eq!(flush(&mut series, now + FINISH), [created("a", 1)]);
+}
+
+#[test]
+fn a_series_that_goes_on_is_written_every_half_hour() {
+    let (mut series, now) = series();
+    let mut writes = Vec::new();
+    for minute in 0..100 {
+        see(&mut series, "a", now + minute * MINUTE);
+        writes.extend(flush(&mut series, now + minute * MINUTE));
+    }
+    let expected = [created("a", 1), patched("a", 2), patched("a", 32), patched("a", 62), patched("a", 92)];
+    assert_eq!((writes.as_slice(), REFRESH), (expected.as_slice(), 30 * MINUTE));
+}
+
+#[test]
+fn what_is_seen_again_before_the_first_write_is_written_with_it() {
+    let (mut series, now) = series();
+    for _ in 0..3 {
+        see(&mut series, "a", now);
+    }
+    let first = write(&mut series, now).unwrap();
+    assert_eq!((shown(&first), first.series().unwrap().count), (created("a", 3), 3));
+    see(&mut series, "a", now);
+    series.settle(&first, Outcome::Written, now);
+    assert_eq!(flush(&mut series, now), [], "the server knows that it is a series");
+    assert_eq!(flush(&mut series, now + FINISH), [patched("a", 4)]);
+}
+
+#[test]
+fn what_comes_while_the_first_write_is_on_its_way_makes_a_series() {
+    let (mut series, now) = series();
+    see(&mut series, "a", now);
+    let first = write(&mut series, now).unwrap();
+    assert!(first.series().is_none() && !see(&mut series, "a", now), "one write of an event at a time");
+    series.settle(&first, Outcome::Written, now);
+    assert_eq!(flush(&mut series, now), [patched("a", 2)]);
+}
+
+#[test]
+fn the_oldest_series_makes_room_and_is_written_before_it_is_forgotten() {
+    let now = Instant::now();
+    let mut series = Series::new(Limits { series: 2, ..Limits::USUAL }, 7);
+    for (name, second) in [("a", 0), ("b", 1), ("a", 2), ("a", 3), ("b", 4), ("b", 5)] {
+        see(&mut series, name, now + second * SECOND);
+        flush(&mut series, now + second * SECOND);
+    }
+    see(&mut series, "c", now + 6 * SECOND);
+    assert_eq!(flush(&mut series, now + 6 * SECOND), [patched("a", 3), created("c", 1)]);
+    see(&mut series, "a", now + 7 * SECOND);
+    assert_eq!(flush(&mut series, now + 7 * SECOND), [patched("b", 3), created("a", 1)]);
+    assert_eq!((series.entries.len(), series.status().remembered), (2, 2));
+}
+
+#[test]
+fn an_event_that_is_gone_is_created_anew_with_its_series() {
+    let (mut series, now) = series();
+    see(&mut series, "a", now);
+    flush(&mut series, now);
+    see(&mut series, "a", now);
+    let patch = write(&mut series, now).unwrap();
+    assert_eq!(shown(&patch), patched("a", 2));
+    assert!(!series.settle(&patch, Outcome::Gone, now));
+    let anew = write(&mut series, now).unwrap();
+    assert_eq!((shown(&anew), &anew.record.name), (created("a", 2), &patch.record.name));
+    series.settle(&anew, Outcome::Written, now);
+    assert_eq!(series.status(), RecorderStatus { sent: 2, remembered: 1, ..RecorderStatus::default() });
+}
+
+#[test]
+fn an_event_that_is_there_already_was_made_by_an_earlier_try() {
+    let (mut series, now) = series();
+    see(&mut series, "a", now);
+    let first = write(&mut series, now).unwrap();
+    series.settle(&first, Outcome::Failed(None), now);
+    see(&mut series, "a", now);
+    let later = now + MINUTE;
+    let again = write(&mut series, later).unwrap();
+    assert_eq!(shown(&again), created("a", 2));
+    assert!(!series.settle(&again, Outcome::Exists, later));
+    assert_eq!(flush(&mut series, later), [patched("a", 2)], "the try that was made did not say so");
+    assert_eq!(series.status(), RecorderStatus { sent: 2, remembered: 1, ..RecorderStatus::default() });
+}
+
+#[test]
+fn a_write_that_fails_goes_behind_the_others_and_nothing_is_written_in_a_pause() {
+    let (mut series, now) = series();
+    for name in ["a", "b"] {
+        see(&mut series, name, now);
+    }
+    let first = write(&mut series, now).unwrap();
+    series.settle(&first, Outcome::Failed(Some(30 * SECOND)), now);
+    let until = match series.next(now + 29 * SECOND) {
+        Next::Wait(Some(until)) => until,
+        other => panic!("{other:?}"),
+    };
+    assert!((now + 30 * SECOND..now + 40 * SECOND).contains(&until));
+    assert_eq!(flush(&mut series, until), [created("b", 1), created("a", 1)]);
+}
+
+#[test]
+fn a_write_is_given_up_after_twelve_tries_and_with_it_what_was_counted() {
+    let (mut series, mut now) = series();
+    see(&mut series, "a", now);
+    for tries in 1.. {
+        let write = write(&mut series, now).unwrap();
+        see(&mut series, "a", now);
+        let is_given_up = series.settle(&write, Outcome::Failed(None), now);
+        assert_eq!(is_given_up, tries == TRIES);
+        if is_given_up {
+            break;
+        }
+        now += MINUTE;
+    }
+    assert_eq!(series.status(), RecorderStatus { failed: 13, ..RecorderStatus::default() });
+    assert!(series.entries.is_empty() && series.by_age.is_empty());
+}
+
+#[test]
+fn what_is_never_there_and_always_there_is_given_up_too() {
+    let (mut series, now) = series();
+    see(&mut series, "a", now);
+    flush(&mut series, now);
+    see(&mut series, "a", now);
+    let mut tries = 0;
+    while let Some(write) = write(&mut series, now) {
+        tries += 1;
+        let outcome = if write.creates { Outcome::Exists } else { Outcome::Gone };
+        series.settle(&write, outcome, now);
+    }
+    assert_eq!((tries, series.status().failed), (TRIES, 1));
+}
+
+#[test]
+fn what_a_server_refuses_is_not_tried_again_and_the_next_one_begins_anew() {
+    let (mut series, now) = series();
+    see(&mut series, "a", now);
+    let first = write(&mut series, now).unwrap();
+    assert!(series.settle(&first, Outcome::Refused, now));
+    assert!(matches!(series.next(now + FINISH), Next::Wait(None)));
+    see(&mut series, "a", now);
+    assert_eq!(flush(&mut series, now), [created("a", 1)]);
+    assert_eq!(
+        series.status(),
+        RecorderStatus { sent: 1, failed: 1, remembered: 1, ..RecorderStatus::default() }
+    );
+}
+
+#[test]
+fn at_the_end_all_that_was_counted_is_written_and_nothing_new_is_taken() {
+    let (mut series, now) = series();
+    for _ in 0..3 {
+        see(&mut series, "a", now);
+        flush(&mut series, now);
+    }
+    see(&mut series, "b", now);
+    series.end();
+    assert!(!see(&mut series, "a", now) && !see(&mut series, "c", now));
+    assert_eq!(flush(&mut series, now), [created("b", 1), patched("a", 3)]);
+    assert!(matches!(series.next(now), Next::End));
+    let dropped = Dropped { stopped: 2, ..Dropped::default() };
+    assert_eq!(series.status(), RecorderStatus { sent: 4, dropped, ..RecorderStatus::default() });
+}
+
+#[test]
+fn what_is_left_when_it_closes_counts_as_dropped() {
+    let (mut series, now) = series();
+    for _ in 0..4 {
+        see(&mut series, "a", now);
+        flush(&mut series, now);
+    }
+    see(&mut series, "b", now);
+    write(&mut series, now).unwrap();
+    series.close();
+    see(&mut series, "c", now);
+    let dropped = Dropped { stopped: 4, ..Dropped::default() };
+    assert_eq!(series.status(), RecorderStatus { sent: 2, dropped, ..RecorderStatus::default() });
+    assert!(matches!(series.next(now), Next::End));
+}
+
+#[test]
+fn events_of_one_object_have_names_of_their_own_whatever_the_clock_says() {
+    let (mut series, now) = series();
+    for reason in ["A", "B", "C"] {
+        series.observe(key("a", reason), String::new(), Timestamp::UNIX_EPOCH, now);
+    }
+    let mut names: Vec<String> = Vec::new();
+    while let Some(write) = write(&mut series, now) {
+        names.push(write.record.name.clone());
+        series.settle(&write, Outcome::Written, now);
+    }
+    assert_eq!(names, ["a.1", "a.2", "a.3"]);
+}

@@ -1,0 +1,68 @@
+//! Before the run, at the stop and after it.
+
+use kube_operator::{Dropped, EventRecorder, EventType};
+use kube_testserver::{Fault, Server};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{Recording, SECOND, asked, client, count, creating, event, events, map};
+
+#[tokio::test(start_paused = true)]
+async fn what_is_counted_and_what_is_queued_at_the_stop_is_written_before_the_end() {
+    let server = Server::new();
+    let recording = Recording::new(&server);
+    for _ in 0..5 {
+        recording.report("a", "Tested");
+        sleep(SECOND).await;
+    }
+    for name in ["b", "c"] {
+        recording.report(name, "Tested");
+    }
+    let (recorder, begun) = (recording.recorder.clone(), Instant::now());
+    let status = recording.stop().await;
+    assert_eq!((status.sent, status.dropped, status.remembered), (7, Dropped::default(), 0));
+    assert!(begun.elapsed() < SECOND, "{:?}", begun.elapsed());
+    let counts: Vec<_> = events(&server).await.iter().filter_map(count).collect();
+    assert_eq!(counts, [5]);
+    recorder.event(&map("d"), EventType::Normal, "Tested", "Test", "");
+    assert_eq!(recorder.status().dropped.stopped, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_answer_holds_up_the_end_for_ten_seconds() {
+    let server = Server::new();
+    let recording = Recording::new(&server);
+    let _hangs = server.faults().always(creating(), Fault::Hang);
+    for name in ["a", "b"] {
+        recording.report(name, "Tested");
+    }
+    sleep(SECOND).await;
+    let begun = Instant::now();
+    let status = recording.stop().await;
+    assert_eq!((status.sent, status.waiting, status.dropped.stopped), (0, 0, 2));
+    assert_eq!(begun.elapsed(), 10 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_never_runs_counts_what_is_lost() {
+    let server = Server::new();
+    let (recorder, broadcaster) = EventRecorder::new(client(&server), "shop", "shop-0").unwrap();
+    recorder.event(&map("a"), EventType::Normal, "Tested", "Test", "");
+    assert_eq!(recorder.status().waiting, 1);
+    drop(broadcaster);
+    recorder.event(&map("a"), EventType::Normal, "Tested", "Test", "");
+    assert_eq!((recorder.status().waiting, recorder.status().dropped.stopped), (0, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_reported_before_the_run_is_written_by_it() {
+    let server = Server::new();
+    let (recorder, broadcaster) = EventRecorder::new(client(&server), "shop", "shop-0").unwrap();
+    for _ in 0..3 {
+        recorder.event(&map("a"), EventType::Normal, "Tested", "Test", "");
+    }
+    let stop = CancellationToken::new();
+    stop.cancel();
+    broadcaster.run(stop).await;
+    assert_eq!((count(&event(&server).await), asked(&server)), (Some(3), (1, 0)));
+}
