@@ -16,7 +16,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Controller, Election, ElectionError, ElectionOptions, Failure, Leadership, MissingRule, Reconciler,
+    Controller, Election, ElectionError, ElectionOptions, EventRecorder, Failure, Leadership, MissingRule,
+    Reconciler, RecorderError,
     collect::Shown,
     metrics::Metrics,
     pages::{self, Check, Site, Stage},
@@ -222,6 +223,21 @@ impl Manager {
     /// For metrics of one's own, which `/metrics` then shows, too.
     pub fn registry(&mut self) -> &mut Registry {
         &mut self.registry
+    }
+
+    /// A recorder of events by a controller of this name, of a process that is named as in the election. It writes while this
+    /// process leads, and at the end what is left when the controllers have ended.
+    ///
+    /// # Errors
+    /// A name that servers refuse.
+    pub fn event_recorder(&mut self, controller: &str) -> Result<EventRecorder, RecorderError> {
+        let instance = self.options.election.as_ref().map_or(controller, |election| &election.identity);
+        let (recorder, broadcaster) = EventRecorder::new(self.client(), controller, instance)?;
+        self.task(format!("events of {controller}"), RunsOn::All, |stop| async {
+            broadcaster.run(stop).await;
+            Ok(())
+        });
+        Ok(recorder)
     }
 
     /// A check of one's own for `/readyz`, which says what is wrong. It must not block.

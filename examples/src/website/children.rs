@@ -1,0 +1,94 @@
+//! What a site owns: plain data, so that what a spec leads to can be seen without a cluster.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, DeploymentSpec},
+        core::v1::{
+            ConfigMap, ConfigMapVolumeSource, Container, ContainerPort, PodSpec, PodTemplateSpec, Service,
+            ServicePort, ServiceSpec, Volume, VolumeMount,
+        },
+    },
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
+};
+use kube::ResourceExt;
+use kube_operator::{OwnerError, set_controller_reference};
+
+use super::Website;
+
+const PORT: i32 = 80;
+
+/// All that a site owns.
+pub(super) struct Children {
+    pub(super) page: ConfigMap,
+    pub(super) deployment: Deployment,
+    pub(super) service: Service,
+}
+
+impl Children {
+    /// Those of this site, which has to be as a server has sent it.
+    pub(super) fn of(site: &Website) -> Result<Self, OwnerError> {
+        let metadata = ObjectMeta {
+            name: site.metadata.name.clone(),
+            namespace: site.metadata.namespace.clone(),
+            labels: Some(labels(site)),
+            ..ObjectMeta::default()
+        };
+        let mut page = ConfigMap {
+            metadata: metadata.clone(),
+            data: Some([("index.html".to_owned(), site.spec.html.clone())].into()),
+            ..ConfigMap::default()
+        };
+        let mut deployment = Deployment {
+            metadata: metadata.clone(),
+            spec: Some(DeploymentSpec {
+                replicas: Some(site.spec.replicas),
+                selector: LabelSelector { match_labels: Some(labels(site)), ..LabelSelector::default() },
+                template: pods(site),
+                ..DeploymentSpec::default()
+            }),
+            ..Deployment::default()
+        };
+        let mut service = Service {
+            metadata,
+            spec: Some(ServiceSpec {
+                selector: Some(labels(site)),
+                ports: Some(vec![ServicePort { port: PORT, ..ServicePort::default() }]),
+                ..ServiceSpec::default()
+            }),
+            ..Service::default()
+        };
+        set_controller_reference(site, &(), &mut page)?;
+        set_controller_reference(site, &(), &mut deployment)?;
+        set_controller_reference(site, &(), &mut service)?;
+        Ok(Self { page, deployment, service })
+    }
+}
+
+fn labels(site: &Website) -> BTreeMap<String, String> {
+    [("app.kubernetes.io/name".to_owned(), site.name_any())].into()
+}
+
+fn pods(site: &Website) -> PodTemplateSpec {
+    let page = Volume {
+        name: "page".to_owned(),
+        config_map: Some(ConfigMapVolumeSource { name: site.name_any(), ..ConfigMapVolumeSource::default() }),
+        ..Volume::default()
+    };
+    let server = Container {
+        name: "server".to_owned(),
+        image: Some("nginx:1.29-alpine".to_owned()),
+        ports: Some(vec![ContainerPort { container_port: PORT, ..ContainerPort::default() }]),
+        volume_mounts: Some(vec![VolumeMount {
+            name: page.name.clone(),
+            mount_path: "/usr/share/nginx/html".to_owned(),
+            ..VolumeMount::default()
+        }]),
+        ..Container::default()
+    };
+    PodTemplateSpec {
+        metadata: Some(ObjectMeta { labels: Some(labels(site)), ..ObjectMeta::default() }),
+        spec: Some(PodSpec { containers: vec![server], volumes: Some(vec![page]), ..PodSpec::default() }),
+    }
+}

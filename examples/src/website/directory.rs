@@ -1,0 +1,62 @@
+//! The directory of all sites: a ConfigMap in the operator's own namespace with a line for each. No owner reference reaches
+//! there from other namespaces, so that a site's line has to be taken out before the site is gone: that is what finalizers are
+//! for.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt;
+use kube_client::api::{Patch, PatchParams, PostParams};
+use kube_informer::CachedApi;
+use kube_operator::Failure;
+use serde_json::{Value, json};
+
+use super::Website;
+
+/// The ConfigMap's name.
+pub const DIRECTORY: &str = "websites";
+
+pub(super) struct Directory {
+    /// Of the operator's namespace.
+    maps: CachedApi<ConfigMap>,
+}
+
+impl Directory {
+    pub(super) fn new(maps: CachedApi<ConfigMap>) -> Self {
+        Self { maps }
+    }
+
+    /// Lists a site, if it is not.
+    pub(super) async fn add(&self, site: &Website) -> Result<(), Failure> {
+        self.set(site, Some(address(site))).await
+    }
+
+    /// Takes a site out, if it is in.
+    pub(super) async fn remove(&self, site: &Website) -> Result<(), Failure> {
+        self.set(site, None).await
+    }
+
+    /// Lines of different sites are written at once: each by a patch of its own line.
+    async fn set(&self, site: &Website, line: Option<String>) -> Result<(), Failure> {
+        let key = format!("{}.{}", site.namespace().unwrap_or_default(), site.name_any());
+        let directory = self.maps.get(DIRECTORY).await?;
+        let lines = directory.as_ref().and_then(|map| map.data.as_ref());
+        if lines.and_then(|lines| lines.get(&key)) == line.as_ref() {
+            return Ok(());
+        }
+        if directory.is_none() {
+            let mut map = ConfigMap::default();
+            map.metadata.name = Some(DIRECTORY.to_owned());
+            match self.maps.create(&PostParams::default(), &map).await {
+                Err(kube_client::Error::Api(status)) if status.reason == "AlreadyExists" => {}
+                created => drop(created?),
+            }
+        }
+        let patch: Value = json!({"data": {key: line}});
+        self.maps.patch(DIRECTORY, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        Ok(())
+    }
+}
+
+/// Where visitors find it, within the cluster.
+fn address(site: &Website) -> String {
+    format!("http://{}.{}.svc", site.name_any(), site.namespace().unwrap_or_default())
+}

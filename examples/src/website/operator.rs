@@ -1,0 +1,72 @@
+//! All of it, as a `Manager`.
+
+use std::{net::SocketAddr, time::Duration};
+
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, Service},
+};
+use kube_client::{Api, Client};
+use kube_informer::CachedApi;
+use kube_operator::{Applier, Controller, ElectionOptions, Finalizer, LeaseTimes, Manager, ManagerOptions};
+
+use super::{Website, directory::Directory, reconcile::Websites};
+
+/// What differs from process to process, and from cluster to cluster.
+#[derive(Clone, Debug)]
+pub struct OperatorOptions {
+    /// The namespace of the operator itself: of its Lease, and of the directory.
+    pub namespace: String,
+    /// The name of this process: another one in each.
+    pub identity: String,
+    /// Where metrics, health and debug pages are served.
+    pub address: Option<SocketAddr>,
+}
+
+/// The operator, which does nothing before [`Manager::run`].
+///
+/// # Errors
+/// The address is taken, or the identity is empty.
+pub fn operator(client: Client, options: OperatorOptions) -> anyhow::Result<Manager> {
+    let OperatorOptions { namespace, identity, address } = options;
+    let mut manager = Manager::new(
+        client,
+        ManagerOptions {
+            address,
+            election: Some(ElectionOptions {
+                namespace: namespace.clone(),
+                name: "website-operator".to_owned(),
+                identity: identity.clone(),
+                times: LeaseTimes::default(),
+            }),
+            start_within: Duration::from_secs(60),
+            ..ManagerOptions::default()
+        },
+    )?;
+    let writer = manager.client();
+    let recorder = manager.event_recorder("website-operator")?;
+    let sites = manager.factory().informer::<Website>()?;
+    let pages = manager.factory().informer::<ConfigMap>()?;
+    let deployments = manager.factory().informer::<Deployment>()?;
+    let services = manager.factory().informer::<Service>()?;
+    let cached_pages = CachedApi::new(Api::all(writer.clone()), &pages);
+    let websites = Websites {
+        sites: CachedApi::new(Api::all(writer.clone()), &sites),
+        deployments: CachedApi::new(Api::all(writer.clone()), &deployments),
+        services: CachedApi::new(Api::all(writer), &services),
+        directory: Directory::new(cached_pages.namespace(&namespace)),
+        pages: cached_pages,
+        applier: Applier::new("website-operator").force(),
+        finalizer: Finalizer::new("examples.kube-informer.dev/directory"),
+        recorder,
+        identity,
+    };
+    let controller = Controller::new(&sites)
+        .owns(&pages)
+        .owns(&deployments)
+        .owns(&services)
+        .concurrency(4)
+        .time_out(Duration::from_secs(30));
+    manager.add(controller, websites);
+    Ok(manager)
+}
