@@ -24,7 +24,9 @@ impl Operator {
     fn start() -> Self {
         let server = Server::builder().garbage_collector(true).build();
         server.create(serde_json::to_value(Website::crd()).unwrap()).unwrap();
-        server.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})).unwrap();
+        server
+            .create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}))
+            .unwrap();
         Self::on(server)
     }
 
