@@ -7,6 +7,7 @@ pub mod explore;
 pub mod faults_page;
 pub mod guide;
 pub mod mutants;
+pub mod operators;
 pub mod real;
 pub mod simulation;
 pub mod testserver_page;

@@ -122,6 +122,16 @@ pub enum FinalizerError {
         /// What the server says.
         source: Error,
     },
+    /// Nothing was done for the object.
+    #[error(
+        "the server took the finalizer {finalizer} for {key} and has not kept it: does a webhook take it away?"
+    )]
+    NotKept {
+        /// The object.
+        key: ObjectKey,
+        /// The finalizer.
+        finalizer: String,
+    },
     /// It was cleaned up, and will be again.
     #[error("can't remove the finalizer {finalizer} of {key}, which is cleaned up")]
     Remove {
@@ -214,7 +224,11 @@ impl Finalizer {
                 }
                 Step::Ask => self.read(api, id).await?,
                 Step::Add => match patch(api, &id.key, addition(object.meta(), &self.name)).await {
-                    Ok(added) => Some(added),
+                    Ok(added) if is_kept(added.meta(), id, &self.name) => Some(added),
+                    Ok(_) => {
+                        let (key, finalizer) = (id.key.clone(), self.name.clone());
+                        return Err(FinalizerError::NotKept { key, finalizer });
+                    }
                     Err(Refused::Gone) => None,
                     Err(Refused::Changed(_)) if tries < TRIES => {
                         tries += 1;
@@ -316,6 +330,12 @@ fn step(object: &ObjectMeta, finalizer: &str, known: Known) -> Step {
         (true, false, Known::Held | Known::Asked) => Step::Apply,
         (true, true, Known::Asked) => Step::Cleanup,
     }
+}
+
+/// Whether a patch that was accepted has done what it says; in what is being deleted by now it need not.
+fn is_kept(object: &ObjectMeta, id: &ObjectId, finalizer: &str) -> bool {
+    let is_same = object.uid.as_deref().is_some_and(|uid| uid == id.uid.to_string());
+    is_same && (has(object, finalizer) || object.deletion_timestamp.is_some())
 }
 
 fn has(object: &ObjectMeta, finalizer: &str) -> bool {

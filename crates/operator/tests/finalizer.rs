@@ -160,6 +160,17 @@ async fn the_finalizer_is_there_before_anything_of_apply_runs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_finalizer_that_the_server_takes_and_does_not_keep_is_not_added_for_ever() {
+    let (world, site) = World::with_site(&[]).await;
+    let unchanged = Fault::json(serde_json::to_string(&*site).unwrap());
+    let _webhook = world.server.faults().always(Match::verb(Verb::Patch).resource("sites"), unchanged);
+    let result = world.run(&Finalizer::new(OURS), &site, done()).await;
+    assert!(has_failed(result, |error| matches!(error, FinalizerError::NotKept { .. })));
+    assert_eq!((world.ran(), world.requests(Verb::Patch)), (vec![], 1));
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_apply_fails_with_comes_back_as_it_is() {
     let (world, site) = World::with_site(&[]).await;
     let failed = world.run(&Finalizer::new(OURS), &site, Err(Failure::terminal("never"))).await.unwrap_err();

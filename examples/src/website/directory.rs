@@ -4,7 +4,10 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
-use kube_client::api::{Patch, PatchParams, PostParams};
+use kube_client::{
+    Error,
+    api::{Patch, PatchParams, PostParams},
+};
 use kube_informer::CachedApi;
 use kube_operator::Failure;
 use serde_json::{Value, json};
@@ -26,34 +29,41 @@ impl Directory {
 
     /// Lists a site, if it is not.
     pub(super) async fn add(&self, site: &Website) -> Result<(), Failure> {
-        self.set(site, Some(address(site))).await
-    }
-
-    /// Takes a site out, if it is in.
-    pub(super) async fn remove(&self, site: &Website) -> Result<(), Failure> {
-        self.set(site, None).await
-    }
-
-    /// Lines of different sites are written at once: each by a patch of its own line.
-    async fn set(&self, site: &Website, line: Option<String>) -> Result<(), Failure> {
-        let key = format!("{}.{}", site.namespace().unwrap_or_default(), site.name_any());
+        let (key, line) = (key(site), address(site));
         let directory = self.maps.get(DIRECTORY).await?;
         let lines = directory.as_ref().and_then(|map| map.data.as_ref());
-        if lines.and_then(|lines| lines.get(&key)) == line.as_ref() {
+        if lines.and_then(|lines| lines.get(&key)) == Some(&line) {
             return Ok(());
         }
         if directory.is_none() {
             let mut map = ConfigMap::default();
             map.metadata.name = Some(DIRECTORY.to_owned());
             match self.maps.create(&PostParams::default(), &map).await {
-                Err(kube_client::Error::Api(status)) if status.reason == "AlreadyExists" => {}
+                Err(Error::Api(status)) if status.reason == "AlreadyExists" => {}
                 created => drop(created?),
             }
         }
-        let patch: Value = json!({"data": {key: line}});
+        self.patch(&json!({"data": {key: line}})).await?;
+        Ok(())
+    }
+
+    /// Takes a site out. The cache is not asked whether it is in: it may be behind, and nobody comes back here.
+    pub(super) async fn remove(&self, site: &Website) -> Result<(), Failure> {
+        match self.patch(&json!({"data": {key(site): null}})).await {
+            Err(Error::Api(status)) if status.reason == "NotFound" => Ok(()),
+            patched => Ok(patched?),
+        }
+    }
+
+    /// Lines of different sites are written at once: each by a patch of its own line.
+    async fn patch(&self, patch: &Value) -> kube_client::Result<()> {
         self.maps.patch(DIRECTORY, &PatchParams::default(), &Patch::Merge(patch)).await?;
         Ok(())
     }
+}
+
+fn key(site: &Website) -> String {
+    format!("{}.{}", site.namespace().unwrap_or_default(), site.name_any())
 }
 
 /// Where visitors find it, within the cluster.

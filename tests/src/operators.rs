@@ -1,0 +1,31 @@
+//! What the code of the pages for those who come from elsewhere runs on; the pages themselves are compiled and run as tests of
+//! this module.
+
+pub use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
+pub use kube_operator::{
+    Action, Applier, Controller, ElectionOptions, EventType, Failure, LeaseTimes, Manager, ManagerOptions,
+    OperationResult, Predicate, Reconciler, Request, RunsOn, condition, create_or_update, set_condition,
+    set_controller_reference,
+};
+pub use kube_workqueue::ExponentialFailure;
+
+pub use crate::guide::{
+    Api, CachedApi, Client, Duration, Event, InformerFactory, ObjectKey, Patch, PatchParams, Pod, StreamExt,
+    json, run,
+};
+
+/// The page, as documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/from-controller-runtime.md")]
+pub struct FromControllerRuntime;
+
+/// The page, as documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/from-kube-runtime.md")]
+pub struct FromKubeRuntime;
+
+/// In place of that of kube-operator: comes at once.
+///
+/// # Cancel safety
+/// There is nothing to lose.
+pub async fn terminated() {}
