@@ -186,9 +186,9 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
     }
 
     /// From now on nothing is accepted and delayed keys are dropped. What waits is still handed out, then all
-    /// getters end. Also ends the wait of every [`WorkQueue::shutdown_with_drain`].
+    /// getters end. Also ends the wait of every [`WorkQueue::shutdown_with_drain`] that has begun.
     pub fn shutdown(&self) {
-        self.change(|state, _| state.shutdown(false));
+        self.change(|state, _| state.shutdown());
     }
 
     /// Shuts down as [`WorkQueue::shutdown`] does and waits until nothing waits and nothing runs: also for the
@@ -199,10 +199,10 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
     ///
     /// The first poll shuts the queue down for good; dropping the future afterwards only stops the waiting.
     pub async fn shutdown_with_drain(&self) {
-        self.change(|state, _| state.shutdown(true));
+        let begun = self.change(|state, _| state.drain());
         loop {
             let changed = self.shared.drained.notified();
-            if self.shared.state.lock().is_drained() {
+            if self.shared.state.lock().is_drained(begun) {
                 return;
             }
             changed.await;

@@ -14,17 +14,6 @@ use crate::status::Status;
 /// For a delay that the clock cannot express: about thirty years, which no queue outlives.
 const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
-/// Whether the queue accepts keys, and what a shutdown waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// Keys are accepted.
-    Open,
-    /// Nothing is accepted; somebody waits until nothing waits or runs.
-    Draining,
-    /// Nothing is accepted, and nobody waits for what still runs.
-    Closed,
-}
-
 /// What a getter does besides waiting for keys. At most one getter of a queue is its timekeeper, which is what
 /// lets a deadline wake one getter and not all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,9 +52,12 @@ pub(crate) struct Wake {
 #[derive(Debug)]
 pub(crate) struct State<T> {
     core: Core<T>,
-    /// Empty unless the phase is `Open`.
+    /// Empty unless the queue is open.
     delayed: Delayed<T>,
-    phase: Phase,
+    /// Keys are accepted.
+    is_open: bool,
+    /// How often a shutdown was asked for that waits for nothing. Each ends the drains that have begun before it.
+    shutdowns: u64,
     /// Exactly one getter has the role `Timekeeper`; otherwise none has it.
     time_is_kept: bool,
     /// How many runs were asked for since the queue was made, and how many of them after a failure.
@@ -78,6 +70,7 @@ struct Before {
     waiting: usize,
     deadline: Option<Instant>,
     ended: bool,
+    shutdowns: u64,
 }
 
 impl<T> State<T> {
@@ -85,7 +78,8 @@ impl<T> State<T> {
         State {
             core: Core::new(now),
             delayed: Delayed::new(),
-            phase: Phase::Open,
+            is_open: true,
+            shutdowns: 0,
             time_is_kept: false,
             adds: 0,
             retries: 0,
@@ -93,16 +87,12 @@ impl<T> State<T> {
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        self.phase == Phase::Open
+        self.is_open
     }
 
-    /// A drain has nothing left to wait for, or was told not to wait.
-    pub(crate) fn is_drained(&self) -> bool {
-        match self.phase {
-            Phase::Open => false,
-            Phase::Draining => self.core.is_idle(),
-            Phase::Closed => true,
-        }
+    /// A drain has nothing left to wait for, or was told not to wait; `begun` is what `drain` has said.
+    pub(crate) fn is_drained(&self, begun: u64) -> bool {
+        self.core.is_idle() || self.shutdowns != begun
     }
 
     /// Some getter should look at the queue. Whoever leaves while this holds wakes the next one.
@@ -121,7 +111,7 @@ impl<T> State<T> {
 
     /// Getters end. A key that is to run again holds this up: somebody has to be there to take it.
     fn is_ended(&self) -> bool {
-        self.phase != Phase::Open && self.core.is_exhausted()
+        !self.is_open && self.core.is_exhausted()
     }
 
     fn before(&self) -> Before {
@@ -129,6 +119,7 @@ impl<T> State<T> {
             waiting: self.core.waiting(),
             deadline: self.delayed.next_deadline(),
             ended: self.is_ended(),
+            shutdowns: self.shutdowns,
         }
     }
 
@@ -141,7 +132,7 @@ impl<T> State<T> {
         Wake {
             getter: more || (earlier && !self.time_is_kept),
             timekeeper: earlier && self.time_is_kept,
-            drains: self.is_drained(),
+            drains: !self.is_open && self.is_drained(before.shutdowns),
         }
     }
 }
@@ -214,9 +205,20 @@ impl<T: Eq + Hash + Clone> State<T> {
         self.core.waiting()
     }
 
-    /// Ends the queue; `drain` says whether somebody waits for what runs.
-    pub(crate) fn shutdown(&mut self, drain: bool) {
-        self.phase = if drain { Phase::Draining } else { Phase::Closed };
+    /// Ends the queue, and the wait of all drains that have begun.
+    pub(crate) fn shutdown(&mut self) {
+        self.shutdowns += 1;
+        self.close();
+    }
+
+    /// Ends the queue; somebody waits until it `is_drained`.
+    pub(crate) fn drain(&mut self) -> u64 {
+        self.close();
+        self.shutdowns
+    }
+
+    fn close(&mut self) {
+        self.is_open = false;
         self.delayed.clear();
     }
 
@@ -356,7 +358,7 @@ mod tests {
             look(&mut state, &mut Role::Follower, now);
         }
         add(&mut state, "a", now);
-        assert_eq!(state.change(now, |state| state.shutdown(true)).0, NOBODY);
+        assert_eq!(state.change(now, |state| state.drain()).0, NOBODY);
         add(&mut state, "b", now);
         add_after(&mut state, "c", SECOND, now);
         assert_eq!(look(&mut state, &mut Role::Follower, now), (Look::Follow, false), "a is to run again");

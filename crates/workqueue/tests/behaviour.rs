@@ -285,6 +285,19 @@ async fn a_shutdown_ends_the_wait_of_a_drain() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_shutdown_ends_the_wait_of_a_drain_also_if_another_drain_begins_at_once() {
+    let queue = Queue::new();
+    queue.add("a");
+    let _item = take(&queue).await;
+    let first = spawn_drain(&queue);
+    settle().await;
+    queue.shutdown();
+    let second = timeout(SECOND, queue.shutdown_with_drain());
+    assert!(second.await.is_err(), "it has begun after the shutdown, and the key still runs");
+    first.await.expect("the task did not panic");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cancelled_drain_leaves_the_queue_shut_down() {
     let queue = Queue::new();
     queue.add("a");
