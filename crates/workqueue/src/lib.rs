@@ -47,7 +47,8 @@
 //!
 //! `core` decides what waits and what runs, `delay` what comes later, `limiter` how much later. All three are
 //! plain data that never looks at a clock: `now` is an argument. `state` puts them under one lock and says who
-//! has to be woken; `queue` alone locks, sleeps and wakes, and no lock is held across an await.
+//! has to be woken; `queue` alone locks, sleeps and wakes, with what `sync` has for it, and no lock is held across an
+//! await.
 #![forbid(unsafe_code)]
 
 mod core;
@@ -59,6 +60,7 @@ mod priority;
 mod queue;
 mod state;
 mod status;
+mod sync;
 
 pub use item::Item;
 pub use limiter::{ExponentialFailure, FastSlow, MaxOf, RateLimiter, TokenBucket, default_rate_limiter};

@@ -6,9 +6,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use crate::core::Taken;
 use crate::item::Item;
@@ -17,6 +15,7 @@ use crate::observer::{NoObserver, Observer};
 use crate::priority::Priority;
 use crate::state::{Look, Role, State, Wake};
 use crate::status::Status;
+use crate::sync::{Mutex, Notify, now, sleep_until};
 
 /// A deduplicating queue of keys; the [crate page](crate) has its promises and bounds.
 ///
@@ -55,6 +54,8 @@ pub struct WorkQueue<T> {
 ///
 /// `drained` is used only through `notify_waiters`. Its waiter is created *before* the look at the state, and
 /// `notify_waiters` reaches every waiter that exists, polled or not.
+///
+/// `interleavings` tries all this in every order.
 struct Shared<T> {
     state: Mutex<State<T>>,
     limiter: Box<dyn RateLimiter<T>>,
@@ -86,7 +87,7 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
     /// The same, and `observer` is told how long keys wait and how long they are worked on.
     pub fn observed(limiter: impl RateLimiter<T>, observer: impl Observer) -> Self {
         let shared = Shared {
-            state: Mutex::new(State::new(Instant::now())),
+            state: Mutex::new(State::new(now())),
             limiter: Box::new(limiter),
             observer: Box::new(observer),
             ready: Notify::new(),
@@ -127,7 +128,7 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
         if self.is_shutting_down() {
             return;
         }
-        let delay = self.shared.limiter.when(&key, Instant::now());
+        let delay = self.shared.limiter.when(&key, now());
         self.change(|state, now| state.retry(key, priority, delay, now));
     }
 
@@ -224,7 +225,7 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
     fn change<R>(&self, change: impl FnOnce(&mut State<T>, Instant) -> R) -> R {
         let (wake, result) = {
             let mut state = self.shared.state.lock();
-            let now = Instant::now();
+            let now = now();
             state.change(now, |state| change(state, now))
         };
         self.shared.wake(wake);
@@ -279,7 +280,7 @@ impl<T: Eq + Hash + Clone> Getter<'_, T> {
     fn look(&mut self) -> Look<Taken<T>> {
         let (look, next_must_look) = {
             let mut state = self.shared.state.lock();
-            let now = Instant::now();
+            let now = now();
             state.look(&mut self.role, now)
         };
         if next_must_look {
@@ -304,3 +305,6 @@ impl<T> Drop for Getter<'_, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod interleavings;
