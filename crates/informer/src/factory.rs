@@ -274,6 +274,15 @@ impl InformerFactory {
         builder.backlog_mark(config.backlog_mark).queue_bound(config.queue_bound).build()
     }
 
+    /// Starts, waits for, shows and stops an informer that was made elsewhere, by a builder or another factory, with this
+    /// factory's own. Nothing happens where it is one of them. It is not what [`InformerFactory::informer`] gives.
+    ///
+    /// # Errors
+    /// The factory is shut down.
+    pub fn adopt<T: Object>(&self, informer: &Informer<T>) -> Result<(), FactoryError> {
+        self.registry.adopt(informer)
+    }
+
     /// Starts every informer, and those that are asked for later as they are: on the runtime of whoever asks, or outside of
     /// one on that of this call.
     ///
@@ -307,7 +316,8 @@ impl InformerFactory {
         }
     }
 
-    /// What each informer is doing, and what it has done.
+    /// What each informer is doing, and what it has done: in the order in which they were asked for, then those that were
+    /// adopted.
     pub fn status(&self) -> Vec<InformerStatus> {
         self.registry.all().iter().map(|informer| informer.status()).collect()
     }

@@ -201,6 +201,11 @@ impl<T: Object> Informer<T> {
         self.store().lister()
     }
 
+    /// What errors and logs call it: where nobody has named it otherwise the kind, the path and the selectors.
+    pub fn name(&self) -> &str {
+        &self.shared.config.name
+    }
+
     /// Whether the first list is in the store.
     pub fn has_synced(&self) -> bool {
         *self.shared.synced.borrow()

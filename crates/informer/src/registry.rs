@@ -6,7 +6,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -23,6 +23,10 @@ use crate::{FactoryError, Informer, InformerStatus, Unsynced};
 #[derive(Default)]
 pub(crate) struct Registry {
     informers: DashMap<Key, Slot>,
+    /// Made elsewhere, and kept until the shutdown.
+    adopted: Mutex<Vec<Arc<dyn AnyInformer>>>,
+    /// How many slots there have been.
+    slots: AtomicU64,
     /// Where it was started, once it was.
     started: OnceLock<Handle>,
     shut_down: AtomicBool,
@@ -50,6 +54,8 @@ pub(crate) enum Kept {
 }
 
 struct Slot {
+    /// The order in which informers are shown.
+    number: u64,
     /// Keeps it alive.
     pinned: Option<Arc<dyn AnyInformer>>,
     /// What was set up of it, handlers too, until it starts: from then on its own task holds that.
@@ -59,9 +65,10 @@ struct Slot {
 }
 
 impl Slot {
-    fn of<T: Object>(informer: &Informer<T>) -> Self {
+    fn of<T: Object>(informer: &Informer<T>, number: u64) -> Self {
         let weak = informer.downgrade();
         Self {
+            number,
             pinned: None,
             unstarted: Some(Arc::clone(&informer.shared) as _),
             find: Box::new(move || Some(Arc::new(weak.upgrade()?))),
@@ -122,14 +129,15 @@ impl Registry {
 
     /// Makes this the informer under the key, unless somebody was faster: then that one is.
     fn insert<T: Object>(&self, key: Key, informer: Informer<T>, kept: Kept) -> Informer<T> {
+        let number = self.slots.fetch_add(1, Ordering::Relaxed);
         let mut slot = match self.informers.entry(key) {
             Entry::Occupied(slot) => slot.into_ref(),
-            Entry::Vacant(vacant) => vacant.insert(Slot::of(&informer)),
+            Entry::Vacant(vacant) => vacant.insert(Slot::of(&informer, number)),
         };
         let (informer, replaced) = match slot.usable() {
             Some(faster) => (typed(faster.as_ref()), None),
             None => {
-                let new = Slot::of(&informer);
+                let new = Slot::of(&informer, number);
                 (informer, Some(std::mem::replace(slot.value_mut(), new)))
             }
         };
@@ -142,18 +150,41 @@ impl Registry {
         informer
     }
 
+    /// Starts, shows and stops an informer that was made elsewhere with those that were made here.
+    pub(crate) fn adopt<T: Object>(&self, informer: &Informer<T>) -> Result<(), FactoryError> {
+        let is_known = |known: &Arc<dyn AnyInformer>| {
+            let known = known.as_any().downcast_ref::<Informer<T>>();
+            known.is_some_and(|known| Arc::ptr_eq(&known.shared, &informer.shared))
+        };
+        if self.all().iter().any(is_known) {
+            return Ok(());
+        }
+        let mut adopted = self.adopted.lock();
+        if self.shut_down.load(Ordering::Acquire) {
+            return Err(FactoryError::ShutDown(informer.shared.config.name.clone()));
+        }
+        if !adopted.iter().any(is_known) {
+            adopted.push(Arc::new(self.remembered(informer.clone())));
+        }
+        drop(adopted);
+        if let Some(runtime) = self.started.get() {
+            informer.start_within(runtime);
+        }
+        Ok(())
+    }
+
     /// Takes out an informer, which is the caller's to stop.
     pub(crate) fn remove(&self, key: &Key) -> Option<Arc<dyn AnyInformer>> {
         let (_, slot) = self.informers.remove(key)?;
         slot.informer()
     }
 
-    /// Those that are alive; forgets the others.
+    /// Those that are alive, in the order in which they came; forgets the others.
     pub(crate) fn all(&self) -> Vec<Arc<dyn AnyInformer>> {
         let (mut alive, mut gone) = (Vec::new(), Vec::new());
         for slot in &self.informers {
             match slot.informer() {
-                Some(informer) => alive.push(informer),
+                Some(informer) => alive.push((slot.number, informer)),
                 None => gone.push(slot.key().clone()),
             }
         }
@@ -161,7 +192,9 @@ impl Registry {
             // Dropped after the lock, with a user's functions.
             let _gone = self.informers.remove_if(&key, |_, slot| slot.informer().is_none());
         }
-        alive
+        alive.sort_unstable_by_key(|(number, _)| *number);
+        let adopted = self.adopted.lock().clone();
+        alive.into_iter().map(|(_, informer)| informer).chain(adopted).collect()
     }
 
     /// Starts what is there; from now on new informers start by themselves, on this runtime where whoever asks has none.
@@ -182,9 +215,13 @@ impl Registry {
 
     /// From now on there are no informers; gives those to stop.
     pub(crate) fn shut_down(&self) -> Vec<Arc<dyn AnyInformer>> {
+        // Under the lock: what is adopted meanwhile is either stopped here or refused.
+        let adopted = self.adopted.lock();
         self.shut_down.store(true, Ordering::Release);
+        drop(adopted);
         let informers = self.all();
         self.informers.clear();
+        self.adopted.lock().clear();
         informers
     }
 }

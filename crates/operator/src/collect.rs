@@ -12,6 +12,7 @@ use prometheus_client::{
     encoding::{DescriptorEncoder, EncodeLabelSet},
     metrics::MetricType,
 };
+use tokio::sync::watch;
 
 use crate::{
     Leadership,
@@ -23,8 +24,17 @@ use crate::{
 pub(crate) struct Shown {
     pub(crate) factory: InformerFactory,
     pub(crate) controllers: Vec<Arc<Ledger>>,
-    /// The name of the Lease, if there is an election, and who has it.
-    pub(crate) election: Option<(String, Leadership)>,
+    pub(crate) election: Option<Elected>,
+}
+
+/// An election as it is shown.
+#[derive(Clone)]
+pub(crate) struct Elected {
+    /// That of the Lease.
+    pub(crate) name: String,
+    pub(crate) leadership: Leadership,
+    /// Why the last request to the Lease has failed, until one does not.
+    pub(crate) trouble: watch::Receiver<Option<String>>,
 }
 
 impl Debug for Shown {
@@ -37,8 +47,8 @@ impl Collector for Shown {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.queues(&mut encoder)?;
         self.informers(&mut encoder)?;
-        if let Some((lease, leadership)) = &self.election {
-            let leads = [([("name", lease.as_str())], f64::from(leadership.is_leader()))];
+        if let Some(Elected { name, leadership, .. }) = &self.election {
+            let leads = [([("name", name.as_str())], f64::from(leadership.is_leader()))];
             gauges(&mut encoder, "leader_election_master_status", "1 if this process leads", leads)?;
         }
         Ok(())
@@ -128,7 +138,7 @@ fn named(all: Vec<InformerStatus>) -> Vec<(String, InformerStatus)> {
             (name, informer)
         })
         .collect();
-    named.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    named.sort_by(|(a, _), (b, _)| a.cmp(b));
     named
 }
 

@@ -2,9 +2,12 @@
 
 use std::{any::TypeId, panic::resume_unwind, sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, Stream, future::BoxFuture, future::join_all};
+use futures_util::{
+    FutureExt, Stream,
+    future::{BoxFuture, join_all, select_all},
+};
 use kube_client::{Resource, core::ClusterResourceScope};
-use kube_informer::{Cached, Event, Informer, ObjectKey};
+use kube_informer::{Cached, Event, Informer, InformerFactory, ObjectKey, Scope};
 use kube_workqueue::{RateLimiter, default_rate_limiter};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -13,9 +16,18 @@ use crate::{
     Leadership, Predicate, Reconciler,
     ledger::Ledger,
     metrics::Metrics,
-    source::{OwnerKind, Source, Started, events, owners, stream},
+    source::{Asked, Ending, Events, Owned, OwnerKind, Source, called, owners},
     worker::Worker,
 };
+
+/// A controller has ended before it was told to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControllerError {
+    /// Somebody has stopped an informer of its: stop the controller first.
+    #[error("the informer {0} was stopped while a controller needs it; its changes would go unnoticed")]
+    InformerStopped(String),
+}
 
 /// Runs a [`Reconciler`] for each object of a type whenever something has changed that concerns it.
 ///
@@ -40,14 +52,14 @@ use crate::{
 ///         event.key().namespace().map(|namespace| format!("{namespace}/web").parse().ok()).flatten()
 ///     })
 ///     .concurrency(4);
-/// controller.run(reconcile, Leadership::alone(), stop).await;
+/// controller.run(reconcile, Leadership::alone(), stop).await?;
 /// # Ok(()) }
 /// ```
 pub struct Controller<T: Cached> {
     informer: Informer<T>,
     owner: OwnerKind,
     filter: Predicate<T>,
-    sources: Vec<Source>,
+    sources: Vec<Box<dyn Source>>,
     options: Options,
     limiter: Box<dyn RateLimiter<ObjectKey>>,
 }
@@ -68,26 +80,24 @@ impl<T: Cached> Controller<T> {
         <T::Resource as Resource>::DynamicType: Default,
         <T::Resource as Resource>::Scope: 'static,
     {
-        Self::dynamic(informer, &Default::default())
+        let in_cluster =
+            TypeId::of::<<T::Resource as Resource>::Scope>() == TypeId::of::<ClusterResourceScope>();
+        let scope = if in_cluster { Scope::Cluster } else { Scope::Namespaced };
+        Self::dynamic(informer, &Default::default(), scope)
     }
 
-    /// The same, for a type that is known only at run time. Where its objects have no namespace, what they own does not lead
-    /// to them: see [`Controller::watches`].
-    pub fn dynamic(informer: &Informer<T>, resource: &<T::Resource as Resource>::DynamicType) -> Self
-    where
-        <T::Resource as Resource>::Scope: 'static,
-    {
+    /// The same, for a type that is known only at run time.
+    pub fn dynamic(
+        informer: &Informer<T>,
+        resource: &<T::Resource as Resource>::DynamicType,
+        scope: Scope,
+    ) -> Self {
         let kind = T::Resource::kind(resource).into_owned();
-        let scope = TypeId::of::<<T::Resource as Resource>::Scope>();
         let options =
             Options { name: kind.to_lowercase().into(), concurrency: 1, time_out: None, look_again: None };
         Self {
             informer: informer.clone(),
-            owner: OwnerKind {
-                group: T::Resource::group(resource).into_owned(),
-                kind,
-                is_namespaced: scope != TypeId::of::<ClusterResourceScope>(),
-            },
+            owner: OwnerKind { group: T::Resource::group(resource).into_owned(), kind, scope },
             filter: Predicate::always(),
             sources: Vec::new(),
             options,
@@ -141,117 +151,182 @@ impl<T: Cached> Controller<T> {
 
     /// Events of objects that an object of this controller owns, as their controller, lead to a run of the owner.
     #[must_use]
-    pub fn owns<O>(self, informer: &Informer<O>) -> Self
-    where
-        O: Cached + Resource,
-        O::DynamicType: Default,
-    {
+    pub fn owns<O: Cached + Resource>(self, informer: &Informer<O>) -> Self {
         self.owns_filtered(informer, Predicate::always())
     }
 
     /// The same, for the events that this lets pass.
     #[must_use]
-    pub fn owns_filtered<O>(mut self, informer: &Informer<O>, filter: Predicate<O>) -> Self
-    where
-        O: Cached + Resource,
-        O::DynamicType: Default,
-    {
-        let name = format!("owned {}", O::kind(&Default::default()));
+    pub fn owns_filtered<O: Cached + Resource>(self, informer: &Informer<O>, filter: Predicate<O>) -> Self {
+        self.owned(Owned::AsController, informer, filter)
+    }
+
+    /// The same, for objects that have several owners of which none need be their controller: events lead to all owners of
+    /// this controller's type (controller-runtime's `MatchEveryOwner`).
+    #[must_use]
+    pub fn owns_shared<O: Cached + Resource>(self, informer: &Informer<O>, filter: Predicate<O>) -> Self {
+        self.owned(Owned::InAnyWay, informer, filter)
+    }
+
+    fn owned<O: Cached + Resource>(
+        mut self,
+        owned: Owned,
+        informer: &Informer<O>,
+        filter: Predicate<O>,
+    ) -> Self {
+        let name = format!("owned {}", called(informer)).into();
         let owner = self.owner.clone();
-        let keys = move |event: &Event<O>, found: &mut dyn FnMut(ObjectKey)| owners(event, &owner, found);
-        self.sources.push(events(name.into(), informer.clone(), filter, keys, false));
+        let keys =
+            move |event: &Event<O>, found: &mut dyn FnMut(ObjectKey)| owners(event, &owner, owned, found);
+        let informer = informer.clone();
+        self.sources.push(Box::new(Events { name, informer, filter, keys, are_its_own: false }));
         self
     }
 
     /// Events of any other objects lead to runs of the keys that `keys` gives for them: from an index, from a name that is in
     /// the object, from anything that can be looked up without waiting. Of an update both states can be asked.
     #[must_use]
-    pub fn watches<O, I>(
+    pub fn watches<O, I>(self, informer: &Informer<O>, keys: impl Fn(&Event<O>) -> I + Send + 'static) -> Self
+    where
+        O: Cached,
+        I: IntoIterator<Item = ObjectKey>,
+    {
+        self.watches_filtered(informer, Predicate::always(), keys)
+    }
+
+    /// The same, for the events that this lets pass.
+    #[must_use]
+    pub fn watches_filtered<O, I>(
         mut self,
         informer: &Informer<O>,
+        filter: Predicate<O>,
         keys: impl Fn(&Event<O>) -> I + Send + 'static,
     ) -> Self
     where
         O: Cached,
-        <O::Resource as Resource>::DynamicType: Default,
         I: IntoIterator<Item = ObjectKey>,
     {
-        let name = O::Resource::kind(&Default::default()).into_owned();
+        let name = called(informer).into();
         let keys =
             move |event: &Event<O>, found: &mut dyn FnMut(ObjectKey)| keys(event).into_iter().for_each(found);
-        self.sources.push(events(name.into(), informer.clone(), Predicate::always(), keys, false));
+        let informer = informer.clone();
+        self.sources.push(Box::new(Events { name, informer, filter, keys, are_its_own: false }));
         self
     }
 
-    /// Keys from anywhere else; `name` is what reasons call it. The end of the stream ends nothing else.
+    /// Keys from anywhere else; `name` is what reasons call it. It is asked for keys while this process leads. The end of the
+    /// stream ends nothing else.
     #[must_use]
     pub fn watches_stream(
         mut self,
         name: impl Into<Arc<str>>,
         keys: impl Stream<Item = ObjectKey> + Send + 'static,
     ) -> Self {
-        self.sources.push(stream(name.into(), keys));
+        self.sources.push(Box::new(Asked { name: name.into(), keys }));
         self
     }
 
     /// Starts the informers, waits until all is cached and this process leads, and works until it is told to stop or leads no
     /// more. A run that is under way then is waited for.
     ///
+    /// # Errors
+    /// An informer of its was stopped before; runs that were under way have ended.
+    ///
     /// # Cancel safety
-    /// Dropped, it ends as if it had crashed: runs are dropped where they wait.
-    pub async fn run(self, reconciler: impl Reconciler<T>, leadership: Leadership, stop: CancellationToken) {
-        self.prepare(reconciler, &Metrics::default()).run(leadership, stop).await;
+    /// Dropped, it ends as if it had crashed: runs are dropped where they wait, and its handlers are removed.
+    pub async fn run(
+        self,
+        reconciler: impl Reconciler<T>,
+        leadership: Leadership,
+        stop: CancellationToken,
+    ) -> Result<(), ControllerError> {
+        self.prepare(reconciler, &Metrics::default()).run(leadership, stop).await
     }
 
     /// All that it takes to run, with the type forgotten.
     pub(crate) fn prepare(self, reconciler: impl Reconciler<T>, metrics: &Metrics) -> Prepared {
         let Self { informer, owner, filter, mut sources, options, limiter } = self;
         let kind: Arc<str> = owner.kind.into();
-        let itself = |event: &Event<T>, found: &mut dyn FnMut(ObjectKey)| found(event.key().clone());
-        sources.insert(0, events(Arc::clone(&kind), informer.clone(), filter, itself, true));
+        let keys = |event: &Event<T>, found: &mut dyn FnMut(ObjectKey)| found(event.key().clone());
+        let (name, all) = (Arc::clone(&kind), informer.clone());
+        sources.insert(0, Box::new(Events { name, informer: all, filter, keys, are_its_own: true }));
         let ledger = Arc::new(Ledger::new(options, limiter, metrics));
         let seen = Arc::clone(&ledger);
-        let work = move |leadership: Leadership, stop: CancellationToken| {
-            let stop = stop.child_token();
-            let worker = Worker { ledger, kind, informer, reconciler, leadership, stop };
+        let work = move |sources, leadership, stop: CancellationToken| {
+            let worker = Worker { ledger, kind, informer, reconciler, leadership, stop: stop.child_token() };
             run(Arc::new(worker), sources).boxed()
         };
-        Prepared { ledger: seen, work: Box::new(work) }
+        Prepared { ledger: seen, sources, work: Box::new(work) }
     }
 }
+
+type Sources = Vec<Box<dyn Source>>;
+type Ended = Result<(), ControllerError>;
 
 /// A controller with its reconciler, which has not begun.
 pub(crate) struct Prepared {
     pub(crate) ledger: Arc<Ledger>,
-    work: Box<dyn FnOnce(Leadership, CancellationToken) -> BoxFuture<'static, ()> + Send>,
+    sources: Sources,
+    work: Box<dyn FnOnce(Sources, Leadership, CancellationToken) -> BoxFuture<'static, Ended> + Send>,
 }
 
 impl Prepared {
-    pub(crate) async fn run(self, leadership: Leadership, stop: CancellationToken) {
-        (self.work)(leadership, stop).await;
+    /// Its informers start, are waited for, shown and stopped with those of this factory.
+    pub(crate) fn join(&self, factory: &InformerFactory) {
+        self.sources.iter().for_each(|source| source.join(factory));
+    }
+
+    pub(crate) async fn run(self, leadership: Leadership, stop: CancellationToken) -> Ended {
+        (self.work)(self.sources, leadership, stop).await
     }
 }
 
-async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: Vec<Source>) {
-    let stop = &worker.stop;
-    let started: Vec<Started> =
-        sources.into_iter().map(|source| source(worker.ledger.keys.clone(), stop.clone())).collect();
-    let (synced, ends): (Vec<_>, Vec<_>) =
-        started.into_iter().map(|Started { synced, end }| (synced, end)).unzip();
-    let ready = async {
-        join_all(synced).await;
-        worker.leadership.acquired().await
+async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: Sources) -> Ended {
+    let stop = worker.stop.clone();
+    // Whatever ends this, a panic, too, ends the workers and the sources.
+    let _ends = stop.clone().drop_guard();
+    let mut stopped = select_all(sources.iter().map(|source| source.stopped())).map(|(name, _, _)| name);
+    let begun = tokio::select! {
+        biased;
+        () = stop.cancelled() => return Ok(()),
+        name = &mut stopped => return Err(ControllerError::InformerStopped(name)),
+        begun = begin(&worker, sources) => begun,
     };
-    if stop.run_until_cancelled(ready).await == Some(true) {
-        let mut workers: JoinSet<()> =
-            (0..worker.ledger.options.concurrency).map(|_| Arc::clone(&worker).work()).collect();
-        while let Some(ended) = workers.join_next().await {
+    let Some(endings) = begun else { return Ok(()) };
+    let mut workers: JoinSet<()> =
+        (0..worker.ledger.options.concurrency).map(|_| Arc::clone(&worker).work()).collect();
+    let mut ended = Ok(());
+    loop {
+        let joined = tokio::select! {
+            biased;
+            joined = workers.join_next() => joined,
+            name = &mut stopped, if ended.is_ok() && !stop.is_cancelled() => {
+                stop.cancel();
+                ended = Err(ControllerError::InformerStopped(name));
+                continue;
+            }
+        };
+        match joined {
+            None => break,
             // A limiter of the user's, perhaps: with fewer workers than were asked for it would go on in silence.
-            if let Err(Ok(panicked)) = ended.map_err(JoinError::try_into_panic) {
-                resume_unwind(panicked);
+            Some(joined) => {
+                if let Err(Ok(panicked)) = joined.map_err(JoinError::try_into_panic) {
+                    resume_unwind(panicked);
+                }
             }
         }
     }
     stop.cancel();
-    join_all(ends).await;
+    join_all(endings.into_iter().map(|ending| ending.0)).await;
+    ended
+}
+
+/// Comes when all is queued that is there in the beginning; with nothing if this process never leads.
+async fn begin<T: Cached, R>(worker: &Worker<T, R>, sources: Sources) -> Option<Vec<Ending>> {
+    join_all(sources.iter().map(|source| source.cached())).await;
+    if !worker.leadership.acquired().await {
+        return None;
+    }
+    let begin = |source: Box<dyn Source>| source.begin(worker.ledger.keys.clone(), worker.stop.clone());
+    Some(join_all(sources.into_iter().map(begin)).await)
 }

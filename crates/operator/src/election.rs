@@ -2,6 +2,7 @@
 
 use std::{fmt::Display, sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -16,6 +17,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    collect::Elected,
     leadership::{Leadership, Standing},
     lease::{Candidate, ElectionError, LeaseTimes, Next, Record, Write},
 };
@@ -41,6 +43,18 @@ pub struct Election {
     candidate: Candidate,
     /// As the candidate has seen it last: what others have put into it is kept.
     lease: Option<Lease>,
+    /// Why the last request has failed, until one does not.
+    trouble: watch::Sender<Option<String>>,
+}
+
+/// Stops its informer also where nobody waits for that.
+struct Watched(Informer<Lease>);
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        // The first poll stops it.
+        let _stopped = self.0.stop().now_or_never();
+    }
 }
 
 impl Election {
@@ -55,7 +69,13 @@ impl Election {
         let times = options.times.check()?;
         let candidate = Candidate::new(options.identity.clone(), times, Instant::now());
         let api = Api::namespaced(client, &options.namespace);
-        Ok(Self { options, api, standing: watch::channel(Standing::Follows(None)).0, candidate, lease: None })
+        let standing = watch::Sender::new(Standing::Follows(None));
+        Ok(Self { options, api, standing, candidate, lease: None, trouble: watch::Sender::default() })
+    }
+
+    pub(crate) fn shown(&self) -> Elected {
+        let (name, leadership) = (self.options.name.clone(), self.leadership());
+        Elected { name, leadership, trouble: self.trouble.subscribe() }
     }
 
     /// Whether this process leads.
@@ -72,17 +92,17 @@ impl Election {
     /// Dropped, it leaves the lease to expire, and nobody leads here.
     pub async fn run(mut self, stop: CancellationToken) {
         let changed = Arc::new(Notify::new());
-        let watched = self.watch(&changed);
+        let watched = Watched(self.watch(&changed));
         while !stop.is_cancelled() {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
-                () = self.go_on(&watched, &changed) => self.publish(),
+                () = self.go_on(&watched.0, &changed) => self.publish(),
             }
         }
         self.standing.send_replace(Standing::Over);
         self.release().await;
-        watched.stop().await;
+        watched.0.stop().await;
     }
 
     /// An informer of nothing but the Lease, which tells when it changes.
@@ -128,6 +148,7 @@ impl Election {
         let answer = timeout(self.patience(), self.api.get_opt(&self.options.name)).await;
         match answer {
             Ok(Ok(lease)) => {
+                self.trouble.send_replace(None);
                 self.candidate.read(lease.as_ref().map(record), Instant::now());
                 self.lease = lease;
             }
@@ -140,6 +161,7 @@ impl Election {
         let (sent, lease) = (Instant::now(), self.lease(&write));
         match timeout(self.patience(), self.send(&lease)).await {
             Ok(Ok(lease)) => {
+                self.trouble.send_replace(None);
                 self.candidate.wrote(record(&lease), sent, Instant::now());
                 self.lease = Some(lease);
             }
@@ -155,6 +177,7 @@ impl Election {
 
     fn failed(&mut self, what: &str, error: &dyn Display) {
         tracing::warn!(lease = %self.key(), %error, "can't {what} the lease");
+        self.trouble.send_replace(Some(format!("can't {what} it: {error}")));
         self.candidate.failed(Instant::now());
     }
 

@@ -54,6 +54,11 @@ impl Leadership {
         }
     }
 
+    /// This process takes part in the election no more.
+    pub(crate) fn is_over(&self) -> bool {
+        *self.standing.borrow() == Standing::Over
+    }
+
     /// Who leads, if that is somebody else and known.
     pub fn other_leader(&self) -> Option<String> {
         match &*self.standing.borrow() {

@@ -83,7 +83,8 @@ impl LeaseTimes {
         if renew_deadline >= duration {
             return Err(ElectionError::DeadlineNotBelowDuration { renew_deadline, duration });
         }
-        if renew_deadline <= retry.mul_f64(1.2) || retry.is_zero() {
+        // First: a duration that is too long can't be multiplied.
+        if retry >= renew_deadline || renew_deadline <= retry.mul_f64(1.2) || retry.is_zero() {
             return Err(ElectionError::RetryTooLong { renew_deadline, retry });
         }
         Ok(self)

@@ -1,109 +1,39 @@
 //! `Manager`: what an operator consists of, started in order and stopped in the reverse one.
 
+mod error;
+mod options;
+
+pub use error::ManagerError;
+pub use options::{ManagerOptions, RunsOn};
+
 use std::{
     collections::BTreeSet,
     future::Future,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::{SocketAddr, TcpListener},
     sync::Arc,
     time::Duration,
 };
 
-use futures_util::FutureExt;
+use axum::Router;
+use futures_util::{FutureExt, TryFutureExt};
 use kube_client::Client;
-use kube_informer::{Cached, InformerFactory, NotSynced};
+use kube_informer::{Cached, InformerFactory};
 use prometheus_client::registry::Registry;
-use tokio::sync::watch;
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Controller, Election, ElectionError, ElectionOptions, EventRecorder, Failure, Leadership, MissingRule,
-    Reconciler, RecorderError,
+    Controller, Election, EventRecorder, Failure, Leadership, MissingRule, Reconciler, RecorderError,
     collect::Shown,
     metrics::Metrics,
-    pages::{self, Check, Site, Stage},
-    parts::{Ended, Kind, Part, Parts, Served},
+    pages::{self, Checks, Site, Stage},
+    parts::{Group, Kind, LAST_MOMENT, Part, Parts, Rest, Trouble, Work},
     preflight,
+    serve::{listen, serve},
 };
-
-/// What a manager is told.
-#[derive(Clone, Debug)]
-pub struct ManagerOptions {
-    /// Where metrics, health and debug pages are served: port 8080 of the loopback address unless set, so that nobody else
-    /// sees them; `None` for nowhere. Port 0 is one that is free: see [`Manager::address`].
-    pub address: Option<SocketAddr>,
-    /// The election that decides which process works; none unless set, and each works.
-    pub election: Option<ElectionOptions>,
-    /// How long the first lists of all caches may take: two minutes unless set.
-    pub start_within: Duration,
-    /// How long runs that are under way are waited for at the end: 30 seconds unless set, as the kubelet has it.
-    pub grace: Duration,
-}
-
-impl Default for ManagerOptions {
-    fn default() -> Self {
-        Self {
-            address: Some((Ipv4Addr::LOCALHOST, 8080).into()),
-            election: None,
-            start_within: Duration::from_secs(120),
-            grace: Duration::from_secs(30),
-        }
-    }
-}
-
-/// A manager could not begin, or has ended before it was told to.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ManagerError {
-    /// The pages can't be served there.
-    #[error("can't listen on {address}; choose another address, or none: {source}")]
-    Address {
-        /// Where they should have been.
-        address: SocketAddr,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// The election can't be held like this.
-    #[error(transparent)]
-    Election(#[from] ElectionError),
-    /// Two controllers, or tasks, have one name, by which metrics and pages could not tell them apart.
-    #[error("two parts are named {0}; name one of them otherwise")]
-    SameName(String),
-    /// Some caches were not filled in time.
-    #[error("{source}{}", hint(missing))]
-    NotSynced {
-        /// Which, and what they have met last.
-        source: NotSynced,
-        /// What the server says that this account may not do, and has to.
-        missing: Vec<MissingRule>,
-    },
-    /// Somebody else may lead now: the process has to end, so that nothing that was begun before goes on.
-    #[error("the lease {0} could not be renewed in time: this process leads no more, and has to end")]
-    LeadershipLost(String),
-    /// A task has failed.
-    #[error("{name} has failed: {failure}")]
-    Failed {
-        /// Its name.
-        name: String,
-        /// What it says.
-        failure: Failure,
-    },
-    /// A controller or a task has panicked, outside of a run.
-    #[error("{0} has panicked")]
-    Panicked(String),
-}
-
-fn hint(missing: &[MissingRule]) -> String {
-    missing.iter().map(|rule| format!("; this account {rule}")).collect()
-}
-
-/// Which processes a controller or a task is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunsOn {
-    /// The one that leads.
-    Leader,
-    /// Each of them.
-    All,
-}
 
 /// Starts what an operator consists of, in order: its pages, its caches, the election, its controllers. Ends it in the
 /// reverse order, the lease last, so that nobody else begins before this process has ended what it did.
@@ -144,10 +74,11 @@ pub struct Manager {
     election: Option<Election>,
     leadership: Leadership,
     listener: Option<(TcpListener, SocketAddr)>,
+    probes: Option<(TcpListener, SocketAddr)>,
     registry: Registry,
     metrics: Metrics,
     shown: Shown,
-    checks: Vec<(String, Check)>,
+    checks: Checks,
     parts: Vec<Part>,
 }
 
@@ -174,16 +105,15 @@ impl Manager {
             None => None,
         };
         let leadership = election.as_ref().map_or_else(Leadership::alone, Election::leadership);
-        let listener = match options.address {
-            Some(address) => {
-                Some(listen(address).map_err(|source| ManagerError::Address { address, source })?)
-            }
-            None => None,
+        let listening = |address: Option<SocketAddr>| {
+            let Some(address) = address else { return Ok(None) };
+            listen(address).map(Some).map_err(|source| ManagerError::Address { address, source })
         };
+        let (listener, probes) = (listening(options.address)?, listening(options.probes)?);
         let mut registry = Registry::default();
         let metrics = Metrics::default();
         metrics.register(&mut registry);
-        let elected = options.election.as_ref().map(|options| (options.name.clone(), leadership.clone()));
+        let elected = election.as_ref().map(|election| election.shown());
         let shown = Shown { factory: factory.clone(), controllers: Vec::new(), election: elected };
         Ok(Self {
             options,
@@ -192,10 +122,11 @@ impl Manager {
             election,
             leadership,
             listener,
+            probes,
             registry,
             metrics,
             shown,
-            checks: Vec::new(),
+            checks: Checks::default(),
             parts: Vec::new(),
         })
     }
@@ -218,6 +149,11 @@ impl Manager {
     /// Where the pages are served, with the port that port 0 has become.
     pub fn address(&self) -> Option<SocketAddr> {
         self.listener.as_ref().map(|(_, address)| *address)
+    }
+
+    /// Where the probes are served, likewise.
+    pub fn probes_address(&self) -> Option<SocketAddr> {
+        self.probes.as_ref().map(|(_, address)| *address)
     }
 
     /// For metrics of one's own, which `/metrics` then shows, too.
@@ -246,7 +182,16 @@ impl Manager {
         name: impl Into<String>,
         check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
     ) {
-        self.checks.push((name.into(), Box::new(check)));
+        self.checks.ready.push((name.into(), Box::new(check)));
+    }
+
+    /// The same for `/healthz`: where it is answered with an error for long enough, the kubelet starts the process anew.
+    pub fn health_check(
+        &mut self,
+        name: impl Into<String>,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.checks.healthy.push((name.into(), Box::new(check)));
     }
 
     /// Runs a controller in the process that leads.
@@ -254,7 +199,8 @@ impl Manager {
         self.add_on(RunsOn::Leader, controller, reconciler);
     }
 
-    /// Runs a controller.
+    /// Runs a controller. Its informers are started, waited for and stopped with those of the factory, wherever they are
+    /// from.
     pub fn add_on<T: Cached>(
         &mut self,
         runs_on: RunsOn,
@@ -262,13 +208,16 @@ impl Manager {
         reconciler: impl Reconciler<T>,
     ) {
         let prepared = controller.prepare(reconciler, &self.metrics);
+        prepared.join(&self.factory);
         let ledger = Arc::clone(&prepared.ledger);
         self.shown.controllers.push(Arc::clone(&ledger));
         self.parts.push(Part {
             name: ledger.options.name.to_string(),
             leadership: self.leadership_for(runs_on),
             kind: Kind::Controller(ledger.runs.clone()),
-            work: Box::new(move |leadership, stop| prepared.run(leadership, stop).map(Ok).boxed()),
+            work: Box::new(move |leadership, stop| {
+                prepared.run(leadership, stop).map_err(Failure::from).boxed()
+            }),
         });
     }
 
@@ -306,72 +255,73 @@ impl Manager {
     }
 
     /// Runs all of it until `stop` comes, such as [`terminated`](crate::terminated); then ends it, with the grace that the
-    /// options give to what is under way.
+    /// options give to what is under way. What runs for the leader is dropped where it waits when the lease is lost, also
+    /// within the grace.
     ///
     /// # Errors
-    /// See [`ManagerError`]. All is ended by then; the process should end, too.
+    /// See [`ManagerError`]. But for [`ManagerError::NotEnded`], all is ended by then; the process should end, too.
     ///
     /// # Cancel safety
     /// Dropped, it ends as if it had crashed: runs are dropped where they wait, and the lease is left to expire.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ManagerError> {
-        let twice = self.name_used_twice();
-        let Self {
-            options,
-            client,
-            factory,
-            election,
-            leadership,
-            listener,
-            mut registry,
-            shown,
-            checks,
-            parts,
-            ..
-        } = self;
-        if let Some(name) = twice {
+        if let Some(name) = self.name_used_twice() {
             return Err(ManagerError::SameName(name));
         }
+        let Self { options, client, factory, election, leadership, listener, probes, .. } = self;
         let stage = watch::Sender::new(Stage::Starting);
-        let shown = Arc::new(shown);
-        registry.register_collector(Box::new(Arc::clone(&shown)));
-        let site = Site { registry, shown, checks, stage: stage.subscribe() };
-
-        let mut pages = Served::default();
-        pages.serve(listener, pages::router(Arc::new(site)));
-        let mut elected = Served::default();
+        let site = site(self.registry, self.shown, self.checks, stage.subscribe());
+        let mut pages = Group::default();
+        pages.start(
+            "the pages".to_owned(),
+            Leadership::alone(),
+            served(listener, pages::router(site.clone())),
+        );
+        pages.start("the probes".to_owned(), Leadership::alone(), served(probes, pages::probes(site)));
+        let mut elected = Group::default();
         let mut running = Parts::default();
         let works = async {
-            start_caches(&client, &factory, &options).await?;
+            start_caches(&client, &factory, options.start_within).await?;
             stage.send_replace(Stage::Running);
-            elected.elect(election);
-            running.start(parts);
-            Err(match running.ended(&leadership).await {
-                Ended::LeadershipLost => {
-                    ManagerError::LeadershipLost(options.election.as_ref().map_or_else(String::new, lease))
-                }
-                Ended::Failed(name, failure) => ManagerError::Failed { name, failure },
-                Ended::Panicked(name) => ManagerError::Panicked(name),
+            if let Some((election, options)) = election.zip(options.election.as_ref()) {
+                let rights = preflight::needed_for_leases(&options.namespace, &options.name);
+                elected.start("the election".to_owned(), leadership, held(election));
+                elected.start("rights".to_owned(), Leadership::alone(), asked(client, rights));
+            }
+            running.start(self.parts);
+            Ok::<_, ManagerError>(tokio::select! {
+                trouble = elected.trouble() => trouble,
+                trouble = running.trouble() => trouble,
             })
         };
         let ended = tokio::select! {
             biased;
-            () = stop => Ok(()),
-            ended = works => ended,
+            () = stop => Ok(None),
+            trouble = pages.trouble() => Ok(Some(trouble)),
+            ended = works => ended.map(Some),
         };
         stage.send_replace(Stage::Stopping);
         let grace = match &ended {
-            Err(ManagerError::LeadershipLost(_)) => Duration::ZERO,
+            Ok(Some(Trouble::LeadershipLost)) => Duration::ZERO,
             _ => options.grace,
         };
-        let all_ended = running.stop(grace).await;
-        factory.shutdown().await;
-        pages.stop().await;
-        match all_ended {
-            true => elected.stop().await,
-            // Somebody is still at it: whoever comes next has to wait until the lease has expired.
-            false => elected.abandon().await,
+        let Rest { trouble, mut at_it } = running.stop(grace).await;
+        if timeout(LAST_MOMENT, factory.shutdown()).await.is_err() {
+            at_it.push("a handler of an informer".to_owned());
         }
-        ended
+        let farewell = Instant::now() + FAREWELL;
+        let release = async {
+            match at_it.is_empty() {
+                true => elected.stop(farewell).await,
+                // Whoever comes next has to wait until the lease has expired.
+                false => elected.abandon().await,
+            }
+        };
+        tokio::join!(release, pages.stop(farewell));
+        match ended?.or(trouble) {
+            Some(trouble) => Err(error::error(trouble, options.election.as_ref())),
+            None if at_it.is_empty() => Ok(()),
+            None => Err(ManagerError::NotEnded(at_it)),
+        }
     }
 
     fn name_used_twice(&self) -> Option<String> {
@@ -380,45 +330,68 @@ impl Manager {
     }
 }
 
-fn lease(options: &ElectionOptions) -> String {
-    format!("{}/{}", options.namespace, options.name)
+/// To answer what was asked, and to give back the lease: two requests.
+const FAREWELL: Duration = Duration::from_secs(6);
+
+fn site(mut registry: Registry, shown: Shown, checks: Checks, stage: watch::Receiver<Stage>) -> Arc<Site> {
+    let shown = Arc::new(shown);
+    registry.register_collector(Box::new(Arc::clone(&shown)));
+    Arc::new(Site { registry, shown, checks, stage })
 }
 
-/// Without blocking: it is a runtime's later.
-fn listen(address: SocketAddr) -> std::io::Result<(TcpListener, SocketAddr)> {
-    let listener = TcpListener::bind(address)?;
-    listener.set_nonblocking(true)?;
-    let address = listener.local_addr()?;
-    Ok((listener, address))
+fn served(listener: Option<(TcpListener, SocketAddr)>, router: Router) -> Work {
+    Box::new(move |_, stop| {
+        async move {
+            let Some((listener, address)) = listener else { return Ok(()) };
+            tracing::info!(%address, "serves pages");
+            Ok(serve(listener, router, stop).await?)
+        }
+        .boxed()
+    })
+}
+
+fn held(election: Election) -> Work {
+    Box::new(move |_, stop| election.run(stop).map(Ok).boxed())
+}
+
+/// Warns of rights that are missing.
+fn asked(client: Client, rights: BTreeSet<MissingRule>) -> Work {
+    Box::new(move |_, stop| {
+        async move {
+            let _stopped = stop.run_until_cancelled(warn_of_missing(&client, rights)).await;
+            Ok(())
+        }
+        .boxed()
+    })
 }
 
 async fn start_caches(
     client: &Client,
     factory: &InformerFactory,
-    options: &ManagerOptions,
+    within: Duration,
 ) -> Result<(), ManagerError> {
     factory.start();
     let paths: Vec<String> = factory.status().into_iter().map(|informer| informer.path).collect();
-    let mut needed = preflight::needed(paths.iter().map(String::as_str));
-    if let Some(election) = &options.election {
-        needed.extend(preflight::needed_for_leases(&election.namespace));
-    }
+    let needed = preflight::needed(paths.iter().map(String::as_str));
+    // Rights may still be given until the deadline; a person should know long before.
+    let warned = async {
+        warn_of_missing(client, needed.clone()).await;
+        std::future::pending().await
+    };
     let synced = tokio::select! {
         biased;
-        synced = factory.wait_for_sync(options.start_within) => synced,
-        never = warn_of_missing(client, needed.clone()) => never,
+        synced = factory.wait_for_sync(within) => synced,
+        never = warned => never,
     };
     let Err(source) = synced else { return Ok(()) };
-    let asked = tokio::time::timeout(PATIENCE, preflight::missing(client, needed)).await;
+    let asked = timeout(PATIENCE, preflight::missing(client, needed)).await;
     Err(ManagerError::NotSynced { source, missing: asked.unwrap_or_default() })
 }
 
-/// Long before the deadline; rights may still be given until then.
-async fn warn_of_missing<T>(client: &Client, needed: BTreeSet<MissingRule>) -> T {
+async fn warn_of_missing(client: &Client, needed: BTreeSet<MissingRule>) {
     for rule in preflight::missing(client, needed).await {
         tracing::warn!(%rule, "a right is missing");
     }
-    std::future::pending().await
 }
 
 /// So long the server is asked for reasons when the start has failed.

@@ -11,22 +11,32 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use kube_informer::{ErrorClass, InformerStatus, ObjectKey};
+use kube_informer::{ErrorClass, InformerStatus, ObjectKey, Phase};
 use prometheus_client::{encoding::text, registry::Registry};
 use serde_json::{Value, json};
 use tokio::{sync::watch, time::Instant};
 
-use crate::{Reasons, collect::Shown, ledger::Ledger};
+use crate::{
+    Reasons,
+    collect::{Elected, Shown},
+    ledger::Ledger,
+};
 
-/// Servers send a bookmark about once a minute. An informer whose requests fail and that has heard nothing for so long shows
-/// what was.
+/// An informer of which every request has failed for so long shows what was.
 const SILENCE: Duration = Duration::from_secs(300);
 
 /// Of those that a page lists, so many at most.
 const LISTED: usize = 100;
 
 /// A check of the user's: what is wrong, in words.
-pub(crate) type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// Those of the user, by their names.
+#[derive(Default)]
+pub(crate) struct Checks {
+    pub(crate) healthy: Vec<(String, Check)>,
+    pub(crate) ready: Vec<(String, Check)>,
+}
 
 /// How far a manager is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,19 +50,24 @@ pub(crate) enum Stage {
 pub(crate) struct Site {
     pub(crate) registry: Registry,
     pub(crate) shown: Arc<Shown>,
-    pub(crate) checks: Vec<(String, Check)>,
+    pub(crate) checks: Checks,
     pub(crate) stage: watch::Receiver<Stage>,
 }
 
 pub(crate) fn router(site: Arc<Site>) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
-        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/debug/informers", get(informers))
         .route("/debug/queues", get(queues))
         .route("/debug/why/{controller}/{*key}", get(why))
         .with_state(site)
+}
+
+/// What a kubelet asks for, and no more.
+pub(crate) fn probes(site: Arc<Site>) -> Router {
+    Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz)).with_state(site)
 }
 
 async fn metrics(State(site): State<Arc<Site>>) -> Response {
@@ -64,38 +79,60 @@ async fn metrics(State(site): State<Arc<Site>>) -> Response {
     }
 }
 
-/// A line for each thing that was looked at. A follower is ready: it can take over.
-async fn readyz(State(site): State<Arc<Site>>) -> Response {
-    let mut lines = Vec::new();
-    let mut is_ready = true;
-    let mut say = |what: &str, wrong: Result<String, String>| match wrong {
-        Ok(words) => lines.push(format!("[+] {what}: {words}")),
-        Err(words) => {
-            is_ready = false;
-            lines.push(format!("[-] {what}: {words}"));
-        }
-    };
-    let stage = *site.stage.borrow();
-    say(
-        "manager",
-        match stage {
-            Stage::Running => Ok("running".to_owned()),
-            Stage::Starting => Err("starting".to_owned()),
-            Stage::Stopping => Err("stopping".to_owned()),
-        },
-    );
-    let mut informers = site.shown.factory.status();
-    informers.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    for informer in &informers {
-        say(&informer.name, freshness(informer));
-    }
-    if let Some((lease, leadership)) = &site.shown.election {
-        let words = match (leadership.is_leader(), leadership.other_leader()) {
-            (true, _) => "this process leads".to_owned(),
-            (false, Some(leader)) => format!("{leader} leads"),
-            (false, None) => "nobody is known to lead".to_owned(),
+/// What was looked at, a line for each thing.
+#[derive(Default)]
+struct Lines {
+    text: String,
+    is_bad: bool,
+}
+
+impl Lines {
+    fn say(&mut self, what: &str, found: Result<String, String>) {
+        let (mark, words) = match found {
+            Ok(words) => ('+', words),
+            Err(words) => {
+                self.is_bad = true;
+                ('-', words)
+            }
         };
-        say(&format!("lease {lease}"), Ok(words));
+        self.text.push_str(&format!("[{mark}] {what}: {words}\n"));
+    }
+
+    fn check(&mut self, checks: &[(String, Check)]) {
+        for (name, check) in checks {
+            self.say(name, check().map(|()| "ok".to_owned()));
+        }
+    }
+
+    fn answer(self) -> Response {
+        let code = if self.is_bad { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+        (code, self.text).into_response()
+    }
+}
+
+async fn healthz(State(site): State<Arc<Site>>) -> Response {
+    let mut lines = Lines::default();
+    lines.say("process", Ok("answers".to_owned()));
+    lines.check(&site.checks.healthy);
+    lines.answer()
+}
+
+/// A follower is ready: it can take over.
+async fn readyz(State(site): State<Arc<Site>>) -> Response {
+    let mut lines = Lines::default();
+    let stage = match *site.stage.borrow() {
+        Stage::Running => Ok("running".to_owned()),
+        Stage::Starting => Err("starting".to_owned()),
+        Stage::Stopping => Err("stopping".to_owned()),
+    };
+    lines.say("manager", stage);
+    let mut informers = site.shown.factory.status();
+    informers.sort_by(|a, b| a.name.cmp(&b.name));
+    for informer in &informers {
+        lines.say(&informer.name, freshness(informer));
+    }
+    if let Some(election) = &site.shown.election {
+        lines.say(&format!("lease {}", election.name), Ok(leads(election)));
     }
     for controller in &site.shown.controllers {
         let failures = controller.failures();
@@ -105,35 +142,48 @@ async fn readyz(State(site): State<Arc<Site>>) -> Response {
                 format!("{} keys have failed in their last run; {key}: {failure}", failures.len())
             }
         };
-        say(&format!("controller {}", controller.options.name), Ok(words));
+        lines.say(&format!("controller {}", controller.options.name), Ok(words));
     }
-    for (name, check) in &site.checks {
-        say(name, check().map(|()| "ok".to_owned()));
+    lines.check(&site.checks.ready);
+    lines.answer()
+}
+
+fn leads(election: &Elected) -> String {
+    let words = match (election.leadership.is_leader(), election.leadership.other_leader()) {
+        (true, _) => "this process leads".to_owned(),
+        (false, Some(leader)) => format!("{leader} leads"),
+        (false, None) => "nobody is known to lead".to_owned(),
+    };
+    match election.trouble.borrow().as_deref() {
+        Some(trouble) => format!("{words}; {trouble}"),
+        None => words,
     }
-    let code = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, lines.join("\n") + "\n").into_response()
 }
 
 /// Whether what an informer shows can be counted on, in words.
-pub(crate) fn freshness(informer: &InformerStatus) -> Result<String, String> {
-    let failure = informer.reflector.last_error.as_deref().unwrap_or("no failure so far");
-    if !informer.synced {
-        return Err(format!("not synced, {}; {failure}", informer.reflector.phase));
+fn freshness(informer: &InformerStatus) -> Result<String, String> {
+    let reflector = &informer.reflector;
+    let failure = reflector.last_error.as_deref().unwrap_or("no failure so far");
+    if reflector.phase == Phase::Stopped {
+        return Err("stopped".to_owned());
     }
-    let heard = informer.event_age.into_iter().chain(informer.bookmark_age).min();
-    match informer.reflector.failing {
-        None => Ok(format!("synced, {}", informer.reflector.phase)),
+    if !informer.synced {
+        return Err(format!("not synced, {}; {failure}", reflector.phase));
+    }
+    let fails_for_long = reflector.failing_since.is_some_and(|since| since.elapsed() > SILENCE);
+    match reflector.failing {
+        None => Ok(format!("synced, {}", reflector.phase)),
         Some(ErrorClass::Unauthorized | ErrorClass::Forbidden | ErrorClass::NotFound) => {
             Err(format!("no longer fresh: {failure}"))
         }
-        Some(_) if heard.is_some_and(|age| age > SILENCE) => Err(format!("no longer fresh: {failure}")),
+        Some(_) if fails_for_long => Err(format!("no longer fresh: {failure}")),
         Some(_) => Ok(format!("synced, but {failure}")),
     }
 }
 
 async fn informers(State(site): State<Arc<Site>>) -> Response {
     let mut all = site.shown.factory.status();
-    all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    all.sort_by(|a, b| a.name.cmp(&b.name));
     page(&all.iter().map(informer).collect())
 }
 
@@ -244,4 +294,39 @@ fn seconds(duration: Duration) -> f64 {
 
 fn page(value: &Value) -> Response {
     ([(CONTENT_TYPE, "application/json")], format!("{value:#}\n")).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube_client::Client;
+    use kube_informer::InformerFactory;
+    use kube_testserver::{Fault, Match, Server};
+    use tokio::time::sleep;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_informer_that_fails_for_long_is_not_fresh_whatever_it_heard_before() {
+        let server = Server::new();
+        let factory = InformerFactory::new(Client::new(server.service(), "default"));
+        let maps = factory.informer::<ConfigMap>().unwrap();
+        factory.start();
+        factory.wait_for_sync(SILENCE).await.unwrap();
+        // Nothing happens for an hour, and that is well.
+        sleep(12 * SILENCE).await;
+        assert!(freshness(&maps.status()).is_ok_and(|words| words == "synced, watching"));
+
+        let _down = server.faults().always(Match::any(), Fault::unavailable());
+        server.close_watches();
+        sleep(SILENCE / 2).await;
+        let words = freshness(&maps.status()).unwrap();
+        assert!(words.starts_with("synced, but "), "{words}");
+        sleep(SILENCE).await;
+        let words = freshness(&maps.status()).unwrap_err();
+        assert!(words.starts_with("no longer fresh: "), "{words}");
+
+        factory.shutdown().await;
+        assert_eq!(freshness(&maps.status()).unwrap_err(), "stopped");
+    }
 }

@@ -1,28 +1,27 @@
 //! What a manager runs: tasks that it owns, tells to stop, and waits for.
 
-use std::{
-    net::{SocketAddr, TcpListener},
-    panic::AssertUnwindSafe,
-    time::Duration,
-};
+use std::{panic::AssertUnwindSafe, time::Duration};
 
-use axum::Router;
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio::{
-    task::JoinSet,
+    task::{AbortHandle, JoinSet},
     time::{Instant, timeout, timeout_at},
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
 
-use crate::{Election, Failure, Leadership};
+use crate::{Failure, Leadership};
 
 /// What is dropped ends where it waits; who does not wait gets so long.
-const LAST_MOMENT: Duration = Duration::from_secs(1);
+pub(crate) const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 /// More than anybody waits, and no more than a clock can count.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-type Work = Box<dyn FnOnce(Leadership, CancellationToken) -> BoxFuture<'static, Result<(), Failure>> + Send>;
+pub(crate) type Work =
+    Box<dyn FnOnce(Leadership, CancellationToken) -> BoxFuture<'static, Result<(), Failure>> + Send>;
 
 /// A controller or a task before it runs.
 pub(crate) struct Part {
@@ -40,26 +39,29 @@ pub(crate) enum Kind {
     Task,
 }
 
-/// Why a manager ends before it is told to.
+/// Why a manager ends before it is told to, or what has gone wrong while it ended.
 #[derive(Debug)]
-pub(crate) enum Ended {
+pub(crate) enum Trouble {
     LeadershipLost,
     Failed(String, Failure),
     Panicked(String),
 }
 
-/// Those that run. Dropped, they are.
+/// Controllers and tasks that run. Dropped, they are.
 #[derive(Default)]
 pub(crate) struct Parts {
     controllers: Group,
     tasks: Group,
-    runs: Vec<TaskTracker>,
+    runs: Vec<(String, TaskTracker)>,
 }
 
-#[derive(Default)]
-struct Group {
-    tasks: JoinSet<Result<(), Ended>>,
-    stop: CancellationToken,
+/// What is left when parts were told to stop.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    /// The first that has gone wrong.
+    pub(crate) trouble: Option<Trouble>,
+    /// Who is still at it: they don't wait, so that they can't be dropped.
+    pub(crate) at_it: Vec<String>,
 }
 
 impl Parts {
@@ -67,7 +69,7 @@ impl Parts {
         for Part { name, leadership, kind, work } in parts {
             let group = match kind {
                 Kind::Controller(runs) => {
-                    self.runs.push(runs);
+                    self.runs.push((name.clone(), runs));
                     &mut self.controllers
                 }
                 Kind::Task => &mut self.tasks,
@@ -76,115 +78,121 @@ impl Parts {
         }
     }
 
-    /// Returns when one has failed, or the leadership that there was is lost. That all have ended is no reason.
-    pub(crate) async fn ended(&mut self, leadership: &Leadership) -> Ended {
-        let lost = async {
-            if !leadership.acquired().await {
-                std::future::pending::<()>().await;
-            }
-            leadership.lost().await;
-        };
+    /// Returns when something has gone wrong. That all have ended is not.
+    pub(crate) async fn trouble(&mut self) -> Trouble {
         tokio::select! {
             biased;
-            () = lost => Ended::LeadershipLost,
-            ended = self.controllers.first_failure() => ended,
-            ended = self.tasks.first_failure() => ended,
+            trouble = self.controllers.trouble() => trouble,
+            trouble = self.tasks.trouble() => trouble,
         }
     }
 
-    /// Tells all to stop, waits for so long, and then drops those that are left. Whether nothing of them goes on.
-    pub(crate) async fn stop(mut self, grace: Duration) -> bool {
+    /// Tells all to stop, the controllers first, waits for so long, and then drops those that are left.
+    pub(crate) async fn stop(mut self, grace: Duration) -> Rest {
         let until = Instant::now() + grace.min(LONGEST);
         self.controllers.stop(until).await;
         self.tasks.stop(until.max(Instant::now() + LAST_MOMENT)).await;
-        let all = async {
-            self.controllers.all_ended().await;
-            self.tasks.all_ended().await;
-            for runs in &self.runs {
+        let runs = async {
+            for (_, runs) in &self.runs {
                 runs.close();
                 runs.wait().await;
             }
         };
-        timeout(LAST_MOMENT, all).await.is_ok()
+        let _in_time = timeout(LAST_MOMENT, runs).await;
+        let running = self.runs.iter().filter(|(_, runs)| !runs.is_empty()).map(|(name, _)| name.clone());
+        let mut at_it: Vec<_> =
+            self.controllers.at_it().into_iter().chain(self.tasks.at_it()).chain(running).collect();
+        at_it.sort_unstable();
+        at_it.dedup();
+        Rest { trouble: self.controllers.first.take().or(self.tasks.first.take()), at_it }
+    }
+}
+
+/// Those that are told to stop together. Dropped, they are.
+pub(crate) struct Group {
+    tasks: JoinSet<Result<(), Trouble>>,
+    names: Vec<(String, AbortHandle)>,
+    stop: CancellationToken,
+    /// Those that a part has given its stop to may live longer than the part.
+    _stops: DropGuard,
+    /// The first that has gone wrong.
+    first: Option<Trouble>,
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        let stop = CancellationToken::new();
+        let _stops = stop.clone().drop_guard();
+        Self { tasks: JoinSet::new(), names: Vec::new(), stop, _stops, first: None }
     }
 }
 
 impl Group {
-    fn start(&mut self, name: String, leadership: Leadership, work: Work) {
-        let stop = self.stop.child_token();
-        let work = async move { work(leadership, stop).await };
-        self.tasks.spawn(async move {
-            match AssertUnwindSafe(work).catch_unwind().await {
+    /// What runs for a leader is dropped at once when that leads no more, whatever is under way: also within a grace.
+    pub(crate) fn start(&mut self, name: String, leadership: Leadership, work: Work) {
+        let (stop, called) = (self.stop.child_token(), name.clone());
+        let task = async move {
+            let ended = tokio::select! {
+                biased;
+                () = lost(leadership.clone()) => return Err(Trouble::LeadershipLost),
+                ended = AssertUnwindSafe(async move { work(leadership, stop).await }).catch_unwind() => ended,
+            };
+            match ended {
                 Ok(Ok(())) => Ok(()),
-                Ok(Err(failure)) => Err(Ended::Failed(name, failure)),
-                Err(_) => Err(Ended::Panicked(name)),
+                Ok(Err(failure)) => Err(Trouble::Failed(name, failure)),
+                Err(_) => Err(Trouble::Panicked(name)),
             }
-        });
+        };
+        let handle = self.tasks.spawn(task);
+        self.names.push((called, handle));
     }
 
-    async fn first_failure(&mut self) -> Ended {
-        while let Some(ended) = self.tasks.join_next().await {
-            if let Ok(Err(ended)) = ended {
-                return ended;
+    /// Returns when something has gone wrong, and not otherwise.
+    pub(crate) async fn trouble(&mut self) -> Trouble {
+        while let Some(joined) = self.tasks.join_next().await {
+            if let Ok(Err(trouble)) = joined {
+                return trouble;
             }
         }
         std::future::pending().await
     }
 
-    async fn stop(&mut self, until: Instant) {
+    /// Tells all to stop, and drops those that have not by then.
+    pub(crate) async fn stop(&mut self, until: Instant) {
         self.stop.cancel();
         if timeout_at(until, self.all_ended()).await.is_err() {
-            tracing::warn!(left = self.tasks.len(), "not all have ended in time: they are dropped");
-            self.tasks.abort_all();
+            tracing::warn!(left = ?self.at_it(), "not all have ended in time: they are dropped");
+            self.abandon().await;
         }
+    }
+
+    /// Drops them without letting them end what they do.
+    pub(crate) async fn abandon(&mut self) {
+        self.tasks.abort_all();
+        let _in_time = timeout(LAST_MOMENT, self.all_ended()).await;
     }
 
     async fn all_ended(&mut self) {
-        while self.tasks.join_next().await.is_some() {}
-    }
-}
-
-/// One task that serves all others: the pages, or the election.
-#[derive(Default)]
-pub(crate) struct Served {
-    task: JoinSet<()>,
-    stop: CancellationToken,
-}
-
-impl Served {
-    pub(crate) fn serve(&mut self, listener: Option<(TcpListener, SocketAddr)>, router: Router) {
-        let Some((listener, address)) = listener else { return };
-        let stop = self.stop.clone();
-        self.task.spawn(async move {
-            let served = async {
-                let listener = tokio::net::TcpListener::from_std(listener)?;
-                tracing::info!(%address, "serves metrics, health and debug pages");
-                axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
-            };
-            if let Err(error) = served.await {
-                tracing::error!(%address, %error, "can't serve metrics, health and debug pages any more");
+        while let Some(joined) = self.tasks.join_next().await {
+            if let Ok(Err(trouble)) = joined {
+                self.first.get_or_insert(trouble);
             }
-        });
-    }
-
-    pub(crate) fn elect(&mut self, election: Option<Election>) {
-        if let Some(election) = election {
-            self.task.spawn(election.run(self.stop.clone()));
         }
     }
 
-    /// Waits for its end, which is bounded by what it waits for; connections that stay open are cut.
-    pub(crate) async fn stop(mut self) {
-        self.stop.cancel();
-        let _cut = timeout(FAREWELL, self.task.join_next()).await;
-        self.task.shutdown().await;
-    }
-
-    /// Without letting it end what it does.
-    pub(crate) async fn abandon(mut self) {
-        self.task.shutdown().await;
+    fn at_it(&self) -> Vec<String> {
+        let left = self.names.iter().filter(|(_, task)| !task.is_finished());
+        left.map(|(name, _)| name.clone()).collect()
     }
 }
 
-/// To answer what was asked, or to give back the lease: two requests.
-const FAREWELL: Duration = Duration::from_secs(6);
+/// Returns when this has led and its lease has expired. An election that has ended has given the lease back.
+async fn lost(leadership: Leadership) {
+    if leadership.acquired().await {
+        leadership.lost().await;
+        if !leadership.is_over() {
+            return;
+        }
+    }
+    std::future::pending::<()>().await;
+}

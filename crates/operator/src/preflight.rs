@@ -24,12 +24,17 @@ pub struct MissingRule {
     pub verb: String,
     /// The namespace in which it is needed; `None` for the whole cluster.
     pub namespace: Option<String>,
+    /// The one object for which it is needed; `None` for all.
+    pub name: Option<String>,
 }
 
 impl fmt::Display for MissingRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { group, resource, verb, namespace } = self;
+        let Self { group, resource, verb, namespace, name } = self;
         write!(f, "may not {verb} {resource} of API group {group:?} ")?;
+        if let Some(name) = name {
+            write!(f, "named {name} ")?;
+        }
         match namespace {
             Some(namespace) => write!(f, "in namespace {namespace} (a Role needs this rule)"),
             None => f.write_str("in the whole cluster (a ClusterRole needs this rule)"),
@@ -45,15 +50,16 @@ pub(crate) fn needed<'a>(paths: impl IntoIterator<Item = &'a str>) -> BTreeSet<M
         .collect()
 }
 
-/// What an election in this namespace needs.
-pub(crate) fn needed_for_leases(namespace: &str) -> BTreeSet<MissingRule> {
-    let rule = |verb: &str| MissingRule {
+/// What an election by this Lease needs. What is created has no name yet, as far as rules are concerned.
+pub(crate) fn needed_for_leases(namespace: &str, name: &str) -> BTreeSet<MissingRule> {
+    let rule = |(verb, name): (&str, Option<&str>)| MissingRule {
         group: "coordination.k8s.io".to_owned(),
         resource: "leases".to_owned(),
         verb: verb.to_owned(),
         namespace: Some(namespace.to_owned()),
+        name: name.map(str::to_owned),
     };
-    ["get", "create", "update"].map(rule).into()
+    [("get", Some(name)), ("create", None), ("update", Some(name))].map(rule).into()
 }
 
 /// The resource of a path such as `/apis/apps/v1/namespaces/shop/deployments`; nothing where a path is none of the API's.
@@ -74,6 +80,7 @@ fn resource(path: &str) -> Option<MissingRule> {
         resource: (*resource).to_owned(),
         verb: String::new(),
         namespace,
+        name: None,
     })
 }
 
@@ -92,6 +99,7 @@ async fn is_missing(client: &Client, rule: &MissingRule) -> bool {
         resource: Some(rule.resource.clone()),
         verb: Some(rule.verb.clone()),
         namespace: rule.namespace.clone(),
+        name: rule.name.clone(),
         ..ResourceAttributes::default()
     };
     let review = SelfSubjectAccessReview {

@@ -70,9 +70,10 @@ impl fmt::Display for Change {
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.object {
-            Some(object) => write!(f, "{} {object} {}", self.source, self.change),
-            None => write!(f, "{} {}", self.source, self.change),
+        match (&self.object, self.change) {
+            (_, Change::Failed | Change::Requeued) => self.change.fmt(f),
+            (Some(object), change) => write!(f, "{} {object} {change}", self.source),
+            (None, change) => write!(f, "{} {change}", self.source),
         }
     }
 }

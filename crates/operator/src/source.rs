@@ -5,10 +5,12 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use futures_util::{FutureExt, Stream, StreamExt, future::BoxFuture};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_client::Resource;
-use kube_informer::{Entry, Event, Informer, Object, ObjectKey};
+use kube_informer::{
+    Entry, Event, HandlerRegistration, Informer, InformerFactory, Object, ObjectKey, Phase, Scope,
+};
 use kube_workqueue::{Priority, WorkQueue};
 use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     Predicate, Reason,
@@ -35,77 +37,159 @@ impl Keys {
     }
 }
 
-/// A source before its controller runs.
-pub(crate) type Source = Box<dyn FnOnce(Keys, CancellationToken) -> Started + Send>;
-
-/// A source of a controller that runs.
-pub(crate) struct Started {
-    /// Comes when all was queued that was there in the beginning.
-    pub(crate) synced: BoxFuture<'static, ()>,
-    /// Ends it: comes when nothing more will be queued.
-    pub(crate) end: BoxFuture<'static, ()>,
+/// Something that gives a controller keys. It gives none before it begins, which is when this process leads: what a follower
+/// collected would have no bound.
+pub(crate) trait Source: Send {
+    /// Puts its informer among those of a factory.
+    fn join(&self, factory: &InformerFactory);
+    /// Starts its informer, and comes when that is cached.
+    fn cached(&self) -> BoxFuture<'static, ()>;
+    /// Comes when its informer is stopped, with the informer's name: it will tell of nothing any more.
+    fn stopped(&self) -> BoxFuture<'static, String>;
+    /// Comes when all was queued that is there in the beginning, with what ends the source. If either future is dropped the
+    /// source has ended, too.
+    fn begin(self: Box<Self>, keys: Keys, stop: CancellationToken) -> BoxFuture<'static, Ending>;
 }
 
-/// Events of this informer for which `keys` names whom they concern.
-pub(crate) fn events<T: Object>(
-    name: Arc<str>,
-    informer: Informer<T>,
-    predicate: Predicate<T>,
-    keys: impl Fn(&Event<T>, &mut dyn FnMut(ObjectKey)) + Send + 'static,
-    names_itself: bool,
-) -> Source {
-    Box::new(move |queue, stop| {
-        let registration = informer.on(move |event| {
-            if stop.is_cancelled() || !predicate.passes(event) {
-                return;
+/// Comes when nothing more will be queued.
+pub(crate) struct Ending(pub(crate) BoxFuture<'static, ()>);
+
+/// Events of an informer for which `keys` names whom they concern.
+pub(crate) struct Events<T, F> {
+    pub(crate) name: Arc<str>,
+    pub(crate) informer: Informer<T>,
+    pub(crate) filter: Predicate<T>,
+    pub(crate) keys: F,
+    /// The objects are those that runs are for.
+    pub(crate) are_its_own: bool,
+}
+
+impl<T: Object, F> Source for Events<T, F>
+where
+    F: Fn(&Event<T>, &mut dyn FnMut(ObjectKey)) + Send + 'static,
+{
+    fn join(&self, factory: &InformerFactory) {
+        if let Err(error) = factory.adopt(&self.informer) {
+            tracing::warn!(%error, "an informer of a controller does not belong to its manager");
+        }
+    }
+
+    fn cached(&self) -> BoxFuture<'static, ()> {
+        let informer = self.informer.clone();
+        let cached = async move {
+            informer.start();
+            if informer.wait_for_sync(FOR_EVER).await.is_err() {
+                std::future::pending::<()>().await; // it is stopped
             }
-            let object = (!names_itself).then(|| event.key().clone());
-            let reason = Reason { source: Arc::clone(&name), object, change: Change::of(event) };
-            keys(event, &mut |key| queue.add(key, reason.clone()));
-        });
-        informer.start();
-        let registration = Arc::new(registration);
-        let watched = Arc::clone(&registration);
-        let synced = async move {
-            let _ended_before = !watched.wait_for_sync(FOR_EVER).await;
         };
-        let end = async move {
-            if let Some(registration) = Arc::into_inner(registration) {
-                registration.remove().await;
-            }
+        cached.boxed()
+    }
+
+    fn stopped(&self) -> BoxFuture<'static, String> {
+        let mut status = self.informer.reflector_status();
+        let name = self.informer.name().to_owned();
+        let stopped = async move {
+            let _gone = status.wait_for(|status| status.phase == Phase::Stopped).await;
+            name
         };
-        Started { synced: synced.boxed(), end: end.boxed() }
-    })
+        stopped.boxed()
+    }
+
+    fn begin(self: Box<Self>, queue: Keys, stop: CancellationToken) -> BoxFuture<'static, Ending> {
+        let Self { name, informer, filter, keys, are_its_own } = *self;
+        let begun = async move {
+            let registered = Registered(Some(informer.on(move |event| {
+                if stop.is_cancelled() || !filter.passes(event) {
+                    return;
+                }
+                let object = (!are_its_own).then(|| event.key().clone());
+                let reason = Reason { source: Arc::clone(&name), object, change: Change::of(event) };
+                keys(event, &mut |key| queue.add(key, reason.clone()));
+            })));
+            registered.shown_all().await;
+            Ending(registered.end().boxed())
+        };
+        begun.boxed()
+    }
+}
+
+/// A handler that is removed with this, even if nobody waits for it.
+struct Registered<T: Object>(Option<HandlerRegistration<T>>);
+
+impl<T: Object> Registered<T> {
+    async fn shown_all(&self) {
+        let Some(registration) = &self.0 else { return };
+        if !registration.wait_for_sync(FOR_EVER).await {
+            std::future::pending::<()>().await; // its informer is stopped
+        }
+    }
+
+    async fn end(mut self) {
+        if let Some(registration) = self.0.take() {
+            registration.remove().await;
+        }
+    }
+}
+
+impl<T: Object> Drop for Registered<T> {
+    fn drop(&mut self) {
+        if let Some(registration) = self.0.take() {
+            // The first poll removes it.
+            let _removed = registration.remove().now_or_never();
+        }
+    }
 }
 
 /// Longer than any program runs.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// Keys from anywhere.
-pub(crate) fn stream(name: Arc<str>, keys: impl Stream<Item = ObjectKey> + Send + 'static) -> Source {
-    Box::new(move |queue, stop| {
-        let task = tokio::spawn(async move {
-            let keys = keys.take_until(stop.cancelled_owned());
-            let reason = Reason { source: name, object: None, change: Change::Asked };
+pub(crate) struct Asked<S> {
+    pub(crate) name: Arc<str>,
+    pub(crate) keys: S,
+}
+
+impl<S: Stream<Item = ObjectKey> + Send + 'static> Source for Asked<S> {
+    fn join(&self, _: &InformerFactory) {}
+
+    fn cached(&self) -> BoxFuture<'static, ()> {
+        std::future::ready(()).boxed()
+    }
+
+    fn stopped(&self) -> BoxFuture<'static, String> {
+        std::future::pending().boxed()
+    }
+
+    fn begin(self: Box<Self>, queue: Keys, stop: CancellationToken) -> BoxFuture<'static, Ending> {
+        let task = async move {
+            let keys = self.keys.take_until(stop.cancelled_owned());
+            let reason = Reason { source: self.name, object: None, change: Change::Asked };
             let mut keys = pin!(keys);
             while let Some(key) = keys.next().await {
                 queue.add(key, reason.clone());
             }
-        });
-        Started { synced: std::future::ready(()).boxed(), end: task.map(drop).boxed() }
-    })
+        };
+        async move { Ending(AbortOnDropHandle::new(tokio::spawn(task)).map(drop).boxed()) }.boxed()
+    }
 }
 
-/// The objects that control an object now, or controlled it before.
+/// What an informer's objects are called: their kind, where nobody has named it otherwise.
+pub(crate) fn called<T: Object>(informer: &Informer<T>) -> &str {
+    let name = informer.name();
+    name.split_once(" /").map_or(name, |(kind, _)| kind)
+}
+
+/// The objects that own an object now, or owned it before.
 pub(crate) fn owners<O: Resource + Object>(
     event: &Event<O>,
     owner: &OwnerKind,
+    owned: Owned,
     found: &mut dyn FnMut(ObjectKey),
 ) {
     let mut tell = |entry: &Entry<O>| {
         let references = entry.meta().owner_references.as_deref().unwrap_or_default();
-        for reference in references.iter().filter(|reference| owner.is(reference)) {
-            let namespace = entry.key().namespace().filter(|_| owner.is_namespaced);
+        for reference in references.iter().filter(|reference| owner.is(reference, owned)) {
+            let namespace = entry.key().namespace().filter(|_| owner.scope == Scope::Namespaced);
             found(ObjectKey::new(namespace, &reference.name));
         }
     };
@@ -118,18 +202,28 @@ pub(crate) fn owners<O: Resource + Object>(
     }
 }
 
+/// Whose events lead to an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owned {
+    /// Those of what it controls: who owns without controlling has somebody else to answer for it.
+    AsController,
+    /// Those of all that refer to it.
+    InAnyWay,
+}
+
 /// Which references mean an object of the controller's type.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnerKind {
     pub(crate) group: String,
     pub(crate) kind: String,
-    pub(crate) is_namespaced: bool,
+    pub(crate) scope: Scope,
 }
 
 impl OwnerKind {
-    /// Versions of a type are one type; who owns without controlling has somebody else to answer for it.
-    fn is(&self, reference: &OwnerReference) -> bool {
+    /// Versions of a type are one type.
+    fn is(&self, reference: &OwnerReference, owned: Owned) -> bool {
         let group = reference.api_version.rsplit_once('/').map_or("", |(group, _)| group);
-        reference.controller == Some(true) && reference.kind == self.kind && group == self.group
+        let counts = owned == Owned::InAnyWay || reference.controller == Some(true);
+        counts && reference.kind == self.kind && group == self.group
     }
 }

@@ -61,6 +61,8 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
                 item = self.ledger.keys.queue.get() => item,
             };
             let Some(item) = item else { return };
+            // Whoever waits for runs to end waits for this one from here on.
+            let _under_way = self.ledger.runs.token();
             let caught_up = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return,
@@ -72,7 +74,7 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
             }
             match caught_up {
                 Ok(()) => self.run(item).await,
-                Err(stale) => self.settle(item, Outcome::Failed(stale.into()), false),
+                Err(stale) => self.not_shown(item, stale),
             }
         }
     }
@@ -87,6 +89,15 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
         }
     }
 
+    /// No run was begun: its reasons wait for the one that will be.
+    fn not_shown(&self, item: Item<ObjectKey>, stale: StaleRead) {
+        let reasons = self.ledger.keys.waiting.lock().of(&item);
+        let (failures, outcome) = (item.num_requeues(), Outcome::Failed(stale.into()));
+        let (ended, took, failure) = (Instant::now(), Duration::ZERO, outcome.failure());
+        self.ledger.ran(&item, LastRun { reasons, failures, ended, took, failure });
+        self.settle(item, outcome, false);
+    }
+
     async fn run(&self, item: Item<ObjectKey>) {
         let request = Request {
             key: item.clone(),
@@ -98,7 +109,7 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
         let (reasons, failures) = (request.reasons.clone(), request.failures);
         let is_gone = request.object.is_none();
         let begun = Instant::now();
-        let outcome = self.ledger.runs.track_future(self.outcome(request)).instrument(span.clone()).await;
+        let outcome = self.outcome(request).instrument(span.clone()).await;
         let (ended, took) = (Instant::now(), begun.elapsed());
         let _entered = span.enter();
         self.ledger.metrics.reconcile_seconds.observe(took.as_secs_f64());

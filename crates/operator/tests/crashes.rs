@@ -299,7 +299,7 @@ async fn live(world: &Arc<World>, service: ApiService, seed: u64, life: Life, la
     let ended = tokio::select! {
         biased;
         () = life.over.cancelled() => true,
-        () = controller.run(operator, Leadership::alone(), CancellationToken::new()) => false,
+        _ = controller.run(operator, Leadership::alone(), CancellationToken::new()) => false,
         () = sleep(lasts) => false,
     };
     life.over.cancel();

@@ -438,6 +438,6 @@ async fn a_controller_that_looks_at_generations_only_applies_and_cleans_up() {
     sleep(SECOND).await;
     assert_eq!((ran.lock().clone(), world.there()), (vec![false, true], None));
     stop.cancel();
-    task.await.unwrap();
+    task.await.unwrap().unwrap();
     world.end().await;
 }

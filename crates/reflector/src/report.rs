@@ -22,11 +22,13 @@ impl Reports {
             Class::Expired => tracing::debug!(%error, "expired"),
             _ => tracing::warn!(%error, ?class, "request failed"),
         }
+        let now = Instant::now();
         self.status.send_modify(|status| {
             status.errors += 1;
             status.last_error = Some(error.to_string());
-            status.last_error_at = Some(Instant::now());
+            status.last_error_at = Some(now);
             status.failing = Some(class);
+            status.failing_since.get_or_insert(now);
         });
         if let Some(on_error) = &self.on_error {
             on_error(error);
@@ -35,7 +37,10 @@ impl Reports {
 
     /// The server has answered.
     pub(crate) fn succeeded(&self) {
-        self.status.send_if_modified(|status| status.failing.take().is_some());
+        self.status.send_if_modified(|status| {
+            status.failing_since = None;
+            status.failing.take().is_some()
+        });
     }
 
     pub(crate) fn undecodable(&self, id: &ObjectId, error: &DecodeError) {

@@ -52,6 +52,8 @@ pub struct Status {
     pub last_error_at: Option<Instant>,
     /// The class of the last failure, until the next success.
     pub failing: Option<Class>,
+    /// When the first failure since the last success was, until the next one.
+    pub failing_since: Option<Instant>,
 }
 
 /// What a reflector is doing.

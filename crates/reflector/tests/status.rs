@@ -42,12 +42,23 @@ async fn errors_are_reported_with_what_was_asked_until_the_next_success() {
     seconds(0).await;
     assert_eq!(run.status().failing, Some(kube_listwatch::Class::Forbidden));
     assert_eq!(run.status().phase, Phase::Waiting);
+    assert_eq!(run.status().failing_since, run.status().last_error_at);
     seconds(60).await;
     let errors = run.errors();
     assert!(errors[0].starts_with("LIST /things") && errors[1].starts_with("WATCH /things"), "{errors:?}");
     let status = run.status();
-    assert_eq!((status.errors, status.failing), (2, None));
+    assert_eq!((status.errors, status.failing, status.failing_since), (2, None, None));
     assert_eq!(status.last_error.as_ref(), errors.last());
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_known_since_when_nothing_has_succeeded() {
+    let began = tokio::time::Instant::now();
+    let run = run(&Fake::new(|_, _| fails(500), |_, _| hangs()));
+    seconds(100).await;
+    let status = run.status();
+    assert!(status.errors > 2 && status.last_error_at > Some(began), "{status}");
+    assert_eq!(status.failing_since, Some(began), "the first of them, not the last");
 }
 
 /// A server that accepts everything and answers nothing must not look healthy.

@@ -136,7 +136,7 @@ pub(super) async fn kubelet(client: Client, stop: CancellationToken) -> anyhow::
             Ok::<_, Failure>(Action::Done)
         }
     };
-    Controller::new(&deployments).run(run, Leadership::alone(), stop).await;
+    Controller::new(&deployments).run(run, Leadership::alone(), stop).await?;
     factory.shutdown().await;
     Ok(())
 }

@@ -4,10 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_informer::{Event, Phase, handler_fn};
+use kube_client::Api;
+use kube_informer::{Event, FactoryError, Informer, ListWatch, Phase, handler_fn};
 use parking_lot::Mutex;
 
-use crate::{WITHIN, factory, server, watched};
+use crate::{WITHIN, client, factory, server, watched};
 
 #[tokio::test(start_paused = true)]
 async fn a_counted_informer_ends_when_nobody_has_a_use_for_it() {
@@ -155,4 +156,28 @@ async fn an_informer_that_somebody_has_stopped_is_given_to_nobody() {
     assert_eq!((again.status().reflector.phase, server.open_watches()), (Phase::Watching, 1));
     assert_eq!(factory.status().len(), 1);
     factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_adopted_informer_is_started_shown_once_and_stopped_with_the_others() {
+    let (server, elsewhere) = (server(), server());
+    let (factory, other) = (factory(&server), factory(&elsewhere));
+    let own = factory.informer::<ConfigMap>().unwrap();
+    let built = other.informer::<ConfigMap>().unwrap();
+    for _ in 0..2 {
+        factory.adopt(&own).unwrap();
+        factory.adopt(&built).unwrap();
+    }
+    assert_eq!(factory.status().len(), 2, "its own is not adopted, and nothing twice");
+    factory.start();
+    factory.wait_for_sync(WITHIN).await.unwrap();
+    assert_eq!(built.lister().len(), 3);
+    let late: Informer<ConfigMap> =
+        Informer::from_source(ListWatch::new(Api::all(client(&elsewhere)))).build();
+    factory.adopt(&late).unwrap();
+    late.wait_for_sync(WITHIN).await.expect("the factory has been started");
+    factory.shutdown().await;
+    assert_eq!((server.journal().unanswered(), elsewhere.journal().unanswered()), (0, 0));
+    assert!(matches!(factory.adopt(&late), Err(FactoryError::ShutDown(_))));
+    assert!(factory.status().is_empty());
 }

@@ -37,8 +37,12 @@ fn server() -> Server {
     server
 }
 
+fn client(server: &Server) -> Client {
+    Client::new(server.service(), "default")
+}
+
 fn factory(server: &Server) -> InformerFactory {
-    InformerFactory::new(Client::new(server.service(), "default"))
+    InformerFactory::new(client(server))
 }
 
 fn asked(server: &Server, verb: Verb) -> Request {

@@ -134,4 +134,6 @@ fn times_that_would_let_two_lead_or_none_are_refused() {
     assert!(matches!(times(2000, 2000, 200), Err(ElectionError::DeadlineNotBelowDuration { .. })));
     assert!(matches!(times(15000, 2400, 2000), Err(ElectionError::RetryTooLong { .. })));
     assert!(matches!(times(15000, 2400, 0), Err(ElectionError::RetryTooLong { .. })));
+    let never = LeaseTimes { retry: Duration::MAX, ..LeaseTimes::default() };
+    assert!(matches!(never.check(), Err(ElectionError::RetryTooLong { .. })));
 }

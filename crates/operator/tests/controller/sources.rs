@@ -1,0 +1,195 @@
+//! What leads to a run, and of which key; and what is left of a controller that ends.
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube_client::core::{ApiResource, DynamicObject};
+use kube_informer::Scope;
+use kube_workqueue::RateLimiter;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn what_an_object_owns_leads_to_it_and_what_somebody_else_controls_does_not() {
+    let world = World::new();
+    world.create("a", "1").await;
+    let secrets: Informer<Secret> = world.factory.informer().unwrap();
+    let task = world.run(Controller::new(&world.maps()).owns(&secrets), |_| wait());
+    world.runs().await;
+    world.create_owned("of-a", "a", true).await;
+    world.create_owned("beside-a", "a", false).await;
+    let runs = world.runs().await;
+    assert_eq!((runs.len(), &*runs[0].name), (1, "a"));
+    assert_eq!(runs[0].reasons, ["owned Secret default/of-a was added"]);
+    world.end(task).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_objects_and_streams_lead_to_whom_they_concern() {
+    let world = World::new();
+    let secrets: Informer<Secret> = world.factory.informer().unwrap();
+    let (asked, asks) = keys_from_outside();
+    let controller = Controller::new(&world.maps())
+        .watches(&secrets, |event| {
+            let namespace = event.key().namespace();
+            ["a", "b"].map(|name| ObjectKey::new(namespace, name))
+        })
+        .watches_stream("a webhook", asks);
+    let task = world.run(controller, |_| wait());
+    world.runs().await;
+    world.create_owned("s", "nobody", true).await;
+    let runs = world.runs().await;
+    assert_eq!(runs.iter().map(|run| &*run.name).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!((runs[0].says.as_deref(), &*runs[0].reasons[0]), (None, "Secret default/s was added"));
+
+    asked.try_send("default/c".parse().unwrap()).unwrap();
+    let runs = world.runs().await;
+    assert_eq!((runs.len(), &*runs[0].name, &*runs[0].reasons[0]), (1, "c", "a webhook was asked for"));
+    drop(asked);
+    world.create("d", "1").await;
+    assert_eq!(world.runs().await.len(), 1, "the end of a stream ends nothing else");
+    world.end(task).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_keeps_out_what_is_worth_no_run() {
+    let world = World::new();
+    world.create("a", "1").await;
+    let task = world.run(Controller::new(&world.maps()).filter(Predicate::labels_changed()), |_| wait());
+    world.runs().await;
+    world.patch("a", json!({"data": {"says": "2"}})).await;
+    assert_eq!(world.runs().await, []);
+    world.patch("a", json!({"metadata": {"labels": {"x": "y"}}})).await;
+    assert_eq!(world.runs().await.len(), 1);
+    world.end(task).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_several_own_leads_to_each_of_them_where_that_is_asked_for() {
+    let world = World::new();
+    let secrets: Informer<Secret> = world.factory.informer().unwrap();
+    let controller = Controller::new(&world.maps()).owns_shared(&secrets, Predicate::always());
+    let task = world.run(controller, |_| wait());
+    world.runs().await;
+    world.create_owned("beside-a", "a", false).await;
+    world.create_owned("of-b", "b", true).await;
+    let names: Vec<_> = world.runs().await.into_iter().map(|run| run.name).collect();
+    assert_eq!(names, ["a", "b"]);
+    world.end(task).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_watched_is_filtered_too() {
+    let world = World::new();
+    world.create_owned("s", "nobody", true).await;
+    let secrets: Informer<Secret> = world.factory.informer().unwrap();
+    let only_labels = Predicate::new(|event| matches!(event, kube_informer::Event::Updated { .. }))
+        .and(Predicate::labels_changed());
+    let keys = |_: &kube_informer::Event<Secret>| ["default/a".parse().unwrap()];
+    let controller = Controller::new(&world.maps()).watches_filtered(&secrets, only_labels, keys);
+    let task = world.run(controller, |_| wait());
+    assert_eq!(world.runs().await, []);
+    let api: Api<Secret> = Api::default_namespaced(world.client.clone());
+    for (patch, runs) in [(json!({"data": {}}), 0), (json!({"metadata": {"labels": {"x": "y"}}}), 1)] {
+        api.patch("s", &Default::default(), &Patch::Merge(patch)).await.unwrap();
+        assert_eq!(world.runs().await.len(), runs);
+    }
+    world.end(task).await;
+}
+
+/// Both its own type and what it owns are known only at run time; owners are in no namespace.
+#[tokio::test(start_paused = true)]
+async fn types_that_are_known_only_at_run_time_are_worked_on_like_others() {
+    let world = World::new();
+    let (namespaces, secrets) = (ApiResource::erase::<Namespace>(&()), ApiResource::erase::<Secret>(&()));
+    let owners = world.factory.dynamic::<DynamicObject>(&namespaces, Scope::Cluster).unwrap();
+    let owned = world.factory.dynamic::<DynamicObject>(&secrets, Scope::Namespaced).unwrap();
+    let keys = |_: &kube_informer::Event<DynamicObject>| ["watching".parse().unwrap()];
+    let controller =
+        Controller::dynamic(&owners, &namespaces, Scope::Cluster).owns(&owned).watches(&owned, keys);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&seen);
+    let reconcile = move |request: Request<DynamicObject>| {
+        let reasons: Vec<_> = request.reasons.first.iter().map(ToString::to_string).collect();
+        noted.lock().push((request.key.to_string(), reasons));
+        wait()
+    };
+    let task = tokio::spawn(controller.run(reconcile, Leadership::alone(), world.stop.clone()));
+    sleep(SECOND).await;
+    seen.lock().clear();
+    let owner =
+        json!({"apiVersion": "v1", "kind": "Namespace", "name": "default", "uid": "u", "controller": true});
+    let secret = json!({"metadata": {"name": "s", "ownerReferences": [owner]}});
+    let secret: Secret = serde_json::from_value(secret).unwrap();
+    Api::default_namespaced(world.client.clone()).create(&PostParams::default(), &secret).await.unwrap();
+    sleep(SECOND).await;
+    let mut runs = std::mem::take(&mut *seen.lock());
+    runs.sort();
+    let run = |key: &str, reason: &str| (key.to_owned(), vec![reason.to_owned()]);
+    assert_eq!(
+        runs,
+        [run("default", "owned Secret default/s was added"), run("watching", "Secret default/s was added")]
+    );
+    world.stop.cancel();
+    task.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_whose_informer_is_stopped_ends_with_an_error_and_begins_nothing() {
+    let world = World::new();
+    world.create("a", "1").await;
+    let hangs = world.server.faults().always(Match::any().resource("secrets"), Fault::Hang);
+    let secrets: Informer<Secret> = world.factory.informer().unwrap();
+    let task = world.run(Controller::new(&world.maps()).owns(&secrets), |_| wait());
+    sleep(SECOND).await;
+    secrets.stop().await;
+    let stopped = ControllerError::InformerStopped("Secret /api/v1/secrets".to_owned());
+    assert_eq!(task.await.unwrap(), Err(stopped), "it had not been filled");
+    assert_eq!((world.runs().await, world.maps().status().handlers.len()), (vec![], 0));
+    drop(hangs);
+
+    let world = World::new();
+    world.create("a", "1").await;
+    let task = world.run(Controller::new(&world.maps()), |_| async {
+        sleep(60 * SECOND).await;
+        wait().await
+    });
+    assert_eq!(world.runs().await.len(), 1);
+    let begun = Instant::now();
+    world.maps().stop().await;
+    assert!(task.await.unwrap().is_err());
+    assert!(begun.elapsed() >= 59 * SECOND, "the run that was under way is waited for");
+}
+
+/// A limiter that is broken.
+struct Panics;
+
+impl RateLimiter<ObjectKey> for Panics {
+    fn when(&self, _: &ObjectKey, _: Instant) -> Duration {
+        panic!("a limiter");
+    }
+    fn forget(&self, _: &ObjectKey) {}
+    fn num_requeues(&self, _: &ObjectKey) -> u32 {
+        0
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_is_dropped_or_panics_leaves_no_handler_and_no_task() {
+    for panics in [false, true] {
+        let world = World::new();
+        world.create("a", "1").await;
+        let (asked, asks) = keys_from_outside();
+        let controller = Controller::new(&world.maps()).watches_stream("a webhook", asks);
+        let task = match panics {
+            true => world.run(controller.rate_limiter(Panics), |_| async { Err(Failure::message("no")) }),
+            false => world.run(controller, |_| std::future::pending()),
+        };
+        sleep(SECOND).await;
+        assert_eq!(task.is_finished(), panics);
+        task.abort();
+        assert_eq!(task.await.unwrap_err().is_panic(), panics);
+        sleep(SECOND).await;
+        assert_eq!(world.maps().status().handlers.len(), 0);
+        assert!(asked.is_closed(), "nobody asks the stream any more");
+        world.factory.shutdown().await;
+    }
+}
