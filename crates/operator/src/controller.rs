@@ -283,8 +283,6 @@ impl Prepared {
 
 async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: Sources) -> Ended {
     let stop = worker.stop.clone();
-    // Whatever ends this, a panic, too, ends the workers and the sources.
-    let _ends = stop.clone().drop_guard();
     let mut stopped = select_all(sources.iter().map(|source| source.stopped())).map(|(name, _, _)| name);
     let begun = tokio::select! {
         biased;
