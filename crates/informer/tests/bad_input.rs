@@ -1,7 +1,7 @@
 //! A broken or hostile server under the whole stack: each bad answer is an error with a name and the URL, is counted
 //! in the status, shows nothing of an object, changes nothing in the cache, and is recovered from.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube_client::{Api, Client};
@@ -9,45 +9,16 @@ use kube_informer::{Event, Informer, ListWatch, Phase, ReflectorOptions};
 use kube_testserver::{Cut, Fault, Match, Server, Verb};
 use parking_lot::Mutex;
 use serde_json::json;
-use tracing::{
-    Metadata, Subscriber,
-    field::{Field, Visit},
-    span,
-};
+
+use logged::Logged;
+
+#[path = "support/logged.rs"]
+mod logged;
 
 /// What no error, status or log line may show.
 const CONTENTS: &str = "hunter2";
 const LIMIT: usize = 4096;
 const SECRETS: &str = "/api/v1/secrets";
-
-/// Keeps the fields of everything that is logged on this thread, by whichever crate.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<String>>);
-
-impl Subscriber for Lines {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-    fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
-        span.record(&mut self.clone());
-        span::Id::from_u64(1)
-    }
-    fn record(&self, _: &span::Id, values: &span::Record<'_>) {
-        values.record(&mut self.clone());
-    }
-    fn event(&self, event: &tracing::Event<'_>) {
-        event.record(&mut self.clone());
-    }
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-    fn enter(&self, _: &span::Id) {}
-    fn exit(&self, _: &span::Id) {}
-}
-
-impl Visit for Lines {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.0.lock().push_str(&format!("{field}={value:?}\n"));
-    }
-}
 
 fn secret(server: &Server, name: &str) {
     let metadata = json!({"name": name, "namespace": "default"});
@@ -62,15 +33,13 @@ struct Stack {
     errors: Arc<Mutex<Vec<String>>>,
     debugged: Arc<Mutex<Vec<String>>>,
     told: Arc<Mutex<Vec<String>>>,
-    logged: Lines,
-    _logging: tracing::subscriber::DefaultGuard,
+    logged: Logged,
 }
 
 impl Stack {
     /// Not started; the server has the Secret `s`.
     fn new() -> Self {
-        let logged = Lines::default();
-        let logging = tracing::subscriber::set_default(logged.clone());
+        let logged = Logged::begin();
         let server = Server::new();
         secret(&server, "s");
         let (errors, debugged) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<Mutex<Vec<String>>>::default());
@@ -86,7 +55,7 @@ impl Stack {
             .build();
         let lines = Arc::clone(&told);
         let _detached = informer.on(move |event| lines.lock().push(short(event)));
-        Self { server, informer, errors, debugged, told, logged, _logging: logging }
+        Self { server, informer, errors, debugged, told, logged }
     }
 
     /// Started, and its watch is open.
@@ -123,12 +92,8 @@ impl Stack {
         assert_eq!((status.objects, status.stale), (2, 0), "{case}");
         let told = self.told.lock().clone();
         assert!(!told.iter().any(|line| line.starts_with('-')), "{case} deleted something: {told:?}");
-        let shown = format!(
-            "{status:?} {:?} {:?} {}",
-            self.errors.lock(),
-            self.debugged.lock(),
-            self.logged.0.lock()
-        );
+        let shown =
+            format!("{status:?} {:?} {:?} {}", self.errors.lock(), self.debugged.lock(), self.logged.text());
         for contents in [CONTENTS, "aHVudGVyMg"] {
             assert!(!shown.contains(contents), "{case}: {shown}");
         }

@@ -2,7 +2,6 @@
 
 mod ends;
 mod failures;
-mod logs;
 
 use std::time::Duration;
 
