@@ -2,6 +2,8 @@
 
 use std::{error::Error, fmt, time::Duration};
 
+use crate::said::said;
+
 /// What a run that has succeeded asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -17,7 +19,9 @@ pub enum Action {
 
 /// A run has failed: with a `?` on any error, or as [`Failure::terminal`].
 ///
-/// What the error says is logged and shown on debug pages: it should quote nothing of an object.
+/// What the error and its causes say is logged and shown on debug pages, each in at most 512 characters: it should quote
+/// nothing of an object. Of a server's refusal, which quotes, no more than the code, the reason and the names of the fields is
+/// shown, of JSON that is not as expected only where it stands; the rest is in [`Failure::error`].
 pub struct Failure {
     error: Box<dyn Error + Send + Sync>,
     is_terminal: bool,
@@ -53,13 +57,7 @@ impl<E: Error + Send + Sync + 'static> From<E> for Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.error)?;
-        let mut source = self.error.source();
-        while let Some(cause) = source {
-            write!(f, ": {cause}")?;
-            source = cause.source();
-        }
-        Ok(())
+        f.write_str(&said(&*self.error))
     }
 }
 

@@ -20,6 +20,7 @@ use crate::{
     collect::Elected,
     leadership::{Leadership, Standing},
     lease::{Candidate, ElectionError, LeaseTimes, Next, Record, Write},
+    said::said,
 };
 
 /// The Lease that decides who leads, and in whose name this process takes part.
@@ -152,7 +153,7 @@ impl Election {
                 self.candidate.read(lease.as_ref().map(record), Instant::now());
                 self.lease = lease;
             }
-            Ok(Err(error)) => self.failed("read", &error),
+            Ok(Err(error)) => self.failed("read", &said(&error)),
             Err(elapsed) => self.failed("read", &elapsed),
         }
     }
@@ -165,7 +166,7 @@ impl Election {
                 self.candidate.wrote(record(&lease), sent, Instant::now());
                 self.lease = Some(lease);
             }
-            Ok(Err(error)) => self.failed("write", &error),
+            Ok(Err(error)) => self.failed("write", &said(&error)),
             Err(elapsed) => self.failed("write", &elapsed),
         }
     }

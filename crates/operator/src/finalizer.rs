@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Action, Failure};
+use crate::{Action, Failure, ask};
 
 /// So often a patch is made anew that was refused because somebody else has changed the object's finalizers meanwhile.
 const TRIES: usize = 3;
@@ -85,7 +85,7 @@ pub enum FinalizerEvent<K> {
     Cleanup(Arc<K>),
 }
 
-/// A finalizer can't be put into an object, or taken away.
+/// A finalizer can't be put into an object, or taken away. Its source may quote the object, as that of a `WriteError`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FinalizerError {
@@ -286,7 +286,7 @@ impl Finalizer {
     where
         K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
-        match api.api().get(id.key.name()).await {
+        match ask::get(api, id.key.name()).await {
             Ok(object) if object.id().uid == id.uid => Ok(Some(Arc::new(object))),
             Ok(_) => Ok(None),
             Err(error) if is_gone(&error) => Ok(None),
@@ -404,7 +404,7 @@ where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     let patch = Patch::<()>::Json(JsonPatch(operations));
-    match api.patch(key.name(), &PatchParams::default(), &patch).await {
+    match ask::patch(api, key.name(), &PatchParams::default(), &patch).await {
         Ok(object) => Ok(Arc::new(object)),
         Err(error) if is_gone(&error) => Err(Refused::Gone),
         Err(Error::Api(status)) if status.is_invalid() || status.is_conflict() => {

@@ -28,6 +28,14 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # What is logged
+//! No log, no page and no word of a [`Failure`] shows what a server or serde_json quotes of an object. An error's own source
+//! may: `{:#}` of another library shows it, as does `{:?}` of a [`WriteError`] or a [`FinalizerError`].
+//!
+//! kube-client logs by itself, under the target `kube_client`: at level warn a whole answer that it can't decode, and at level debug
+//! what a server has refused. The helpers ask without that; requests that a program makes of an `Api` or a `CachedApi`
+//! are logged so. Where objects hold secrets, filter with `kube_client=error`.
+//!
 //! # Invariants
 //! - Nobody counts on a lease for longer than its renew deadline, by its own clock, since it sent the last write that was
 //!   accepted; others leave it alone for its whole duration since they have seen the last change. So no two lead at once, as
@@ -39,9 +47,11 @@
 //! - Whether this process leads is asked of the clock at that moment: no task has to have run since the lease expired.
 //! - Nothing is made for an object before the server has its finalizer, and the finalizer is taken away only after a cleanup.
 //! - What others have written meanwhile is not overwritten.
+//! - Nothing that a server quotes of an object is logged or shown: see above.
 
 mod action;
 mod apply;
+mod ask;
 mod collect;
 mod conditions;
 mod controller;
@@ -61,6 +71,7 @@ mod preflight;
 mod reason;
 mod reconcile;
 mod recorder;
+mod said;
 mod serve;
 mod signals;
 mod source;

@@ -2,11 +2,11 @@
 
 use std::{fmt::Debug, sync::Arc};
 
-use kube_client::{Resource, api::PostParams};
+use kube_client::Resource;
 use kube_informer::{CachedApi, ObjectKey};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{Failure, WriteError, Written, json::same};
+use crate::{Failure, WriteError, Written, ask, json::same};
 
 /// Sees to it that an object is there and as `mutate` makes it: controller-runtime's `CreateOrUpdate`.
 ///
@@ -65,7 +65,7 @@ where
     }
     mutate(&mut initial)?;
     check_key(&key, &initial)?;
-    let created = api.create(&PostParams::default(), &initial).await;
+    let created = ask::create(api, &initial).await;
     Ok(Written::created(created.map_err(|error| WriteError::of(&key, error))?))
 }
 
@@ -115,10 +115,9 @@ where
     if !differ(&*current, &object).map_err(|source| WriteError::NoJson { key: key.clone(), source })? {
         return Ok(Written::unchanged(current));
     }
-    let params = PostParams::default();
     let updated = match part {
-        Part::Main => api.replace(key.name(), &params, &object).await,
-        Part::Status => api.replace_status(key.name(), &params, &object).await,
+        Part::Main => ask::replace(api, key.name(), &object).await,
+        Part::Status => ask::replace_status(api, key.name(), &object).await,
     };
     Ok(Written::updated(updated.map_err(|error| WriteError::of(&key, error))?))
 }

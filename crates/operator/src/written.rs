@@ -40,6 +40,8 @@ impl<K> Written<K> {
 }
 
 /// An object was not written, or it is not known whether it was.
+///
+/// Its own words quote nothing of the object, those of its source may: in a log show it as a [`Failure`](crate::Failure).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {

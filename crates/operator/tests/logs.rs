@@ -1,24 +1,195 @@
-//! What logs say of what goes wrong, and that they quote nothing. Each test begins with [`Logged::begin`].
+//! What is said when the server refuses, or answers what can't be decoded: its code and its reason, or where it can't be. Nothing
+//! that it quotes of an object gets into an error's words, a log or a page. Each test begins with [`Logged::begin`].
 
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_client::Client;
-use kube_operator::{EventRecorder, EventType};
+use kube_client::{Api, Client, api::PostParams};
+use kube_informer::{CachedApi, InformerFactory};
+use kube_operator::{
+    Action, Applier, Controller, EventRecorder, EventType, Failure, Finalizer, Manager, ManagerOptions,
+    Request, create_or_update, update_status,
+};
 use kube_testserver::{Fault, Match, Server, Verb};
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::{sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 use logged::Logged;
+use support::{Site, site};
 
 #[path = "../../informer/tests/support/logged.rs"]
 mod logged;
+mod support;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What no log line may show.
+/// What must not be shown.
 const CONTENTS: &str = "hunter2";
+
+/// An answer with this code that quotes, in each place where a server does.
+fn quoting(code: u16, reason: &str) -> Fault {
+    let invalid = format!("Invalid value: \"{CONTENTS}\": must be longer");
+    let cause = json!({"reason": "FieldValueInvalid", "message": invalid, "field": "data.password"});
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
+        "message": format!("ConfigMap \"a\" is invalid: data.password: {invalid}"),
+        "details": {"name": "a", "kind": "ConfigMap", "causes": [cause]},
+    });
+    answer(code, &status.to_string())
+}
+
+fn answer(code: u16, body: &str) -> Fault {
+    Fault::Raw { status: code, content_type: "application/json".to_owned(), body: body.to_owned().into() }
+}
+
+/// Answers, and what is to be said of each.
+fn answers() -> [(Fault, &'static str); 4] {
+    [
+        (quoting(422, "Invalid"), "the server answered 422 Invalid (data.password)"),
+        (quoting(500, "InternalError"), "the server answered 500 InternalError (data.password)"),
+        (answer(502, CONTENTS), "the server answered 502 Bad Gateway"),
+        (
+            answer(200, &format!("{{\"metadata\": \"{CONTENTS}\"}}")),
+            "JSON that is not as expected (data, line 1,",
+        ),
+    ]
+}
+
+/// A server with a site and a ConfigMap, and caches of them.
+struct World {
+    server: Server,
+    client: Client,
+    factory: InformerFactory,
+    maps: CachedApi<ConfigMap>,
+    sites: CachedApi<Site>,
+}
+
+impl World {
+    async fn new() -> Self {
+        let server = support::server(None);
+        server.create(site("a", CONTENTS, &[])).unwrap();
+        let client = Client::new(server.service(), "default");
+        let factory = InformerFactory::new(client.clone());
+        let maps = CachedApi::new(Api::default_namespaced(client.clone()), &factory.informer().unwrap());
+        let sites = CachedApi::new(Api::default_namespaced(client.clone()), &factory.informer().unwrap());
+        factory.start();
+        factory.wait_for_sync(60 * SECOND).await.unwrap();
+        Self { server, client, factory, maps, sites }
+    }
+
+    /// Somebody else has this map.
+    async fn with_map(self) -> Self {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}});
+        self.server.create(map).unwrap();
+        sleep(SECOND).await;
+        self
+    }
+
+    async fn create_or_update(&self) -> Failure {
+        let mut map = ConfigMap::default();
+        map.metadata.name = Some("a".to_owned());
+        let written = create_or_update(&self.maps, map, |map| {
+            map.data.get_or_insert_default().insert("password".to_owned(), CONTENTS.to_owned());
+            Ok(())
+        });
+        written.await.unwrap_err()
+    }
+
+    async fn finalize(&self, finalizer: &Finalizer) -> Failure {
+        let site = self.sites.get("a").await.unwrap().unwrap();
+        finalizer.reconcile(&self.sites, site, async |_| Ok(Action::Done)).await.unwrap_err()
+    }
+}
+
+/// Lets this fail with each answer to such requests; it must say what is to be said, after `what`, and quote nothing.
+async fn fails_without_a_quote(verb: Verb, what: &str, fail: impl AsyncFn(World) -> (World, Failure)) {
+    for (fault, expected) in answers() {
+        let logged = Logged::begin();
+        let world = World::new().await;
+        let guard = world.server.faults().always(Match::verb(verb), fault);
+        let (world, failure) = fail(world).await;
+        drop(guard);
+        let words = failure.to_string();
+        assert!(words.starts_with(what) && words.contains(expected), "{expected}: {words}");
+        let shown = format!("{words} {failure:?} {} {}", failure.error(), logged.text());
+        assert!(!shown.contains(CONTENTS), "{expected}: {shown}");
+        world.factory.shutdown().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_apply_that_is_refused_quotes_nothing() {
+    fails_without_a_quote(Verb::Patch, "can't write default/a: ", async |world| {
+        let asked = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"password": CONTENTS},
+        });
+        let failure = Applier::new("shop").apply(&world.maps, &asked).await.unwrap_err().into();
+        (world, failure)
+    })
+    .await;
+    fails_without_a_quote(Verb::Patch, "can't write default/a: ", async |world| {
+        let asked = json!({
+            "apiVersion": support::VERSION, "kind": "Site", "metadata": {"name": "a"}, "status": {"said": CONTENTS},
+        });
+        let failure = Applier::new("shop").apply_status(&world.sites, &asked).await.unwrap_err().into();
+        (world, failure)
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_and_an_update_that_are_refused_quote_nothing() {
+    fails_without_a_quote(Verb::Create, "can't write default/a: ", async |world| {
+        let failure = world.create_or_update().await;
+        (world, failure)
+    })
+    .await;
+    fails_without_a_quote(Verb::Update, "can't write default/a: ", async |world| {
+        let world = world.with_map().await;
+        let failure = world.create_or_update().await;
+        (world, failure)
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_refused_quotes_nothing() {
+    fails_without_a_quote(Verb::Update, "can't write default/a: ", async |world| {
+        let site = world.sites.get("a").await.unwrap().unwrap();
+        let written = update_status(&world.sites, site, |site| {
+            site.status.get_or_insert_default().said = CONTENTS.to_owned();
+            Ok(())
+        });
+        let failure = written.await.unwrap_err();
+        (world, failure)
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_that_is_refused_quotes_nothing() {
+    const OURS: &str = "shop.example.com/site";
+    fails_without_a_quote(Verb::Patch, "can't add the finalizer", async |world| {
+        let failure = world.finalize(&Finalizer::new(OURS)).await;
+        (world, failure)
+    })
+    .await;
+    let being_deleted = async |world: World| {
+        let finalizers = json!({"metadata": {"finalizers": [OURS]}});
+        world.server.patch(support::VERSION, "Site", Some("default"), "a", &finalizers).unwrap();
+        world.server.delete(support::VERSION, "Site", Some("default"), "a").unwrap();
+        sleep(SECOND).await;
+        let failure = world.finalize(&Finalizer::new(OURS)).await;
+        (world, failure)
+    };
+    fails_without_a_quote(Verb::Get, "can't ask whether default/a has", being_deleted).await;
+    fails_without_a_quote(Verb::Patch, "can't remove the finalizer", being_deleted).await;
+}
 
 #[tokio::test(start_paused = true)]
 async fn of_an_event_that_is_not_written_a_log_says_its_object_and_the_server_s_answer_and_quotes_nothing() {
@@ -28,16 +199,7 @@ async fn of_an_event_that_is_not_written_a_log_says_its_object_and_the_server_s_
     let (recorder, broadcaster) = EventRecorder::new(client, "example.com/shop", "shop-0").unwrap();
     let stop = CancellationToken::new();
     let writing = tokio::spawn(broadcaster.run(stop.clone()));
-    let status = json!({
-        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 422, "reason": "Invalid",
-        "message": format!("Event is invalid: {CONTENTS}"),
-    });
-    for code in [500, 422] {
-        let fault = Fault::Raw {
-            status: code,
-            content_type: "application/json".to_owned(),
-            body: status.to_string().into(),
-        };
+    for fault in [quoting(500, "InternalError"), quoting(422, "Invalid")] {
         server.faults().next(Match::verb(Verb::Create).resource("events"), fault);
     }
     let map: ConfigMap =
@@ -56,4 +218,63 @@ async fn of_an_event_that_is_not_written_a_log_says_its_object_and_the_server_s_
         assert!(lines.contains(said), "{said}: {lines}");
     }
     assert!(!lines.contains(CONTENTS), "{lines}");
+}
+
+/// The text of a page.
+async fn page(address: std::net::SocketAddr, path: &str) -> String {
+    let asked = async {
+        let mut stream = TcpStream::connect(address).await?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        std::io::Result::Ok(answer)
+    };
+    timeout(30 * SECOND, asked).await.unwrap().unwrap()
+}
+
+/// A reconciler that makes a Secret's ConfigMap with a client of its own, and says no more than `?`.
+async fn copy(client: Client) -> Result<Action, Failure> {
+    let map: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "copy"}}))?;
+    Api::default_namespaced(client).create(&PostParams::default(), &map).await?;
+    Ok(Action::Done)
+}
+
+/// Without a paused clock: pages come over a socket. kube-client, whose request this is, logs at level debug what a server has
+/// refused, and always what it can't decode: the crate's page says so.
+#[tokio::test]
+async fn a_reconciler_s_failed_request_is_logged_and_shown_on_pages_without_a_quote() {
+    for (fault, expected) in answers() {
+        let logged = Logged::begin();
+        let world = World::new().await.with_map().await;
+        world.factory.shutdown().await;
+        let address = Some(([127, 0, 0, 1], 0).into());
+        let options = ManagerOptions { address, ..ManagerOptions::default() };
+        let mut manager = Manager::new(world.client.clone(), options).unwrap();
+        let address = manager.address().unwrap();
+        let controller = Controller::new(&manager.factory().informer::<ConfigMap>().unwrap());
+        let client = manager.client();
+        manager.add(controller, move |_: Request<ConfigMap>| copy(client.clone()));
+        let _guard = world.server.faults().always(Match::verb(Verb::Create).resource("configmaps"), fault);
+        let stop = CancellationToken::new();
+        let stopped = stop.clone().cancelled_owned();
+        let running = tokio::spawn(manager.run(stopped));
+
+        let why = async {
+            loop {
+                let why = page(address, "/debug/why/configmap/default/a").await;
+                if why.contains(expected) {
+                    return why;
+                }
+                sleep(SECOND / 100).await;
+            }
+        };
+        let why = timeout(30 * SECOND, why).await.unwrap_or_else(|_| panic!("nobody says: {expected}"));
+        let pages = [why, page(address, "/debug/queues").await, page(address, "/readyz").await].join("\n");
+        stop.cancel();
+        running.await.unwrap().unwrap();
+        let lines = logged.text_of(|name| name != "kube_client");
+        assert!(lines.contains(&format!("kube_operator: failure={expected}")), "{lines}");
+        assert!(!format!("{pages}{lines}").contains(CONTENTS), "{expected}: {pages}{lines}");
+    }
 }

@@ -17,8 +17,8 @@ use tracing::{
 };
 
 thread_local! {
-    /// What was logged on this thread, if a test runs there that wants it.
-    static LINES: RefCell<Option<String>> = const { RefCell::new(None) };
+    /// What was logged on this thread, each line with the crate that has logged it, if a test runs there that wants it.
+    static LINES: RefCell<Option<Vec<(&'static str, String)>>> = const { RefCell::new(None) };
 }
 
 static SUBSCRIBER: LazyLock<()> = LazyLock::new(|| {
@@ -33,7 +33,7 @@ pub(crate) struct Logged {
 impl Logged {
     pub(crate) fn begin() -> Self {
         LazyLock::force(&SUBSCRIBER);
-        LINES.set(Some(String::new()));
+        LINES.set(Some(Vec::new()));
         let logged = Self { stays_on_its_thread: PhantomData };
         tracing::trace!("it begins");
         assert!(logged.text().contains("it begins"), "nothing is kept of what is logged");
@@ -42,7 +42,15 @@ impl Logged {
 
     /// A line for each field of each event and span.
     pub(crate) fn text(&self) -> String {
-        LINES.with_borrow(|lines| lines.clone().unwrap_or_default())
+        self.text_of(|_| true)
+    }
+
+    /// The lines of those crates that this picks.
+    pub(crate) fn text_of(&self, picks: impl Fn(&str) -> bool) -> String {
+        LINES.with_borrow(|lines| {
+            let picked = lines.iter().flatten().filter(|(name, _)| picks(name));
+            picked.map(|(name, line)| format!("{name}: {line}\n")).collect()
+        })
     }
 }
 
@@ -59,30 +67,36 @@ impl Subscriber for ByThread {
         true
     }
     fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
-        span.record(&mut Keep);
+        span.record(&mut Keep(crate_of(span.metadata())));
         span::Id::from_u64(1)
     }
     fn record(&self, _: &span::Id, values: &span::Record<'_>) {
-        values.record(&mut Keep);
+        values.record(&mut Keep("a span"));
     }
     fn event(&self, event: &tracing::Event<'_>) {
-        event.record(&mut Keep);
+        event.record(&mut Keep(crate_of(event.metadata())));
     }
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
     fn enter(&self, _: &span::Id) {}
     fn exit(&self, _: &span::Id) {}
 }
 
-struct Keep;
+fn crate_of(metadata: &Metadata<'static>) -> &'static str {
+    let target = metadata.target();
+    target.split_once("::").map_or(target, |(name, _)| name)
+}
+
+/// Keeps each field as a line of this crate.
+struct Keep(&'static str);
 
 impl Visit for Keep {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         // Before the borrow: it may log, too.
-        let line = format!("{field}={value:?}\n");
+        let line = format!("{field}={value:?}");
         // A thread may log when its locals are gone already.
         let _at_its_end = LINES.try_with(|lines| {
             if let Some(lines) = &mut *lines.borrow_mut() {
-                lines.push_str(&line);
+                lines.push((self.0, line));
             }
         });
     }
