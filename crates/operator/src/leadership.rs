@@ -8,6 +8,8 @@ use tokio::{
 };
 use tower::BoxError;
 
+use crate::one_try::OneTry;
+
 /// What is known of one's own lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
@@ -106,16 +108,31 @@ impl Leadership {
 
     /// The same client, but for writes: they are sent only while this process leads, and fail with [`NotLeading`]
     /// otherwise. One that is on its way when the lease expires is not called back.
+    ///
+    /// Each is sent once, also by a client that has retries, as kube-client's own has them unless it is told otherwise: a retry
+    /// would be sent without asking, at a time that the server says. So what is answered with 429, 503 or 504 fails with that;
+    /// who wants another try asks again, which a reconciler does by failing, and it is looked again who leads. Reads
+    /// have the retries of the client.
+    ///
+    /// Whatever is no GET, HEAD or OPTIONS counts as a write. `exec`, `attach` and `port-forward` are GETs, and pass.
+    ///
+    /// # Panics
+    /// Outside of a runtime, as `Client::new`.
     pub fn guard(&self, client: Client) -> Client {
         let namespace = client.default_namespace().to_owned();
-        let leadership = self.clone();
+        let (leadership, one_try) = (self.clone(), OneTry::new());
         let send = tower::service_fn(move |request: Request<Body>| {
-            let (client, leadership) = (client.clone(), leadership.clone());
+            let (client, leadership, one_try) = (client.clone(), leadership.clone(), one_try.clone());
             async move {
-                if is_write(request.method()) && !leadership.is_leader() {
-                    return Err(NotLeading.into());
+                if !is_write(request.method()) {
+                    return Ok::<_, BoxError>(client.send(request).await?);
                 }
-                Ok::<_, BoxError>(client.send(request).await?)
+                let request = one_try.of(request).await?;
+                // After the last wait of ours.
+                match leadership.is_leader() {
+                    true => Ok(client.send(request).await?),
+                    false => Err(NotLeading.into()),
+                }
             }
         });
         Client::new(send, namespace)

@@ -42,6 +42,7 @@
 //!   long as no clock runs faster than another by more than the ratio of the two (`lease`, which is plain data, and its
 //!   simulation).
 //! - No two runs of one key overlap, and one begins after each event that passes its filter.
+//! - A write through a guarded client is sent at most once for each time that it was asked who leads.
 //! - No run begins when this process does not lead. A lease is given back when nothing goes on that was begun under it.
 //! - Who reports an event never waits for it, and each event that was reported is counted: as sent, waiting, failed or dropped.
 //! - Whether this process leads is asked of the clock at that moment: no task has to have run since the lease expired.
@@ -63,6 +64,7 @@ mod lease;
 mod ledger;
 mod manager;
 mod metrics;
+mod one_try;
 mod owner;
 mod pages;
 mod parts;

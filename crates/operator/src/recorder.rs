@@ -29,6 +29,7 @@ use self::{
     event::{Source, TEXT_LIMIT},
     series::{Limits, Next, Outcome, Series, Write},
 };
+use crate::one_try::OneTry;
 
 pub use event::{EventType, NewEvent};
 pub use status::{Dropped, RecorderStatus};
@@ -181,27 +182,29 @@ impl EventBroadcaster {
     /// is dropped: stop controllers first, and this when they have ended.
     ///
     /// One request is made at a time. While the server fails, everything waits, for longer each time, and for as long as a
-    /// `Retry-After` says; a write is given up after 12 tries, or when the server refuses it.
+    /// `Retry-After` says; a write is given up after 12 tries, or when the server refuses it. Retries of the client itself
+    /// play no part in that: each try is one request.
     ///
     /// # Cancel safety
     /// Dropped, it loses what is not written, and counts it as dropped.
     pub async fn run(self, stop: CancellationToken) {
+        let one_try = OneTry::new();
         let too_late = async {
             stop.cancelled().await;
             sleep(GRACE).await;
         };
         tokio::select! {
             biased;
-            () = self.write_all(&stop) => {}
+            () = self.write_all(&stop, &one_try) => {}
             () = too_late => tracing::warn!("not all events were written in time"),
         }
     }
 
-    async fn write_all(&self, stop: &CancellationToken) {
+    async fn write_all(&self, stop: &CancellationToken, one_try: &OneTry) {
         loop {
             let is_stopped = stop.is_cancelled();
             match self.next(is_stopped) {
-                Next::Write(write) => self.write(&write).await,
+                Next::Write(write) => self.write(&write, one_try).await,
                 Next::Wait(until) => tokio::select! {
                     biased;
                     () = stop.cancelled(), if !is_stopped => {}
@@ -221,8 +224,8 @@ impl EventBroadcaster {
         series.next(Instant::now())
     }
 
-    async fn write(&self, write: &Write) {
-        let (answer, outcome) = send::send(&self.client, &self.source, write).await;
+    async fn write(&self, write: &Write, one_try: &OneTry) {
+        let (answer, outcome) = send::send(&self.client, one_try, &self.source, write).await;
         let is_given_up = self.shared.series.lock().settle(write, outcome, Instant::now());
         let regarding = &write.record.key.regarding;
         if is_given_up {

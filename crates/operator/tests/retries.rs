@@ -1,0 +1,172 @@
+//! A client as programs have them, which tries again by itself: what a guard and a recorder let it repeat.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::{
+    Api, Client, Config, Error,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+    client::retry::RetryPolicy,
+};
+use kube_operator::{
+    Election, ElectionOptions, EventRecorder, EventType, Leadership, LeaseTimes, NotLeading,
+};
+use kube_testserver::{Fault, Match, Server, Verb};
+use serde_json::json;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tower::{BoxError, ServiceBuilder, retry::RetryLayer};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// With the retries of a client that is made from a `Config`.
+fn retrying(server: &Server) -> Client {
+    let retries = RetryLayer::new(RetryPolicy::server_retry());
+    let service = ServiceBuilder::new().layer(retries).map_err(BoxError::from).service(server.service());
+    Client::new(service, "default")
+}
+
+fn map(name: &str) -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"name": name, "namespace": "default"}})).unwrap()
+}
+
+/// How often the server was asked for this.
+fn asked(server: &Server, verb: Verb) -> usize {
+    server.journal().count(verb, "configmaps")
+}
+
+/// The code that the server has answered.
+fn code<T>(answer: Result<T, Error>) -> u16 {
+    match answer.err().unwrap() {
+        Error::Api(status) => status.code,
+        error => panic!("{error}"),
+    }
+}
+
+/// Each fails for two requests.
+fn busy() -> [Fault; 3] {
+    [
+        Fault::status(429, "TooManyRequests", Some(7)),
+        Fault::status(503, "ServiceUnavailable", Some(7)),
+        Fault::status(504, "Timeout", None),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guarded_write_is_sent_once_and_fails_with_the_answer() {
+    for fault in busy() {
+        let server = Server::new();
+        let plain = Api::<ConfigMap>::default_namespaced(retrying(&server));
+        server.faults().times(2, &Match::verb(Verb::Create), &fault);
+        plain.create(&PostParams::default(), &map("a")).await.unwrap();
+        assert_eq!(asked(&server, Verb::Create), 3, "this client tries again");
+
+        let guarded = Api::<ConfigMap>::default_namespaced(Leadership::alone().guard(retrying(&server)));
+        let _busy = server.faults().always(Match::any(), fault);
+        let expected = code(guarded.create(&PostParams::default(), &map("b")).await);
+        assert!([429, 503, 504].contains(&expected), "{expected}");
+        let patch = Patch::Merge(json!({"data": {"a": "b"}}));
+        let answers = [
+            code(guarded.patch("a", &PatchParams::default(), &patch).await),
+            code(guarded.replace("a", &PostParams::default(), &map("a")).await),
+            code(guarded.delete("a", &DeleteParams::default()).await),
+        ];
+        assert_eq!(answers, [expected; 3]);
+        sleep(3600 * SECOND).await;
+        let verbs = [Verb::Create, Verb::Patch, Verb::Update, Verb::Delete];
+        assert_eq!(verbs.map(|verb| asked(&server, verb)), [4, 1, 1, 1]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guarded_read_is_tried_again() {
+    for fault in busy() {
+        let server = Server::new();
+        let guarded = Api::<ConfigMap>::default_namespaced(Leadership::alone().guard(retrying(&server)));
+        guarded.create(&PostParams::default(), &map("a")).await.unwrap();
+        server.faults().times(2, &Match::verb(Verb::Get), &fault);
+        guarded.get("a").await.unwrap();
+        assert_eq!(asked(&server, Verb::Get), 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_leader_could_not_write_is_not_sent_when_it_leads_no_more() {
+    let server = Server::new();
+    let options = ElectionOptions {
+        namespace: "default".to_owned(),
+        name: "operator".to_owned(),
+        identity: "me".to_owned(),
+        times: LeaseTimes::default(),
+    };
+    let election = Election::new(Client::new(server.service(), "default"), options).unwrap();
+    let (leadership, stop) = (election.leadership(), CancellationToken::new());
+    let taking_part = tokio::spawn(election.run(stop.clone()));
+    leadership.acquired().await;
+    let maps = Api::<ConfigMap>::default_namespaced(leadership.guard(retrying(&server)));
+
+    let cut_off = server.faults().always(Match::any().resource("leases"), Fault::Hang);
+    server.faults().next(Match::verb(Verb::Create), Fault::status(503, "ServiceUnavailable", Some(60)));
+    let writing = maps.clone();
+    let writing = tokio::spawn(async move { code(writing.create(&PostParams::default(), &map("a")).await) });
+    leadership.lost().await;
+    sleep(3600 * SECOND).await;
+    assert_eq!((asked(&server, Verb::Create), writing.await.unwrap()), (1, 503));
+
+    let Error::Service(refused) = maps.create(&PostParams::default(), &map("a")).await.unwrap_err() else {
+        panic!("it was sent");
+    };
+    assert!(refused.downcast_ref::<NotLeading>().is_some(), "{refused}");
+    assert_eq!(asked(&server, Verb::Create), 1);
+    drop(cut_off);
+    stop.cancel();
+    taking_part.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recorder_asks_twelve_times_whatever_its_client_does() {
+    for fault in busy() {
+        for guarded in [false, true] {
+            let server = Server::new();
+            let client = match guarded {
+                false => retrying(&server),
+                true => Leadership::alone().guard(retrying(&server)),
+            };
+            let (recorder, broadcaster) = EventRecorder::new(client, "example.com/shop", "shop-0").unwrap();
+            let stop = CancellationToken::new();
+            let writing = tokio::spawn(broadcaster.run(stop.clone()));
+            let _busy = server.faults().always(Match::verb(Verb::Create).resource("events"), fault.clone());
+            recorder.event(&map("a"), EventType::Normal, "Tested", "Test", "");
+            while recorder.status().waiting > 0 {
+                sleep(SECOND).await;
+            }
+            let tries = server.journal().count(Verb::Create, "events");
+            assert_eq!((recorder.status().failed, tries), (1, 12), "{fault:?} guarded: {guarded}");
+            stop.cancel();
+            writing.await.unwrap();
+        }
+    }
+}
+
+/// Over a socket, and so without a paused clock; nothing here waits for long.
+#[tokio::test]
+async fn a_guard_holds_for_an_ordinary_client() {
+    let server = Server::new();
+    let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let client = Client::try_from(Config::new(listening.url().parse().unwrap())).unwrap();
+    let plain = Api::<ConfigMap>::default_namespaced(client.clone());
+    let guarded = Api::<ConfigMap>::default_namespaced(Leadership::alone().guard(client));
+    let busy = Fault::status(503, "ServiceUnavailable", None);
+    server.faults().next(Match::verb(Verb::Create), busy.clone());
+    plain.create(&PostParams::default(), &map("a")).await.unwrap();
+    assert_eq!(asked(&server, Verb::Create), 2, "this client tries again");
+
+    server.faults().next(Match::verb(Verb::Create), busy.clone());
+    assert_eq!(code(guarded.create(&PostParams::default(), &map("b")).await), 503);
+    assert_eq!(asked(&server, Verb::Create), 3);
+    guarded.create(&PostParams::default(), &map("b")).await.unwrap();
+    server.faults().next(Match::verb(Verb::Get), busy);
+    guarded.get("b").await.unwrap();
+    assert_eq!(asked(&server, Verb::Get), 2);
+    listening.shutdown().await;
+}
