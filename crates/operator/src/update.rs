@@ -70,7 +70,7 @@ where
 }
 
 /// Writes the status of an object if `mutate` makes another one of it, over this version only: see [`create_or_update`].
-/// What `mutate` changes elsewhere is not written.
+/// What `mutate` changes elsewhere is not written, and is no reason to write.
 ///
 /// # Errors
 /// What `mutate` fails with, as it is; otherwise a [`WriteError`].
@@ -112,7 +112,7 @@ where
     // Whatever became of them: only this version of this object is replaced.
     object.meta_mut().uid.clone_from(&current.meta().uid);
     object.meta_mut().resource_version.clone_from(&current.meta().resource_version);
-    if !differ(&*current, &object).map_err(|source| WriteError::NoJson { key: key.clone(), source })? {
+    if !differ(&*current, &object, part).map_err(|source| WriteError::NoJson { key: key.clone(), source })? {
         return Ok(Written::unchanged(current));
     }
     let updated = match part {
@@ -122,8 +122,13 @@ where
     Ok(Written::updated(updated.map_err(|error| WriteError::of(&key, error))?))
 }
 
-fn differ<K: Serialize>(one: &K, other: &K) -> Result<bool, serde_json::Error> {
-    Ok(!same(&serde_json::to_value(one)?, &serde_json::to_value(other)?))
+/// Whether this part of them does: what is not written makes no difference.
+fn differ<K: Serialize>(one: &K, other: &K, part: Part) -> Result<bool, serde_json::Error> {
+    let (one, other) = (serde_json::to_value(one)?, serde_json::to_value(other)?);
+    Ok(match part {
+        Part::Main => !same(&one, &other),
+        Part::Status => !same(&one["status"], &other["status"]),
+    })
 }
 
 fn key(object: &impl Resource) -> ObjectKey {

@@ -212,7 +212,14 @@ async fn a_status_is_written_where_it_changes_and_nothing_else_of_the_object() {
         Ok(())
     };
     let site = world.sites.get("a").await.unwrap().unwrap();
-    assert_eq!(update_status(&world.sites, site, only).await.unwrap().result, Unchanged);
+    assert_eq!(update_status(&world.sites, Arc::clone(&site), only).await.unwrap().result, Unchanged);
+    let elsewhere = |site: &mut Site| {
+        site.metadata.labels.get_or_insert_default().insert("app".to_owned(), "web".to_owned());
+        site.spec.says = "something else".to_owned();
+        only(site)
+    };
+    let written = update_status(&world.sites, site, elsewhere).await.unwrap();
+    assert_eq!((written.result, &*written.object.spec.says), (Unchanged, "hello"));
     assert_eq!(world.requests(), 0);
     world.end().await;
 }
