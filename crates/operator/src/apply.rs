@@ -48,7 +48,8 @@ use crate::{OperationResult, WriteError, Written, ask, json::holds};
 /// # Limits
 /// That a field is in the object does not say that it is this manager's: where another one has set a field to the same
 /// value before this asked for it, or has taken it over, that shows only in `managedFields`, which caches leave out. It is
-/// mended by the next apply that is sent. After a restore of the server's history a version may stand for another state, which
+/// mended by the next apply that is sent. Fields that another process has applied in the name of this manager, such as another
+/// version of the program, and that this does not ask for, stay until then. After a restore of the server's history a version may stand for another state, which
 /// is mended when the object changes next.
 ///
 /// Two applies of one object at a time would be remembered in any order: no two runs of one key overlap. An `Applier` is for
@@ -166,7 +167,9 @@ impl Applier {
     {
         let no_json = |key: &ObjectKey, source| WriteError::NoJson { key: key.clone(), source };
         let nameless = ObjectKey::new(api.api().namespace(), "");
-        let asked = serde_json::to_value(object).map_err(|source| no_json(&nameless, source))?;
+        let mut asked = serde_json::to_value(object).map_err(|source| no_json(&nameless, source))?;
+        // With serde_json's feature `preserve_order` a `HashMap` has another order, and so another digest, each time.
+        asked.sort_all_objects();
         let key = key(api, &asked)?;
         let target = Target::new(api, key.name(), part);
         let digest = self.hasher.hash_one(asked.to_string());
