@@ -4,6 +4,7 @@ mod budget;
 mod event;
 mod names;
 mod pause;
+mod seldom;
 mod send;
 mod series;
 mod status;
@@ -27,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     event::{Source, TEXT_LIMIT},
+    seldom::Seldom,
     series::{Limits, Next, Outcome, Series, Write},
 };
 use crate::one_try::OneTry;
@@ -61,7 +63,8 @@ pub enum RecorderError {
 ///   free.
 /// - While 1000 writes wait, as they do when the server can't be reached, new events are dropped. Repeats are counted.
 ///
-/// These are client-go's numbers.
+/// These are client-go's numbers. A log says what was refused or given up, and that something can't be an event, each at most
+/// once in 10 s, with the number of others.
 ///
 /// ```no_run
 /// # use k8s_openapi::api::apps::v1::Deployment;
@@ -93,6 +96,10 @@ struct Shared {
     series: Mutex<Series>,
     /// There is something new to write.
     wake: Notify,
+    /// Of events that can't be.
+    invalid_lines: Mutex<Seldom>,
+    /// Of events that were given up.
+    lost_lines: Mutex<Seldom>,
 }
 
 impl EventRecorder {
@@ -119,7 +126,12 @@ impl EventRecorder {
         let mut seed = DefaultHasher::new();
         source.hash(&mut seed);
         let series = Mutex::new(Series::new(Limits::USUAL, seed.finish()));
-        let shared = Arc::new(Shared { series, wake: Notify::new() });
+        let shared = Arc::new(Shared {
+            series,
+            wake: Notify::new(),
+            invalid_lines: Mutex::default(),
+            lost_lines: Mutex::default(),
+        });
         Ok((Self { shared: Arc::clone(&shared) }, EventBroadcaster { client, source, shared }))
     }
 
@@ -154,9 +166,12 @@ impl EventRecorder {
             Some((key, note)) => self.shared.series.lock().observe(key, note, time, now),
             None => {
                 self.shared.series.lock().invalid();
-                tracing::warn!(
-                    "an event without a reason or an action, or about an object in no possible namespace"
-                );
+                if let Some(others) = self.shared.invalid_lines.lock().line(now) {
+                    tracing::warn!(
+                        others,
+                        "an event without a reason or an action, or about an object in no possible namespace"
+                    );
+                }
                 false
             }
         };
@@ -229,8 +244,10 @@ impl EventBroadcaster {
         let is_given_up = self.shared.series.lock().settle(write, outcome, Instant::now());
         let regarding = &write.record.key.regarding;
         if is_given_up {
-            tracing::warn!(%regarding, %answer, "an event was not written");
-        } else if matches!(outcome, Outcome::Failed(_)) {
+            if let Some(others) = self.shared.lost_lines.lock().line(Instant::now()) {
+                tracing::warn!(%regarding, %answer, others, "an event was not written");
+            }
+        } else if matches!(outcome, Outcome::Failed(_) | Outcome::Unknown(_)) {
             tracing::debug!(%regarding, %answer, "an event is not written yet");
         }
     }

@@ -220,6 +220,41 @@ async fn of_an_event_that_is_not_written_a_log_says_its_object_and_the_server_s_
     assert!(!lines.contains(CONTENTS), "{lines}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn of_many_events_that_are_lost_a_log_says_it_once_in_ten_seconds_and_how_many_there_were() {
+    let logged = Logged::begin();
+    let server = Server::new();
+    let client = Client::new(server.service(), "default");
+    let (recorder, broadcaster) = EventRecorder::new(client, "example.com/shop", "shop-0").unwrap();
+    let stop = CancellationToken::new();
+    let writing = tokio::spawn(broadcaster.run(stop.clone()));
+    let _refused = server
+        .faults()
+        .always(Match::verb(Verb::Create).resource("events"), Fault::status(403, "Forbidden", None));
+    for round in 0..2 {
+        for number in 0..100 {
+            let name = format!("a-{round}-{number}");
+            let map = json!({"metadata": {"name": name, "namespace": "default"}});
+            let map: ConfigMap = serde_json::from_value(map).unwrap();
+            recorder.event(&map, EventType::Normal, "Tested", "Test", "");
+            recorder.event(&map, EventType::Normal, "", "Test", "");
+        }
+        sleep(11 * SECOND).await;
+    }
+    assert_eq!((recorder.status().failed, recorder.status().dropped.invalid), (200, 200));
+    stop.cancel();
+    writing.await.unwrap();
+    let lines = logged.text_of(|name| name == "kube_operator");
+    for (said, times) in [
+        ("message=an event was not written\n", 2),
+        ("message=an event without a reason", 2),
+        ("others=0\n", 2),
+        ("others=99\n", 2),
+    ] {
+        assert_eq!(lines.matches(said).count(), times, "{said}: {lines}");
+    }
+}
+
 /// The text of a page.
 async fn page(address: std::net::SocketAddr, path: &str) -> String {
     let asked = async {

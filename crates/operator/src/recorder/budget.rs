@@ -1,6 +1,10 @@
 //! `Budget`: how many events a controller may begin about one object: a token bucket for each.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
@@ -30,37 +34,46 @@ pub(crate) struct Budget {
     limit: usize,
     /// The tokens in a full bucket.
     burst: u32,
-    /// When the bucket is full again; one that is now is as good as none.
-    full_at: HashMap<Subject, Instant>,
+    /// When the bucket is full again, which is as good as none, and its number.
+    buckets: HashMap<Arc<Subject>, Bucket>,
+    /// The same, by when they are full.
+    by_time: BTreeMap<Bucket, Arc<Subject>>,
+    next: u64,
 }
+
+type Bucket = (Instant, u64);
 
 impl Budget {
     pub(crate) fn new(limit: usize, burst: u32) -> Self {
-        Self { limit, burst, full_at: HashMap::new() }
+        Self { limit, burst, buckets: HashMap::new(), by_time: BTreeMap::new(), next: 0 }
     }
 
     /// Takes a token, if one is there.
     pub(crate) fn take(&mut self, subject: Subject, now: Instant) -> bool {
-        let known = self.full_at.get(&subject);
-        let full_at = known.map_or(now, |full_at| now.max(*full_at)) + REFILL;
+        let known = self.buckets.get(&subject).copied();
+        let full_at = known.map_or(now, |(full_at, _)| now.max(full_at)) + REFILL;
         if full_at > now + REFILL * self.burst {
             return false;
         }
-        if known.is_none() && self.full_at.len() >= self.limit {
-            self.forget(now);
-        }
-        self.full_at.insert(subject, full_at);
+        let (number, subject) = match known {
+            Some(bucket) => (bucket.1, self.by_time.remove(&bucket).unwrap_or_else(|| Arc::new(subject))),
+            None => {
+                self.make_room();
+                self.next += 1;
+                (self.next, Arc::new(subject))
+            }
+        };
+        self.by_time.insert((full_at, number), Arc::clone(&subject));
+        self.buckets.insert(subject, (full_at, number));
         true
     }
 
-    /// Makes room: of buckets that are full, or of the one that is next.
-    fn forget(&mut self, now: Instant) {
-        self.full_at.retain(|_, full_at| now < *full_at);
-        if self.full_at.len() >= self.limit {
-            let next = self.full_at.iter().min_by_key(|(_, full_at)| **full_at);
-            if let Some(next) = next.map(|(subject, _)| subject.clone()) {
-                self.full_at.remove(&next);
-            }
+    /// For one more. The bucket goes that is full, or will be next.
+    fn make_room(&mut self) {
+        if self.buckets.len() >= self.limit
+            && let Some((_, next)) = self.by_time.pop_first()
+        {
+            self.buckets.remove(&next);
         }
     }
 }
@@ -96,12 +109,24 @@ mod tests {
     }
 
     #[test]
+    fn a_bucket_that_is_full_again_makes_room_first() {
+        let (mut budget, now) = (Budget::new(2, 25), Instant::now());
+        for (name, tokens) in [("early", 1), ("late", 3)] {
+            assert!((0..tokens).all(|_| budget.take(subject(name, EventType::Normal), now)));
+        }
+        assert!(budget.take(subject("new", EventType::Normal), now + 2 * REFILL));
+        let kept = |name| budget.buckets.contains_key(&subject(name, EventType::Normal));
+        assert_eq!(["early", "late", "new"].map(kept), [false, true, true]);
+        assert!(budget.by_time.keys().all(|bucket| budget.buckets.values().any(|other| other == bucket)));
+    }
+
+    #[test]
     fn no_more_buckets_are_kept_than_allowed_and_the_emptiest_stay() {
         let (mut budget, now) = (Budget::new(3, 25), Instant::now());
         while budget.take(subject("loud", EventType::Normal), now) {}
         for quiet in 0..20 {
             assert!(budget.take(subject(&quiet.to_string(), EventType::Normal), now));
-            assert!(budget.full_at.len() <= 3);
+            assert!(budget.buckets.len() <= 3 && budget.by_time.len() == budget.buckets.len());
         }
         assert!(!budget.take(subject("loud", EventType::Normal), now));
     }

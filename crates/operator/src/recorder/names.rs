@@ -27,13 +27,14 @@ fn begins_and_ends_well(text: &str) -> bool {
     fits(text.as_bytes().first()) && fits(text.as_bytes().last())
 }
 
-/// As much of it as fits into so many bytes, in whole characters.
+/// As much of it as fits into so many bytes, in whole characters; and no more memory than that.
 pub(crate) fn cut(mut text: String, limit: usize) -> String {
     let mut end = limit.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;
     }
     text.truncate(end);
+    text.shrink_to_fit();
     text
 }
 
@@ -63,5 +64,14 @@ mod tests {
         assert_eq!(cut("aä€".to_owned(), 5), "aä");
         assert_eq!(cut("aä€".to_owned(), 2), "a");
         assert_eq!(cut("€".to_owned(), 0), "");
+    }
+
+    #[test]
+    fn what_is_cut_off_takes_no_memory() {
+        let mut roomy = String::with_capacity(1 << 20);
+        roomy.push('a');
+        for text in ["a".repeat(1 << 20), roomy] {
+            assert!(cut(text, 128).capacity() < 1024);
+        }
     }
 }

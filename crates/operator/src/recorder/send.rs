@@ -65,8 +65,8 @@ pub(crate) async fn send(
             (Answer::Status(parts.status), outcome(write.creates, parts.status, &parts.headers))
         }
         Ok(Err(error)) if is_not_leading(&error) => (Answer::NotLeading, Outcome::Refused),
-        Ok(Err(_)) => (Answer::None, Outcome::Failed(None)),
-        Err(_) => (Answer::TimedOut, Outcome::Failed(None)),
+        Ok(Err(_)) => (Answer::None, Outcome::Unknown(None)),
+        Err(_) => (Answer::TimedOut, Outcome::Unknown(None)),
     }
 }
 
@@ -90,10 +90,11 @@ fn outcome(creates: bool, status: StatusCode, headers: &HeaderMap) -> Outcome {
     match status.as_u16() {
         200..300 => Outcome::Written,
         404 if !creates => Outcome::Gone,
-        // The name holds the time in nanoseconds: it is ours.
         409 if creates => Outcome::Exists,
-        // An expired token; another write of the same event. The rest is what servers and proxies say of themselves.
-        401 | 408 | 409 | 429 | 500.. => Outcome::Failed(retry_after(headers)),
+        // An expired token; another write of the same event; too many requests.
+        401 | 409 | 429 => Outcome::Failed(retry_after(headers)),
+        // What servers and proxies say of themselves. etcd may have it.
+        408 | 500.. => Outcome::Unknown(retry_after(headers)),
         _ => Outcome::Refused,
     }
 }
@@ -125,8 +126,11 @@ mod tests {
             for code in [200, 201] {
                 assert_eq!(after(creates, code), Outcome::Written);
             }
-            for code in [401, 408, 429, 500, 502, 503, 504] {
+            for code in [401, 429] {
                 assert_eq!(after(creates, code), Outcome::Failed(None), "{code}");
+            }
+            for code in [408, 500, 502, 503, 504] {
+                assert_eq!(after(creates, code), Outcome::Unknown(None), "{code}");
             }
             for code in [301, 400, 403, 405, 410, 413, 415, 422] {
                 assert_eq!(after(creates, code), Outcome::Refused, "{code}");

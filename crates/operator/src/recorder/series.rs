@@ -72,12 +72,15 @@ impl Write {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Written,
-    /// It is there already: an earlier try has made it, though its answer did not come.
+    /// It was to be created, and one of its name is there: made by an earlier try whose answer did not come; another's, if
+    /// there was none.
     Exists,
     /// What was to be patched is there no more.
     Gone,
     /// Not this time; the server has asked to be left alone for so long.
     Failed(Option<Duration>),
+    /// The same, but that the server may have it.
+    Unknown(Option<Duration>),
     /// Nor at any other time.
     Refused,
 }
@@ -115,6 +118,8 @@ struct Entry {
     /// How many of them the server has ever had.
     sent: i32,
     tries: u32,
+    /// It was to be created, and nobody knows whether it was.
+    may_be_there: bool,
     /// No more repeats are counted here. It stays until it is written.
     is_finished: bool,
 }
@@ -248,6 +253,7 @@ impl Series {
             written_at: now,
             sent: 0,
             tries: 0,
+            may_be_there: false,
             is_finished: false,
         };
         self.entries.insert(id, entry);
@@ -305,7 +311,9 @@ impl Series {
     /// What a write has come to. Says whether it was given up.
     pub(crate) fn settle(&mut self, write: &Write, outcome: Outcome, now: Instant) -> bool {
         match outcome {
-            Outcome::Failed(retry_after) => self.pause.failed(now, retry_after),
+            Outcome::Failed(retry_after) | Outcome::Unknown(retry_after) => {
+                self.pause.failed(now, retry_after);
+            }
             _ => self.pause.over(),
         }
         let Some(entry) = self.entries.get_mut(&write.id) else { return false };
@@ -317,12 +325,14 @@ impl Series {
                 self.sent += has(entry, write.count, now);
             }
             // With which count is not known: if it was seen again since, its series is written.
-            Outcome::Exists => self.sent += has(entry, 1, now),
-            Outcome::Gone => entry.written = 0,
-            Outcome::Failed(_) | Outcome::Refused => {}
+            Outcome::Exists if entry.may_be_there => self.sent += has(entry, 1, now),
+            Outcome::Gone => (entry.written, entry.may_be_there) = (0, false),
+            Outcome::Unknown(_) => entry.may_be_there |= write.creates,
+            Outcome::Exists | Outcome::Failed(_) | Outcome::Refused => {}
         }
-        let again = matches!(outcome, Outcome::Failed(_)) || entry.is_due();
-        if outcome == Outcome::Refused || (again && entry.tries >= TRIES) {
+        let is_anothers = outcome == Outcome::Exists && !entry.may_be_there;
+        let again = matches!(outcome, Outcome::Failed(_) | Outcome::Unknown(_)) || entry.is_due();
+        if outcome == Outcome::Refused || is_anothers || (again && entry.tries >= TRIES) {
             self.give_up(write.id);
             return true;
         }

@@ -35,6 +35,19 @@ async fn a_try_that_was_made_without_an_answer_does_not_hide_what_came_later() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_whose_name_is_another_s_counts_as_failed() {
+    let server = Server::new();
+    let recording = Recording::new(&server);
+    server.faults().next(creating(), Fault::status(409, "AlreadyExists", None));
+    recording.report("a", "Tested");
+    let status = recording.written().await;
+    assert_eq!((status.sent, status.failed, asked(&server)), (0, 1, (1, 0)));
+    recording.report("a", "Tested");
+    assert_eq!(recording.written().await.sent, 1, "the next one has another name");
+    recording.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_asks_to_be_left_alone_is() {
     for fault in [Fault::status(429, "TooManyRequests", Some(30)), Fault::Throttled { retry_after: 30 }] {
         let server = Server::new();

@@ -152,7 +152,7 @@ impl Model {
             Server::Works => self.done(write),
             Server::LosesTheAnswer => {
                 self.done(write);
-                Outcome::Failed(None)
+                Outcome::Unknown(None)
             }
             Server::Fails => Outcome::Failed(Some(Duration::from_secs(5))),
             Server::Refuses => Outcome::Refused,

@@ -167,7 +167,7 @@ fn an_event_that_is_there_already_was_made_by_an_earlier_try() {
     let (mut series, now) = series();
     see(&mut series, "a", now);
     let first = write(&mut series, now).unwrap();
-    series.settle(&first, Outcome::Failed(None), now);
+    series.settle(&first, Outcome::Unknown(None), now);
     see(&mut series, "a", now);
     let later = now + MINUTE;
     let again = write(&mut series, later).unwrap();
@@ -175,6 +175,38 @@ fn an_event_that_is_there_already_was_made_by_an_earlier_try() {
     assert!(!series.settle(&again, Outcome::Exists, later));
     assert_eq!(flush(&mut series, later), [patched("a", 2)], "the try that was made did not say so");
     assert_eq!(series.status(), RecorderStatus { sent: 2, remembered: 1, ..RecorderStatus::default() });
+}
+
+#[test]
+fn an_event_that_is_there_already_is_another_s_where_no_try_can_have_made_it() {
+    for earlier in [None, Some(Outcome::Failed(None))] {
+        let (mut series, mut now) = series();
+        see(&mut series, "a", now);
+        if let Some(outcome) = earlier {
+            let first = write(&mut series, now).unwrap();
+            series.settle(&first, outcome, now);
+            now += MINUTE;
+        }
+        let write = write(&mut series, now).unwrap();
+        assert!(series.settle(&write, Outcome::Exists, now), "{earlier:?}");
+        assert_eq!(series.status(), RecorderStatus { failed: 1, ..RecorderStatus::default() });
+    }
+}
+
+#[test]
+fn an_event_that_was_made_and_is_gone_may_be_another_s_when_it_is_there_again() {
+    let (mut series, now) = series();
+    see(&mut series, "a", now);
+    for outcome in [Outcome::Unknown(None), Outcome::Exists] {
+        let write = write(&mut series, now + MINUTE).unwrap();
+        series.settle(&write, outcome, now);
+    }
+    see(&mut series, "a", now + MINUTE);
+    for (outcome, is_given_up) in [(Outcome::Gone, false), (Outcome::Exists, true)] {
+        let write = write(&mut series, now + MINUTE).unwrap();
+        assert_eq!(series.settle(&write, outcome, now), is_given_up);
+    }
+    assert_eq!(series.status(), RecorderStatus { sent: 1, failed: 1, ..RecorderStatus::default() });
 }
 
 #[test]
@@ -213,15 +245,21 @@ fn a_write_is_given_up_after_twelve_tries_and_with_it_what_was_counted() {
 
 #[test]
 fn what_is_never_there_and_always_there_is_given_up_too() {
-    let (mut series, now) = series();
+    let (mut series, mut now) = series();
     see(&mut series, "a", now);
     flush(&mut series, now);
     see(&mut series, "a", now);
-    let mut tries = 0;
+    let (mut tries, mut is_unknown) = (0, false);
     while let Some(write) = write(&mut series, now) {
         tries += 1;
-        let outcome = if write.creates { Outcome::Exists } else { Outcome::Gone };
+        is_unknown = write.creates && !is_unknown;
+        let outcome = match (write.creates, is_unknown) {
+            (false, _) => Outcome::Gone,
+            (true, true) => Outcome::Unknown(None),
+            (true, false) => Outcome::Exists,
+        };
         series.settle(&write, outcome, now);
+        now += MINUTE;
     }
     assert_eq!((tries, series.status().failed), (TRIES, 1));
 }
