@@ -193,3 +193,24 @@ async fn a_controller_that_is_dropped_or_panics_leaves_no_handler_and_no_task() 
         world.factory.shutdown().await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn controllers_of_one_factory_watch_a_type_once() {
+    let world = World::new();
+    world.create("a", "1").await;
+    let mut tasks = Vec::new();
+    for name in ["first", "second", "third"] {
+        let secrets: Informer<Secret> = world.factory.informer().unwrap();
+        let controller = Controller::new(&world.maps()).named(name).owns(&secrets);
+        tasks.push(world.run(controller, |_| wait()));
+    }
+    assert_eq!(world.runs().await.len(), 3);
+    world.create_owned("of-a", "a", true).await;
+    assert_eq!(world.runs().await.len(), 3, "each of them is told");
+    assert_eq!(world.server.open_watches(), 2, "ConfigMaps and Secrets");
+    world.stop.cancel();
+    for task in tasks {
+        task.await.unwrap().unwrap();
+    }
+    world.factory.shutdown().await;
+}
