@@ -5,6 +5,7 @@
 //! - `children`: what a site owns, as plain data.
 //! - `directory`: what has to be cleaned up, since no owner reference reaches across namespaces.
 //! - `reconcile`: one run.
+//! - `state`: what has come of it, and what is said of that.
 //! - `operator`: all of it, as a `Manager`.
 
 mod children;
@@ -12,7 +13,11 @@ mod directory;
 mod operator;
 mod reconcile;
 mod resource;
+mod state;
 
 pub use directory::DIRECTORY;
 pub use operator::{OperatorOptions, operator};
 pub use resource::{Website, WebsiteSpec, WebsiteStatus};
+
+/// Whose fields the children's fields are.
+const MANAGER: &str = "website-operator";

@@ -34,7 +34,7 @@ pub(super) async fn tell(client: &Client, namespace: &str, address: SocketAddr) 
     let services: Api<Service> = Api::namespaced(client.clone(), namespace);
 
     let site = Website::new(SITE, WebsiteSpec { html: "<h1>Hello</h1>".to_owned(), replicas: 2 });
-    sites.create(&PostParams::default(), &site).await?;
+    let site = sites.create(&PostParams::default(), &site).await?;
     println!("created   : Website {SITE} with 2 replicas");
     let deployment = until("its Deployment", async || deployments.get_opt(SITE).await).await?;
     let owner = deployment.owner_references().first().context("it has an owner")?.name.clone();
@@ -46,7 +46,9 @@ pub(super) async fn tell(client: &Client, namespace: &str, address: SocketAddr) 
     let events: Api<Event> = Api::namespaced(client.clone(), namespace);
     let published = until("an event", async || {
         let all = events.list(&ListParams::default()).await?;
-        Ok(all.into_iter().find(|event| event.reason.as_deref() == Some("Published")))
+        Ok(all
+            .into_iter()
+            .find(|event| is_about(event, &site) && event.reason.as_deref() == Some("Published")))
     });
     println!("event     : {}", published.await?.note.unwrap_or_default());
 
@@ -67,8 +69,10 @@ pub(super) async fn tell(client: &Client, namespace: &str, address: SocketAddr) 
 
     sites.delete(SITE, &DeleteParams::default()).await?;
     until("its end", async || Ok(sites.get_opt(SITE).await?.is_none().then_some(()))).await?;
-    let is_listed = line(&maps, namespace).await?.is_some();
-    println!("deleted   : Website {SITE}; it is in the directory: {is_listed}");
+    if line(&maps, namespace).await?.is_some() {
+        bail!("{SITE} is gone and still in the directory");
+    }
+    println!("deleted   : Website {SITE}, and its line in the directory");
     let end = async || Ok(deployments.get_opt(SITE).await?.is_none().then_some(()));
     until("the end of its Deployment", end).await?;
     println!("collected : Deployment {SITE}");
@@ -81,6 +85,11 @@ fn is_ready(site: &Website) -> bool {
 
 fn observed(site: &Website) -> Option<i64> {
     site.status.as_ref().and_then(|status| status.observed_generation)
+}
+
+/// A site of this name may have been there before.
+fn is_about(event: &Event, site: &Website) -> bool {
+    event.regarding.as_ref().is_some_and(|about| about.uid.is_some() && about.uid == site.uid())
 }
 
 async fn line(maps: &Api<ConfigMap>, namespace: &str) -> kube_client::Result<Option<String>> {

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use super::Website;
 
-/// The ConfigMap's name.
-pub const DIRECTORY: &str = "websites";
+/// The ConfigMap's name. No site's page has it: sites have no dots in their names.
+pub const DIRECTORY: &str = "websites.examples.kube-informer.dev";
 
 pub(super) struct Directory {
     /// Of the operator's namespace.

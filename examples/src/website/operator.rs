@@ -10,7 +10,7 @@ use kube_client::{Api, Client};
 use kube_informer::CachedApi;
 use kube_operator::{Applier, Controller, ElectionOptions, Finalizer, LeaseTimes, Manager, ManagerOptions};
 
-use super::{Website, directory::Directory, reconcile::Websites};
+use super::{MANAGER, Website, directory::Directory, reconcile::Websites};
 
 /// What differs from process to process, and from cluster to cluster.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ pub fn operator(client: Client, options: OperatorOptions) -> anyhow::Result<Mana
         services: CachedApi::new(Api::all(writer), &services),
         directory: Directory::new(cached_pages.namespace(&namespace)),
         pages: cached_pages,
-        applier: Applier::new("website-operator").force(),
+        applier: Applier::new(MANAGER).force(),
         finalizer: Finalizer::new("examples.kube-informer.dev/directory"),
         recorder,
         identity,

@@ -1,18 +1,24 @@
 //! One run: from what a site asks for to what is there.
 
-use std::sync::Arc;
+use std::{fmt::Debug, sync::Arc};
 
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{ConfigMap, Service},
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        core::v1::{ConfigMap, Service},
+    },
+    apimachinery::pkg::apis::meta::v1::Condition,
 };
+use kube::{Resource, ResourceExt};
+use kube_client::api::PostParams;
 use kube_informer::CachedApi;
 use kube_operator::{
-    Action, Applier, EventRecorder, EventType, Failure, Finalizer, FinalizerEvent, Reconciler, Request,
-    condition, is_condition_true, set_condition, update_status,
+    Action, Applier, EventRecorder, Failure, Finalizer, FinalizerEvent, Reconciler, Request, find_condition,
+    set_condition, update_status,
 };
+use serde::{Serialize, de::DeserializeOwned};
 
-use super::{Website, children::Children, directory::Directory};
+use super::{MANAGER, Website, children::Children, directory::Directory, state::State};
 
 /// All that a run needs. What it reads comes from caches that show what it has written; what it writes is sent only while this
 /// process leads.
@@ -51,34 +57,70 @@ impl Reconciler<Website> for Websites {
 
 impl Websites {
     async fn apply(&self, sites: &CachedApi<Website>, site: Arc<Website>) -> Result<Action, Failure> {
-        let Children { page, deployment, service } = Children::of(&site)?;
-        let namespace = site.metadata.namespace.as_deref().unwrap_or_default();
-        self.applier.apply(&self.pages.namespace(namespace), &page).await?;
-        let deployment = self.applier.apply(&self.deployments.namespace(namespace), &deployment).await?;
-        self.applier.apply(&self.services.namespace(namespace), &service).await?;
-        self.directory.add(&site).await?;
-        self.tell(sites, site, available(&deployment.object)).await?;
-        Ok(Action::Done)
+        let state = self.make(&site).await?;
+        self.tell(sites, site, state).await?;
+        Ok(state.action())
     }
 
-    /// Says in the status how the site is, and in an event that it is up.
+    /// Makes what a site asks for, as far as that goes.
+    async fn make(&self, site: &Website) -> Result<State, Failure> {
+        if !can_name_a_service(&site.name_any()) {
+            return Ok(State::InvalidName);
+        }
+        let Children { page, deployment, service } = Children::of(site)?;
+        let namespace = site.metadata.namespace.as_deref().unwrap_or_default();
+        if self.own(site, &self.pages.namespace(namespace), page).await?.is_none() {
+            return Ok(State::NameTaken("ConfigMap"));
+        }
+        let Some(deployment) = self.own(site, &self.deployments.namespace(namespace), deployment).await?
+        else {
+            return Ok(State::NameTaken("Deployment"));
+        };
+        if self.own(site, &self.services.namespace(namespace), service).await?.is_none() {
+            return Ok(State::NameTaken("Service"));
+        }
+        self.directory.add(site).await?;
+        Ok(match available(&deployment) {
+            Some(available) if available >= site.spec.replicas => State::Serving,
+            available => State::Starting(available.unwrap_or(0)),
+        })
+    }
+
+    /// Sees to it that a child of this site is there and as it is to be; `None` if what has its name is not the site's. That is
+    /// left alone: to apply with force would be to take it from its owner, and to have it deleted with the site.
+    async fn own<K>(
+        &self,
+        site: &Website,
+        api: &CachedApi<K>,
+        mut child: K,
+    ) -> Result<Option<Arc<K>>, Failure>
+    where
+        K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        let Some(there) = api.get(&child.name_any()).await? else {
+            // Not by an apply, which would not fail where somebody has been faster than the cache.
+            let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+            return Ok(Some(Arc::new(api.create(&params, &child).await?)));
+        };
+        if !is_controlled_by(&*there, site) {
+            return Ok(None);
+        }
+        // This object, and none that has come into its place since.
+        child.meta_mut().uid = there.uid();
+        Ok(Some(self.applier.apply(api, &child).await?.object))
+    }
+
+    /// Says in the status how the site is and, where that is news, in an event.
     async fn tell(
         &self,
         sites: &CachedApi<Website>,
         site: Arc<Website>,
-        available: i32,
+        state: State,
     ) -> Result<(), Failure> {
         let wanted = site.spec.replicas;
-        let is_ready = available >= wanted;
-        let mut ready = match is_ready {
-            true => condition("Ready", "True", "Serving", ""),
-            false => {
-                condition("Ready", "False", "Starting", format!("{available} of {wanted} replicas serve"))
-            }
-        };
-        ready.observed_generation = site.metadata.generation;
-        let was_ready =
-            site.status.as_ref().is_some_and(|status| is_condition_true(&status.conditions, "Ready"));
+        let ready = Condition { observed_generation: site.metadata.generation, ..state.ready(wanted) };
+        let before = site.status.as_ref().and_then(|status| find_condition(&status.conditions, "Ready"));
+        let is_news = before.is_none_or(|before| before.reason != ready.reason);
         update_status(sites, Arc::clone(&site), |site| {
             let status = site.status.get_or_insert_default();
             status.observed_generation = site.metadata.generation;
@@ -88,9 +130,8 @@ impl Websites {
             Ok(())
         })
         .await?;
-        if is_ready && !was_ready {
-            let note = format!("{wanted} replicas serve");
-            self.recorder.event(&*site, EventType::Normal, "Published", "Publish", note);
+        if let Some((type_, reason, note)) = state.event(wanted).filter(|_| is_news) {
+            self.recorder.event(&*site, type_, reason, "Publish", note);
         }
         Ok(())
     }
@@ -102,11 +143,20 @@ impl Websites {
     }
 }
 
-/// How many Pods serve; none while the Deployment's own controller has not seen what it is to be.
-fn available(deployment: &Deployment) -> i32 {
-    let Some(status) = &deployment.status else { return 0 };
-    match status.observed_generation >= deployment.metadata.generation {
-        true => status.available_replicas.unwrap_or(0),
-        false => 0,
-    }
+/// How many Pods serve; unknown while the Deployment's own controller has not seen what it is to be.
+fn available(deployment: &Deployment) -> Option<i32> {
+    let status = deployment.status.as_ref()?;
+    let is_seen = status.observed_generation >= deployment.metadata.generation;
+    is_seen.then(|| status.available_replicas.unwrap_or(0))
+}
+
+fn is_controlled_by(object: &impl Resource, site: &Website) -> bool {
+    let mut owners = object.owner_references().iter();
+    owners.any(|owner| owner.controller == Some(true) && Some(&owner.uid) == site.metadata.uid.as_ref())
+}
+
+/// A Service has a DNS label for a name that begins with a letter. Other objects may have longer names, with dots.
+fn can_name_a_service(name: &str) -> bool {
+    let is_label = name.len() <= 63 && !name.contains('.');
+    is_label && name.starts_with(|first: char| first.is_ascii_lowercase())
 }
