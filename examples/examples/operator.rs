@@ -3,7 +3,7 @@
 //! Without flags it works on an API server in memory and tells a story: a site is made, published, changed, tampered with and
 //! deleted, and each line says what has come of it. With `--cluster --write` it installs its CRD on the cluster of the current
 //! kubeconfig context and looks after the Websites there; `--story` plays the story there, too, with a site of its own.
-//! Several processes elect a leader. Its metrics, health and debug pages are at `--address`.
+//! Several processes elect a leader. What goes wrong is logged, and what else `RUST_LOG` asks for. Its metrics, health and debug pages are at `--address`.
 
 #[path = "operator/story.rs"]
 mod story;
@@ -25,6 +25,7 @@ use kube_informer_examples::{
 use kube_operator::terminated;
 use kube_testserver::Server;
 use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
 
 /// Looks after Websites.
 #[derive(Parser)]
@@ -47,6 +48,8 @@ struct Flags {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     cluster::run(run(Flags::parse())).await
 }
 

@@ -1,8 +1,9 @@
-//! What the tests that cross crates share: real API servers, the embedded one as a program, the ground of docs, the
+//! What the tests that cross crates share: real API servers, the embedded one and the examples as programs, the ground of docs, the
 //! conformance checks.
 
 pub mod conformance;
 pub mod embedded;
+pub mod example;
 pub mod explore;
 pub mod faults_page;
 pub mod guide;

@@ -9,7 +9,10 @@ use kube_client::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
-use kube_informer_tests::real::{Options, RealServer};
+use kube_informer_tests::{
+    example::example,
+    real::{Options, RealServer},
+};
 use kube_testserver::Server;
 use serde_json::json;
 use tokio::{
@@ -29,15 +32,7 @@ struct Example {
 
 impl Example {
     async fn start(kubeconfig: &Path) -> Result<Self> {
-        // With the whole workspace in view cargo takes the same features as `cargo test --workspace`.
-        let build = ["build", "--quiet", "--workspace", "--bin", "kube-testserver", "--example", "pods"];
-        ensure!(
-            Command::new(env!("CARGO")).args(build).status().await?.success(),
-            "the example doesn't build"
-        );
-        let test = std::env::current_exe()?;
-        let program = test.ancestors().nth(2).context("no target folder")?.join("examples/pods");
-        let mut child = Command::new(program)
+        let mut child = Command::new(example("pods").await?)
             .args(["--cluster", "--namespace", "shop", "--for", "ever"])
             .env("KUBECONFIG", kubeconfig)
             .stdout(Stdio::piped())
