@@ -1,6 +1,11 @@
 //! `Election`: takes part in the election that a Lease of the cluster decides, and keeps the lease while it has it.
 
-use std::{fmt::Display, sync::Arc, time::Duration};
+use std::{
+    fmt::Display,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::FutureExt;
 use jiff::Timestamp;
@@ -9,7 +14,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
 use kube_client::{Api, Client, api::PostParams, core::ObjectMeta};
-use kube_informer::{Informer, ListWatch, ObjectKey, ResourceVersion};
+use kube_informer::{Informer, ListWatch, ObjectKey, ReflectorOptions, ResourceVersion};
 use tokio::{
     sync::{Notify, watch},
     time::{Instant, sleep_until, timeout},
@@ -109,7 +114,12 @@ impl Election {
     /// An informer of nothing but the Lease, which tells when it changes.
     fn watch(&self, changed: &Arc<Notify>) -> Informer<Lease> {
         let source = ListWatch::new(self.api.clone()).fields(&format!("metadata.name={}", self.options.name));
-        let informer = Informer::from_source(source).name(format!("Lease {}", self.key())).build();
+        // Another one in each process, and the same whenever a run is repeated.
+        let mut seed = DefaultHasher::new();
+        self.options.identity.hash(&mut seed);
+        let options = ReflectorOptions { seed: Some(seed.finish()), ..ReflectorOptions::default() };
+        let name = format!("Lease {}", self.key());
+        let informer = Informer::from_source(source).name(name).reflector(options).build();
         let changed = Arc::clone(changed);
         informer.on(move |_| changed.notify_one());
         informer.start();
