@@ -3,20 +3,19 @@
 use std::{
     fmt::Display,
     hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
     time::Duration,
 };
 
-use futures_util::FutureExt;
+use futures_util::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
 use kube_client::{Api, Client, api::PostParams, core::ObjectMeta};
-use kube_informer::{Informer, ListWatch, ObjectKey, ReflectorOptions, ResourceVersion};
+use kube_informer::{EventStream, Informer, ListWatch, ObjectKey, ReflectorOptions, ResourceVersion};
 use tokio::{
-    sync::{Notify, watch},
+    sync::watch,
     time::{Instant, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
@@ -53,16 +52,6 @@ pub struct Election {
     trouble: watch::Sender<Option<String>>,
 }
 
-/// Stops its informer also where nobody waits for that.
-struct Watched(Informer<Lease>);
-
-impl Drop for Watched {
-    fn drop(&mut self) {
-        // The first poll stops it.
-        let _stopped = self.0.stop().now_or_never();
-    }
-}
-
 impl Election {
     /// Nothing is asked before [`Election::run`].
     ///
@@ -97,22 +86,22 @@ impl Election {
     /// # Cancel safety
     /// Dropped, it leaves the lease to expire, and nobody leads here.
     pub async fn run(mut self, stop: CancellationToken) {
-        let changed = Arc::new(Notify::new());
-        let watched = Watched(self.watch(&changed));
+        let watched = self.watch();
+        let mut changes = watched.events();
         while !stop.is_cancelled() {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
-                () = self.go_on(&watched.0, &changed) => self.publish(),
+                () = self.go_on(&watched, &mut changes) => self.publish(),
             }
         }
         self.standing.send_replace(Standing::Over);
         self.release().await;
-        watched.0.stop().await;
+        watched.stop().await;
     }
 
-    /// An informer of nothing but the Lease, which tells when it changes.
-    fn watch(&self, changed: &Arc<Notify>) -> Informer<Lease> {
+    /// An informer of nothing but the Lease. It ends with whoever holds it and its events.
+    fn watch(&self) -> Informer<Lease> {
         let source = ListWatch::new(self.api.clone()).fields(&format!("metadata.name={}", self.options.name));
         // Another one in each process, and the same whenever a run is repeated.
         let mut seed = DefaultHasher::new();
@@ -120,8 +109,6 @@ impl Election {
         let options = ReflectorOptions { seed: Some(seed.finish()), ..ReflectorOptions::default() };
         let name = format!("Lease {}", self.key());
         let informer = Informer::from_source(source).name(name).reflector(options).build();
-        let changed = Arc::clone(changed);
-        informer.on(move |_| changed.notify_one());
         informer.start();
         informer
     }
@@ -131,7 +118,7 @@ impl Election {
     }
 
     /// Does what is next, or waits until something changes.
-    async fn go_on(&mut self, watched: &Informer<Lease>, changed: &Notify) {
+    async fn go_on(&mut self, watched: &Informer<Lease>, changes: &mut EventStream<Lease>) {
         let until = match self.candidate.next(Instant::now()) {
             Next::Read => return self.read().await,
             Next::Write(write) => return self.write(write).await,
@@ -141,7 +128,7 @@ impl Election {
         let look = Instant::now() + self.options.times.retry;
         tokio::select! {
             biased;
-            () = changed.notified() => {
+            Some(_) = changes.next() => {
                 let lease = watched.lister().get_by_key(&self.key());
                 if self.candidate.watched(lease.as_deref().map(record), Instant::now()) {
                     self.lease = lease.as_deref().cloned();

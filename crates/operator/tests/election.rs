@@ -100,6 +100,18 @@ async fn a_leader_that_dies_is_followed_when_its_lease_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_is_dropped_leaves_no_task_and_no_watch() {
+    let server = Server::new();
+    let part = Part::take(&server, "first");
+    part.leads_after().await;
+    sleep(60 * SECOND).await;
+    part.task.abort();
+    drop(part);
+    sleep(SECOND).await;
+    assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_may_not_watch_the_lease_looks_at_it() {
     let server = Server::new();
     for verb in [Verb::List, Verb::Watch] {
