@@ -119,7 +119,7 @@ impl Fate {
             4..=5 => Self::InARun(rng.usize(..60)),
             _ => {
                 let moment = if rng.bool() { Moment::Before } else { Moment::After };
-                Self::At(STEPS[rng.usize(..STEPS.len())], moment, rng.usize(..3))
+                Self::At(STEPS[rng.usize(..STEPS.len())], moment, rng.usize(..2))
             }
         }
     }
@@ -182,6 +182,8 @@ impl Life {
         if !self.over.is_cancelled() {
             if step.is_for_leaders() {
                 self.world.judge_writer(&self.identity, step, moment);
+            }
+            if (step, moment) == (Step::RemoveFinalizer, Moment::After) {
                 self.world.check();
             }
             self.world.tell(format_args!("{} {step:?} {moment:?}", self.identity));

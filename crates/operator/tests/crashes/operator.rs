@@ -23,8 +23,11 @@ use crate::{
 
 /// Shorter than usual, so that a world sees many lives. The usual faults delay a request by 2 s: one that is on its way when its
 /// sender leads no more arrives before anybody else leads.
-const TIMES: LeaseTimes =
-    LeaseTimes { duration: Duration::from_secs(8), renew_deadline: Duration::from_secs(5), retry: SECOND };
+const TIMES: LeaseTimes = LeaseTimes {
+    duration: Duration::from_secs(8),
+    renew_deadline: Duration::from_secs(5),
+    retry: SECOND.saturating_mul(2),
+};
 
 /// Sees to it that each site says what it is to say, outside, in two ConfigMaps and in its status.
 struct Operator {
@@ -109,14 +112,14 @@ fn map(site: &Site, kind: &str) -> ConfigMap {
 
 /// A life, from a start with empty caches to its end.
 pub(crate) async fn live(life: &Life, service: ApiService, mut rng: Rng) {
-    let lasts = Duration::from_millis(rng.u64(..60_000));
+    let lasts = Duration::from_millis(rng.u64(..40_000));
     let time = async {
         match life.fate {
-            Fate::Last => pending().await,
+            Fate::Last => pending::<()>().await,
             Fate::Told => {
                 sleep(lasts).await;
                 life.stop.cancel();
-                pending().await
+                pending::<()>().await;
             }
             _ => sleep(lasts).await,
         }

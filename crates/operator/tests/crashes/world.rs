@@ -190,13 +190,13 @@ impl World {
         self.server.list(version, kind, Some("default")).unwrap()
     }
 
-    /// Waits until all has been well for a minute, or too long.
+    /// Waits until all has been well for a while, or too long.
     pub(crate) async fn settle(&self) {
         let mut well = 0;
         for _ in 0..CONVERGES {
             sleep(SECOND).await;
             well = if self.amiss().is_empty() { well + 1 } else { 0 };
-            if well == 60 {
+            if well == 20 {
                 return;
             }
         }
