@@ -32,9 +32,9 @@
 //! No log, no page and no word of a [`Failure`] shows what a server or serde_json quotes of an object. An error's own source
 //! may: `{:#}` of another library shows it, as does `{:?}` of a [`WriteError`] or a [`FinalizerError`].
 //!
-//! kube-client logs by itself, under the target `kube_client`: at level warn a whole answer that it can't decode, and at level debug
-//! what a server has refused. The helpers ask without that; requests that a program makes of an `Api` or a `CachedApi`
-//! are logged so. Where objects hold secrets, filter with `kube_client=error`.
+//! kube-client logs by itself, under the target `kube_client`: at level warn a whole answer that it can't decode, at level
+//! debug what a server has refused. The helpers ask without that. Requests that a program makes of an `Api` or a `CachedApi`
+//! are logged so, as are those of the Lease. Where objects hold secrets, filter with `kube_client=error`.
 //!
 //! # Invariants
 //! - Nobody counts on a lease for longer than its renew deadline, by its own clock, since it sent the last write that was
