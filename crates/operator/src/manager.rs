@@ -161,14 +161,17 @@ impl Manager {
         &mut self.registry
     }
 
-    /// A recorder of events by a controller of this name, of a process that is named as in the election. It writes while this
-    /// process leads, and at the end what is left when the controllers have ended.
+    /// A recorder of events by a controller of this name, of a process that is named as in the election; without one as its
+    /// host (`HOSTNAME`, which in a Pod is the Pod's name), or as the controller where that is not known. It writes while
+    /// this process leads, and at the end what is left when the controllers have ended.
     ///
     /// # Errors
     /// A name that servers refuse.
     pub fn event_recorder(&mut self, controller: &str) -> Result<EventRecorder, RecorderError> {
-        let instance = self.options.election.as_ref().map_or(controller, |election| &election.identity);
-        let (recorder, broadcaster) = EventRecorder::new(self.client(), controller, instance)?;
+        let identity = self.options.election.as_ref().map(|election| election.identity.clone());
+        let host = || std::env::var("HOSTNAME").ok().filter(|host| !host.is_empty());
+        let instance = identity.or_else(host).unwrap_or_else(|| controller.to_owned());
+        let (recorder, broadcaster) = EventRecorder::new(self.client(), controller, &instance)?;
         self.task(format!("events of {controller}"), RunsOn::All, |stop| async {
             broadcaster.run(stop).await;
             Ok(())
