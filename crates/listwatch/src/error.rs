@@ -43,7 +43,7 @@ impl fmt::Display for Target {
 #[non_exhaustive]
 pub enum Error {
     /// The server refused: an HTTP error, or an ERROR event on a watch.
-    #[error("{target}: the server answered {} {}: {}", status.code, status.reason, status.message)]
+    #[error("{target}: the server answered {} {}{}", status.code, status.reason, Words(status))]
     Status {
         /// What was asked.
         target: Target,
@@ -173,6 +173,19 @@ impl fmt::Display for Class {
             Class::NotFound => "not found",
             Class::Broken => "broken",
         })
+    }
+}
+
+/// A server's own words, on one line. An internal error is an exception: there a webhook may have quoted an object.
+struct Words<'a>(&'a Status);
+
+impl fmt::Display for Words<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.reason == "InternalError" || self.0.message.is_empty() {
+            return Ok(());
+        }
+        let printable = |c: char| if c.is_control() { ' ' } else { c };
+        write!(f, ": {}", self.0.message.chars().map(printable).collect::<String>())
     }
 }
 
@@ -355,6 +368,22 @@ mod tests {
             ..Status::default()
         };
         class_of(&status, true)
+    }
+
+    #[test]
+    fn a_server_s_words_are_shown_on_one_line_and_those_of_an_internal_error_not_at_all() {
+        let shown = |code, reason: &str, message: &str| {
+            let status = Status { code, reason: reason.into(), message: message.into(), ..Status::default() };
+            let target = Target { verb: Verb::List, url: "/api/v1/pods".to_owned() };
+            Error::status(target, Box::new(status), None).to_string()
+        };
+        let forbidden = shown(403, "Forbidden", "pods is forbidden\n[+] all is well\x1b[2J");
+        assert_eq!(
+            forbidden,
+            "LIST /api/v1/pods: the server answered 403 Forbidden: pods is forbidden [+] all is well [2J"
+        );
+        let webhook = shown(500, "InternalError", "conversion webhook failed: hunter2");
+        assert_eq!(webhook, "LIST /api/v1/pods: the server answered 500 InternalError");
     }
 
     #[test]

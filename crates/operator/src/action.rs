@@ -13,7 +13,8 @@ pub enum Action {
     /// Another run after this time, or earlier if something changes. After none at all it runs again at once, behind the keys
     /// that wait: where that is for want of something, a [`Failure`] is better, which waits longer each time.
     RequeueAfter(Duration),
-    /// Another run when something changes, and not before.
+    /// Another run when something changes. One that an earlier run has asked for after some time still comes, as with
+    /// client-go's queue: nothing is lost by that, and a run finds nothing to do.
     AwaitChange,
 }
 

@@ -1,7 +1,7 @@
 //! The requests of the helpers: those of an `Api`, of which nothing is logged. kube-client would log an answer that it can't
 //! decode as a whole and, at level debug, each refusal with what it quotes.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, time::Duration};
 
 use http::{Request as HttpRequest, StatusCode};
 use http_body_util::BodyExt;
@@ -13,6 +13,10 @@ use kube_client::{
 };
 use kube_informer::CachedApi;
 use serde::{Serialize, de::DeserializeOwned};
+use tokio::time::timeout;
+
+/// A server gives up a request after a minute; where a connection is dead without a word, nobody else does.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Of an answer that is no Status so many bytes are kept, as its message.
 const WORDS: usize = 1024;
@@ -111,9 +115,13 @@ where
     let mut request = request.map_err(Error::BuildRequest)?;
     // kube-client names its spans by this.
     request.extensions_mut().insert(name);
-    let answer = api.clone().into_client().send(request.map(Body::from)).await?;
-    let code = answer.status();
-    let body = answer.into_body().collect().await?.to_bytes();
+    let answered = async {
+        let answer = api.clone().into_client().send(request.map(Body::from)).await?;
+        let code = answer.status();
+        Ok((code, answer.into_body().collect().await?.to_bytes()))
+    };
+    let (code, body) =
+        timeout(PATIENCE, answered).await.unwrap_or_else(|late| Err(Error::Service(late.into())))?;
     match code.is_success() {
         true => serde_json::from_slice(&body).map_err(Error::SerdeError),
         false => Err(Error::Api(Box::new(refusal(code, &body)))),

@@ -1,6 +1,6 @@
 //! `Controller`: which objects are worked on, what makes a run necessary, and how many runs there are at once.
 
-use std::{any::TypeId, panic::resume_unwind, sync::Arc, time::Duration};
+use std::{any::TypeId, panic::resume_unwind, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{
     FutureExt, Stream,
@@ -16,7 +16,7 @@ use crate::{
     Leadership, Predicate, Reconciler,
     ledger::Ledger,
     metrics::Metrics,
-    source::{Asked, Ending, Events, Owned, OwnerKind, Source, called, owners},
+    source::{Asked, Ending, Events, Keys, Owned, OwnerKind, Source, called, owners},
     worker::Worker,
 };
 
@@ -27,6 +27,9 @@ pub enum ControllerError {
     /// Somebody has stopped an informer of its: stop the controller first.
     #[error("the informer {0} was stopped while a controller needs it; its changes would go unnoticed")]
     InformerStopped(String),
+    /// A filter, a function of a watch or a stream: keys may be missing, so that only a new start finds all that is to be done.
+    #[error("what leads from {0} to keys has panicked; some are missing")]
+    SourcePanicked(String),
 }
 
 /// Runs a [`Reconciler`] for each object of a type whenever something has changed that concerns it.
@@ -126,7 +129,9 @@ impl<T: Cached> Controller<T> {
         self
     }
 
-    /// A run that takes longer is dropped and has failed. None is, unless set: a run that hangs holds up its key.
+    /// A run that takes longer is dropped and has failed. None is, unless set: a run that hangs holds up its key, and with as
+    /// many as may run at once all others. Requests of an `Api` have no time limit of their own; those of the helpers of this
+    /// crate have.
     #[must_use]
     pub fn time_out(mut self, after: Duration) -> Self {
         self.options.time_out = Some(after);
@@ -230,7 +235,8 @@ impl<T: Cached> Controller<T> {
     /// more. A run that is under way then is waited for.
     ///
     /// # Errors
-    /// An informer of its was stopped before; runs that were under way have ended.
+    /// An informer of its was stopped before, or a function that leads to keys has panicked; runs that were under way have
+    /// ended.
     ///
     /// # Cancel safety
     /// Dropped, it ends as if it had crashed: runs are dropped where they wait, and its handlers are removed.
@@ -283,11 +289,11 @@ impl Prepared {
 
 async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: Sources) -> Ended {
     let stop = worker.stop.clone();
-    let mut stopped = select_all(sources.iter().map(|source| source.stopped())).map(|(name, _, _)| name);
+    let mut trouble = pin!(trouble(&worker.ledger.keys, &sources));
     let begun = tokio::select! {
         biased;
         () = stop.cancelled() => return Ok(()),
-        name = &mut stopped => return Err(ControllerError::InformerStopped(name)),
+        error = &mut trouble => return Err(error),
         begun = begin(&worker, sources) => begun,
     };
     let Some(endings) = begun else { return Ok(()) };
@@ -298,9 +304,9 @@ async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: So
         let joined = tokio::select! {
             biased;
             joined = workers.join_next() => joined,
-            name = &mut stopped, if ended.is_ok() && !stop.is_cancelled() => {
+            error = &mut trouble, if ended.is_ok() && !stop.is_cancelled() => {
                 stop.cancel();
-                ended = Err(ControllerError::InformerStopped(name));
+                ended = Err(error);
                 continue;
             }
         };
@@ -317,6 +323,24 @@ async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: So
     stop.cancel();
     join_all(endings.into_iter().map(|ending| ending.0)).await;
     ended
+}
+
+/// Comes when keys are missing, or will be.
+fn trouble(keys: &Keys, sources: &Sources) -> impl Future<Output = ControllerError> + use<> {
+    let stopped = select_all(sources.iter().map(|source| source.stopped()));
+    let mut broken = keys.broken.subscribe();
+    async move {
+        let broken = async {
+            match broken.wait_for(Option::is_some).await.ok().and_then(|source| source.clone()) {
+                Some(source) => source.to_string(),
+                None => std::future::pending().await, // nobody is left who could tell
+            }
+        };
+        tokio::select! {
+            source = broken => ControllerError::SourcePanicked(source),
+            (informer, ..) = stopped => ControllerError::InformerStopped(informer),
+        }
+    }
 }
 
 /// Comes when all is queued that is there in the beginning; with nothing if this process never leads.

@@ -83,8 +83,12 @@ impl Election {
     /// The Lease is watched, so that one that is given back or left is taken at once; where that is not allowed, it is looked
     /// at every [`LeaseTimes::retry`].
     ///
+    /// What was begun under the lease has to have ended before `stop` comes, or else somebody else begins beside it: a
+    /// [`Manager`](crate::Manager) sees to that, and a controller that runs without one needs a stop of its own, which comes
+    /// first.
+    ///
     /// # Cancel safety
-    /// Dropped, it leaves the lease to expire, and nobody leads here.
+    /// Dropped, it leaves the lease to expire; this process counts on it until then.
     pub async fn run(mut self, stop: CancellationToken) {
         let watched = self.watch();
         let mut changes = watched.events();
@@ -168,9 +172,10 @@ impl Election {
         }
     }
 
-    /// After a write that hangs there is time for a read and another write before the deadline.
+    /// As kube's own components have it: a server that needs longer costs the lease, and a request that is lost leaves time for
+    /// another one.
     fn patience(&self) -> Duration {
-        self.options.times.renew_deadline / 4
+        self.options.times.renew_deadline / 2
     }
 
     fn failed(&mut self, what: &str, error: &dyn Display) {

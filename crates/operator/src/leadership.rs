@@ -37,6 +37,11 @@ pub struct Leadership {
 #[error("not sent: this process does not hold the lease")]
 pub struct NotLeading;
 
+/// The lease has expired while a write was on its way. It was given up where it was: it may have been made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("given up on its way, and perhaps made: the lease of this process has expired meanwhile")]
+pub struct LeaseExpired;
+
 impl Leadership {
     pub(crate) fn new(standing: watch::Receiver<Standing>) -> Self {
         Self { standing }
@@ -107,7 +112,8 @@ impl Leadership {
     }
 
     /// The same client, but for writes: they are sent only while this process leads, and fail with [`NotLeading`]
-    /// otherwise. One that is on its way when the lease expires is not called back.
+    /// otherwise. One that is on its way when the lease expires is given up with [`LeaseExpired`]: what has not left by then, as it
+    /// waits for a connection or for credentials, never will.
     ///
     /// Each is sent once, also by a client that has retries, as kube-client's own has them unless it is told otherwise: a retry
     /// would be sent without asking, at a time that the server says. So what is answered with 429, 503 or 504 fails with that;
@@ -129,9 +135,13 @@ impl Leadership {
                 }
                 let request = one_try.of(request).await?;
                 // After the last wait of ours.
-                match leadership.is_leader() {
-                    true => Ok(client.send(request).await?),
-                    false => Err(NotLeading.into()),
+                if !leadership.is_leader() {
+                    return Err(NotLeading.into());
+                }
+                tokio::select! {
+                    biased;
+                    () = leadership.lost() => Err(LeaseExpired.into()),
+                    answer = client.send(request) => Ok(answer?),
                 }
             }
         });

@@ -9,7 +9,7 @@ use std::{
 use kube_informer::ObjectKey;
 use kube_workqueue::{RateLimiter, WorkQueue};
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 use tokio_util::task::TaskTracker;
 
 use crate::{
@@ -38,7 +38,7 @@ impl Ledger {
         let queue = WorkQueue::observed(limiter, metrics.clone());
         Self {
             options,
-            keys: Keys { queue, waiting: Arc::default() },
+            keys: Keys { queue, waiting: Arc::default(), broken: watch::Sender::default() },
             metrics,
             runs: TaskTracker::new(),
             last: Mutex::default(),

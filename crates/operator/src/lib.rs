@@ -43,7 +43,7 @@
 //!   simulation).
 //! - No two runs of one key overlap, and one begins after each event that passes its filter.
 //! - A write through a guarded client is sent at most once for each time that it was asked who leads.
-//! - No run begins when this process does not lead. A lease is given back when nothing goes on that was begun under it.
+//! - No run begins when this process does not lead. A manager gives its lease back when nothing goes on that was begun under it.
 //! - Who reports an event never waits for it, and each event that was reported is counted: as sent, waiting, failed or dropped.
 //! - Whether this process leads is asked of the clock at that moment: no task has to have run since the lease expired.
 //! - Nothing is made for an object before the server has its finalizer, and the finalizer is taken away only after a cleanup.
@@ -87,7 +87,7 @@ pub use conditions::{condition, find_condition, is_condition_true, remove_condit
 pub use controller::{Controller, ControllerError};
 pub use election::{Election, ElectionOptions};
 pub use finalizer::{Finalizer, FinalizerError, FinalizerEvent};
-pub use leadership::{Leadership, NotLeading};
+pub use leadership::{Leadership, LeaseExpired, NotLeading};
 pub use lease::{ElectionError, LeaseTimes};
 pub use manager::{Manager, ManagerError, ManagerOptions, RunsOn};
 pub use owner::{OwnerError, set_controller_reference, set_owner_reference};

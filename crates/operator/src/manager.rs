@@ -267,6 +267,7 @@ impl Manager {
     /// # Cancel safety
     /// Dropped, it ends as if it had crashed: runs are dropped where they wait, and the lease is left to expire.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ManagerError> {
+        let _stops = Caches(self.factory.clone());
         if let Some(name) = self.name_used_twice() {
             return Err(ManagerError::SameName(name));
         }
@@ -333,8 +334,18 @@ impl Manager {
     }
 }
 
+/// Stops its informers also where nobody waits for that: handlers and listers of the program would keep them alive.
+struct Caches(InformerFactory);
+
+impl Drop for Caches {
+    fn drop(&mut self) {
+        // The first poll stops them.
+        let _stopped = self.0.shutdown().now_or_never();
+    }
+}
+
 /// To answer what was asked, and to give back the lease: two requests.
-const FAREWELL: Duration = Duration::from_secs(6);
+const FAREWELL: Duration = Duration::from_secs(4);
 
 fn site(mut registry: Registry, shown: Shown, checks: Checks, stage: watch::Receiver<Stage>) -> Arc<Site> {
     let shown = Arc::new(shown);
@@ -374,8 +385,10 @@ async fn start_caches(
     within: Duration,
 ) -> Result<(), ManagerError> {
     factory.start();
-    let paths: Vec<String> = factory.status().into_iter().map(|informer| informer.path).collect();
-    let needed = preflight::needed(paths.iter().map(String::as_str));
+    let informers = factory.status();
+    // One object by its name takes another rule than its path tells.
+    let whole = informers.iter().filter(|informer| !informer.name.contains("metadata.name="));
+    let needed = preflight::needed(whole.map(|informer| informer.path.as_str()));
     // Rights may still be given until the deadline; a person should know long before.
     let warned = async {
         warn_of_missing(client, needed.clone()).await;

@@ -25,6 +25,9 @@ use crate::{
 /// An informer of which every request has failed for so long shows what was.
 const SILENCE: Duration = Duration::from_secs(300);
 
+/// A run that takes longer is named: it may wait for something that never comes.
+const LONG: Duration = Duration::from_secs(60);
+
 /// Of those that a page lists, so many at most.
 const LISTED: usize = 100;
 
@@ -135,17 +138,26 @@ async fn readyz(State(site): State<Arc<Site>>) -> Response {
         lines.say(&format!("lease {}", election.name), Ok(leads(election)));
     }
     for controller in &site.shown.controllers {
-        let failures = controller.failures();
-        let words = match failures.first() {
-            None => "no key has failed in its last run".to_owned(),
-            Some((key, failure)) => {
-                format!("{} keys have failed in their last run; {key}: {failure}", failures.len())
-            }
-        };
-        lines.say(&format!("controller {}", controller.options.name), Ok(words));
+        lines.say(&format!("controller {}", controller.options.name), Ok(works(controller)));
     }
     lines.check(&site.checks.ready);
     lines.answer()
+}
+
+fn works(controller: &Ledger) -> String {
+    let failures = controller.failures();
+    let mut words = match failures.first() {
+        None => "no key has failed in its last run".to_owned(),
+        Some((key, failure)) => {
+            format!("{} keys have failed in their last run; {key}: {failure}", failures.len())
+        }
+    };
+    if let Some((key, so_long)) = controller.keys.queue.status().running.first()
+        && *so_long > LONG
+    {
+        words.push_str(&format!("; the run of {key} began {} s ago", so_long.as_secs()));
+    }
+    words
 }
 
 fn leads(election: &Elected) -> String {
@@ -305,6 +317,22 @@ mod tests {
     use tokio::time::sleep;
 
     use super::*;
+    use crate::{controller::Options, metrics::Metrics};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_that_takes_long_is_named() {
+        let options = Options { name: "a".into(), concurrency: 1, time_out: None, look_again: None };
+        let controller = Ledger::new(options, kube_workqueue::default_rate_limiter(), &Metrics::default());
+        controller.keys.queue.add("shop/web".parse().unwrap());
+        let _runs = controller.keys.queue.get().await.unwrap();
+        sleep(LONG).await;
+        assert_eq!(works(&controller), "no key has failed in its last run");
+        sleep(LONG).await;
+        assert_eq!(
+            works(&controller),
+            "no key has failed in its last run; the run of shop/web began 120 s ago"
+        );
+    }
 
     #[tokio::test(start_paused = true)]
     async fn an_informer_that_fails_for_long_is_not_fresh_whatever_it_heard_before() {

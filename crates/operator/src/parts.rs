@@ -48,7 +48,6 @@ pub(crate) enum Trouble {
 }
 
 /// Controllers and tasks that run. Dropped, they are.
-#[derive(Default)]
 pub(crate) struct Parts {
     controllers: Group,
     tasks: Group,
@@ -62,6 +61,16 @@ pub(crate) struct Rest {
     pub(crate) trouble: Option<Trouble>,
     /// Who is still at it: they don't wait, so that they can't be dropped.
     pub(crate) at_it: Vec<String>,
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        Self {
+            controllers: Group { lasts: true, ..Group::default() },
+            tasks: Group::default(),
+            runs: Vec::new(),
+        }
+    }
 }
 
 impl Parts {
@@ -112,6 +121,8 @@ impl Parts {
 pub(crate) struct Group {
     tasks: JoinSet<Result<(), Trouble>>,
     names: Vec<(String, AbortHandle)>,
+    /// None ends by itself, unless it has seen that it leads no more: maybe as the only one, if the lease was renewed late.
+    lasts: bool,
     stop: CancellationToken,
     /// Those that a part has given its stop to may live longer than the part.
     _stops: DropGuard,
@@ -123,7 +134,7 @@ impl Default for Group {
     fn default() -> Self {
         let stop = CancellationToken::new();
         let _stops = stop.clone().drop_guard();
-        Self { tasks: JoinSet::new(), names: Vec::new(), stop, _stops, first: None }
+        Self { tasks: JoinSet::new(), names: Vec::new(), lasts: false, stop, _stops, first: None }
     }
 }
 
@@ -131,6 +142,7 @@ impl Group {
     /// What runs for a leader is dropped at once when that leads no more, whatever is under way: also within a grace.
     pub(crate) fn start(&mut self, name: String, leadership: Leadership, work: Work) {
         let (stop, called) = (self.stop.child_token(), name.clone());
+        let (told, lasts) = (stop.clone(), self.lasts);
         let task = async move {
             let ended = tokio::select! {
                 biased;
@@ -138,6 +150,7 @@ impl Group {
                 ended = AssertUnwindSafe(async move { work(leadership, stop).await }).catch_unwind() => ended,
             };
             match ended {
+                Ok(Ok(())) if lasts && !told.is_cancelled() => Err(Trouble::LeadershipLost),
                 Ok(Ok(())) => Ok(()),
                 Ok(Err(failure)) => Err(Trouble::Failed(name, failure)),
                 Err(_) => Err(Trouble::Panicked(name)),
@@ -195,4 +208,56 @@ async fn lost(leadership: Leadership) {
         }
     }
     std::future::pending::<()>().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::TryFutureExt;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube_client::Client;
+    use kube_informer::InformerFactory;
+    use kube_testserver::Server;
+    use tokio::{
+        sync::{mpsc, watch},
+        task::yield_now,
+        time::{advance, sleep},
+    };
+
+    use super::*;
+    use crate::{Action, Controller, Request, leadership::Standing, metrics::Metrics};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A timer comes with the next millisecond. A worker that asks the clock before it does may be the only one that sees
+    /// that the lease has expired, if the answer to the renewal comes at that very moment.
+    #[tokio::test(start_paused = true)]
+    async fn a_controller_that_ends_for_want_of_a_lease_is_trouble_even_if_the_lease_is_back_at_once() {
+        let server = Server::new();
+        let factory = InformerFactory::new(Client::new(server.service(), "default"));
+        let (ask, asked) = mpsc::channel(9);
+        let asked =
+            futures_util::stream::unfold(asked, |mut asked| async { Some((asked.recv().await?, asked)) });
+        let controller = Controller::<ConfigMap>::new(&factory.informer().unwrap());
+        let done = |_: Request<ConfigMap>| async { Ok::<_, Failure>(Action::AwaitChange) };
+        let prepared = controller.watches_stream("a test", asked).prepare(done, &Metrics::default());
+
+        let until = Instant::now() + 10 * SECOND + Duration::from_micros(500);
+        let (standing, leads) = watch::channel(Standing::Leads(until));
+        let mut parts = Parts::default();
+        parts.start(vec![Part {
+            name: "a controller".to_owned(),
+            leadership: Leadership::new(leads),
+            kind: Kind::Controller(prepared.ledger.runs.clone()),
+            work: Box::new(|leadership, stop| prepared.run(leadership, stop).map_err(Failure::from).boxed()),
+        }]);
+        sleep(SECOND).await;
+        advance(until - Instant::now() + Duration::from_micros(100)).await;
+        ask.send("default/a".parse().unwrap()).await.unwrap();
+        for _ in 0..50 {
+            yield_now().await; // the worker sees it, and no timer comes
+        }
+        standing.send_replace(Standing::Leads(Instant::now() + 3600 * SECOND));
+        let trouble = timeout(60 * SECOND, parts.trouble()).await;
+        assert!(matches!(trouble, Ok(Trouble::LeadershipLost)), "{trouble:?}");
+    }
 }

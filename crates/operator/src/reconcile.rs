@@ -13,7 +13,8 @@ pub struct Request<T> {
     pub key: ObjectKey,
     /// As the cache shows it now; `None` if it is gone, or was never there.
     pub object: Option<Arc<T>>,
-    /// Why. None are given where the run was asked for when the one before it had begun, which was told them.
+    /// Why. None are given where the run before was told them: it began after this one was asked for, or after an earlier run
+    /// had asked for one after some time.
     pub reasons: Reasons,
     /// How many runs have failed since the last one that did not.
     pub failures: u32,

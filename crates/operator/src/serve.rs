@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LONGEST: Duration = Duration::from_secs(300);
 
 /// What is being answered then may be read for so long.
-const LAST_ANSWER: Duration = Duration::from_secs(5);
+const LAST_ANSWER: Duration = Duration::from_secs(3);
 
 /// Without blocking: it is a runtime's later.
 pub(crate) fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {

@@ -1,6 +1,11 @@
 //! Where keys come from: events of an informer, mapped to the objects that they concern, and streams.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{FutureExt, Stream, StreamExt, future::BoxFuture};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -10,6 +15,7 @@ use kube_informer::{
 };
 use kube_workqueue::{Priority, WorkQueue};
 use parking_lot::Mutex;
+use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
@@ -22,6 +28,8 @@ use crate::{
 pub(crate) struct Keys {
     pub(crate) queue: WorkQueue<ObjectKey>,
     pub(crate) waiting: Arc<Mutex<Waiting>>,
+    /// The first source that has panicked: keys of its are missing.
+    pub(crate) broken: watch::Sender<Option<Arc<str>>>,
 }
 
 impl Keys {
@@ -34,6 +42,10 @@ impl Keys {
         // A run that begins in between takes this reason, and begins after what it tells.
         self.waiting.lock().add(key.clone(), reason);
         self.queue.add_with_priority(key, priority);
+    }
+
+    fn broke(&self, source: &Arc<str>) {
+        self.broken.send_if_modified(|broken| broken.replace(Arc::clone(source)).is_none());
     }
 }
 
@@ -99,12 +111,17 @@ where
         let Self { name, informer, filter, keys, are_its_own } = *self;
         let begun = async move {
             let registered = Registered(Some(informer.on(move |event| {
-                if stop.is_cancelled() || !filter.passes(event) {
-                    return;
+                let tell = || {
+                    if stop.is_cancelled() || !filter.passes(event) {
+                        return;
+                    }
+                    let object = (!are_its_own).then(|| event.key().clone());
+                    let reason = Reason { source: Arc::clone(&name), object, change: Change::of(event) };
+                    keys(event, &mut |key| queue.add(key, reason.clone()));
+                };
+                if catch_unwind(AssertUnwindSafe(tell)).is_err() {
+                    queue.broke(&name);
                 }
-                let object = (!are_its_own).then(|| event.key().clone());
-                let reason = Reason { source: Arc::clone(&name), object, change: Change::of(event) };
-                keys(event, &mut |key| queue.add(key, reason.clone()));
             })));
             registered.shown_all().await;
             Ending(registered.end().boxed())
@@ -161,12 +178,19 @@ impl<S: Stream<Item = ObjectKey> + Send + 'static> Source for Asked<S> {
     }
 
     fn begin(self: Box<Self>, queue: Keys, stop: CancellationToken) -> BoxFuture<'static, Ending> {
-        let task = async move {
-            let keys = self.keys.take_until(stop.cancelled_owned());
-            let reason = Reason { source: self.name, object: None, change: Change::Asked };
-            let mut keys = pin!(keys);
+        let Self { name, keys } = *self;
+        let source = Arc::clone(&name);
+        let adding = queue.clone();
+        let adds = async move {
+            let reason = Reason { source, object: None, change: Change::Asked };
+            let mut keys = pin!(keys.take_until(stop.cancelled_owned()));
             while let Some(key) = keys.next().await {
-                queue.add(key, reason.clone());
+                adding.add(key, reason.clone());
+            }
+        };
+        let task = async move {
+            if AssertUnwindSafe(adds).catch_unwind().await.is_err() {
+                queue.broke(&name);
             }
         };
         async move { Ending(AbortOnDropHandle::new(tokio::spawn(task)).map(drop).boxed()) }.boxed()

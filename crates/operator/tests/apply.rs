@@ -382,3 +382,14 @@ async fn types_that_are_known_only_at_run_time_are_created_updated_and_applied()
     factory.shutdown().await;
     world.end().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_never_answered_fails() {
+    let world = World::new().await;
+    let _hangs = world.server.faults().always(Match::verb(Verb::Patch), Fault::Hang);
+    let asked = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    let applier = Applier::new("a-test");
+    let failed = applier.apply(&world.maps, &asked);
+    let failed = tokio::time::timeout(600 * SECOND, failed).await.expect("not for ever").unwrap_err();
+    assert!(Failure::from(failed).to_string().contains("deadline has elapsed"));
+}

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
 use kube_client::{Api, Client, api::PostParams};
-use kube_operator::{Election, ElectionError, ElectionOptions, Leadership, LeaseTimes, NotLeading};
+use kube_operator::{
+    Election, ElectionError, ElectionOptions, Leadership, LeaseExpired, LeaseTimes, NotLeading,
+};
 use kube_testserver::{Fault, Match, Server, Verb};
 use serde_json::json;
 use tokio::{
@@ -190,4 +192,29 @@ async fn a_guarded_client_writes_only_for_the_leader() {
     assert!(of_leader.get_opt("a").await.unwrap().is_some());
     follower.leads_after().await;
     of_follower.delete("a", &Default::default()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_waits_for_its_connection_is_given_up_when_the_lease_expires() {
+    let server = Server::new();
+    let leader = Part::take(&server, "first");
+    leader.leads_after().await;
+    let through = client(&server);
+    let slow = tower::service_fn(move |request: http::Request<kube_client::client::Body>| {
+        let through = through.clone();
+        async move {
+            sleep(60 * SECOND).await; // to connect, or for a token
+            through.send(request).await
+        }
+    });
+    let guarded = leader.leadership.guard(Client::new(slow, "default"));
+    let map: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
+    let maps: Api<ConfigMap> = Api::default_namespaced(guarded);
+    let _cut = server.faults().always(Match::verb(Verb::Update).resource("leases"), Fault::Hang);
+    let refused = maps.create(&PostParams::default(), &map).await.unwrap_err();
+    let kube_client::Error::Service(refused) = refused else { panic!("{refused}") };
+    assert!(refused.downcast_ref::<LeaseExpired>().is_some(), "{refused}");
+    sleep(120 * SECOND).await;
+    assert!(server.get("v1", "ConfigMap", Some("default"), "a").is_err(), "it was never sent");
+    leader.stop().await;
 }

@@ -214,3 +214,25 @@ async fn controllers_of_one_factory_watch_a_type_once() {
     }
     world.factory.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_function_that_panics_ends_the_controller_since_keys_are_missing() {
+    let panics = |_: &kube_informer::Event<Secret>| -> [ObjectKey; 1] { panic!("on purpose") };
+    let stream =
+        || futures_util::stream::poll_fn(|_| -> std::task::Poll<Option<ObjectKey>> { panic!("on purpose") });
+    for (source, name) in ["ConfigMap", "Secret", "a webhook"].into_iter().enumerate() {
+        let world = World::new();
+        world.create("a", "1").await;
+        world.create_owned("s", "a", true).await;
+        let controller = Controller::new(&world.maps());
+        let controller = match source {
+            0 => controller.filter(Predicate::new(|_| panic!("on purpose"))),
+            1 => controller.watches(&world.factory.informer().unwrap(), panics),
+            _ => controller.watches_stream(name, stream()),
+        };
+        let task = world.run(controller, |_| wait());
+        assert_eq!(task.await.unwrap(), Err(ControllerError::SourcePanicked(name.to_owned())));
+        assert_eq!(world.maps().status().handlers.len(), 0);
+        world.factory.shutdown().await;
+    }
+}

@@ -235,6 +235,8 @@ async fn a_manager_that_is_dropped_leaves_nothing_but_its_lease() {
     let mut world = World::hidden(Some(election("first")));
     world.create("web").await;
     let stuck = Stuck::add(&mut world);
+    let secrets = world.manager.factory().informer::<k8s_openapi::api::core::v1::Secret>().unwrap();
+    let _registered = secrets.on(|_| {}); // whatever a program still holds
     let (server, _stop, running) = world.run();
     stuck.begun.notified().await;
     running.abort();
