@@ -12,6 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::client;
 use crate::compare::{Places, Settings, compare};
+use crate::operators::{self, OperatorNumbers, OperatorsArgs, compare_operators, run_cluster, run_operator};
 use crate::record::{RealServer, record};
 use crate::recording::{Recording, exists, folder};
 use crate::replay::{Listening, Replay, control};
@@ -32,6 +33,8 @@ pub enum Command {
     Scale(ScaleArgs),
     /// Measure the stores alone, as `compare` does too.
     Stores(StoresArgs),
+    /// Measure one operator on this project's kube-operator, on kube-runtime and on controller-runtime.
+    Operators(OperatorsArgs),
     /// Record a real kube-apiserver, as `compare` does.
     Record {
         /// How many Pods.
@@ -53,6 +56,26 @@ pub enum Command {
         /// The server's URL.
         #[arg(long)]
         server: String,
+    },
+    /// The cluster of an operator; driven by its standard input.
+    Cluster {
+        /// How many Websites it has.
+        #[arg(long)]
+        objects: usize,
+        /// On a real kube-apiserver.
+        #[arg(long)]
+        real: bool,
+    },
+    /// One of the operators that are compared; driven by its standard input.
+    Operator {
+        /// Which.
+        name: String,
+        /// How to get to the server.
+        #[arg(long)]
+        kubeconfig: PathBuf,
+        /// How many Websites there are.
+        #[arg(long)]
+        objects: usize,
     },
     /// One of the stores that are compared; says what came out.
     Store {
@@ -124,6 +147,14 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
             writeln!(out, "\n{}", numbers.text())?;
             args.json.as_deref().map_or(Ok(()), |file| numbers.write_json(file))
         }
+        Command::Operators(args) => runtime()?.block_on(run_operators(&args, out)),
+        Command::Cluster { objects, real } => {
+            runtime()?.block_on(run_cluster(objects, real, BufReader::new(stdin()), stdout()))
+        }
+        Command::Operator { name, kubeconfig, objects } => {
+            let input = BufReader::new(stdin());
+            operators::runtime(&name)?.block_on(run_operator(&name, &kubeconfig, objects, input, stdout()))
+        }
         Command::Store { name, load } => run_store(&name, &load, out),
         Command::Record { objects } => {
             let folder = runtime()?.block_on(recorded(objects, out))?;
@@ -176,6 +207,20 @@ async fn run_scale(args: &ScaleArgs, out: &mut impl Write) -> Result<()> {
         let _ = writeln!(out, "{what}");
     });
     let numbers = ScaleNumbers::new(settings.clone(), measured.await?);
+    writeln!(out, "\n{}", numbers.text())?;
+    args.json.as_deref().map_or(Ok(()), |file| numbers.write_json(file))?;
+    args.out.as_deref().map_or(Ok(()), |page| numbers.write_page(page))
+}
+
+async fn run_operators(args: &OperatorsArgs, out: &mut impl Write) -> Result<()> {
+    let settings = args.settings();
+    args.out.as_deref().map_or(Ok(()), |page| page::check(page, settings.command()))?;
+    let program = std::env::current_exe()?;
+    let (folder, only) = (built(&program)?, args.only.as_deref());
+    let outcome = compare_operators(&settings, &program, &folder, only, |what| {
+        let _ = writeln!(out, "{what}");
+    });
+    let numbers = OperatorNumbers::new(outcome.await?);
     writeln!(out, "\n{}", numbers.text())?;
     args.json.as_deref().map_or(Ok(()), |file| numbers.write_json(file))?;
     args.out.as_deref().map_or(Ok(()), |page| numbers.write_page(page))

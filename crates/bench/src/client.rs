@@ -22,6 +22,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as
 use tokio::runtime::{Builder, Runtime};
 
 use progress::Progress;
+pub(crate) use progress::percentiles;
 use view::PodView;
 
 /// A running informer, behind what the programs have in common.

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::contenders::{Family, Field, Skipped};
 use crate::recording::{Manifest, Recording};
 
+pub use round::Round;
 pub(crate) use round::Run;
-pub use round::{Round, Stage};
 
 /// What is measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]

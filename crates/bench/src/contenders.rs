@@ -98,7 +98,7 @@ impl Field {
         let is_chosen = |contender: &Contender| only.is_none_or(|only| contender.name.contains(only));
         let chosen: Vec<Contender> = ALL.into_iter().filter(is_chosen).collect();
         let needs_go = chosen.iter().any(|contender| matches!(contender.program, Program::Go(_)));
-        let go = if needs_go && has_go().await { Some(build_go(folder).await?) } else { None };
+        let go = if needs_go && has_go().await { Some(build_go(CLIENT_GO, folder).await?) } else { None };
         let (mut contenders, mut skipped) = (Vec::new(), Vec::new());
         for contender in chosen {
             let missing = match contender.program {
@@ -148,13 +148,16 @@ pub(crate) async fn has_go() -> bool {
     quiet.status().await.is_ok_and(|status| status.success())
 }
 
-/// Builds crates/bench/go; `go build` does nothing where nothing has changed.
-pub(crate) async fn build_go(folder: &Path) -> Result<PathBuf> {
-    let program = std::path::absolute(folder.join("client-go"))?;
+/// The module of client-go's programs: its folder in crates/bench, and what is built of it.
+pub(crate) const CLIENT_GO: (&str, &str) = ("go", "client-go");
+
+/// Builds a module of crates/bench; `go build` does nothing where nothing has changed.
+pub(crate) async fn build_go((module, name): (&str, &str), folder: &Path) -> Result<PathBuf> {
+    let program = std::path::absolute(folder.join(name))?;
     let mut command = Command::new("go");
-    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("go"));
+    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(module));
     command.args(["build", "-buildvcs=false", "-o"]).arg(&program).arg(".").env("GOTOOLCHAIN", "local");
     let built = command.stdin(Stdio::null()).output().await.context("starting go")?;
-    ensure!(built.status.success(), "crates/bench/go: {}", String::from_utf8_lossy(&built.stderr));
+    ensure!(built.status.success(), "crates/bench/{module}: {}", String::from_utf8_lossy(&built.stderr));
     Ok(program)
 }

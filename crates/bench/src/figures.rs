@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::compare::{Measured, Outcome, Round, Settings, Stage};
+use crate::compare::{Measured, Outcome, Round, Settings};
 use crate::contenders::Family;
+use crate::stage::Stage;
 
 /// One of the figures.
 pub(crate) struct Figure {

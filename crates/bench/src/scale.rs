@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
 use crate::client;
-use crate::compare::{Places, Run, Stage};
+use crate::compare::{Places, Run};
+use crate::stage::Stage;
 
 pub(crate) use numbers::ScaleNumbers;
 

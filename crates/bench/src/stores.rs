@@ -14,7 +14,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
-use crate::contenders::{NO_GO, Skipped, build_go, has_go};
+use crate::contenders::{CLIENT_GO, NO_GO, Skipped, build_go, has_go};
 use crate::process::Process;
 
 pub(crate) use program::run as run_store;
@@ -101,7 +101,7 @@ pub async fn compare_stores(
     for (name, kind) in chosen {
         let start = match kind {
             Program::Store(name) => (program.to_owned(), vec!["store".to_owned(), name.to_owned()]),
-            Program::Go if has_go().await => (build_go(folder).await?, vec!["store".to_owned()]),
+            Program::Go if has_go().await => (build_go(CLIENT_GO, folder).await?, vec!["store".to_owned()]),
             Program::Go => {
                 skipped.push(Skipped { contender: name.to_owned(), why: NO_GO.to_owned() });
                 continue;

@@ -67,7 +67,7 @@ impl Progress {
 }
 
 /// Of none there are none.
-fn percentiles(mut latencies: Vec<u64>) -> Option<Latency> {
+pub(crate) fn percentiles(mut latencies: Vec<u64>) -> Option<Latency> {
     latencies.sort_unstable();
     let at =
         |percent: usize| latencies.get((latencies.len() * percent / 100).min(latencies.len() - 1)).copied();

@@ -6,13 +6,14 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use tokio::process;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::{Places, Settings};
 use crate::client::{Latency, Order, Report};
 use crate::contenders::{Contender, Field};
 use crate::process::Process;
 use crate::replay::{Command, Listening, Reply};
+use crate::stage::{Begun, Stage};
 
 /// One in so many objects changes where it is a few.
 const FEW: u64 = 20;
@@ -38,31 +39,6 @@ pub struct Round {
     pub paced: Stage,
     /// How long each of these took.
     pub latency: Option<Latency>,
-}
-
-/// What a part of a round cost.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Stage {
-    /// Processor time, in seconds.
-    pub cpu: f64,
-    /// What of it was spent in the program and not in the system, to a hundredth.
-    pub user: f64,
-    /// Until it was done, in seconds.
-    pub wall: f64,
-    /// What was resident before and after, and the most in between, in bytes.
-    pub before: u64,
-    /// After.
-    pub after: u64,
-    /// In between.
-    pub peak: u64,
-}
-
-/// What is noted when a stage begins.
-struct Begun {
-    at: Instant,
-    cpu: Duration,
-    user: Duration,
-    resident: u64,
 }
 
 /// A contender and its server.
@@ -105,7 +81,7 @@ impl Run {
         server.tell(&Command::Counts).await?;
         let reply: Reply = server.hear().await?;
 
-        let begun = Begun { at: Instant::now(), cpu: Duration::ZERO, user: Duration::ZERO, resident: 0 };
+        let begun = Begun::from_nothing();
         let client = Process::spawn(name, client(&url)?, logs)?;
         let mut run = Self { settle, server, client, reply };
         let objects = run.synced().await?;
@@ -211,19 +187,13 @@ impl Run {
     }
 
     fn begin(&self) -> Result<Begun> {
-        self.client.reset_peak()?;
-        let resident = self.client.memory()?.resident;
-        let (cpu, user) = (self.client.cpu()?, self.client.user()?);
-        Ok(Begun { at: Instant::now(), cpu, user, resident })
+        Begun::of(&self.client)
     }
 
     /// What it does while it settles belongs to the stage: garbage may be collected, handlers may lag.
     async fn end(&self, begun: &Begun) -> Result<Stage> {
-        let wall = begun.at.elapsed().as_secs_f64();
+        let wall = begun.wall();
         sleep(self.settle).await;
-        let memory = self.client.memory()?;
-        let cpu = (self.client.cpu()? - begun.cpu).as_secs_f64();
-        let user = (self.client.user()? - begun.user).as_secs_f64();
-        Ok(Stage { cpu, user, wall, before: begun.resident, after: memory.resident, peak: memory.peak })
+        begun.end(&self.client, wall)
     }
 }

@@ -62,6 +62,11 @@ impl RealServer {
         Ok(Self { child, kubeconfig, dir })
     }
 
+    /// How to get to it; its user may do everything.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
     /// A client that may do everything.
     ///
     /// # Errors

@@ -64,7 +64,7 @@ fn locked<'a>(lock: &'a str, name: &str) -> &'a str {
 }
 
 /// The version of a module in go.mod.
-fn required<'a>(module: &'a str, name: &str) -> &'a str {
+pub(crate) fn required<'a>(module: &'a str, name: &str) -> &'a str {
     let mut lines = module.lines().filter_map(|line| line.trim().split_once(' '));
     lines.find(|(module, _)| *module == name).map_or("", |(_, version)| version)
 }

@@ -1,0 +1,186 @@
+//! The figures of the comparison of operators: each is computed from a round, and of the rounds the median counts.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{MeasuredOperator, OperatorRound, OperatorSettings, OperatorsOutcome, Part, Requests};
+use crate::figures::median;
+
+/// One of the figures.
+pub(super) struct Figure {
+    /// Its name among the numbers.
+    pub(super) key: &'static str,
+    /// Its column.
+    pub(super) title: &'static str,
+    /// Digits behind the point.
+    pub(super) digits: usize,
+    /// Its column among the ratios, where it is one of them.
+    pub(super) ratio: Option<Ratio>,
+    value: fn(&OperatorRound, &OperatorSettings) -> f64,
+}
+
+/// How a figure is compared.
+#[derive(Clone, Copy)]
+pub(super) struct Ratio {
+    /// Its column.
+    pub(super) title: &'static str,
+    pub(super) better: Better,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Better {
+    Less,
+    More,
+}
+
+/// What belongs into one table.
+pub(super) struct Group {
+    pub(super) title: &'static str,
+    pub(super) figures: &'static [Figure],
+}
+
+/// An operator's medians, by the keys of the figures.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct OperatorMedians {
+    pub(super) operator: String,
+    pub(super) is_peer: bool,
+    pub(super) figures: BTreeMap<String, f64>,
+}
+
+const MB: f64 = 1e6;
+
+const fn figure(
+    key: &'static str,
+    title: &'static str,
+    digits: usize,
+    value: fn(&OperatorRound, &OperatorSettings) -> f64,
+) -> Figure {
+    Figure { key, title, digits, ratio: None, value }
+}
+
+impl Figure {
+    /// Compared in a column of this title: the less the better.
+    const fn less(self, title: &'static str) -> Self {
+        Self { ratio: Some(Ratio { title, better: Better::Less }), ..self }
+    }
+
+    /// The same: the more the better.
+    const fn more(self, title: &'static str) -> Self {
+        Self { ratio: Some(Ratio { title, better: Better::More }), ..self }
+    }
+}
+
+/// All figures, table by table.
+pub(super) const GROUPS: [Group; 4] = [
+    Group {
+        title: "From a first start until all Websites are ready",
+        figures: &[
+            figure("cold_cpu_s", "CPU s", 2, |of, _| of.cold.stage.cpu),
+            figure("cold_cpu_us", "us/Website", 0, |of, set| us(of.cold.stage.cpu, set.objects))
+                .less("first start: CPU"),
+            figure("cold_wall_s", "wall s", 2, |of, _| of.cold.stage.wall),
+            figure("cold_per_s", "Websites/s", 0, |of, set| set.objects as f64 / of.cold.stage.wall)
+                .more("Websites/s"),
+            figure("cold_peak_mb", "peak MB", 0, |of, _| of.cold.stage.peak as f64 / MB).less("peak"),
+            figure("cold_rss_mb", "RSS at rest MB", 0, |of, _| of.cold.stage.after as f64 / MB)
+                .less("RSS at rest"),
+            figure("cold_writes", "writes/Website", 2, |of, set| {
+                asked(&of.cold, |requests| requests.writes) / set.objects as f64
+            }),
+            figure("cold_runs", "runs/Website", 2, |of, set| of.cold.runs as f64 / set.objects as f64),
+        ],
+    },
+    Group {
+        title: "Changes at a fixed rate, until each is reported",
+        figures: &[
+            figure("change_p50_ms", "p50 ms", 2, |of, _| ms(of.latency.p50)).less("changes: p50"),
+            figure("change_p99_ms", "p99 ms", 2, |of, _| ms(of.latency.p99)).less("p99"),
+            figure("change_max_ms", "slowest ms", 2, |of, _| ms(of.latency.max)),
+            figure("change_cpu_s", "CPU s", 2, |of, _| of.changes.stage.cpu),
+            figure("change_cpu_us", "us/change", 0, |of, set| us(of.changes.stage.cpu, set.changes))
+                .less("CPU per change"),
+            figure("change_writes", "writes/change", 2, |of, set| {
+                asked(&of.changes, |requests| requests.writes) / set.changes as f64
+            }),
+            figure("change_runs", "runs/change", 2, |of, set| of.changes.runs as f64 / set.changes as f64),
+        ],
+    },
+    Group {
+        title: "From a second start, with nothing left to do, until each Website was looked at",
+        figures: &[
+            figure("restart_cpu_s", "CPU s", 2, |of, _| of.restart.stage.cpu),
+            figure("restart_cpu_us", "us/Website", 0, |of, set| us(of.restart.stage.cpu, set.objects))
+                .less("second start: CPU"),
+            figure("restart_wall_s", "wall s", 2, |of, _| of.restart.stage.wall),
+            figure("restart_peak_mb", "peak MB", 0, |of, _| of.restart.stage.peak as f64 / MB)
+                .less("peak of it"),
+            figure("restart_rss_mb", "RSS at rest MB", 0, |of, _| of.restart.stage.after as f64 / MB)
+                .less("RSS after it"),
+            figure("restart_runs", "runs/Website", 2, |of, set| of.restart.runs as f64 / set.objects as f64),
+            figure("restart_writes", "writes", 0, |of, _| asked(&of.restart, |requests| requests.writes)),
+        ],
+    },
+    Group {
+        title: "Idle, and all in all",
+        figures: &[
+            figure("idle_cpu_us", "idle: CPU us/s", 0, |of, _| of.idle.stage.cpu * 1e6 / of.idle.stage.wall)
+                .less("idle: CPU"),
+            figure("idle_rss_mb", "RSS MB", 0, |of, _| of.idle.stage.after as f64 / MB).less("RSS"),
+            figure("reads", "reads", 0, |of, _| sum(of, |part| asked(part, |requests| requests.reads))),
+            figure("watches", "watches", 0, |of, _| sum(of, |part| asked(part, |requests| requests.watches))),
+            figure("writes", "writes", 0, |of, _| sum(of, |part| asked(part, |requests| requests.writes))),
+            figure("refused", "refused", 0, |of, _| sum(of, |part| asked(part, |requests| requests.refused))),
+            figure("failed", "failed runs", 0, |of, _| sum(of, |part| part.failed as f64)),
+        ],
+    },
+];
+
+/// No number where requests are not counted.
+fn asked(part: &Part, count: fn(&Requests) -> u64) -> f64 {
+    part.requests.as_ref().map_or(f64::NAN, |requests| count(requests) as f64)
+}
+
+fn us(seconds: f64, count: usize) -> f64 {
+    seconds * 1e6 / count as f64
+}
+
+fn ms(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e6
+}
+
+fn sum(round: &OperatorRound, count: impl Fn(&Part) -> f64) -> f64 {
+    [&round.cold, &round.changes, &round.idle, &round.restart].into_iter().map(count).sum()
+}
+
+/// The figures of all tables.
+pub(super) fn all() -> impl Iterator<Item = &'static Figure> {
+    GROUPS.iter().flat_map(|group| group.figures)
+}
+
+/// The medians of all operators, in their order.
+pub(super) fn medians(outcome: &OperatorsOutcome) -> Vec<OperatorMedians> {
+    let of = |measured: &MeasuredOperator| {
+        let value = |figure: &Figure| {
+            let values = measured.rounds.iter().map(|round| (figure.value)(round, &outcome.settings));
+            median(values.filter(|value| value.is_finite()).collect())
+        };
+        let figures = all().filter_map(|figure| Some((figure.key.to_owned(), value(figure)?))).collect();
+        OperatorMedians { operator: measured.operator.clone(), is_peer: measured.is_peer, figures }
+    };
+    outcome.measured.iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_figure_has_a_key_of_its_own() {
+        let mut keys: Vec<_> = all().map(|figure| figure.key).collect();
+        let number = keys.len();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), number);
+    }
+}

@@ -1,0 +1,108 @@
+//! kube-testserver on a socket, with a count of what it is asked there.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::{Method, Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use kube_testserver::{ApiService, Body, Broken};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+/// What was asked of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requests {
+    /// Gets, lists, and pages of lists.
+    pub reads: u64,
+    /// Watches that were begun, streaming lists among them.
+    pub watches: u64,
+    /// Everything that may change something.
+    pub writes: u64,
+    /// Whatever of all that was not answered with success.
+    pub refused: u64,
+}
+
+impl Requests {
+    /// What was asked since then.
+    pub(super) fn since(self, then: Self) -> Self {
+        Self {
+            reads: self.reads - then.reads,
+            watches: self.watches - then.watches,
+            writes: self.writes - then.writes,
+            refused: self.refused - then.refused,
+        }
+    }
+}
+
+/// Counts what comes over a socket.
+#[derive(Clone, Default)]
+pub(super) struct Counter(Arc<Mutex<Requests>>);
+
+impl Counter {
+    pub(super) fn so_far(&self) -> Requests {
+        *self.lock()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Requests> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Serves until it is dropped, all connections with it.
+///
+/// # Errors
+/// The listener's.
+///
+/// # Cancel safety
+/// Dropping it ends the server.
+pub(super) async fn serve(listener: TcpListener, service: ApiService, counter: Counter) -> io::Result<()> {
+    let mut connections = JoinSet::new();
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        let (service, counter) = (service.clone(), counter.clone());
+        let answer = service_fn(move |request| answer(service.clone(), counter.clone(), request));
+        // A connection that breaks is the client's affair.
+        connections.spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn answer(
+    service: ApiService,
+    counter: Counter,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Broken> {
+    let is_write = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    let is_watch = request.uri().query().is_some_and(asks_to_watch);
+    let answer = service.answer(request).await?;
+    let mut requests = counter.lock();
+    match (is_write, is_watch) {
+        (true, _) => requests.writes += 1,
+        (false, true) => requests.watches += 1,
+        (false, false) => requests.reads += 1,
+    }
+    requests.refused += u64::from(!answer.status().is_success());
+    drop(requests);
+    Ok(answer)
+}
+
+fn asks_to_watch(query: &str) -> bool {
+    let mut parameters = form_urlencoded::parse(query.as_bytes());
+    parameters.any(|(key, value)| key == "watch" && matches!(&*value, "true" | "1"))
+}
+
+/// A kubeconfig of a server that lets everybody do everything.
+pub(super) fn kubeconfig(url: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "bench",
+        "clusters": [{"name": "bench", "cluster": {"server": url}}],
+        "users": [{"name": "bench", "user": {}}],
+        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
+    })
+}

@@ -1,0 +1,155 @@
+//! What an operator that minds its memory keeps of what it owns: the fields that it compares, and nothing else.
+
+use kube_informer::Projection;
+use serde::Deserialize;
+
+use super::children::{Child, PORT};
+use super::website::Website;
+
+#[derive(Deserialize)]
+pub(super) struct ConfigMapView {
+    metadata: Metadata,
+    data: Option<Data>,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    #[serde(rename = "index.html")]
+    page: Option<Box<str>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct DeploymentView {
+    metadata: Metadata,
+    spec: DeploymentSpecView,
+}
+
+#[derive(Deserialize)]
+struct DeploymentSpecView {
+    replicas: Option<i32>,
+    template: Template,
+}
+
+#[derive(Deserialize)]
+struct Template {
+    spec: PodSpecView,
+}
+
+#[derive(Deserialize)]
+struct PodSpecView {
+    containers: Vec<Container>,
+}
+
+#[derive(Deserialize)]
+struct Container {
+    image: Option<Box<str>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ServiceView {
+    metadata: Metadata,
+    spec: ServiceSpecView,
+}
+
+#[derive(Deserialize)]
+struct ServiceSpecView {
+    #[serde(default)]
+    ports: Vec<Port>,
+}
+
+#[derive(Deserialize)]
+struct Port {
+    port: i32,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    #[serde(default, rename = "ownerReferences")]
+    owners: Vec<Owner>,
+}
+
+#[derive(Deserialize)]
+struct Owner {
+    uid: Box<str>,
+    #[serde(default)]
+    controller: bool,
+}
+
+impl Metadata {
+    fn is_controlled(&self, website: &Website) -> bool {
+        let uid = website.metadata.uid.as_deref();
+        self.owners.iter().any(|owner| owner.controller && Some(&*owner.uid) == uid)
+    }
+}
+
+impl<K, V: Child> Child for Projection<K, V> {
+    fn fits(&self, website: &Website) -> bool {
+        self.fields.fits(website)
+    }
+}
+
+impl Child for ConfigMapView {
+    fn fits(&self, website: &Website) -> bool {
+        let page = || self.data.as_ref()?.page.as_deref();
+        self.metadata.is_controlled(website) && page() == Some(&website.spec.html)
+    }
+}
+
+impl Child for DeploymentView {
+    fn fits(&self, website: &Website) -> bool {
+        let image = || self.spec.template.spec.containers.first()?.image.as_deref();
+        self.metadata.is_controlled(website)
+            && self.spec.replicas == Some(website.spec.replicas)
+            && image() == Some(&website.spec.image)
+    }
+}
+
+impl Child for ServiceView {
+    fn fits(&self, website: &Website) -> bool {
+        self.metadata.is_controlled(website) && self.spec.ports.first().is_some_and(|port| port.port == PORT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::children::{config_map, deployment, service};
+    use super::*;
+
+    fn website(replicas: i32, html: &str) -> Website {
+        let website = json!({
+            "apiVersion": "example.com/v1", "kind": "Website",
+            "metadata": {"name": "a", "namespace": "b", "uid": "u", "generation": 1},
+            "spec": {"image": "i", "replicas": replicas, "html": html}
+        });
+        serde_json::from_value(website).unwrap()
+    }
+
+    fn view<V: for<'de> Deserialize<'de>>(object: impl serde::Serialize) -> V {
+        serde_json::from_value(serde_json::to_value(object).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_is_wanted_fits_in_both_forms_and_nothing_else_does() {
+        let wanted = website(2, "page");
+        let other_owner = {
+            let mut other = wanted.clone();
+            other.metadata.uid = Some("v".to_owned());
+            other
+        };
+        for (website, [map, deploys]) in [
+            (&wanted, [true, true]),
+            (&website(3, "page"), [true, false]),
+            (&website(2, "other"), [false, true]),
+            (&other_owner, [false, false]),
+        ] {
+            let (a, b, c) = (config_map(&wanted), deployment(&wanted), service(&wanted));
+            assert_eq!([a.fits(website), b.fits(website)], [map, deploys]);
+            assert_eq!(c.fits(website), map || deploys);
+            let seen = [view::<ConfigMapView>(&a).fits(website), view::<DeploymentView>(&b).fits(website)];
+            assert_eq!(seen, [map, deploys]);
+            assert_eq!(view::<ServiceView>(&c).fits(website), map || deploys);
+        }
+    }
+}
