@@ -43,12 +43,9 @@ struct Pair {
 async fn another_replica_takes_over_in_time_and_no_two_work_at_once() -> Result<()> {
     let audit = Audit::new()?;
     let checks = KILLS + 2;
-    match Source::find()? {
-        // It takes no flags for an audit log.
-        Some(Source::Cluster(_)) => {
-            return skip_or_fail("operator_replicas, with a server of their own", checks);
-        }
-        Some(_) | None => {}
+    // It takes no flags for an audit log.
+    if let Some(Source::Cluster(_)) = Source::find()? {
+        return skip_or_fail("operator_replicas, with a server of their own", checks);
     }
     let Some(server) = RealServer::start_or_skip("operator_replicas", checks, audit.options()).await? else {
         return Ok(());

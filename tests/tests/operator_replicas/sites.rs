@@ -235,6 +235,7 @@ fn spec(wish: &Wish) -> Value {
 fn found<T>(answer: kube_client::Result<T>) -> Result<()> {
     match answer {
         Err(Error::Api(status)) if status.is_not_found() => Ok(()),
-        answer => Ok(drop(answer?)),
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(()),
     }
 }
