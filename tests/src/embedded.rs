@@ -10,6 +10,8 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
+use crate::example::build;
+
 /// How long the program may take until it is ready; it takes milliseconds.
 const READY_DEADLINE: Duration = Duration::from_secs(20);
 
@@ -36,7 +38,7 @@ impl EmbeddedProgram {
     pub async fn start(flags: &[&str]) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let kubeconfig = dir.path().join("kubeconfig");
-        let mut command = Command::new(build().await?);
+        let mut command = Command::new(build("pods").await?.join("kube-testserver"));
         command.args(["--port", "0", "--kubeconfig"]).arg(&kubeconfig).args(flags);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
         let mut stdout = BufReader::new(child.stdout.take().context("standard output is a pipe")?);
@@ -51,18 +53,4 @@ impl EmbeddedProgram {
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
-}
-
-/// Cargo builds no programs of other packages for a test, so this asks it to. With the whole workspace in view, and an
-/// example, it takes the same features as `cargo test --workspace`, and so mostly has nothing to do.
-async fn build() -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--workspace", "--bin", "kube-testserver", "--example", "pods"]);
-    let built = command.current_dir(env!("CARGO_MANIFEST_DIR")).stdin(Stdio::null()).output().await?;
-    ensure!(built.status.success(), "building it: {}", String::from_utf8_lossy(&built.stderr));
-    // Tests are in `deps` beside the programs.
-    let test = std::env::current_exe()?;
-    let folder = test.parent().and_then(Path::parent).context("a test lies in target/PROFILE/deps")?;
-    Ok(folder.join("kube-testserver"))
 }
