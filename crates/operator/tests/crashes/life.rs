@@ -3,13 +3,22 @@
 //! All that it does to the world goes through here. When it is over nothing of it gets through any more, at that very moment,
 //! as if the process had been killed.
 
-use std::{collections::BTreeMap, future::Future, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    hash::{DefaultHasher, Hash, Hasher},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use fastrand::Rng;
 use http::{Method, Request};
 use kube_client::{Client, client::Body};
 use kube_testserver::ApiService;
 use parking_lot::Mutex;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
@@ -20,6 +29,7 @@ use crate::world::World;
 pub(crate) enum Step {
     FillCache,
     AskForRights,
+    WatchLease,
     ReadLease,
     WriteLease,
     ReadSite,
@@ -34,9 +44,10 @@ pub(crate) enum Step {
     WriteEvent,
 }
 
-pub(crate) const STEPS: [Step; 14] = [
+pub(crate) const STEPS: [Step; 15] = [
     Step::FillCache,
     Step::AskForRights,
+    Step::WatchLease,
     Step::ReadLease,
     Step::WriteLease,
     Step::ReadSite,
@@ -58,7 +69,7 @@ impl Step {
         let (collection, last) = path.rsplit_once('/').unwrap_or_default();
         if path.contains("/leases") {
             return match *method == Method::GET {
-                true if last == "leases" => Self::FillCache,
+                true if last == "leases" => Self::WatchLease,
                 true => Self::ReadLease,
                 false => Self::WriteLease,
             };
@@ -82,10 +93,13 @@ impl Step {
         }
     }
 
+    fn is_of_the_election(self) -> bool {
+        matches!(self, Self::WatchLease | Self::ReadLease | Self::WriteLease)
+    }
+
     /// Only whoever leads may do this.
     fn is_for_leaders(self) -> bool {
-        use Step::{AskForRights, FillCache, ReadLease, ReadSite, WriteLease};
-        !matches!(self, FillCache | AskForRights | ReadLease | ReadSite | WriteLease)
+        !self.is_of_the_election() && !matches!(self, Self::FillCache | Self::AskForRights | Self::ReadSite)
     }
 }
 
@@ -107,19 +121,23 @@ pub(crate) enum Fate {
     Waiting,
     /// It is told to stop.
     Told,
+    /// From some moment on it does not come to its lease any more, and hears nothing of it, while all else goes on.
+    CutOff,
     /// Not before it is told to, at the end of the world.
     Last,
 }
 
 impl Fate {
-    pub(crate) fn draw(rng: &mut Rng) -> Self {
+    /// Most end at a step: at this one, of all that there are.
+    pub(crate) fn draw(rng: &mut Rng, place: usize) -> Self {
         match rng.u8(..32) {
             0..=1 => Self::Waiting,
             2..=3 => Self::Told,
-            4..=5 => Self::InARun(rng.usize(..60)),
+            4..=5 => Self::InARun(rng.usize(..30)),
+            6..=8 => Self::CutOff,
             _ => {
-                let moment = if rng.bool() { Moment::Before } else { Moment::After };
-                Self::At(STEPS[rng.usize(..STEPS.len())], moment, rng.usize(..2))
+                let moment = if place.is_multiple_of(2) { Moment::Before } else { Moment::After };
+                Self::At(STEPS[place / 2 % STEPS.len()], moment, rng.usize(..2))
             }
         }
     }
@@ -135,6 +153,8 @@ pub(crate) struct Life {
     pub(crate) over: CancellationToken,
     /// It is told to stop.
     pub(crate) stop: CancellationToken,
+    /// It is cut off from its lease.
+    pub(crate) cut_off: CancellationToken,
     counts: Arc<Mutex<Counts>>,
 }
 
@@ -142,12 +162,13 @@ pub(crate) struct Life {
 struct Counts {
     steps: BTreeMap<Step, usize>,
     polls: usize,
+    is_met: bool,
 }
 
 impl Life {
     pub(crate) fn new(world: &Arc<World>, identity: &str, fate: Fate) -> Self {
-        let (over, stop, counts) = Default::default();
-        Self { identity: identity.into(), world: Arc::clone(world), fate, over, stop, counts }
+        let (over, stop, cut_off, counts) = Default::default();
+        Self { identity: identity.into(), world: Arc::clone(world), fate, over, stop, cut_off, counts }
     }
 
     /// For all that it asks of the server.
@@ -156,11 +177,22 @@ impl Life {
         let send = tower::service_fn(move |request: Request<Body>| {
             let (life, service) = (life.clone(), service.clone());
             async move {
+                sleep(life.latency(&request)).await;
                 let step = Step::of(&request, &life.world);
                 life.takes(step, service.oneshot(request)).await
             }
         });
         Client::new(send, "default")
+    }
+
+    /// Of one moment no two requests come at once, so that their order does not depend on that in which tokio wakes tasks.
+    fn latency(&self, request: &Request<Body>) -> Duration {
+        let path = request.uri().path();
+        // An event's name has the time in it, and that is another one in each run.
+        let path = path.find("/events").map_or(path, |end| &path[..end]);
+        let mut hasher = DefaultHasher::new();
+        (&self.identity, request.method().as_str(), path).hash(&mut hasher);
+        Duration::from_millis(hasher.finish() % 50)
     }
 
     /// Takes a step, unless this life is over before or with it.
@@ -172,6 +204,10 @@ impl Life {
             *count - 1
         };
         self.reaches(step, Moment::Before, number).await;
+        let is_deaf = self.fate == Fate::CutOff && step == Step::WatchLease;
+        if is_deaf || (self.cut_off.is_cancelled() && step.is_of_the_election()) {
+            std::future::pending::<()>().await;
+        }
         let answer = done.await;
         self.reaches(step, Moment::After, number).await;
         answer
@@ -183,11 +219,13 @@ impl Life {
             if step.is_for_leaders() {
                 self.world.judge_writer(&self.identity, step, moment);
             }
+            self.world.judge_leaders();
             if (step, moment) == (Step::RemoveFinalizer, Moment::After) {
                 self.world.check();
             }
             self.world.tell(format_args!("{} {step:?} {moment:?}", self.identity));
             if self.fate == Fate::At(step, moment, number) {
+                self.counts.lock().is_met = true;
                 self.dies(&format!("{moment:?} {step:?}"));
             }
         }
@@ -215,7 +253,7 @@ impl Life {
         let is_last = matches!(self.fate, Fate::InARun(polls) if polls + 1 == counts.polls);
         drop(counts);
         if is_last && !self.over.is_cancelled() {
-            self.dies("in a run");
+            self.dies("In a run");
         }
     }
 
@@ -225,9 +263,8 @@ impl Life {
         self.over.cancel();
     }
 
-    /// Work that takes time, in which it may end.
-    pub(crate) async fn pauses(&self, rng: &Mutex<Rng>) {
-        let pause = rng.lock().u64(..200);
-        tokio::time::sleep(Duration::from_millis(pause)).await;
+    /// Whether it has come to the step that was to be its last.
+    pub(crate) fn has_met_its_fate(&self) -> bool {
+        self.counts.lock().is_met
     }
 }

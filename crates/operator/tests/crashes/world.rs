@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use kube_operator::Leadership;
 use kube_testserver::{Plan, Server};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -30,6 +31,8 @@ pub(crate) struct World {
     /// What is made outside of the cluster, by the uid of the site that asks for it. No garbage collector looks there.
     outside: Mutex<BTreeMap<String, Outside>>,
     seen: Mutex<Seen>,
+    /// Those who live now.
+    living: Mutex<BTreeMap<String, Leadership>>,
     begun: Instant,
 }
 
@@ -50,8 +53,8 @@ struct Seen {
 impl World {
     pub(crate) fn new(seed: u64) -> Arc<Self> {
         let server = support::server(Some(Plan::usual(seed).rate(0.04)));
-        let (outside, seen) = Default::default();
-        Arc::new(Self { server, outside, seen, begun: Instant::now() })
+        let (outside, seen, living) = Default::default();
+        Arc::new(Self { server, outside, seen, living, begun: Instant::now() })
     }
 
     pub(crate) fn tell(&self, what: impl std::fmt::Display) {
@@ -64,9 +67,28 @@ impl World {
         self.seen.lock().wrongs.insert(what);
     }
 
+    pub(crate) fn begins(&self, who: &str, leadership: Leadership) {
+        self.living.lock().insert(who.to_owned(), leadership);
+    }
+
+    pub(crate) fn is_over(&self, who: &str) {
+        self.living.lock().remove(who);
+    }
+
+    /// At no moment two of them believe that they lead.
+    pub(crate) fn judge_leaders(&self) {
+        let living = self.living.lock();
+        let leaders: Vec<String> =
+            living.iter().filter(|(_, leads)| leads.is_leader()).map(|(who, _)| who.clone()).collect();
+        drop(living);
+        if leaders.len() > 1 {
+            self.wrong(format!("{leaders:?} lead at once"));
+        }
+    }
+
     /// A life ends here.
     pub(crate) fn ends(&self, who: &str, place: &str) {
-        self.tell(format_args!("{who} dies {place}"));
+        self.tell(format_args!("{who} ends: {place}"));
         *self.seen.lock().ends.entry(place.to_owned()).or_default() += 1;
     }
 
