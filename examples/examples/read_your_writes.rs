@@ -10,7 +10,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context, bail};
@@ -25,6 +25,7 @@ use kube_informer_examples::cluster::{self, Cluster, ClusterArgs};
 use kube_operator::{Action, Controller, Failure, Leadership, Request};
 use kube_testserver::Lag;
 use serde_json::json;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// All that this example makes has this label, with the example's name or another value.
