@@ -26,8 +26,8 @@ fn each_defect_of_a_neighbour_is_put_back_by_a_mutant() -> Result<()> {
 }
 
 #[test]
-fn nearly_all_mutants_are_for_the_explorer_and_the_simulation() -> Result<()> {
-    let mutants = mutants()?;
+fn nearly_all_mutants_of_informers_are_for_the_explorer_and_the_simulation() -> Result<()> {
+    let mutants: Vec<_> = mutants()?.into_iter().filter(|mutant| mutant.promise.is_none()).collect();
     let by_tests = mutants.iter().filter(|mutant| matches!(mutant.found_by, FoundBy::Test(_))).count();
     assert!(by_tests * 4 <= mutants.len(), "{by_tests} of {}", mutants.len());
     Ok(())

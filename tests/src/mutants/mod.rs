@@ -8,7 +8,8 @@
 //! found by: explore protocol-lists
 //! ```
 //!
-//! `breaks` names properties by their numbers, `defect` (once or not at all) a defect of a neighbour, `found by` (the
+//! `breaks` names properties by their numbers, `defect` (once or not at all) a defect of a neighbour, `promise` another promise
+//! of a crate, such as one of kube-operator's; one of them is there. `found by` (the
 //! program that is faster comes first) the explorer, the simulation or, where neither can, a test.
 
 mod patch;

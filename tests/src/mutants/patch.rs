@@ -15,6 +15,8 @@ pub struct Mutant {
     pub breaks: Vec<u8>,
     /// Which neighbour has it, and what it is.
     pub defect: Option<String>,
+    /// What else it breaks: whose promise, and which.
+    pub promise: Option<String>,
     /// Who is to find it.
     pub found_by: FoundBy,
 }
@@ -64,20 +66,21 @@ fn read(path: &Path) -> Result<Mutant> {
 }
 
 fn parse(name: String, path: &Path, text: &str) -> Result<Mutant> {
-    let (mut breaks, mut defect, mut found_by) = (Vec::new(), None, None);
+    let (mut breaks, mut defect, mut promise, mut found_by) = (Vec::new(), None, None, None);
     for line in text.lines().take_while(|line| !line.starts_with("diff ")) {
         let (field, value) =
             line.split_once(": ").with_context(|| format!("{line:?} is no `field: value`"))?;
         match field {
             "breaks" => breaks = value.split(", ").map(str::parse).collect::<Result<_, _>>()?,
             "defect" => defect = Some(value.to_owned()),
+            "promise" => promise = Some(value.to_owned()),
             "found by" => found_by = Some(FoundBy::read(value)?),
-            _ => bail!("{field:?} is none of breaks, defect, found by"),
+            _ => bail!("{field:?} is none of breaks, defect, promise, found by"),
         }
     }
-    ensure!(!breaks.is_empty() || defect.is_some(), "it breaks nothing");
+    ensure!(!breaks.is_empty() || defect.is_some() || promise.is_some(), "it breaks nothing");
     let found_by = found_by.context("nobody finds it")?;
-    Ok(Mutant { name, path: path.to_owned(), breaks, defect, found_by })
+    Ok(Mutant { name, path: path.to_owned(), breaks, defect, promise, found_by })
 }
 
 #[cfg(test)]
