@@ -11,7 +11,7 @@ use crate::ElectionOptions;
 #[derive(Clone, Debug)]
 pub struct ManagerOptions {
     /// Where metrics, health and debug pages are served: port 8080 of the loopback address unless set, so that nobody else
-    /// sees them; `None` for nowhere. Port 0 is one that is free: see [`Manager::address`].
+    /// sees them; `None` for nowhere. Port 0 is one that is free: see [`Manager::address`](crate::Manager::address).
     pub address: Option<SocketAddr>,
     /// Where `/healthz` and `/readyz` alone are served, too: nowhere unless set. The kubelet asks from outside of the Pod, and
     /// needs an address that is not the loopback one.
