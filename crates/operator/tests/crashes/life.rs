@@ -132,9 +132,9 @@ impl Fate {
     pub(crate) fn draw(rng: &mut Rng, place: usize) -> Self {
         match rng.u8(..32) {
             0..=1 => Self::Waiting,
-            2..=3 => Self::Told,
-            4..=5 => Self::InARun(rng.usize(..30)),
-            6..=8 => Self::CutOff,
+            2..=5 => Self::Told,
+            6..=7 => Self::InARun(rng.usize(..30)),
+            8..=10 => Self::CutOff,
             _ => {
                 let moment = if place.is_multiple_of(2) { Moment::Before } else { Moment::After };
                 Self::At(STEPS[place / 2 % STEPS.len()], moment, rng.usize(..2))

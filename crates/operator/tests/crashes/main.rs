@@ -44,9 +44,9 @@ async fn lives(
             return;
         }
         let replica = &replicas[rng.usize(..replicas.len())];
-        replica.set_lag(match rng.u8(..3) {
+        replica.set_lag(match rng.u8(..4) {
             0 => Lag::None,
-            1 => Lag::Time(Duration::from_millis(rng.u64(..12_000))),
+            1..=2 => Lag::Time(Duration::from_millis(rng.u64(..12_000))),
             _ => Lag::Revisions(rng.u64(..10)),
         });
         let life = Life::new(world, &format!("{who}-{number}"), Fate::draw(&mut rng, place));
@@ -101,6 +101,8 @@ async fn lasts(seed: u64) -> Arc<World> {
         world.server.plan().unwrap().stop();
         replicas.iter().for_each(|replica| replica.set_lag(Lag::None));
         people::release_all(&world);
+        world.settle().await;
+        people::interfere(&world).await;
         world.settle().await;
         stop.cancel();
     };

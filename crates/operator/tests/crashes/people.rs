@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use crate::{
     support::{VERSION, site},
-    world::World,
+    world::{SECOND, World},
 };
 
 const OTHER: &str = "other.example.com/hold";
@@ -44,6 +44,20 @@ pub(crate) async fn work(world: &World, steps: usize, mut rng: Rng) {
             world.tell(format_args!("people {what} {name}"));
         }
         world.check();
+    }
+}
+
+/// Of what each site owns one is changed, and the other one is deleted.
+pub(crate) async fn interfere(world: &World) {
+    for name in NAMES {
+        for kinds in [["updated", "applied"], ["applied", "updated"]] {
+            let [changed, deleted] = kinds.map(|kind| format!("{name}-{kind}"));
+            let patch = json!({"data": {"says": "nothing"}});
+            // There is none of a site that is gone.
+            let _changed = world.server.patch("v1", "ConfigMap", Some("default"), &changed, &patch);
+            let _deleted = world.server.delete("v1", "ConfigMap", Some("default"), &deleted);
+            sleep(2 * SECOND).await;
+        }
     }
 }
 
