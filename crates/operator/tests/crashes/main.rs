@@ -46,7 +46,7 @@ async fn lives(
         let replica = &replicas[rng.usize(..replicas.len())];
         replica.set_lag(match rng.u8(..4) {
             0 => Lag::None,
-            1..=2 => Lag::Time(Duration::from_millis(rng.u64(..12_000))),
+            1..=2 => Lag::Time(Duration::from_millis(rng.u64(..20_000))),
             _ => Lag::Revisions(rng.u64(..10)),
         });
         let life = Life::new(world, &format!("{who}-{number}"), Fate::draw(&mut rng, place));
