@@ -1,9 +1,13 @@
 //! `Written`: what a program has written and its cache may not have seen yet. Plain data.
 
-use std::{cmp::Ordering, collections::HashMap};
+mod changes;
+
+use std::collections::HashMap;
 
 use kube_object::{Object, ObjectId, ObjectKey, ResourceVersion, Uid};
 use kube_store::Snapshot;
+
+use changes::Changes;
 
 /// Writes that a cache has yet to show, all of one epoch of it.
 ///
@@ -12,7 +16,7 @@ use kube_store::Snapshot;
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     epoch: u64,
-    changed: HashMap<ObjectKey, ResourceVersion>,
+    changed: Changes,
     deleted: HashMap<ObjectKey, Uid>,
     /// The last version that was awaited when a new epoch began, until that is said.
     lost: Option<ResourceVersion>,
@@ -54,7 +58,7 @@ impl Written {
     }
 
     fn may_hold<T: Object>(&self, key: &ObjectKey, cache: &Snapshot<T>) -> bool {
-        cache.get(key).is_some() || self.changed.contains_key(key)
+        cache.get(key).is_some() || self.changed.get(key).is_some()
     }
 
     /// What of this object, or of all, the cache does not show yet; forgets what it shows. What belongs to a lost
@@ -68,12 +72,14 @@ impl Written {
         if let Some(lost) = self.lost.take() {
             return Some(Unseen::Lost(lost));
         }
-        let meant = |other: &ObjectKey| key.is_none_or(|key| key == other);
-        let change = latest(self.changed.iter().filter(|(key, _)| meant(key)).map(|(_, version)| version));
-        let deletion = || self.deleted.keys().filter(|key| meant(key)).min();
+        let change = key.map_or_else(|| self.changed.latest(), |key| self.changed.get(key));
+        let deletion = match key {
+            Some(key) => self.deleted.get_key_value(key).map(|(key, _)| key),
+            None => self.deleted.keys().min(),
+        };
         match change {
             Some(version) => Some(Unseen::Change(version.clone())),
-            None => deletion().map(|key| Unseen::Deletion(key.clone())),
+            None => deletion.map(|key| Unseen::Deletion(key.clone())),
         }
     }
 
@@ -86,20 +92,15 @@ impl Written {
         }
         if self.epoch != epoch {
             let before = std::mem::replace(self, Self { epoch, ..Self::default() });
-            self.lost = before.lost.or_else(|| latest(before.changed.values()).cloned());
+            self.lost = before.lost.or_else(|| before.changed.latest().cloned());
         }
-        self.changed.retain(|_, version| !cache.has_reached(version));
+        self.changed.forget_up_to(|version| cache.has_reached(version));
         let Self { changed, deleted, .. } = self;
         deleted.retain(|key, uid| {
             let held = cache.get(key).is_some_and(|entry| !entry.id.uid.differs_from(uid));
-            held || changed.contains_key(key)
+            held || changed.get(key).is_some()
         });
     }
-}
-
-/// All are numbers, which have an order.
-fn latest<'a>(versions: impl Iterator<Item = &'a ResourceVersion>) -> Option<&'a ResourceVersion> {
-    versions.max_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal))
 }
 
 #[cfg(test)]

@@ -68,6 +68,21 @@ fn only_the_last_change_of_an_object_counts() {
 }
 
 #[test]
+fn an_object_that_was_written_again_is_awaited_at_its_later_version() {
+    let (store, mut written) = (cache(&[]), Written::default());
+    for (name, version) in [("a", "12"), ("a", "15"), ("b", "12"), ("c", "12")] {
+        written.change(&id(name, "u", version), Some(true), &store.snapshot());
+    }
+    put(&store, "z", "w", "12");
+    assert_eq!(written.unseen(Some(&key("a")), &store.snapshot()), change("15"));
+    assert_eq!(written.unseen(Some(&key("b")), &store.snapshot()), None);
+    assert_eq!(written.unseen(Some(&key("c")), &store.snapshot()), None);
+    put(&store, "z", "w", "15");
+    assert_eq!(written.unseen(Some(&key("a")), &store.snapshot()), None);
+    assert!(written.changed.is_empty());
+}
+
+#[test]
 fn an_object_that_the_cache_does_not_cover_is_not_awaited() {
     let (store, mut written) = (cache(&[]), Written::default());
     written.change(&id("a", "u", "12"), Some(false), &store.snapshot());
