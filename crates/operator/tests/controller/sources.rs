@@ -76,6 +76,28 @@ async fn what_several_own_leads_to_each_of_them_where_that_is_asked_for() {
     world.end(task).await;
 }
 
+/// Where kube-runtime's controller waits before it takes the next event of anything else.
+#[tokio::test(start_paused = true)]
+async fn what_may_be_read_no_more_holds_up_nothing_else() {
+    let world = World::new();
+    let secrets: Informer<Secret> = world.factory.informer().unwrap();
+    let task = world.run(Controller::new(&world.maps()).owns(&secrets), |_| wait());
+    world.runs().await;
+    let faults = world.server.faults();
+    let of_secrets = || Match::any().resource("secrets").verb(Verb::Watch);
+    let _refused = faults.always(of_secrets(), Fault::Forbidden { user: "nobody".into() });
+    world.server.restart();
+    for _ in 0..120 {
+        sleep(SECOND).await;
+        world.create(&format!("o{}", world.begun.elapsed().as_secs()), "1").await;
+        let created = world.begun.elapsed();
+        let runs = world.runs().await;
+        assert_eq!(runs.iter().map(|run| run.at).collect::<Vec<_>>(), [created]);
+    }
+    assert!(secrets.status().reflector.failing.is_some());
+    world.end(task).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_watched_is_filtered_too() {
     let world = World::new();
