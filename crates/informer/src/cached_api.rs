@@ -21,7 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// A cache lags behind the server by the way of an event, so that a program which reads right after its own write may
 /// see the state before it. Here each write is remembered until the cache shows it, and a read waits for that: for the
-/// writes of its object, or for all of them. All that are made with one informer share one memory.
+/// writes of its object, or for all of them. All that are made with one informer share one memory. Before the first list
+/// is in the cache a read waits for it: nothing is said not to be there by a cache that does not know.
 ///
 /// Objects that the informer does not cover (of another namespace, without its labels) are not waited for. Where only
 /// the server knows (field selectors, parameters of one's own) a read waits for the next event or bookmark.
@@ -95,7 +96,7 @@ impl<T: Cached> CachedApi<T> {
         Self { api: Arc::new(api), ..self.clone() }
     }
 
-    /// How long a read waits for the cache to show what was written; 5 s unless set.
+    /// How long a read waits for the cache to have its first list and show what was written; 5 s unless set.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;

@@ -5,12 +5,21 @@ use std::time::Duration;
 use kube_object::{Object, ObjectKey, ResourceVersion};
 use tokio::runtime::Handle;
 
-use crate::{Informer, written::Unseen};
+use crate::{Informer, sync, sync::Unsynced, written::Unseen};
 
-/// A cache does not show what was written.
+/// A cache does not show what was written, or nothing at all yet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StaleRead {
+    /// Its first list has not come within the time, so that it does not say what is not there; a later read waits again. The
+    /// informer was not started, as one that is made beside a factory that runs, or can't list.
+    #[error("the first list is not in the cache after {within:?}: {informer}")]
+    NotSynced {
+        /// The informer, what it was doing, and its last failure.
+        informer: Unsynced,
+        /// How long was waited.
+        within: Duration,
+    },
     /// It has not reached the version of a write within the time; a later read waits again.
     #[error(
         "the cache of {informer} is {} and does not show what was written at {wanted} after {within:?}",
@@ -82,8 +91,8 @@ fn at(reached: Option<&ResourceVersion>) -> String {
 }
 
 impl<T: Object> Informer<T> {
-    /// Waits until the cache shows what was written of this object, or of all, through a [`CachedApi`](crate::CachedApi) of
-    /// this informer.
+    /// Waits until the cache has its first list and shows what was written of this object, or of all, through a
+    /// [`CachedApi`](crate::CachedApi) of this informer.
     ///
     /// # Errors
     /// [`StaleRead`].
@@ -91,7 +100,7 @@ impl<T: Object> Informer<T> {
     /// # Cancel safety
     /// Safe: nothing but the wait is lost.
     pub async fn catch_up(&self, key: Option<&ObjectKey>, within: Duration) -> Result<(), StaleRead> {
-        let (mut unseen, mut waits_in) = (None, None);
+        let (mut unseen, mut waits_in, mut synced) = (None, None, false);
         let (store, written) = (&self.shared.store, &self.shared.written);
         let looking = store.wait_for(within, |cache| {
             let (now, epoch) = (written.lock().unseen(key, cache), cache.position().epoch);
@@ -101,12 +110,14 @@ impl<T: Object> Informer<T> {
                 (now, _) => now,
             };
             waits_in = Some(epoch);
-            matches!(unseen, None | Some(Unseen::Lost(_)))
+            synced = cache.position().synced;
+            matches!(unseen, Some(Unseen::Lost(_))) || (unseen.is_none() && synced)
         });
         let reached = looking.await.watermark().cloned();
         let informer = self.shared.config.name.clone();
         Err(match unseen {
-            None => return Ok(()),
+            None if synced => return Ok(()),
+            None => StaleRead::NotSynced { informer: self.unsynced(), within: sync::patience(within) },
             Some(Unseen::Lost(wanted)) => StaleRead::Restored { informer, wanted },
             Some(_) if store.is_closed() => StaleRead::Stopped { informer },
             Some(_) if Handle::try_current().is_err() => StaleRead::NoRuntime { informer },

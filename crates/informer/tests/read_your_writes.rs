@@ -12,6 +12,7 @@ use kube_client::{
 use kube_informer::{CachedApi, InformerFactory, LabelSelector, Phase, ReflectorOptions, Scope, StaleRead};
 use kube_testserver::{Fault, Lag, Match, Server, Verb};
 use serde_json::json;
+use tokio::time::Instant;
 
 const WITHIN: Duration = Duration::from_secs(60);
 /// How far the watches of these servers lag behind.
@@ -177,6 +178,30 @@ async fn a_cache_that_does_not_come_there_is_an_error_that_says_how_far_it_is() 
     let patient = maps.clone().patience(WITHIN);
     assert!(patient.get("a").await.unwrap().is_some(), "the clone remembers, and the cache comes there");
     factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_does_not_know_says_of_nothing_that_it_is_not_there() {
+    let server = Server::new();
+    let (factory, maps) = cached(&server, "");
+    maps.create(&PostParams::default(), &map("a", "web")).await.unwrap();
+    let began = Instant::now();
+    for early in [maps.get("b").await.err(), maps.lister().await.err()] {
+        let early = early.unwrap().to_string();
+        assert!(early.contains("not in the cache after 5s") || early.contains("is empty"), "{early}");
+    }
+    assert_eq!(
+        maps.get("b").await.unwrap_err().to_string(),
+        "the first list is not in the cache after 5s: ConfigMap /api/v1/namespaces/default/configmaps: not started"
+    );
+    assert_eq!(began.elapsed(), Duration::from_secs(15));
+    let slow = server.faults().always(Match::any().resource("configmaps"), Fault::Delay(Duration::from_secs(3)));
+    factory.start();
+    assert!(maps.get("b").await.unwrap().is_none() && maps.get("a").await.unwrap().is_some());
+    assert_eq!(began.elapsed(), Duration::from_secs(18), "it waits for no longer than for the list");
+    drop(slow);
+    factory.shutdown().await;
+    assert!(maps.get("b").await.unwrap().is_none(), "what was known is");
 }
 
 #[tokio::test(start_paused = true)]

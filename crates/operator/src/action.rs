@@ -18,7 +18,7 @@ pub enum Action {
     AwaitChange,
 }
 
-/// A run has failed: with a `?` on any error, or as [`Failure::terminal`].
+/// A run has failed: with a `?` on any type that is an [`Error`], as [`Failure::retry`] or as [`Failure::terminal`].
 ///
 /// What the error and its causes say is logged and shown on debug pages, each in at most 512 characters: it should quote
 /// nothing of an object. Of a server's refusal, which quotes, no more than the code, the reason and the names of the fields is
@@ -32,6 +32,11 @@ impl Failure {
     /// One that another try would not mend: it is counted and reported, and the key waits for a change.
     pub fn terminal(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { error: error.into(), is_terminal: true }
+    }
+
+    /// To be tried again: for what is no [`Error`] itself, such as an `anyhow::Error` or a boxed one, which `?` does not take.
+    pub fn retry(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { error: error.into(), is_terminal: false }
     }
 
     /// In words of one's own, to be tried again.

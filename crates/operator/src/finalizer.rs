@@ -191,7 +191,11 @@ impl Finalizer {
         };
         match run(event).await? {
             Action::Done => self.remove(api, &id, leaving).await?,
-            more => return Ok(more),
+            more => {
+                let (key, finalizer) = (&id.key, &self.name);
+                tracing::info!(%key, %finalizer, ?more, "the cleanup is not done: the finalizer stays");
+                return Ok(more);
+            }
         }
         Ok(Action::AwaitChange)
     }
