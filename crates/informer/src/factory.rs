@@ -319,7 +319,7 @@ impl InformerFactory {
     /// What each informer is doing, and what it has done: in the order in which they were asked for, then those that were
     /// adopted.
     pub fn status(&self) -> Vec<InformerStatus> {
-        self.registry.all().iter().map(|informer| informer.status()).collect()
+        self.registry.status()
     }
 
     /// Stops every informer; when this returns no task of them is left, nor of those that were stopped, removed or let go

@@ -18,6 +18,7 @@ use crate::{
     EventHandler, EventStream, HandlerRegistration, InformerBuilder, InformerStatus, NotSynced, Unsynced,
     delivery::{deliver, deliver_to_thread},
     handler_fn,
+    mailbox::Behind,
     shared::{Alive, Shared},
     sync,
     thread::HandlerThread,
@@ -99,7 +100,7 @@ impl<T: Object> Informer<T> {
     /// its own from when the informer runs; on a running informer it is first shown the current
     /// state as initial adds.
     pub fn add_handler(&self, handler: impl EventHandler<T>) -> HandlerRegistration<T> {
-        self.register(handler, self.shared.config.resync)
+        self.register(handler, Behind::IsMerged, self.shared.config.resync)
     }
 
     /// Registers a handler with a resync period of its own; `None` for no resync.
@@ -108,12 +109,20 @@ impl<T: Object> Informer<T> {
         handler: impl EventHandler<T>,
         resync: Option<Duration>,
     ) -> HandlerRegistration<T> {
-        self.register(handler, resync)
+        self.register(handler, Behind::IsMerged, resync)
     }
 
     /// Registers a closure that is called with each event.
     pub fn on(&self, handler: impl FnMut(&Event<T>) + Send + 'static) -> HandlerRegistration<T> {
         self.add_handler(handler_fn(handler))
+    }
+
+    /// Registers a closure that is called with each event, and that none is kept from: where it is behind by as many as the
+    /// informer's backlog mark nothing is merged, but the cache waits for it, and with the cache its other handlers, and the
+    /// server. So it has to be quick. It is for those who ask each state whom it concerns, as a controller does: also one
+    /// that was there for a moment, and in the cache for everybody to see.
+    pub fn on_every(&self, handler: impl FnMut(&Event<T>) + Send + 'static) -> HandlerRegistration<T> {
+        self.register(handler_fn(handler), Behind::IsWaitedFor, self.shared.config.resync)
     }
 
     /// Registers a handler that may block, on a thread of its own. What it is promised is the same as for others, back
@@ -135,7 +144,7 @@ impl<T: Object> Informer<T> {
         // A runtime that is dropped ends the task before the thread: the thread says for itself that it runs.
         let held = (running.clone(), self.shared.tasks.token());
         let thread = HandlerThread::spawn(handler, held)?;
-        let (id, mailbox) = self.shared.join(|mailbox| {
+        let (id, mailbox) = self.shared.join(Behind::IsMerged, |mailbox| {
             let task = async move {
                 deliver_to_thread(shared, mailbox, thread, resync).await;
                 drop(running);
@@ -147,14 +156,19 @@ impl<T: Object> Informer<T> {
 
     /// The events as a stream: for those who want to await. Dropping it unregisters it.
     pub fn events(&self) -> EventStream<T> {
-        let (id, mailbox) = self.shared.join(|_| None);
+        let (id, mailbox) = self.shared.join(Behind::IsMerged, |_| None);
         EventStream::new(id, Arc::clone(&self.shared), mailbox, self.shared.config.resync)
     }
 
-    fn register(&self, handler: impl EventHandler<T>, resync: Option<Duration>) -> HandlerRegistration<T> {
+    fn register(
+        &self,
+        handler: impl EventHandler<T>,
+        behind: Behind,
+        resync: Option<Duration>,
+    ) -> HandlerRegistration<T> {
         let (running, ended) = watch::channel(());
         let shared = Arc::downgrade(&self.shared);
-        let (id, mailbox) = self.shared.join(|mailbox| {
+        let (id, mailbox) = self.shared.join(behind, |mailbox| {
             let task = async move {
                 deliver(shared, mailbox, handler, resync).await;
                 drop(running);
@@ -260,6 +274,7 @@ impl<T: Object> Informer<T> {
         InformerStatus {
             name: self.shared.config.name.clone(),
             path: self.shared.config.source.path(),
+            adopted: false,
             synced: self.has_synced(),
             objects: snapshot.len(),
             stale: self.shared.store.stats().stale,

@@ -16,7 +16,7 @@ use futures_util::task::AtomicWaker;
 use kube_delta_fifo::{Backlog, Delivery};
 use kube_object::{Entry, Event};
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::HandlerStatus;
 
@@ -28,6 +28,10 @@ pub(crate) struct Mailbox<T> {
     /// Closed and emptied: the reader also leaves what it has in hand.
     abandoned: AtomicBool,
     panics: AtomicU64,
+    /// From so many events on the writer waits for the reader, where nothing is merged.
+    waits_from: Option<usize>,
+    /// There may be room again. One waits at most.
+    room: Notify,
 }
 
 struct State<T> {
@@ -39,6 +43,15 @@ struct State<T> {
     name: Arc<str>,
 }
 
+/// What happens where a reader is behind by as many events as the mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Behind {
+    /// What it is told is merged, and nobody waits for it.
+    IsMerged,
+    /// It is told everything, and the informer waits for it.
+    IsWaitedFor,
+}
+
 /// What becomes of queued events when a mailbox is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Queued {
@@ -47,10 +60,14 @@ pub(crate) enum Queued {
 }
 
 impl<T> Mailbox<T> {
-    pub(crate) fn new(mark: usize, name: &str) -> Self {
+    pub(crate) fn new(mark: usize, behind: Behind, name: &str) -> Self {
+        let (merges_from, waits_from) = match behind {
+            Behind::IsMerged => (mark, None),
+            Behind::IsWaitedFor => (usize::MAX, Some(mark.max(1))),
+        };
         Self {
             state: Mutex::new(State {
-                backlog: Backlog::new(mark),
+                backlog: Backlog::new(merges_from),
                 complete: false,
                 closed: false,
                 name: name.into(),
@@ -59,7 +76,27 @@ impl<T> Mailbox<T> {
             synced: watch::Sender::new(false),
             abandoned: AtomicBool::new(false),
             panics: AtomicU64::new(0),
+            waits_from,
+            room: Notify::new(),
         }
+    }
+
+    /// Comes when another batch may be pushed: at once, unless this reader is to be waited for.
+    pub(crate) async fn has_room(&self) {
+        let Some(mark) = self.waits_from else { return };
+        while !self.is_closed_or_below(mark) {
+            // What is taken since the look has left a permit.
+            self.room.notified().await;
+        }
+    }
+
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.waits_from.is_some()
+    }
+
+    fn is_closed_or_below(&self, mark: usize) -> bool {
+        let state = self.state.lock();
+        state.closed || state.backlog.pending() < mark
     }
 
     /// Queues events; `complete` once the initial state is among what was pushed.
@@ -90,7 +127,10 @@ impl<T> Mailbox<T> {
         self.reader.register(context.waker());
         let mut state = self.state.lock();
         match state.backlog.take() {
-            Some(delivery) => Poll::Ready(Some(delivery)),
+            Some(delivery) => {
+                self.room.notify_one();
+                Poll::Ready(Some(delivery))
+            }
             None if state.closed => Poll::Ready(None),
             None => Poll::Pending,
         }
@@ -116,6 +156,7 @@ impl<T> Mailbox<T> {
         drop(state); // before the events: the last references to objects may be in them
         drop(dropped);
         self.reader.wake();
+        self.room.notify_one();
     }
 
     pub(crate) fn is_abandoned(&self) -> bool {

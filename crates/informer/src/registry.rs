@@ -197,6 +197,15 @@ impl Registry {
         alive.into_iter().map(|(_, informer)| informer).chain(adopted).collect()
     }
 
+    pub(crate) fn status(&self) -> Vec<InformerStatus> {
+        let adopted = self.adopted.lock().clone();
+        let is_adopted = |informer| adopted.iter().any(|adopted| Arc::ptr_eq(adopted, informer));
+        let all = self.all();
+        all.iter()
+            .map(|informer| InformerStatus { adopted: is_adopted(informer), ..informer.status() })
+            .collect()
+    }
+
     /// Starts what is there; from now on new informers start by themselves, on this runtime where whoever asks has none.
     pub(crate) fn start(&self, runtime: Handle) {
         self.started.get_or_init(|| runtime);

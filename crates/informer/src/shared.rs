@@ -17,7 +17,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     HandlerStatus, InformerBuilder,
-    mailbox::{Mailbox, Queued},
+    mailbox::{Behind, Mailbox, Queued},
     written::Written,
 };
 
@@ -184,14 +184,16 @@ impl<T: Object> Shared<T> {
             });
         let applying = async {
             while let Some(batch) = deltas.recv().await {
-                self.apply(batch);
+                for mailbox in self.apply(batch) {
+                    mailbox.has_room().await;
+                }
             }
         };
         futures_util::future::join(reflector.run(), applying).await;
     }
 
-    /// One write of the store, and its changes to everyone.
-    fn apply(&self, batch: Vec<Delta<T>>) {
+    /// One write of the store, and its changes to everyone. Gives those who are to be waited for before the next one.
+    fn apply(&self, batch: Vec<Delta<T>>) -> Vec<Arc<Mailbox<T>>> {
         let audience = self.audience.lock();
         let events: Arc<[Event<T>]> = self.store.apply(batch).into();
         let synced = self.store.is_synced();
@@ -204,11 +206,14 @@ impl<T: Object> Shared<T> {
         if first {
             self.synced.send_replace(true);
         }
+        let members = audience.members.iter().map(|member| &member.mailbox);
+        members.filter(|mailbox| mailbox.is_waited_for()).cloned().collect()
     }
 
     /// A new member of the audience, with the state it finds as its first events.
     pub(crate) fn join(
         &self,
+        behind: Behind,
         task: impl FnOnce(Arc<Mailbox<T>>) -> Option<BoxFuture<'static, ()>>,
     ) -> (u64, Arc<Mailbox<T>>) {
         // A stop that comes meanwhile waits for this, too.
@@ -216,7 +221,7 @@ impl<T: Object> Shared<T> {
         let mut audience = self.audience.lock();
         let id = audience.next_id;
         audience.next_id += 1;
-        let mailbox = Arc::new(Mailbox::new(self.config.backlog_mark, &format!("#{id}")));
+        let mailbox = Arc::new(Mailbox::new(self.config.backlog_mark, behind, &format!("#{id}")));
         let initial = |object| Event::Added { object, initial: true };
         let snapshot = self.store.snapshot();
         mailbox.push(snapshot.iter().cloned().map(initial).collect(), self.store.is_synced());

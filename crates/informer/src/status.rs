@@ -15,6 +15,9 @@ pub struct InformerStatus {
     pub name: String,
     /// Where it asks: a path without a query.
     pub path: String,
+    /// It was made elsewhere, perhaps for another cluster: see [`InformerFactory::adopt`](crate::InformerFactory::adopt). Only
+    /// a factory knows.
+    pub adopted: bool,
     /// The first list is in the store.
     pub synced: bool,
     /// Objects in the store.

@@ -195,7 +195,8 @@ async fn a_cache_that_does_not_know_says_of_nothing_that_it_is_not_there() {
         "the first list is not in the cache after 5s: ConfigMap /api/v1/namespaces/default/configmaps: not started"
     );
     assert_eq!(began.elapsed(), Duration::from_secs(15));
-    let slow = server.faults().always(Match::any().resource("configmaps"), Fault::Delay(Duration::from_secs(3)));
+    let slow =
+        server.faults().always(Match::any().resource("configmaps"), Fault::Delay(Duration::from_secs(3)));
     factory.start();
     assert!(maps.get("b").await.unwrap().is_none() && maps.get("a").await.unwrap().is_some());
     assert_eq!(began.elapsed(), Duration::from_secs(18), "it waits for no longer than for the list");

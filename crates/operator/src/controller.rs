@@ -58,6 +58,7 @@ pub enum ControllerError {
 /// controller.run(reconcile, Leadership::alone(), stop).await?;
 /// # Ok(()) }
 /// ```
+#[must_use = "it does nothing before `run`, or before a manager has it"]
 pub struct Controller<T: Cached> {
     informer: Informer<T>,
     owner: OwnerKind,
@@ -109,21 +110,18 @@ impl<T: Cached> Controller<T> {
     }
 
     /// What logs and metrics call it; the kind in lower case, unless set.
-    #[must_use]
     pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
         self.options.name = name.into();
         self
     }
 
     /// Which events of the objects themselves are worth a run; all, unless set.
-    #[must_use]
     pub fn filter(mut self, filter: Predicate<T>) -> Self {
         self.filter = filter;
         self
     }
 
     /// How many runs there may be at once, of different keys; one, unless set.
-    #[must_use]
     pub fn concurrency(mut self, runs: usize) -> Self {
         self.options.concurrency = runs.max(1);
         self
@@ -132,7 +130,6 @@ impl<T: Cached> Controller<T> {
     /// A run that takes longer is dropped and has failed. None is, unless set: a run that hangs holds up its key, and with as
     /// many as may run at once all others. Requests of an `Api` have no time limit of their own; those of the helpers of this
     /// crate have.
-    #[must_use]
     pub fn time_out(mut self, after: Duration) -> Self {
         self.options.time_out = Some(after);
         self
@@ -140,7 +137,6 @@ impl<T: Cached> Controller<T> {
 
     /// After a run that ended in [`Action::Done`](crate::Action::Done) another one follows after this time, or earlier if
     /// something changes; never, unless set.
-    #[must_use]
     pub fn look_again(mut self, after: Duration) -> Self {
         self.options.look_again = Some(after);
         self
@@ -148,27 +144,23 @@ impl<T: Cached> Controller<T> {
 
     /// How long a key waits after a run that has failed; as client-go has it, unless set: from 5 ms doubling to 1000 s, and
     /// at most 10 a second of all keys after a burst of 100.
-    #[must_use]
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<ObjectKey>) -> Self {
         self.limiter = Box::new(limiter);
         self
     }
 
     /// Events of objects that an object of this controller owns, as their controller, lead to a run of the owner.
-    #[must_use]
     pub fn owns<O: Cached + Resource>(self, informer: &Informer<O>) -> Self {
         self.owns_filtered(informer, Predicate::always())
     }
 
     /// The same, for the events that this lets pass.
-    #[must_use]
     pub fn owns_filtered<O: Cached + Resource>(self, informer: &Informer<O>, filter: Predicate<O>) -> Self {
         self.owned(Owned::AsController, informer, filter)
     }
 
     /// The same, for objects that have several owners of which none need be their controller: events lead to all owners of
     /// this controller's type (controller-runtime's `MatchEveryOwner`).
-    #[must_use]
     pub fn owns_shared<O: Cached + Resource>(self, informer: &Informer<O>, filter: Predicate<O>) -> Self {
         self.owned(Owned::InAnyWay, informer, filter)
     }
@@ -190,7 +182,6 @@ impl<T: Cached> Controller<T> {
 
     /// Events of any other objects lead to runs of the keys that `keys` gives for them: from an index, from a name that is in
     /// the object, from anything that can be looked up without waiting. Of an update both states can be asked.
-    #[must_use]
     pub fn watches<O, I>(self, informer: &Informer<O>, keys: impl Fn(&Event<O>) -> I + Send + 'static) -> Self
     where
         O: Cached,
@@ -200,7 +191,6 @@ impl<T: Cached> Controller<T> {
     }
 
     /// The same, for the events that this lets pass.
-    #[must_use]
     pub fn watches_filtered<O, I>(
         mut self,
         informer: &Informer<O>,
@@ -221,7 +211,6 @@ impl<T: Cached> Controller<T> {
 
     /// Keys from anywhere else; `name` is what reasons call it. It is asked for keys while this process leads. The end of the
     /// stream ends nothing else.
-    #[must_use]
     pub fn watches_stream(
         mut self,
         name: impl Into<Arc<str>>,
@@ -231,8 +220,9 @@ impl<T: Cached> Controller<T> {
         self
     }
 
-    /// Starts the informers, waits until all is cached and this process leads, and works until it is told to stop or leads no
-    /// more. A run that is under way then is waited for.
+    /// Starts the informers, waits until all is cached and this process leads, and works until it is told to stop, and then
+    /// waits for the runs that are under way; or until it leads no more, and then drops them where they wait. If it is to
+    /// work again for a later term, it is made anew, and so are the finalizers and appliers of its runs.
     ///
     /// # Errors
     /// An informer of its was stopped before, or a function that leads to keys has panicked; runs that were under way have
@@ -299,10 +289,17 @@ async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: So
     let Some(endings) = begun else { return Ok(()) };
     let mut workers: JoinSet<()> =
         (0..worker.ledger.options.concurrency).map(|_| Arc::clone(&worker).work()).collect();
+    let mut lost = pin!(worker.leadership.lost().fuse());
     let mut ended = Ok(());
     loop {
         let joined = tokio::select! {
             biased;
+            () = &mut lost => {
+                // This process may lead again before a run ends, which was begun for another term.
+                stop.cancel();
+                workers.abort_all();
+                continue;
+            }
             joined = workers.join_next() => joined,
             error = &mut trouble, if ended.is_ok() && !stop.is_cancelled() => {
                 stop.cancel();

@@ -2,7 +2,7 @@
 
 use std::{
     fmt::Display,
-    hash::{DefaultHasher, Hash, Hasher},
+    hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState},
     time::Duration,
 };
 
@@ -34,10 +34,24 @@ pub struct ElectionOptions {
     pub namespace: String,
     /// The Lease's name.
     pub name: String,
-    /// Another one in each process; the name of a Pod with something random is usual.
+    /// Another one in each process: two of one name would both take the lease for theirs. A host's name will not do where
+    /// Pods share it, or start anew on it. [`ElectionOptions::new`] makes one that nobody else has.
     pub identity: String,
     /// How long a lease holds, and how often it is renewed.
     pub times: LeaseTimes,
+}
+
+impl ElectionOptions {
+    /// The Lease of this name, with the usual times, in a name that nobody else has: that of the host (`HOSTNAME`, which in a
+    /// Pod is the Pod's name) and something random.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        let name = name.into();
+        let host = std::env::var("HOSTNAME").ok().filter(|host| !host.is_empty());
+        // The standard library asks the system for what is random in it.
+        let random = RandomState::new().hash_one(std::process::id());
+        let identity = format!("{}_{random:016x}", host.unwrap_or_else(|| name.clone()));
+        Self { namespace: namespace.into(), name, identity, times: LeaseTimes::default() }
+    }
 }
 
 /// A part in an election, which is taken by [`Election::run`].

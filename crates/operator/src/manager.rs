@@ -7,7 +7,7 @@ pub use error::ManagerError;
 pub use options::{ManagerOptions, RunsOn};
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     future::Future,
     net::{SocketAddr, TcpListener},
     sync::Arc,
@@ -41,18 +41,14 @@ use crate::{
 /// ```no_run
 /// # use std::time::Duration;
 /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
-/// # use kube_operator::{Action, Controller, ElectionOptions, Failure, LeaseTimes, Manager, ManagerOptions, Request, terminated};
-/// # async fn example(client: kube_client::Client, identity: String) -> Result<(), Box<dyn std::error::Error>> {
+/// # use kube_operator::{Action, Controller, ElectionOptions, Failure, Manager, ManagerOptions, Request, terminated};
+/// # async fn example(client: kube_client::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut manager = Manager::new(client, ManagerOptions {
-///     election: Some(ElectionOptions {
-///         namespace: "shop".to_owned(),
-///         name: "web-operator".to_owned(),
-///         identity, // another one in each process
-///         times: LeaseTimes::default(),
-///     }),
+///     election: Some(ElectionOptions::new("shop", "web-operator")),
 ///     ..ManagerOptions::default()
 /// })?;
 /// let writer = manager.client(); // writes only while this process leads
+/// manager.needs(&["create", "delete"], "", "pods", None);
 /// let deployments = manager.factory().informer::<Deployment>()?;
 /// let pods = manager.factory().informer::<Pod>()?;
 /// manager.add(Controller::new(&deployments).owns(&pods), move |request: Request<Deployment>| {
@@ -66,6 +62,7 @@ use crate::{
 /// manager.run(terminated()).await?; // until SIGTERM
 /// # Ok(()) }
 /// ```
+#[must_use = "it does nothing before `run`"]
 pub struct Manager {
     options: ManagerOptions,
     /// For questions that are asked before this process leads.
@@ -79,6 +76,8 @@ pub struct Manager {
     metrics: Metrics,
     shown: Shown,
     checks: Checks,
+    recorders: BTreeMap<String, EventRecorder>,
+    needs: BTreeSet<MissingRule>,
     parts: Vec<Part>,
 }
 
@@ -127,6 +126,8 @@ impl Manager {
             metrics,
             shown,
             checks: Checks::default(),
+            recorders: BTreeMap::new(),
+            needs: BTreeSet::new(),
             parts: Vec::new(),
         })
     }
@@ -163,11 +164,14 @@ impl Manager {
 
     /// A recorder of events by a controller of this name, of a process that is named as in the election; without one as its
     /// host (`HOSTNAME`, which in a Pod is the Pod's name), or as the controller where that is not known. It writes while
-    /// this process leads, and at the end what is left when the controllers have ended.
+    /// this process leads, and at the end what is left when the controllers have ended. It is made once for each name.
     ///
     /// # Errors
     /// A name that servers refuse.
     pub fn event_recorder(&mut self, controller: &str) -> Result<EventRecorder, RecorderError> {
+        if let Some(recorder) = self.recorders.get(controller) {
+            return Ok(recorder.clone());
+        }
         let identity = self.options.election.as_ref().map(|election| election.identity.clone());
         let host = || std::env::var("HOSTNAME").ok().filter(|host| !host.is_empty());
         let instance = identity.or_else(host).unwrap_or_else(|| controller.to_owned());
@@ -176,7 +180,16 @@ impl Manager {
             broadcaster.run(stop).await;
             Ok(())
         });
+        self.recorders.insert(controller.to_owned(), recorder.clone());
         Ok(recorder)
+    }
+
+    /// These verbs on this resource (`pods`, `pods/status`) of this API group (`""` for the core group) are needed, too: where
+    /// the server says at the start that they are not allowed, a log does. What informers and the election need is asked
+    /// for in any case; what controllers write and recorders (`create` and `patch` of `events` of `events.k8s.io`) only a
+    /// program knows. `None` is the whole cluster.
+    pub fn needs(&mut self, verbs: &[&str], group: &str, resource: &str, namespace: Option<&str>) {
+        self.needs.extend(preflight::needed_for(verbs, group, resource, namespace));
     }
 
     /// A check of one's own for `/readyz`, which says what is wrong. It must not block.
@@ -284,7 +297,7 @@ impl Manager {
         let mut elected = Group::default();
         let mut running = Parts::default();
         let works = async {
-            start_caches(&client, &factory, options.start_within).await?;
+            start_caches(&client, &factory, self.needs, options.start_within).await?;
             stage.send_replace(Stage::Running);
             if let Some((election, options)) = election.zip(options.election.as_ref()) {
                 let rights = preflight::needed_for_leases(&options.namespace, &options.name);
@@ -308,23 +321,27 @@ impl Manager {
             Ok(Some(Trouble::LeadershipLost)) => Duration::ZERO,
             _ => options.grace,
         };
-        let Rest { trouble, mut at_it } = running.stop(grace).await;
+        let Rest { trouble, mut at_it, all_ended } = running.stop(grace).await;
         if timeout(LAST_MOMENT, factory.shutdown()).await.is_err() {
             at_it.push("a handler of an informer".to_owned());
         }
         let farewell = Instant::now() + FAREWELL;
         let release = async {
-            match at_it.is_empty() {
-                true => elected.stop(farewell).await,
-                // Whoever comes next has to wait until the lease has expired.
+            match at_it.is_empty() && all_ended {
+                true => _ = elected.stop(farewell).await,
+                // Whoever comes next has to wait until the lease has expired: what was dropped may have a request on its way.
                 false => elected.abandon().await,
             }
         };
         tokio::join!(release, pages.stop(farewell));
-        match ended?.or(trouble) {
-            Some(trouble) => Err(error::error(trouble, options.election.as_ref())),
-            None if at_it.is_empty() => Ok(()),
-            None => Err(ManagerError::NotEnded(at_it)),
+        let ended = match ended.map(|ended| ended.or(trouble)) {
+            Ok(None) => Ok(()),
+            Ok(Some(trouble)) => Err(error::error(trouble, options.election.as_ref())),
+            Err(error) => Err(error),
+        };
+        match at_it.is_empty() {
+            true => ended,
+            false => Err(ManagerError::NotEnded { names: at_it, because: ended.err().map(Box::new) }),
         }
     }
 
@@ -382,16 +399,20 @@ fn asked(client: Client, rights: BTreeSet<MissingRule>) -> Work {
 async fn start_caches(
     client: &Client,
     factory: &InformerFactory,
+    more: BTreeSet<MissingRule>,
     within: Duration,
 ) -> Result<(), ManagerError> {
     factory.start();
     let informers = factory.status();
     // One object by its name takes another rule than its path tells.
-    let whole = informers.iter().filter(|informer| !informer.name.contains("metadata.name="));
+    // What was made elsewhere may be of another cluster.
+    let whole =
+        informers.iter().filter(|informer| !informer.name.contains("metadata.name=") && !informer.adopted);
     let needed = preflight::needed(whole.map(|informer| informer.path.as_str()));
     // Rights may still be given until the deadline; a person should know long before.
+    let all = needed.union(&more).cloned().collect();
     let warned = async {
-        warn_of_missing(client, needed.clone()).await;
+        warn_of_missing(client, all).await;
         std::future::pending().await
     };
     let synced = tokio::select! {

@@ -20,6 +20,7 @@ use crate::{
     Reasons,
     collect::{Elected, Shown},
     ledger::Ledger,
+    said::line,
 };
 
 /// An informer of which every request has failed for so long shows what was.
@@ -30,6 +31,9 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// Of those that a page lists, so many at most.
 const LISTED: usize = 100;
+
+/// So many characters at most are shown of what somebody else says, who may be anybody: a check, the holder of a lease.
+const LINE: usize = 1024;
 
 /// A check of the user's: what is wrong, in words.
 type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
@@ -70,7 +74,8 @@ pub(crate) fn router(site: Arc<Site>) -> Router {
 
 /// What a kubelet asks for, and no more.
 pub(crate) fn probes(site: Arc<Site>) -> Router {
-    Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz)).with_state(site)
+    let (healthy, ready) = (healthz_without_words, readyz_without_words);
+    Router::new().route("/healthz", get(healthy)).route("/readyz", get(ready)).with_state(site)
 }
 
 async fn metrics(State(site): State<Arc<Site>>) -> Response {
@@ -82,23 +87,13 @@ async fn metrics(State(site): State<Arc<Site>>) -> Response {
     }
 }
 
-/// What was looked at, a line for each thing.
+/// What was looked at, with a mark and in words.
 #[derive(Default)]
-struct Lines {
-    text: String,
-    is_bad: bool,
-}
+struct Lines(Vec<(String, Result<String, String>)>);
 
 impl Lines {
     fn say(&mut self, what: &str, found: Result<String, String>) {
-        let (mark, words) = match found {
-            Ok(words) => ('+', words),
-            Err(words) => {
-                self.is_bad = true;
-                ('-', words)
-            }
-        };
-        self.text.push_str(&format!("[{mark}] {what}: {words}\n"));
+        self.0.push((line(what, LINE), found));
     }
 
     fn check(&mut self, checks: &[(String, Check)]) {
@@ -107,21 +102,55 @@ impl Lines {
         }
     }
 
-    fn answer(self) -> Response {
-        let code = if self.is_bad { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
-        (code, self.text).into_response()
+    fn in_words(self) -> Response {
+        let text = self.0.iter().map(|(what, found)| match found {
+            Ok(words) => format!("[+] {what}: {}\n", line(words, LINE)),
+            Err(words) => format!("[-] {what}: {}\n", line(words, LINE)),
+        });
+        self.answer(text.collect())
+    }
+
+    /// For an address that the whole cluster may reach: keys and errors are nobody else's business.
+    fn in_marks(self) -> Response {
+        let text = self
+            .0
+            .iter()
+            .map(|(what, found)| format!("[{}] {what}\n", if found.is_ok() { '+' } else { '-' }));
+        self.answer(text.collect())
+    }
+
+    fn answer(&self, text: String) -> Response {
+        let is_good = self.0.iter().all(|(_, found)| found.is_ok());
+        let code = if is_good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        (code, text).into_response()
     }
 }
 
 async fn healthz(State(site): State<Arc<Site>>) -> Response {
+    health(&site).in_words()
+}
+
+async fn healthz_without_words(State(site): State<Arc<Site>>) -> Response {
+    health(&site).in_marks()
+}
+
+async fn readyz(State(site): State<Arc<Site>>) -> Response {
+    readiness(&site).in_words()
+}
+
+async fn readyz_without_words(State(site): State<Arc<Site>>) -> Response {
+    readiness(&site).in_marks()
+}
+
+fn health(site: &Site) -> Lines {
     let mut lines = Lines::default();
     lines.say("process", Ok("answers".to_owned()));
     lines.check(&site.checks.healthy);
-    lines.answer()
+    lines
 }
 
 /// A follower is ready: it can take over.
-async fn readyz(State(site): State<Arc<Site>>) -> Response {
+fn readiness(site: &Site) -> Lines {
     let mut lines = Lines::default();
     let stage = match *site.stage.borrow() {
         Stage::Running => Ok("running".to_owned()),
@@ -141,7 +170,7 @@ async fn readyz(State(site): State<Arc<Site>>) -> Response {
         lines.say(&format!("controller {}", controller.options.name), Ok(works(controller)));
     }
     lines.check(&site.checks.ready);
-    lines.answer()
+    lines
 }
 
 fn works(controller: &Ledger) -> String {

@@ -61,6 +61,8 @@ pub(crate) struct Rest {
     pub(crate) trouble: Option<Trouble>,
     /// Who is still at it: they don't wait, so that they can't be dropped.
     pub(crate) at_it: Vec<String>,
+    /// None had to be dropped: no request of theirs may still be on its way.
+    pub(crate) all_ended: bool,
 }
 
 impl Default for Parts {
@@ -99,8 +101,8 @@ impl Parts {
     /// Tells all to stop, the controllers first, waits for so long, and then drops those that are left.
     pub(crate) async fn stop(mut self, grace: Duration) -> Rest {
         let until = Instant::now() + grace.min(LONGEST);
-        self.controllers.stop(until).await;
-        self.tasks.stop(until.max(Instant::now() + LAST_MOMENT)).await;
+        let controllers_ended = self.controllers.stop(until).await;
+        let tasks_ended = self.tasks.stop(until.max(Instant::now() + LAST_MOMENT)).await;
         let runs = async {
             for (_, runs) in &self.runs {
                 runs.close();
@@ -113,7 +115,8 @@ impl Parts {
             self.controllers.at_it().into_iter().chain(self.tasks.at_it()).chain(running).collect();
         at_it.sort_unstable();
         at_it.dedup();
-        Rest { trouble: self.controllers.first.take().or(self.tasks.first.take()), at_it }
+        let trouble = self.controllers.first.take().or(self.tasks.first.take());
+        Rest { trouble, at_it, all_ended: controllers_ended && tasks_ended }
     }
 }
 
@@ -170,13 +173,15 @@ impl Group {
         std::future::pending().await
     }
 
-    /// Tells all to stop, and drops those that have not by then.
-    pub(crate) async fn stop(&mut self, until: Instant) {
+    /// Tells all to stop, and drops those that have not by then; `false` if there are any.
+    pub(crate) async fn stop(&mut self, until: Instant) -> bool {
         self.stop.cancel();
-        if timeout_at(until, self.all_ended()).await.is_err() {
+        let in_time = timeout_at(until, self.all_ended()).await.is_ok();
+        if !in_time {
             tracing::warn!(left = ?self.at_it(), "not all have ended in time: they are dropped");
             self.abandon().await;
         }
+        in_time
     }
 
     /// Drops them without letting them end what they do.

@@ -14,8 +14,8 @@ use kube_informer::{Event, Object};
 /// What a predicate says of a deletion decides whether the deletion is seen at all: where an object was passed over while it
 /// lived and its deletion is passed over too, nothing was lost; where it was worked on, its deletion has to be. A predicate
 /// that looks at the state (a label, a phase) is asked about the *last* state of a deleted object, which may be another one
-/// than that which was worked on. A finalizer is the safe way: then a deletion comes as an update first. And a handler that
-/// lags is told merged changes: a state that was there for a moment is never shown to a predicate.
+/// than that which was worked on. A finalizer is the safe way: then a deletion comes as an update first. Each state that the
+/// cache has had is asked about, also one that was there for a moment; one that came and went between two lists it has not had.
 pub struct Predicate<T>(Arc<Passes<T>>);
 
 type Passes<T> = dyn Fn(&Event<T>) -> bool + Send + Sync;

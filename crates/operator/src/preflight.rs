@@ -1,5 +1,5 @@
 //! Which rules of RBAC are missing, asked of the server before a program has to find out: a SelfSubjectAccessReview for each
-//! verb on each resource that its caches list and watch, and on the Lease.
+//! verb on each resource that its caches list and watch, on the Lease, and whatever else it says that it needs.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -20,7 +20,7 @@ const AT_ONCE: usize = 8;
 pub struct MissingRule {
     /// The API group; empty for the core group.
     pub group: String,
-    /// The resource, in the plural.
+    /// The resource, in the plural; a part of it as `pods/status`.
     pub resource: String,
     /// The verb.
     pub verb: String,
@@ -64,6 +64,22 @@ pub(crate) fn needed_for_leases(namespace: &str, name: &str) -> BTreeSet<Missing
     [("get", Some(name)), ("create", None), ("update", Some(name))].map(rule).into()
 }
 
+/// What a program says that it needs.
+pub(crate) fn needed_for<'a>(
+    verbs: &'a [&'a str],
+    group: &'a str,
+    resource: &'a str,
+    namespace: Option<&'a str>,
+) -> impl Iterator<Item = MissingRule> + 'a {
+    verbs.iter().map(move |verb| MissingRule {
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+        verb: (*verb).to_owned(),
+        namespace: namespace.map(str::to_owned),
+        name: None,
+    })
+}
+
 /// The resource of a path such as `/apis/apps/v1/namespaces/shop/deployments`; nothing where a path is none of the API's.
 fn resource(path: &str) -> Option<MissingRule> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
@@ -96,9 +112,14 @@ pub(crate) async fn missing(client: &Client, needed: BTreeSet<MissingRule>) -> V
 }
 
 async fn is_missing(client: &Client, rule: &MissingRule) -> bool {
+    let (resource, part) = match rule.resource.split_once('/') {
+        Some((resource, part)) => (resource, Some(part)),
+        None => (rule.resource.as_str(), None),
+    };
     let attributes = ResourceAttributes {
         group: Some(rule.group.clone()),
-        resource: Some(rule.resource.clone()),
+        resource: Some(resource.to_owned()),
+        subresource: part.map(str::to_owned),
         verb: Some(rule.verb.clone()),
         namespace: rule.namespace.clone(),
         name: rule.name.clone(),

@@ -86,6 +86,7 @@ pub struct EventRecorder {
 }
 
 /// Writes events, in [`EventBroadcaster::run`].
+#[must_use = "nothing is written before `run`, nor when it is dropped"]
 pub struct EventBroadcaster {
     client: Client,
     source: Source,

@@ -111,7 +111,7 @@ fn quotes<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<String> {
 }
 
 /// As much as so many characters of it, on one line, without characters that a terminal would obey.
-fn line(words: &str, limit: usize) -> String {
+pub(crate) fn line(words: &str, limit: usize) -> String {
     let printable = |c: char| if c.is_control() { ' ' } else { c };
     let mut line: String = words.chars().take(limit).map(printable).collect();
     if words.chars().nth(limit).is_some() {

@@ -1,6 +1,7 @@
 //! Serves pages over HTTP/1: so many connections at most, each owned and ended with the manager.
 
 use std::{
+    collections::VecDeque,
     io,
     net::{SocketAddr, TcpListener},
     pin::pin,
@@ -15,12 +16,12 @@ use hyper_util::{
 };
 use tokio::{
     net::TcpStream,
-    task::JoinSet,
+    task::{AbortHandle, JoinSet},
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
-/// Of more, some wait until others end.
+/// One more ends the oldest: who connects and says nothing keeps nobody out.
 const CONNECTIONS: usize = 64;
 
 /// A request takes no longer to arrive, and a client comes back within that or connects anew.
@@ -44,13 +45,20 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr
 pub(crate) async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let mut connections = JoinSet::new();
+    let mut by_age: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         tokio::select! {
             biased;
             () = stop.cancelled() => break,
             Some(_) = connections.join_next() => {}
-            accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
-                Ok((stream, _)) => _ = connections.spawn(connection(stream, router.clone(), stop.clone())),
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    by_age.retain(|connection| !connection.is_finished());
+                    if by_age.len() >= CONNECTIONS && let Some(oldest) = by_age.pop_front() {
+                        oldest.abort();
+                    }
+                    by_age.push_back(connections.spawn(connection(stream, router.clone(), stop.clone())));
+                }
                 Err(error) => {
                     // There are too many open files, perhaps: the next try would tell the same at once.
                     tracing::warn!(%error, "can't accept a connection");

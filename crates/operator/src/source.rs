@@ -110,7 +110,7 @@ where
     fn begin(self: Box<Self>, queue: Keys, stop: CancellationToken) -> BoxFuture<'static, Ending> {
         let Self { name, informer, filter, keys, are_its_own } = *self;
         let begun = async move {
-            let registered = Registered(Some(informer.on(move |event| {
+            let registered = Registered(Some(informer.on_every(move |event| {
                 let tell = || {
                     if stop.is_cancelled() || !filter.passes(event) {
                         return;

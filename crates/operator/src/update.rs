@@ -112,6 +112,10 @@ where
     // Whatever became of them: only this version of this object is replaced.
     object.meta_mut().uid.clone_from(&current.meta().uid);
     object.meta_mut().resource_version.clone_from(&current.meta().resource_version);
+    if part == Part::Status {
+        // Of some built-in types a server takes labels and annotations from a status, too.
+        object.meta_mut().clone_from(current.meta());
+    }
     if !differ(&*current, &object, part).map_err(|source| WriteError::NoJson { key: key.clone(), source })? {
         return Ok(Written::unchanged(current));
     }

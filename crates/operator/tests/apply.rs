@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
 use kube_client::{
     Api, Client,
     api::{ApiResource, DynamicObject},
@@ -221,6 +221,32 @@ async fn a_status_is_written_where_it_changes_and_nothing_else_of_the_object() {
     let written = update_status(&world.sites, site, elsewhere).await.unwrap();
     assert_eq!((written.result, &*written.object.spec.says), (Unchanged, "hello"));
     assert_eq!(world.requests(), 0);
+    world.end().await;
+}
+
+/// A server takes what it takes of a Deployment's metadata from a status, too.
+#[tokio::test(start_paused = true)]
+async fn a_status_takes_no_metadata_with_it() {
+    let world = World::new().await;
+    let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "a", "image": "b"}]}}});
+    let metadata = json!({"name": "web", "namespace": "default"});
+    world
+        .server
+        .create(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}))
+        .unwrap();
+    let client = Client::new(world.server.service(), "default");
+    let deployments = world.factory.informer::<Deployment>().unwrap();
+    deployments.wait_for_sync(SECOND).await.unwrap();
+    let api = CachedApi::new(Api::default_namespaced(client), &deployments);
+    let current = api.get("web").await.unwrap().unwrap();
+    let written = update_status(&api, current, |deployment: &mut Deployment| {
+        deployment.status.get_or_insert_default().observed_generation = Some(1);
+        deployment.metadata.annotations.get_or_insert_default().insert("seen".to_owned(), "yes".to_owned());
+        Ok(())
+    });
+    let written = written.await.unwrap();
+    assert_eq!((written.result, written.object.metadata.annotations.clone()), (Updated, None));
     world.end().await;
 }
 

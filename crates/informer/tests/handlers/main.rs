@@ -1,6 +1,7 @@
 //! What handlers are promised, with a source that says exactly what a test wants.
 
 mod blocking;
+mod every;
 mod fake;
 mod filtered;
 mod log;

@@ -47,9 +47,19 @@ pub enum ManagerError {
     #[error("{0} has panicked")]
     Panicked(String),
     /// Something does not wait, so that it could not be dropped when the grace was over. A lease that this process has is not
-    /// given back: who comes next waits until it has expired. The process has to end.
-    #[error("still at it when the grace was over: {}", .0.join(", "))]
-    NotEnded(Vec<String>),
+    /// given back: who comes next waits until it has expired. The process has to end, by `std::process::exit`: a runtime that is
+    /// dropped waits for what does not wait.
+    #[error("still at it when the grace was over: {}{}", .names.join(", "), why(.because.as_deref()))]
+    NotEnded {
+        /// Controllers and tasks.
+        names: Vec<String>,
+        /// Why the manager has ended, where it was not told to.
+        because: Option<Box<ManagerError>>,
+    },
+}
+
+fn why(error: Option<&ManagerError>) -> String {
+    error.map(|error| format!("; the manager ends since {error}")).unwrap_or_default()
 }
 
 fn hint(missing: &[MissingRule]) -> String {

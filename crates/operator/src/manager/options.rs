@@ -14,14 +14,15 @@ pub struct ManagerOptions {
     /// sees them; `None` for nowhere. Port 0 is one that is free: see [`Manager::address`](crate::Manager::address).
     pub address: Option<SocketAddr>,
     /// Where `/healthz` and `/readyz` alone are served, too: nowhere unless set. The kubelet asks from outside of the Pod, and
-    /// needs an address that is not the loopback one.
+    /// needs an address that is not the loopback one. There they show what was looked at and whether it is well; why it is
+    /// not is said at `address`.
     pub probes: Option<SocketAddr>,
     /// The election that decides which process works; none unless set, and each works.
     pub election: Option<ElectionOptions>,
     /// How long the first lists of all caches may take: two minutes unless set.
     pub start_within: Duration,
-    /// How long runs that are under way are waited for at the end: 20 seconds unless set. The rest of the end takes up to 9
-    /// more, and the kubelet kills after 30.
+    /// How long runs that are under way are waited for at the end: 20 seconds unless set. Then they are dropped, and the lease is
+    /// left to expire. The rest of the end takes up to 9 seconds more, and the kubelet kills after 30.
     pub grace: Duration,
 }
 

@@ -1,6 +1,7 @@
 //! What leads to a run, how runs end, and how many there are at once, through a server, under a paused clock.
 
 mod sources;
+mod terms;
 
 use std::{
     sync::{

@@ -84,8 +84,8 @@ async fn what_may_be_read_no_more_holds_up_nothing_else() {
     let task = world.run(Controller::new(&world.maps()).owns(&secrets), |_| wait());
     world.runs().await;
     let faults = world.server.faults();
-    let of_secrets = || Match::any().resource("secrets").verb(Verb::Watch);
-    let _refused = faults.always(of_secrets(), Fault::Forbidden { user: "nobody".into() });
+    let of_secrets = Match::verb(Verb::Watch).resource("secrets");
+    let _refused = faults.always(of_secrets, Fault::Forbidden { user: "nobody".into() });
     world.server.restart();
     for _ in 0..120 {
         sleep(SECOND).await;
@@ -257,4 +257,29 @@ async fn a_function_that_panics_ends_the_controller_since_keys_are_missing() {
         assert_eq!(world.maps().status().handlers.len(), 0);
         world.factory.shutdown().await;
     }
+}
+
+/// The first is given to another owner and deleted, the second one comes and goes; both while handlers are behind.
+#[tokio::test(start_paused = true)]
+async fn what_was_there_for_a_moment_is_told_to_whom_it_concerned() {
+    let mut world = World::new();
+    world.factory = world.factory.backlog_mark(0);
+    world.create_owned("s", "a", true).await;
+    let secrets: Informer<Secret> = world.factory.informer().unwrap();
+    let task = world.run(Controller::new(&world.maps()).owns(&secrets), |_| wait());
+    world.runs().await;
+    let mut moved = world.server.get("v1", "Secret", Some("default"), "s").unwrap();
+    for owner in ["b", "c"] {
+        moved["metadata"]["ownerReferences"][0]["name"] = owner.into();
+        moved = world.server.update(moved).unwrap();
+    }
+    world.server.delete("v1", "Secret", Some("default"), "s").unwrap();
+    let metadata = json!({"name": "k", "namespace": "default"});
+    world.server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+    world.server.delete("v1", "ConfigMap", Some("default"), "k").unwrap();
+    let mut names: Vec<_> = world.runs().await.into_iter().map(|run| run.name).collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names, ["a", "b", "c", "k"]);
+    world.end(task).await;
 }

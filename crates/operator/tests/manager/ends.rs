@@ -78,7 +78,7 @@ async fn a_run_under_way_is_waited_for_and_the_lease_is_given_back_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_end_in_time_is_dropped() {
+async fn what_does_not_end_in_time_is_dropped_and_the_lease_expires() {
     let mut world = World::hidden(Some(election("first")));
     world.create("web").await;
     let stuck = Stuck::add(&mut world);
@@ -88,7 +88,34 @@ async fn what_does_not_end_in_time_is_dropped() {
     stop.cancel();
     running.await.unwrap().unwrap();
     assert_eq!(stuck.dropped().map(|at| (at - told).as_secs()), Some(20), "the grace");
-    assert_eq!(holder(&server), None, "nothing goes on, so that somebody else may begin");
+    assert_eq!(holder(&server).as_deref(), Some("first"), "a write may still be on its way");
+}
+
+/// The thread is held for as long as the lease is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_run_that_can_t_be_dropped_is_named_with_what_the_manager_ends_for() {
+    let times = LeaseTimes { duration: 3 * SECOND, renew_deadline: 2 * SECOND, retry: SECOND / 2 };
+    let election = Some(ElectionOptions { times, ..election("first") });
+    let mut world = World::hidden(election);
+    world.create("web").await;
+    let begun = Arc::new(Notify::new());
+    let tell = Arc::clone(&begun);
+    let (go_on, blocked) = std::sync::mpsc::channel::<()>();
+    let blocked = Mutex::new(blocked);
+    let controller = world.controller();
+    world.manager.add(controller, move |_: Request<ConfigMap>| {
+        tell.notify_one();
+        let _ended = tokio::task::block_in_place(|| blocked.lock().recv());
+        async { Ok::<_, Failure>(Action::Done) }
+    });
+    let (server, _stop, running) = world.run();
+    begun.notified().await;
+    let _cut = server.faults().always(lease_writes(), Fault::Hang);
+    let error = running.await.unwrap().unwrap_err();
+    let words = "still at it when the grace was over: configmap; the manager ends since the lease default/operator could \
+                 not be renewed in time: this process leads no more, and has to end";
+    assert_eq!(error.to_string(), words);
+    drop(go_on);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -115,7 +142,10 @@ async fn a_run_that_can_t_be_dropped_is_named_and_the_lease_is_kept() {
     begun.notified().await;
     stop.cancel();
     let error = running.await.unwrap().unwrap_err();
-    assert!(matches!(&error, ManagerError::NotEnded(names) if *names == ["configmap"]), "{error}");
+    assert!(
+        matches!(&error, ManagerError::NotEnded { names, because: None } if *names == ["configmap"]),
+        "{error}"
+    );
     assert_eq!(holder(&server).as_deref(), Some("first"));
     drop(go_on);
 }

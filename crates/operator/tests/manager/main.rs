@@ -15,8 +15,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube_client::{Api, Client, api::PostParams};
 use kube_informer::InformerFactory;
 use kube_operator::{
-    Action, Controller, ElectionOptions, Failure, LeaseTimes, Manager, ManagerError, ManagerOptions, Request,
-    RunsOn,
+    Action, Controller, ElectionOptions, EventType, Failure, LeaseTimes, Manager, ManagerError,
+    ManagerOptions, Request, RunsOn,
 };
 use kube_testserver::{Fault, Match, Rule, Server, Verb};
 use serde_json::json;
@@ -258,4 +258,35 @@ async fn a_task_for_the_leader_waits_until_this_process_leads() {
     assert_eq!(ran.load(SeqCst), 2);
     stop_second.cancel();
     second.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn rights_of_another_cluster_are_not_asked_for_here_and_what_is_needed_besides_is() {
+    let (mut world, there) = (World::hidden(None), Server::new());
+    let elsewhere = InformerFactory::new(Client::new(there.service(), "default"));
+    let secrets = elsewhere.informer::<Secret>().unwrap();
+    let controller = world.controller().watches(&secrets, |_| None);
+    world.manager.add(controller, |_: Request<ConfigMap>| async { Ok::<_, Failure>(Action::Done) });
+    world.manager.needs(&["patch"], "apps", "deployments/status", Some("shop"));
+    let (server, stop, running) = world.run();
+    sleep(5 * SECOND).await;
+    let asked = |server: &Server| {
+        let requests = server.journal().requests();
+        requests.iter().filter(|request| request.about.resource == "selfsubjectaccessreviews").count()
+    };
+    assert_eq!((asked(&server), asked(&there)), (3, 0), "list and watch of ConfigMaps, and the patch");
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_recorders_of_one_name_are_one() {
+    let mut world = World::hidden(None);
+    let (one, other) =
+        (world.manager.event_recorder("web").unwrap(), world.manager.event_recorder("web").unwrap());
+    one.event(&ConfigMap::default(), EventType::Normal, "Begun", "Begin", "");
+    assert_eq!(other.status(), one.status());
+    let (_, stop, running) = world.run();
+    stop.cancel();
+    running.await.unwrap().unwrap();
 }

@@ -175,11 +175,27 @@ async fn the_address_of_the_probes_shows_nothing_else() {
     let world = World::new(ManagerOptions { address: loopback, probes: loopback, ..Default::default() });
     let (address, probes) = (world.manager.address().unwrap(), world.manager.probes_address().unwrap());
     let (_, stop, running) = world.run();
-    page_when(probes, "/readyz", |code, _| code == 200).await;
-    assert_eq!(page(probes, "/healthz").await.0, 200);
+    let shown = page_when(probes, "/readyz", |code, _| code == 200).await;
+    assert_eq!(shown, "[+] manager\n", "whether, and nothing else");
+    assert_eq!(page(probes, "/healthz").await, (200, "[+] process\n".to_owned()));
     for path in ["/metrics", "/debug/informers", "/debug/queues"] {
         assert_eq!((page(probes, path).await.0, page(address, path).await.0), (404, 200), "{path}");
     }
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn who_connects_and_says_nothing_keeps_nobody_out() {
+    let (world, address) = shown().await;
+    let (_, stop, running) = world.run();
+    let mut silent = Vec::new();
+    for _ in 0..200 {
+        silent.push(TcpStream::connect(address).await.unwrap());
+    }
+    assert_eq!(page(address, "/healthz").await.0, 200);
+    let oldest = timeout(30 * SECOND, silent[0].read(&mut [0])).await;
+    assert!(matches!(oldest, Ok(Ok(0) | Err(_))), "the oldest has made room: {oldest:?}");
     stop.cancel();
     running.await.unwrap().unwrap();
 }

@@ -1,0 +1,65 @@
+//! Handlers that are told of every state, and that the cache waits for.
+
+use std::sync::mpsc;
+
+use super::*;
+
+/// What a handler is told that is behind from the second event on.
+async fn told_of_a_burst(every: bool) -> Vec<String> {
+    let fake = Fake::listing(5, &[object("a", "1", 3)]);
+    let informer = fake.informer().backlog_mark(1).build();
+    let log = Log::new();
+    let _registration = match every {
+        true => informer.on_every(log.writer()),
+        false => informer.on(log.writer()),
+    };
+    informer.start();
+    log.reach(1).await;
+    fake.modified(object("a", "1", 6)).await;
+    fake.modified(object("a", "1", 7)).await;
+    fake.modified(object("a", "1", 8)).await;
+    fake.deleted(object("a", "1", 9)).await;
+    fake.added(object("b", "2", 10)).await;
+    fake.deleted(object("b", "2", 11)).await;
+    fake.added(object("last", "3", 12)).await;
+    while !log.lines().iter().any(|line| line == "+last@12") {
+        log.reach(log.lines().len() + 1).await;
+    }
+    informer.stop().await;
+    log.lines()
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_wants_every_event_is_told_what_others_are_not() {
+    let every = ["!a@3", "~a@3>6", "~a@6>7", "~a@7>8", "-a@9", "+b@10", "-b@11", "+last@12"];
+    assert_eq!(told_of_a_burst(true).await, every);
+    let merged = told_of_a_burst(false).await;
+    assert!(merged.len() < every.len(), "it was not behind: {merged:?}");
+}
+
+/// The handler holds its thread until it is let go.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_cache_waits_for_who_wants_every_event_until_it_is_removed() {
+    let fake = Fake::listing(5, &[]);
+    let informer = fake.informer().backlog_mark(2).queue_bound(4).build();
+    let (let_go, held) = mpsc::channel::<()>();
+    let slow = informer.on_every(move |_| _ = tokio::task::block_in_place(|| held.recv()));
+    informer.start();
+    informer.wait_for_sync(WITHIN).await.unwrap();
+    for version in 10..100 {
+        fake.added(object(&format!("o{version}"), "u", version)).await;
+    }
+    let pending = || informer.status().handlers[0].pending;
+    while pending() < 2 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    // In hand, up to the mark, and a batch of the queue on top.
+    let cached = informer.lister().len();
+    assert!(cached <= 4 + 2 + 4, "{cached} are cached");
+    drop(let_go);
+    slow.remove().await;
+    informer.lister().wait_until(&"99".into(), WITHIN).await.unwrap();
+    assert_eq!(informer.lister().len(), 90);
+    informer.stop().await;
+}
