@@ -1,9 +1,10 @@
 //! A complete operator: a `Website` owns a ConfigMap with its page, a Deployment and a Service, and is listed in a directory.
 //!
 //! Without flags it works on an API server in memory and tells a story: a site is made, published, changed, tampered with and
-//! deleted, and each line says what has come of it. With `--cluster --write` it installs its CRD on the cluster of the current
-//! kubeconfig context and looks after the Websites there; `--story` plays the story there, too, with a site of its own.
-//! Several processes elect a leader. What goes wrong is logged, and what else `RUST_LOG` asks for. Its metrics, health and debug pages are at `--address`.
+//! deleted, and each line says what has come of it. With `--cluster --write --for ever` it installs its CRD on the cluster of
+//! the current kubeconfig context and looks after the Websites there, until SIGTERM or Ctrl-C: without `--for` for six seconds.
+//! `--story` plays the story there instead, with a site of its own. Several processes elect a leader. What goes wrong is logged,
+//! and what else `RUST_LOG` asks for. Its metrics, health and debug pages are at `--address`.
 
 #[path = "operator/story.rs"]
 mod story;

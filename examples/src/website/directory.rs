@@ -39,7 +39,7 @@ impl Directory {
             let mut map = ConfigMap::default();
             map.metadata.name = Some(DIRECTORY.to_owned());
             match self.maps.create(&PostParams::default(), &map).await {
-                Err(Error::Api(status)) if status.reason == "AlreadyExists" => {}
+                Err(Error::Api(status)) if status.is_already_exists() => {}
                 created => drop(created?),
             }
         }
@@ -50,7 +50,7 @@ impl Directory {
     /// Takes a site out. The cache is not asked whether it is in: it may be behind, and nobody comes back here.
     pub(super) async fn remove(&self, site: &Website) -> Result<(), Failure> {
         match self.patch(&json!({"data": {key(site): null}})).await {
-            Err(Error::Api(status)) if status.reason == "NotFound" => Ok(()),
+            Err(Error::Api(status)) if status.is_not_found() => Ok(()),
             patched => Ok(patched?),
         }
     }
