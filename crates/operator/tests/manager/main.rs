@@ -1,6 +1,7 @@
 //! An operator from its start to its end: what is begun when, what is shown meanwhile, and what is waited for.
 
 mod ends;
+mod namespaces;
 mod pages;
 
 use std::{

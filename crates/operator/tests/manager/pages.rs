@@ -12,7 +12,7 @@ use tokio::{
 use super::*;
 
 /// A page as somebody sees it who asks for it: its code and its text.
-async fn page(address: std::net::SocketAddr, path: &str) -> (u16, String) {
+pub(super) async fn page(address: std::net::SocketAddr, path: &str) -> (u16, String) {
     let asked = async {
         let mut stream = TcpStream::connect(address).await?;
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -27,7 +27,11 @@ async fn page(address: std::net::SocketAddr, path: &str) -> (u16, String) {
 }
 
 /// Asks again until the page is as it should be, for at most 30 seconds.
-async fn page_when(address: std::net::SocketAddr, path: &str, right: impl Fn(u16, &str) -> bool) -> String {
+pub(super) async fn page_when(
+    address: std::net::SocketAddr,
+    path: &str,
+    right: impl Fn(u16, &str) -> bool,
+) -> String {
     let asked = async {
         loop {
             let (code, text) = page(address, path).await;

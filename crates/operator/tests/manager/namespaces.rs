@@ -1,0 +1,93 @@
+//! An operator of some namespaces, which may read nothing in others.
+
+use std::sync::Mutex;
+
+use serde_json::Value;
+
+use super::{
+    pages::{page, page_when},
+    *,
+};
+
+/// Allowed in these namespaces only: all but the reviews of one's own rights.
+fn rights(server: &Server, namespaces: &[&str]) {
+    server.access().add_user("token", "somebody", &[]); // what no rule allows is forbidden from here on
+    server.access().add_rule(Rule::allow().namespaces(namespaces));
+    server.access().add_rule(Rule::allow().resources(&["selfsubjectaccessreviews"]));
+}
+
+/// A ConfigMap `web` in each.
+fn namespaces(server: &Server, names: &[&str]) {
+    for name in names {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        server.create(namespace).unwrap();
+        let metadata = json!({"name": "web", "namespace": name});
+        server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+    }
+}
+
+/// One selects from the manager's factory, the other has a factory of its own: both are the manager's.
+#[tokio::test]
+async fn several_namespaces_have_a_controller_each_and_need_no_rule_for_others() {
+    let address = Some(([127, 0, 0, 1], 0).into());
+    let mut world = World::new(ManagerOptions { address, ..ManagerOptions::default() });
+    namespaces(&world.server, &["a", "b", "c"]);
+    rights(&world.server, &["a", "b"]);
+    let selected = world.manager.factory().select::<ConfigMap>().namespace("a").informer().unwrap();
+    let elsewhere =
+        InformerFactory::new(world.client.clone()).namespace("b").informer::<ConfigMap>().unwrap();
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    for (namespace, maps) in [("a", &selected), ("b", &elsewhere)] {
+        let ran = Arc::clone(&ran);
+        let controller = Controller::new(maps).named(format!("web in {namespace}"));
+        world.manager.add(controller, move |request: Request<ConfigMap>| {
+            ran.lock().unwrap().push(format!("{namespace}: {}", request.key));
+            async { Ok::<_, Failure>(Action::Done) }
+        });
+    }
+    let address = world.manager.address().unwrap();
+    let (server, stop, running) = world.run();
+    let both = |_, text: &str| {
+        let counted = |name: &str| {
+            let labels = format!(r#"{{controller="{name}",result="success"}} 1"#);
+            text.contains(&format!("controller_runtime_reconcile_total{labels}"))
+        };
+        counted("web in a") && counted("web in b")
+    };
+    page_when(address, "/metrics", both).await;
+    let (_, queues) = page(address, "/debug/queues").await;
+    let queues: Value = serde_json::from_str(&queues).unwrap();
+    let names: Vec<_> = queues.as_array().unwrap().iter().map(|queue| &queue["controller"]).collect();
+    assert_eq!(names, ["web in a", "web in b"]);
+    let (code, _) = page(address, "/debug/why/web%20in%20b/b/web").await;
+    assert_eq!(code, 200, "a name with spaces has a page");
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    let mut ran = ran.lock().unwrap().clone();
+    ran.sort_unstable();
+    assert_eq!(ran, ["a: a/web", "b: b/web"]);
+    assert_eq!(server.journal().unanswered(), 0, "informers of both factories are stopped");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_factory_of_one_namespace_makes_a_manager_of_one() {
+    let server = Server::new();
+    namespaces(&server, &["a", "b"]);
+    rights(&server, &["a"]);
+    let client = Client::new(server.service(), "default");
+    let factory = InformerFactory::new(client.clone()).namespace("a");
+    let options = ManagerOptions { address: None, ..ManagerOptions::default() };
+    let manager = Manager::with_factory(client.clone(), factory, options).unwrap();
+    let mut world = World { server, client, manager, stop: CancellationToken::new() };
+    let (ran, controller) = (Arc::new(Mutex::new(Vec::new())), world.controller());
+    let keys = Arc::clone(&ran);
+    world.manager.add(controller, move |request: Request<ConfigMap>| {
+        keys.lock().unwrap().push(request.key.to_string());
+        async { Ok::<_, Failure>(Action::Done) }
+    });
+    let (_, stop, running) = world.run();
+    sleep(SECOND).await;
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    assert_eq!(*ran.lock().unwrap(), ["a/web"]);
+}
