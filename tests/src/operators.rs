@@ -4,8 +4,8 @@
 pub use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
 pub use kube_operator::{
     Action, Applier, Controller, ElectionOptions, EventType, Failure, LeaseTimes, Manager, ManagerOptions,
-    OperationResult, Predicate, Reconciler, Request, RunsOn, condition, create_or_update, set_condition,
-    set_controller_reference,
+    OperationResult, Predicate, Reconciler, Request, RunsOn, WriteError, condition, create_or_update,
+    set_condition, set_controller_reference,
 };
 pub use kube_workqueue::ExponentialFailure;
 

@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use kube_informer::Phase;
 use serde_json::Value;
 
 use super::{
@@ -46,7 +47,7 @@ async fn several_namespaces_have_a_controller_each_and_need_no_rule_for_others()
         });
     }
     let address = world.manager.address().unwrap();
-    let (server, stop, running) = world.run();
+    let (_, stop, running) = world.run();
     let both = |_, text: &str| {
         let counted = |name: &str| {
             let labels = format!(r#"{{controller="{name}",result="success"}} 1"#);
@@ -66,7 +67,9 @@ async fn several_namespaces_have_a_controller_each_and_need_no_rule_for_others()
     let mut ran = ran.lock().unwrap().clone();
     ran.sort_unstable();
     assert_eq!(ran, ["a: a/web", "b: b/web"]);
-    assert_eq!(server.journal().unanswered(), 0, "informers of both factories are stopped");
+    for maps in [selected, elsewhere] {
+        assert_eq!(maps.reflector_status().borrow().phase, Phase::Stopped, "those of both factories");
+    }
 }
 
 #[tokio::test(start_paused = true)]
