@@ -57,9 +57,8 @@ impl Reconciler<Page> for Pages {
             let note = "its text is in a ConfigMap of its name";
             self.recorder.event(&*page, EventType::Normal, "Published", "Publish", note);
         }
-        let seen = page.metadata.generation;
         update_status(&pages, page, |page| {
-            page.status.get_or_insert_default().observed_generation = seen;
+            page.status.get_or_insert_default().observed_generation = page.metadata.generation;
             Ok(())
         })
         .await?;
@@ -94,7 +93,7 @@ mod program {
 
     #[tokio::main]
     async fn main() -> anyhow::Result<()> {
-        tracing_subscriber::fmt().init(); // runs, failures and missing rules are logged
+        tracing_subscriber::fmt().init(); // failures and missing rules are logged
         let client = Client::try_default().await?;
         let election = ElectionOptions {
             namespace: client.default_namespace().to_owned(), // in a Pod its own
