@@ -65,10 +65,8 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     };
     install(&client).await?;
     let namespace = flags.cluster.namespace.unwrap_or_else(|| client.default_namespace().to_owned());
-    // In a Pod the host's name is the Pod's, and the process has number 1.
-    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "localhost".to_owned());
-    let identity = flags.identity.unwrap_or_else(|| format!("{host}-{}", std::process::id()));
-    let options = OperatorOptions { namespace: namespace.clone(), identity, address: Some(flags.address) };
+    let (identity, address) = (flags.identity, Some(flags.address));
+    let options = OperatorOptions { namespace: namespace.clone(), identity, address };
     let manager = operator(client.clone(), options)?;
     let address = manager.address().context("pages are served")?;
     println!("serving http://{address}/metrics, /readyz and /debug");

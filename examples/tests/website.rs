@@ -44,7 +44,7 @@ impl Operator {
         let client = Client::new(server.service(), "default");
         let options = OperatorOptions {
             namespace: "default".to_owned(),
-            identity: "test".to_owned(),
+            identity: Some("test".to_owned()),
             address: Some(([127, 0, 0, 1], 0).into()),
         };
         let manager = operator(client, options).unwrap();

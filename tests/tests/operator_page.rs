@@ -70,6 +70,7 @@ fn operator(client: Client, options: ManagerOptions) -> anyhow::Result<Manager> 
     let mut manager = Manager::new(client, options)?;
     let writer = manager.client(); // writes only while this process leads
     let recorder = manager.event_recorder("page-operator")?;
+    manager.needs(&["create", "patch"], "events.k8s.io", "events", None); // a log says at the start what is not allowed
     let pages = manager.factory().informer::<Page>()?;
     let maps = manager.factory().informer::<ConfigMap>()?;
     let reconciler = Pages {
@@ -89,20 +90,15 @@ mod program {
     use super::{Client, ManagerOptions, operator};
 
     // page begins
-    use kube_operator::{ElectionOptions, LeaseTimes, terminated};
+    use kube_operator::{ElectionOptions, terminated};
 
     #[tokio::main]
     async fn main() -> anyhow::Result<()> {
         tracing_subscriber::fmt().init(); // failures and missing rules are logged
         let client = Client::try_default().await?;
-        let election = ElectionOptions {
-            namespace: client.default_namespace().to_owned(), // in a Pod its own
-            name: "page-operator".to_owned(),
-            identity: std::env::var("HOSTNAME")?, // another one in each process: in a Pod its name
-            times: LeaseTimes::default(),
-        };
+        let namespace = client.default_namespace(); // in a Pod its own
         let options = ManagerOptions {
-            election: Some(election),
+            election: Some(ElectionOptions::new(namespace, "page-operator")),
             probes: Some(([0, 0, 0, 0], 8081).into()), // /healthz and /readyz, for the kubelet
             ..ManagerOptions::default()
         };

@@ -2,7 +2,7 @@
 
 mod changes;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use kube_object::{Object, ObjectId, ObjectKey, ResourceVersion, Uid};
 use kube_store::Snapshot;
@@ -11,13 +11,15 @@ use changes::Changes;
 
 /// Writes that a cache has yet to show, all of one epoch of it.
 ///
-/// Invariant: what the cache showed when it was last looked at is not kept, so that there are no more entries than
-/// writes since then.
+/// Invariant: there are no more entries than writes that the cache does not show, but for deletions that it shows by now:
+/// of these no more than of the others, and a few.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     epoch: u64,
     changed: Changes,
-    deleted: HashMap<ObjectKey, Uid>,
+    deleted: BTreeMap<ObjectKey, Uid>,
+    /// With so many deletions those that the cache shows are forgotten.
+    forget_at: usize,
     /// The last version that was awaited when a new epoch began, until that is said.
     lost: Option<ResourceVersion>,
 }
@@ -55,6 +57,11 @@ impl Written {
             let uid = if uid.is_empty() { held() } else { uid };
             self.deleted.insert(key, uid);
         }
+        if self.deleted.len() > self.forget_at {
+            let Self { changed, deleted, .. } = self;
+            deleted.retain(|key, uid| is_awaited(key, uid, changed, cache));
+            self.forget_at = 2 * self.deleted.len() + SOME;
+        }
     }
 
     fn may_hold<T: Object>(&self, key: &ObjectKey, cache: &Snapshot<T>) -> bool {
@@ -73,17 +80,24 @@ impl Written {
             return Some(Unseen::Lost(lost));
         }
         let change = key.map_or_else(|| self.changed.latest(), |key| self.changed.get(key));
-        let deletion = match key {
-            Some(key) => self.deleted.get_key_value(key).map(|(key, _)| key),
-            None => self.deleted.keys().min(),
-        };
-        match change {
-            Some(version) => Some(Unseen::Change(version.clone())),
-            None => deletion.map(|key| Unseen::Deletion(key.clone())),
+        if let Some(version) = change {
+            return Some(Unseen::Change(version.clone()));
         }
+        // No read goes through all that is awaited: the first one that still is will do.
+        while let Some((first, uid)) = match key {
+            Some(key) => self.deleted.get_key_value(key),
+            None => self.deleted.first_key_value(),
+        } {
+            let first = first.clone();
+            if is_awaited(&first, uid, &self.changed, cache) {
+                return Some(Unseen::Deletion(first));
+            }
+            self.deleted.remove(&first);
+        }
+        None
     }
 
-    /// Forgets what the cache shows, and everything where its epoch is another.
+    /// Forgets changes that the cache shows, and everything where its epoch is another.
     fn look<T: Object>(&mut self, cache: &Snapshot<T>) {
         let epoch = cache.position().epoch;
         // Somebody else has looked at the cache since this was taken.
@@ -95,12 +109,16 @@ impl Written {
             self.lost = before.lost.or_else(|| before.changed.latest().cloned());
         }
         self.changed.forget_up_to(|version| cache.has_reached(version));
-        let Self { changed, deleted, .. } = self;
-        deleted.retain(|key, uid| {
-            let held = cache.get(key).is_some_and(|entry| !entry.id.uid.differs_from(uid));
-            held || changed.get(key).is_some()
-        });
     }
+}
+
+/// More deletions than most programs make at a time.
+const SOME: usize = 16;
+
+/// Whether the cache still holds what was deleted, or may get it yet.
+fn is_awaited<T: Object>(key: &ObjectKey, uid: &Uid, changed: &Changes, cache: &Snapshot<T>) -> bool {
+    let held = cache.get(key).is_some_and(|entry| !entry.id.uid.differs_from(uid));
+    held || changed.get(key).is_some()
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! `Reconciler`: what a controller does about one object.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use kube_informer::{Cached, ObjectKey};
 
 use crate::{Action, Failure, Reasons};
 
-/// One run is asked for.
-#[derive(Debug)]
+/// One run is asked for. Its `Debug` shows nothing of the object but whether it is there.
 pub struct Request<T> {
     /// Which object.
     pub key: ObjectKey,
@@ -18,6 +17,18 @@ pub struct Request<T> {
     pub reasons: Reasons,
     /// How many runs have failed since the last one that did not.
     pub failures: u32,
+}
+
+impl<T> fmt::Debug for Request<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let object = self.object.as_ref().map(|_| "..");
+        f.debug_struct("Request")
+            .field("key", &self.key)
+            .field("object", &object)
+            .field("reasons", &self.reasons)
+            .field("failures", &self.failures)
+            .finish()
+    }
 }
 
 /// Brings the world closer to what one object asks for.

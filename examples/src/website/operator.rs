@@ -8,7 +8,7 @@ use k8s_openapi::api::{
 };
 use kube_client::{Api, Client};
 use kube_informer::CachedApi;
-use kube_operator::{Applier, Controller, ElectionOptions, Finalizer, LeaseTimes, Manager, ManagerOptions};
+use kube_operator::{Applier, Controller, ElectionOptions, Finalizer, Manager, ManagerOptions};
 
 use super::{MANAGER, Website, directory::Directory, reconcile::Websites};
 
@@ -17,8 +17,8 @@ use super::{MANAGER, Website, directory::Directory, reconcile::Websites};
 pub struct OperatorOptions {
     /// The namespace of the operator itself: of its Lease, and of the directory.
     pub namespace: String,
-    /// The name of this process: another one in each.
-    pub identity: String,
+    /// The name of this process: another one in each, and one that nobody else has if it is not given.
+    pub identity: Option<String>,
     /// Where metrics, health and debug pages are served.
     pub address: Option<SocketAddr>,
 }
@@ -29,22 +29,21 @@ pub struct OperatorOptions {
 /// The address is taken, or the identity is empty.
 pub fn operator(client: Client, options: OperatorOptions) -> anyhow::Result<Manager> {
     let OperatorOptions { namespace, identity, address } = options;
+    let mut election = ElectionOptions::new(&namespace, "website-operator");
+    election.identity = identity.unwrap_or(election.identity);
+    let identity = election.identity.clone();
     let mut manager = Manager::new(
         client,
         ManagerOptions {
             address,
-            election: Some(ElectionOptions {
-                namespace: namespace.clone(),
-                name: "website-operator".to_owned(),
-                identity: identity.clone(),
-                times: LeaseTimes::default(),
-            }),
+            election: Some(election),
             start_within: Duration::from_secs(60),
             ..ManagerOptions::default()
         },
     )?;
     let writer = manager.client();
     let recorder = manager.event_recorder("website-operator")?;
+    manager.needs(&["create", "patch"], "events.k8s.io", "events", None);
     let sites = manager.factory().informer::<Website>()?;
     let pages = manager.factory().informer::<ConfigMap>()?;
     let deployments = manager.factory().informer::<Deployment>()?;
