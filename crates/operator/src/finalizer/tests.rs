@@ -1,0 +1,60 @@
+//! What is to be done about an object, and the patches of its finalizers.
+
+use json_patch_of_kube::patch;
+use serde_json::json;
+
+use super::*;
+
+const OURS: &str = "shop.example.com/buckets";
+
+fn meta(finalizers: &[&str], is_deleted: bool) -> ObjectMeta {
+    let finalizers = (!finalizers.is_empty()).then_some(finalizers);
+    let deleted = is_deleted.then_some("2026-01-01T00:00:00Z");
+    let meta = json!({"name": "a", "uid": "u", "finalizers": finalizers, "deletionTimestamp": deleted});
+    serde_json::from_value(meta).unwrap()
+}
+
+#[test]
+fn what_is_done_depends_on_where_the_object_was_read() {
+    use Known::{Asked, Cached, Held};
+    for (finalizers, is_deleted, expected) in [
+        (&[][..], true, [Step::Leave, Step::Leave, Step::Leave]),
+        (&["other"], true, [Step::Leave, Step::Leave, Step::Leave]),
+        (&["other"], false, [Step::Add, Step::Add, Step::Add]),
+        (&["other", OURS], false, [Step::Ask, Step::Apply, Step::Apply]),
+        (&["other", OURS], true, [Step::Ask, Step::Ask, Step::Cleanup]),
+    ] {
+        let steps = [Cached, Held, Asked].map(|known| step(&meta(finalizers, is_deleted), OURS, known));
+        assert_eq!(steps, expected, "{finalizers:?} {is_deleted}");
+    }
+}
+
+/// What a patch that was made for `seen` makes of the finalizers `there`.
+fn patched(operations: &[PatchOperation], there: &[&str], uid: &str) -> Option<Value> {
+    let list = if there.is_empty() { Value::Null } else { there.into() };
+    let mut object = json!({"metadata": {"uid": uid, "finalizers": list}});
+    patch(&mut object, operations).ok()?;
+    Some(object["metadata"]["finalizers"].take())
+}
+
+#[test]
+fn the_finalizer_is_added_where_nobody_has_changed_the_others() {
+    let add = |seen: &[&str], there: &[&str], uid| patched(&addition(&meta(seen, false), OURS), there, uid);
+    assert_eq!(add(&[], &[], "u"), Some(json!([OURS])));
+    assert_eq!(add(&["x"], &["x"], "u"), Some(json!(["x", OURS])));
+    assert_eq!(add(&[], &["x"], "u"), None);
+    assert_eq!(add(&["x"], &["x", OURS], "u"), None, "it would stand there twice");
+    assert_eq!(add(&["x"], &[], "u"), None);
+    assert_eq!(add(&["x"], &["x"], "another"), None);
+}
+
+#[test]
+fn the_finalizer_is_removed_from_each_place_where_it_still_stands() {
+    let remove = |seen: &[&str], there: &[&str], uid| patched(&removal(&meta(seen, true), OURS), there, uid);
+    assert_eq!(remove(&["x", OURS, "y"], &["x", OURS, "y"], "u"), Some(json!(["x", "y"])));
+    assert_eq!(remove(&["x", OURS], &["x", OURS, "y"], "u"), Some(json!(["x", "y"])));
+    assert_eq!(remove(&[OURS, "x", OURS], &[OURS, "x", OURS], "u"), Some(json!(["x"])));
+    assert_eq!(remove(&["x", OURS], &[OURS], "u"), None);
+    assert_eq!(remove(&["x", OURS], &[OURS, "x"], "u"), None);
+    assert_eq!(remove(&[OURS], &[OURS], "another"), None);
+}
