@@ -161,15 +161,15 @@ impl Election {
     }
 
     async fn read(&mut self) {
-        let answer = timeout(self.patience(), self.api.get_opt(&self.options.name)).await;
-        match answer {
+        let sent = Instant::now();
+        match timeout(self.patience(), self.api.get_opt(&self.options.name)).await {
             Ok(Ok(lease)) => {
                 self.trouble.send_replace(None);
                 self.candidate.read(lease.as_ref().map(record), Instant::now());
                 self.lease = lease;
             }
-            Ok(Err(error)) => self.failed("read", &said(&error)),
-            Err(elapsed) => self.failed("read", &elapsed),
+            Ok(Err(error)) => self.failed("read", sent, &said(&error)),
+            Err(elapsed) => self.failed("read", sent, &elapsed),
         }
     }
 
@@ -181,8 +181,8 @@ impl Election {
                 self.candidate.wrote(record(&lease), sent, Instant::now());
                 self.lease = Some(lease);
             }
-            Ok(Err(error)) => self.failed("write", &said(&error)),
-            Err(elapsed) => self.failed("write", &elapsed),
+            Ok(Err(error)) => self.failed("write", sent, &said(&error)),
+            Err(elapsed) => self.failed("write", sent, &elapsed),
         }
     }
 
@@ -192,10 +192,10 @@ impl Election {
         self.options.times.renew_deadline / 2
     }
 
-    fn failed(&mut self, what: &str, error: &dyn Display) {
+    fn failed(&mut self, what: &str, sent: Instant, error: &dyn Display) {
         tracing::warn!(lease = %self.key(), %error, "can't {what} the lease");
         self.trouble.send_replace(Some(format!("can't {what} it: {error}")));
-        self.candidate.failed(Instant::now());
+        self.candidate.failed(sent, Instant::now());
     }
 
     async fn send(&self, lease: &Lease) -> kube_client::Result<Lease> {
@@ -240,7 +240,7 @@ impl Election {
     fn publish(&self) {
         let standing = match self.candidate.leads_until(Instant::now()) {
             Some(until) => Standing::Leads(until),
-            None => Standing::Follows(self.candidate.holder().map(str::to_owned)),
+            None => Standing::Follows(self.candidate.other_holder().map(str::to_owned)),
         };
         let changes = |before: &mut Standing| std::mem::replace(before, standing.clone()) != standing;
         self.standing.send_if_modified(changes);

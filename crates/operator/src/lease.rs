@@ -156,9 +156,10 @@ impl Candidate {
         self.leads_until.filter(|until| now < *until)
     }
 
-    /// Who holds the lease, as far as is known.
-    pub(crate) fn holder(&self) -> Option<&str> {
-        self.record().map(|record| &*record.holder).filter(|holder| !holder.is_empty())
+    /// Who else holds the lease, as far as is known.
+    pub(crate) fn other_holder(&self) -> Option<&str> {
+        let holder = self.record().map(|record| &*record.holder);
+        holder.filter(|holder| !holder.is_empty() && *holder != self.me)
     }
 
     fn record(&self) -> Option<&Record> {
@@ -171,7 +172,7 @@ impl Candidate {
         if self.seen.as_ref().is_none_or(|seen| seen.record != record) {
             self.seen = Some(Seen { record, since: now });
         }
-        if self.holder().is_some_and(|holder| holder != self.me) {
+        if self.other_holder().is_some() {
             self.leads_until = None;
         }
     }
@@ -225,10 +226,11 @@ impl Candidate {
         self.not_before = sent + self.times.retry;
     }
 
-    /// A read or a write has failed, or somebody else was first. What was counted on before still is.
-    pub(crate) fn failed(&mut self, now: Instant) {
+    /// A read or a write that was sent at `sent` has failed, or somebody else was first. What was counted on before still is.
+    /// One that has taken its time costs no further pause: of the renew deadline little is left.
+    pub(crate) fn failed(&mut self, sent: Instant, now: Instant) {
         self.is_doubtful = true;
-        self.not_before = now + self.times.retry;
+        self.not_before = now.max(sent + self.times.retry);
     }
 
     /// What was seen may have changed unseen.

@@ -218,3 +218,39 @@ async fn a_write_that_waits_for_its_connection_is_given_up_when_the_lease_expire
     assert!(server.get("v1", "ConfigMap", Some("default"), "a").is_err(), "it was never sent");
     leader.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_renewal_that_is_lost_on_a_slow_server_does_not_cost_the_lease() {
+    let server = Server::new();
+    let leader = Part::take(&server, "first");
+    leader.leads_after().await;
+    sleep(10 * SECOND).await;
+    server.faults().next(Match::verb(Verb::Update).resource("leases"), Fault::Hang);
+    let _slow = server.faults().always(Match::any().resource("leases"), Fault::Delay(3 * SECOND / 5));
+    assert!(timeout(60 * SECOND, leader.leadership.lost()).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_at_once_is_asked_no_more_often_than_each_retry() {
+    let server = Server::new();
+    let leader = Part::take(&server, "first");
+    leader.leads_after().await;
+    let _cut = server.faults().always(Match::any().resource("leases"), Fault::unavailable());
+    let asked =
+        || server.journal().count(Verb::Get, "leases") + server.journal().count(Verb::Update, "leases");
+    let before = asked();
+    sleep(60 * SECOND).await;
+    let times = asked() - before;
+    assert!((25..=31).contains(&times), "asked {times} times in 60 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_lost_the_lease_does_not_take_itself_for_another_leader() {
+    let server = Server::new();
+    let leader = Part::take(&server, "first");
+    leader.leads_after().await;
+    let _cut = server.faults().always(Match::verb(Verb::Update).resource("leases"), Fault::unavailable());
+    sleep(30 * SECOND).await;
+    assert!(!leader.leadership.is_leader());
+    assert_eq!(leader.leadership.other_leader(), None);
+}

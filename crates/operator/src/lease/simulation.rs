@@ -140,8 +140,8 @@ impl World {
         match request.answer.take_if(|_| request.answered.is_some_and(|at| at <= self.now)) {
             Some(Some(record)) if request.write.is_none() => candidate.election.read(record, local),
             Some(Some(Some(record))) => candidate.election.wrote(record, request.sent, local),
-            Some(_) => candidate.election.failed(local),
-            None if timed_out => candidate.election.failed(local),
+            Some(_) => candidate.election.failed(request.sent, local),
+            None if timed_out => candidate.election.failed(request.sent, local),
             None => return,
         }
         candidate.request = None;

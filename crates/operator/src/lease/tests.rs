@@ -45,7 +45,7 @@ fn a_lease_that_nobody_has_is_taken_at_once() {
 fn a_lease_that_somebody_has_is_left_alone_until_nothing_has_changed_for_its_duration() {
     let (mut election, now) = candidate();
     election.read(Some(record(7, "other")), now);
-    assert_eq!((election.next(now), election.holder()), (Next::Wait(now + LEASE), Some("other")));
+    assert_eq!((election.next(now), election.other_holder()), (Next::Wait(now + LEASE), Some("other")));
     let later = now + LEASE - SECOND;
     election.watched(Some(record(7, "other")), later);
     assert_eq!(election.next(later), Next::Wait(now + LEASE), "that is no change");
@@ -68,21 +68,24 @@ fn the_holder_counts_on_it_from_when_it_sent_what_was_accepted() {
 #[test]
 fn a_write_that_failed_costs_nothing_before_the_deadline_and_is_looked_after() {
     let (mut election, sent) = leader();
-    let failed = sent + 3 * SECOND;
-    election.failed(failed);
-    assert_eq!(election.next(failed), Next::Wait(failed + 2 * SECOND));
-    assert_eq!(election.next(failed + 2 * SECOND), Next::Read, "it may have been made");
+    let (tried, failed) = (sent + 2 * SECOND, sent + 3 * SECOND);
+    election.failed(tried, failed);
+    assert_eq!(election.next(failed), Next::Wait(tried + 2 * SECOND));
+    assert_eq!(election.next(tried + 2 * SECOND), Next::Read, "it may have been made");
     assert!(election.leads_until(failed).is_some());
-    election.read(Some(record(11, "me")), failed + 2 * SECOND);
-    assert_eq!(election.next(failed + 2 * SECOND), write(Some(11), 3, false));
+    election.failed(tried + 2 * SECOND, tried + 5 * SECOND);
+    assert_eq!(election.next(tried + 5 * SECOND), Next::Read, "that was a pause");
+    election.read(Some(record(11, "me")), tried + 5 * SECOND);
+    assert_eq!(election.next(tried + 5 * SECOND), write(Some(11), 3, false));
     assert_eq!(election.leads_until(sent + 10 * SECOND), None, "a record in one's own name is no lease");
+    assert_eq!(election.other_holder(), None, "that is oneself");
 }
 
 #[test]
 fn who_is_waited_for_is_not_given_more_time_by_failures() {
     let (mut election, now) = candidate();
     election.read(Some(record(7, "other")), now);
-    election.failed(now + LEASE);
+    election.failed(now + LEASE, now + LEASE);
     let then = now + LEASE + 2 * SECOND;
     assert_eq!(election.next(then), Next::Read);
     election.read(Some(record(7, "other")), then);
