@@ -8,12 +8,8 @@ use std::{
 
 use futures_util::StreamExt;
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::coordination::v1::{Lease, LeaseSpec},
-    apimachinery::pkg::apis::meta::v1::MicroTime,
-};
-use kube_client::{Api, Client, api::PostParams, core::ObjectMeta};
-use kube_informer::{EventStream, Informer, ListWatch, ObjectKey, ReflectorOptions, ResourceVersion};
+use kube_client::{Api, Client, api::PostParams, core::DynamicObject};
+use kube_informer::{EventStream, Informer, ListWatch, ObjectKey, ReflectorOptions};
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until, timeout},
@@ -23,7 +19,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     collect::Elected,
     leadership::{Leadership, Standing},
-    lease::{Candidate, ElectionError, LeaseTimes, Next, Record, Write},
+    lease::{Candidate, ElectionError, LeaseTimes, Next, Write},
+    lease_object::{later, leases, record, written},
     said::said,
 };
 
@@ -57,11 +54,13 @@ impl ElectionOptions {
 /// A part in an election, which is taken by [`Election::run`].
 pub struct Election {
     options: ElectionOptions,
-    api: Api<Lease>,
+    api: Api<DynamicObject>,
     standing: watch::Sender<Standing>,
     candidate: Candidate,
     /// As the candidate has seen it last: what others have put into it is kept.
-    lease: Option<Lease>,
+    lease: Option<DynamicObject>,
+    /// The time that was written last.
+    written_at: Option<Timestamp>,
     /// Why the last request has failed, until one does not.
     trouble: watch::Sender<Option<String>>,
 }
@@ -77,9 +76,10 @@ impl Election {
         }
         let times = options.times.check()?;
         let candidate = Candidate::new(options.identity.clone(), times, Instant::now());
-        let api = Api::namespaced(client, &options.namespace);
+        let api = Api::namespaced_with(client, &options.namespace, &leases());
         let standing = watch::Sender::new(Standing::Follows(None));
-        Ok(Self { options, api, standing, candidate, lease: None, trouble: watch::Sender::default() })
+        let trouble = watch::Sender::default();
+        Ok(Self { options, api, standing, candidate, lease: None, written_at: None, trouble })
     }
 
     pub(crate) fn shown(&self) -> Elected {
@@ -94,8 +94,8 @@ impl Election {
 
     /// Takes part until it is told to stop; then gives the lease back, so that whoever comes next need not wait.
     ///
-    /// The Lease is watched, so that one that is given back or left is taken at once; where that is not allowed, it is looked
-    /// at every [`LeaseTimes::retry`].
+    /// The Lease is watched, so that one that is given back or left is taken at once; where that is not allowed, and while it
+    /// fails, it is looked at every [`LeaseTimes::retry`].
     ///
     /// What was begun under the lease has to have ended before `stop` comes, or else somebody else begins beside it: a
     /// [`Manager`](crate::Manager) sees to that, and a controller that runs without one needs a stop of its own, which comes
@@ -119,8 +119,9 @@ impl Election {
     }
 
     /// An informer of nothing but the Lease. It ends with whoever holds it and its events.
-    fn watch(&self) -> Informer<Lease> {
-        let source = ListWatch::new(self.api.clone()).fields(&format!("metadata.name={}", self.options.name));
+    fn watch(&self) -> Informer<DynamicObject> {
+        let source = ListWatch::dynamic(self.api.clone(), &leases())
+            .fields(&format!("metadata.name={}", self.options.name));
         // Another one in each process, and the same whenever a run is repeated.
         let mut seed = DefaultHasher::new();
         self.options.identity.hash(&mut seed);
@@ -136,13 +137,12 @@ impl Election {
     }
 
     /// Does what is next, or waits until something changes.
-    async fn go_on(&mut self, watched: &Informer<Lease>, changes: &mut EventStream<Lease>) {
+    async fn go_on(&mut self, watched: &Informer<DynamicObject>, changes: &mut EventStream<DynamicObject>) {
         let until = match self.candidate.next(Instant::now()) {
             Next::Read => return self.read().await,
             Next::Write(write) => return self.write(write).await,
             Next::Wait(until) => until,
         };
-        let is_watched = watched.has_synced();
         let look = Instant::now() + self.options.times.retry;
         tokio::select! {
             biased;
@@ -152,8 +152,9 @@ impl Election {
                     self.lease = lease.as_deref().cloned();
                 }
             }
-            () = sleep_until(if is_watched { until } else { until.min(look) }) => {
-                if !is_watched {
+            () = sleep_until(until.min(look)) => {
+                // A right may be taken away at any time, and then nothing is told any more.
+                if !watched.has_synced() || watched.reflector_status().borrow().failing.is_some() {
                     self.candidate.doubt();
                 }
             }
@@ -198,7 +199,7 @@ impl Election {
         self.candidate.failed(sent, Instant::now());
     }
 
-    async fn send(&self, lease: &Lease) -> kube_client::Result<Lease> {
+    async fn send(&self, lease: &DynamicObject) -> kube_client::Result<DynamicObject> {
         let params = PostParams::default();
         match lease.metadata.resource_version {
             Some(_) => self.api.replace(&self.options.name, &params, lease).await,
@@ -206,27 +207,12 @@ impl Election {
         }
     }
 
-    /// The Lease as this write makes it. Its times are for people: nobody compares them with a clock.
-    fn lease(&self, write: &Write) -> Lease {
-        let mut lease = self.lease.clone().unwrap_or_else(|| Lease {
-            metadata: ObjectMeta {
-                name: Some(self.options.name.clone()),
-                namespace: Some(self.options.namespace.clone()),
-                ..ObjectMeta::default()
-            },
-            spec: None,
-        });
-        lease.metadata.resource_version = write.over.as_ref().map(ResourceVersion::to_string);
-        let spec = lease.spec.get_or_insert_default();
-        let now = MicroTime(Timestamp::now());
-        spec.holder_identity = Some(write.holder.clone()).filter(|holder| !holder.is_empty());
-        spec.lease_duration_seconds = i32::try_from(write.duration.as_secs()).ok();
-        spec.lease_transitions = Some(write.transitions);
-        if write.acquires {
-            spec.acquire_time = Some(now.clone());
-        }
-        spec.renew_time = Some(now);
-        lease
+    /// The Lease as this write makes it.
+    fn lease(&mut self, write: &Write) -> DynamicObject {
+        let now = later(self.written_at, Timestamp::now());
+        self.written_at = Some(now);
+        let new = || DynamicObject::new(&self.options.name, &leases()).within(&self.options.namespace);
+        written(self.lease.clone().unwrap_or_else(new), write, now)
     }
 
     /// A write that was under way may have been made: what is there is read first.
@@ -244,18 +230,5 @@ impl Election {
         };
         let changes = |before: &mut Standing| std::mem::replace(before, standing.clone()) != standing;
         self.standing.send_if_modified(changes);
-    }
-}
-
-/// What counts of a Lease. One that says no duration, or none that can be, is taken for one that has expired.
-fn record(lease: &Lease) -> Record {
-    let LeaseSpec { holder_identity, lease_duration_seconds, lease_transitions, .. } =
-        lease.spec.clone().unwrap_or_default();
-    let seconds = lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or_default();
-    Record {
-        version: ResourceVersion::new(lease.metadata.resource_version.as_deref().unwrap_or_default()),
-        holder: holder_identity.unwrap_or_default(),
-        duration: Duration::from_secs(seconds),
-        transitions: lease_transitions.unwrap_or_default(),
     }
 }

@@ -8,6 +8,10 @@
 //! A holder counts on its lease for [`LeaseTimes::renew_deadline`] from the moment at which it *sent* the last write that
 //! was accepted. Others count longer, from a later moment, so that no two of them count on it at once, as long as no clock
 //! runs faster than another by more than `duration / renew_deadline`.
+//!
+//! A Lease that is deleted tells nobody until when its holder counts on it. Whoever finds another Lease than the one that it
+//! knew leads by it only when it has known it for a duration, unless it led all the time: by then nobody counts on the old
+//! one. Who has never seen the old one can't know: a candidate that begins after the deletion may lead beside who held it.
 
 use std::time::Duration;
 
@@ -94,7 +98,9 @@ impl LeaseTimes {
 /// What counts of a Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// Another one after each write.
+    /// Another one where it was deleted and made anew.
+    pub(crate) uid: String,
+    /// Another one after each write, also of its labels: it says over what one writes, not that the holder lives.
     pub(crate) version: ResourceVersion,
     /// Nobody has it, where this is empty.
     pub(crate) holder: String,
@@ -102,6 +108,21 @@ pub(crate) struct Record {
     pub(crate) duration: Duration,
     /// How often it went to another holder.
     pub(crate) transitions: i32,
+    /// When its holder has written it, in its words: only whether they are the same counts. A holder never writes the same
+    /// twice, whatever its clock does, or else others could miss a renewal.
+    pub(crate) renewed: String,
+}
+
+impl Record {
+    /// Nobody has written it since as its holder: labels and the like are no sign of life. client-go compares the spec.
+    fn is_as_old_as(&self, other: &Self) -> bool {
+        *self == Self { version: self.version.clone(), ..other.clone() }
+    }
+
+    /// It was made anew, or put back to what it was before, as by a backup.
+    fn is_another_than(&self, other: &Self) -> bool {
+        self.uid != other.uid || self.version < other.version
+    }
 }
 
 /// A write: it is made only if the record still has this version, or if there is none.
@@ -133,13 +154,17 @@ pub(crate) struct Candidate {
     seen: Option<Seen>,
     /// What was seen has to be seen again before it is acted on: a write has failed, which may have been made.
     is_doubtful: bool,
+    /// The last record that there was.
+    last: Option<Record>,
     /// This one leads until then.
     leads_until: Option<Instant>,
+    /// And not before that: somebody may count on a Lease that is gone.
+    leads_from: Instant,
     /// Nothing is tried before that.
     not_before: Instant,
 }
 
-/// The record as it was seen last, and when it was first seen so.
+/// The record as it was seen last, and since when its holder has not written it.
 #[derive(Debug)]
 struct Seen {
     record: Option<Record>,
@@ -148,12 +173,21 @@ struct Seen {
 
 impl Candidate {
     pub(crate) fn new(me: String, times: LeaseTimes, now: Instant) -> Self {
-        Self { me, times, seen: None, is_doubtful: true, leads_until: None, not_before: now }
+        Self {
+            me,
+            times,
+            seen: None,
+            is_doubtful: true,
+            last: None,
+            leads_until: None,
+            leads_from: now,
+            not_before: now,
+        }
     }
 
     /// Until when this one leads, unless that is over.
     pub(crate) fn leads_until(&self, now: Instant) -> Option<Instant> {
-        self.leads_until.filter(|until| now < *until)
+        self.leads_until.filter(|until| (self.leads_from..*until).contains(&now))
     }
 
     /// Who else holds the lease, as far as is known.
@@ -169,9 +203,21 @@ impl Candidate {
     /// What the server has answered to a read.
     pub(crate) fn read(&mut self, record: Option<Record>, now: Instant) {
         self.is_doubtful = false;
-        if self.seen.as_ref().is_none_or(|seen| seen.record != record) {
-            self.seen = Some(Seen { record, since: now });
+        if let (Some(record), Some(last)) = (&record, &self.last)
+            && record.is_another_than(last)
+            && self.leads_until(now).is_none()
+        {
+            self.leads_from = now + self.times.duration.max(last.duration);
         }
+        let since = match (&self.seen, &record) {
+            (Some(Seen { record: None, since }), None) => *since,
+            (Some(Seen { record: Some(seen), since }), Some(record)) if record.is_as_old_as(seen) => *since,
+            _ => now,
+        };
+        if record.is_some() {
+            self.last.clone_from(&record);
+        }
+        self.seen = Some(Seen { record, since });
         if self.other_holder().is_some() {
             self.leads_until = None;
         }
@@ -179,9 +225,9 @@ impl Candidate {
 
     /// What a watch tells may be older than what is known; says whether it is news.
     pub(crate) fn watched(&mut self, record: Option<Record>, now: Instant) -> bool {
-        match (&record, self.record()) {
+        match (&record, &self.last) {
             (None, _) => self.doubt(),
-            (Some(record), Some(known)) if known.version.at_least(&record.version) => {}
+            (Some(record), Some(last)) if last.version.at_least(&record.version) => {}
             (Some(_), _) => {
                 self.read(record, now);
                 return true;
@@ -207,6 +253,13 @@ impl Candidate {
             }),
             Some(record) if !record.holder.is_empty() && now < *since + record.duration => {
                 Next::Wait(*since + record.duration)
+            }
+            // Whoever leads makes it anew; by then it has done so, or leads no more.
+            None if self.last.is_some()
+                && self.leads_until(now).is_none()
+                && now < *since + self.times.renew_deadline =>
+            {
+                Next::Wait(*since + self.times.renew_deadline)
             }
             _ => Next::Write(Write {
                 over: record.as_ref().map(|record| record.version.clone()),

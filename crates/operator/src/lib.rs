@@ -38,9 +38,10 @@
 //!
 //! # Invariants
 //! - Nobody counts on a lease for longer than its renew deadline, by its own clock, since it sent the last write that was
-//!   accepted; others leave it alone for its whole duration since they have seen the last change. So no two lead at once, as
-//!   long as no clock runs faster than another by more than the ratio of the two (`lease`, which is plain data, and its
-//!   simulation).
+//!   accepted; others leave it alone for its whole duration since they have seen its holder's last change, and one that was
+//!   deleted and made anew, too, unless they held it. So no two lead at once, as long as no clock runs faster than another by
+//!   more than the ratio of the two (`lease`, which is plain data, and its simulation), and no candidate begins between a
+//!   deletion and the end of what the old holder counts on: it can't know of that.
 //! - No two runs of one key overlap, and one begins after each event that passes its filter.
 //! - A write through a guarded client is sent at most once for each time that it was asked who leads.
 //! - No run begins when this process does not lead. A manager gives its lease back when nothing goes on that was begun under it.
@@ -61,6 +62,7 @@ mod finalizer;
 mod json;
 mod leadership;
 mod lease;
+mod lease_object;
 mod ledger;
 mod manager;
 mod metrics;

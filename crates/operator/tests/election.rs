@@ -22,6 +22,15 @@ fn client(server: &Server) -> Client {
     Client::new(server.service(), "default")
 }
 
+fn options(identity: &str) -> ElectionOptions {
+    ElectionOptions {
+        namespace: "default".to_owned(),
+        name: "operator".to_owned(),
+        identity: identity.to_owned(),
+        times: LeaseTimes::default(),
+    }
+}
+
 /// Somebody who takes part.
 struct Part {
     leadership: Leadership,
@@ -31,13 +40,7 @@ struct Part {
 
 impl Part {
     fn take(server: &Server, identity: &str) -> Self {
-        let options = ElectionOptions {
-            namespace: "default".to_owned(),
-            name: "operator".to_owned(),
-            identity: identity.to_owned(),
-            times: LeaseTimes::default(),
-        };
-        let election = Election::new(client(server), options).unwrap();
+        let election = Election::new(client(server), options(identity)).unwrap();
         let (leadership, stop) = (election.leadership(), CancellationToken::new());
         let task = tokio::spawn(election.run(stop.clone()));
         Self { leadership, stop, task }
@@ -149,13 +152,7 @@ async fn a_leader_that_is_cut_off_knows_before_another_one_leads() {
 
 #[tokio::test(start_paused = true)]
 async fn who_has_no_identity_takes_no_part() {
-    let options = ElectionOptions {
-        namespace: "default".to_owned(),
-        name: "operator".to_owned(),
-        identity: String::new(),
-        times: LeaseTimes::default(),
-    };
-    let refused = Election::new(client(&Server::new()), options).err();
+    let refused = Election::new(client(&Server::new()), options("")).err();
     assert_eq!(refused, Some(ElectionError::NoIdentity));
 }
 
@@ -253,4 +250,122 @@ async fn who_has_lost_the_lease_does_not_take_itself_for_another_leader() {
     sleep(30 * SECOND).await;
     assert!(!leader.leadership.is_leader());
     assert_eq!(leader.leadership.other_leader(), None);
+}
+
+/// The Lease is deleted at some time between two renewals; says how often both were seen to lead.
+async fn deleted(server: &Server, after: Duration) -> usize {
+    let (leader, follower) = two(server).await;
+    sleep(20 * SECOND + after).await;
+    let api: Api<Lease> = Api::namespaced(client(server), "default");
+    api.delete("operator", &Default::default()).await.unwrap();
+    let mut both = 0;
+    for _ in 0..2000 {
+        for _ in 0..20 {
+            both += usize::from(leader.leadership.is_leader() && follower.leadership.is_leader());
+            tokio::task::yield_now().await;
+        }
+        sleep(SECOND / 100).await;
+    }
+    assert!(leader.leadership.is_leader(), "who leads makes it anew and leads on");
+    assert_eq!(follower.leadership.other_leader().as_deref(), Some("first"));
+    both
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_deleted_stays_with_who_has_it() {
+    for step in 0..10 {
+        let server = Server::new();
+        assert_eq!(deleted(&server, step * SECOND / 5).await, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_deleted_stays_with_who_has_it_also_where_nobody_may_watch_it() {
+    for step in 0..10 {
+        let server = Server::new();
+        for verb in [Verb::List, Verb::Watch] {
+            let forbidden = Fault::status(403, "Forbidden", None);
+            server.faults().during(DAY, Match::verb(verb).resource("leases"), forbidden);
+        }
+        assert_eq!(deleted(&server, step * SECOND / 5).await, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_deleted_behind_a_leader_that_is_cut_off_is_not_taken_too_early() {
+    let server = Server::new();
+    let (is_cut, cut) = tokio::sync::watch::channel(false);
+    let through = client(&server);
+    let service = tower::service_fn(move |request: http::Request<kube_client::client::Body>| {
+        let (through, cut) = (through.clone(), cut.clone());
+        async move {
+            if *cut.borrow() {
+                std::future::pending::<()>().await;
+            }
+            through.send(request).await
+        }
+    });
+    let election = Election::new(Client::new(service, "default"), options("first")).unwrap();
+    let first = election.leadership();
+    tokio::spawn(election.run(CancellationToken::new()));
+    first.acquired().await;
+    let second = Part::take(&server, "second");
+    sleep(10 * SECOND).await;
+    is_cut.send_replace(true);
+    server.cut_watches(&Match::any());
+    sleep(SECOND).await;
+    Api::<Lease>::namespaced(client(&server), "default")
+        .delete("operator", &Default::default())
+        .await
+        .unwrap();
+    let mut led = [0; 2];
+    for _ in 0..4000 {
+        let leads = [first.is_leader(), second.leadership.is_leader()];
+        assert_ne!(leads, [true, true]);
+        led = [led[0] + usize::from(leads[0]), led[1] + usize::from(leads[1])];
+        sleep(SECOND / 100).await;
+    }
+    assert!(led.iter().all(|times| *times > 500), "one after the other: {led:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_that_change_keep_no_dead_leader_in_office() {
+    let server = Server::new();
+    let (leader, follower) = two(&server).await;
+    leader.task.abort();
+    let api: Api<Lease> = Api::namespaced(client(&server), "default");
+    for round in 0..10 {
+        let patch = json!({"metadata": {"annotations": {"round": round.to_string()}}});
+        api.patch("operator", &Default::default(), &kube_client::api::Patch::Merge(patch)).await.unwrap();
+        sleep(2 * SECOND).await;
+    }
+    assert!(follower.leadership.is_leader());
+    assert_eq!(lease(&server).await.metadata.annotations.unwrap()["round"], "9");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_time_that_can_not_be_read_keeps_nobody_from_leading() {
+    let server = Server::new();
+    let made = server.create(json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "operator", "namespace": "default"},
+        "spec": {"holderIdentity": "other", "leaseDurationSeconds": 1, "renewTime": "9999-12-31T23:59:59.000000Z"}}));
+    made.unwrap();
+    let part = Part::take(&server, "first");
+    let after = part.leads_after().await;
+    assert!((SECOND..2 * SECOND).contains(&after), "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_watch_the_lease_no_more_looks_at_it() {
+    let server = Server::new();
+    let (leader, follower) = two(&server).await;
+    for verb in [Verb::List, Verb::Watch] {
+        let forbidden = Fault::status(403, "Forbidden", None);
+        server.faults().during(DAY, Match::verb(verb).resource("leases"), forbidden);
+    }
+    server.cut_watches(&Match::any());
+    sleep(60 * SECOND).await;
+    leader.stop().await;
+    let after = follower.leads_after().await;
+    assert!(after <= 3 * SECOND, "{after:?}");
 }

@@ -1,12 +1,13 @@
-//! Several candidates, clocks that run at different rates, pauses, requests that are lost on either way, a watch that lags:
-//! no two count on the lease at once, and once all is well again somebody does.
+//! Several candidates, clocks that run at different rates, pauses, requests that are lost on either way or come when nobody
+//! waits for them any more, a watch that lags, people who delete the Lease or change its labels, a leader that dies: no two count on it at once,
+//! and once all is well again somebody does.
 
 use std::{collections::VecDeque, time::Duration};
 
 use fastrand::Rng;
 use tokio::time::Instant;
 
-use super::{Candidate, LeaseTimes, Next, Record, Write};
+use super::{Candidate, LeaseTimes, Next, RELEASED, Record, Write};
 
 const TICK: Duration = Duration::from_millis(100);
 /// A request that was not answered by then has failed, for the candidate's own clock.
@@ -31,6 +32,7 @@ struct Request {
 struct Member {
     election: Candidate,
     rate: f64,
+    is_dead: bool,
     paused_until: Duration,
     /// Nothing of it comes to the server until then, and nothing comes back.
     cut_off_until: Duration,
@@ -42,6 +44,8 @@ struct World {
     start: Instant,
     now: Duration,
     record: Option<Record>,
+    /// Writes for whose answer nobody waits any more, and when they come.
+    late: Vec<(Duration, Write)>,
     /// The records there have been lately: what a watch may still tell.
     past: VecDeque<Record>,
     versions: u64,
@@ -54,6 +58,15 @@ impl World {
     /// Clocks run up to `fastest` times as fast as the slowest.
     fn new(seed: u64, fastest: f64) -> Self {
         let (mut rng, start) = (Rng::with_seed(seed), Instant::now());
+        // All have seen it: who has not can't know of one that is deleted.
+        let record = Record {
+            uid: String::new(),
+            version: 1.into(),
+            holder: String::new(),
+            duration: RELEASED,
+            transitions: 0,
+            renewed: String::new(),
+        };
         let count = rng.usize(2..=4);
         let candidates = (0..count).map(|number| {
             // Both ends are met often: that is where it would go wrong.
@@ -62,10 +75,12 @@ impl World {
                 1 => fastest,
                 _ => 1.0 + (fastest - 1.0) * rng.f64(),
             };
-            let election = Candidate::new(format!("candidate-{number}"), LeaseTimes::default(), start);
+            let mut election = Candidate::new(format!("candidate-{number}"), LeaseTimes::default(), start);
+            election.read(Some(record.clone()), start);
             Member {
                 election,
                 rate,
+                is_dead: false,
                 paused_until: Duration::ZERO,
                 cut_off_until: Duration::ZERO,
                 request: None,
@@ -76,9 +91,10 @@ impl World {
             rng,
             start,
             now: Duration::ZERO,
-            record: None,
+            record: Some(record),
+            late: Vec::new(),
             past: VecDeque::new(),
-            versions: 0,
+            versions: 1,
             candidates,
             changes: 0,
             led_last: None,
@@ -101,6 +117,8 @@ impl World {
         let end = self.now + for_so_long;
         while self.now < end {
             self.now += TICK;
+            self.people(troubles);
+            self.serve_late();
             for number in 0..self.candidates.len() {
                 self.turn(number, troubles);
                 let leaders = self.leaders();
@@ -117,8 +135,18 @@ impl World {
         Ok(())
     }
 
+    /// Whoever leads, or would lead next, is no more.
+    fn lose_a_leader(&mut self) {
+        let holder = self.record.as_ref().map_or("", |record| &*record.holder);
+        let number = holder.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(0);
+        self.candidates[number].is_dead = true;
+    }
+
     fn turn(&mut self, number: usize, troubles: bool) {
         self.serve(number);
+        if self.candidates[number].is_dead {
+            return;
+        }
         if troubles && self.rng.u16(..1000) == 0 {
             let until = self.now + Duration::from_secs(self.rng.u64(1..40));
             match self.rng.bool() {
@@ -144,7 +172,9 @@ impl World {
             None if timed_out => candidate.election.failed(request.sent, local),
             None => return,
         }
-        candidate.request = None;
+        if let Some(Request { write: Some(write), arrives: Some(at), .. }) = candidate.request.take() {
+            self.late.push((at, write));
+        }
     }
 
     fn begin(&mut self, number: usize, local: Instant, troubles: bool) {
@@ -172,25 +202,61 @@ impl World {
             return;
         }
         request.arrives = None;
-        let Some(write) = &request.write else {
-            request.answer = Some(Some(self.record.clone()));
-            return;
+        let answer = match request.write.clone() {
+            None => Some(self.record.clone()),
+            Some(write) => self.write(&write).map(Some),
         };
+        if let Some(request) = &mut self.candidates[number].request {
+            request.answer = Some(answer);
+        }
+    }
+
+    fn serve_late(&mut self) {
+        let now = self.now;
+        let (come, late) = std::mem::take(&mut self.late).into_iter().partition(|(at, _)| *at <= now);
+        self.late = late;
+        let come: Vec<(Duration, Write)> = come;
+        for (_, write) in come {
+            self.write(&write);
+        }
+    }
+
+    /// The record that the write has made, if it was not refused.
+    fn write(&mut self, write: &Write) -> Option<Record> {
         if write.over != self.record.as_ref().map(|record| record.version.clone()) {
-            request.answer = Some(None);
-            return;
+            return None;
         }
         self.versions += 1;
+        let uid = self.record.as_ref().map_or_else(|| self.versions.to_string(), |record| record.uid.clone());
         let record = Record {
+            uid,
             version: self.versions.into(),
             holder: write.holder.clone(),
             duration: write.duration,
             transitions: write.transitions,
+            renewed: self.versions.to_string(),
         };
-        request.answer = Some(Some(Some(record.clone())));
-        self.past.extend(self.record.replace(record));
+        self.set(Some(record.clone()));
+        Some(record)
+    }
+
+    fn set(&mut self, record: Option<Record>) {
+        self.past.extend(std::mem::replace(&mut self.record, record));
         if self.past.len() > 5 {
             self.past.pop_front();
+        }
+    }
+
+    /// Somebody deletes the Lease, sometimes again soon, or changes its labels, which is no trouble.
+    fn people(&mut self, troubles: bool) {
+        if troubles && self.rng.u16(..300) == 0 {
+            self.set(None);
+        }
+        if self.rng.u8(..50) == 0
+            && let Some(record) = self.record.clone()
+        {
+            self.versions += 1;
+            self.set(Some(Record { version: self.versions.into(), ..record }));
         }
     }
 
@@ -198,9 +264,7 @@ impl World {
     fn watch(&mut self, number: usize, local: Instant) {
         let old = self.rng.usize(0..=self.past.len());
         let record = self.past.get(old).or(self.record.as_ref()).cloned();
-        if let Some(record) = record {
-            self.candidates[number].election.watched(Some(record), local);
-        }
+        self.candidates[number].election.watched(record, local);
     }
 }
 
@@ -215,6 +279,7 @@ fn no_two_lead_at_once_and_after_all_troubles_somebody_does() {
     for seed in 0..400 {
         let mut world = World::new(seed, fastest_allowed());
         world.run(TROUBLES, true).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+        world.lose_a_leader();
         world.run(PEACE, false).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
         assert_eq!(world.leaders().len(), 1, "seed {seed}: nobody leads");
         changes += world.changes;

@@ -15,7 +15,20 @@ fn candidate() -> (Candidate, Instant) {
 }
 
 fn record(version: u64, holder: &str) -> Record {
-    Record { version: version.into(), holder: holder.to_owned(), duration: LEASE, transitions: 3 }
+    let (uid, renewed) = ("first".to_owned(), format!("at {version}"));
+    Record {
+        uid,
+        version: version.into(),
+        holder: holder.to_owned(),
+        duration: LEASE,
+        transitions: 3,
+        renewed,
+    }
+}
+
+/// One that was made anew.
+fn anew(version: u64, holder: &str) -> Record {
+    Record { uid: "second".to_owned(), ..record(version, holder) }
 }
 
 fn write(over: Option<u64>, transitions: i32, acquires: bool) -> Next {
@@ -102,13 +115,60 @@ fn whoever_sees_another_holder_leads_no_more() {
 }
 
 #[test]
-fn a_lease_that_was_deleted_is_read_and_made_anew() {
+fn whoever_leads_makes_a_deleted_lease_anew_and_leads_on() {
     let (mut election, sent) = leader();
     let then = sent + 2 * SECOND;
     election.watched(None, then);
     assert_eq!(election.next(then), Next::Read);
     election.read(None, then);
     assert_eq!(election.next(then), write(None, 0, true));
+    election.wrote(anew(12, "me"), then, then + SECOND);
+    assert_eq!(election.leads_until(then + SECOND), Some(then + 10 * SECOND));
+}
+
+#[test]
+fn whoever_follows_leaves_a_deleted_lease_to_its_holder_and_leads_by_a_new_one_only_after_a_while() {
+    let (mut election, now) = candidate();
+    election.read(Some(record(7, "other")), now);
+    election.read(None, now + 60 * SECOND);
+    election.read(None, now + 65 * SECOND);
+    let then = now + 70 * SECOND;
+    assert_eq!(election.next(now + 65 * SECOND), Next::Wait(then));
+    assert_eq!(election.next(then), write(None, 0, true));
+    election.wrote(anew(8, "me"), then, then + SECOND);
+    let renewed = then + 14 * SECOND;
+    assert_eq!(election.leads_until(then + SECOND), None, "the old holder may have renewed it before");
+    election.wrote(anew(9, "me"), renewed, renewed);
+    assert_eq!(election.leads_until(then + LEASE), None);
+    assert_eq!(election.leads_until(then + LEASE + SECOND), Some(renewed + 10 * SECOND));
+}
+
+#[test]
+fn another_lease_that_nobody_has_is_nobodys_only_after_a_while() {
+    for another in [anew(8, ""), record(6, "")] {
+        let (mut election, now) = candidate();
+        election.read(Some(record(7, "other")), now);
+        let then = now + SECOND;
+        election.read(Some(another), then);
+        election.wrote(Record { version: 9.into(), ..anew(9, "me") }, then, then);
+        assert_eq!(election.leads_until(then), None, "made anew, or as it was before");
+    }
+    let (mut election, now) = candidate();
+    election.read(Some(record(7, "other")), now);
+    election.read(Some(record(8, "")), now);
+    election.wrote(record(9, "me"), now, now);
+    assert!(election.leads_until(now).is_some(), "it was given back");
+}
+
+#[test]
+fn a_change_that_is_not_its_holders_gives_a_lease_no_more_time() {
+    let (mut election, now) = candidate();
+    election.read(Some(record(7, "other")), now);
+    let labelled = Record { version: 8.into(), ..record(7, "other") };
+    assert!(election.watched(Some(labelled.clone()), now + SECOND), "that is what would be written over");
+    election.read(Some(labelled), now + 2 * SECOND);
+    assert_eq!(election.next(now + LEASE - SECOND), Next::Wait(now + LEASE));
+    assert_eq!(election.next(now + LEASE), write(Some(8), 4, true));
 }
 
 #[test]
