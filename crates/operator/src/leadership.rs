@@ -113,7 +113,9 @@ impl Leadership {
 
     /// The same client, but for writes: they are sent only while this process leads, and fail with [`NotLeading`]
     /// otherwise. One that is on its way when the lease expires is given up with [`LeaseExpired`]: what has not left by then, as it
-    /// waits for a connection or for credentials, never will.
+    /// waits for a connection or for credentials, never will. A connection asks once more when it takes the body, so that nothing
+    /// leaves a process that was paused on the way there; a write without a body, of which kube-client has none, is not asked
+    /// for there.
     ///
     /// Each is sent once, also by a client that has retries, as kube-client's own has them unless it is told otherwise: a retry
     /// would be sent without asking, at a time that the server says. So what is answered with 429, 503 or 504 fails with that;
@@ -126,7 +128,7 @@ impl Leadership {
     /// Outside of a runtime, as `Client::new`.
     pub fn guard(&self, client: Client) -> Client {
         let namespace = client.default_namespace().to_owned();
-        let (leadership, one_try) = (self.clone(), OneTry::new());
+        let (leadership, one_try) = (self.clone(), OneTry::of_leader(self.clone()));
         let send = tower::service_fn(move |request: Request<Body>| {
             let (client, leadership, one_try) = (client.clone(), leadership.clone(), one_try.clone());
             async move {

@@ -3,11 +3,22 @@
 //! kube-client's own layer (`Config::default_retry`, on unless it is switched off) sends what was answered with 429, 503 or
 //! 504 again, up to 15 times, after whatever a `Retry-After` says. It leaves alone a request whose body can't be cloned. Of
 //! kube-client's bodies that is the one of an answer: so a body goes through a client that answers with it.
+//!
+//! Such a body also asks who leads, when a connection takes it to be written: between the hands of whoever sends and those of the
+//! connection, which are of two tasks, a process may be paused for longer than its lease. Without its body a request is none.
 
-use std::convert::Infallible;
+use std::{
+    convert::Infallible,
+    pin::{Pin, pin},
+    task::{Context, Poll},
+};
 
 use http::{Request, Response};
+use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
 use kube_client::{Client, Result, client::Body};
+use tower::BoxError;
+
+use crate::{Leadership, NotLeading};
 
 /// Makes such requests. Clones share a task, which ends with the last of them.
 #[derive(Clone)]
@@ -16,11 +27,22 @@ pub(crate) struct OneTry {
 }
 
 impl OneTry {
+    /// Of requests that anybody may send.
+    ///
     /// # Panics
     /// Outside of a runtime.
     pub(crate) fn new() -> Self {
-        let echo = tower::service_fn(|request: Request<Body>| async {
-            Ok::<_, Infallible>(Response::new(request.into_body()))
+        Self::of_leader(Leadership::alone())
+    }
+
+    /// Of requests whose bodies fail with [`NotLeading`] unless this process leads when they are taken.
+    ///
+    /// # Panics
+    /// Outside of a runtime.
+    pub(crate) fn of_leader(leadership: Leadership) -> Self {
+        let echo = tower::service_fn(move |request: Request<Body>| {
+            let asking = Asking { body: request.into_body(), leadership: leadership.clone() };
+            async { Ok::<_, Infallible>(Response::new(asking)) }
         });
         Self { echo: Client::new(echo, "") }
     }
@@ -33,11 +55,44 @@ impl OneTry {
     }
 }
 
+/// A body that is for the leader.
+struct Asking {
+    body: Body,
+    leadership: Leadership,
+}
+
+impl HttpBody for Asking {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if !self.leadership.is_leader() {
+            return Poll::Ready(Some(Err(NotLeading.into())));
+        }
+        pin!(&mut self.body).poll_frame(context).map_err(Into::into)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use http_body::Body as _;
+    use tokio::{
+        sync::watch,
+        time::{Duration, Instant, advance},
+    };
 
     use super::*;
+    use crate::leadership::Standing;
 
     #[tokio::test]
     async fn it_is_the_same_request_with_a_body_that_can_not_be_cloned() {
@@ -59,5 +114,21 @@ mod tests {
             );
             assert_eq!(body.collect_bytes().await.unwrap(), text);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_is_not_written_once_the_lease_has_expired() {
+        let (_leads, standing) = watch::channel(Standing::Leads(Instant::now() + Duration::from_secs(10)));
+        let one_try = OneTry::of_leader(Leadership::new(standing));
+        let bodies = async || {
+            let request = Request::put("/a").body(Body::from(b"{}".to_vec())).unwrap();
+            one_try.of(request).await.unwrap().into_body()
+        };
+        let (early, late) = (bodies().await, bodies().await);
+        assert_eq!(early.collect_bytes().await.unwrap(), "{}");
+        advance(Duration::from_secs(10)).await;
+        let error = late.collect_bytes().await.unwrap_err();
+        let kube_client::Error::Service(error) = error else { panic!("{error}") };
+        assert!(error.is::<NotLeading>(), "{error}");
     }
 }

@@ -1,0 +1,150 @@
+//! The operator: a whole one, as `Manager` runs it.
+
+use std::{sync::Arc, time::Duration};
+
+use fastrand::Rng;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use kube_informer::{CachedApi, InformerFactory, ReflectorOptions};
+use kube_operator::{
+    Action, Controller, ElectionOptions, EventRecorder, EventType, Failure, Finalizer, FinalizerEvent,
+    LeaseExpired, LeaseTimes, Manager, ManagerError, ManagerOptions, NotLeading, Reconciler, Request, RunsOn,
+    create_or_update, set_controller_reference, update_status,
+};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    judge::Met,
+    process::Me,
+    support::{Site, SiteStatus},
+};
+
+pub(crate) const LEASE: &str = "site-operator";
+
+/// Sees to it that each site says what it is to say, in a ConfigMap and in its status.
+struct Operator {
+    me: Me,
+    rng: Mutex<Rng>,
+    sites: CachedApi<Site>,
+    maps: CachedApi<ConfigMap>,
+    finalizer: Finalizer,
+    recorder: EventRecorder,
+}
+
+impl Reconciler<Site> for Operator {
+    async fn reconcile(&self, request: Request<Site>) -> Result<Action, Failure> {
+        self.me.judge.meets(Met::Run);
+        self.me.acts("a run was started");
+        self.run(request).await
+    }
+}
+
+impl Operator {
+    /// Work that takes time.
+    async fn works(&self) {
+        let takes = self.rng.lock().u64(..800);
+        sleep(Duration::from_millis(takes)).await;
+    }
+
+    async fn run(&self, request: Request<Site>) -> Result<Action, Failure> {
+        let Some(site) = request.object else {
+            self.finalizer.forget(&request.key);
+            return Ok(Action::AwaitChange);
+        };
+        let run = async |event| match event {
+            FinalizerEvent::Apply(site) => self.apply(site).await,
+            FinalizerEvent::Cleanup(_) => {
+                self.works().await;
+                Ok(Action::Done)
+            }
+        };
+        self.finalizer.reconcile(&self.sites, site, run).await
+    }
+
+    async fn apply(&self, site: Arc<Site>) -> Result<Action, Failure> {
+        self.works().await;
+        let mut map = ConfigMap::default();
+        map.metadata.name.clone_from(&site.metadata.name);
+        map.metadata.namespace.clone_from(&site.metadata.namespace);
+        let says = [("says".to_owned(), site.spec.says.clone())];
+        create_or_update(&self.maps, map, |map| {
+            map.data = Some(says.clone().into());
+            Ok(set_controller_reference(&*site, &(), map)?)
+        })
+        .await?;
+        self.recorder.event(&*site, EventType::Normal, "Said", "Update", "it says something else");
+        self.works().await;
+        let status = SiteStatus { said: site.spec.says.clone() };
+        update_status(&self.sites, site, |site| {
+            site.status = Some(status);
+            Ok(())
+        })
+        .await?;
+        Ok(Action::Done)
+    }
+}
+
+/// Writes again and again and does not ask who leads: it is for the client to refuse that.
+async fn presses(me: Me, maps: Api<ConfigMap>, mut rng: Rng) -> Result<(), Failure> {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note"}, "data": {"by": *me.identity}});
+    loop {
+        sleep(Duration::from_millis(rng.u64(..1000))).await;
+        if let Err(error) = maps.patch("note", &PatchParams::apply("note").force(), &Patch::Apply(&map)).await
+        {
+            counts(&me, &error);
+        }
+    }
+}
+
+fn counts(me: &Me, error: &kube_client::Error) {
+    let kube_client::Error::Service(error) = error else { return };
+    if error.is::<NotLeading>() {
+        me.judge.meets(Met::NotLeading);
+    }
+    if error.is::<LeaseExpired>() {
+        me.judge.meets(Met::LeaseExpired);
+    }
+}
+
+pub(crate) async fn runs(
+    me: Me,
+    client: Client,
+    is_guarded: bool,
+    stop: CancellationToken,
+    mut rng: Rng,
+) -> Result<(), ManagerError> {
+    let options = ReflectorOptions { seed: Some(rng.u64(..)), ..ReflectorOptions::default() };
+    let factory = InformerFactory::new(client.clone()).namespace("default").reflector(options);
+    let election = ElectionOptions {
+        namespace: "default".to_owned(),
+        name: LEASE.to_owned(),
+        identity: me.identity.to_string(),
+        times: LeaseTimes::default(),
+    };
+    let options = ManagerOptions { address: None, election: Some(election), ..ManagerOptions::default() };
+    let mut manager = Manager::with_factory(client.clone(), factory.clone(), options).unwrap();
+    me.leadership.set(manager.leadership()).unwrap();
+    let (sites, maps) = (factory.informer::<Site>().unwrap(), factory.informer::<ConfigMap>().unwrap());
+    let writer = if is_guarded { manager.client() } else { client };
+    let (notes, pressing) = (Api::default_namespaced(writer.clone()), rng.fork());
+    let presser = me.clone();
+    manager.task("notes", RunsOn::All, |stop| async move {
+        stop.run_until_cancelled(presses(presser, notes, pressing)).await.unwrap_or(Ok(()))
+    });
+    let operator = Operator {
+        me,
+        rng: Mutex::new(rng),
+        sites: CachedApi::new(Api::default_namespaced(writer.clone()), &sites),
+        maps: CachedApi::new(Api::default_namespaced(writer), &maps),
+        finalizer: Finalizer::new("shop.example.com/site"),
+        recorder: manager.event_recorder("site-operator").unwrap(),
+    };
+    manager.add(Controller::new(&sites).owns(&maps).concurrency(2), operator);
+    manager.run(stop.cancelled()).await
+}
