@@ -21,6 +21,8 @@ pub(crate) enum Met {
     PauseOfALeaderPastItsLease,
     /// With requests that were on their way out.
     PauseInAWrite,
+    /// Perhaps with a run that waited for the cache to show what was written.
+    PauseBeforeARun,
     /// A machine was cut off, and a leader for longer than its lease.
     Partition,
     PartitionOfALeaderPastItsLease,
@@ -35,13 +37,14 @@ pub(crate) enum Met {
     LeaseExpired,
 }
 
-pub(crate) const ALL: [Met; 14] = [
+pub(crate) const ALL: [Met; 15] = [
     Met::Run,
     Met::Write,
     Met::Handover,
     Met::Pause,
     Met::PauseOfALeaderPastItsLease,
     Met::PauseInAWrite,
+    Met::PauseBeforeARun,
     Met::Partition,
     Met::PartitionOfALeaderPastItsLease,
     Met::LeadsAgain,
@@ -72,17 +75,18 @@ struct Seen {
 }
 
 impl Judge {
-    /// The world has gone on.
-    pub(crate) fn sees(&self, now: Duration, holder: Option<String>) {
-        let mut seen = self.seen.lock();
-        seen.now = now;
-        if seen.holder != holder {
+    pub(crate) fn goes_on(&self, now: Duration) {
+        self.seen.lock().now = now;
+    }
+
+    /// Whom the Lease names now.
+    pub(crate) fn sees(&self, holder: Option<String>) {
+        if self.holder() != holder {
             if holder.is_some() {
-                *seen.counts.entry(Met::Handover).or_default() += 1;
+                self.meets(Met::Handover);
             }
-            let line = format!("{:9.3} the Lease names {holder:?}", now.as_secs_f64());
-            seen.history.push(line);
-            seen.holder = holder;
+            self.tells(format_args!("the Lease names {holder:?}"));
+            self.seen.lock().holder = holder;
         }
     }
 

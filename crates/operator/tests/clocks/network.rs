@@ -110,6 +110,7 @@ impl Network {
                 () = frames.closed() => None,
                 frame = body.frame() => frame,
             } {
+                sleep(network.luck().back / 2).await;
                 network.passes().await;
                 if frames.send(frame.map_err(Into::into)).await.is_err() {
                     return;

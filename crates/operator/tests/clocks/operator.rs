@@ -1,6 +1,9 @@
 //! The operator: a whole one, as `Manager` runs it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use fastrand::Rng;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -41,7 +44,10 @@ impl Reconciler<Site> for Operator {
     async fn reconcile(&self, request: Request<Site>) -> Result<Action, Failure> {
         self.me.judge.meets(Met::Run);
         self.me.acts("a run was started");
-        self.run(request).await
+        self.me.waits_to_run.store(false, Ordering::Relaxed);
+        let done = self.run(request).await;
+        self.me.waits_to_run.store(matches!(done, Ok(Action::RequeueAfter(_))), Ordering::Relaxed);
+        done
     }
 }
 
@@ -86,7 +92,9 @@ impl Operator {
             Ok(())
         })
         .await?;
-        Ok(Action::Done)
+        // What was written is not shown by then, in many cases.
+        let is_soon = self.rng.lock().u8(..3) == 0;
+        Ok(if is_soon { Action::RequeueAfter(Duration::from_millis(100)) } else { Action::Done })
     }
 }
 
@@ -94,7 +102,7 @@ impl Operator {
 async fn presses(me: Me, maps: Api<ConfigMap>, mut rng: Rng) -> Result<(), Failure> {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note"}, "data": {"by": *me.identity}});
     loop {
-        sleep(Duration::from_millis(rng.u64(..1000))).await;
+        sleep(Duration::from_millis(rng.u64(..2000))).await;
         if let Err(error) = maps.patch("note", &PatchParams::apply("note").force(), &Patch::Apply(&map)).await
         {
             counts(&me, &error);

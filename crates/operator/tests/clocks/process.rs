@@ -1,7 +1,10 @@
 //! One process: a runtime of its own, and with it a clock of its own, which goes on while nothing of the process does.
 
 use std::{
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -38,6 +41,8 @@ pub(crate) struct Me {
     /// Until when its lease holds, as the documented rule has it: the deadline after the sending of the last write of the
     /// Lease that was accepted.
     lease: Arc<Mutex<Option<Instant>>>,
+    /// A run has ended that has asked for another one soon, which may wait for the cache to show what was written.
+    pub(crate) waits_to_run: Arc<AtomicBool>,
 }
 
 impl Me {
@@ -72,6 +77,8 @@ pub(crate) struct Process {
     runtime: Runtime,
     task: JoinHandle<Result<(), ManagerError>>,
     calls: mpsc::WeakSender<Call>,
+    /// So many polls come together.
+    at_once: u32,
 }
 
 impl Process {
@@ -81,21 +88,22 @@ impl Process {
         judge: &Arc<Judge>,
         network: &Network,
         is_guarded: bool,
-        rng: Rng,
+        mut rng: Rng,
     ) -> Self {
-        // After each poll of a task it can be left alone.
+        // After each poll of a task it can be left alone, or it hears of time and of others only after many.
+        let at_once = [1, 8, 61][rng.usize(..3)];
         let mut builder = Builder::new_current_thread();
-        let runtime = builder.enable_time().start_paused(true).event_interval(1).build().unwrap();
+        let runtime = builder.enable_time().start_paused(true).event_interval(at_once).build().unwrap();
         let inside = runtime.enter();
         let (judge, stop) = (Arc::clone(judge), CancellationToken::new());
-        let (leadership, lease) = Default::default();
-        let me = Me { identity: identity.into(), judge, leadership, lease };
+        let (leadership, lease, waits_to_run) = Default::default();
+        let me = Me { identity: identity.into(), judge, leadership, lease, waits_to_run };
         let (calls, queue) = mpsc::channel(QUEUE);
         let (weak, client) = (calls.downgrade(), client(me.clone(), calls));
         tokio::spawn(connection(me.clone(), queue, network.clone()));
         let task = tokio::spawn(operator::runs(me.clone(), client, is_guarded, stop.clone(), rng));
         drop(inside);
-        Self { me, stop, runtime, task, calls: weak }
+        Self { me, stop, runtime, task, calls: weak, at_once }
     }
 
     /// Its clock goes on, and nothing else.
@@ -105,10 +113,10 @@ impl Process {
         let _set = advance(by).now_or_never();
     }
 
-    /// So many polls of its tasks.
-    pub(crate) fn goes_on(&self, polls: usize) {
+    /// About so many polls of its tasks.
+    pub(crate) fn goes_on(&self, polls: u32) {
         self.runtime.block_on(async {
-            for _ in 0..polls {
+            for _ in 0..polls.div_ceil(self.at_once) {
                 yield_now().await;
             }
         });
@@ -122,6 +130,10 @@ impl Process {
     /// A request has been handed over and has not left yet.
     pub(crate) fn is_about_to_send(&self) -> bool {
         self.calls.upgrade().is_some_and(|calls| calls.capacity() < QUEUE)
+    }
+
+    pub(crate) fn waits_to_run(&self) -> bool {
+        self.me.waits_to_run.load(Ordering::Relaxed)
     }
 
     pub(crate) fn has_ended(&mut self) -> Option<Result<(), ManagerError>> {

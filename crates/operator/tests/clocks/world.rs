@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use fastrand::Rng;
 use kube_operator::{LeaseTimes, ManagerError};
 use kube_testserver::Server;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{
     runtime::{Builder, Runtime},
     task::yield_now,
@@ -23,7 +23,7 @@ use crate::{
 /// By the world's clock, as all here.
 const TICK: Duration = Duration::from_millis(100);
 const TROUBLES: Duration = Duration::from_secs(200);
-const PEACE: Duration = Duration::from_secs(60);
+const PEACE: Duration = Duration::from_secs(45);
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// What a world is like.
@@ -76,7 +76,7 @@ impl Machine {
             }
         }
         let Some(process) = &mut self.process else { return };
-        process.goes_on(if has_troubles { self.rng.usize(..32) } else { 32 });
+        process.goes_on(if has_troubles { self.rng.u32(..32) } else { 32 });
         if let Some(ended) = process.has_ended() {
             let (identity, stopped) = (&process.me.identity, process.stop.is_cancelled());
             self.judge.tells(format_args!("{identity} has ended: {ended:?}"));
@@ -96,7 +96,7 @@ impl Machine {
         let (judge, network, rng) = (&self.judge, &self.network, self.rng.fork());
         self.process = Some(Process::starts(&identity, judge, network, self.kind.is_guarded, rng));
         self.lives += 1;
-        self.next = now + Duration::from_secs(self.rng.u64(30..200));
+        self.next = now + Duration::from_secs(self.rng.u64(20..90));
         (self.paused_until, self.pause, self.fallen) = (Duration::ZERO, None, false);
     }
 
@@ -117,8 +117,10 @@ impl Machine {
         if now < self.paused_until {
             return;
         }
-        if self.rng.u16(..800) == 0 {
-            let lasts = Duration::from_millis(self.rng.u64(500..30_000));
+        // Most often it is the leader, as it is about that one.
+        let often = if leads { 10 } else { 1 };
+        if self.rng.u16(..1600) < often {
+            let lasts = long(&mut self.rng);
             self.judge.tells(format_args!("{identity} is cut off for {lasts:?}"));
             self.judge.meets(Met::Partition);
             if leads && lasts > past_its_lease {
@@ -127,15 +129,19 @@ impl Machine {
             self.fallen |= leads;
             self.network.cut_off(Instant::now() + lasts);
         }
-        if self.rng.u16(..500) == 0 {
-            self.pause = Some(Duration::from_millis(self.rng.u64(500..30_000)));
+        if self.rng.u16(..1000) < often {
+            self.pause = Some(long(&mut self.rng));
         }
-        let is_about_to_send = process.is_about_to_send();
-        if let Some(lasts) = self.pause.take_if(|_| is_about_to_send || self.rng.u8(..20) == 0) {
+        let (is_about_to_send, waits_to_run) = (process.is_about_to_send(), process.waits_to_run());
+        let is_near = is_about_to_send || (waits_to_run && self.rng.u8(..3) == 0);
+        if let Some(lasts) = self.pause.take_if(|_| is_near || self.rng.u8(..100) == 0) {
             self.judge.tells(format_args!("{identity} is paused for {lasts:?}"));
             self.judge.meets(Met::Pause);
             if is_about_to_send {
                 self.judge.meets(Met::PauseInAWrite);
+            }
+            if waits_to_run {
+                self.judge.meets(Met::PauseBeforeARun);
             }
             if leads && lasts > past_its_lease {
                 self.judge.meets(Met::PauseOfALeaderPastItsLease);
@@ -144,7 +150,7 @@ impl Machine {
             self.paused_until = now + lasts;
         }
         if now >= self.next && !process.stop.is_cancelled() {
-            match self.rng.bool() {
+            match self.rng.u8(..4) > 0 {
                 true => process.stop.cancel(),
                 false => {
                     self.judge.tells(format_args!("{identity} is killed"));
@@ -156,12 +162,19 @@ impl Machine {
     }
 }
 
+/// How long a trouble lasts: some are near the end of a lease.
+fn long(rng: &mut Rng) -> Duration {
+    let most = if rng.bool() { 30_000 } else { 16_000 };
+    Duration::from_millis(rng.u64(500..most))
+}
+
 struct World {
     runtime: Runtime,
     server: Server,
     judge: Arc<Judge>,
     machines: Vec<Machine>,
     now: Duration,
+    version: u64,
 }
 
 /// A world with troubles, and then without.
@@ -182,13 +195,10 @@ impl World {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let inside = runtime.enter();
         let (server, judge) = (support::server(None), Arc::new(Judge::default()));
-        let machines = ["one", "two", "three"].map(|name| {
-            // Both ends are met often: that is where it would go wrong.
-            let rate = match rng.u8(..3) {
-                0 => 1.0,
-                1 => kind.fastest,
-                _ => 1.0 + (kind.fastest - 1.0) * rng.f64(),
-            };
+        // Both ends are met in each world: that is where it would go wrong.
+        let mut rates = [1.0, kind.fastest, 1.0 + (kind.fastest - 1.0) * rng.f64()];
+        rng.shuffle(&mut rates);
+        let machines = ["one", "two", "three"].into_iter().zip(rates).map(|(name, rate)| {
             judge.tells(format_args!("the clock of {name} runs {rate} times as fast"));
             Machine {
                 name: name.to_owned(),
@@ -205,14 +215,16 @@ impl World {
                 fallen: false,
             }
         });
+        let machines = machines.collect();
         drop(inside);
-        Self { runtime, server, judge, machines: machines.into(), now: Duration::ZERO }
+        Self { runtime, server, judge, machines, now: Duration::ZERO, version: 0 }
     }
 
     fn lasts(&mut self, so_long: Duration, has_troubles: bool) {
         let end = self.now + so_long;
         while self.now < end {
             self.now += TICK;
+            self.judge.goes_on(self.now);
             self.runtime.block_on(async {
                 advance(TICK).await;
                 for _ in 0..6 {
@@ -220,10 +232,12 @@ impl World {
                 }
             });
             let _inside = self.runtime.enter();
-            let lease = self.server.get("coordination.k8s.io/v1", "Lease", Some("default"), LEASE);
-            let holder =
-                lease.ok().and_then(|lease| lease["spec"]["holderIdentity"].as_str().map(str::to_owned));
-            self.judge.sees(self.now, holder);
+            if self.server.resource_version() != self.version {
+                self.version = self.server.resource_version();
+                let lease = self.server.get("coordination.k8s.io/v1", "Lease", Some("default"), LEASE);
+                let holder = |lease: Value| lease["spec"]["holderIdentity"].as_str().map(str::to_owned);
+                self.judge.sees(lease.ok().and_then(holder));
+            }
             for number in 0..self.machines.len() {
                 self.machines[number].turn(self.now, has_troubles);
                 self.judge_leaders();
