@@ -21,7 +21,7 @@ pub(crate) enum Met {
     PauseOfALeaderPastItsLease,
     /// With requests that were on their way out.
     PauseInAWrite,
-    /// Perhaps with a run that waited for the cache to show what was written.
+    /// With a run that perhaps waited for the cache to show what was written.
     PauseBeforeARun,
     /// A machine was cut off, and a leader for longer than its lease.
     Partition,

@@ -73,6 +73,12 @@ impl Network {
         Luck { there, back, is_lost: is_lost(), answer_is_lost: is_lost() }
     }
 
+    /// Watches lag more than answers, so that what was written is not shown for a while.
+    fn shown_after(&self) -> Duration {
+        let State { rng, is_bad, .. } = &mut *self.state.lock();
+        Duration::from_millis(if *is_bad { rng.u64(..1200) } else { 0 })
+    }
+
     async fn passes(&self) {
         loop {
             let until = self.state.lock().cut_off_until;
@@ -86,6 +92,9 @@ impl Network {
     /// Takes a request that has left its process: it comes to the server also if nobody waits for the answer any more.
     pub(crate) fn takes(&self, request: Request<Bytes>, reply: oneshot::Sender<Answer>) {
         let (network, luck) = (self.clone(), self.luck());
+        let uri = request.uri();
+        // Of the Lease nothing is shown late, as others would wait for longer then.
+        let lags = uri.query().unwrap_or_default().contains("watch=") && !uri.path().contains("/leases");
         self.world.spawn(async move {
             sleep(luck.there).await;
             network.passes().await;
@@ -110,7 +119,9 @@ impl Network {
                 () = frames.closed() => None,
                 frame = body.frame() => frame,
             } {
-                sleep(network.luck().back / 2).await;
+                if lags {
+                    sleep(network.shown_after()).await;
+                }
                 network.passes().await;
                 if frames.send(frame.map_err(Into::into)).await.is_err() {
                     return;

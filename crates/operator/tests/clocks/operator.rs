@@ -1,9 +1,6 @@
 //! The operator: a whole one, as `Manager` runs it.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use fastrand::Rng;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -19,7 +16,7 @@ use kube_operator::{
 };
 use parking_lot::Mutex;
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -29,6 +26,7 @@ use crate::{
 };
 
 pub(crate) const LEASE: &str = "site-operator";
+const SOON: Duration = Duration::from_millis(100);
 
 /// Sees to it that each site says what it is to say, in a ConfigMap and in its status.
 struct Operator {
@@ -44,10 +42,7 @@ impl Reconciler<Site> for Operator {
     async fn reconcile(&self, request: Request<Site>) -> Result<Action, Failure> {
         self.me.judge.meets(Met::Run);
         self.me.acts("a run was started");
-        self.me.waits_to_run.store(false, Ordering::Relaxed);
-        let done = self.run(request).await;
-        self.me.waits_to_run.store(matches!(done, Ok(Action::RequeueAfter(_))), Ordering::Relaxed);
-        done
+        self.run(request).await
     }
 }
 
@@ -93,8 +88,11 @@ impl Operator {
         })
         .await?;
         // What was written is not shown by then, in many cases.
-        let is_soon = self.rng.lock().u8(..3) == 0;
-        Ok(if is_soon { Action::RequeueAfter(Duration::from_millis(100)) } else { Action::Done })
+        if self.rng.lock().u8(..2) == 0 {
+            return Ok(Action::Done);
+        }
+        *self.me.runs_soon.lock() = Some(Instant::now() + 8 * SOON);
+        Ok(Action::RequeueAfter(SOON))
     }
 }
 
@@ -140,6 +138,7 @@ pub(crate) async fn runs(
     me.leadership.set(manager.leadership()).unwrap();
     let (sites, maps) = (factory.informer::<Site>().unwrap(), factory.informer::<ConfigMap>().unwrap());
     let writer = if is_guarded { manager.client() } else { client };
+    let workers = rng.usize(1..=2);
     let (notes, pressing) = (Api::default_namespaced(writer.clone()), rng.fork());
     let presser = me.clone();
     manager.task("notes", RunsOn::All, |stop| async move {
@@ -153,6 +152,6 @@ pub(crate) async fn runs(
         finalizer: Finalizer::new("shop.example.com/site"),
         recorder: manager.event_recorder("site-operator").unwrap(),
     };
-    manager.add(Controller::new(&sites).owns(&maps).concurrency(2), operator);
+    manager.add(Controller::new(&sites).owns(&maps).concurrency(workers), operator);
     manager.run(stop.cancelled()).await
 }

@@ -1,10 +1,7 @@
 //! One process: a runtime of its own, and with it a clock of its own, which goes on while nothing of the process does.
 
 use std::{
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -41,13 +38,17 @@ pub(crate) struct Me {
     /// Until when its lease holds, as the documented rule has it: the deadline after the sending of the last write of the
     /// Lease that was accepted.
     lease: Arc<Mutex<Option<Instant>>>,
-    /// A run has ended that has asked for another one soon, which may wait for the cache to show what was written.
-    pub(crate) waits_to_run: Arc<AtomicBool>,
+    /// Until then a run is near: one has ended that has asked for another one soon, which waits until the cache shows what was written.
+    pub(crate) runs_soon: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Me {
     pub(crate) fn has_lease(&self) -> bool {
         self.lease.lock().is_some_and(|until| Instant::now() < until)
+    }
+
+    pub(crate) fn runs_soon(&self) -> bool {
+        self.runs_soon.lock().is_some_and(|until| Instant::now() < until)
     }
 
     pub(crate) fn believes(&self) -> bool {
@@ -96,8 +97,8 @@ impl Process {
         let runtime = builder.enable_time().start_paused(true).event_interval(at_once).build().unwrap();
         let inside = runtime.enter();
         let (judge, stop) = (Arc::clone(judge), CancellationToken::new());
-        let (leadership, lease, waits_to_run) = Default::default();
-        let me = Me { identity: identity.into(), judge, leadership, lease, waits_to_run };
+        let (leadership, lease, runs_soon) = Default::default();
+        let me = Me { identity: identity.into(), judge, leadership, lease, runs_soon };
         let (calls, queue) = mpsc::channel(QUEUE);
         let (weak, client) = (calls.downgrade(), client(me.clone(), calls));
         tokio::spawn(connection(me.clone(), queue, network.clone()));
@@ -130,10 +131,6 @@ impl Process {
     /// A request has been handed over and has not left yet.
     pub(crate) fn is_about_to_send(&self) -> bool {
         self.calls.upgrade().is_some_and(|calls| calls.capacity() < QUEUE)
-    }
-
-    pub(crate) fn waits_to_run(&self) -> bool {
-        self.me.waits_to_run.load(Ordering::Relaxed)
     }
 
     pub(crate) fn has_ended(&mut self) -> Option<Result<(), ManagerError>> {

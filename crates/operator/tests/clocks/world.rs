@@ -16,7 +16,7 @@ use crate::{
     judge::{Judge, Met},
     network::Network,
     operator::LEASE,
-    process::Process,
+    process::{Me, Process},
     support::{self, VERSION, site},
 };
 
@@ -108,7 +108,7 @@ impl Machine {
     fn is_troubled(&mut self, now: Duration) {
         let Some(process) = &self.process else { return };
         let identity = &process.me.identity;
-        let leads = process.asks(|me| me.believes());
+        let leads = process.asks(Me::believes);
         if leads && self.fallen {
             self.judge.meets(Met::LeadsAgain);
             self.fallen = false;
@@ -129,18 +129,18 @@ impl Machine {
             self.fallen |= leads;
             self.network.cut_off(Instant::now() + lasts);
         }
-        if self.rng.u16(..1000) < often {
+        if self.rng.u16(..800) < often {
             self.pause = Some(long(&mut self.rng));
         }
-        let (is_about_to_send, waits_to_run) = (process.is_about_to_send(), process.waits_to_run());
-        let is_near = is_about_to_send || (waits_to_run && self.rng.u8(..3) == 0);
+        let (is_about_to_send, runs_soon) = (process.is_about_to_send(), process.asks(Me::runs_soon));
+        let is_near = is_about_to_send || (runs_soon && self.rng.u8(..3) == 0);
         if let Some(lasts) = self.pause.take_if(|_| is_near || self.rng.u8(..100) == 0) {
             self.judge.tells(format_args!("{identity} is paused for {lasts:?}"));
             self.judge.meets(Met::Pause);
             if is_about_to_send {
                 self.judge.meets(Met::PauseInAWrite);
             }
-            if waits_to_run {
+            if runs_soon {
                 self.judge.meets(Met::PauseBeforeARun);
             }
             if leads && lasts > past_its_lease {
@@ -248,7 +248,7 @@ impl World {
     /// Whoever believes that it leads, paused or not, has a lease by its own clock, and it is the only one.
     fn judge_leaders(&self) {
         let living = self.machines.iter().filter_map(|machine| machine.process.as_ref());
-        let leaders: Vec<&Process> = living.filter(|process| process.asks(|me| me.believes())).collect();
+        let leaders: Vec<&Process> = living.filter(|process| process.asks(Me::believes)).collect();
         let names: Vec<&str> = leaders.iter().map(|process| &*process.me.identity).collect();
         if names.len() > 1 {
             self.judge.wrong(format!("{names:?} lead at once"));
@@ -261,7 +261,7 @@ impl World {
     /// In the end one leads, and has done what there was to do.
     fn is_well(&self) {
         let living = self.machines.iter().filter_map(|machine| machine.process.as_ref());
-        let leaders = living.filter(|process| process.asks(|me| me.believes())).count();
+        let leaders = living.filter(|process| process.asks(Me::believes)).count();
         if leaders != 1 {
             self.judge.wrong(format!("{leaders} lead in the end"));
         }
