@@ -26,8 +26,8 @@ pub(crate) enum Met {
     /// A machine was cut off, and a leader for longer than its lease.
     Partition,
     PartitionOfALeaderPastItsLease,
-    /// A process that was cut off or paused as the leader leads again.
-    LeadsAgain,
+    /// A leader that was cut off or paused still leads when that is over.
+    StillLeads,
     Killed,
     ToldToStop,
     /// A process has ended since it has lost its lease.
@@ -47,7 +47,7 @@ pub(crate) const ALL: [Met; 15] = [
     Met::PauseBeforeARun,
     Met::Partition,
     Met::PartitionOfALeaderPastItsLease,
-    Met::LeadsAgain,
+    Met::StillLeads,
     Met::Killed,
     Met::ToldToStop,
     Met::EndedWithoutLease,

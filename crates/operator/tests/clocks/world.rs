@@ -56,8 +56,8 @@ struct Machine {
     paused_until: Duration,
     /// It is to be paused once something is about to leave it.
     pause: Option<Duration>,
-    /// It was the leader when its trouble began.
-    fallen: bool,
+    /// It was the leader when its trouble began, which is over then.
+    recovers: Option<Duration>,
 }
 
 impl Machine {
@@ -97,7 +97,7 @@ impl Machine {
         self.process = Some(Process::starts(&identity, judge, network, self.kind.is_guarded, rng));
         self.lives += 1;
         self.next = now + Duration::from_secs(self.rng.u64(20..90));
-        (self.paused_until, self.pause, self.fallen) = (Duration::ZERO, None, false);
+        (self.paused_until, self.pause, self.recovers) = (Duration::ZERO, None, None);
     }
 
     fn ends(&mut self, now: Duration) {
@@ -109,9 +109,8 @@ impl Machine {
         let Some(process) = &self.process else { return };
         let identity = &process.me.identity;
         let leads = process.asks(Me::believes);
-        if leads && self.fallen {
-            self.judge.meets(Met::LeadsAgain);
-            self.fallen = false;
+        if self.recovers.take_if(|over| now > *over).is_some() && leads {
+            self.judge.meets(Met::StillLeads);
         }
         let past_its_lease = LeaseTimes::default().renew_deadline.div_f64(self.rate);
         if now < self.paused_until {
@@ -126,7 +125,7 @@ impl Machine {
             if leads && lasts > past_its_lease {
                 self.judge.meets(Met::PartitionOfALeaderPastItsLease);
             }
-            self.fallen |= leads;
+            self.recovers = leads.then(|| now + lasts).max(self.recovers);
             self.network.cut_off(Instant::now() + lasts);
         }
         if self.rng.u16(..800) < often {
@@ -146,7 +145,7 @@ impl Machine {
             if leads && lasts > past_its_lease {
                 self.judge.meets(Met::PauseOfALeaderPastItsLease);
             }
-            self.fallen |= leads;
+            self.recovers = leads.then(|| now + lasts).max(self.recovers);
             self.paused_until = now + lasts;
         }
         if now >= self.next && !process.stop.is_cancelled() {
@@ -212,7 +211,7 @@ impl World {
                 next: Duration::from_millis(rng.u64(..3000)),
                 paused_until: Duration::ZERO,
                 pause: None,
-                fallen: false,
+                recovers: None,
             }
         });
         let machines = machines.collect();
