@@ -1,6 +1,10 @@
 //! `Finalizer`: what was made for an object is cleaned up before the object is gone.
 
-use std::{collections::HashMap, fmt::Debug, sync::Arc};
+use std::{
+    collections::HashMap,
+    fmt::{self, Debug},
+    sync::Arc,
+};
 
 use json_patch_of_kube::{
     AddOperation, Patch as JsonPatch, PatchOperation, RemoveOperation, TestOperation, jsonptr::PointerBuf,
@@ -75,14 +79,22 @@ pub struct Finalizer {
     held: Mutex<HashMap<ObjectKey, Uid>>,
 }
 
-/// What is to be done about an object. It may be newer than the one that the run was shown.
-#[derive(Debug)]
+/// What is to be done about an object. It may be newer than the one that the run was shown. Its `Debug` shows nothing of it.
 pub enum FinalizerEvent<K> {
     /// It lives: bring the world closer to what it asks for.
     Apply(Arc<K>),
     /// It is being deleted: take away all that was made for it. [`Action::Done`] says that nothing is left; any other action
     /// that there is more to wait for, and leaves the finalizer where it is.
     Cleanup(Arc<K>),
+}
+
+impl<K> fmt::Debug for FinalizerEvent<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Apply(_) => "Apply(..)",
+            Self::Cleanup(_) => "Cleanup(..)",
+        })
+    }
 }
 
 /// A finalizer can't be put into an object, or taken away. Its source may quote the object, as that of a `WriteError`.

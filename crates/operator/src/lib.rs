@@ -34,7 +34,8 @@
 //!
 //! kube-client logs by itself, under the target `kube_client`: at level warn a whole answer that it can't decode, at level
 //! debug what a server has refused. The helpers ask without that. Requests that a program makes of an `Api` or a `CachedApi`
-//! are logged so, as are those of the Lease. Where objects hold secrets, filter with `kube_client=error`.
+//! are logged so, as are those of the Lease. Where objects hold secrets, filter with `kube_client=error`. And a panic says what
+//! it says to the program's panic hook, which is to standard error by default: `from_value(..).unwrap()` may quote an object.
 //!
 //! # Invariants
 //! - Nobody counts on a lease for longer than its renew deadline, by its own clock, since it sent the last write that was

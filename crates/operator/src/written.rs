@@ -1,6 +1,6 @@
 //! What the helpers that write return: `Written`, or a `WriteError`.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use kube_client::Error;
 use kube_informer::{ObjectKey, StaleRead};
@@ -16,13 +16,18 @@ pub enum OperationResult {
     Updated,
 }
 
-/// An object as it is now, and what was done about it.
-#[derive(Debug)]
+/// An object as it is now, and what was done about it. Its `Debug` shows nothing of the object.
 pub struct Written<K> {
     /// What was done.
     pub result: OperationResult,
     /// As the server has answered or, where nothing was asked of it, as the cache has it.
     pub object: Arc<K>,
+}
+
+impl<K> fmt::Debug for Written<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Written").field("result", &self.result).finish_non_exhaustive()
+    }
 }
 
 impl<K> Written<K> {

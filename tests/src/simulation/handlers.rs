@@ -1,4 +1,5 @@
-//! The handlers of a simulation: plain ones, some that panic, some that filter, streams that are read slowly.
+//! The handlers of a simulation: plain ones, some that panic, some that filter, some that are waited for, streams that are read
+//! slowly.
 
 use std::{
     collections::BTreeMap,
@@ -56,6 +57,8 @@ impl<T: Form> Seat<T> {
         rng: &mut Rng,
     ) -> Self {
         let choice = rng.u8(..8);
+        let is_waited_for = choice == 6;
+        let mark = if is_waited_for { usize::MAX } else { mark };
         eye.desk().lock().observe(Observation::Joined { handler: id, mark });
         if let 2..=4 = choice {
             return Self { id, kind: stream(id, informer.events(), eye.clone(), rng.fork()) };
@@ -64,8 +67,11 @@ impl<T: Form> Seat<T> {
         let panics = (choice == 5).then(|| rng.fork());
         let filter = (choice == 0).then(|| Filter::new(eye.clone()));
         let shown = filter.as_ref().map(|filter| Arc::clone(&filter.shown));
-        let probe = Probe { id, eye: eye.clone(), panics, filter };
-        let registration = Arc::new(informer.add_handler_with_resync(probe, resync));
+        let mut probe = Probe { id, eye: eye.clone(), panics, filter };
+        let registration = Arc::new(match is_waited_for {
+            true => informer.on_every(move |event| probe.call(event)),
+            false => informer.add_handler_with_resync(probe, resync),
+        });
         let ticker = resync.map(|period| ticker(id, period, eye.clone(), Arc::downgrade(&registration)));
         Self { id, kind: Kind::Handler { registration, ticker, shown } }
     }
