@@ -43,12 +43,16 @@ impl ElectionOptions {
     /// Pod is the Pod's name) and something random.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         let name = name.into();
-        let host = std::env::var("HOSTNAME").ok().filter(|host| !host.is_empty());
         // The standard library asks the system for what is random in it.
         let random = RandomState::new().hash_one(std::process::id());
-        let identity = format!("{}_{random:016x}", host.unwrap_or_else(|| name.clone()));
+        let identity = format!("{}_{random:016x}", host().unwrap_or_else(|| name.clone()));
         Self { namespace: namespace.into(), name, identity, times: LeaseTimes::default() }
     }
+}
+
+/// Which in a Pod is the Pod's name, if the environment tells.
+pub(crate) fn host() -> Option<String> {
+    std::env::var("HOSTNAME").ok().filter(|host| !host.is_empty())
 }
 
 /// A part in an election, which is taken by [`Election::run`].

@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Controller, Election, EventRecorder, Failure, Leadership, MissingRule, Reconciler, RecorderError,
     collect::Shown,
+    election::host,
     metrics::Metrics,
     pages::{self, Checks, Site, Stage},
     parts::{Group, Kind, LAST_MOMENT, Part, Parts, Rest, Trouble, Work},
@@ -173,7 +174,6 @@ impl Manager {
             return Ok(recorder.clone());
         }
         let identity = self.options.election.as_ref().map(|election| election.identity.clone());
-        let host = || std::env::var("HOSTNAME").ok().filter(|host| !host.is_empty());
         let instance = identity.or_else(host).unwrap_or_else(|| controller.to_owned());
         let (recorder, broadcaster) = EventRecorder::new(self.client(), controller, &instance)?;
         self.task(format!("events of {controller}"), RunsOn::All, |stop| async {

@@ -111,12 +111,12 @@ pub(crate) async fn missing(client: &Client, needed: BTreeSet<MissingRule>) -> V
     missing
 }
 
-async fn is_missing(client: &Client, rule: &MissingRule) -> bool {
+fn attributes(rule: &MissingRule) -> ResourceAttributes {
     let (resource, part) = match rule.resource.split_once('/') {
         Some((resource, part)) => (resource, Some(part)),
         None => (rule.resource.as_str(), None),
     };
-    let attributes = ResourceAttributes {
+    ResourceAttributes {
         group: Some(rule.group.clone()),
         resource: Some(resource.to_owned()),
         subresource: part.map(str::to_owned),
@@ -124,9 +124,15 @@ async fn is_missing(client: &Client, rule: &MissingRule) -> bool {
         namespace: rule.namespace.clone(),
         name: rule.name.clone(),
         ..ResourceAttributes::default()
-    };
+    }
+}
+
+async fn is_missing(client: &Client, rule: &MissingRule) -> bool {
     let review = SelfSubjectAccessReview {
-        spec: SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() },
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(attributes(rule)),
+            ..Default::default()
+        },
         ..Default::default()
     };
     match Api::all(client.clone()).create(&PostParams::default(), &review).await {
@@ -155,6 +161,16 @@ mod tests {
         let verbs = ["list", "watch"].map(|verb| format!("may not {verb} pods {some}"));
         assert_eq!(of("/api/v1/namespaces/shop/pods"), verbs);
         assert_eq!(of("/api/v1/namespaces").len(), 2, "the namespaces themselves");
+    }
+
+    #[test]
+    fn a_part_of_a_resource_is_asked_for_as_one() {
+        let parts = ["pods", "pods/status"].map(|resource| {
+            let rule = needed_for(&["patch"], "", resource, None).next().unwrap();
+            let ResourceAttributes { resource, subresource, .. } = attributes(&rule);
+            (resource.unwrap(), subresource)
+        });
+        assert_eq!(parts, [("pods".to_owned(), None), ("pods".to_owned(), Some("status".to_owned()))]);
     }
 
     #[test]

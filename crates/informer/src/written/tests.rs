@@ -82,6 +82,19 @@ fn an_object_that_was_written_again_is_awaited_at_its_later_version() {
     assert!(written.changed.is_empty());
 }
 
+/// Nobody reads: what the cache shows by now is forgotten by the deletions that follow.
+#[test]
+fn deletions_that_the_cache_shows_do_not_pile_up() {
+    let (store, mut written) = (cache(&[]), Written::default());
+    for version in 11..1011 {
+        let (name, at) = (format!("o{version}"), version.to_string());
+        put(&store, &name, "u", &at);
+        written.delete(key(&name), "u".into(), &store.snapshot());
+        remove(&store, &name, "u", &at);
+    }
+    assert!(written.deleted.len() < 100, "{} are kept", written.deleted.len());
+}
+
 #[test]
 fn an_object_that_the_cache_does_not_cover_is_not_awaited() {
     let (store, mut written) = (cache(&[]), Written::default());
