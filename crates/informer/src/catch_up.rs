@@ -92,7 +92,7 @@ fn at(reached: Option<&ResourceVersion>) -> String {
 
 impl<T: Object> Informer<T> {
     /// Waits until the cache has its first list and shows what was written of this object, or of all, through a
-    /// [`CachedApi`](crate::CachedApi) of this informer.
+    /// [`CachedApi`](crate::CachedApi) of this informer before the wait began.
     ///
     /// # Errors
     /// [`StaleRead`].
@@ -100,16 +100,13 @@ impl<T: Object> Informer<T> {
     /// # Cancel safety
     /// Safe: nothing but the wait is lost.
     pub async fn catch_up(&self, key: Option<&ObjectKey>, within: Duration) -> Result<(), StaleRead> {
-        let (mut unseen, mut waits_in, mut synced) = (None, None, false);
+        let (mut goal, mut unseen, mut synced) = (None, None, false);
         let (store, written) = (&self.shared.store, &self.shared.written);
-        let looking = store.wait_for(within, |cache| {
-            let (now, epoch) = (written.lock().unseen(key, cache), cache.position().epoch);
-            unseen = match (now, unseen.take()) {
-                // Another read was told, and forgot what this one waits for.
-                (None, Some(Unseen::Change(wanted))) if waits_in != Some(epoch) => Some(Unseen::Lost(wanted)),
-                (now, _) => now,
-            };
-            waits_in = Some(epoch);
+        let looking = store.wait_for(within, |_| {
+            let mut written = written.lock();
+            let cache = store.snapshot();
+            let goal = goal.get_or_insert_with(|| written.goal(key, &cache));
+            unseen = written.unseen(goal, key, &cache);
             synced = cache.position().synced;
             matches!(unseen, Some(Unseen::Lost(_))) || (unseen.is_none() && synced)
         });

@@ -1,15 +1,16 @@
 //! `Written`: what a program has written and its cache may not have seen yet. Plain data.
 
 mod changes;
-
-use std::collections::BTreeMap;
+mod deletions;
 
 use kube_object::{Object, ObjectId, ObjectKey, ResourceVersion, Uid};
 use kube_store::Snapshot;
 
 use changes::Changes;
+use deletions::{Deletions, Number};
 
-/// Writes that a cache has yet to show, all of one epoch of it.
+/// Writes that a cache has yet to show, all of one epoch of it. Each look is at a snapshot that was taken while this was
+/// locked: an older one would show what was written since as missing, or as gone.
 ///
 /// Invariant: there are no more entries than writes that the cache does not show, but for deletions that it shows by now:
 /// of these no more than of the others, and a few.
@@ -17,11 +18,20 @@ use changes::Changes;
 pub(crate) struct Written {
     epoch: u64,
     changed: Changes,
-    deleted: BTreeMap<ObjectKey, Uid>,
+    deleted: Deletions,
     /// With so many deletions those that the cache shows are forgotten.
     forget_at: usize,
     /// The last version that was awaited when a new epoch began, until that is said.
     lost: Option<ResourceVersion>,
+}
+
+/// What a read is to be shown: what was written before it began. What others write while it waits is none of its business,
+/// or it would wait for as long as they go on.
+#[derive(Debug, Clone)]
+pub(crate) struct Goal {
+    epoch: u64,
+    change: Option<ResourceVersion>,
+    last_deletion: Number,
 }
 
 /// What keeps a cache from showing what was written.
@@ -45,6 +55,7 @@ impl Written {
         let newest = self.changed.get(&id.key).is_none_or(|before| id.version.at_least(before));
         if told && newest && !id.version.is_opaque() && !cache.has_reached(&id.version) {
             self.changed.insert(id.key.clone(), id.version.clone());
+            self.deleted.changed_before(&id.key, &id.uid, &id.version);
         }
     }
 
@@ -55,11 +66,11 @@ impl Written {
             // A server that does not say whom it deleted has deleted what is there.
             let held = || cache.get(&key).map_or_else(|| uid.clone(), |entry| entry.id.uid.clone());
             let uid = if uid.is_empty() { held() } else { uid };
-            self.deleted.insert(key, uid);
+            let after = self.changed.get(&key).cloned();
+            self.deleted.insert(key, uid, after);
         }
         if self.deleted.len() > self.forget_at {
-            let Self { changed, deleted, .. } = self;
-            deleted.retain(|key, uid| is_awaited(key, uid, changed, cache));
+            self.deleted.forget_seen(cache);
             self.forget_at = 2 * self.deleted.len() + SOME;
         }
     }
@@ -68,42 +79,39 @@ impl Written {
         cache.get(key).is_some() || self.changed.get(key).is_some()
     }
 
-    /// What of this object, or of all, the cache does not show yet; forgets what it shows. What belongs to a lost
-    /// history is said once.
+    /// What a read of this object, or of all, that begins now is to be shown.
+    pub(crate) fn goal<T: Object>(&mut self, key: Option<&ObjectKey>, cache: &Snapshot<T>) -> Goal {
+        self.look(cache);
+        let change = key.map_or_else(|| self.changed.latest(), |key| self.changed.get(key));
+        Goal { epoch: self.epoch, change: change.cloned(), last_deletion: self.deleted.last() }
+    }
+
+    /// What of it the cache does not show yet; forgets what it shows. What belongs to a lost history is said to each read
+    /// that waits for such a write, or else to the next one.
     pub(crate) fn unseen<T: Object>(
         &mut self,
+        goal: &Goal,
         key: Option<&ObjectKey>,
         cache: &Snapshot<T>,
     ) -> Option<Unseen> {
         self.look(cache);
-        if let Some(lost) = self.lost.take() {
+        let (lost, is_of_now) = (self.lost.take(), goal.epoch == self.epoch);
+        let lost = if is_of_now { lost } else { goal.change.clone().or(lost) };
+        if let Some(lost) = lost {
             return Some(Unseen::Lost(lost));
         }
-        let change = key.map_or_else(|| self.changed.latest(), |key| self.changed.get(key));
-        if let Some(version) = change {
+        if !is_of_now {
+            return None;
+        }
+        if let Some(version) = goal.change.as_ref().filter(|version| !cache.has_reached(version)) {
             return Some(Unseen::Change(version.clone()));
         }
-        // No read goes through all that is awaited: the first one that still is will do.
-        while let Some((first, uid)) = match key {
-            Some(key) => self.deleted.get_key_value(key),
-            None => self.deleted.first_key_value(),
-        } {
-            let first = first.clone();
-            if is_awaited(&first, uid, &self.changed, cache) {
-                return Some(Unseen::Deletion(first));
-            }
-            self.deleted.remove(&first);
-        }
-        None
+        self.deleted.first_unseen(key, goal.last_deletion, cache).map(Unseen::Deletion)
     }
 
     /// Forgets changes that the cache shows, and everything where its epoch is another.
     fn look<T: Object>(&mut self, cache: &Snapshot<T>) {
         let epoch = cache.position().epoch;
-        // Somebody else has looked at the cache since this was taken.
-        if epoch < self.epoch {
-            return;
-        }
         if self.epoch != epoch {
             let before = std::mem::replace(self, Self { epoch, ..Self::default() });
             self.lost = before.lost.or_else(|| before.changed.latest().cloned());
@@ -114,12 +122,6 @@ impl Written {
 
 /// More deletions than most programs make at a time.
 const SOME: usize = 16;
-
-/// Whether the cache still holds what was deleted, or may get it yet.
-fn is_awaited<T: Object>(key: &ObjectKey, uid: &Uid, changed: &Changes, cache: &Snapshot<T>) -> bool {
-    let held = cache.get(key).is_some_and(|entry| !entry.id.uid.differs_from(uid));
-    held || changed.get(key).is_some()
-}
 
 #[cfg(test)]
 mod tests;
