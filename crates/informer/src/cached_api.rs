@@ -24,8 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// writes of its object, or for all of them. All that are made with one informer share one memory. Before the first list
 /// is in the cache a read waits for it: nothing is said not to be there by a cache that does not know.
 ///
-/// Objects that the informer does not cover (of another namespace, without its labels) are not waited for. Where only
-/// the server knows (field selectors, parameters of one's own) a read waits for the next event or bookmark.
+/// Objects that the informer does not cover (of another namespace, without its labels, with other text in a field) are not
+/// waited for. Where only the server knows (fields that are no text, parameters of one's own) a read waits for the next
+/// event or bookmark.
 ///
 /// ```no_run
 /// # use k8s_openapi::api::core::v1::ConfigMap;
@@ -112,7 +113,7 @@ impl<T: Cached> CachedApi<T> {
     /// Remembers a write made elsewhere: this is what the server answered.
     pub fn wrote(&self, object: &T::Resource)
     where
-        T::Resource: Object,
+        T::Resource: Object + Serialize,
     {
         let covered = self.informer.shared.config.source.coverage();
         let covered = covered.and_then(|coverage| covers(&coverage, object));
@@ -187,16 +188,17 @@ impl<T: Cached> CachedApi<T> {
 /// A write that is cancelled may have been made, and is not remembered.
 impl<T: Cached> CachedApi<T>
 where
-    T::Resource: Object + Clone + DeserializeOwned + Debug,
+    T::Resource: Object + Clone + Serialize + DeserializeOwned + Debug,
 {
     /// [`Api::create`].
     ///
     /// # Errors
     /// As there.
-    pub async fn create(&self, params: &PostParams, object: &T::Resource) -> kube_client::Result<T::Resource>
-    where
-        T::Resource: Serialize,
-    {
+    pub async fn create(
+        &self,
+        params: &PostParams,
+        object: &T::Resource,
+    ) -> kube_client::Result<T::Resource> {
         self.remembered(self.api.create(params, object).await, params.dry_run)
     }
 
@@ -209,10 +211,7 @@ where
         name: &str,
         params: &PostParams,
         object: &T::Resource,
-    ) -> kube_client::Result<T::Resource>
-    where
-        T::Resource: Serialize,
-    {
+    ) -> kube_client::Result<T::Resource> {
         self.remembered(self.api.replace(name, params, object).await, params.dry_run)
     }
 
@@ -225,10 +224,7 @@ where
         name: &str,
         params: &PostParams,
         object: &T::Resource,
-    ) -> kube_client::Result<T::Resource>
-    where
-        T::Resource: Serialize,
-    {
+    ) -> kube_client::Result<T::Resource> {
         self.remembered(self.api.replace_status(name, params, object).await, params.dry_run)
     }
 

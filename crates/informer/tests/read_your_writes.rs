@@ -37,6 +37,14 @@ fn map(name: &str, app: &str) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name, "labels": {"app": app}}})).unwrap()
 }
 
+fn pod(name: &str, node: Option<&str>) -> Pod {
+    let mut spec = json!({"containers": [{"name": "c", "image": "i"}]});
+    if let Some(node) = node {
+        spec["nodeName"] = node.into();
+    }
+    serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap()
+}
+
 fn merge(patch: serde_json::Value) -> Patch<serde_json::Value> {
     Patch::Merge(patch)
 }
@@ -290,24 +298,70 @@ async fn each_read_that_waits_for_a_write_is_told_of_a_restore() {
     factory.shutdown().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_another_text_in_a_field_keeps_out_of_the_cache_is_not_waited_for() {
+    let server = Server::new();
+    let client = Client::new(server.service(), "default");
+    let factory = InformerFactory::new(client.clone()).namespace("default");
+    let informer = factory.select::<Pod>().fields("spec.nodeName=here").informer().unwrap();
+    let pods = CachedApi::new(Api::<Pod>::namespaced(client, "default"), &informer);
+    factory.start();
+    factory.wait_for_sync(WITHIN).await.unwrap();
+    server.set_lag(LAG);
+    for (name, node) in [("waits", None), ("other", Some("there"))] {
+        pods.create(&PostParams::default(), &pod(name, node)).await.unwrap();
+        assert!(pods.get(name).now_or_never().expect("it is not waited for").unwrap().is_none());
+        assert!(pods.lister().now_or_never().is_some_and(|all| all.is_ok()));
+    }
+    pods.create(&PostParams::default(), &pod("mine", Some("here"))).await.unwrap();
+    assert!(pods.get("mine").now_or_never().is_none());
+    assert!(pods.get("mine").await.unwrap().is_some());
+    factory.shutdown().await;
+}
+
+/// Others go on writing while a read waits: their writes are not its business.
+#[tokio::test(start_paused = true)]
+async fn a_read_waits_for_what_was_written_before_it_and_for_no_more() {
+    let server = Server::new();
+    let (factory, maps) = started(&server, "").await;
+    maps.create(&PostParams::default(), &map("a", "web")).await.unwrap();
+    maps.get("a").await.unwrap();
+    server.set_lag(LAG);
+    let (writer, mut number) = (maps.clone(), 0);
+    let writing = tokio::spawn(async move {
+        loop {
+            number += 1;
+            let patch = merge(json!({"data": {"number": number.to_string()}}));
+            writer.patch("a", &PatchParams::default(), &patch).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    });
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        maps.list(&LabelSelector::everything()).await.unwrap();
+        maps.get("a").await.unwrap();
+    }
+    writing.abort();
+    let _aborted = writing.await;
+    factory.shutdown().await;
+}
+
 /// Whether a write is covered only the server knows: the next event or bookmark says that the cache has passed it.
 #[tokio::test(start_paused = true)]
 async fn with_a_selector_that_only_the_server_can_judge_a_read_waits_for_the_next_event_or_bookmark() {
     let server = Server::new();
     let client = Client::new(server.service(), "default");
     let factory = InformerFactory::new(client.clone()).namespace("default");
-    let informer = factory.select::<Pod>().fields("spec.nodeName=here").informer().unwrap();
+    let informer = factory.select::<Pod>().fields("spec.hostNetwork=false").informer().unwrap();
     let pods = CachedApi::new(Api::<Pod>::namespaced(client, "default"), &informer).patience(4 * WITHIN);
     factory.start();
     factory.wait_for_sync(WITHIN).await.unwrap();
-    let pod = |name: &str, node: &str| -> Pod {
-        let spec = json!({"nodeName": node, "containers": [{"name": "c", "image": "i"}]});
-        serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap()
-    };
     server.set_lag(LAG);
-    pods.create(&PostParams::default(), &pod("mine", "here")).await.unwrap();
+    pods.create(&PostParams::default(), &pod("mine", None)).await.unwrap();
     assert!(pods.get("mine").await.unwrap().is_some());
-    pods.create(&PostParams::default(), &pod("other", "there")).await.unwrap();
+    let mut other = pod("other", None);
+    other.spec.as_mut().unwrap().host_network = Some(true);
+    pods.create(&PostParams::default(), &other).await.unwrap();
     assert!(pods.get("mine").now_or_never().is_some(), "what is seen is not waited for");
     assert!(pods.get("other").now_or_never().is_none(), "it may be covered");
     assert!(pods.get("other").await.unwrap().is_none());

@@ -24,7 +24,7 @@ const WORDS: usize = 1024;
 /// As the server itself has it, from no cache.
 pub(crate) async fn get<K>(api: &CachedApi<K>, name: &str) -> Result<K>
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     let params = GetParams::default();
     let request = match K::metadata_api() {
@@ -66,7 +66,7 @@ pub(crate) async fn patch<K>(
     patch: &Patch<impl Serialize>,
 ) -> Result<K>
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     let request = match K::metadata_api() {
         true => at(api.api()).patch_metadata(name, params, patch),
@@ -82,7 +82,7 @@ pub(crate) async fn patch_status<K>(
     patch: &Patch<impl Serialize>,
 ) -> Result<K>
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     let request = at(api.api()).patch_subresource("status", name, params, patch);
     write(api, "patch_status", request).await
@@ -99,7 +99,7 @@ fn json(object: &impl Serialize) -> Result<Vec<u8>> {
 /// What was written is remembered: reads of the cache wait for it.
 async fn write<K>(api: &CachedApi<K>, name: &'static str, request: Built) -> Result<K>
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     let object = send(api.api(), name, request).await?;
     api.wrote(&object);

@@ -16,7 +16,7 @@ use kube_client::{
 };
 use kube_informer::{CachedApi, Object, ObjectId, ObjectKey, Uid};
 use parking_lot::Mutex;
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{Action, Failure, ask};
@@ -190,7 +190,7 @@ impl Finalizer {
         run: impl FnOnce(FinalizerEvent<K>) -> F,
     ) -> Result<Action, Failure>
     where
-        K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
         F: Future<Output = Result<Action, Failure>>,
     {
         let id = identity(api, &*object)?;
@@ -220,7 +220,7 @@ impl Finalizer {
         mut object: Arc<K>,
     ) -> Result<Option<FinalizerEvent<K>>, FinalizerError>
     where
-        K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         let mut known = match self.holds(id) {
             true => Known::Held,
@@ -276,7 +276,7 @@ impl Finalizer {
         mut object: Arc<K>,
     ) -> Result<(), FinalizerError>
     where
-        K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         let mut tries = 0;
         loop {
@@ -300,7 +300,7 @@ impl Finalizer {
     /// The object as the server itself has it, from no cache; `None` where it is gone or another one has its name.
     async fn read<K>(&self, api: &CachedApi<K>, id: &ObjectId) -> Result<Option<Arc<K>>, FinalizerError>
     where
-        K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         match ask::get(api, id.key.name()).await {
             Ok(object) if object.id().uid == id.uid => Ok(Some(Arc::new(object))),
@@ -417,7 +417,7 @@ async fn patch<K>(
     operations: Vec<PatchOperation>,
 ) -> Result<Arc<K>, Refused>
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     let patch = Patch::<()>::Json(JsonPatch(operations));
     match ask::patch(api, key.name(), &PatchParams::default(), &patch).await {

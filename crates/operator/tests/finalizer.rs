@@ -13,7 +13,7 @@ use kube_operator::{
 };
 use kube_testserver::{Fault, Match, Server, Verb};
 use parking_lot::Mutex;
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -370,7 +370,7 @@ async fn an_object_that_requests_would_not_find_is_an_error() {
 /// An object of any type is applied, deleted and cleaned up.
 async fn lives_and_goes<K>(factory: &InformerFactory, api: &CachedApi<K>, delete: impl Fn())
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     factory.start();
     factory.wait_for_sync(60 * SECOND).await.unwrap();
