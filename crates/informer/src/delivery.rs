@@ -1,15 +1,22 @@
 //! A handler's task: takes deliveries out of its mailbox and calls the handler, here or on a thread of its own.
 
 use std::{
-    future::poll_fn,
-    panic::AssertUnwindSafe,
+    future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, resume_unwind},
     sync::{Arc, Weak},
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use kube_object::{Event, Object};
 
-use crate::{EventHandler, handler, mailbox::Mailbox, resync, shared::Shared, thread::HandlerThread};
+use crate::{
+    EventHandler, handler,
+    mailbox::{Mailbox, Queued},
+    resync,
+    shared::Shared,
+    thread::HandlerThread,
+};
 
 /// Runs until the mailbox is closed.
 pub(crate) async fn deliver<T: Object>(
@@ -31,11 +38,7 @@ pub(crate) async fn deliver<T: Object>(
             mailbox.returned(delivery);
         }
     };
-    tokio::select! {
-        biased;
-        () = delivering => {}
-        () = resyncing => {}
-    }
+    until_closed(&mailbox, delivering, resyncing).await;
 }
 
 /// The same with a handler that has a thread; ends when the thread has ended.
@@ -52,12 +55,30 @@ pub(crate) async fn deliver_to_thread<T: Object>(
             mailbox.returned(delivery);
         }
     };
-    tokio::select! {
-        biased;
-        () = delivering => {}
-        () = resyncing => {}
-    }
+    until_closed(&mailbox, delivering, resyncing).await;
     thread.end().await;
+}
+
+/// Nobody waits for a reader that is gone, also by a panic that is not the handler's: of what an object or the panic of a
+/// handler does when it is dropped.
+async fn until_closed<T>(
+    mailbox: &Mailbox<T>,
+    delivering: impl Future<Output = ()>,
+    resyncing: impl Future<Output = ()>,
+) {
+    let both = async {
+        tokio::select! {
+            biased;
+            () = delivering => {}
+            () = resyncing => {}
+        }
+    };
+    let ended = AssertUnwindSafe(both).catch_unwind().await;
+    mailbox.close(Queued::Drop);
+    if let Err(panicked) = ended {
+        tracing::error!(handler = %mailbox.name(), "an event handler is gone: what it was given panicked when it was dropped");
+        resume_unwind(panicked);
+    }
 }
 
 /// Never returns.

@@ -128,7 +128,9 @@ impl<T> Mailbox<T> {
         let mut state = self.state.lock();
         match state.backlog.take() {
             Some(delivery) => {
-                self.room.notify_one();
+                if self.is_waited_for() {
+                    self.room.notify_one();
+                }
                 Poll::Ready(Some(delivery))
             }
             None if state.closed => Poll::Ready(None),
@@ -154,9 +156,9 @@ impl<T> Mailbox<T> {
         });
         self.show_synced(&state);
         drop(state); // before the events: the last references to objects may be in them
-        drop(dropped);
         self.reader.wake();
         self.room.notify_one();
+        drop(dropped);
     }
 
     pub(crate) fn is_abandoned(&self) -> bool {

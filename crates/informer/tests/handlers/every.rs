@@ -63,3 +63,31 @@ async fn the_cache_waits_for_who_wants_every_event_until_it_is_removed() {
     assert_eq!(informer.lister().len(), 90);
     informer.stop().await;
 }
+
+/// What a handler panics with, and panics again when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("on purpose");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_a_handler_that_is_gone() {
+    let fake = Fake::listing(5, &[object("a", "1", 3)]);
+    let informer = fake.informer().backlog_mark(1).queue_bound(1).build();
+    let gone = informer.on_every(|_| std::panic::panic_any(Bomb));
+    let log = Log::new();
+    let _registration = informer.on(log.writer());
+    informer.start();
+    for version in 6..20 {
+        fake.modified(object("a", "1", version)).await;
+    }
+    informer.lister().wait_until(&"19".into(), WITHIN).await.unwrap();
+    while !log.lines().last().is_some_and(|line| line.ends_with(">19")) {
+        log.reach(log.lines().len() + 1).await;
+    }
+    assert_eq!((gone.has_synced(), informer.status().handlers.len()), (false, 2));
+    informer.stop().await;
+}
