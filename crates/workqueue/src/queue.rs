@@ -176,8 +176,10 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
         loop {
             match getter.look() {
                 Look::Take(taken) => {
+                    // First: if the observer panics, the key is with nobody any more.
+                    let item = Item::new(taken.key, taken.priority, self.clone());
                     self.shared.observer.waited(taken.waited);
-                    return Some(Item::new(taken.key, taken.priority, self.clone()));
+                    return Some(item);
                 }
                 Look::End => return None,
                 Look::Follow => self.shared.ready.notified().await,

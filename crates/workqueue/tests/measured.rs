@@ -124,3 +124,26 @@ async fn a_status_says_what_waits_comes_later_and_runs() {
     advance(SECOND * 60).await;
     assert_eq!(queue.status().adds, 6, "what came due is asked for");
 }
+
+/// Panics whenever it is told of a key that has waited.
+struct Broken;
+
+impl Observer for Broken {
+    fn waited(&self, _: Duration) {
+        panic!("on purpose");
+    }
+
+    fn worked(&self, _: Duration) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_with_nobody_after_its_observer_has_panicked() {
+    let queue = WorkQueue::observed(ExponentialFailure::new(SECOND, SECOND), Broken);
+    queue.add("a");
+    let getting = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.get().await.is_some() }
+    });
+    assert!(getting.await.unwrap_err().is_panic());
+    assert_eq!(queue.status().running, []);
+}
