@@ -8,8 +8,8 @@ use futures_util::{
 };
 use kube_client::{Resource, core::ClusterResourceScope};
 use kube_informer::{Cached, Event, Informer, InformerFactory, ObjectKey, Scope};
-use kube_workqueue::{RateLimiter, default_rate_limiter};
-use tokio::task::{JoinError, JoinSet};
+use kube_workqueue::{ExponentialFailure, RateLimiter};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -17,8 +17,14 @@ use crate::{
     ledger::Ledger,
     metrics::Metrics,
     source::{Asked, Ending, Events, Keys, Owned, OwnerKind, Source, called, owners},
-    worker::Worker,
+    worker::{Left, Worker},
 };
+
+/// How long a key waits after its first failure; twice as long after each one that follows.
+const FIRST_DELAY: Duration = Duration::from_millis(5);
+
+/// No key waits longer.
+const LONGEST_DELAY: Duration = Duration::from_secs(1000);
 
 /// A controller has ended before it was told to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -105,7 +111,7 @@ impl<T: Cached> Controller<T> {
             filter: Predicate::always(),
             sources: Vec::new(),
             options,
-            limiter: Box::new(default_rate_limiter()),
+            limiter: Box::new(ExponentialFailure::new(FIRST_DELAY, LONGEST_DELAY)),
         }
     }
 
@@ -142,8 +148,9 @@ impl<T: Cached> Controller<T> {
         self
     }
 
-    /// How long a key waits after a run that has failed; as client-go has it, unless set: from 5 ms doubling to 1000 s, and
-    /// at most 10 a second of all keys after a burst of 100.
+    /// How long a key waits after a run that has failed; as controller-runtime has it, unless set: from 5 ms doubling to
+    /// 1000 s, each key by itself. [`default_rate_limiter`](kube_workqueue::default_rate_limiter) is client-go's: no more than
+    /// 10 a second of all keys as well, after a burst of 100.
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<ObjectKey>) -> Self {
         self.limiter = Box::new(limiter);
         self
@@ -287,15 +294,15 @@ async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: So
         begun = begin(&worker, sources) => begun,
     };
     let Some(endings) = begun else { return Ok(()) };
-    let mut workers: JoinSet<()> =
+    let mut workers: JoinSet<Left> =
         (0..worker.ledger.options.concurrency).map(|_| Arc::clone(&worker).work()).collect();
     let mut lost = pin!(worker.leadership.lost().fuse());
+    let name = &worker.ledger.options.name;
     let mut ended = Ok(());
     loop {
         let joined = tokio::select! {
             biased;
             () = &mut lost => {
-                // This process may lead again before a run ends, which was begun for another term.
                 stop.cancel();
                 workers.abort_all();
                 continue;
@@ -303,15 +310,24 @@ async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: So
             joined = workers.join_next() => joined,
             error = &mut trouble, if ended.is_ok() && !stop.is_cancelled() => {
                 stop.cancel();
+                tracing::error!(controller = %name, %error, "takes no more keys");
+                worker.ledger.trouble.send_replace(Some(error.clone()));
                 ended = Err(error);
                 continue;
             }
         };
         match joined {
             None => break,
+            Some(Ok(Left::WasTold)) => {}
+            // It may have asked the clock before the timer comes. This process may lead again before the others' runs end, which
+            // were begun for another term.
+            Some(Ok(Left::LeadsNoMore)) => {
+                stop.cancel();
+                workers.abort_all();
+            }
             // A limiter of the user's, perhaps: with fewer workers than were asked for it would go on in silence.
-            Some(joined) => {
-                if let Err(Ok(panicked)) = joined.map_err(JoinError::try_into_panic) {
+            Some(Err(error)) => {
+                if let Ok(panicked) = error.try_into_panic() {
                     resume_unwind(panicked);
                 }
             }

@@ -64,7 +64,8 @@ pub enum ElectionError {
     },
     /// One try that fails would be the last.
     #[error(
-        "the renew deadline {renew_deadline:?} leaves no time for a second try after {retry:?}: take 1.2 times that"
+        "the renew deadline {renew_deadline:?} leaves no time for a second try after one of each {retry:?} has failed: it \
+         has to be more than 2.2 times that"
     )]
     RetryTooLong {
         /// What was given.
@@ -88,7 +89,7 @@ impl LeaseTimes {
             return Err(ElectionError::DeadlineNotBelowDuration { renew_deadline, duration });
         }
         // First: a duration that is too long can't be multiplied.
-        if retry >= renew_deadline || renew_deadline <= retry.mul_f64(1.2) || retry.is_zero() {
+        if retry >= renew_deadline || renew_deadline <= retry.mul_f64(2.2) || retry.is_zero() {
             return Err(ElectionError::RetryTooLong { renew_deadline, retry });
         }
         Ok(self)
@@ -218,7 +219,8 @@ impl Candidate {
             self.last.clone_from(&record);
         }
         self.seen = Some(Seen { record, since });
-        if self.other_holder().is_some() {
+        // Also where somebody has taken the holder out of it: it is anybody's now.
+        if self.record().is_some_and(|record| record.holder != self.me) {
             self.leads_until = None;
         }
     }

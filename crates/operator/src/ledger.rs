@@ -13,14 +13,14 @@ use tokio::{sync::watch, time::Instant};
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    Reasons,
+    ControllerError, Reasons,
     controller::Options,
     metrics::{Metrics, Of},
     source::Keys,
 };
 
-/// Of so many keys the last run is remembered: those that ran last.
-const REMEMBERED: usize = 1024;
+/// Of so many keys the last run is remembered, and of so many whose last run has failed: those that ran last.
+pub(crate) const REMEMBERED: usize = 1024;
 
 /// A controller, as seen from outside.
 pub(crate) struct Ledger {
@@ -29,6 +29,8 @@ pub(crate) struct Ledger {
     pub(crate) metrics: Of,
     /// The runs that have begun and not ended.
     pub(crate) runs: TaskTracker,
+    /// Why it takes no more keys, as soon as that is known: runs that are under way may take long to end.
+    pub(crate) trouble: watch::Sender<Option<ControllerError>>,
     last: Mutex<LastRuns>,
 }
 
@@ -41,7 +43,17 @@ impl Ledger {
             keys: Keys { queue, waiting: Arc::default(), broken: watch::Sender::default() },
             metrics,
             runs: TaskTracker::new(),
+            trouble: watch::Sender::default(),
             last: Mutex::default(),
+        }
+    }
+
+    /// Returns when it takes no more keys, and not otherwise.
+    pub(crate) async fn in_trouble(&self) -> ControllerError {
+        let mut trouble = self.trouble.subscribe();
+        match trouble.wait_for(Option::is_some).await.ok().and_then(|trouble| trouble.clone()) {
+            Some(trouble) => trouble,
+            None => std::future::pending().await, // never: the sender is in here
         }
     }
 
@@ -54,10 +66,10 @@ impl Ledger {
         self.last.lock().by_key.get(key).map(|(_, run)| run.clone())
     }
 
-    /// Those keys whose last run has failed, with what was said; the latest first.
+    /// Those keys whose last run has failed, with what was said; the latest first. There may be more than [`REMEMBERED`].
     pub(crate) fn failures(&self) -> Vec<(ObjectKey, String)> {
         let last = self.last.lock();
-        let failed = last.by_age.values().rev().filter_map(|key| {
+        let failed = last.failed.values().rev().filter_map(|key| {
             let (_, run) = last.by_key.get(key)?;
             run.failure.clone().map(|failure| (key.clone(), failure))
         });
@@ -81,19 +93,24 @@ pub(crate) struct LastRun {
 #[derive(Default)]
 struct LastRuns {
     by_key: HashMap<ObjectKey, (u64, LastRun)>,
-    by_age: BTreeMap<u64, ObjectKey>,
+    succeeded: BTreeMap<u64, ObjectKey>,
+    /// Apart: keys that do well must not hide one that waits for a person.
+    failed: BTreeMap<u64, ObjectKey>,
     runs: u64,
 }
 
 impl LastRuns {
     fn add(&mut self, key: &ObjectKey, run: LastRun) {
         self.runs += 1;
+        let has_failed = run.failure.is_some();
         if let Some((before, _)) = self.by_key.insert(key.clone(), (self.runs, run)) {
-            self.by_age.remove(&before);
+            self.succeeded.remove(&before);
+            self.failed.remove(&before);
         }
-        self.by_age.insert(self.runs, key.clone());
-        if self.by_age.len() > REMEMBERED
-            && let Some((_, oldest)) = self.by_age.pop_first()
+        let alike = if has_failed { &mut self.failed } else { &mut self.succeeded };
+        alike.insert(self.runs, key.clone());
+        if alike.len() > REMEMBERED
+            && let Some((_, oldest)) = alike.pop_first()
         {
             self.by_key.remove(&oldest);
         }
@@ -117,11 +134,25 @@ mod tests {
     async fn the_last_runs_of_the_keys_that_ran_last_are_remembered() {
         let mut last = LastRuns::default();
         (0..REMEMBERED).for_each(|number| last.add(&key(number), run(None)));
-        last.add(&key(0), run(Some("again")));
+        last.add(&key(0), run(None));
         last.add(&key(REMEMBERED), run(None));
 
-        assert_eq!((last.by_key.len(), last.by_age.len()), (REMEMBERED, REMEMBERED));
+        assert_eq!((last.by_key.len(), last.succeeded.len()), (REMEMBERED, REMEMBERED));
         assert!(!last.by_key.contains_key(&key(1)), "it ran longest ago");
-        assert_eq!(last.by_key[&key(0)].1.failure.as_deref(), Some("again"));
+        assert!(last.by_key.contains_key(&key(0)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_is_remembered_however_many_keys_succeed_after_it() {
+        let mut last = LastRuns::default();
+        last.add(&key(0), run(Some("no")));
+        (1..=2 * REMEMBERED).for_each(|number| last.add(&key(number), run(None)));
+        assert_eq!(last.by_key[&key(0)].1.failure.as_deref(), Some("no"));
+        assert_eq!((last.failed.len(), last.by_key.len()), (1, REMEMBERED + 1));
+
+        last.add(&key(0), run(None));
+        assert_eq!((last.failed.len(), last.by_key.len()), (0, REMEMBERED));
+        (0..=REMEMBERED).for_each(|number| last.add(&key(number), run(Some("no"))));
+        assert_eq!(last.failed.len(), REMEMBERED, "nothing grows without a bound");
     }
 }

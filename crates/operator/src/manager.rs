@@ -230,7 +230,7 @@ impl Manager {
         self.parts.push(Part {
             name: ledger.options.name.to_string(),
             leadership: self.leadership_for(runs_on),
-            kind: Kind::Controller(ledger.runs.clone()),
+            kind: Kind::Controller(ledger),
             work: Box::new(move |leadership, stop| {
                 prepared.run(leadership, stop).map_err(Failure::from).boxed()
             }),
@@ -275,7 +275,8 @@ impl Manager {
     /// within the grace.
     ///
     /// # Errors
-    /// See [`ManagerError`]. But for [`ManagerError::NotEnded`], all is ended by then; the process should end, too.
+    /// See [`ManagerError`]. But for [`ManagerError::NotEnded`], and a check of one's own that blocks, all is ended by then; the
+    /// process should end, too.
     ///
     /// # Cancel safety
     /// Dropped, it ends as if it had crashed: runs are dropped where they wait, and the lease is left to expire.
@@ -297,12 +298,19 @@ impl Manager {
         let mut elected = Group::default();
         let mut running = Parts::default();
         let works = async {
-            start_caches(&client, &factory, self.needs, options.start_within).await?;
+            factory.start();
+            let for_caches = needed_for_caches(&factory);
+            let leases =
+                options.election.iter().flat_map(|of| preflight::needed_for_leases(&of.namespace, &of.name));
+            let rights = for_caches.iter().cloned().chain(self.needs).chain(leases).collect();
+            elected.start("rights".to_owned(), Leadership::alone(), asked(client.clone(), rights));
+            if let Err(source) = factory.wait_for_sync(options.start_within).await {
+                let asked = timeout(PATIENCE, preflight::missing(&client, for_caches)).await;
+                return Err(ManagerError::NotSynced { source, missing: asked.unwrap_or_default() });
+            }
             stage.send_replace(Stage::Running);
-            if let Some((election, options)) = election.zip(options.election.as_ref()) {
-                let rights = preflight::needed_for_leases(&options.namespace, &options.name);
+            if let Some(election) = election {
                 elected.start("the election".to_owned(), leadership, held(election));
-                elected.start("rights".to_owned(), Leadership::alone(), asked(client, rights));
             }
             running.start(self.parts);
             Ok::<_, ManagerError>(tokio::select! {
@@ -385,7 +393,7 @@ fn held(election: Election) -> Work {
     Box::new(move |_, stop| election.run(stop).map(Ok).boxed())
 }
 
-/// Warns of rights that are missing.
+/// Warns of rights that are missing. Those of caches may still be given until the deadline: a person should know long before.
 fn asked(client: Client, rights: BTreeSet<MissingRule>) -> Work {
     Box::new(move |_, stop| {
         async move {
@@ -396,33 +404,13 @@ fn asked(client: Client, rights: BTreeSet<MissingRule>) -> Work {
     })
 }
 
-async fn start_caches(
-    client: &Client,
-    factory: &InformerFactory,
-    more: BTreeSet<MissingRule>,
-    within: Duration,
-) -> Result<(), ManagerError> {
-    factory.start();
+/// What informers of this cluster need. One object by its name takes another rule than its path tells; what was made
+/// elsewhere may be of another cluster.
+fn needed_for_caches(factory: &InformerFactory) -> BTreeSet<MissingRule> {
     let informers = factory.status();
-    // One object by its name takes another rule than its path tells.
-    // What was made elsewhere may be of another cluster.
     let whole =
         informers.iter().filter(|informer| !informer.name.contains("metadata.name=") && !informer.adopted);
-    let needed = preflight::needed(whole.map(|informer| informer.path.as_str()));
-    // Rights may still be given until the deadline; a person should know long before.
-    let all = needed.union(&more).cloned().collect();
-    let warned = async {
-        warn_of_missing(client, all).await;
-        std::future::pending().await
-    };
-    let synced = tokio::select! {
-        biased;
-        synced = factory.wait_for_sync(within) => synced,
-        never = warned => never,
-    };
-    let Err(source) = synced else { return Ok(()) };
-    let asked = timeout(PATIENCE, preflight::missing(client, needed)).await;
-    Err(ManagerError::NotSynced { source, missing: asked.unwrap_or_default() })
+    preflight::needed(whole.map(|informer| informer.path.as_str()))
 }
 
 async fn warn_of_missing(client: &Client, needed: BTreeSet<MissingRule>) {

@@ -19,7 +19,7 @@ use tokio::{sync::watch, time::Instant};
 use crate::{
     Reasons,
     collect::{Elected, Shown},
-    ledger::Ledger,
+    ledger::{Ledger, REMEMBERED},
     said::line,
 };
 
@@ -103,23 +103,21 @@ impl Lines {
     }
 
     fn in_words(self) -> Response {
-        let text = self.0.iter().map(|(what, found)| match found {
-            Ok(words) => format!("[+] {what}: {}\n", line(words, LINE)),
-            Err(words) => format!("[-] {what}: {}\n", line(words, LINE)),
-        });
-        self.answer(text.collect())
+        self.answer(|found| format!(": {}", line(found.as_ref().unwrap_or_else(|words| words), LINE)))
     }
 
     /// For an address that the whole cluster may reach: keys and errors are nobody else's business.
     fn in_marks(self) -> Response {
-        let text = self
-            .0
-            .iter()
-            .map(|(what, found)| format!("[{}] {what}\n", if found.is_ok() { '+' } else { '-' }));
-        self.answer(text.collect())
+        self.answer(|_| String::new())
     }
 
-    fn answer(&self, text: String) -> Response {
+    fn answer(&self, words: impl Fn(&Result<String, String>) -> String) -> Response {
+        let mark = |found: &Result<String, String>| if found.is_ok() { '+' } else { '-' };
+        let text: String = self
+            .0
+            .iter()
+            .map(|(what, found)| format!("[{}] {what}{}\n", mark(found), words(found)))
+            .collect();
         let is_good = self.0.iter().all(|(_, found)| found.is_ok());
         let code = if is_good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         (code, text).into_response()
@@ -178,7 +176,8 @@ fn works(controller: &Ledger) -> String {
     let mut words = match failures.first() {
         None => "no key has failed in its last run".to_owned(),
         Some((key, failure)) => {
-            format!("{} keys have failed in their last run; {key}: {failure}", failures.len())
+            let more = if failures.len() < REMEMBERED { "" } else { " or more" };
+            format!("{}{more} keys have failed in their last run; {key}: {failure}", failures.len())
         }
     };
     if let Some((key, so_long)) = controller.keys.queue.status().running.first()

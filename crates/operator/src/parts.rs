@@ -1,18 +1,18 @@
 //! What a manager runs: tasks that it owns, tells to stop, and waits for.
 
-use std::{panic::AssertUnwindSafe, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, future::BoxFuture};
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, select_all},
+};
 use tokio::{
-    task::{AbortHandle, JoinSet},
+    task::{AbortHandle, JoinError, JoinSet},
     time::{Instant, timeout, timeout_at},
 };
-use tokio_util::{
-    sync::{CancellationToken, DropGuard},
-    task::TaskTracker,
-};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{Failure, Leadership};
+use crate::{Failure, Leadership, ledger::Ledger};
 
 /// What is dropped ends where it waits; who does not wait gets so long.
 pub(crate) const LAST_MOMENT: Duration = Duration::from_secs(1);
@@ -34,8 +34,8 @@ pub(crate) struct Part {
 
 /// What a part is, and so when it ends: controllers first, since they may use what tasks do.
 pub(crate) enum Kind {
-    /// With the runs that it has begun and not ended, which are tasks of its own.
-    Controller(TaskTracker),
+    /// With the runs that it has begun and not ended, which are tasks of its own, and what is wrong with it.
+    Controller(Arc<Ledger>),
     Task,
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum Trouble {
 pub(crate) struct Parts {
     controllers: Group,
     tasks: Group,
-    runs: Vec<(String, TaskTracker)>,
+    ledgers: Vec<(String, Arc<Ledger>)>,
 }
 
 /// What is left when parts were told to stop.
@@ -61,7 +61,7 @@ pub(crate) struct Rest {
     pub(crate) trouble: Option<Trouble>,
     /// Who is still at it: they don't wait, so that they can't be dropped.
     pub(crate) at_it: Vec<String>,
-    /// None had to be dropped: no request of theirs may still be on its way.
+    /// None had to be dropped, or has panicked: no request of theirs may still be on its way.
     pub(crate) all_ended: bool,
 }
 
@@ -70,7 +70,7 @@ impl Default for Parts {
         Self {
             controllers: Group { lasts: true, ..Group::default() },
             tasks: Group::default(),
-            runs: Vec::new(),
+            ledgers: Vec::new(),
         }
     }
 }
@@ -79,8 +79,8 @@ impl Parts {
     pub(crate) fn start(&mut self, parts: Vec<Part>) {
         for Part { name, leadership, kind, work } in parts {
             let group = match kind {
-                Kind::Controller(runs) => {
-                    self.runs.push((name.clone(), runs));
+                Kind::Controller(ledger) => {
+                    self.ledgers.push((name.clone(), ledger));
                     &mut self.controllers
                 }
                 Kind::Task => &mut self.tasks,
@@ -95,6 +95,8 @@ impl Parts {
             biased;
             trouble = self.controllers.trouble() => trouble,
             trouble = self.tasks.trouble() => trouble,
+            // It ends when its runs have, for which the grace is.
+            trouble = troubled(&self.ledgers) => trouble,
         }
     }
 
@@ -104,20 +106,32 @@ impl Parts {
         let controllers_ended = self.controllers.stop(until).await;
         let tasks_ended = self.tasks.stop(until.max(Instant::now() + LAST_MOMENT)).await;
         let runs = async {
-            for (_, runs) in &self.runs {
-                runs.close();
-                runs.wait().await;
+            for (_, ledger) in &self.ledgers {
+                ledger.runs.close();
+                ledger.runs.wait().await;
             }
         };
         let _in_time = timeout(LAST_MOMENT, runs).await;
-        let running = self.runs.iter().filter(|(_, runs)| !runs.is_empty()).map(|(name, _)| name.clone());
+        let running = self.ledgers.iter().filter(|(_, ledger)| !ledger.runs.is_empty());
+        let running = running.map(|(name, _)| name.clone());
         let mut at_it: Vec<_> =
             self.controllers.at_it().into_iter().chain(self.tasks.at_it()).chain(running).collect();
         at_it.sort_unstable();
         at_it.dedup();
         let trouble = self.controllers.first.take().or(self.tasks.first.take());
-        Rest { trouble, at_it, all_ended: controllers_ended && tasks_ended }
+        let cut_short = self.controllers.cut_short || self.tasks.cut_short;
+        Rest { trouble, at_it, all_ended: controllers_ended && tasks_ended && !cut_short }
     }
+}
+
+/// Returns when one of these controllers takes no more keys, and not otherwise.
+async fn troubled(ledgers: &[(String, Arc<Ledger>)]) -> Trouble {
+    let each = ledgers.iter().map(|(name, ledger)| {
+        async move { Trouble::Failed(name.clone(), ledger.in_trouble().await.into()) }.boxed()
+    });
+    // Of none at all there is no first.
+    let never = std::future::pending().boxed();
+    select_all(each.chain([never])).await.0
 }
 
 /// Those that are told to stop together. Dropped, they are.
@@ -131,13 +145,23 @@ pub(crate) struct Group {
     _stops: DropGuard,
     /// The first that has gone wrong.
     first: Option<Trouble>,
+    /// One has panicked or was dropped where it waited: a request of its may still be on its way.
+    cut_short: bool,
 }
 
 impl Default for Group {
     fn default() -> Self {
         let stop = CancellationToken::new();
         let _stops = stop.clone().drop_guard();
-        Self { tasks: JoinSet::new(), names: Vec::new(), lasts: false, stop, _stops, first: None }
+        Self {
+            tasks: JoinSet::new(),
+            names: Vec::new(),
+            lasts: false,
+            stop,
+            _stops,
+            first: None,
+            cut_short: false,
+        }
     }
 }
 
@@ -166,7 +190,7 @@ impl Group {
     /// Returns when something has gone wrong, and not otherwise.
     pub(crate) async fn trouble(&mut self) -> Trouble {
         while let Some(joined) = self.tasks.join_next().await {
-            if let Ok(Err(trouble)) = joined {
+            if let Some(trouble) = self.ended(joined) {
                 return trouble;
             }
         }
@@ -192,10 +216,15 @@ impl Group {
 
     async fn all_ended(&mut self) {
         while let Some(joined) = self.tasks.join_next().await {
-            if let Ok(Err(trouble)) = joined {
+            if let Some(trouble) = self.ended(joined) {
                 self.first.get_or_insert(trouble);
             }
         }
+    }
+
+    fn ended(&mut self, joined: Result<Result<(), Trouble>, JoinError>) -> Option<Trouble> {
+        self.cut_short |= matches!(joined, Err(_) | Ok(Err(Trouble::Panicked(_) | Trouble::LeadershipLost)));
+        joined.ok()?.err()
     }
 
     fn at_it(&self) -> Vec<String> {
@@ -252,7 +281,7 @@ mod tests {
         parts.start(vec![Part {
             name: "a controller".to_owned(),
             leadership: Leadership::new(leads),
-            kind: Kind::Controller(prepared.ledger.runs.clone()),
+            kind: Kind::Controller(Arc::clone(&prepared.ledger)),
             work: Box::new(|leadership, stop| prepared.run(leadership, stop).map_err(Failure::from).boxed()),
         }]);
         sleep(SECOND).await;

@@ -7,7 +7,7 @@ use kube_informer::{Cached, Informer, ObjectKey, StaleRead};
 use kube_workqueue::Item;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use crate::{
     Action, Failure, Leadership, Reason, Reconciler, Request,
@@ -26,6 +26,13 @@ pub(crate) struct Worker<T, R> {
     pub(crate) reconciler: R,
     pub(crate) leadership: Leadership,
     pub(crate) stop: CancellationToken,
+}
+
+/// Why a worker works no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    WasTold,
+    LeadsNoMore,
 }
 
 /// How a run has ended.
@@ -52,25 +59,25 @@ impl Outcome {
 
 impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
     /// Works until it is told to stop, or this process leads no more.
-    pub(crate) async fn work(self: Arc<Self>) {
+    pub(crate) async fn work(self: Arc<Self>) -> Left {
         loop {
             let item = tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return,
-                () = self.leadership.lost() => return self.stop.cancel(),
+                () = self.stop.cancelled() => return Left::WasTold,
+                () = self.leadership.lost() => return Left::LeadsNoMore,
                 item = self.ledger.keys.queue.get() => item,
             };
-            let Some(item) = item else { return };
+            let Some(item) = item else { return Left::WasTold };
             // Whoever waits for runs to end waits for this one from here on.
             let _under_way = self.ledger.runs.token();
             let caught_up = tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return,
+                () = self.stop.cancelled() => return Left::WasTold,
                 caught_up = self.catch_up(&item) => caught_up,
             };
             // After the last wait before a run. Nothing has to have run since the lease expired: this asks the clock.
             if !self.leadership.is_leader() {
-                return self.stop.cancel();
+                return Left::LeadsNoMore;
             }
             match caught_up {
                 Ok(()) => self.run(item).await,
@@ -91,6 +98,7 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
 
     /// No run was begun: its reasons wait for the one that will be.
     fn not_shown(&self, item: Item<ObjectKey>, stale: StaleRead) {
+        let _entered = self.span(&item).entered();
         let reasons = self.ledger.keys.waiting.lock().of(&item);
         let (failures, outcome) = (item.num_requeues(), Outcome::Failed(stale.into()));
         let (ended, took, failure) = (Instant::now(), Duration::ZERO, outcome.failure());
@@ -105,7 +113,7 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
             reasons: self.ledger.keys.waiting.lock().take(&item),
             failures: item.num_requeues(),
         };
-        let span = tracing::info_span!("reconcile", controller = %self.ledger.options.name, key = %*item);
+        let span = self.span(&item);
         let (reasons, failures) = (request.reasons.clone(), request.failures);
         let is_gone = request.object.is_none();
         let begun = Instant::now();
@@ -115,6 +123,10 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
         self.ledger.metrics.reconcile_seconds.observe(took.as_secs_f64());
         self.ledger.ran(&item, LastRun { reasons, failures, ended, took, failure: outcome.failure() });
         self.settle(item, outcome, is_gone);
+    }
+
+    fn span(&self, key: &ObjectKey) -> Span {
+        tracing::info_span!("reconcile", controller = %self.ledger.options.name, %key)
     }
 
     async fn outcome(&self, request: Request<T>) -> Outcome {
@@ -138,6 +150,7 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
         self.count(&outcome);
         match outcome {
             Outcome::Success(action) => {
+                tracing::debug!(?action, "done");
                 item.forget();
                 let again = match action {
                     Action::Done => self.ledger.options.look_again.filter(|_| !is_gone),
@@ -146,7 +159,8 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
                 };
                 if let Some(after) = again {
                     self.because(&item, Change::Requeued);
-                    self.ledger.keys.queue.add_after(item.clone(), after);
+                    // What waits behind changes does so again.
+                    self.ledger.keys.queue.add_after_with_priority(item.clone(), after, item.priority());
                 }
             }
             Outcome::Failed(failure) if failure.is_terminal() => {

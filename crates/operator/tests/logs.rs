@@ -7,10 +7,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client, api::PostParams};
 use kube_informer::{CachedApi, InformerFactory};
 use kube_operator::{
-    Action, Applier, Controller, EventRecorder, EventType, Failure, Finalizer, Manager, ManagerOptions,
-    Request, create_or_update, update_status,
+    Action, Applier, Controller, ElectionOptions, EventRecorder, EventType, Failure, Finalizer, Manager,
+    ManagerOptions, Request, create_or_update, update_status,
 };
-use kube_testserver::{Fault, Match, Server, Verb};
+use kube_testserver::{Fault, Match, Rule, Server, Verb};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -311,5 +311,32 @@ async fn a_reconciler_s_failed_request_is_logged_and_shown_on_pages_without_a_qu
         let lines = logged.text_of(|name| name != "kube_client");
         assert!(lines.contains(&format!("kube_operator: failure={expected}")), "{lines}");
         assert!(!format!("{pages}{lines}").contains(CONTENTS), "{expected}: {pages}{lines}");
+    }
+}
+
+/// However fast the caches are filled: the reviews are still on their way then.
+#[tokio::test(start_paused = true)]
+async fn a_right_that_is_missing_is_logged_at_the_start() {
+    let logged = Logged::begin();
+    let server = Server::new();
+    for (verb, resource) in [("patch", "deployments/status"), ("create", "leases"), ("watch", "secrets")] {
+        server.access().add_rule(Rule::deny().verbs(&[verb]).resources(&[resource]));
+    }
+    let _slow =
+        server.faults().always(Match::any().resource("selfsubjectaccessreviews"), Fault::Delay(5 * SECOND));
+    let election = Some(ElectionOptions::new("default", "operator"));
+    let options = ManagerOptions { address: None, election, ..ManagerOptions::default() };
+    let mut manager = Manager::new(Client::new(server.service(), "default"), options).unwrap();
+    manager.needs(&["patch"], "apps", "deployments/status", None);
+    let _maps = manager.factory().informer::<ConfigMap>().unwrap();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
+    sleep(30 * SECOND).await;
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    let lines = logged.text_of(|name| name == "kube_operator");
+    assert_eq!(lines.matches("message=a right is missing\n").count(), 2, "{lines}");
+    for rule in ["may not patch deployments/status of API group \"apps\"", "may not create leases of"] {
+        assert!(lines.contains(&format!("rule={rule}")), "{rule}: {lines}");
     }
 }

@@ -197,6 +197,31 @@ fn times_that_would_let_two_lead_or_none_are_refused() {
     assert!(matches!(times(2000, 2000, 200), Err(ElectionError::DeadlineNotBelowDuration { .. })));
     assert!(matches!(times(15000, 2400, 2000), Err(ElectionError::RetryTooLong { .. })));
     assert!(matches!(times(15000, 2400, 0), Err(ElectionError::RetryTooLong { .. })));
+    assert!(matches!(times(15000, 10000, 4600), Err(ElectionError::RetryTooLong { .. })));
+    assert!(times(15000, 10000, 4500).is_ok());
     let never = LeaseTimes { retry: Duration::MAX, ..LeaseTimes::default() };
     assert!(matches!(never.check(), Err(ElectionError::RetryTooLong { .. })));
+}
+
+#[test]
+fn a_renewal_that_fails_at_once_leaves_time_for_another_one() {
+    let retry = Duration::from_millis(4500);
+    let times = LeaseTimes { retry, ..LeaseTimes::default() }.check().unwrap();
+    let now = Instant::now();
+    let mut election = Candidate::new("me".to_owned(), times, now);
+    election.read(None, now);
+    election.wrote(record(10, "me"), now, now);
+    assert_eq!(election.next(now), Next::Wait(now + retry));
+    election.failed(now + retry, now + retry);
+    let Next::Wait(again) = election.next(now + retry) else { panic!("at once") };
+    assert!(election.leads_until(again).is_some());
+    assert_eq!(election.next(again), Next::Read);
+}
+
+#[test]
+fn who_is_taken_out_of_the_lease_leads_no_more() {
+    let (mut election, now) = leader();
+    assert!(election.leads_until(now + SECOND).is_some());
+    election.read(Some(record(11, "")), now + SECOND);
+    assert_eq!(election.leads_until(now + SECOND), None);
 }

@@ -350,3 +350,43 @@ async fn a_stop_waits_for_what_runs_and_begins_nothing() {
     assert!(begun.elapsed() >= 59 * SECOND);
     assert_eq!(world.runs().await, []);
 }
+
+/// No bucket for all keys: who fails pays for itself.
+#[tokio::test(start_paused = true)]
+async fn keys_that_fail_wait_each_for_its_own_time() {
+    let world = World::new();
+    for number in 0..200 {
+        world.create(&format!("a-{number}"), "1").await;
+    }
+    let task = world.run(Controller::new(&world.maps()), |_| async { Err(Failure::message("no")) });
+    sleep(SECOND).await;
+    let runs = world.runs().await;
+    for number in 0..200 {
+        let name = format!("a-{number}");
+        let failed = runs.iter().filter(|run| run.name == name).map(|run| run.failures).max();
+        assert!(failed >= Some(5), "{name}: {failed:?}");
+    }
+    world.end(task).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_behind_changes_does_so_again_when_it_comes_back_after_a_time() {
+    let world = World::new();
+    world.create("listed", "1").await;
+    let task = world.run(Controller::new(&world.maps()), |number| async move {
+        match number {
+            1 => return Ok(Action::RequeueAfter(10 * SECOND)),
+            2 => sleep(30 * SECOND).await,
+            _ => {}
+        }
+        wait().await
+    });
+    sleep(SECOND).await;
+    world.create("long", "1").await;
+    sleep(15 * SECOND).await;
+    world.create("changed", "1").await;
+    sleep(60 * SECOND).await;
+    let names: Vec<_> = world.runs().await.into_iter().map(|run| run.name).collect();
+    assert_eq!(names, ["listed", "long", "changed", "listed"]);
+    world.end(task).await;
+}

@@ -42,6 +42,21 @@ impl Stuck {
     }
 }
 
+/// Blocks its thread until the answer is dropped; told when it does. `block_in_place` lets the others of the thread go on.
+fn blocking(world: &mut World) -> (Arc<Notify>, std::sync::mpsc::Sender<()>) {
+    let begun = Arc::new(Notify::new());
+    let tell = Arc::clone(&begun);
+    let (go_on, blocked) = std::sync::mpsc::channel::<()>();
+    let blocked = Mutex::new(blocked);
+    let controller = world.controller();
+    world.manager.add(controller, move |_: Request<ConfigMap>| {
+        tell.notify_one();
+        let _ended = tokio::task::block_in_place(|| blocked.lock().recv());
+        async { Ok::<_, Failure>(Action::Done) }
+    });
+    (begun, go_on)
+}
+
 fn lease_writes() -> Match {
     Match::verb(Verb::Update).resource("leases")
 }
@@ -98,16 +113,7 @@ async fn a_run_that_can_t_be_dropped_is_named_with_what_the_manager_ends_for() {
     let election = Some(ElectionOptions { times, ..election("first") });
     let mut world = World::hidden(election);
     world.create("web").await;
-    let begun = Arc::new(Notify::new());
-    let tell = Arc::clone(&begun);
-    let (go_on, blocked) = std::sync::mpsc::channel::<()>();
-    let blocked = Mutex::new(blocked);
-    let controller = world.controller();
-    world.manager.add(controller, move |_: Request<ConfigMap>| {
-        tell.notify_one();
-        let _ended = tokio::task::block_in_place(|| blocked.lock().recv());
-        async { Ok::<_, Failure>(Action::Done) }
-    });
+    let (begun, go_on) = blocking(&mut world);
     let (server, _stop, running) = world.run();
     begun.notified().await;
     let _cut = server.faults().always(lease_writes(), Fault::Hang);
@@ -128,16 +134,7 @@ async fn a_run_that_can_t_be_dropped_is_named_and_the_lease_is_kept() {
     };
     let mut world = World::new(options);
     world.create("web").await;
-    let begun = Arc::new(Notify::new());
-    let tell = Arc::clone(&begun);
-    let (go_on, blocked) = std::sync::mpsc::channel::<()>();
-    let blocked = Mutex::new(blocked);
-    let controller = world.controller();
-    world.manager.add(controller, move |_: Request<ConfigMap>| {
-        tell.notify_one();
-        let _ended = blocked.lock().recv(); // not as one should
-        async { Ok::<_, Failure>(Action::Done) }
-    });
+    let (begun, go_on) = blocking(&mut world);
     let (server, stop, running) = world.run();
     begun.notified().await;
     stop.cancel();

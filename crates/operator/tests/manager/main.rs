@@ -1,5 +1,6 @@
 //! An operator from its start to its end: what is begun when, what is shown meanwhile, and what is waited for.
 
+mod broken;
 mod ends;
 mod namespaces;
 mod pages;

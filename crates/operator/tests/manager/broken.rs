@@ -1,0 +1,73 @@
+//! What becomes of an operator of which a part is broken.
+
+use kube_client::api::Patch;
+use kube_informer::ObjectKey;
+use kube_workqueue::RateLimiter;
+use tokio::time::timeout;
+
+use super::*;
+
+/// A limiter that is broken.
+struct Panics;
+
+impl RateLimiter<ObjectKey> for Panics {
+    fn when(&self, _: &ObjectKey, _: Instant) -> Duration {
+        panic!("on purpose");
+    }
+    fn forget(&self, _: &ObjectKey) {}
+    fn num_requeues(&self, _: &ObjectKey) -> u32 {
+        0
+    }
+}
+
+/// The panic of one worker drops the run of the other, of which a write is on its way.
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_panics_leaves_the_lease_to_expire() {
+    let mut world = World::hidden(Some(election("first")));
+    for name in ["fails", "writes"] {
+        world.create(name).await;
+    }
+    let writer = Api::<ConfigMap>::default_namespaced(world.manager.client());
+    let controller = world.controller().concurrency(2).rate_limiter(Panics);
+    world.manager.add(controller, move |request: Request<ConfigMap>| {
+        let writer = writer.clone();
+        async move {
+            if request.key.name() == "fails" {
+                sleep(SECOND).await;
+                return Err(Failure::message("no"));
+            }
+            let patch = Patch::Merge(json!({"data": {"seen": "yes"}}));
+            writer.patch("writes", &Default::default(), &patch).await?;
+            Ok(Action::Done)
+        }
+    });
+    let _hangs = world.server.faults().always(Match::verb(Verb::Patch).resource("configmaps"), Fault::Hang);
+    let (server, _stop, running) = world.run();
+    let error = timeout(3600 * SECOND, running).await.unwrap().unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "configmap has panicked");
+    assert_eq!(holder(&server).as_deref(), Some("first"), "the write may still be made");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_takes_no_more_keys_does_not_go_on_leading_while_its_runs_last() {
+    let mut world = World::hidden(Some(election("first")));
+    world.create("web").await;
+    let secrets = world.manager.factory().informer::<Secret>().unwrap();
+    let controller = world.controller().watches(&secrets, |_| -> [ObjectKey; 1] { panic!("on purpose") });
+    let begun = Arc::new(Notify::new());
+    let tell = Arc::clone(&begun);
+    world.manager.add(controller, move |_: Request<ConfigMap>| {
+        tell.notify_one();
+        std::future::pending::<Result<Action, Failure>>()
+    });
+    let (server, _stop, running) = world.run();
+    begun.notified().await;
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}});
+    server.create(secret).unwrap();
+    let broke = Instant::now();
+    let error = timeout(3600 * SECOND, running).await.unwrap().unwrap().unwrap_err();
+    let words = "configmap has failed: what leads from Secret to keys has panicked; some are missing";
+    assert_eq!(error.to_string(), words);
+    assert_eq!(broke.elapsed().as_secs(), 20, "the grace");
+}
