@@ -91,10 +91,13 @@ mod program {
 
     // page begins
     use kube_operator::{ElectionOptions, terminated};
+    use tracing_subscriber::EnvFilter;
 
     #[tokio::main]
     async fn main() -> anyhow::Result<()> {
-        tracing_subscriber::fmt().init(); // failures and missing rules are logged
+        let filter = EnvFilter::try_from_default_env(); // RUST_LOG
+        let filter = filter.unwrap_or_else(|_| EnvFilter::new("info,kube_client=error"));
+        tracing_subscriber::fmt().with_env_filter(filter).init(); // failures and missing rules are logged
         let client = Client::try_default().await?;
         let namespace = client.default_namespace(); // in a Pod its own
         let options = ManagerOptions {
