@@ -24,6 +24,11 @@ pub struct FromControllerRuntime;
 #[doc = include_str!("../../docs/from-kube-runtime.md")]
 pub struct FromKubeRuntime;
 
+/// The page, as documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/from-client-go.md")]
+pub struct FromClientGo;
+
 /// In place of that of kube-operator: comes at once.
 ///
 /// # Cancel safety
