@@ -24,8 +24,9 @@ pub const DEFAULT_MARK: usize = 1024;
 /// # Bound
 /// Fewer events than the mark, plus one batch, plus one change for each key that is alive or that
 /// the handler has seen: an object that came and went meanwhile leaves nothing behind. [`push`]
-/// never refuses and nobody waits for it. What was handed out comes on top: one batch for each
-/// [`Delivery`] that is still held.
+/// never refuses and does not wait: with a mark that is never reached (`usize::MAX`) nothing is
+/// merged, and whoever pushes has to wait by [`pending`] for there to be a bound. What was handed
+/// out comes on top: one batch for each [`Delivery`] that is still held.
 ///
 /// # Contract
 /// 1. For each key the events handed out are a history in order (Property 5): an Add of what the
@@ -48,6 +49,7 @@ pub const DEFAULT_MARK: usize = 1024;
 /// [`push`]: Self::push
 /// [`take`]: Self::take
 /// [`returned`]: Self::returned
+/// [`pending`]: Self::pending
 /// [`initial_pending`]: Self::initial_pending
 pub struct Backlog<T> {
     /// None is empty. All of them are older than anything in `merged`.

@@ -11,9 +11,10 @@
 //! too. A full queue makes the reflector wait ([`channel`]), so the API server is read no faster
 //! than the store is written.
 //!
-//! Behind the store nobody waits: a slow handler must slow neither the store nor another
-//! handler. Its [`Backlog`] shares the store's batches up to a mark and merges the changes of
-//! each object past it.
+//! Behind the store a slow handler must slow neither the store nor another handler: its
+//! [`Backlog`] shares the store's batches up to a mark and merges the changes of each object past
+//! it. A handler that has to be shown each state gets a mark that is never reached, and whoever
+//! writes the store waits while it is far behind.
 //!
 //! [`DeltaFifo`] and [`Backlog`] are plain data that a test or a simulation drives step by step;
 //! only [`Sender`] and [`Receiver`] know of tasks. Nothing here does I/O, spawns, sleeps, or
@@ -29,7 +30,7 @@
 //!   state it was given last, a Delete of what it was given.
 //! - Only what waits past the mark is merged, never what was handed out.
 //! - A [`Backlog`] holds at most its mark, one batch, and one change for each key that is alive
-//!   or that the handler has seen.
+//!   or that the handler has seen; with a mark that is never reached, whatever is pushed.
 //! - A resync is never older than anything pushed for its key before it or after it.
 
 mod backlog;

@@ -120,7 +120,8 @@ impl<T: Object, S> InformerBuilder<T, S> {
         self
     }
 
-    /// From how many waiting events on the changes of a handler are merged; 1024 unless set.
+    /// From how many waiting events on the changes of a handler are merged; 1024 unless set. Of a handler of
+    /// [`Informer::on_every`] nothing is merged: there the cache waits from so many on, and zero counts as one.
     #[must_use]
     pub fn backlog_mark(mut self, events: usize) -> Self {
         self.backlog_mark = events;

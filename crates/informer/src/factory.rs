@@ -164,7 +164,8 @@ impl InformerFactory {
         self.configured(|config| config.on_error = Some(Arc::new(on_error)))
     }
 
-    /// From how many waiting events on the changes of a handler are merged; 1024 unless set.
+    /// From how many waiting events on the changes of a handler are merged; 1024 unless set. Of a handler of
+    /// [`Informer::on_every`] nothing is merged: there the cache waits from so many on, and zero counts as one.
     #[must_use]
     pub fn backlog_mark(self, events: usize) -> Self {
         self.configured(|config| config.backlog_mark = events)

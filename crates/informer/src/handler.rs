@@ -11,7 +11,8 @@ use kube_object::{Entry, Event};
 ///    `on_delete`; then perhaps an `on_add` again. An object that is deleted and created again
 ///    under its name is a delete and an add, also where the watch missed the moment between.
 /// 4. A handler that lags far behind is shown fewer, merged updates, but every addition and
-///    deletion of an object that it has been shown.
+///    deletion of an object that it has been shown. One of
+///    [`Informer::on_every`](crate::Informer::on_every) is shown each, and the cache waits for it.
 /// 5. A panic is caught, counted and logged; the handler stays registered.
 ///
 /// A handler must not block and can't await: hand keys to a work queue, read

@@ -30,7 +30,8 @@
 //! # Invariants
 //! - A handler is called only after the store and every index show what it is told.
 //! - The calls of one handler are sequential, in the order of the store's writes; a slow or
-//!   panicking handler disturbs neither the others nor the cache.
+//!   panicking handler disturbs neither the others nor the cache, unless it is one that the cache
+//!   waits for ([`Informer::on_every`]).
 //! - A handler that joins late sees the state it finds as initial adds and everything after it:
 //!   no gap, no repeat.
 //! - Each task, and each thread of a handler that may block, is owned by its informer and is gone when

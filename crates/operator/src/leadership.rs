@@ -26,7 +26,9 @@ pub(crate) enum Standing {
 /// Whether this process may act. Clones ask about the same lease.
 ///
 /// Every answer is of one's own clock at that moment and needs no task to have run: a process that was paused and goes on
-/// after its lease has expired leads no more from its first instruction on.
+/// after its lease has expired leads no more from its first instruction on. That clock is the system's monotonic one
+/// (`CLOCK_MONOTONIC` on Linux), which may stand still while a machine is suspended as a whole, as a virtual one that is saved
+/// or migrated: its process still counts on what was left of the lease when it goes on, whoever leads by then.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     standing: watch::Receiver<Standing>,

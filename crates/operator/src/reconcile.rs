@@ -39,8 +39,8 @@ impl<T> fmt::Debug for Request<T> {
 /// Any `Fn(Request<T>) -> impl Future` is one; a struct that holds clients and caches is usual.
 ///
 /// # Cancel safety
-/// A run is dropped at an await where it takes longer than the controller's time-out, or where a stop's grace period is over:
-/// the next one has to be able to go on from there, as after a crash.
+/// A run is dropped at an await where it takes longer than the controller's time-out, where a stop's grace period is over, or
+/// at once when the lease is lost: the next one has to be able to go on from there, as after a crash.
 pub trait Reconciler<T: Cached>: Send + Sync + 'static {
     /// One run.
     fn reconcile(&self, request: Request<T>) -> impl Future<Output = Result<Action, Failure>> + Send;
