@@ -125,8 +125,9 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
         self.settle(item, outcome, is_gone);
     }
 
+    /// Of the highest level: whoever logs no more than warnings wants to know whose they are.
     fn span(&self, key: &ObjectKey) -> Span {
-        tracing::info_span!("reconcile", controller = %self.ledger.options.name, %key)
+        tracing::error_span!("reconcile", controller = %self.ledger.options.name, %key)
     }
 
     async fn outcome(&self, request: Request<T>) -> Outcome {
