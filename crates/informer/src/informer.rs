@@ -4,7 +4,7 @@ use std::{
     any::Any,
     hash::Hash,
     io,
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
@@ -282,6 +282,7 @@ impl<T: Object> Informer<T> {
             event_age: age(reflector.last_event),
             bookmark_age: age(reflector.last_bookmark),
             handlers: self.shared.members(),
+            handler_panics: self.shared.panics.load(Relaxed),
             reflector,
         }
     }

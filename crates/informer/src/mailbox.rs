@@ -28,6 +28,8 @@ pub(crate) struct Mailbox<T> {
     /// Closed and emptied: the reader also leaves what it has in hand.
     abandoned: AtomicBool,
     panics: AtomicU64,
+    /// Those of all mailboxes of its informer: a count that never falls.
+    all_panics: Arc<AtomicU64>,
     /// From so many events on the writer waits for the reader, where nothing is merged.
     waits_from: Option<usize>,
     /// There may be room again. One waits at most.
@@ -60,7 +62,7 @@ pub(crate) enum Queued {
 }
 
 impl<T> Mailbox<T> {
-    pub(crate) fn new(mark: usize, behind: Behind, name: &str) -> Self {
+    pub(crate) fn new(mark: usize, behind: Behind, name: &str, all_panics: Arc<AtomicU64>) -> Self {
         let (merges_from, waits_from) = match behind {
             Behind::IsMerged => (mark, None),
             Behind::IsWaitedFor => (usize::MAX, Some(mark.max(1))),
@@ -76,6 +78,7 @@ impl<T> Mailbox<T> {
             synced: watch::Sender::new(false),
             abandoned: AtomicBool::new(false),
             panics: AtomicU64::new(0),
+            all_panics,
             waits_from,
             room: Notify::new(),
         }
@@ -198,6 +201,7 @@ impl<T> Mailbox<T> {
 
     pub(crate) fn count_panic(&self) {
         self.panics.fetch_add(1, Ordering::Relaxed);
+        self.all_panics.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Unless the handler was left before it knew everything: then it never will.

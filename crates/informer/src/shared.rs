@@ -2,7 +2,7 @@
 
 use std::{
     panic::AssertUnwindSafe,
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -47,6 +47,8 @@ pub(crate) struct Shared<T> {
     /// Also held over each write of the store and what follows from it, so that a handler that
     /// joins gets a snapshot and exactly the changes after it. Never across an await.
     audience: Mutex<Audience<T>>,
+    /// Those of all handlers that there were.
+    pub(crate) panics: Arc<AtomicU64>,
     pub(crate) synced: watch::Sender<bool>,
     pub(crate) reflector: watch::Sender<Status>,
     pub(crate) relist: watch::Sender<u64>,
@@ -88,6 +90,7 @@ impl<T: Object> Shared<T> {
             store: Store::new(),
             written: Mutex::default(),
             audience: Mutex::new(audience),
+            panics: Arc::default(),
             synced: watch::Sender::new(false),
             reflector: watch::Sender::new(Status::default()),
             relist: watch::Sender::new(0),
@@ -221,7 +224,8 @@ impl<T: Object> Shared<T> {
         let mut audience = self.audience.lock();
         let id = audience.next_id;
         audience.next_id += 1;
-        let mailbox = Arc::new(Mailbox::new(self.config.backlog_mark, behind, &format!("#{id}")));
+        let (mark, panics) = (self.config.backlog_mark, Arc::clone(&self.panics));
+        let mailbox = Arc::new(Mailbox::new(mark, behind, &format!("#{id}"), panics));
         let initial = |object| Event::Added { object, initial: true };
         let snapshot = self.store.snapshot();
         mailbox.push(snapshot.iter().cloned().map(initial).collect(), self.store.is_synced());

@@ -32,6 +32,8 @@ pub struct InformerStatus {
     pub bookmark_age: Option<Duration>,
     /// Registered handlers and streams, in the order in which they were registered.
     pub handlers: Vec<HandlerStatus>,
+    /// How often handlers have panicked, those that were removed since included.
+    pub handler_panics: u64,
     /// What the reflector is doing and has done.
     pub reflector: Status,
 }

@@ -118,7 +118,7 @@ impl Shown {
         let help = "Objects that could not be decoded";
         counter("informer_undecodable", help, |informer| informer.reflector.undecodable)?;
         counter("informer_handler_panics", "Calls of handlers that have panicked", |informer| {
-            informer.handlers.iter().map(|handler| handler.panics).sum()
+            informer.handler_panics
         })
     }
 }

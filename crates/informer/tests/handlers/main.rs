@@ -262,6 +262,8 @@ async fn a_handler_that_panics_at_each_call_can_be_removed_all_the_same() {
         tokio::time::timeout(WITHIN, removing).await.expect("the removal does not end");
         assert!(left.upgrade().is_none(), "the handler is still there");
         assert_eq!(log.lines(), ["!a@3", "!b@4"]);
+        let status = informer.status();
+        assert_eq!((status.handlers.len(), status.handler_panics), (0, 2), "a count never falls");
         informer.stop().await;
     }
 }
