@@ -113,7 +113,7 @@ impl<T: Cached> CachedApi<T> {
     /// Remembers a write made elsewhere: this is what the server answered.
     pub fn wrote(&self, object: &T::Resource)
     where
-        T::Resource: Object + Serialize,
+        T::Resource: Object + Serialize + DeserializeOwned,
     {
         let covered = self.informer.shared.config.source.coverage();
         let covered = covered.and_then(|coverage| covers(&coverage, object));

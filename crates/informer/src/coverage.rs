@@ -3,11 +3,11 @@
 use kube_listwatch::Coverage;
 use kube_object::Object;
 use kube_store::LabelSelector;
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 /// `None` where only the server knows: fields that are no text, parameters of one's own.
-pub(crate) fn covers(coverage: &Coverage, object: &(impl Object + Serialize)) -> Option<bool> {
+pub(crate) fn covers<T: Answered>(coverage: &Coverage, object: &T) -> Option<bool> {
     let options = &coverage.options;
     let verdicts = [
         Some(
@@ -23,12 +23,17 @@ pub(crate) fn covers(coverage: &Coverage, object: &(impl Object + Serialize)) ->
     all(verdicts)
 }
 
+/// What a write answers with.
+pub(crate) trait Answered: Object + Serialize + DeserializeOwned {}
+
+impl<T: Object + Serialize + DeserializeOwned> Answered for T {}
+
 fn labels(selector: &str, object: &impl Object) -> Option<bool> {
     let selector: LabelSelector = selector.parse().ok()?;
     Some(selector.matches(object))
 }
 
-fn fields(selector: &str, object: &(impl Object + Serialize)) -> Option<bool> {
+fn fields<T: Answered>(selector: &str, object: &T) -> Option<bool> {
     // A backslash makes the comma or equals sign after it a part of the value.
     if selector.contains('\\') {
         return None;
@@ -37,7 +42,7 @@ fn fields(selector: &str, object: &(impl Object + Serialize)) -> Option<bool> {
 }
 
 /// One requirement: `metadata.name=a`, `metadata.name==a`, `metadata.name!=a`.
-fn field(part: &str, object: &(impl Object + Serialize)) -> Option<bool> {
+fn field<T: Answered>(part: &str, object: &T) -> Option<bool> {
     let (field, wanted) = part.split_once('=')?;
     let (field, equal) = match field.strip_suffix('!') {
         Some(field) => (field, false),
@@ -47,25 +52,36 @@ fn field(part: &str, object: &(impl Object + Serialize)) -> Option<bool> {
     match field {
         "metadata.name" => Some((object.id().key.name() == wanted) == equal),
         "metadata.namespace" => Some((object.id().key.namespace().unwrap_or_default() == wanted) == equal),
-        _ => Some((text_at(field, object, wanted)? == wanted) == equal),
+        _ => (equal && has_another_text(field, object, wanted)?).then_some(false),
     }
 }
 
-/// What servers compare with, as long as that is text: there a field's label is its path, and what is not there is empty.
-/// Numbers and truth have other labels here and there (`status.successful` of a Job is its `status.succeeded`).
-fn text_at(path: &str, object: &impl Serialize, wanted: &str) -> Option<String> {
-    if wanted.parse::<f64>().is_ok() || wanted.parse::<bool>().is_ok() {
+/// Whether there is other text than this at this path. `None` unless the type would show this text, if the server had said it:
+/// types leave out fields, and put what they don't know into one word.
+fn has_another_text<T: Answered>(path: &str, object: &T, wanted: &str) -> Option<bool> {
+    // Of a Pod a second name for `spec.nodeName`. Numbers and truth have other names here and there, too: `status.successful`
+    // of a Job is its `status.succeeded`.
+    if path == "spec.host" || wanted.parse::<f64>().is_ok() || wanted.parse::<bool>().is_ok() {
         return None;
     }
+    let mut object = serde_json::to_value(object).ok()?;
+    let there = match text_at(path, &mut object)? {
+        Value::String(text) => std::mem::replace(text, wanted.to_owned()),
+        empty @ Value::Null => {
+            *empty = Value::from(wanted);
+            String::new()
+        }
+        _ => return None,
+    };
+    let mut shown = serde_json::to_value(serde_json::from_value::<T>(object).ok()?).ok()?;
+    (*text_at(path, &mut shown)? == wanted).then(|| there != wanted)
+}
+
+/// The value at this path, null where its parent does not have it. Who keeps no more than metadata has no such parent.
+fn text_at<'a>(path: &str, object: &'a mut Value) -> Option<&'a mut Value> {
     let (parents, name) = path.rsplit_once('.')?;
-    let object = serde_json::to_value(object).ok()?;
-    // Who keeps no more than metadata has no such part, and knows nothing of what is in it.
-    let parent = parents.split('.').try_fold(&object, |value, part| value.get(part))?;
-    match parent.get(name) {
-        Some(Value::String(text)) => Some(text.clone()),
-        None if parent.is_object() => Some(String::new()),
-        _ => None,
-    }
+    let parent = parents.split('.').try_fold(object, |value, part| value.get_mut(part))?;
+    Some(parent.as_object_mut()?.entry(name).or_insert(Value::Null))
 }
 
 /// All of them; one that fails decides, whatever is not known of the others.
@@ -83,8 +99,9 @@ mod tests {
         batch::v1::{Job, JobStatus},
         core::v1::{ConfigMap, Pod, PodSpec, Secret},
     };
-    use kube_client::core::PartialObjectMeta;
+    use kube_client::core::{ApiResource, DynamicObject, NotUsed, PartialObjectMeta};
     use kube_listwatch::ListOptions;
+    use serde::Deserialize;
 
     use super::*;
 
@@ -100,8 +117,8 @@ mod tests {
         verdict_of(&map(), namespace, labels, fields)
     }
 
-    fn verdict_of(
-        object: &(impl Object + Serialize),
+    fn verdict_of<T: Answered>(
+        object: &T,
         namespace: Option<&str>,
         labels: &str,
         fields: &str,
@@ -125,30 +142,72 @@ mod tests {
         assert_eq!(verdict(None, "", "metadata.name=b"), Some(false));
     }
 
+    fn of<T: Answered>(object: &T, fields: &str) -> Option<bool> {
+        verdict_of(object, None, "", fields)
+    }
+
+    fn pod(node: Option<&str>) -> Pod {
+        Pod {
+            spec: Some(PodSpec { node_name: node.map(str::to_owned), ..PodSpec::default() }),
+            ..Pod::default()
+        }
+    }
+
     #[test]
-    fn text_at_the_path_of_a_field_decides() {
-        let of = |node: Option<&str>, fields: &str| {
-            let spec = PodSpec { node_name: node.map(str::to_owned), ..PodSpec::default() };
-            verdict_of(&Pod { spec: Some(spec), ..Pod::default() }, None, "", fields)
-        };
-        assert_eq!(of(Some("n"), "spec.nodeName=n"), Some(true));
-        assert_eq!(of(Some("m"), "spec.nodeName=n"), Some(false));
-        assert_eq!(of(Some("m"), "spec.nodeName!=n,metadata.name!=a"), Some(true));
-        assert_eq!(of(None, "spec.nodeName=n"), Some(false), "it waits for a node");
-        assert_eq!(of(None, "spec.nodeName="), Some(true));
+    fn another_text_at_the_path_of_a_field_decides() {
+        assert_eq!(of(&pod(Some("m")), "spec.nodeName=n"), Some(false));
+        assert_eq!(of(&pod(None), "spec.nodeName=n"), Some(false), "it waits for a node");
+        assert_eq!(of(&pod(Some("n")), "spec.nodeName="), Some(false));
+        assert_eq!(of(&pod(Some("m")), "status.phase=Running,spec.nodeName==n"), Some(false));
+        for pod in [pod(Some("n")), pod(None)] {
+            let (node, resource) = (pod.spec.clone().unwrap().node_name, ApiResource::erase::<Pod>(&()));
+            let mut dynamic = DynamicObject::new("a", &resource);
+            dynamic.data = serde_json::json!({"spec": {"nodeName": node}});
+            let expected = if node.is_some() { None } else { Some(false) };
+            assert_eq!((of(&pod, "spec.nodeName=n"), of(&dynamic, "spec.nodeName=n")), (expected, expected));
+            assert_eq!((of(&pod, "spec.host=n"), of(&dynamic, "spec.host=n")), (None, None), "another name");
+        }
     }
 
     #[test]
     fn what_may_have_another_label_and_what_is_not_there_at_all_is_left_open() {
         let status = JobStatus { succeeded: Some(1), ..JobStatus::default() };
         let job = Job { status: Some(status), ..Job::default() };
-        assert_eq!(verdict_of(&job, None, "", "status.successful=1"), None);
-        assert_eq!(verdict_of(&job, None, "", "status.succeeded=many"), None, "it is no text");
+        assert_eq!(of(&job, "status.successful=1"), None);
+        assert_eq!(of(&job, "status.succeeded=many"), None, "it is no text");
         let meta: PartialObjectMeta<Pod> = serde_json::from_str(r#"{"metadata": {"name": "a"}}"#).unwrap();
-        assert_eq!(verdict_of(&meta, None, "", "spec.nodeName=n"), None, "nobody has said so");
-        assert_eq!(verdict_of(&Secret::default(), None, "", "type=Opaque"), None);
-        let pod = Pod { spec: Some(PodSpec::default()), ..Pod::default() };
-        assert_eq!(verdict_of(&pod, None, "", "spec.hostNetwork=true"), None);
+        assert_eq!(of(&meta, "spec.nodeName=n"), None, "nobody has said so");
+        assert_eq!(of(&Secret::default(), "type=Opaque"), None);
+        for fields in ["spec.hostNetwork=true", "spec.hostNetwork!=", "spec.nodeName!=n", "spec.nodeName!="] {
+            assert_eq!(of(&pod(None), fields), None, "{fields}");
+        }
+    }
+
+    /// A type of a user's that knows two colours, and has no field for the size.
+    #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+    struct Paint {
+        colour: Colour,
+    }
+
+    #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+    enum Colour {
+        #[default]
+        Red,
+        Blue,
+        #[serde(other)]
+        Unknown,
+    }
+
+    #[test]
+    fn what_a_type_would_not_show_is_left_open() {
+        let resource = ApiResource::erase::<Pod>(&());
+        let mut paint = kube_client::core::Object::<Paint, NotUsed>::new("a", &resource, Paint::default());
+        assert_eq!(of(&paint, "spec.colour=Blue"), Some(false));
+        paint.spec.colour = Colour::Unknown;
+        assert_eq!(of(&paint, "spec.colour=Blue"), Some(false));
+        assert_eq!(of(&paint, "spec.colour=Purple"), None, "it may be that");
+        assert_eq!(of(&paint, "spec.size=large"), None);
+        assert_eq!(of(&paint, "status.phase=Dry"), None);
     }
 
     #[test]

@@ -74,9 +74,11 @@ async fn until_closed<T>(
         }
     };
     let ended = AssertUnwindSafe(both).catch_unwind().await;
+    if ended.is_err() {
+        tracing::error!(handler = %mailbox.name(), "an event handler is gone: what it was given panicked when it was dropped");
+    }
     mailbox.close(Queued::Drop);
     if let Err(panicked) = ended {
-        tracing::error!(handler = %mailbox.name(), "an event handler is gone: what it was given panicked when it was dropped");
         resume_unwind(panicked);
     }
 }

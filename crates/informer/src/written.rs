@@ -13,7 +13,7 @@ use deletions::{Deletions, Number};
 /// locked: an older one would show what was written since as missing, or as gone.
 ///
 /// Invariant: there are no more entries than writes that the cache does not show, but for deletions that it shows by now:
-/// of these no more than of the others, and a few.
+/// of these no more than were awaited at once, and a few.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     epoch: u64,
@@ -54,7 +54,7 @@ impl Written {
         // Answers may come in another order than the writes were made in.
         let newest = self.changed.get(&id.key).is_none_or(|before| id.version.at_least(before));
         if told && newest && !id.version.is_opaque() && !cache.has_reached(&id.version) {
-            self.changed.insert(id.key.clone(), id.version.clone());
+            self.changed.insert(id.key.clone(), id.uid.clone(), id.version.clone());
             self.deleted.changed_before(&id.key, &id.uid, &id.version);
         }
     }
@@ -63,9 +63,10 @@ impl Written {
     pub(crate) fn delete<T: Object>(&mut self, key: ObjectKey, uid: Uid, cache: &Snapshot<T>) {
         self.look(cache);
         if self.may_hold(&key, cache) {
-            // A server that does not say whom it deleted has deleted what is there.
-            let held = || cache.get(&key).map_or_else(|| uid.clone(), |entry| entry.id.uid.clone());
-            let uid = if uid.is_empty() { held() } else { uid };
+            // A server that does not say whom it deleted has deleted what was there last.
+            let held = || cache.get(&key).map(|entry| &entry.id.uid);
+            let last = self.changed.uid(&key).or_else(held).filter(|_| uid.is_empty()).cloned();
+            let uid = last.unwrap_or(uid);
             let after = self.changed.get(&key).cloned();
             self.deleted.insert(key, uid, after);
         }

@@ -6,12 +6,12 @@ use std::{
     collections::{BTreeSet, HashMap},
 };
 
-use kube_object::{ObjectKey, ResourceVersion};
+use kube_object::{ObjectKey, ResourceVersion, Uid};
 
 /// Invariant: both hold the same. No version is opaque.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    by_key: HashMap<ObjectKey, ResourceVersion>,
+    by_key: HashMap<ObjectKey, (ResourceVersion, Uid)>,
     by_version: BTreeSet<Change>,
 }
 
@@ -23,7 +23,12 @@ struct Change {
 
 impl Changes {
     pub(super) fn get(&self, key: &ObjectKey) -> Option<&ResourceVersion> {
-        self.by_key.get(key)
+        self.by_key.get(key).map(|(version, _)| version)
+    }
+
+    /// Which object of this name it was that was written.
+    pub(super) fn uid(&self, key: &ObjectKey) -> Option<&Uid> {
+        self.by_key.get(key).map(|(_, uid)| uid)
     }
 
     /// The last version of all.
@@ -32,8 +37,8 @@ impl Changes {
     }
 
     /// `version` is a number: only these have an order.
-    pub(super) fn insert(&mut self, key: ObjectKey, version: ResourceVersion) {
-        if let Some(before) = self.by_key.insert(key.clone(), version.clone()) {
+    pub(super) fn insert(&mut self, key: ObjectKey, uid: Uid, version: ResourceVersion) {
+        if let Some((before, _)) = self.by_key.insert(key.clone(), (version.clone(), uid)) {
             self.by_version.remove(&Change { version: before, key: key.clone() });
         }
         self.by_version.insert(Change { version, key });

@@ -254,3 +254,16 @@ fn a_read_that_waits_is_told_of_a_restore_though_another_one_was_told_before() {
     }
     assert_eq!(unseen(&mut written, None, &store), None, "it began later");
 }
+
+/// Some aggregated servers answer with a status without a uid.
+#[test]
+fn a_deletion_without_a_uid_is_of_the_object_that_was_there_last() {
+    let (store, mut written) = (cache(&[("a", "old", "5")]), Written::default());
+    written.change(&id("a", "new", "12"), Some(true), &store.snapshot());
+    written.delete(key("a"), Uid::new(""), &store.snapshot());
+    put(&store, "a", "new", "12");
+    assert_eq!(unseen(&mut written, None, &store), Some(Unseen::Deletion(key("a"))));
+    written.change(&id("a", "again", "15"), Some(true), &store.snapshot());
+    put(&store, "a", "again", "15");
+    assert_eq!(unseen(&mut written, None, &store), None);
+}
