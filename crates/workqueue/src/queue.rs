@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::hash::Hash;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -176,9 +177,13 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
         loop {
             match getter.look() {
                 Look::Take(taken) => {
-                    // First: if the observer panics, the key is with nobody any more.
                     let item = Item::new(taken.key, taken.priority, self.clone());
-                    self.shared.observer.waited(taken.waited);
+                    let tell = AssertUnwindSafe(|| self.shared.observer.waited(taken.waited));
+                    if let Err(panicked) = catch_unwind(tell) {
+                        // The key is with nobody any more. Not while it unwinds: the observer is told of that, too.
+                        drop(item);
+                        resume_unwind(panicked);
+                    }
                     return Some(item);
                 }
                 Look::End => return None,

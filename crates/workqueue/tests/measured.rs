@@ -125,7 +125,7 @@ async fn a_status_says_what_waits_comes_later_and_runs() {
     assert_eq!(queue.status().adds, 6, "what came due is asked for");
 }
 
-/// Panics whenever it is told of a key that has waited.
+/// Panics whenever it is told of anything, as one with a poisoned lock does.
 struct Broken;
 
 impl Observer for Broken {
@@ -133,7 +133,9 @@ impl Observer for Broken {
         panic!("on purpose");
     }
 
-    fn worked(&self, _: Duration) {}
+    fn worked(&self, _: Duration) {
+        panic!("on purpose");
+    }
 }
 
 #[tokio::test(start_paused = true)]
