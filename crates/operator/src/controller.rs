@@ -304,6 +304,7 @@ async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: So
             biased;
             () = &mut lost => {
                 stop.cancel();
+                worker.ledger.cut_short();
                 workers.abort_all();
                 continue;
             }
@@ -323,6 +324,7 @@ async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: So
             // were begun for another term.
             Some(Ok(Left::LeadsNoMore)) => {
                 stop.cancel();
+                worker.ledger.cut_short();
                 workers.abort_all();
             }
             // A limiter of the user's, perhaps: with fewer workers than were asked for it would go on in silence.

@@ -31,6 +31,8 @@ pub(crate) struct Ledger {
     pub(crate) runs: TaskTracker,
     /// Why it takes no more keys, as soon as that is known: runs that are under way may take long to end.
     pub(crate) trouble: watch::Sender<Option<ControllerError>>,
+    /// When a run was last dropped where it waited, or has panicked: a request of its may still be on its way.
+    cut_short: Mutex<Option<Instant>>,
     last: Mutex<LastRuns>,
 }
 
@@ -44,8 +46,19 @@ impl Ledger {
             metrics,
             runs: TaskTracker::new(),
             trouble: watch::Sender::default(),
+            cut_short: Mutex::default(),
             last: Mutex::default(),
         }
+    }
+
+    /// A run is dropped now, or has panicked.
+    pub(crate) fn cut_short(&self) {
+        *self.cut_short.lock() = Some(Instant::now());
+    }
+
+    /// That was no longer ago.
+    pub(crate) fn was_cut_short_within(&self, time: Duration) -> bool {
+        self.cut_short.lock().is_some_and(|at| at.elapsed() < time)
     }
 
     /// Returns when it takes no more keys, and not otherwise.

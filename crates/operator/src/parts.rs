@@ -17,6 +17,9 @@ use crate::{Failure, Leadership, ledger::Ledger};
 /// What is dropped ends where it waits; who does not wait gets so long.
 pub(crate) const LAST_MOMENT: Duration = Duration::from_secs(1);
 
+/// So long what was dropped may still have a request on its way: as long as others wait, by default, for a process that died.
+const ON_ITS_WAY: Duration = Duration::from_secs(15);
+
 /// More than anybody waits, and no more than a clock can count.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -119,7 +122,9 @@ impl Parts {
         at_it.sort_unstable();
         at_it.dedup();
         let trouble = self.controllers.first.take().or(self.tasks.first.take());
-        let cut_short = self.controllers.cut_short || self.tasks.cut_short;
+        let recently = |(_, ledger): &(String, Arc<Ledger>)| ledger.was_cut_short_within(ON_ITS_WAY);
+        let cut_short =
+            self.controllers.cut_short || self.tasks.cut_short || self.ledgers.iter().any(recently);
         Rest { trouble, at_it, all_ended: controllers_ended && tasks_ended && !cut_short }
     }
 }

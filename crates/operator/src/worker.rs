@@ -90,8 +90,11 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
     /// `CachedApi`, which waits for theirs.
     async fn catch_up(&self, key: &ObjectKey) -> Result<(), StaleRead> {
         match self.informer.catch_up(Some(key), PATIENCE).await {
-            // The cache shows the history as it is now, whatever became of the write.
-            Err(StaleRead::Restored { .. }) => Ok(()),
+            // Said of writes of the lost history, once; of this one there may be writes, too.
+            Err(StaleRead::Restored { .. }) => match self.informer.catch_up(Some(key), PATIENCE).await {
+                Err(StaleRead::Restored { .. }) => Ok(()),
+                other => other,
+            },
             other => other,
         }
     }
@@ -141,8 +144,14 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
         match ended {
             Ok(Ok(Ok(action))) => Outcome::Success(action),
             Ok(Ok(Err(failure))) => Outcome::Failed(failure),
-            Ok(Err(_)) => Outcome::Panicked,
-            Err(_) => Outcome::TimedOut(begun.elapsed()),
+            Ok(Err(_)) => {
+                self.ledger.cut_short();
+                Outcome::Panicked
+            }
+            Err(_) => {
+                self.ledger.cut_short();
+                Outcome::TimedOut(begun.elapsed())
+            }
         }
     }
 

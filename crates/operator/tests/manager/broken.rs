@@ -71,3 +71,32 @@ async fn a_controller_that_takes_no_more_keys_does_not_go_on_leading_while_its_r
     assert_eq!(error.to_string(), words);
     assert_eq!(broke.elapsed().as_secs(), 20, "the grace");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_dropped_right_before_the_end_leaves_the_lease_to_expire_and_an_earlier_one_does_not()
+{
+    for (later, expected) in [(SECOND, "first"), (60 * SECOND, "")] {
+        let mut world = World::hidden(Some(election("first")));
+        world.create("web").await;
+        let writer = Api::<ConfigMap>::default_namespaced(world.manager.client());
+        let is_first = Arc::new(AtomicUsize::new(0));
+        let controller = world.controller().time_out(5 * SECOND);
+        world.manager.add(controller, move |_: Request<ConfigMap>| {
+            let (writer, number) = (writer.clone(), is_first.fetch_add(1, SeqCst));
+            async move {
+                if number == 0 {
+                    let patch = Patch::Merge(json!({"data": {"seen": "yes"}}));
+                    writer.patch("web", &Default::default(), &patch).await?;
+                }
+                Ok(Action::Done)
+            }
+        });
+        let _hangs =
+            world.server.faults().always(Match::verb(Verb::Patch).resource("configmaps"), Fault::Hang);
+        let (server, stop, running) = world.run();
+        sleep(5 * SECOND + later).await;
+        stop.cancel();
+        running.await.unwrap().unwrap();
+        assert_eq!(holder(&server).as_deref().unwrap_or_default(), expected);
+    }
+}
