@@ -33,6 +33,17 @@ async fn started(server: &Server, label: &str) -> (InformerFactory, CachedApi<Co
     (factory, maps)
 }
 
+/// Pods with these fields.
+async fn started_pods(server: &Server, fields: &str) -> (InformerFactory, CachedApi<Pod>) {
+    let client = Client::new(server.service(), "default");
+    let factory = InformerFactory::new(client.clone()).namespace("default");
+    let informer = factory.select::<Pod>().fields(fields).informer().unwrap();
+    let pods = CachedApi::new(Api::<Pod>::namespaced(client, "default"), &informer);
+    factory.start();
+    factory.wait_for_sync(WITHIN).await.unwrap();
+    (factory, pods)
+}
+
 fn map(name: &str, app: &str) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name, "labels": {"app": app}}})).unwrap()
 }
@@ -301,12 +312,7 @@ async fn each_read_that_waits_for_a_write_is_told_of_a_restore() {
 #[tokio::test(start_paused = true)]
 async fn what_another_text_in_a_field_keeps_out_of_the_cache_is_not_waited_for() {
     let server = Server::new();
-    let client = Client::new(server.service(), "default");
-    let factory = InformerFactory::new(client.clone()).namespace("default");
-    let informer = factory.select::<Pod>().fields("spec.nodeName=here").informer().unwrap();
-    let pods = CachedApi::new(Api::<Pod>::namespaced(client, "default"), &informer);
-    factory.start();
-    factory.wait_for_sync(WITHIN).await.unwrap();
+    let (factory, pods) = started_pods(&server, "spec.nodeName=here").await;
     server.set_lag(LAG);
     for (name, node) in [("waits", None), ("other", Some("there"))] {
         pods.create(&PostParams::default(), &pod(name, node)).await.unwrap();
@@ -350,12 +356,8 @@ async fn a_read_waits_for_what_was_written_before_it_and_for_no_more() {
 #[tokio::test(start_paused = true)]
 async fn with_a_selector_that_only_the_server_can_judge_a_read_waits_for_the_next_event_or_bookmark() {
     let server = Server::new();
-    let client = Client::new(server.service(), "default");
-    let factory = InformerFactory::new(client.clone()).namespace("default");
-    let informer = factory.select::<Pod>().fields("spec.hostNetwork=false").informer().unwrap();
-    let pods = CachedApi::new(Api::<Pod>::namespaced(client, "default"), &informer).patience(4 * WITHIN);
-    factory.start();
-    factory.wait_for_sync(WITHIN).await.unwrap();
+    let (factory, pods) = started_pods(&server, "spec.hostNetwork=false").await;
+    let pods = pods.patience(4 * WITHIN);
     server.set_lag(LAG);
     pods.create(&PostParams::default(), &pod("mine", None)).await.unwrap();
     assert!(pods.get("mine").await.unwrap().is_some());

@@ -19,7 +19,7 @@ use crate::{
     source::Keys,
 };
 
-/// Of so many keys the last run is remembered, and of so many whose last run has failed: those that ran last.
+/// The last run is remembered of so many keys with which it went well, and of so many with which it failed: those that ran last.
 pub(crate) const REMEMBERED: usize = 1024;
 
 /// A controller, as seen from outside.

@@ -79,10 +79,10 @@ async fn a_run_that_was_dropped_right_before_the_end_leaves_the_lease_to_expire_
         let mut world = World::hidden(Some(election("first")));
         world.create("web").await;
         let writer = Api::<ConfigMap>::default_namespaced(world.manager.client());
-        let is_first = Arc::new(AtomicUsize::new(0));
+        let runs = Arc::new(AtomicUsize::new(0));
         let controller = world.controller().time_out(5 * SECOND);
         world.manager.add(controller, move |_: Request<ConfigMap>| {
-            let (writer, number) = (writer.clone(), is_first.fetch_add(1, SeqCst));
+            let (writer, number) = (writer.clone(), runs.fetch_add(1, SeqCst));
             async move {
                 if number == 0 {
                     let patch = Patch::Merge(json!({"data": {"seen": "yes"}}));
