@@ -1,5 +1,13 @@
 //! `Controller`: which objects are worked on, what makes a run necessary, and how many runs there are at once.
 
+pub(crate) mod action;
+pub(crate) mod predicate;
+pub(crate) mod reason;
+pub(crate) mod reconcile;
+pub(crate) mod source;
+pub(crate) mod state;
+pub(crate) mod worker;
+
 use std::{any::TypeId, panic::resume_unwind, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{
@@ -12,13 +20,14 @@ use kube_workqueue::{ExponentialFailure, RateLimiter};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    Leadership, Predicate, Reconciler,
-    ledger::Ledger,
-    metrics::Metrics,
+use self::{
+    predicate::Predicate,
+    reconcile::Reconciler,
     source::{Asked, Ending, Events, Keys, Owned, OwnerKind, Source, called, owners},
+    state::ControllerState,
     worker::{Left, Worker},
 };
+use crate::{Leadership, observe::metrics::Metrics};
 
 /// How long a key waits after its first failure; twice as long after each one that follows.
 const FIRST_DELAY: Duration = Duration::from_millis(5);
@@ -253,13 +262,13 @@ impl<T: Cached> Controller<T> {
         let keys = |event: &Event<T>, found: &mut dyn FnMut(ObjectKey)| found(event.key().clone());
         let (name, all) = (Arc::clone(&kind), informer.clone());
         sources.insert(0, Box::new(Events { name, informer: all, filter, keys, are_its_own: true }));
-        let ledger = Arc::new(Ledger::new(options, limiter, metrics));
-        let seen = Arc::clone(&ledger);
+        let state = Arc::new(ControllerState::new(options, limiter, metrics));
+        let seen = Arc::clone(&state);
         let work = move |sources, leadership, stop: CancellationToken| {
-            let worker = Worker { ledger, kind, informer, reconciler, leadership, stop: stop.child_token() };
+            let worker = Worker { state, kind, informer, reconciler, leadership, stop: stop.child_token() };
             run(Arc::new(worker), sources).boxed()
         };
-        Prepared { ledger: seen, sources, work: Box::new(work) }
+        Prepared { state: seen, sources, work: Box::new(work) }
     }
 }
 
@@ -268,7 +277,7 @@ type Ended = Result<(), ControllerError>;
 
 /// A controller with its reconciler, which has not begun.
 pub(crate) struct Prepared {
-    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) state: Arc<ControllerState>,
     sources: Sources,
     work: Box<dyn FnOnce(Sources, Leadership, CancellationToken) -> BoxFuture<'static, Ended> + Send>,
 }
@@ -286,7 +295,7 @@ impl Prepared {
 
 async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: Sources) -> Ended {
     let stop = worker.stop.clone();
-    let mut trouble = pin!(trouble(&worker.ledger.keys, &sources));
+    let mut trouble = pin!(trouble(&worker.state.keys, &sources));
     let begun = tokio::select! {
         biased;
         () = stop.cancelled() => return Ok(()),
@@ -295,16 +304,16 @@ async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: So
     };
     let Some(endings) = begun else { return Ok(()) };
     let mut workers: JoinSet<Left> =
-        (0..worker.ledger.options.concurrency).map(|_| Arc::clone(&worker).work()).collect();
+        (0..worker.state.options.concurrency).map(|_| Arc::clone(&worker).work()).collect();
     let mut lost = pin!(worker.leadership.lost().fuse());
-    let name = &worker.ledger.options.name;
+    let name = &worker.state.options.name;
     let mut ended = Ok(());
     loop {
         let joined = tokio::select! {
             biased;
             () = &mut lost => {
                 stop.cancel();
-                worker.ledger.cut_short();
+                worker.state.cut_short();
                 workers.abort_all();
                 continue;
             }
@@ -312,7 +321,7 @@ async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: So
             error = &mut trouble, if ended.is_ok() && !stop.is_cancelled() => {
                 stop.cancel();
                 tracing::error!(controller = %name, %error, "takes no more keys");
-                worker.ledger.trouble.send_replace(Some(error.clone()));
+                worker.state.trouble.send_replace(Some(error.clone()));
                 ended = Err(error);
                 continue;
             }
@@ -324,7 +333,7 @@ async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: So
             // were begun for another term.
             Some(Ok(Left::LeadsNoMore)) => {
                 stop.cancel();
-                worker.ledger.cut_short();
+                worker.state.cut_short();
                 workers.abort_all();
             }
             // A limiter of the user's, perhaps: with fewer workers than were asked for it would go on in silence.
@@ -364,6 +373,6 @@ async fn begin<T: Cached, R>(worker: &Worker<T, R>, sources: Sources) -> Option<
     if !worker.leadership.acquired().await {
         return None;
     }
-    let begin = |source: Box<dyn Source>| source.begin(worker.ledger.keys.clone(), worker.stop.clone());
+    let begin = |source: Box<dyn Source>| source.begin(worker.state.keys.clone(), worker.stop.clone());
     Some(join_all(sources.into_iter().map(begin)).await)
 }

@@ -1,5 +1,10 @@
 //! `Election`: takes part in the election that a Lease of the cluster decides, and keeps the lease while it has it.
 
+pub(crate) mod leadership;
+pub(crate) mod lease;
+pub(crate) mod lease_object;
+pub(crate) mod no_retry;
+
 use std::{
     fmt::Display,
     hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState},
@@ -16,13 +21,12 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    collect::Elected,
+use self::{
     leadership::{Leadership, Standing},
     lease::{Candidate, ElectionError, LeaseTimes, Next, Write},
     lease_object::{later, leases, record, written},
-    said::said,
 };
+use crate::{observe::collector::Elected, redact::redact};
 
 /// The Lease that decides who leads, and in whose name this process takes part.
 #[derive(Clone, Debug)]
@@ -173,7 +177,7 @@ impl Election {
                 self.candidate.read(lease.as_ref().map(record), Instant::now());
                 self.lease = lease;
             }
-            Ok(Err(error)) => self.failed("read", sent, &said(&error)),
+            Ok(Err(error)) => self.failed("read", sent, &redact(&error)),
             Err(elapsed) => self.failed("read", sent, &elapsed),
         }
     }
@@ -186,7 +190,7 @@ impl Election {
                 self.candidate.wrote(record(&lease), sent, Instant::now());
                 self.lease = Some(lease);
             }
-            Ok(Err(error)) => self.failed("write", sent, &said(&error)),
+            Ok(Err(error)) => self.failed("write", sent, &redact(&error)),
             Err(elapsed) => self.failed("write", sent, &elapsed),
         }
     }

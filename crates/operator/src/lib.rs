@@ -52,58 +52,40 @@
 //! - What others have written meanwhile is not overwritten.
 //! - Nothing that a server quotes of an object is logged or shown: see above.
 
-mod action;
-mod apply;
-mod ask;
-mod collect;
-mod conditions;
 mod controller;
 mod election;
-mod finalizer;
-mod json;
-mod leadership;
-mod lease;
-mod lease_object;
-mod ledger;
 mod manager;
-mod metrics;
-mod one_try;
-mod owner;
-mod pages;
-mod parts;
-mod predicate;
-mod preflight;
-mod reason;
-mod reconcile;
+mod observe;
 mod recorder;
-mod said;
-mod serve;
-mod signals;
-mod source;
-mod update;
-mod worker;
-mod written;
+mod redact;
+mod write;
 
-pub use action::{Action, Failure};
-pub use apply::Applier;
-pub use conditions::{condition, find_condition, is_condition_true, remove_condition, set_condition};
-pub use controller::{Controller, ControllerError};
-pub use election::{Election, ElectionOptions};
-pub use finalizer::{Finalizer, FinalizerError, FinalizerEvent};
-pub use leadership::{Leadership, LeaseExpired, NotLeading};
-pub use lease::{ElectionError, LeaseTimes};
-pub use manager::{Manager, ManagerError, ManagerOptions, RunsOn};
-pub use owner::{OwnerError, set_controller_reference, set_owner_reference};
-pub use predicate::Predicate;
-pub use preflight::MissingRule;
-pub use reason::{Change, Reason, Reasons};
-pub use reconcile::{Reconciler, Request};
+pub use controller::{
+    Controller, ControllerError,
+    action::{Action, Failure},
+    predicate::Predicate,
+    reason::{Change, Reason, Reasons},
+    reconcile::{Reconciler, Request},
+};
+pub use election::{
+    Election, ElectionOptions,
+    leadership::{Leadership, LeaseExpired, NotLeading},
+    lease::{ElectionError, LeaseTimes},
+};
+pub use manager::{
+    Manager, ManagerError, ManagerOptions, RunsOn, permissions::MissingRule, signals::terminated,
+};
 pub use recorder::{
     Dropped, EventBroadcaster, EventRecorder, EventType, NewEvent, RecorderError, RecorderStatus,
 };
-pub use signals::terminated;
-pub use update::{create_or_update, update_status};
-pub use written::{OperationResult, WriteError, Written};
+pub use write::{
+    apply::Applier,
+    conditions::{condition, find_condition, is_condition_true, remove_condition, set_condition},
+    finalizer::{Finalizer, FinalizerError, FinalizerEvent},
+    owner::{OwnerError, set_controller_reference, set_owner_reference},
+    update::{create_or_update, update_status},
+    written::{OperationResult, WriteError, Written},
+};
 
 /// The crate of the metrics: for those that a program adds with [`Manager::registry`].
 pub use prometheus_client;

@@ -2,6 +2,9 @@
 
 mod error;
 mod options;
+pub(crate) mod permissions;
+pub(crate) mod signals;
+mod task_group;
 
 pub use error::ManagerError;
 pub use options::{ManagerOptions, RunsOn};
@@ -25,15 +28,19 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use self::{
+    permissions::MissingRule,
+    task_group::{Group, Kind, LAST_MOMENT, Part, Parts, Rest, Trouble, Work},
+};
 use crate::{
-    Controller, Election, EventRecorder, Failure, Leadership, MissingRule, Reconciler, RecorderError,
-    collect::Shown,
+    Controller, Election, EventRecorder, Failure, Leadership, Reconciler, RecorderError,
     election::host,
-    metrics::Metrics,
-    pages::{self, Checks, Site, Stage},
-    parts::{Group, Kind, LAST_MOMENT, Part, Parts, Rest, Trouble, Work},
-    preflight,
-    serve::{listen, serve},
+    observe::{
+        collector::Shown,
+        metrics::Metrics,
+        pages::{self, Checks, Site, Stage},
+        serve::{listen, serve},
+    },
 };
 
 /// Starts what an operator consists of, in order: its pages, its caches, the election, its controllers. Ends it in the
@@ -189,7 +196,7 @@ impl Manager {
     /// for in any case; what controllers write and recorders (`create` and `patch` of `events` of `events.k8s.io`) only a
     /// program knows. `None` is the whole cluster.
     pub fn needs(&mut self, verbs: &[&str], group: &str, resource: &str, namespace: Option<&str>) {
-        self.needs.extend(preflight::needed_for(verbs, group, resource, namespace));
+        self.needs.extend(permissions::needed_for(verbs, group, resource, namespace));
     }
 
     /// A check of one's own for `/readyz`, which says what is wrong. It must not block.
@@ -225,12 +232,12 @@ impl Manager {
     ) {
         let prepared = controller.prepare(reconciler, &self.metrics);
         prepared.join(&self.factory);
-        let ledger = Arc::clone(&prepared.ledger);
-        self.shown.controllers.push(Arc::clone(&ledger));
+        let state = Arc::clone(&prepared.state);
+        self.shown.controllers.push(Arc::clone(&state));
         self.parts.push(Part {
-            name: ledger.options.name.to_string(),
+            name: state.options.name.to_string(),
             leadership: self.leadership_for(runs_on),
-            kind: Kind::Controller(ledger),
+            kind: Kind::Controller(state),
             work: Box::new(move |leadership, stop| {
                 prepared.run(leadership, stop).map_err(Failure::from).boxed()
             }),
@@ -300,12 +307,14 @@ impl Manager {
         let works = async {
             factory.start();
             let for_caches = needed_for_caches(&factory);
-            let leases =
-                options.election.iter().flat_map(|of| preflight::needed_for_leases(&of.namespace, &of.name));
+            let leases = options
+                .election
+                .iter()
+                .flat_map(|of| permissions::needed_for_leases(&of.namespace, &of.name));
             let rights = for_caches.iter().cloned().chain(self.needs).chain(leases).collect();
             elected.start("rights".to_owned(), Leadership::alone(), asked(client.clone(), rights));
             if let Err(source) = factory.wait_for_sync(options.start_within).await {
-                let asked = timeout(PATIENCE, preflight::missing(&client, for_caches)).await;
+                let asked = timeout(PATIENCE, permissions::missing(&client, for_caches)).await;
                 return Err(ManagerError::NotSynced { source, missing: asked.unwrap_or_default() });
             }
             stage.send_replace(Stage::Running);
@@ -410,11 +419,11 @@ fn needed_for_caches(factory: &InformerFactory) -> BTreeSet<MissingRule> {
     let informers = factory.status();
     let whole =
         informers.iter().filter(|informer| !informer.name.contains("metadata.name=") && !informer.adopted);
-    preflight::needed(whole.map(|informer| informer.path.as_str()))
+    permissions::needed(whole.map(|informer| informer.path.as_str()))
 }
 
 async fn warn_of_missing(client: &Client, needed: BTreeSet<MissingRule>) {
-    for rule in preflight::missing(client, needed).await {
+    for rule in permissions::missing(client, needed).await {
         tracing::warn!(%rule, "a right is missing");
     }
 }

@@ -31,7 +31,7 @@ use self::{
     seldom::Seldom,
     series::{Limits, Next, Outcome, Series, Write},
 };
-use crate::one_try::OneTry;
+use crate::election::no_retry::NoRetry;
 
 pub use event::{EventType, NewEvent};
 pub use status::{Dropped, RecorderStatus};
@@ -204,23 +204,23 @@ impl EventBroadcaster {
     /// # Cancel safety
     /// Dropped, it loses what is not written, and counts it as dropped.
     pub async fn run(self, stop: CancellationToken) {
-        let one_try = OneTry::new();
+        let no_retry = NoRetry::new();
         let too_late = async {
             stop.cancelled().await;
             sleep(GRACE).await;
         };
         tokio::select! {
             biased;
-            () = self.write_all(&stop, &one_try) => {}
+            () = self.write_all(&stop, &no_retry) => {}
             () = too_late => tracing::warn!("not all events were written in time"),
         }
     }
 
-    async fn write_all(&self, stop: &CancellationToken, one_try: &OneTry) {
+    async fn write_all(&self, stop: &CancellationToken, no_retry: &NoRetry) {
         loop {
             let is_stopped = stop.is_cancelled();
             match self.next(is_stopped) {
-                Next::Write(write) => self.write(&write, one_try).await,
+                Next::Write(write) => self.write(&write, no_retry).await,
                 Next::Wait(until) => tokio::select! {
                     biased;
                     () = stop.cancelled(), if !is_stopped => {}
@@ -240,8 +240,8 @@ impl EventBroadcaster {
         series.next(Instant::now())
     }
 
-    async fn write(&self, write: &Write, one_try: &OneTry) {
-        let (answer, outcome) = send::send(&self.client, one_try, &self.source, write).await;
+    async fn write(&self, write: &Write, no_retry: &NoRetry) {
+        let (answer, outcome) = send::send(&self.client, no_retry, &self.source, write).await;
         let is_given_up = self.shared.series.lock().settle(write, outcome, Instant::now());
         let regarding = &write.record.key.regarding;
         if is_given_up {

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use kube_informer::NotSynced;
 
-use crate::{ElectionError, ElectionOptions, Failure, MissingRule, parts::Trouble};
+use super::task_group::Trouble;
+use crate::{ElectionError, ElectionOptions, Failure, MissingRule};
 
 /// A manager could not begin, or has ended before it was told to.
 #[derive(Debug, thiserror::Error)]

@@ -19,7 +19,7 @@ use super::{
     event::Source,
     series::{Outcome, Write},
 };
-use crate::{NotLeading, one_try::OneTry};
+use crate::{NotLeading, election::no_retry::NoRetry};
 
 /// For one try. An admission webhook has 10 s, unless somebody says otherwise.
 const TIME_OUT: Duration = Duration::from_secs(15);
@@ -52,12 +52,12 @@ impl fmt::Display for Answer {
 /// Writes it, and says what has come of it.
 pub(crate) async fn send(
     client: &Client,
-    one_try: &OneTry,
+    no_retry: &NoRetry,
     source: &Source,
     write: &Write,
 ) -> (Answer, Outcome) {
     let Some(request) = request(source, write) else { return (Answer::Unsendable, Outcome::Refused) };
-    let sent = async { client.send(one_try.of(request.map(Body::from)).await?).await };
+    let sent = async { client.send(no_retry.of(request.map(Body::from)).await?).await };
     match timeout(TIME_OUT, sent).await {
         Ok(Ok(response)) => {
             let (parts, body) = response.into_parts();

@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt, time::Duration};
 
-use crate::said::said;
+use crate::redact::redact;
 
 /// What a run that has succeeded asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl<E: Error + Send + Sync + 'static> From<E> for Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&said(&*self.error))
+        f.write_str(&redact(&*self.error))
     }
 }
 

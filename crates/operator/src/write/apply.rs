@@ -17,7 +17,11 @@ use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::{OperationResult, WriteError, Written, ask, json::holds};
+use super::{
+    json::holds,
+    requests,
+    written::{OperationResult, WriteError, Written},
+};
 
 /// Applies objects in the name of one field manager, and remembers what it has applied.
 ///
@@ -185,8 +189,8 @@ impl Applier {
         let params = PatchParams { force: self.force, ..PatchParams::apply(&self.manager) };
         let patch = Patch::Apply(&asked);
         let answer = match part {
-            Part::Main => ask::patch(api, key.name(), &params, &patch).await,
-            Part::Status => ask::patch_status(api, key.name(), &params, &patch).await,
+            Part::Main => requests::patch(api, key.name(), &params, &patch).await,
+            Part::Status => requests::patch_status(api, key.name(), &params, &patch).await,
         };
         let answer = answer.map_err(|error| WriteError::of(&key, error))?;
         self.applied.lock().insert(target, Applied::new(digest, answer.meta()));

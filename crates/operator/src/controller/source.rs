@@ -18,9 +18,9 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use crate::{
-    Predicate, Reason,
-    reason::{Change, Waiting},
+use super::{
+    predicate::Predicate,
+    reason::{Change, Reason, Waiting},
 };
 
 /// Where the keys of a controller go, with their reasons.

@@ -16,11 +16,11 @@ use prometheus_client::{encoding::text, registry::Registry};
 use serde_json::{Value, json};
 use tokio::{sync::watch, time::Instant};
 
+use super::collector::{Elected, Shown};
 use crate::{
     Reasons,
-    collect::{Elected, Shown},
-    ledger::{Ledger, REMEMBERED},
-    said::line,
+    controller::state::{ControllerState, REMEMBERED},
+    redact::line,
 };
 
 /// An informer of which every request has failed for so long shows what was.
@@ -171,7 +171,7 @@ fn readiness(site: &Site) -> Lines {
     lines
 }
 
-fn works(controller: &Ledger) -> String {
+fn works(controller: &ControllerState) -> String {
     let failures = controller.failures();
     let mut words = match failures.first() {
         None => "no key has failed in its last run".to_owned(),
@@ -263,7 +263,7 @@ async fn queues(State(site): State<Arc<Site>>) -> Response {
     page(&site.shown.controllers.iter().map(|controller| queue(controller)).collect())
 }
 
-fn queue(controller: &Ledger) -> Value {
+fn queue(controller: &ControllerState) -> Value {
     let queue = controller.keys.queue.status();
     let running = queue
         .running
@@ -344,13 +344,15 @@ mod tests {
     use kube_testserver::{Fault, Match, Server};
     use tokio::time::sleep;
 
+    use super::super::metrics::Metrics;
     use super::*;
-    use crate::{controller::Options, metrics::Metrics};
+    use crate::controller::Options;
 
     #[tokio::test(start_paused = true)]
     async fn a_run_that_takes_long_is_named() {
         let options = Options { name: "a".into(), concurrency: 1, time_out: None, look_again: None };
-        let controller = Ledger::new(options, kube_workqueue::default_rate_limiter(), &Metrics::default());
+        let controller =
+            ControllerState::new(options, kube_workqueue::default_rate_limiter(), &Metrics::default());
         controller.keys.queue.add("shop/web".parse().unwrap());
         let _runs = controller.keys.queue.get().await.unwrap();
         sleep(LONG).await;

@@ -9,18 +9,20 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
-use crate::{
-    Action, Failure, Leadership, Reason, Reconciler, Request,
-    ledger::{LastRun, Ledger},
-    reason::Change,
+use super::{
+    action::{Action, Failure},
+    reason::{Change, Reason},
+    reconcile::{Reconciler, Request},
+    state::{ControllerState, LastRun},
 };
+use crate::Leadership;
 
 /// How long a run waits for the cache to show what was written of its object.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the workers of a controller share.
 pub(crate) struct Worker<T, R> {
-    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) state: Arc<ControllerState>,
     pub(crate) kind: Arc<str>,
     pub(crate) informer: Informer<T>,
     pub(crate) reconciler: R,
@@ -65,11 +67,11 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
                 biased;
                 () = self.stop.cancelled() => return Left::WasTold,
                 () = self.leadership.lost() => return Left::LeadsNoMore,
-                item = self.ledger.keys.queue.get() => item,
+                item = self.state.keys.queue.get() => item,
             };
             let Some(item) = item else { return Left::WasTold };
             // Whoever waits for runs to end waits for this one from here on.
-            let _under_way = self.ledger.runs.token();
+            let _under_way = self.state.runs.token();
             let caught_up = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Left::WasTold,
@@ -102,10 +104,10 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
     /// No run was begun: its reasons wait for the one that will be.
     fn not_shown(&self, item: Item<ObjectKey>, stale: StaleRead) {
         let _entered = self.span(&item).entered();
-        let reasons = self.ledger.keys.waiting.lock().of(&item);
+        let reasons = self.state.keys.waiting.lock().of(&item);
         let (failures, outcome) = (item.num_requeues(), Outcome::Failed(stale.into()));
         let (ended, took, failure) = (Instant::now(), Duration::ZERO, outcome.failure());
-        self.ledger.ran(&item, LastRun { reasons, failures, ended, took, failure });
+        self.state.ran(&item, LastRun { reasons, failures, ended, took, failure });
         self.settle(item, outcome, false);
     }
 
@@ -113,7 +115,7 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
         let request = Request {
             key: item.clone(),
             object: self.informer.lister().get_by_key(&*item),
-            reasons: self.ledger.keys.waiting.lock().take(&item),
+            reasons: self.state.keys.waiting.lock().take(&item),
             failures: item.num_requeues(),
         };
         let span = self.span(&item);
@@ -123,21 +125,21 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
         let outcome = self.outcome(request).instrument(span.clone()).await;
         let (ended, took) = (Instant::now(), begun.elapsed());
         let _entered = span.enter();
-        self.ledger.metrics.reconcile_seconds.observe(took.as_secs_f64());
-        self.ledger.ran(&item, LastRun { reasons, failures, ended, took, failure: outcome.failure() });
+        self.state.metrics.reconcile_seconds.observe(took.as_secs_f64());
+        self.state.ran(&item, LastRun { reasons, failures, ended, took, failure: outcome.failure() });
         self.settle(item, outcome, is_gone);
     }
 
     /// Of the highest level: whoever logs no more than warnings wants to know whose they are.
     fn span(&self, key: &ObjectKey) -> Span {
-        tracing::error_span!("reconcile", controller = %self.ledger.options.name, %key)
+        tracing::error_span!("reconcile", controller = %self.state.options.name, %key)
     }
 
     async fn outcome(&self, request: Request<T>) -> Outcome {
         let begun = Instant::now();
         // Also what panics before it gives a future.
         let run = AssertUnwindSafe(async { self.reconciler.reconcile(request).await }).catch_unwind();
-        let ended = match self.ledger.options.time_out {
+        let ended = match self.state.options.time_out {
             Some(after) => timeout(after, run).await,
             None => Ok(run.await),
         };
@@ -145,11 +147,11 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
             Ok(Ok(Ok(action))) => Outcome::Success(action),
             Ok(Ok(Err(failure))) => Outcome::Failed(failure),
             Ok(Err(_)) => {
-                self.ledger.cut_short();
+                self.state.cut_short();
                 Outcome::Panicked
             }
             Err(_) => {
-                self.ledger.cut_short();
+                self.state.cut_short();
                 Outcome::TimedOut(begun.elapsed())
             }
         }
@@ -163,14 +165,14 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
                 tracing::debug!(?action, "done");
                 item.forget();
                 let again = match action {
-                    Action::Done => self.ledger.options.look_again.filter(|_| !is_gone),
+                    Action::Done => self.state.options.look_again.filter(|_| !is_gone),
                     Action::RequeueAfter(after) => Some(after),
                     Action::AwaitChange => None,
                 };
                 if let Some(after) = again {
                     self.because(&item, Change::Requeued);
                     // What waits behind changes does so again.
-                    self.ledger.keys.queue.add_after_with_priority(item.clone(), after, item.priority());
+                    self.state.keys.queue.add_after_with_priority(item.clone(), after, item.priority());
                 }
             }
             Outcome::Failed(failure) if failure.is_terminal() => {
@@ -190,7 +192,7 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
     }
 
     fn count(&self, outcome: &Outcome) {
-        let metrics = &self.ledger.metrics;
+        let metrics = &self.state.metrics;
         match outcome {
             Outcome::Success(Action::RequeueAfter(_)) => metrics.requeue_after.inc(),
             Outcome::Success(_) => metrics.success.inc(),
@@ -209,6 +211,6 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
 
     fn because(&self, key: &ObjectKey, change: Change) {
         let reason = Reason { source: Arc::clone(&self.kind), object: None, change };
-        self.ledger.keys.waiting.lock().add(key.clone(), reason);
+        self.state.keys.waiting.lock().add(key.clone(), reason);
     }
 }

@@ -9,7 +9,7 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube_client::{Api, Client, api::PostParams};
 
-use crate::said::said;
+use crate::redact::redact;
 
 /// So many reviews are under way at once.
 const AT_ONCE: usize = 8;
@@ -138,7 +138,7 @@ async fn is_missing(client: &Client, rule: &MissingRule) -> bool {
     match Api::all(client.clone()).create(&PostParams::default(), &review).await {
         Ok(review) => review.status.is_some_and(|status| !status.allowed),
         Err(error) => {
-            tracing::debug!(%rule, error = said(&error), "can't ask whether this is allowed");
+            tracing::debug!(%rule, error = redact(&error), "can't ask whether this is allowed");
             false
         }
     }

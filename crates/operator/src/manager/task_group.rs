@@ -12,7 +12,7 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{Failure, Leadership, ledger::Ledger};
+use crate::{Failure, Leadership, controller::state::ControllerState};
 
 /// What is dropped ends where it waits; who does not wait gets so long.
 pub(crate) const LAST_MOMENT: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ pub(crate) struct Part {
 /// What a part is, and so when it ends: controllers first, since they may use what tasks do.
 pub(crate) enum Kind {
     /// With the runs that it has begun and not ended, which are tasks of its own, and what is wrong with it.
-    Controller(Arc<Ledger>),
+    Controller(Arc<ControllerState>),
     Task,
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum Trouble {
 pub(crate) struct Parts {
     controllers: Group,
     tasks: Group,
-    ledgers: Vec<(String, Arc<Ledger>)>,
+    states: Vec<(String, Arc<ControllerState>)>,
 }
 
 /// What is left when parts were told to stop.
@@ -73,7 +73,7 @@ impl Default for Parts {
         Self {
             controllers: Group { lasts: true, ..Group::default() },
             tasks: Group::default(),
-            ledgers: Vec::new(),
+            states: Vec::new(),
         }
     }
 }
@@ -82,8 +82,8 @@ impl Parts {
     pub(crate) fn start(&mut self, parts: Vec<Part>) {
         for Part { name, leadership, kind, work } in parts {
             let group = match kind {
-                Kind::Controller(ledger) => {
-                    self.ledgers.push((name.clone(), ledger));
+                Kind::Controller(state) => {
+                    self.states.push((name.clone(), state));
                     &mut self.controllers
                 }
                 Kind::Task => &mut self.tasks,
@@ -99,7 +99,7 @@ impl Parts {
             trouble = self.controllers.trouble() => trouble,
             trouble = self.tasks.trouble() => trouble,
             // It ends when its runs have, for which the grace is.
-            trouble = troubled(&self.ledgers) => trouble,
+            trouble = troubled(&self.states) => trouble,
         }
     }
 
@@ -109,30 +109,30 @@ impl Parts {
         let controllers_ended = self.controllers.stop(until).await;
         let tasks_ended = self.tasks.stop(until.max(Instant::now() + LAST_MOMENT)).await;
         let runs = async {
-            for (_, ledger) in &self.ledgers {
-                ledger.runs.close();
-                ledger.runs.wait().await;
+            for (_, state) in &self.states {
+                state.runs.close();
+                state.runs.wait().await;
             }
         };
         let _in_time = timeout(LAST_MOMENT, runs).await;
-        let running = self.ledgers.iter().filter(|(_, ledger)| !ledger.runs.is_empty());
+        let running = self.states.iter().filter(|(_, state)| !state.runs.is_empty());
         let running = running.map(|(name, _)| name.clone());
         let mut at_it: Vec<_> =
             self.controllers.at_it().into_iter().chain(self.tasks.at_it()).chain(running).collect();
         at_it.sort_unstable();
         at_it.dedup();
         let trouble = self.controllers.first.take().or(self.tasks.first.take());
-        let recently = |(_, ledger): &(String, Arc<Ledger>)| ledger.was_cut_short_within(ON_ITS_WAY);
+        let recently = |(_, state): &(String, Arc<ControllerState>)| state.was_cut_short_within(ON_ITS_WAY);
         let cut_short =
-            self.controllers.cut_short || self.tasks.cut_short || self.ledgers.iter().any(recently);
+            self.controllers.cut_short || self.tasks.cut_short || self.states.iter().any(recently);
         Rest { trouble, at_it, all_ended: controllers_ended && tasks_ended && !cut_short }
     }
 }
 
 /// Returns when one of these controllers takes no more keys, and not otherwise.
-async fn troubled(ledgers: &[(String, Arc<Ledger>)]) -> Trouble {
-    let each = ledgers.iter().map(|(name, ledger)| {
-        async move { Trouble::Failed(name.clone(), ledger.in_trouble().await.into()) }.boxed()
+async fn troubled(states: &[(String, Arc<ControllerState>)]) -> Trouble {
+    let each = states.iter().map(|(name, state)| {
+        async move { Trouble::Failed(name.clone(), state.in_trouble().await.into()) }.boxed()
     });
     // Of none at all there is no first.
     let never = std::future::pending().boxed();
@@ -263,7 +263,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{Action, Controller, Request, leadership::Standing, metrics::Metrics};
+    use crate::{Action, Controller, Request, election::leadership::Standing, observe::metrics::Metrics};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -286,7 +286,7 @@ mod tests {
         parts.start(vec![Part {
             name: "a controller".to_owned(),
             leadership: Leadership::new(leads),
-            kind: Kind::Controller(Arc::clone(&prepared.ledger)),
+            kind: Kind::Controller(Arc::clone(&prepared.state)),
             work: Box::new(|leadership, stop| prepared.run(leadership, stop).map_err(Failure::from).boxed()),
         }]);
         sleep(SECOND).await;

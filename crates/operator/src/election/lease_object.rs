@@ -11,7 +11,7 @@ use kube_client::core::{ApiResource, DynamicObject};
 use kube_informer::ResourceVersion;
 use serde_json::{Value, json};
 
-use crate::lease::{Record, Write};
+use super::lease::{Record, Write};
 
 const STEP: SignedDuration = SignedDuration::from_micros(1);
 

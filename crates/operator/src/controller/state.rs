@@ -1,4 +1,4 @@
-//! `Ledger`: what a controller is doing and has done, for metrics and for people. It holds keys and words, never objects.
+//! `ControllerState`: what a controller is doing and has done, for metrics and for people. It holds keys and words, never objects.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,18 +12,14 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 use tokio_util::task::TaskTracker;
 
-use crate::{
-    ControllerError, Reasons,
-    controller::Options,
-    metrics::{Metrics, Of},
-    source::Keys,
-};
+use super::{ControllerError, Options, reason::Reasons, source::Keys};
+use crate::observe::metrics::{Metrics, Of};
 
 /// The last run is remembered of so many keys with which it went well, and of so many with which it failed: those that ran last.
 pub(crate) const REMEMBERED: usize = 1024;
 
 /// A controller, as seen from outside.
-pub(crate) struct Ledger {
+pub(crate) struct ControllerState {
     pub(crate) options: Options,
     pub(crate) keys: Keys,
     pub(crate) metrics: Of,
@@ -36,7 +32,7 @@ pub(crate) struct Ledger {
     last: Mutex<LastRuns>,
 }
 
-impl Ledger {
+impl ControllerState {
     pub(crate) fn new(options: Options, limiter: impl RateLimiter<ObjectKey>, metrics: &Metrics) -> Self {
         let metrics = metrics.of(&options.name);
         let queue = WorkQueue::observed(limiter, metrics.clone());

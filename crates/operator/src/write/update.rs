@@ -6,7 +6,12 @@ use kube_client::Resource;
 use kube_informer::{CachedApi, ObjectKey};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{Failure, WriteError, Written, ask, json::same};
+use super::{
+    json::same,
+    requests,
+    written::{WriteError, Written},
+};
+use crate::Failure;
 
 /// Sees to it that an object is there and as `mutate` makes it: controller-runtime's `CreateOrUpdate`.
 ///
@@ -65,7 +70,7 @@ where
     }
     mutate(&mut initial)?;
     check_key(&key, &initial)?;
-    let created = ask::create(api, &initial).await;
+    let created = requests::create(api, &initial).await;
     Ok(Written::created(created.map_err(|error| WriteError::of(&key, error))?))
 }
 
@@ -120,8 +125,8 @@ where
         return Ok(Written::unchanged(current));
     }
     let updated = match part {
-        Part::Main => ask::replace(api, key.name(), &object).await,
-        Part::Status => ask::replace_status(api, key.name(), &object).await,
+        Part::Main => requests::replace(api, key.name(), &object).await,
+        Part::Status => requests::replace_status(api, key.name(), &object).await,
     };
     Ok(Written::updated(updated.map_err(|error| WriteError::of(&key, error))?))
 }

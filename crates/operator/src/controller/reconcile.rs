@@ -4,7 +4,10 @@ use std::{fmt, sync::Arc};
 
 use kube_informer::{Cached, ObjectKey};
 
-use crate::{Action, Failure, Reasons};
+use super::{
+    action::{Action, Failure},
+    reason::Reasons,
+};
 
 /// One run is asked for. Its `Debug` shows nothing of the object but whether it is there.
 pub struct Request<T> {

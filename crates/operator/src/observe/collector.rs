@@ -14,16 +14,13 @@ use prometheus_client::{
 };
 use tokio::sync::watch;
 
-use crate::{
-    Leadership,
-    ledger::Ledger,
-    metrics::{labels_of, labels_of_queue},
-};
+use super::metrics::{labels_of, labels_of_queue};
+use crate::{Leadership, controller::state::ControllerState};
 
 /// What a manager has to show.
 pub(crate) struct Shown {
     pub(crate) factory: InformerFactory,
-    pub(crate) controllers: Vec<Arc<Ledger>>,
+    pub(crate) controllers: Vec<Arc<ControllerState>>,
     pub(crate) election: Option<Elected>,
 }
 

@@ -1,4 +1,4 @@
-//! `OneTry`: requests that no retry layer sends twice.
+//! `NoRetry`: requests that no retry layer sends twice.
 //!
 //! kube-client's own layer (`Config::default_retry`, on unless it is switched off) sends what was answered with 429, 503 or
 //! 504 again, up to 15 times, after whatever a `Retry-After` says. It leaves alone a request whose body can't be cloned. Of
@@ -22,11 +22,11 @@ use crate::{Leadership, NotLeading};
 
 /// Makes such requests. Clones share a task, which ends with the last of them.
 #[derive(Clone)]
-pub(crate) struct OneTry {
+pub(crate) struct NoRetry {
     echo: Client,
 }
 
-impl OneTry {
+impl NoRetry {
     /// Of requests that anybody may send.
     ///
     /// # Panics
@@ -91,8 +91,8 @@ mod tests {
         time::{Duration, Instant, advance},
     };
 
+    use crate::election::leadership::Standing;
     use super::*;
-    use crate::leadership::Standing;
 
     #[tokio::test]
     async fn it_is_the_same_request_with_a_body_that_can_not_be_cloned() {
@@ -100,7 +100,7 @@ mod tests {
             let request = Request::put("/a?b=c").header("x", "y").extension("patch");
             let request = request.body(Body::from(text.as_bytes().to_vec())).unwrap();
             assert!(request.body().try_clone().is_some(), "kube-client's own can be");
-            let once = OneTry::new().of(request).await.unwrap();
+            let once = NoRetry::new().of(request).await.unwrap();
             assert_eq!((once.method().as_str(), once.uri().to_string().as_str()), ("PUT", "/a?b=c"));
             assert_eq!(
                 (&once.headers()["x"], once.extensions().get()),
@@ -119,10 +119,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_is_not_written_once_the_lease_has_expired() {
         let (_leads, standing) = watch::channel(Standing::Leads(Instant::now() + Duration::from_secs(10)));
-        let one_try = OneTry::of_leader(Leadership::new(standing));
+        let no_retry = NoRetry::of_leader(Leadership::new(standing));
         let bodies = async || {
             let request = Request::put("/a").body(Body::from(b"{}".to_vec())).unwrap();
-            one_try.of(request).await.unwrap().into_body()
+            no_retry.of(request).await.unwrap().into_body()
         };
         let (early, late) = (bodies().await, bodies().await);
         assert_eq!(early.collect_bytes().await.unwrap(), "{}");

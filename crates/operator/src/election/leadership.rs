@@ -8,7 +8,7 @@ use tokio::{
 };
 use tower::BoxError;
 
-use crate::one_try::OneTry;
+use super::no_retry::NoRetry;
 
 /// What is known of one's own lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,14 +130,14 @@ impl Leadership {
     /// Outside of a runtime, as `Client::new`.
     pub fn guard(&self, client: Client) -> Client {
         let namespace = client.default_namespace().to_owned();
-        let (leadership, one_try) = (self.clone(), OneTry::of_leader(self.clone()));
+        let (leadership, no_retry) = (self.clone(), NoRetry::of_leader(self.clone()));
         let send = tower::service_fn(move |request: Request<Body>| {
-            let (client, leadership, one_try) = (client.clone(), leadership.clone(), one_try.clone());
+            let (client, leadership, no_retry) = (client.clone(), leadership.clone(), no_retry.clone());
             async move {
                 if !is_write(request.method()) {
                     return Ok::<_, BoxError>(client.send(request).await?);
                 }
-                let request = one_try.of(request).await?;
+                let request = no_retry.of(request).await?;
                 // After the last wait of ours.
                 if !leadership.is_leader() {
                     return Err(NotLeading.into());

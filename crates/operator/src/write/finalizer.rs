@@ -19,7 +19,8 @@ use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::{Action, Failure, ask};
+use super::requests;
+use crate::{Action, Failure};
 
 /// So often a patch is made anew that was refused because somebody else has changed the object's finalizers meanwhile.
 const TRIES: usize = 3;
@@ -302,7 +303,7 @@ impl Finalizer {
     where
         K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
     {
-        match ask::get(api, id.key.name()).await {
+        match requests::get(api, id.key.name()).await {
             Ok(object) if object.id().uid == id.uid => Ok(Some(Arc::new(object))),
             Ok(_) => Ok(None),
             Err(error) if is_gone(&error) => Ok(None),
@@ -420,7 +421,7 @@ where
     K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     let patch = Patch::<()>::Json(JsonPatch(operations));
-    match ask::patch(api, key.name(), &PatchParams::default(), &patch).await {
+    match requests::patch(api, key.name(), &PatchParams::default(), &patch).await {
         Ok(object) => Ok(Arc::new(object)),
         Err(error) if is_gone(&error) => Err(Refused::Gone),
         Err(Error::Api(status)) if status.is_invalid() || status.is_conflict() => {

@@ -21,7 +21,7 @@ const FIELD: usize = 64;
 const NO_STATUS: &str = "Failed to parse error data";
 
 /// What may be said of this error and its causes, on one line.
-pub(crate) fn said(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn redact(error: &(dyn Error + 'static)) -> String {
     let mut said: Vec<String> = Vec::new();
     let mut say = |words: &str| {
         let words = line(words, WORDS);
@@ -174,13 +174,13 @@ mod tests {
 
     #[test]
     fn of_a_refusal_its_code_reason_and_fields_are_said() {
-        assert_eq!(said(&refused()), REFUSED);
-        assert_eq!(said(&status(&[])), "the server answered 422 Invalid");
+        assert_eq!(redact(&refused()), REFUSED);
+        assert_eq!(redact(&status(&[])), "the server answered 422 Invalid");
         for reason in ["", NO_STATUS] {
             let bare = Status::failure(CONTENTS, reason).with_code(503);
-            assert_eq!(said(&bare), "the server answered 503 Service Unavailable");
+            assert_eq!(redact(&bare), "the server answered 503 Service Unavailable");
         }
-        let many = said(&status(&["spec"; 1000]));
+        let many = redact(&status(&["spec"; 1000]));
         assert!(many.len() < 200, "{many}");
     }
 
@@ -188,11 +188,11 @@ mod tests {
     fn a_refusal_is_not_quoted_by_what_stands_around_it() {
         let key = ObjectKey::new(Some("shop"), "a");
         let failed = WriteError::Failed { key, source: refused() };
-        assert_eq!(said(&failed), format!("can't write shop/a: {REFUSED}"));
-        assert_eq!(said(&Own::Said(refused())), format!("can't make the Secret: {REFUSED}"));
-        assert_eq!(said(&Own::Debugged(Box::new(status(&["a"])))), "the server answered 422 Invalid (a)");
+        assert_eq!(redact(&failed), format!("can't write shop/a: {REFUSED}"));
+        assert_eq!(redact(&Own::Said(refused())), format!("can't make the Secret: {REFUSED}"));
+        assert_eq!(redact(&Own::Debugged(Box::new(status(&["a"])))), "the server answered 422 Invalid (a)");
         let shared = Own::Silent(Arc::new(refused()));
-        assert_eq!(said(&shared), format!("can't make the Secret: {REFUSED}"));
+        assert_eq!(redact(&shared), format!("can't make the Secret: {REFUSED}"));
         let failure = Failure::terminal(Box::new(refused()) as Box<dyn Error + Send + Sync>);
         assert_eq!(
             (failure.to_string(), format!("{failure:?}")),
@@ -203,10 +203,10 @@ mod tests {
     #[test]
     fn of_what_is_not_understood_it_is_said_where_it_stands() {
         let expected = "JSON that is not as expected (data, line 2, column 9)";
-        assert_eq!(said(&undecoded()), expected);
-        assert_eq!(said(&kube_client::Error::SerdeError(undecoded())), expected);
+        assert_eq!(redact(&undecoded()), expected);
+        assert_eq!(redact(&kube_client::Error::SerdeError(undecoded())), expected);
         let body = kube_client::core::request::Error::SerializeBody(undecoded());
-        let unsent = said(&kube_client::Error::BuildRequest(body));
+        let unsent = redact(&kube_client::Error::BuildRequest(body));
         assert!(unsent.contains(expected) && !unsent.contains(CONTENTS), "{unsent}");
     }
 
@@ -214,8 +214,8 @@ mod tests {
     fn other_errors_have_their_own_words_on_one_line_cut() {
         let broken = std::io::Error::other("the \x1b[31mpipe\nis broken");
         let service = kube_client::Error::Service(Box::new(broken));
-        assert_eq!(said(&service), "ServiceError: the  [31mpipe is broken");
-        let long = said(&std::io::Error::other("ä".repeat(10_000)));
+        assert_eq!(redact(&service), "ServiceError: the  [31mpipe is broken");
+        let long = redact(&std::io::Error::other("ä".repeat(10_000)));
         assert_eq!(long, format!("{}…", "ä".repeat(WORDS)));
     }
 }

@@ -1,0 +1,6 @@
+//! Metrics, health checks and debug pages.
+
+pub(crate) mod collector;
+pub(crate) mod metrics;
+pub(crate) mod pages;
+pub(crate) mod serve;

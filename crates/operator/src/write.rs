@@ -1,0 +1,10 @@
+//! Helpers that write objects: create, update, apply, finalizers, owner references, conditions.
+
+pub(crate) mod apply;
+pub(crate) mod conditions;
+pub(crate) mod finalizer;
+mod json;
+pub(crate) mod owner;
+mod requests;
+pub(crate) mod update;
+pub(crate) mod written;
