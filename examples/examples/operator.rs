@@ -23,7 +23,7 @@ use kube_informer_examples::{
     cluster::{self, ClusterArgs},
     website::{OperatorOptions, Website, operator},
 };
-use kube_operator::terminated;
+use kube_operator::shutdown_signal;
 use kube_testserver::Server;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
@@ -68,7 +68,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     let (identity, address) = (flags.identity, Some(flags.address));
     let options = OperatorOptions { namespace: namespace.clone(), identity, address };
     let manager = operator(client.clone(), options)?;
-    let address = manager.address().context("pages are served")?;
+    let address = manager.local_address().context("pages are served")?;
     println!("serving http://{address}/metrics, /readyz and /debug");
 
     let stop = CancellationToken::new();
@@ -104,7 +104,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
 
 async fn terminated_or(over: impl Future<Output = ()>) {
     tokio::select! {
-        () = terminated() => {}
+        () = shutdown_signal() => {}
         () = over => {}
     }
 }

@@ -180,7 +180,7 @@ async fn controller(
         }
     };
     parents.create(&PostParams::default(), &map(&name, "read-your-writes")?).await?;
-    let working = Controller::new(maps).run(reconcile, Leadership::alone(), enough.clone());
+    let working = Controller::new(maps).run(reconcile, Leadership::always(), enough.clone());
     tokio::time::timeout(WITHIN, working).await.context("the controller has not run often enough")??;
     let made = children.api().list(&ListParams::default().labels(&selector)).await?;
     Ok((runs.load(SeqCst), made.items.len()))

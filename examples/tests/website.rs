@@ -48,7 +48,7 @@ impl Operator {
             address: Some(([127, 0, 0, 1], 0).into()),
         };
         let manager = operator(client, options).unwrap();
-        let address = manager.address().unwrap();
+        let address = manager.local_address().unwrap();
         let stop = CancellationToken::new();
         let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
         Self { server, address, stop, running }

@@ -4,7 +4,7 @@
 pub use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
 pub use kube_operator::{
     Action, Applier, Controller, ElectionOptions, EventType, Failure, LeaseTimes, Manager, ManagerOptions,
-    OperationResult, Predicate, Reconciler, Request, RunsOn, WriteError, condition, create_or_update,
+    OperationResult, Predicate, Reconciler, Request, RunsOn, WriteError, create_or_update, new_condition,
     set_condition, set_controller_reference,
 };
 pub use kube_workqueue::ExponentialFailure;
@@ -33,4 +33,4 @@ pub struct FromClientGo;
 ///
 /// # Cancel safety
 /// There is nothing to lose.
-pub async fn terminated() {}
+pub async fn shutdown_signal() {}

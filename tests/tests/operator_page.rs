@@ -70,7 +70,7 @@ fn operator(client: Client, options: ManagerOptions) -> anyhow::Result<Manager> 
     let mut manager = Manager::new(client, options)?;
     let writer = manager.client(); // writes only while this process leads
     let recorder = manager.event_recorder("page-operator")?;
-    manager.needs(&["create", "patch"], "events.k8s.io", "events", None); // a log says at the start what is not allowed
+    manager.require_permissions(&["create", "patch"], "events.k8s.io", "events", None); // a log says at the start what is not allowed
     let pages = manager.factory().informer::<Page>()?;
     let maps = manager.factory().informer::<ConfigMap>()?;
     let reconciler = Pages {
@@ -79,8 +79,9 @@ fn operator(client: Client, options: ManagerOptions) -> anyhow::Result<Manager> 
         applier: Applier::new("page-operator").force(),
         recorder,
     };
-    let controller = Controller::new(&pages).owns(&maps).concurrency(4).time_out(Duration::from_secs(30));
-    manager.add(controller, reconciler);
+    let controller =
+        Controller::new(&pages).owns(&maps).concurrency(4).reconcile_timeout(Duration::from_secs(30));
+    manager.add_controller(controller, reconciler);
     Ok(manager)
 }
 // page ends
@@ -90,7 +91,7 @@ mod program {
     use super::{Client, ManagerOptions, operator};
 
     // page begins
-    use kube_operator::{ElectionOptions, terminated};
+    use kube_operator::{ElectionOptions, shutdown_signal};
     use tracing_subscriber::EnvFilter;
 
     #[tokio::main]
@@ -102,10 +103,10 @@ mod program {
         let namespace = client.default_namespace(); // in a Pod its own
         let options = ManagerOptions {
             election: Some(ElectionOptions::new(namespace, "page-operator")),
-            probes: Some(([0, 0, 0, 0], 8081).into()), // /healthz and /readyz, for the kubelet
+            probe_address: Some(([0, 0, 0, 0], 8081).into()), // /healthz and /readyz, for the kubelet
             ..ManagerOptions::default()
         };
-        operator(client, options)?.run(terminated()).await?;
+        operator(client, options)?.run(shutdown_signal()).await?;
         Ok(())
     }
     // page ends
@@ -124,7 +125,7 @@ mod by_hand {
     async fn a_page_gets_a_config_map_which_is_mended_and_goes_with_it() -> anyhow::Result<()> {
         let server = Server::builder().garbage_collector(true).build();
         server.create(serde_json::to_value(Page::crd())?)?;
-        let options = ManagerOptions { address: None, ..ManagerOptions::default() };
+        let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };
         let manager = operator(Client::new(server.service(), "default"), options)?;
         let stop = CancellationToken::new();
         let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
@@ -247,7 +248,8 @@ async fn works(rules: &[(Option<String>, Rule)]) -> Result<(), String> {
         identity: "one".to_owned(),
         times: LeaseTimes::default(),
     };
-    let options = ManagerOptions { address: None, election: Some(election), ..ManagerOptions::default() };
+    let options =
+        ManagerOptions { bind_address: None, election: Some(election), ..ManagerOptions::default() };
     let manager = operator(Client::new(server.service(), "operators"), options).unwrap();
     let stop = CancellationToken::new();
     let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use embedded::{Client, ManagerOptions, terminated};
+use embedded::{Client, ManagerOptions, shutdown_signal};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube_informer::{Event, InformerFactory};
 use kube_operator::{Action, Controller, Failure, Manager, Request};
@@ -15,12 +15,12 @@ mod embedded {
 
     impl ManagerOptions {
         pub(crate) fn default() -> kube_operator::ManagerOptions {
-            kube_operator::ManagerOptions { address: None, ..kube_operator::ManagerOptions::default() }
+            kube_operator::ManagerOptions { bind_address: None, ..kube_operator::ManagerOptions::default() }
         }
     }
 
     /// At once.
-    pub(crate) async fn terminated() {}
+    pub(crate) async fn shutdown_signal() {}
 
     pub(crate) struct Client;
 
@@ -63,8 +63,8 @@ async fn the_operator() -> anyhow::Result<()> {
     let mut manager = Manager::new(client, ManagerOptions::default())?;
     let deployments = manager.factory().informer::<Deployment>()?;
     let pods = manager.factory().informer::<Pod>()?;
-    manager.add(Controller::new(&deployments).owns(&pods), reconcile);
-    manager.run(terminated()).await?;                               // until SIGTERM
+    manager.add_controller(Controller::new(&deployments).owns(&pods), reconcile);
+    manager.run(shutdown_signal()).await?;                          // until SIGTERM
     // README ends
     Ok(())
 }

@@ -70,7 +70,7 @@ pub enum ControllerError {
 ///         event.key().namespace().map(|namespace| format!("{namespace}/web").parse().ok()).flatten()
 ///     })
 ///     .concurrency(4);
-/// controller.run(reconcile, Leadership::alone(), stop).await?;
+/// controller.run(reconcile, Leadership::always(), stop).await?;
 /// # Ok(()) }
 /// ```
 #[must_use = "it does nothing before `run`, or before a manager has it"]
@@ -88,8 +88,8 @@ pub struct Controller<T: Cached> {
 pub(crate) struct Options {
     pub(crate) name: Arc<str>,
     pub(crate) concurrency: usize,
-    pub(crate) time_out: Option<Duration>,
-    pub(crate) look_again: Option<Duration>,
+    pub(crate) reconcile_timeout: Option<Duration>,
+    pub(crate) requeue_after_success: Option<Duration>,
 }
 
 impl<T: Cached> Controller<T> {
@@ -112,8 +112,12 @@ impl<T: Cached> Controller<T> {
         scope: Scope,
     ) -> Self {
         let kind = T::Resource::kind(resource).into_owned();
-        let options =
-            Options { name: kind.to_lowercase().into(), concurrency: 1, time_out: None, look_again: None };
+        let options = Options {
+            name: kind.to_lowercase().into(),
+            concurrency: 1,
+            reconcile_timeout: None,
+            requeue_after_success: None,
+        };
         Self {
             informer: informer.clone(),
             owner: OwnerKind { group: T::Resource::group(resource).into_owned(), kind, scope },
@@ -145,15 +149,15 @@ impl<T: Cached> Controller<T> {
     /// A run that takes longer is dropped and has failed. None is, unless set: a run that hangs holds up its key, and with as
     /// many as may run at once all others. Requests of an `Api` have no time limit of their own; those of the helpers of this
     /// crate have.
-    pub fn time_out(mut self, after: Duration) -> Self {
-        self.options.time_out = Some(after);
+    pub fn reconcile_timeout(mut self, after: Duration) -> Self {
+        self.options.reconcile_timeout = Some(after);
         self
     }
 
     /// After a run that ended in [`Action::Done`](crate::Action::Done) another one follows after this time, or earlier if
     /// something changes; never, unless set.
-    pub fn look_again(mut self, after: Duration) -> Self {
-        self.options.look_again = Some(after);
+    pub fn requeue_after_success(mut self, after: Duration) -> Self {
+        self.options.requeue_after_success = Some(after);
         self
     }
 
@@ -177,7 +181,11 @@ impl<T: Cached> Controller<T> {
 
     /// The same, for objects that have several owners of which none need be their controller: events lead to all owners of
     /// this controller's type (controller-runtime's `MatchEveryOwner`).
-    pub fn owns_shared<O: Cached + Resource>(self, informer: &Informer<O>, filter: Predicate<O>) -> Self {
+    pub fn owns_any_reference<O: Cached + Resource>(
+        self,
+        informer: &Informer<O>,
+        filter: Predicate<O>,
+    ) -> Self {
         self.owned(Owned::InAnyWay, informer, filter)
     }
 

@@ -80,9 +80,9 @@ impl Election {
     /// No identity, or times, with which two could lead at once.
     pub fn new(client: Client, options: ElectionOptions) -> Result<Self, ElectionError> {
         if options.identity.is_empty() {
-            return Err(ElectionError::NoIdentity);
+            return Err(ElectionError::EmptyIdentity);
         }
-        let times = options.times.check()?;
+        let times = options.times.validate()?;
         let candidate = Candidate::new(options.identity.clone(), times, Instant::now());
         let api = Api::namespaced_with(client, &options.namespace, &leases());
         let standing = watch::Sender::new(Standing::Follows(None));
@@ -103,7 +103,7 @@ impl Election {
     /// Takes part until it is told to stop; then gives the lease back, so that whoever comes next need not wait.
     ///
     /// The Lease is watched, so that one that is given back or left is taken at once; where that is not allowed, and while it
-    /// fails, it is looked at every [`LeaseTimes::retry`].
+    /// fails, it is looked at every [`LeaseTimes::retry_period`].
     ///
     /// What was begun under the lease has to have ended before `stop` comes, or else somebody else begins beside it: a
     /// [`Manager`](crate::Manager) sees to that, and a controller that runs without one needs a stop of its own, which comes
@@ -151,7 +151,7 @@ impl Election {
             Next::Write(write) => return self.write(write).await,
             Next::Wait(until) => until,
         };
-        let look = Instant::now() + self.options.times.retry;
+        let look = Instant::now() + self.options.times.retry_period;
         tokio::select! {
             biased;
             Some(_) = changes.next() => {

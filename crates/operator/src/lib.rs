@@ -17,14 +17,14 @@
 //! ```no_run
 //! # use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 //! # use kube_client::Client;
-//! # use kube_operator::{Action, Controller, Failure, Manager, ManagerOptions, Request, terminated};
+//! # use kube_operator::{Action, Controller, Failure, Manager, ManagerOptions, Request, shutdown_signal};
 //! # async fn reconcile(_: Request<Deployment>) -> Result<Action, Failure> { Ok(Action::Done) }
 //! # async fn example(client: Client) -> Result<(), Box<dyn std::error::Error>> {
 //! let mut manager = Manager::new(client, ManagerOptions::default())?;
 //! let deployments = manager.factory().informer::<Deployment>()?;
 //! let pods = manager.factory().informer::<Pod>()?;
-//! manager.add(Controller::new(&deployments).owns(&pods), reconcile);
-//! manager.run(terminated()).await?;
+//! manager.add_controller(Controller::new(&deployments).owns(&pods), reconcile);
+//! manager.run(shutdown_signal()).await?;
 //! # Ok(()) }
 //! ```
 //!
@@ -73,19 +73,19 @@ pub use election::{
     lease::{ElectionError, LeaseTimes},
 };
 pub use manager::{
-    Manager, ManagerError, ManagerOptions, RunsOn, permissions::MissingRule, signals::terminated,
+    Manager, ManagerError, ManagerOptions, RunsOn, permissions::MissingRule, signals::shutdown_signal,
 };
 pub use recorder::{
-    Dropped, EventBroadcaster, EventRecorder, EventType, NewEvent, RecorderError, RecorderStatus,
+    DroppedEvents, EventBroadcaster, EventRecorder, EventType, NewEvent, RecorderError, RecorderStatus,
 };
 pub use write::{
     apply::Applier,
-    conditions::{condition, find_condition, is_condition_true, remove_condition, set_condition},
+    conditions::{find_condition, is_condition_true, new_condition, remove_condition, set_condition},
     finalizer::{Finalizer, FinalizerError, FinalizerEvent},
     owner::{OwnerError, set_controller_reference, set_owner_reference},
     update::{create_or_update, update_status},
     written::{OperationResult, WriteError, Written},
 };
 
-/// The crate of the metrics: for those that a program adds with [`Manager::registry`].
+/// The crate of the metrics: for those that a program adds with [`Manager::metrics_registry`].
 pub use prometheus_client;

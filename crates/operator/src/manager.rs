@@ -49,17 +49,17 @@ use crate::{
 /// ```no_run
 /// # use std::time::Duration;
 /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
-/// # use kube_operator::{Action, Controller, ElectionOptions, Failure, Manager, ManagerOptions, Request, terminated};
+/// # use kube_operator::{Action, Controller, ElectionOptions, Failure, Manager, ManagerOptions, Request, shutdown_signal};
 /// # async fn example(client: kube_client::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut manager = Manager::new(client, ManagerOptions {
 ///     election: Some(ElectionOptions::new("shop", "web-operator")),
 ///     ..ManagerOptions::default()
 /// })?;
 /// let writer = manager.client(); // writes only while this process leads
-/// manager.needs(&["create", "delete"], "", "pods", None);
+/// manager.require_permissions(&["create", "delete"], "", "pods", None);
 /// let deployments = manager.factory().informer::<Deployment>()?;
 /// let pods = manager.factory().informer::<Pod>()?;
-/// manager.add(Controller::new(&deployments).owns(&pods), move |request: Request<Deployment>| {
+/// manager.add_controller(Controller::new(&deployments).owns(&pods), move |request: Request<Deployment>| {
 ///     let writer = writer.clone();
 ///     async move {
 ///         // ... make it so ...
@@ -67,7 +67,7 @@ use crate::{
 ///         Ok::<_, Failure>(Action::Done)
 ///     }
 /// });
-/// manager.run(terminated()).await?; // until SIGTERM
+/// manager.run(shutdown_signal()).await?; // until SIGTERM
 /// # Ok(()) }
 /// ```
 #[must_use = "it does nothing before `run`"]
@@ -111,12 +111,12 @@ impl Manager {
             Some(options) => Some(Election::new(client.clone(), options.clone())?),
             None => None,
         };
-        let leadership = election.as_ref().map_or_else(Leadership::alone, Election::leadership);
+        let leadership = election.as_ref().map_or_else(Leadership::always, Election::leadership);
         let listening = |address: Option<SocketAddr>| {
             let Some(address) = address else { return Ok(None) };
-            listen(address).map(Some).map_err(|source| ManagerError::Address { address, source })
+            listen(address).map(Some).map_err(|source| ManagerError::Bind { address, source })
         };
-        let (listener, probes) = (listening(options.address)?, listening(options.probes)?);
+        let (listener, probes) = (listening(options.bind_address)?, listening(options.probe_address)?);
         let mut registry = Registry::default();
         let metrics = Metrics::default();
         metrics.register(&mut registry);
@@ -156,17 +156,17 @@ impl Manager {
     }
 
     /// Where the pages are served, with the port that port 0 has become.
-    pub fn address(&self) -> Option<SocketAddr> {
+    pub fn local_address(&self) -> Option<SocketAddr> {
         self.listener.as_ref().map(|(_, address)| *address)
     }
 
     /// Where the probes are served, likewise.
-    pub fn probes_address(&self) -> Option<SocketAddr> {
+    pub fn local_probe_address(&self) -> Option<SocketAddr> {
         self.probes.as_ref().map(|(_, address)| *address)
     }
 
     /// For metrics of one's own, which `/metrics` then shows, too.
-    pub fn registry(&mut self) -> &mut Registry {
+    pub fn metrics_registry(&mut self) -> &mut Registry {
         &mut self.registry
     }
 
@@ -183,7 +183,7 @@ impl Manager {
         let identity = self.options.election.as_ref().map(|election| election.identity.clone());
         let instance = identity.or_else(host).unwrap_or_else(|| controller.to_owned());
         let (recorder, broadcaster) = EventRecorder::new(self.client(), controller, &instance)?;
-        self.task(format!("events of {controller}"), RunsOn::All, |stop| async {
+        self.add_task(format!("events of {controller}"), RunsOn::EveryReplica, |stop| async {
             broadcaster.run(stop).await;
             Ok(())
         });
@@ -195,12 +195,18 @@ impl Manager {
     /// the server says at the start that they are not allowed, a log does. What informers and the election need is asked
     /// for in any case; what controllers write and recorders (`create` and `patch` of `events` of `events.k8s.io`) only a
     /// program knows. `None` is the whole cluster.
-    pub fn needs(&mut self, verbs: &[&str], group: &str, resource: &str, namespace: Option<&str>) {
+    pub fn require_permissions(
+        &mut self,
+        verbs: &[&str],
+        group: &str,
+        resource: &str,
+        namespace: Option<&str>,
+    ) {
         self.needs.extend(permissions::needed_for(verbs, group, resource, namespace));
     }
 
     /// A check of one's own for `/readyz`, which says what is wrong. It must not block.
-    pub fn check(
+    pub fn add_readyz_check(
         &mut self,
         name: impl Into<String>,
         check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
@@ -209,7 +215,7 @@ impl Manager {
     }
 
     /// The same for `/healthz`: where it is answered with an error for long enough, the kubelet starts the process anew.
-    pub fn health_check(
+    pub fn add_healthz_check(
         &mut self,
         name: impl Into<String>,
         check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
@@ -218,13 +224,13 @@ impl Manager {
     }
 
     /// Runs a controller in the process that leads.
-    pub fn add<T: Cached>(&mut self, controller: Controller<T>, reconciler: impl Reconciler<T>) {
-        self.add_on(RunsOn::Leader, controller, reconciler);
+    pub fn add_controller<T: Cached>(&mut self, controller: Controller<T>, reconciler: impl Reconciler<T>) {
+        self.add_controller_on(RunsOn::LeaderOnly, controller, reconciler);
     }
 
     /// Runs a controller. Its informers are started, waited for and stopped with those of the factory, wherever they are
     /// from.
-    pub fn add_on<T: Cached>(
+    pub fn add_controller_on<T: Cached>(
         &mut self,
         runs_on: RunsOn,
         controller: Controller<T>,
@@ -246,7 +252,7 @@ impl Manager {
 
     /// Runs anything else: what it is given tells it to stop, which is when the controllers have ended. It may end before; if
     /// it fails the manager ends. One for the leader begins when this process leads.
-    pub fn task<F>(
+    pub fn add_task<F>(
         &mut self,
         name: impl Into<String>,
         runs_on: RunsOn,
@@ -272,17 +278,17 @@ impl Manager {
 
     fn leadership_for(&self, runs_on: RunsOn) -> Leadership {
         match runs_on {
-            RunsOn::Leader => self.leadership.clone(),
-            RunsOn::All => Leadership::alone(),
+            RunsOn::LeaderOnly => self.leadership.clone(),
+            RunsOn::EveryReplica => Leadership::always(),
         }
     }
 
-    /// Runs all of it until `stop` comes, such as [`terminated`](crate::terminated); then ends it, with the grace that the
+    /// Runs all of it until `stop` comes, such as [`shutdown_signal`](crate::shutdown_signal); then ends it, with the grace that the
     /// options give to what is under way. What runs for the leader is dropped where it waits when the lease is lost, also
     /// within the grace.
     ///
     /// # Errors
-    /// See [`ManagerError`]. But for [`ManagerError::NotEnded`], and a check of one's own that blocks, all is ended by then; the
+    /// See [`ManagerError`]. But for [`ManagerError::ShutdownTimeout`], and a check of one's own that blocks, all is ended by then; the
     /// process should end, too.
     ///
     /// # Cancel safety
@@ -290,7 +296,7 @@ impl Manager {
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ManagerError> {
         let _stops = Caches(self.factory.clone());
         if let Some(name) = self.name_used_twice() {
-            return Err(ManagerError::SameName(name));
+            return Err(ManagerError::DuplicateName(name));
         }
         let Self { options, client, factory, election, leadership, listener, probes, .. } = self;
         let stage = watch::Sender::new(Stage::Starting);
@@ -298,10 +304,10 @@ impl Manager {
         let mut pages = Group::default();
         pages.start(
             "the pages".to_owned(),
-            Leadership::alone(),
+            Leadership::always(),
             served(listener, pages::router(site.clone())),
         );
-        pages.start("the probes".to_owned(), Leadership::alone(), served(probes, pages::probes(site)));
+        pages.start("the probes".to_owned(), Leadership::always(), served(probes, pages::probes(site)));
         let mut elected = Group::default();
         let mut running = Parts::default();
         let works = async {
@@ -312,8 +318,8 @@ impl Manager {
                 .iter()
                 .flat_map(|of| permissions::needed_for_leases(&of.namespace, &of.name));
             let rights = for_caches.iter().cloned().chain(self.needs).chain(leases).collect();
-            elected.start("rights".to_owned(), Leadership::alone(), asked(client.clone(), rights));
-            if let Err(source) = factory.wait_for_sync(options.start_within).await {
+            elected.start("rights".to_owned(), Leadership::always(), asked(client.clone(), rights));
+            if let Err(source) = factory.wait_for_sync(options.cache_sync_timeout).await {
                 let asked = timeout(PATIENCE, permissions::missing(&client, for_caches)).await;
                 return Err(ManagerError::NotSynced { source, missing: asked.unwrap_or_default() });
             }
@@ -336,7 +342,7 @@ impl Manager {
         stage.send_replace(Stage::Stopping);
         let grace = match &ended {
             Ok(Some(Trouble::LeadershipLost)) => Duration::ZERO,
-            _ => options.grace,
+            _ => options.graceful_shutdown_timeout,
         };
         let Rest { trouble, mut at_it, all_ended } = running.stop(grace).await;
         if timeout(LAST_MOMENT, factory.shutdown()).await.is_err() {
@@ -358,7 +364,9 @@ impl Manager {
         };
         match at_it.is_empty() {
             true => ended,
-            false => Err(ManagerError::NotEnded { names: at_it, because: ended.err().map(Box::new) }),
+            false => {
+                Err(ManagerError::ShutdownTimeout { still_running: at_it, cause: ended.err().map(Box::new) })
+            }
         }
     }
 

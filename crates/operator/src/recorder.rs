@@ -34,7 +34,7 @@ use self::{
 use crate::election::no_retry::NoRetry;
 
 pub use event::{EventType, NewEvent};
-pub use status::{Dropped, RecorderStatus};
+pub use status::{DroppedEvents, RecorderStatus};
 
 /// What is still waiting when the stop comes is written within this time.
 const GRACE: Duration = Duration::from_secs(10);
@@ -46,10 +46,10 @@ pub enum RecorderError {
     #[error(
         "{0:?} can't report events: give a name such as website-operator or example.com/website-operator"
     )]
-    Controller(String),
+    InvalidController(String),
     /// It may be any text of 1 to 128 bytes.
     #[error("an instance of {0} bytes: give the Pod's name, or another text of 1 to 128 bytes")]
-    Instance(usize),
+    InvalidInstance(usize),
 }
 
 /// Reports events about objects; clones report to the same [`EventBroadcaster`], which writes them.
@@ -119,10 +119,10 @@ impl EventRecorder {
     ) -> Result<(Self, EventBroadcaster), RecorderError> {
         let source = Source { controller: controller.into(), instance: instance.into() };
         if !names::is_qualified_name(&source.controller) {
-            return Err(RecorderError::Controller(source.controller));
+            return Err(RecorderError::InvalidController(source.controller));
         }
         if source.instance.is_empty() || source.instance.len() > TEXT_LIMIT {
-            return Err(RecorderError::Instance(source.instance.len()));
+            return Err(RecorderError::InvalidInstance(source.instance.len()));
         }
         let mut seed = DefaultHasher::new();
         source.hash(&mut seed);

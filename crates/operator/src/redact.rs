@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_refusal_is_not_quoted_by_what_stands_around_it() {
         let key = ObjectKey::new(Some("shop"), "a");
-        let failed = WriteError::Failed { key, source: refused() };
+        let failed = WriteError::Request { key, source: refused() };
         assert_eq!(redact(&failed), format!("can't write shop/a: {REFUSED}"));
         assert_eq!(redact(&Own::Said(refused())), format!("can't make the Secret: {REFUSED}"));
         assert_eq!(redact(&Own::Debugged(Box::new(status(&["a"])))), "the server answered 422 Invalid (a)");

@@ -166,11 +166,11 @@ async fn a_function_that_fails_or_makes_another_object_writes_nothing() {
         world.requests();
     }
     let nameless = create_or_update(&world.maps, ConfigMap::default(), |_| Ok(())).await.unwrap_err();
-    assert!(matches!(nameless.error().downcast_ref(), Some(WriteError::NoName)));
+    assert!(matches!(nameless.error().downcast_ref(), Some(WriteError::MissingName)));
     let mut elsewhere = map("a");
     elsewhere.metadata.namespace = Some("ops".to_owned());
     let elsewhere = create_or_update(&world.maps, elsewhere, |_| Ok(())).await.unwrap_err();
-    assert!(matches!(elsewhere.error().downcast_ref(), Some(WriteError::OtherNamespace { .. })));
+    assert!(matches!(elsewhere.error().downcast_ref(), Some(WriteError::NamespaceMismatch { .. })));
     assert_eq!(world.requests(), 0);
     world.end().await;
 }
@@ -329,7 +329,7 @@ async fn an_apply_whose_answer_was_lost_is_sent_again_whichever_is_asked_for_nex
     world.maps.get("a").await.unwrap();
     world.server.faults().next(Match::verb(Verb::Patch), Fault::LoseAnswer);
     let lost = applier.apply(&world.maps, &asked("2")).await.unwrap_err();
-    assert!(matches!(lost, WriteError::Failed { .. }), "{lost}");
+    assert!(matches!(lost, WriteError::Request { .. }), "{lost}");
     world.requests();
     applier.apply(&world.maps, &asked("1")).await.unwrap();
     assert_eq!((world.requests(), &world.there()["data"]["says"]), (1, &json!("1")));
@@ -372,10 +372,10 @@ async fn an_apply_without_a_name_or_to_another_namespace_is_refused() {
     let mut world = World::new().await;
     let applier = Applier::new("site-operator");
     let nameless = applier.apply(&world.maps, &json!({"metadata": {}})).await.unwrap_err();
-    assert!(matches!(nameless, WriteError::NoName), "{nameless}");
+    assert!(matches!(nameless, WriteError::MissingName), "{nameless}");
     let elsewhere = json!({"metadata": {"name": "a", "namespace": "ops"}});
     let elsewhere = applier.apply(&world.maps, &elsewhere).await.unwrap_err();
-    assert!(matches!(elsewhere, WriteError::OtherNamespace { .. }), "{elsewhere}");
+    assert!(matches!(elsewhere, WriteError::NamespaceMismatch { .. }), "{elsewhere}");
     assert_eq!(world.requests(), 0);
     world.end().await;
 }

@@ -153,7 +153,7 @@ async fn a_leader_that_is_cut_off_knows_before_another_one_leads() {
 #[tokio::test(start_paused = true)]
 async fn who_has_no_identity_takes_no_part() {
     let refused = Election::new(client(&Server::new()), options("")).err();
-    assert_eq!(refused, Some(ElectionError::NoIdentity));
+    assert_eq!(refused, Some(ElectionError::EmptyIdentity));
 }
 
 #[tokio::test(start_paused = true)]

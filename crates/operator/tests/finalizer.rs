@@ -165,7 +165,7 @@ async fn a_finalizer_that_the_server_takes_and_does_not_keep_is_not_added_for_ev
     let unchanged = Fault::json(serde_json::to_string(&*site).unwrap());
     let _webhook = world.server.faults().always(Match::verb(Verb::Patch).resource("sites"), unchanged);
     let result = world.run(&Finalizer::new(OURS), &site, done()).await;
-    assert!(has_failed(result, |error| matches!(error, FinalizerError::NotKept { .. })));
+    assert!(has_failed(result, |error| matches!(error, FinalizerError::NotPersisted { .. })));
     assert_eq!((world.ran(), world.requests(Verb::Patch)), (vec![], 1));
     world.end().await;
 }
@@ -357,12 +357,12 @@ async fn an_object_that_requests_would_not_find_is_an_error() {
     let finalizer = Finalizer::new(OURS);
     for api in [Api::all(world.client.clone()), Api::namespaced(world.client.clone(), "ops")] {
         let result = finalizer.reconcile(&world.sites.with_api(api), Arc::clone(&site), finish).await;
-        assert!(has_failed(result, |error| matches!(error, FinalizerError::OtherNamespace { .. })));
+        assert!(has_failed(result, |error| matches!(error, FinalizerError::NamespaceMismatch { .. })));
     }
     let mut new = Site::clone(&site);
     new.metadata.uid = None;
     let result = finalizer.reconcile(&world.sites, Arc::new(new), finish).await;
-    assert!(has_failed(result, |error| matches!(error, FinalizerError::NoIdentity(_))));
+    assert!(has_failed(result, |error| matches!(error, FinalizerError::MissingIdentity(_))));
     assert_eq!(world.there(), Some(Value::Null));
     world.end().await;
 }
@@ -430,7 +430,7 @@ async fn a_controller_that_looks_at_generations_only_applies_and_cleans_up() {
     };
     let informer = world.factory.informer::<Site>().unwrap();
     let controller = Controller::new(&informer).filter(Predicate::generation_changed());
-    let task = tokio::spawn(controller.run(reconcile, Leadership::alone(), stop.clone()));
+    let task = tokio::spawn(controller.run(reconcile, Leadership::always(), stop.clone()));
     world.create(&[]);
     sleep(SECOND).await;
     assert_eq!((ran.lock().clone(), world.there()), (vec![false], Some(json!([OURS]))));

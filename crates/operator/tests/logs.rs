@@ -284,12 +284,12 @@ async fn a_reconciler_s_failed_request_is_logged_and_shown_on_pages_without_a_qu
         let world = World::new().await.with_map().await;
         world.factory.shutdown().await;
         let address = Some(([127, 0, 0, 1], 0).into());
-        let options = ManagerOptions { address, ..ManagerOptions::default() };
+        let options = ManagerOptions { bind_address: address, ..ManagerOptions::default() };
         let mut manager = Manager::new(world.client.clone(), options).unwrap();
-        let address = manager.address().unwrap();
+        let address = manager.local_address().unwrap();
         let controller = Controller::new(&manager.factory().informer::<ConfigMap>().unwrap());
         let client = manager.client();
-        manager.add(controller, move |_: Request<ConfigMap>| copy(client.clone()));
+        manager.add_controller(controller, move |_: Request<ConfigMap>| copy(client.clone()));
         let _guard = world.server.faults().always(Match::verb(Verb::Create).resource("configmaps"), fault);
         let stop = CancellationToken::new();
         let stopped = stop.clone().cancelled_owned();
@@ -325,9 +325,9 @@ async fn a_right_that_is_missing_is_logged_at_the_start() {
     let _slow =
         server.faults().always(Match::any().resource("selfsubjectaccessreviews"), Fault::Delay(5 * SECOND));
     let election = Some(ElectionOptions::new("default", "operator"));
-    let options = ManagerOptions { address: None, election, ..ManagerOptions::default() };
+    let options = ManagerOptions { bind_address: None, election, ..ManagerOptions::default() };
     let mut manager = Manager::new(Client::new(server.service(), "default"), options).unwrap();
-    manager.needs(&["patch"], "apps", "deployments/status", None);
+    manager.require_permissions(&["patch"], "apps", "deployments/status", None);
     let _maps = manager.factory().informer::<ConfigMap>().unwrap();
     let stop = CancellationToken::new();
     let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));

@@ -61,7 +61,7 @@ async fn a_guarded_write_is_sent_once_and_fails_with_the_answer() {
         plain.create(&PostParams::default(), &map("a")).await.unwrap();
         assert_eq!(asked(&server, Verb::Create), 3, "this client tries again");
 
-        let guarded = Api::<ConfigMap>::default_namespaced(Leadership::alone().guard(retrying(&server)));
+        let guarded = Api::<ConfigMap>::default_namespaced(Leadership::always().guard(retrying(&server)));
         let _busy = server.faults().always(Match::any(), fault);
         let expected = code(guarded.create(&PostParams::default(), &map("b")).await);
         assert!([429, 503, 504].contains(&expected), "{expected}");
@@ -82,7 +82,7 @@ async fn a_guarded_write_is_sent_once_and_fails_with_the_answer() {
 async fn a_guarded_read_is_tried_again() {
     for fault in busy() {
         let server = Server::new();
-        let guarded = Api::<ConfigMap>::default_namespaced(Leadership::alone().guard(retrying(&server)));
+        let guarded = Api::<ConfigMap>::default_namespaced(Leadership::always().guard(retrying(&server)));
         guarded.create(&PostParams::default(), &map("a")).await.unwrap();
         server.faults().times(2, &Match::verb(Verb::Get), &fault);
         guarded.get("a").await.unwrap();
@@ -130,7 +130,7 @@ async fn a_recorder_asks_twelve_times_whatever_its_client_does() {
             let server = Server::new();
             let client = match guarded {
                 false => retrying(&server),
-                true => Leadership::alone().guard(retrying(&server)),
+                true => Leadership::always().guard(retrying(&server)),
             };
             let (recorder, broadcaster) = EventRecorder::new(client, "example.com/shop", "shop-0").unwrap();
             let stop = CancellationToken::new();
@@ -155,7 +155,7 @@ async fn a_guard_holds_for_an_ordinary_client() {
     let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
     let client = Client::try_from(Config::new(listening.url().parse().unwrap())).unwrap();
     let plain = Api::<ConfigMap>::default_namespaced(client.clone());
-    let guarded = Api::<ConfigMap>::default_namespaced(Leadership::alone().guard(client));
+    let guarded = Api::<ConfigMap>::default_namespaced(Leadership::always().guard(client));
     let busy = Fault::status(503, "ServiceUnavailable", None);
     server.faults().next(Match::verb(Verb::Create), busy.clone());
     plain.create(&PostParams::default(), &map("a")).await.unwrap();

@@ -145,7 +145,7 @@ pub(super) async fn kubelet(client: Client, stop: CancellationToken) -> anyhow::
             Ok::<_, Failure>(Action::Done)
         }
     };
-    Controller::new(&deployments).run(run, Leadership::alone(), stop).await?;
+    Controller::new(&deployments).run(run, Leadership::always(), stop).await?;
     factory.shutdown().await;
     Ok(())
 }

@@ -35,15 +35,15 @@ pub fn operator(client: Client, options: OperatorOptions) -> anyhow::Result<Mana
     let mut manager = Manager::new(
         client,
         ManagerOptions {
-            address,
+            bind_address: address,
             election: Some(election),
-            start_within: Duration::from_secs(60),
+            cache_sync_timeout: Duration::from_secs(60),
             ..ManagerOptions::default()
         },
     )?;
     let writer = manager.client();
     let recorder = manager.event_recorder("website-operator")?;
-    manager.needs(&["create", "patch"], "events.k8s.io", "events", None);
+    manager.require_permissions(&["create", "patch"], "events.k8s.io", "events", None);
     let sites = manager.factory().informer::<Website>()?;
     let pages = manager.factory().informer::<ConfigMap>()?;
     let deployments = manager.factory().informer::<Deployment>()?;
@@ -65,7 +65,7 @@ pub fn operator(client: Client, options: OperatorOptions) -> anyhow::Result<Mana
         .owns(&deployments)
         .owns(&services)
         .concurrency(4)
-        .time_out(Duration::from_secs(30));
-    manager.add(controller, websites);
+        .reconcile_timeout(Duration::from_secs(30));
+    manager.add_controller(controller, websites);
     Ok(manager)
 }

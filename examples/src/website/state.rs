@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube_operator::{Action, EventType, condition};
+use kube_operator::{Action, EventType, new_condition};
 
 /// Nobody tells when a name that somebody else has becomes free.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
@@ -30,7 +30,7 @@ impl State {
             Self::Starting(_) => ("False", "Starting", self.note(wanted)),
             Self::Serving => ("True", "Serving", String::new()),
         };
-        condition("Ready", status, reason, message)
+        new_condition("Ready", status, reason, message)
     }
 
     /// The kind, the reason and the note of the event that tells of it, if one does.

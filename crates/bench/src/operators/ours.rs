@@ -52,7 +52,7 @@ pub(super) fn typed(
             services: cached(&client, &services),
             runs,
         };
-        controller.concurrency(CONCURRENCY.into()).run(operator, Leadership::alone(), stop).await?;
+        controller.concurrency(CONCURRENCY.into()).run(operator, Leadership::always(), stop).await?;
         factory.shutdown().await;
         Ok(())
     }
@@ -82,7 +82,7 @@ pub(super) fn projections(
             services: cached(&client, &services),
             runs,
         };
-        controller.concurrency(CONCURRENCY.into()).run(operator, Leadership::alone(), stop).await?;
+        controller.concurrency(CONCURRENCY.into()).run(operator, Leadership::always(), stop).await?;
         factory.shutdown().await;
         Ok(())
     }

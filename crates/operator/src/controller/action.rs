@@ -8,7 +8,7 @@ use crate::redact::redact;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing is left to do. Where the controller looks at every object from time to time
-    /// ([`Controller::look_again`](crate::Controller::look_again)), it will look at this one, too.
+    /// ([`Controller::requeue_after_success`](crate::Controller::requeue_after_success)), it will look at this one, too.
     Done,
     /// Another run after this time, or earlier if something changes. After none at all it runs again at once, behind the keys
     /// that wait: where that is for want of something, a [`Failure`] is better, which waits longer each time.

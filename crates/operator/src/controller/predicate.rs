@@ -46,7 +46,7 @@ impl<T: Object> Predicate<T> {
     }
 
     /// Updates to another resourceVersion: a resync shows the same one again.
-    pub fn version_changed() -> Self {
+    pub fn resource_version_changed() -> Self {
         Self::new(|event| match event {
             Event::Updated { old, new } => old.id.version != new.id.version,
             Event::Added { .. } | Event::Deleted { .. } => true,
@@ -139,7 +139,7 @@ mod tests {
         };
         for (predicate, expected) in [
             (Predicate::always(), [true, true, true, true]),
-            (Predicate::version_changed(), [true, true, true, false]),
+            (Predicate::resource_version_changed(), [true, true, true, false]),
             (Predicate::generation_changed(), [true, false, false, false]),
             (Predicate::labels_changed(), [false, true, false, false]),
             (Predicate::annotations_changed(), [false, false, true, false]),

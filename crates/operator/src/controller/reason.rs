@@ -33,7 +33,7 @@ pub enum Change {
     /// It is gone.
     Deleted,
     /// Somebody asked for it, outside of the cluster.
-    Asked,
+    Requested,
     /// The last run has failed.
     Failed,
     /// The last run has asked for another one after some time.
@@ -42,7 +42,7 @@ pub enum Change {
 
 impl Change {
     /// What an event tells.
-    pub fn of<T>(event: &Event<T>) -> Self {
+    pub fn from_event<T>(event: &Event<T>) -> Self {
         match event {
             Event::Added { initial: true, .. } => Self::Listed,
             Event::Added { initial: false, .. } => Self::Added,
@@ -61,7 +61,7 @@ impl fmt::Display for Change {
             Self::Updated => "was updated",
             Self::Resynced => "was shown again",
             Self::Deleted => "was deleted",
-            Self::Asked => "was asked for",
+            Self::Requested => "was asked for",
             Self::Failed => "the last run has failed",
             Self::Requeued => "the last run has asked for another one",
         })
@@ -84,7 +84,7 @@ pub struct Reasons {
     /// In the order in which they came.
     pub first: Vec<Reason>,
     /// How many came after those, repeats of them not counted.
-    pub more: usize,
+    pub omitted: usize,
 }
 
 impl Reasons {
@@ -94,7 +94,7 @@ impl Reasons {
         }
         match self.first.len() < KEPT {
             true => self.first.push(reason),
-            false => self.more += 1,
+            false => self.omitted += 1,
         }
     }
 }
@@ -135,7 +135,7 @@ mod tests {
             waiting.add(key.clone(), reason(object));
         }
         let reasons = waiting.take(&key);
-        assert_eq!(reasons, Reasons { first: vec![reason("shop/a"), reason("shop/b")], more: 0 });
+        assert_eq!(reasons, Reasons { first: vec![reason("shop/a"), reason("shop/b")], omitted: 0 });
         assert_eq!(reasons.first[0].to_string(), "owned Deployment shop/a was updated");
         assert_eq!(waiting.take(&key), Reasons::default());
     }
@@ -146,7 +146,7 @@ mod tests {
         for number in 0..100 {
             reasons.add(reason(&format!("shop/a-{number}")));
         }
-        assert_eq!((reasons.first.len(), reasons.more), (KEPT, 100 - KEPT));
+        assert_eq!((reasons.first.len(), reasons.omitted), (KEPT, 100 - KEPT));
         assert_eq!(reasons.first[0], reason("shop/a-0"));
     }
 }

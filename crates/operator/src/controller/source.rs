@@ -116,7 +116,8 @@ where
                         return;
                     }
                     let object = (!are_its_own).then(|| event.key().clone());
-                    let reason = Reason { source: Arc::clone(&name), object, change: Change::of(event) };
+                    let reason =
+                        Reason { source: Arc::clone(&name), object, change: Change::from_event(event) };
                     keys(event, &mut |key| queue.add(key, reason.clone()));
                 };
                 if catch_unwind(AssertUnwindSafe(tell)).is_err() {
@@ -182,7 +183,7 @@ impl<S: Stream<Item = ObjectKey> + Send + 'static> Source for Asked<S> {
         let source = Arc::clone(&name);
         let adding = queue.clone();
         let adds = async move {
-            let reason = Reason { source, object: None, change: Change::Asked };
+            let reason = Reason { source, object: None, change: Change::Requested };
             let mut keys = pin!(keys.take_until(stop.cancelled_owned()));
             while let Some(key) = keys.next().await {
                 adding.add(key, reason.clone());

@@ -139,7 +139,7 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
         let begun = Instant::now();
         // Also what panics before it gives a future.
         let run = AssertUnwindSafe(async { self.reconciler.reconcile(request).await }).catch_unwind();
-        let ended = match self.state.options.time_out {
+        let ended = match self.state.options.reconcile_timeout {
             Some(after) => timeout(after, run).await,
             None => Ok(run.await),
         };
@@ -165,7 +165,7 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
                 tracing::debug!(?action, "done");
                 item.forget();
                 let again = match action {
-                    Action::Done => self.state.options.look_again.filter(|_| !is_gone),
+                    Action::Done => self.state.options.requeue_after_success.filter(|_| !is_gone),
                     Action::RequeueAfter(after) => Some(after),
                     Action::AwaitChange => None,
                 };

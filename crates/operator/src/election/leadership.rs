@@ -50,7 +50,7 @@ impl Leadership {
     }
 
     /// That of a process without an election.
-    pub fn alone() -> Self {
+    pub fn always() -> Self {
         Self { standing: watch::channel(Standing::Alone).1 }
     }
 

@@ -1,6 +1,6 @@
 //! Who leads: the decisions of leader election as plain data. No I/O, no clock: `now` is an argument.
 //!
-//! One Lease object of the cluster says who holds it. Its holder writes it anew every [`LeaseTimes::retry`]; whoever else
+//! One Lease object of the cluster says who holds it. Its holder writes it anew every [`LeaseTimes::retry_period`]; whoever else
 //! wants it waits until nothing was written for as long as the record itself says. That is judged by one's own clock since
 //! one has seen the last change: clocks of different machines are never compared, and the times in the record are only for
 //! people.
@@ -25,20 +25,20 @@ const RELEASED: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTimes {
     /// So long others wait after they have seen the last change; whole seconds, since a Lease says it in those.
-    pub duration: Duration,
+    pub lease_duration: Duration,
     /// So long the holder counts on it after the last write that was accepted.
     pub renew_deadline: Duration,
     /// Between two writes of the holder, and between two tries of who wants it.
-    pub retry: Duration,
+    pub retry_period: Duration,
 }
 
 impl Default for LeaseTimes {
     /// client-go's: 15 s, 10 s, 2 s.
     fn default() -> Self {
         Self {
-            duration: Duration::from_secs(15),
+            lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
-            retry: Duration::from_secs(2),
+            retry_period: Duration::from_secs(2),
         }
     }
 }
@@ -48,30 +48,30 @@ impl Default for LeaseTimes {
 pub enum ElectionError {
     /// A Lease without a holder is anybody's.
     #[error("no identity: it has to be another one in each process")]
-    NoIdentity,
+    EmptyIdentity,
     /// A Lease has whole seconds.
     #[error("a lease of {0:?}: it has to be a number of seconds, and at least one")]
-    NotSeconds(Duration),
+    NotWholeSeconds(Duration),
     /// Nothing would be left for the difference of two clocks.
     #[error(
-        "a holder must stop before others begin: the renew deadline {renew_deadline:?} is not below {duration:?}"
+        "a holder must stop before others begin: the renew deadline {renew_deadline:?} is not below {lease_duration:?}"
     )]
-    DeadlineNotBelowDuration {
+    RenewDeadlineTooLong {
         /// What was given.
         renew_deadline: Duration,
         /// What was given.
-        duration: Duration,
+        lease_duration: Duration,
     },
     /// One try that fails would be the last.
     #[error(
-        "the renew deadline {renew_deadline:?} leaves no time for a second try after one of each {retry:?} has failed: it \
+        "the renew deadline {renew_deadline:?} leaves no time for a second try after one of each {retry_period:?} has failed: it \
          has to be more than 2.2 times that"
     )]
-    RetryTooLong {
+    RetryPeriodTooLong {
         /// What was given.
         renew_deadline: Duration,
         /// What was given.
-        retry: Duration,
+        retry_period: Duration,
     },
 }
 
@@ -80,17 +80,23 @@ impl LeaseTimes {
     ///
     /// # Errors
     /// [`ElectionError`] says which can't.
-    pub fn check(self) -> Result<Self, ElectionError> {
-        let Self { duration, renew_deadline, retry } = self;
-        if duration.subsec_nanos() != 0 || duration.is_zero() || i32::try_from(duration.as_secs()).is_err() {
-            return Err(ElectionError::NotSeconds(duration));
+    pub fn validate(self) -> Result<Self, ElectionError> {
+        let Self { lease_duration, renew_deadline, retry_period } = self;
+        if lease_duration.subsec_nanos() != 0
+            || lease_duration.is_zero()
+            || i32::try_from(lease_duration.as_secs()).is_err()
+        {
+            return Err(ElectionError::NotWholeSeconds(lease_duration));
         }
-        if renew_deadline >= duration {
-            return Err(ElectionError::DeadlineNotBelowDuration { renew_deadline, duration });
+        if renew_deadline >= lease_duration {
+            return Err(ElectionError::RenewDeadlineTooLong { renew_deadline, lease_duration });
         }
         // First: a duration that is too long can't be multiplied.
-        if retry >= renew_deadline || renew_deadline <= retry.mul_f64(2.2) || retry.is_zero() {
-            return Err(ElectionError::RetryTooLong { renew_deadline, retry });
+        if retry_period >= renew_deadline
+            || renew_deadline <= retry_period.mul_f64(2.2)
+            || retry_period.is_zero()
+        {
+            return Err(ElectionError::RetryPeriodTooLong { renew_deadline, retry_period });
         }
         Ok(self)
     }
@@ -208,7 +214,7 @@ impl Candidate {
             && record.is_another_than(last)
             && self.leads_until(now).is_none()
         {
-            self.leads_from = now + self.times.duration.max(last.duration);
+            self.leads_from = now + self.times.lease_duration.max(last.duration);
         }
         let since = match (&self.seen, &record) {
             (Some(Seen { record: None, since }), None) => *since,
@@ -249,7 +255,7 @@ impl Candidate {
             Some(record) if record.holder == self.me => Next::Write(Write {
                 over: Some(record.version.clone()),
                 holder: self.me.clone(),
-                duration: self.times.duration,
+                duration: self.times.lease_duration,
                 transitions: record.transitions,
                 acquires: false,
             }),
@@ -266,7 +272,7 @@ impl Candidate {
             _ => Next::Write(Write {
                 over: record.as_ref().map(|record| record.version.clone()),
                 holder: self.me.clone(),
-                duration: self.times.duration,
+                duration: self.times.lease_duration,
                 transitions: record.as_ref().map_or(0, |record| record.transitions.saturating_add(1)),
                 acquires: true,
             }),
@@ -278,14 +284,14 @@ impl Candidate {
         let is_mine = record.holder == self.me;
         self.read(Some(record), now);
         self.leads_until = is_mine.then(|| sent + self.times.renew_deadline);
-        self.not_before = sent + self.times.retry;
+        self.not_before = sent + self.times.retry_period;
     }
 
     /// A read or a write that was sent at `sent` has failed, or somebody else was first. What was counted on before still is.
     /// One that has taken its time costs no further pause: of the renew deadline little is left.
     pub(crate) fn failed(&mut self, sent: Instant, now: Instant) {
         self.is_doubtful = true;
-        self.not_before = now.max(sent + self.times.retry);
+        self.not_before = now.max(sent + self.times.retry_period);
     }
 
     /// What was seen may have changed unseen.

@@ -32,7 +32,7 @@ impl NoRetry {
     /// # Panics
     /// Outside of a runtime.
     pub(crate) fn new() -> Self {
-        Self::of_leader(Leadership::alone())
+        Self::of_leader(Leadership::always())
     }
 
     /// Of requests whose bodies fail with [`NotLeading`] unless this process leads when they are taken.
@@ -91,8 +91,8 @@ mod tests {
         time::{Duration, Instant, advance},
     };
 
-    use crate::election::leadership::Standing;
     use super::*;
+    use crate::election::leadership::Standing;
 
     #[tokio::test]
     async fn it_is_the_same_request_with_a_body_that_can_not_be_cloned() {

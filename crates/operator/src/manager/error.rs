@@ -13,7 +13,7 @@ use crate::{ElectionError, ElectionOptions, Failure, MissingRule};
 pub enum ManagerError {
     /// The pages can't be served there.
     #[error("can't listen on {address}; choose another address, or none: {source}")]
-    Address {
+    Bind {
         /// Where they should have been.
         address: SocketAddr,
         /// What the system says.
@@ -24,7 +24,7 @@ pub enum ManagerError {
     Election(#[from] ElectionError),
     /// Two controllers, or tasks, have one name, by which metrics and pages could not tell them apart.
     #[error("two parts are named {0}; name one of them otherwise")]
-    SameName(String),
+    DuplicateName(String),
     /// Some caches were not filled in time.
     #[error("{source}{}", hint(missing))]
     NotSynced {
@@ -38,7 +38,7 @@ pub enum ManagerError {
     LeadershipLost(String),
     /// A task has failed.
     #[error("{name} has failed: {failure}")]
-    Failed {
+    TaskFailed {
         /// Its name.
         name: String,
         /// What it says.
@@ -46,16 +46,16 @@ pub enum ManagerError {
     },
     /// A controller or a task has panicked, outside of a run.
     #[error("{0} has panicked")]
-    Panicked(String),
+    TaskPanicked(String),
     /// Something does not wait, so that it could not be dropped when the grace was over. A lease that this process has is not
     /// given back: who comes next waits until it has expired. The process has to end, by `std::process::exit`: a runtime that is
     /// dropped waits for what does not wait.
-    #[error("still at it when the grace was over: {}{}", .names.join(", "), why(.because.as_deref()))]
-    NotEnded {
+    #[error("still at it when the grace was over: {}{}", .still_running.join(", "), why(.cause.as_deref()))]
+    ShutdownTimeout {
         /// Controllers and tasks.
-        names: Vec<String>,
+        still_running: Vec<String>,
         /// Why the manager has ended, where it was not told to.
-        because: Option<Box<ManagerError>>,
+        cause: Option<Box<ManagerError>>,
     },
 }
 
@@ -73,7 +73,7 @@ pub(super) fn error(trouble: Trouble, election: Option<&ElectionOptions>) -> Man
             let lease = |options: &ElectionOptions| format!("{}/{}", options.namespace, options.name);
             ManagerError::LeadershipLost(election.map(lease).unwrap_or_default())
         }
-        Trouble::Failed(name, failure) => ManagerError::Failed { name, failure },
-        Trouble::Panicked(name) => ManagerError::Panicked(name),
+        Trouble::Failed(name, failure) => ManagerError::TaskFailed { name, failure },
+        Trouble::Panicked(name) => ManagerError::TaskPanicked(name),
     }
 }

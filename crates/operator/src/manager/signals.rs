@@ -6,7 +6,7 @@
 ///
 /// # Cancel safety
 /// Safe: nothing but the wait is lost.
-pub async fn terminated() {
+pub async fn shutdown_signal() {
     tokio::select! {
         () = interrupted() => {}
         () = sent() => {}

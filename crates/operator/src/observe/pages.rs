@@ -322,8 +322,8 @@ async fn why(State(site): State<Arc<Site>>, Path((name, key)): Path<(String, Str
 
 fn because(reasons: &Reasons) -> Value {
     let mut words: Vec<String> = reasons.first.iter().map(ToString::to_string).collect();
-    if reasons.more > 0 {
-        words.push(format!("and {} more", reasons.more));
+    if reasons.omitted > 0 {
+        words.push(format!("and {} more", reasons.omitted));
     }
     words.into()
 }
@@ -350,7 +350,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_run_that_takes_long_is_named() {
-        let options = Options { name: "a".into(), concurrency: 1, time_out: None, look_again: None };
+        let options = Options {
+            name: "a".into(),
+            concurrency: 1,
+            reconcile_timeout: None,
+            requeue_after_success: None,
+        };
         let controller =
             ControllerState::new(options, kube_workqueue::default_rate_limiter(), &Metrics::default());
         controller.keys.queue.add("shop/web".parse().unwrap());

@@ -20,7 +20,7 @@ use super::{
     budget::{Budget, Subject},
     event::{EventKey, Record},
     pause::Pause,
-    status::{Dropped, RecorderStatus},
+    status::{DroppedEvents, RecorderStatus},
 };
 
 /// Without a repeat for so long a series is finished. client-go's.
@@ -160,7 +160,7 @@ pub(crate) struct Series {
     reported: u64,
     sent: u64,
     failed: u64,
-    dropped: Dropped,
+    dropped: DroppedEvents,
 }
 
 impl Series {
@@ -179,7 +179,7 @@ impl Series {
             reported: 0,
             sent: 0,
             failed: 0,
-            dropped: Dropped::default(),
+            dropped: DroppedEvents::default(),
         }
     }
 
@@ -190,7 +190,7 @@ impl Series {
             waiting: self.reported - settled,
             failed: self.failed,
             dropped: self.dropped,
-            remembered: self.by_key.len(),
+            tracked_series: self.by_key.len(),
         }
     }
 

@@ -11,15 +11,15 @@ pub struct RecorderStatus {
     /// Lost with a write that the server has refused, or that has failed too often.
     pub failed: u64,
     /// Never tried.
-    pub dropped: Dropped,
+    pub dropped: DroppedEvents,
     /// How many series are remembered now: a repeat of one of these is counted with it.
-    pub remembered: usize,
+    pub tracked_series: usize,
 }
 
 /// Events that were never tried, by why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Dropped {
+pub struct DroppedEvents {
     /// Too many were waiting to be written.
     pub queue_full: u64,
     /// There were too many about the same object.
@@ -30,7 +30,7 @@ pub struct Dropped {
     pub stopped: u64,
 }
 
-impl Dropped {
+impl DroppedEvents {
     /// All of them.
     pub fn total(&self) -> u64 {
         self.queue_full + self.rate_limited + self.invalid + self.stopped

@@ -169,7 +169,7 @@ impl Applier {
     where
         K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
     {
-        let no_json = |key: &ObjectKey, source| WriteError::NoJson { key: key.clone(), source };
+        let no_json = |key: &ObjectKey, source| WriteError::Serialize { key: key.clone(), source };
         let nameless = ObjectKey::new(api.api().namespace(), "");
         let mut asked = serde_json::to_value(object).map_err(|source| no_json(&nameless, source))?;
         // With serde_json's feature `preserve_order` a `HashMap` has another order, and so another digest, each time.
@@ -252,12 +252,12 @@ where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
 {
     let text = |field: &str| asked["metadata"][field].as_str().filter(|text| !text.is_empty());
-    let name = text("name").ok_or(WriteError::NoName)?;
+    let name = text("name").ok_or(WriteError::MissingName)?;
     let own = api.api().namespace();
     let namespace = text("namespace").or(own);
     let key = ObjectKey::new(namespace, name);
     match namespace == own {
         true => Ok(key),
-        false => Err(WriteError::OtherNamespace { key, namespace: own.map(str::to_owned) }),
+        false => Err(WriteError::NamespaceMismatch { key, namespace: own.map(str::to_owned) }),
     }
 }

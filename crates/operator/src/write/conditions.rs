@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 /// A condition whose status, if it is a change, has changed now; without an observed generation.
 ///
 /// `status` is `True`, `False` or `Unknown`; `reason` is a word in CamelCase, and may not be empty.
-pub fn condition(
+pub fn new_condition(
     type_: impl Into<String>,
     status: impl Into<String>,
     reason: impl Into<String>,
@@ -26,11 +26,11 @@ pub fn condition(
 /// before, or where there was none of its type. Whether anything is different now.
 ///
 /// ```
-/// # use kube_operator::{condition, is_condition_true, set_condition};
+/// # use kube_operator::{is_condition_true, new_condition, set_condition};
 /// # let mut conditions = Vec::new();
-/// assert!(set_condition(&mut conditions, condition("Ready", "True", "AllIsWell", "")));
+/// assert!(set_condition(&mut conditions, new_condition("Ready", "True", "AllIsWell", "")));
 /// assert!(is_condition_true(&conditions, "Ready"));
-/// assert!(!set_condition(&mut conditions, condition("Ready", "True", "AllIsWell", "")), "nothing to write");
+/// assert!(!set_condition(&mut conditions, new_condition("Ready", "True", "AllIsWell", "")), "nothing to write");
 /// ```
 pub fn set_condition(conditions: &mut Vec<Condition>, new: Condition) -> bool {
     let Some(before) = conditions.iter_mut().find(|condition| condition.type_ == new.type_) else {
@@ -70,12 +70,12 @@ mod tests {
 
     fn at(second: i64, status: &str, reason: &str) -> Condition {
         let last_transition_time = Time(Timestamp::from_second(second).unwrap());
-        Condition { last_transition_time, ..condition("Ready", status, reason, "") }
+        Condition { last_transition_time, ..new_condition("Ready", status, reason, "") }
     }
 
     #[test]
     fn the_time_of_a_condition_is_that_of_its_last_change_of_status() {
-        let mut conditions = vec![condition("Other", "True", "R", "")];
+        let mut conditions = vec![new_condition("Other", "True", "R", "")];
         let mut set = |new: Condition| {
             let changes = set_condition(&mut conditions, new);
             (changes, conditions[1].last_transition_time.0.as_second(), conditions[1].clone())
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn conditions_are_found_judged_and_removed_by_their_type() {
-        let mut conditions = vec![at(1, "True", "R"), condition("Other", "Unknown", "R", "")];
+        let mut conditions = vec![at(1, "True", "R"), new_condition("Other", "Unknown", "R", "")];
         assert!(is_condition_true(&conditions, "Ready"));
         assert!(!is_condition_true(&conditions, "Other") && !is_condition_true(&conditions, "None"));
         assert_eq!(find_condition(&conditions, "Other").unwrap().status, "Unknown");

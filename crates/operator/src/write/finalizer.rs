@@ -104,12 +104,12 @@ impl<K> fmt::Debug for FinalizerEvent<K> {
 pub enum FinalizerError {
     /// The object was not read from a server.
     #[error("{0} has no name or no uid: take an object as the server has sent it")]
-    NoIdentity(ObjectKey),
+    MissingIdentity(ObjectKey),
     /// Requests for this object would go elsewhere.
     #[error(
         "{key} is not in the namespace of its CachedApi ({namespace:?}): take its `namespace` or `with_api`"
     )]
-    OtherNamespace {
+    NamespaceMismatch {
         /// The object.
         key: ObjectKey,
         /// That of the [`CachedApi`].
@@ -139,7 +139,7 @@ pub enum FinalizerError {
     #[error(
         "the server took the finalizer {finalizer} for {key} and has not kept it: does a webhook take it away?"
     )]
-    NotKept {
+    NotPersisted {
         /// The object.
         key: ObjectKey,
         /// The finalizer.
@@ -244,7 +244,7 @@ impl Finalizer {
                     Ok(added) if is_kept(added.meta(), id, &self.name) => Some(added),
                     Ok(_) => {
                         let (key, finalizer) = (id.key.clone(), self.name.clone());
-                        return Err(FinalizerError::NotKept { key, finalizer });
+                        return Err(FinalizerError::NotPersisted { key, finalizer });
                     }
                     Err(Refused::Gone) => None,
                     Err(Refused::Changed(_)) if tries < TRIES => {
@@ -443,11 +443,11 @@ where
 {
     let id = ObjectId::from(object.id());
     if id.key.name().is_empty() || id.uid.is_empty() {
-        return Err(FinalizerError::NoIdentity(id.key));
+        return Err(FinalizerError::MissingIdentity(id.key));
     }
     if id.key.namespace() != api.api().namespace() {
         let namespace = api.api().namespace().map(str::to_owned);
-        return Err(FinalizerError::OtherNamespace { key: id.key, namespace });
+        return Err(FinalizerError::NamespaceMismatch { key: id.key, namespace });
     }
     Ok(id)
 }

@@ -10,7 +10,7 @@ use kube_informer::ObjectKey;
 pub enum OwnerError {
     /// The owner was not read from a server: nothing can refer to it.
     #[error("the owner {0} has no name or no uid: take an object as the server has sent it")]
-    NoIdentity(ObjectKey),
+    MissingIdentity(ObjectKey),
     /// Another object is its controller, and there is one at most. One of the same name and another uid was there before
     /// this owner: what it has left goes by itself.
     #[error("{child} is controlled by {kind} {name} (uid {uid}): delete it, or take another name")]
@@ -94,7 +94,7 @@ fn set(
     child: &mut ObjectMeta,
 ) -> Result<(), OwnerError> {
     let is_known = |reference: &OwnerReference| !reference.name.is_empty() && !reference.uid.is_empty();
-    let reference = reference.filter(is_known).ok_or_else(|| OwnerError::NoIdentity(key(owner)))?;
+    let reference = reference.filter(is_known).ok_or_else(|| OwnerError::MissingIdentity(key(owner)))?;
     check_namespaces(owner, child)?;
     let references = child.owner_references.as_deref().unwrap_or_default();
     let another =
@@ -245,7 +245,7 @@ mod tests {
             let map: ConfigMap =
                 serde_json::from_value(json!({"metadata": {"name": name, "uid": uid}})).unwrap();
             let error = set_controller_reference(&map, &(), &mut child()).unwrap_err();
-            assert!(matches!(error, OwnerError::NoIdentity(_)), "{error}");
+            assert!(matches!(error, OwnerError::MissingIdentity(_)), "{error}");
         }
     }
 

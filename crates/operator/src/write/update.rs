@@ -121,7 +121,9 @@ where
         // Of some built-in types a server takes labels and annotations from a status, too.
         object.meta_mut().clone_from(current.meta());
     }
-    if !differ(&*current, &object, part).map_err(|source| WriteError::NoJson { key: key.clone(), source })? {
+    if !differ(&*current, &object, part)
+        .map_err(|source| WriteError::Serialize { key: key.clone(), source })?
+    {
         return Ok(Written::unchanged(current));
     }
     let updated = match part {
@@ -152,10 +154,10 @@ where
 {
     let (namespace, key) = (api.api().namespace(), key(object));
     if key.name().is_empty() {
-        return Err(WriteError::NoName);
+        return Err(WriteError::MissingName);
     }
     if key.namespace() != namespace {
-        return Err(WriteError::OtherNamespace { key, namespace: namespace.map(str::to_owned) });
+        return Err(WriteError::NamespaceMismatch { key, namespace: namespace.map(str::to_owned) });
     }
     Ok(key)
 }

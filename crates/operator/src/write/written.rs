@@ -55,12 +55,12 @@ pub enum WriteError {
     Stale(#[from] StaleRead),
     /// It has no name.
     #[error("an object without a name can't be written in this way: give it one (generateName is none)")]
-    NoName,
+    MissingName,
     /// It would be looked for in one namespace and written to another.
     #[error(
         "{key} is not in the namespace of its CachedApi ({namespace:?}): take its `namespace` or `with_api`"
     )]
-    OtherNamespace {
+    NamespaceMismatch {
         /// The object.
         key: ObjectKey,
         /// That of the `CachedApi`.
@@ -85,7 +85,7 @@ pub enum WriteError {
     },
     /// The server has refused it, or has not answered.
     #[error("can't write {key}")]
-    Failed {
+    Request {
         /// The object.
         key: ObjectKey,
         /// What the server says, or what has become of the request.
@@ -93,7 +93,7 @@ pub enum WriteError {
     },
     /// It is no JSON.
     #[error("can't write {key}: it can't be put into JSON")]
-    NoJson {
+    Serialize {
         /// The object.
         key: ObjectKey,
         /// Why.
@@ -109,7 +109,7 @@ impl WriteError {
             Error::Api(status) if status.is_conflict() || status.is_already_exists() => {
                 Self::Conflict { key, source }
             }
-            _ => Self::Failed { key, source },
+            _ => Self::Request { key, source },
         }
     }
 }

@@ -133,7 +133,8 @@ pub(crate) async fn runs(
         identity: me.identity.to_string(),
         times: LeaseTimes::default(),
     };
-    let options = ManagerOptions { address: None, election: Some(election), ..ManagerOptions::default() };
+    let options =
+        ManagerOptions { bind_address: None, election: Some(election), ..ManagerOptions::default() };
     let mut manager = Manager::with_factory(client.clone(), factory.clone(), options).unwrap();
     me.leadership.set(manager.leadership()).unwrap();
     let (sites, maps) = (factory.informer::<Site>().unwrap(), factory.informer::<ConfigMap>().unwrap());
@@ -141,7 +142,7 @@ pub(crate) async fn runs(
     let workers = rng.usize(1..=2);
     let (notes, pressing) = (Api::default_namespaced(writer.clone()), rng.fork());
     let presser = me.clone();
-    manager.task("notes", RunsOn::All, |stop| async move {
+    manager.add_task("notes", RunsOn::EveryReplica, |stop| async move {
         stop.run_until_cancelled(presses(presser, notes, pressing)).await.unwrap_or(Ok(()))
     });
     let operator = Operator {
@@ -152,6 +153,6 @@ pub(crate) async fn runs(
         finalizer: Finalizer::new("shop.example.com/site"),
         recorder: manager.event_recorder("site-operator").unwrap(),
     };
-    manager.add(Controller::new(&sites).owns(&maps).concurrency(workers), operator);
+    manager.add_controller(Controller::new(&sites).owns(&maps).concurrency(workers), operator);
     manager.run(stop.cancelled()).await
 }

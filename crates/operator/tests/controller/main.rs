@@ -112,7 +112,7 @@ impl World {
             });
             then(runs.len())
         };
-        tokio::spawn(controller.run(reconcile, Leadership::alone(), self.stop.clone()))
+        tokio::spawn(controller.run(reconcile, Leadership::always(), self.stop.clone()))
     }
 
     /// The runs since this was asked last, once nothing happens any more.
@@ -171,7 +171,7 @@ fn keys_from_outside()
 async fn a_run_that_fails_panics_or_hangs_is_tried_again_later_each_time() {
     let world = World::new();
     world.create("a", "1").await;
-    let controller = Controller::new(&world.maps()).time_out(SECOND / 100);
+    let controller = Controller::new(&world.maps()).reconcile_timeout(SECOND / 100);
     let task = world.run(controller, |number| async move {
         match number {
             1 => Err(Failure::message("no luck")),
@@ -214,7 +214,7 @@ async fn a_run_may_ask_for_another_one_and_a_controller_may_look_again_after_tho
     ] {
         let world = World::new();
         world.create("a", "1").await;
-        let controller = Controller::new(&world.maps()).look_again(600 * SECOND);
+        let controller = Controller::new(&world.maps()).requeue_after_success(600 * SECOND);
         let task = world.run(controller, move |_| async move { Ok(action) });
         world.runs().await;
         sleep(3600 * SECOND).await;

@@ -66,7 +66,7 @@ async fn a_filter_keeps_out_what_is_worth_no_run() {
 async fn what_several_own_leads_to_each_of_them_where_that_is_asked_for() {
     let world = World::new();
     let secrets: Informer<Secret> = world.factory.informer().unwrap();
-    let controller = Controller::new(&world.maps()).owns_shared(&secrets, Predicate::always());
+    let controller = Controller::new(&world.maps()).owns_any_reference(&secrets, Predicate::always());
     let task = world.run(controller, |_| wait());
     world.runs().await;
     world.create_owned("beside-a", "a", false).await;
@@ -135,7 +135,7 @@ async fn types_that_are_known_only_at_run_time_are_worked_on_like_others() {
         noted.lock().push((request.key.to_string(), reasons));
         wait()
     };
-    let task = tokio::spawn(controller.run(reconcile, Leadership::alone(), world.stop.clone()));
+    let task = tokio::spawn(controller.run(reconcile, Leadership::always(), world.stop.clone()));
     sleep(SECOND).await;
     seen.lock().clear();
     let owner =

@@ -24,9 +24,9 @@ use crate::{
 /// Shorter than usual, so that a world sees many lives. The usual faults delay a request by 2 s: one that is on its way when its
 /// sender leads no more arrives before anybody else leads.
 const TIMES: LeaseTimes = LeaseTimes {
-    duration: Duration::from_secs(8),
+    lease_duration: Duration::from_secs(8),
     renew_deadline: Duration::from_secs(5),
-    retry: SECOND.saturating_mul(2),
+    retry_period: SECOND.saturating_mul(2),
 };
 
 /// An end that is not death.
@@ -178,7 +178,8 @@ fn manager(life: &Life, client: Client, factory: &InformerFactory, mut rng: Rng)
         identity: life.identity.to_string(),
         times: TIMES,
     };
-    let options = ManagerOptions { address: None, election: Some(election), ..ManagerOptions::default() };
+    let options =
+        ManagerOptions { bind_address: None, election: Some(election), ..ManagerOptions::default() };
     let mut manager = Manager::with_factory(client, factory.clone(), options).unwrap();
     let (sites, maps) = (factory.informer::<Site>().unwrap(), factory.informer::<ConfigMap>().unwrap());
     let operator = Operator {
@@ -191,7 +192,7 @@ fn manager(life: &Life, client: Client, factory: &InformerFactory, mut rng: Rng)
         applier: Applier::new("site-operator").force(),
         recorder: manager.event_recorder("site-operator").unwrap(),
     };
-    manager.add(Controller::new(&sites).owns(&maps).concurrency(2), operator);
+    manager.add_controller(Controller::new(&sites).owns(&maps).concurrency(2), operator);
     manager
 }
 

@@ -29,7 +29,7 @@ async fn a_controller_that_panics_leaves_the_lease_to_expire() {
     }
     let writer = Api::<ConfigMap>::default_namespaced(world.manager.client());
     let controller = world.controller().concurrency(2).rate_limiter(Panics);
-    world.manager.add(controller, move |request: Request<ConfigMap>| {
+    world.manager.add_controller(controller, move |request: Request<ConfigMap>| {
         let writer = writer.clone();
         async move {
             if request.key.name() == "fails" {
@@ -56,7 +56,7 @@ async fn a_controller_that_takes_no_more_keys_does_not_go_on_leading_while_its_r
     let controller = world.controller().watches(&secrets, |_| -> [ObjectKey; 1] { panic!("on purpose") });
     let begun = Arc::new(Notify::new());
     let tell = Arc::clone(&begun);
-    world.manager.add(controller, move |_: Request<ConfigMap>| {
+    world.manager.add_controller(controller, move |_: Request<ConfigMap>| {
         tell.notify_one();
         std::future::pending::<Result<Action, Failure>>()
     });
@@ -80,8 +80,8 @@ async fn a_run_that_was_dropped_right_before_the_end_leaves_the_lease_to_expire_
         world.create("web").await;
         let writer = Api::<ConfigMap>::default_namespaced(world.manager.client());
         let runs = Arc::new(AtomicUsize::new(0));
-        let controller = world.controller().time_out(5 * SECOND);
-        world.manager.add(controller, move |_: Request<ConfigMap>| {
+        let controller = world.controller().reconcile_timeout(5 * SECOND);
+        world.manager.add_controller(controller, move |_: Request<ConfigMap>| {
             let (writer, number) = (writer.clone(), runs.fetch_add(1, SeqCst));
             async move {
                 if number == 0 {

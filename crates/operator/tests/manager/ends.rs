@@ -25,7 +25,7 @@ impl Stuck {
         let stuck = Self { begun: Arc::default(), dropped: Arc::default() };
         let (begun, dropped) = (Arc::clone(&stuck.begun), Arc::clone(&stuck.dropped));
         let controller = world.controller();
-        world.manager.add(controller, move |_: Request<ConfigMap>| {
+        world.manager.add_controller(controller, move |_: Request<ConfigMap>| {
             let (begun, noted) = (Arc::clone(&begun), Noted(Arc::clone(&dropped)));
             async move {
                 begun.notify_one();
@@ -49,7 +49,7 @@ fn blocking(world: &mut World) -> (Arc<Notify>, std::sync::mpsc::Sender<()>) {
     let (go_on, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = Mutex::new(blocked);
     let controller = world.controller();
-    world.manager.add(controller, move |_: Request<ConfigMap>| {
+    world.manager.add_controller(controller, move |_: Request<ConfigMap>| {
         tell.notify_one();
         let _ended = tokio::task::block_in_place(|| blocked.lock().recv());
         async { Ok::<_, Failure>(Action::Done) }
@@ -68,7 +68,7 @@ async fn a_run_under_way_is_waited_for_and_the_lease_is_given_back_last() {
     let (begun, ended) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
     let (tell, count, writer) = (Arc::clone(&begun), Arc::clone(&ended), world.manager.client());
     let controller = world.controller();
-    world.manager.add(controller, move |_: Request<ConfigMap>| {
+    world.manager.add_controller(controller, move |_: Request<ConfigMap>| {
         let (tell, count, writer) = (Arc::clone(&tell), Arc::clone(&count), writer.clone());
         async move {
             tell.notify_one();
@@ -109,7 +109,8 @@ async fn what_does_not_end_in_time_is_dropped_and_the_lease_expires() {
 /// The thread is held for as long as the lease is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_run_that_can_t_be_dropped_is_named_with_what_the_manager_ends_for() {
-    let times = LeaseTimes { duration: 3 * SECOND, renew_deadline: 2 * SECOND, retry: SECOND / 2 };
+    let times =
+        LeaseTimes { lease_duration: 3 * SECOND, renew_deadline: 2 * SECOND, retry_period: SECOND / 2 };
     let election = Some(ElectionOptions { times, ..election("first") });
     let mut world = World::hidden(election);
     world.create("web").await;
@@ -127,9 +128,9 @@ async fn a_run_that_can_t_be_dropped_is_named_with_what_the_manager_ends_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_run_that_can_t_be_dropped_is_named_and_the_lease_is_kept() {
     let options = ManagerOptions {
-        address: None,
+        bind_address: None,
         election: Some(election("first")),
-        grace: Duration::ZERO,
+        graceful_shutdown_timeout: Duration::ZERO,
         ..ManagerOptions::default()
     };
     let mut world = World::new(options);
@@ -140,7 +141,7 @@ async fn a_run_that_can_t_be_dropped_is_named_and_the_lease_is_kept() {
     stop.cancel();
     let error = running.await.unwrap().unwrap_err();
     assert!(
-        matches!(&error, ManagerError::NotEnded { names, because: None } if *names == ["configmap"]),
+        matches!(&error, ManagerError::ShutdownTimeout { still_running, cause: None } if *still_running == ["configmap"]),
         "{error}"
     );
     assert_eq!(holder(&server).as_deref(), Some("first"));
@@ -149,7 +150,11 @@ async fn a_run_that_can_t_be_dropped_is_named_and_the_lease_is_kept() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_handler_that_blocks_holds_up_no_end() {
-    let options = ManagerOptions { address: None, grace: Duration::ZERO, ..ManagerOptions::default() };
+    let options = ManagerOptions {
+        bind_address: None,
+        graceful_shutdown_timeout: Duration::ZERO,
+        ..ManagerOptions::default()
+    };
     let world = World::new(options);
     world.create("web").await;
     let begun = Arc::new(Notify::new());
@@ -192,9 +197,9 @@ async fn a_leader_that_loses_its_lease_ends_at_once_and_takes_it_no_more() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_lost_while_runs_are_waited_for_drops_them() {
     let options = ManagerOptions {
-        address: None,
+        bind_address: None,
         election: Some(election("first")),
-        grace: 3600 * SECOND,
+        graceful_shutdown_timeout: 3600 * SECOND,
         ..ManagerOptions::default()
     };
     let mut world = World::new(options);
@@ -220,7 +225,7 @@ async fn tasks_go_on_until_the_controllers_have_ended() {
     let (begun, ended) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
     let (tell, count) = (Arc::clone(&begun), Arc::clone(&ended));
     let controller = world.controller();
-    world.manager.add(controller, move |_: Request<ConfigMap>| {
+    world.manager.add_controller(controller, move |_: Request<ConfigMap>| {
         let (tell, count) = (Arc::clone(&tell), Arc::clone(&count));
         async move {
             tell.notify_one();
@@ -230,7 +235,7 @@ async fn tasks_go_on_until_the_controllers_have_ended() {
         }
     });
     let count = Arc::clone(&ended);
-    world.manager.task("events", RunsOn::All, move |stop| async move {
+    world.manager.add_task("events", RunsOn::EveryReplica, move |stop| async move {
         stop.cancelled().await;
         match count.compare_exchange(1, 2, SeqCst, SeqCst) {
             Ok(_) => Ok(()),
@@ -247,7 +252,7 @@ async fn tasks_go_on_until_the_controllers_have_ended() {
 #[tokio::test(start_paused = true)]
 async fn a_task_that_fails_at_the_end_is_the_end_s_error() {
     let mut world = World::hidden(None);
-    world.manager.task("flush", RunsOn::All, |stop| async move {
+    world.manager.add_task("flush", RunsOn::EveryReplica, |stop| async move {
         stop.cancelled().await;
         Err(Failure::message("the disk is full"))
     });

@@ -49,7 +49,8 @@ impl World {
 
     /// Another process on the same server, without pages.
     fn beside(&self, election: ElectionOptions) -> Self {
-        let options = ManagerOptions { address: None, election: Some(election), ..ManagerOptions::default() };
+        let options =
+            ManagerOptions { bind_address: None, election: Some(election), ..ManagerOptions::default() };
         let (server, client) = (self.server.clone(), self.client.clone());
         let manager = Manager::new(client.clone(), options).unwrap();
         Self { server, client, manager, stop: CancellationToken::new() }
@@ -57,7 +58,7 @@ impl World {
 
     /// Without pages.
     fn hidden(election: Option<ElectionOptions>) -> Self {
-        Self::new(ManagerOptions { address: None, election, ..ManagerOptions::default() })
+        Self::new(ManagerOptions { bind_address: None, election, ..ManagerOptions::default() })
     }
 
     async fn create(&self, name: &str) {
@@ -104,7 +105,7 @@ async fn controllers_begin_when_the_caches_are_filled_and_this_process_leads() {
     let (ran, too_early) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (count, early, leadership) = (Arc::clone(&ran), Arc::clone(&too_early), world.manager.leadership());
     let controller = world.controller();
-    world.manager.add(controller, move |_: Request<ConfigMap>| {
+    world.manager.add_controller(controller, move |_: Request<ConfigMap>| {
         count.fetch_add(1, SeqCst);
         early.fetch_add(usize::from(!leadership.is_leader()), SeqCst);
         async { Ok::<_, Failure>(Action::Done) }
@@ -124,7 +125,7 @@ async fn a_cache_that_can_t_be_filled_is_named_with_the_rule_that_is_missing() {
     let mut world = World::hidden(None);
     let _secrets = world.manager.factory().informer::<Secret>().unwrap();
     let controller = world.controller();
-    world.manager.add(controller, done);
+    world.manager.add_controller(controller, done);
     let rule = Rule::deny().verbs(&["list", "watch"]).resources(&["secrets"]);
     world.server.access().add_rule(rule);
     let begun = Instant::now();
@@ -145,7 +146,7 @@ async fn who_follows_has_caches_and_collects_no_keys() {
     sleep(SECOND).await;
     let ran = Arc::new(AtomicUsize::new(0));
     let (count, controller) = (Arc::clone(&ran), second.controller());
-    second.manager.add(controller, move |_: Request<ConfigMap>| {
+    second.manager.add_controller(controller, move |_: Request<ConfigMap>| {
         count.fetch_add(1, SeqCst);
         async { Ok::<_, Failure>(Action::Done) }
     });
@@ -178,7 +179,7 @@ async fn informers_from_elsewhere_are_waited_for_and_stopped_with_the_others() {
     let factory = InformerFactory::new(Client::new(elsewhere.service(), "default"));
     let secrets = factory.informer::<Secret>().unwrap();
     let controller = world.controller().owns(&secrets);
-    world.manager.add(controller, done);
+    world.manager.add_controller(controller, done);
     let hangs = elsewhere.faults().always(Match::any().resource("secrets"), Fault::unavailable());
     let (server, _stop, running) = world.run();
     let words = running.await.unwrap().unwrap_err().to_string();
@@ -192,7 +193,7 @@ async fn an_informer_that_somebody_stops_ends_the_manager() {
     let mut world = World::hidden(None);
     let maps = world.manager.factory().informer::<ConfigMap>().unwrap();
     let controller = world.controller();
-    world.manager.add(controller, done);
+    world.manager.add_controller(controller, done);
     let (_, _stop, running) = world.run();
     sleep(SECOND).await;
     maps.stop().await;
@@ -208,17 +209,17 @@ async fn two_parts_of_one_name_are_refused() {
     let mut world = World::hidden(None);
     for _ in 0..2 {
         let controller = world.controller();
-        world.manager.add(controller, done);
+        world.manager.add_controller(controller, done);
     }
     let (_, _, running) = world.run();
     let error = running.await.unwrap().unwrap_err();
-    assert!(matches!(&error, ManagerError::SameName(name) if name == "configmap"), "{error}");
+    assert!(matches!(&error, ManagerError::DuplicateName(name) if name == "configmap"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_task_may_end_and_one_that_fails_or_panics_ends_the_manager() {
     let mut world = World::hidden(None);
-    world.manager.task("migration", RunsOn::All, |_| async { Ok(()) });
+    world.manager.add_task("migration", RunsOn::EveryReplica, |_| async { Ok(()) });
     let (_, stop, running) = world.run();
     sleep(SECOND).await;
     assert!(!running.is_finished());
@@ -226,12 +227,12 @@ async fn a_task_may_end_and_one_that_fails_or_panics_ends_the_manager() {
     running.await.unwrap().unwrap();
 
     let mut world = World::hidden(None);
-    world.manager.task("migration", RunsOn::All, |_| async { Err(Failure::message("no way")) });
+    world.manager.add_task("migration", RunsOn::EveryReplica, |_| async { Err(Failure::message("no way")) });
     let error = world.run().2.await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "migration has failed: no way");
 
     let mut world = World::hidden(None);
-    world.manager.task("migration", RunsOn::All, |_| async { panic!("hunter2") });
+    world.manager.add_task("migration", RunsOn::EveryReplica, |_| async { panic!("hunter2") });
     let error = world.run().2.await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "migration has panicked");
 }
@@ -241,9 +242,9 @@ async fn a_task_for_the_leader_waits_until_this_process_leads() {
     let first = World::hidden(Some(election("first")));
     let mut second = first.beside(election("second"));
     let ran = Arc::new(AtomicUsize::new(0));
-    for (name, runs_on) in [("on each", RunsOn::All), ("on the leader", RunsOn::Leader)] {
+    for (name, runs_on) in [("on each", RunsOn::EveryReplica), ("on the leader", RunsOn::LeaderOnly)] {
         let count = Arc::clone(&ran);
-        second.manager.task(name, runs_on, move |stop| async move {
+        second.manager.add_task(name, runs_on, move |stop| async move {
             count.fetch_add(1, SeqCst);
             stop.cancelled().await;
             Ok(())
@@ -268,8 +269,10 @@ async fn rights_of_another_cluster_are_not_asked_for_here_and_what_is_needed_bes
     let elsewhere = InformerFactory::new(Client::new(there.service(), "default"));
     let secrets = elsewhere.informer::<Secret>().unwrap();
     let controller = world.controller().watches(&secrets, |_| None);
-    world.manager.add(controller, |_: Request<ConfigMap>| async { Ok::<_, Failure>(Action::Done) });
-    world.manager.needs(&["patch"], "apps", "deployments/status", Some("shop"));
+    world
+        .manager
+        .add_controller(controller, |_: Request<ConfigMap>| async { Ok::<_, Failure>(Action::Done) });
+    world.manager.require_permissions(&["patch"], "apps", "deployments/status", Some("shop"));
     let (server, stop, running) = world.run();
     sleep(5 * SECOND).await;
     let asked = |server: &Server| {

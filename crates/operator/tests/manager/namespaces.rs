@@ -31,7 +31,7 @@ fn namespaces(server: &Server, names: &[&str]) {
 #[tokio::test]
 async fn several_namespaces_have_a_controller_each_and_need_no_rule_for_others() {
     let address = Some(([127, 0, 0, 1], 0).into());
-    let mut world = World::new(ManagerOptions { address, ..ManagerOptions::default() });
+    let mut world = World::new(ManagerOptions { bind_address: address, ..ManagerOptions::default() });
     namespaces(&world.server, &["a", "b", "c"]);
     rights(&world.server, &["a", "b"]);
     let selected = world.manager.factory().select::<ConfigMap>().namespace("a").informer().unwrap();
@@ -41,12 +41,12 @@ async fn several_namespaces_have_a_controller_each_and_need_no_rule_for_others()
     for (namespace, maps) in [("a", &selected), ("b", &elsewhere)] {
         let ran = Arc::clone(&ran);
         let controller = Controller::new(maps).named(format!("web in {namespace}"));
-        world.manager.add(controller, move |request: Request<ConfigMap>| {
+        world.manager.add_controller(controller, move |request: Request<ConfigMap>| {
             ran.lock().unwrap().push(format!("{namespace}: {}", request.key));
             async { Ok::<_, Failure>(Action::Done) }
         });
     }
-    let address = world.manager.address().unwrap();
+    let address = world.manager.local_address().unwrap();
     let (_, stop, running) = world.run();
     let both = |_, text: &str| {
         let counted = |name: &str| {
@@ -79,12 +79,12 @@ async fn a_factory_of_one_namespace_makes_a_manager_of_one() {
     rights(&server, &["a"]);
     let client = Client::new(server.service(), "default");
     let factory = InformerFactory::new(client.clone()).namespace("a");
-    let options = ManagerOptions { address: None, ..ManagerOptions::default() };
+    let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };
     let manager = Manager::with_factory(client.clone(), factory, options).unwrap();
     let mut world = World { server, client, manager, stop: CancellationToken::new() };
     let (ran, controller) = (Arc::new(Mutex::new(Vec::new())), world.controller());
     let keys = Arc::clone(&ran);
-    world.manager.add(controller, move |request: Request<ConfigMap>| {
+    world.manager.add_controller(controller, move |request: Request<ConfigMap>| {
         keys.lock().unwrap().push(request.key.to_string());
         async { Ok::<_, Failure>(Action::Done) }
     });

@@ -48,27 +48,27 @@ pub(super) async fn page_when(
 async fn shown() -> (World, std::net::SocketAddr) {
     let address = Some(([127, 0, 0, 1], 0).into());
     let mut world = World::new(ManagerOptions {
-        address,
+        bind_address: address,
         election: Some(election("first")),
         ..ManagerOptions::default()
     });
     world.create("web").await;
     world.create("bad").await;
     let controller = world.controller();
-    world.manager.add(controller, |request: Request<ConfigMap>| async move {
+    world.manager.add_controller(controller, |request: Request<ConfigMap>| async move {
         match request.key.name() {
             "bad" => Err(Failure::terminal("the moon is in the way")),
             _ => Ok(Action::Done),
         }
     });
-    let address = world.manager.address().unwrap();
+    let address = world.manager.local_address().unwrap();
     (world, address)
 }
 
 #[tokio::test]
 async fn pages_say_what_an_operator_does_and_show_nothing_of_its_objects() {
     let (mut world, address) = shown().await;
-    world.manager.check("the weather", || Ok(()));
+    world.manager.add_readyz_check("the weather", || Ok(()));
     let (_, stop, running) = world.run();
     let ran = |_, text: &str| {
         text.contains(r#"controller_runtime_reconcile_total{controller="configmap",result="success"} 1"#)
@@ -159,8 +159,8 @@ async fn a_check_that_fails_is_an_unavailable_page_with_its_words() {
         let fails = Arc::clone(fails);
         move || if fails.load(SeqCst) { Err(words.to_owned()) } else { Ok(()) }
     };
-    world.manager.check("the weather", check(&fails, "it rains"));
-    world.manager.health_check("the heart", check(&fails, "it stands still"));
+    world.manager.add_readyz_check("the weather", check(&fails, "it rains"));
+    world.manager.add_healthz_check("the heart", check(&fails, "it stands still"));
     let (_, stop, running) = world.run();
     page_when(address, "/readyz", |code, _| code == 200).await;
     assert_eq!(page(address, "/healthz").await.0, 200);
@@ -176,8 +176,10 @@ async fn a_check_that_fails_is_an_unavailable_page_with_its_words() {
 #[tokio::test]
 async fn the_address_of_the_probes_shows_nothing_else() {
     let loopback = Some(([127, 0, 0, 1], 0).into());
-    let world = World::new(ManagerOptions { address: loopback, probes: loopback, ..Default::default() });
-    let (address, probes) = (world.manager.address().unwrap(), world.manager.probes_address().unwrap());
+    let world =
+        World::new(ManagerOptions { bind_address: loopback, probe_address: loopback, ..Default::default() });
+    let (address, probes) =
+        (world.manager.local_address().unwrap(), world.manager.local_probe_address().unwrap());
     let (_, stop, running) = world.run();
     let shown = page_when(probes, "/readyz", |code, _| code == 200).await;
     assert_eq!(shown, "[+] manager\n", "whether, and nothing else");
@@ -249,9 +251,9 @@ async fn pages_are_there_before_the_caches_and_an_address_that_is_taken_is_an_er
     let (world, address) = shown().await;
     let _hangs = world.server.faults().always(Match::any().resource("configmaps"), Fault::Hang);
     let client = world.client.clone();
-    let options = ManagerOptions { address: Some(address), ..ManagerOptions::default() };
+    let options = ManagerOptions { bind_address: Some(address), ..ManagerOptions::default() };
     let error = Manager::new(client, options).err().unwrap();
-    assert!(matches!(&error, ManagerError::Address { .. }), "{error}");
+    assert!(matches!(&error, ManagerError::Bind { .. }), "{error}");
 
     let (_, stop, running) = world.run();
     let (code, words) = page(address, "/readyz").await;

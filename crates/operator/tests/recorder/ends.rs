@@ -1,6 +1,6 @@
 //! Before the run, at the stop and after it.
 
-use kube_operator::{Dropped, EventRecorder, EventType};
+use kube_operator::{DroppedEvents, EventRecorder, EventType};
 use kube_testserver::{Fault, Server};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,7 @@ async fn what_is_counted_and_what_is_queued_at_the_stop_is_written_before_the_en
     }
     let (recorder, begun) = (recording.recorder.clone(), Instant::now());
     let status = recording.stop().await;
-    assert_eq!((status.sent, status.dropped, status.remembered), (7, Dropped::default(), 0));
+    assert_eq!((status.sent, status.dropped, status.tracked_series), (7, DroppedEvents::default(), 0));
     assert!(begun.elapsed() < SECOND, "{:?}", begun.elapsed());
     let counts: Vec<_> = events(&server).await.iter().filter_map(count).collect();
     assert_eq!(counts, [5]);

@@ -169,7 +169,7 @@ async fn repeats_become_a_series_that_is_written_twice() {
     assert_eq!(finished.note.as_deref(), Some("note 0"));
     let last = |event: &Event| event.series.as_ref().unwrap().last_observed_time.clone();
     assert!(last(&finished) > last(&begun) && last(&begun) >= begun.event_time.unwrap());
-    assert_eq!(recording.recorder.status().remembered, 0);
+    assert_eq!(recording.recorder.status().tracked_series, 0);
     recording.report("a", "Tested");
     recording.written().await;
     assert_eq!(events(&server).await.len(), 2, "after a series there is a new event");
@@ -258,9 +258,9 @@ async fn names_that_a_server_refuses_are_refused_at_once() {
     let error =
         |controller: &str, instance: &str| EventRecorder::new(client(&server), controller, instance).err();
     for bad in ["", "my operator", "a/b/c"] {
-        assert_eq!(error(bad, "i"), Some(RecorderError::Controller(bad.to_owned())));
+        assert_eq!(error(bad, "i"), Some(RecorderError::InvalidController(bad.to_owned())));
     }
-    assert_eq!(error("c", ""), Some(RecorderError::Instance(0)));
-    assert_eq!(error("c", &"i".repeat(129)), Some(RecorderError::Instance(129)));
+    assert_eq!(error("c", ""), Some(RecorderError::InvalidInstance(0)));
+    assert_eq!(error("c", &"i".repeat(129)), Some(RecorderError::InvalidInstance(129)));
     assert_eq!(error("example.com/c", &"i".repeat(128)), None);
 }

@@ -269,8 +269,8 @@ impl World {
 }
 
 fn fastest_allowed() -> f64 {
-    let LeaseTimes { duration, renew_deadline, .. } = LeaseTimes::default();
-    duration.as_secs_f64() / renew_deadline.as_secs_f64()
+    let LeaseTimes { lease_duration, renew_deadline, .. } = LeaseTimes::default();
+    lease_duration.as_secs_f64() / renew_deadline.as_secs_f64()
 }
 
 #[test]

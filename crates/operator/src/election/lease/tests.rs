@@ -186,34 +186,35 @@ fn a_lease_is_given_back_by_who_has_it() {
 
 #[test]
 fn times_that_would_let_two_lead_or_none_are_refused() {
-    let times = |duration, renew_deadline, retry| {
-        let [duration, renew_deadline, retry] = [duration, renew_deadline, retry].map(Duration::from_millis);
-        LeaseTimes { duration, renew_deadline, retry }.check()
+    let times = |lease_duration, renew_deadline, retry_period| {
+        let [lease_duration, renew_deadline, retry_period] =
+            [lease_duration, renew_deadline, retry_period].map(Duration::from_millis);
+        LeaseTimes { lease_duration, renew_deadline, retry_period }.validate()
     };
-    assert_eq!(LeaseTimes::default().check(), Ok(LeaseTimes::default()));
+    assert_eq!(LeaseTimes::default().validate(), Ok(LeaseTimes::default()));
     assert!(times(3000, 2000, 500).is_ok());
-    assert!(matches!(times(1500, 1000, 200), Err(ElectionError::NotSeconds(_))));
-    assert!(matches!(times(0, 0, 0), Err(ElectionError::NotSeconds(_))));
-    assert!(matches!(times(2000, 2000, 200), Err(ElectionError::DeadlineNotBelowDuration { .. })));
-    assert!(matches!(times(15000, 2400, 2000), Err(ElectionError::RetryTooLong { .. })));
-    assert!(matches!(times(15000, 2400, 0), Err(ElectionError::RetryTooLong { .. })));
-    assert!(matches!(times(15000, 10000, 4600), Err(ElectionError::RetryTooLong { .. })));
+    assert!(matches!(times(1500, 1000, 200), Err(ElectionError::NotWholeSeconds(_))));
+    assert!(matches!(times(0, 0, 0), Err(ElectionError::NotWholeSeconds(_))));
+    assert!(matches!(times(2000, 2000, 200), Err(ElectionError::RenewDeadlineTooLong { .. })));
+    assert!(matches!(times(15000, 2400, 2000), Err(ElectionError::RetryPeriodTooLong { .. })));
+    assert!(matches!(times(15000, 2400, 0), Err(ElectionError::RetryPeriodTooLong { .. })));
+    assert!(matches!(times(15000, 10000, 4600), Err(ElectionError::RetryPeriodTooLong { .. })));
     assert!(times(15000, 10000, 4500).is_ok());
-    let never = LeaseTimes { retry: Duration::MAX, ..LeaseTimes::default() };
-    assert!(matches!(never.check(), Err(ElectionError::RetryTooLong { .. })));
+    let never = LeaseTimes { retry_period: Duration::MAX, ..LeaseTimes::default() };
+    assert!(matches!(never.validate(), Err(ElectionError::RetryPeriodTooLong { .. })));
 }
 
 #[test]
 fn a_renewal_that_fails_at_once_leaves_time_for_another_one() {
-    let retry = Duration::from_millis(4500);
-    let times = LeaseTimes { retry, ..LeaseTimes::default() }.check().unwrap();
+    let retry_period = Duration::from_millis(4500);
+    let times = LeaseTimes { retry_period, ..LeaseTimes::default() }.validate().unwrap();
     let now = Instant::now();
     let mut election = Candidate::new("me".to_owned(), times, now);
     election.read(None, now);
     election.wrote(record(10, "me"), now, now);
-    assert_eq!(election.next(now), Next::Wait(now + retry));
-    election.failed(now + retry, now + retry);
-    let Next::Wait(again) = election.next(now + retry) else { panic!("at once") };
+    assert_eq!(election.next(now), Next::Wait(now + retry_period));
+    election.failed(now + retry_period, now + retry_period);
+    let Next::Wait(again) = election.next(now + retry_period) else { panic!("at once") };
     assert!(election.leads_until(again).is_some());
     assert_eq!(election.next(again), Next::Read);
 }

@@ -11,7 +11,7 @@ use proptest::{
 use tokio::time::Instant;
 
 use super::{FINISH, Limits, Next, Outcome, Series, Stage, Write, tests::key};
-use crate::recorder::{budget::REFILL, status::Dropped};
+use crate::recorder::{budget::REFILL, status::DroppedEvents};
 
 /// Small ones, so that they are met often.
 const LIMITS: Limits = Limits { queue: 3, series: 4, subjects: 100, burst: 4 };
@@ -87,7 +87,7 @@ struct Model {
     begun: u64,
     /// When each object has got tokens, in the order of asking.
     taken: BTreeMap<u8, Vec<Instant>>,
-    dropped: Dropped,
+    dropped: DroppedEvents,
     on_server: BTreeMap<String, i32>,
     /// The highest count that each event ever had there.
     ever: BTreeMap<String, i32>,
@@ -100,7 +100,7 @@ impl Model {
             remembered: Vec::new(),
             begun: 0,
             taken: BTreeMap::new(),
-            dropped: Dropped::default(),
+            dropped: DroppedEvents::default(),
             on_server: BTreeMap::new(),
             ever: BTreeMap::new(),
         }
@@ -196,7 +196,7 @@ fn apply(series: &mut Series, model: &mut Model, op: &Op) {
     }
     series.check();
     let status = series.status();
-    assert_eq!((status.remembered, status.dropped), (model.remembered.len(), model.dropped));
+    assert_eq!((status.tracked_series, status.dropped), (model.remembered.len(), model.dropped));
 }
 
 /// All that is left, on a server that works.
@@ -235,7 +235,7 @@ proptest! {
         }
         drain(&mut series, &mut model);
         let status = series.status();
-        assert_eq!((status.waiting, status.remembered, series.entries.len()), (0, 0, 0));
+        assert_eq!((status.waiting, status.tracked_series, series.entries.len()), (0, 0, 0));
         assert_eq!(status.sent + status.failed + status.dropped.total(), seen);
         let on_server: u64 = model.ever.values().map(|count| u64::from(count.unsigned_abs())).sum();
         assert!((status.sent..=status.sent + status.failed).contains(&on_server), "{status:?}, {on_server} there");

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{FINISH, Limits, Next, Outcome, REFRESH, Series, TRIES, Write};
 use crate::recorder::{
     event::{EventKey, EventType, Reference},
-    status::{Dropped, RecorderStatus},
+    status::{DroppedEvents, RecorderStatus},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -76,7 +76,7 @@ fn the_first_is_an_event_the_second_makes_a_series_and_more_are_counted_until_it
     }
     assert_eq!(
         series.status(),
-        RecorderStatus { sent: 2, waiting: 5, remembered: 1, ..RecorderStatus::default() }
+        RecorderStatus { sent: 2, waiting: 5, tracked_series: 1, ..RecorderStatus::default() }
     );
     let finished = now + 5 * SECOND + FINISH;
     assert!(matches!(series.next(finished - SECOND), Next::Wait(Some(until)) if until == finished));
@@ -144,7 +144,7 @@ fn the_oldest_series_makes_room_and_is_written_before_it_is_forgotten() {
     assert_eq!(flush(&mut series, now + 6 * SECOND), [patched("a", 3), created("c", 1)]);
     see(&mut series, "a", now + 7 * SECOND);
     assert_eq!(flush(&mut series, now + 7 * SECOND), [patched("b", 3), created("a", 1)]);
-    assert_eq!((series.entries.len(), series.status().remembered), (2, 2));
+    assert_eq!((series.entries.len(), series.status().tracked_series), (2, 2));
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn an_event_that_is_gone_is_created_anew_with_its_series() {
     let anew = write(&mut series, now).unwrap();
     assert_eq!((shown(&anew), &anew.record.name), (created("a", 2), &patch.record.name));
     series.settle(&anew, Outcome::Written, now);
-    assert_eq!(series.status(), RecorderStatus { sent: 2, remembered: 1, ..RecorderStatus::default() });
+    assert_eq!(series.status(), RecorderStatus { sent: 2, tracked_series: 1, ..RecorderStatus::default() });
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn an_event_that_is_there_already_was_made_by_an_earlier_try() {
     assert_eq!(shown(&again), created("a", 2));
     assert!(!series.settle(&again, Outcome::Exists, later));
     assert_eq!(flush(&mut series, later), [patched("a", 2)], "the try that was made did not say so");
-    assert_eq!(series.status(), RecorderStatus { sent: 2, remembered: 1, ..RecorderStatus::default() });
+    assert_eq!(series.status(), RecorderStatus { sent: 2, tracked_series: 1, ..RecorderStatus::default() });
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn what_a_server_refuses_is_not_tried_again_and_the_next_one_begins_anew() {
     assert_eq!(flush(&mut series, now), [created("a", 1)]);
     assert_eq!(
         series.status(),
-        RecorderStatus { sent: 1, failed: 1, remembered: 1, ..RecorderStatus::default() }
+        RecorderStatus { sent: 1, failed: 1, tracked_series: 1, ..RecorderStatus::default() }
     );
 }
 
@@ -291,7 +291,7 @@ fn at_the_end_all_that_was_counted_is_written_and_nothing_new_is_taken() {
     assert!(!see(&mut series, "a", now) && !see(&mut series, "c", now));
     assert_eq!(flush(&mut series, now), [created("b", 1), patched("a", 3)]);
     assert!(matches!(series.next(now), Next::End));
-    let dropped = Dropped { stopped: 2, ..Dropped::default() };
+    let dropped = DroppedEvents { stopped: 2, ..DroppedEvents::default() };
     assert_eq!(series.status(), RecorderStatus { sent: 4, dropped, ..RecorderStatus::default() });
 }
 
@@ -306,7 +306,7 @@ fn what_is_left_when_it_closes_counts_as_dropped() {
     write(&mut series, now).unwrap();
     series.close();
     see(&mut series, "c", now);
-    let dropped = Dropped { stopped: 4, ..Dropped::default() };
+    let dropped = DroppedEvents { stopped: 4, ..DroppedEvents::default() };
     assert_eq!(series.status(), RecorderStatus { sent: 2, dropped, ..RecorderStatus::default() });
     assert!(matches!(series.next(now), Next::End));
 }
