@@ -7,7 +7,7 @@ pub use kube_operator::{
     OperationResult, Predicate, Reconciler, Request, RunsOn, WriteError, create_or_update, new_condition,
     set_condition, set_controller_reference,
 };
-pub use kube_workqueue::ExponentialFailure;
+pub use kube_workqueue::ItemExponentialFailureRateLimiter;
 
 pub use crate::guide::{
     Api, CachedApi, Client, Duration, Event, InformerFactory, ObjectKey, Patch, PatchParams, Pod, StreamExt,

@@ -16,7 +16,7 @@ use futures_util::{
 };
 use kube_client::{Resource, core::ClusterResourceScope};
 use kube_informer::{Cached, Event, Informer, InformerFactory, ObjectKey, Scope};
-use kube_workqueue::{ExponentialFailure, RateLimiter};
+use kube_workqueue::{ItemExponentialFailureRateLimiter, RateLimiter};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -124,7 +124,7 @@ impl<T: Cached> Controller<T> {
             filter: Predicate::always(),
             sources: Vec::new(),
             options,
-            limiter: Box::new(ExponentialFailure::new(FIRST_DELAY, LONGEST_DELAY)),
+            limiter: Box::new(ItemExponentialFailureRateLimiter::new(FIRST_DELAY, LONGEST_DELAY)),
         }
     }
 

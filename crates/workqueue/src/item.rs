@@ -1,4 +1,4 @@
-//! A key in a worker's hands. While it lives its key is with no other worker.
+//! `Item`: a key that a worker processes.
 
 use std::fmt;
 use std::hash::Hash;
@@ -7,12 +7,13 @@ use std::ops::Deref;
 use crate::priority::Priority;
 use crate::queue::WorkQueue;
 
-/// A key that a worker is working on; dereferences to the key.
+/// Holds a key while a worker processes it. Dereferences to the key.
 ///
-/// The work is over when the item is dropped: at the end of a scope, in [`Item::done`] or [`Item::retry`], with
-/// the worker's cancelled future, or while its panic unwinds. A key that was added meanwhile then waits again.
-/// An item may move to another task; leaking one (`std::mem::forget`) blocks its key for ever.
-#[must_use = "dropping an item says that its work is over"]
+/// Processing ends when the item is dropped: explicitly by [`Item::done`] or [`Item::retry`], at the end of a scope,
+/// when the worker's future is cancelled, or when the worker panics. If the key was added during processing, the
+/// queue then makes it ready again. An item may move to another task. If an item is leaked (`std::mem::forget`),
+/// its key stays blocked.
+#[must_use = "dropping an item ends the processing of its key"]
 pub struct Item<T: Eq + Hash + Clone + 'static> {
     key: T,
     priority: Priority,
@@ -25,29 +26,30 @@ impl<T: Eq + Hash + Clone + 'static> Item<T> {
         Item { key, priority, queue }
     }
 
-    /// The priority with which it has waited: the highest that it was added with.
+    /// Returns the highest priority with which the key was added since it was last taken.
     pub fn priority(&self) -> Priority {
         self.priority
     }
 
-    /// The work is over: the same as dropping the item, in a word.
+    /// Ends the processing. Equivalent to dropping the item.
     pub fn done(self) {}
 
-    /// The work is over and failed: the key comes back when the queue's rate limiter says, with the same priority.
+    /// Ends the processing and adds the key again with the same priority, after the delay of the rate limiter.
     ///
-    /// Whether to give up on a key is the caller's decision; [`Item::num_requeues`] helps with it. Ignored after
-    /// a shutdown, as every add is.
+    /// The caller decides when to give up on a key, for example by [`Item::num_requeues`]. After a shutdown the key
+    /// is not added.
     pub fn retry(self) {
         self.queue.retry(self.key.clone(), self.priority);
     }
 
-    /// Forgets the failures of the key, so that its next failure waits the shortest time. Call it after success
-    /// and when giving up.
+    /// Resets the failures of the key in the rate limiter.
+    ///
+    /// Call this after a success and after giving up, so that the next failure has the shortest delay.
     pub fn forget(&self) {
         self.queue.forget(&self.key);
     }
 
-    /// How many failures of the key the rate limiter remembers.
+    /// Returns the number of failures of the key that the rate limiter remembers.
     pub fn num_requeues(&self) -> u32 {
         self.queue.num_requeues(&self.key)
     }

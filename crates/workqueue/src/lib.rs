@@ -1,21 +1,22 @@
-//! A work queue for controllers: it remembers which keys need work and hands each to one worker at a time.
+//! A deduplicating work queue for controllers.
 //!
-//! A key that is added often is worked on as often as needed, not as often as added. Workers call
-//! [`WorkQueue::get`] and hold an [`Item`] while they work; dropping it says that the work is over, and
-//! [`Item::retry`] brings the key back later. Keys are plain values (`Eq + Hash + Clone`): the queue knows
-//! nothing about what they name.
+//! The queue holds each key at most once and gives it to one worker at a time. If a key is added several times
+//! before a worker takes it, the worker processes it once. Workers call [`WorkQueue::get`] and keep the returned
+//! [`Item`] while they work. Dropping the item ends the work; [`Item::retry`] also schedules the key again after a
+//! backoff. The design follows client-go's `workqueue`. A key is any `Eq + Hash + Clone` value.
 //!
 //! ```
-//! # use kube_workqueue::WorkQueue;
+//! use kube_workqueue::WorkQueue;
+//!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() {
 //! let queue = WorkQueue::new();
 //! queue.add("shop/web-0");
-//! queue.add("shop/web-0"); // already waiting: one run serves both
+//! queue.add("shop/web-0"); // already queued: the key is processed once
 //! queue.shutdown();
 //! while let Some(item) = queue.get().await {
 //!     match reconcile(&item) {
-//!         Ok(()) => item.forget(), // the next failure starts at the shortest delay again
+//!         Ok(()) => item.forget(), // resets the backoff of this key
 //!         Err(_) => item.retry(),
 //!     }
 //! }
@@ -23,48 +24,55 @@
 //! # fn reconcile(_: &str) -> Result<(), ()> { Ok(()) }
 //! ```
 //!
-//! # Promises
+//! # Guarantees
 //!
-//! 1. One worker per key: while an [`Item`] lives, no other with an equal key does.
-//! 2. At least one run *starts* after each add that was accepted. An add of a waiting key changes nothing; an
-//!    add of a running key runs it again once its item is dropped.
-//! 3. First in, first out, by the first add since the key's last run. A [`Priority`] puts a key ahead as if it had come
-//!    so much earlier, so that none starves.
-//! 4. Of several delayed adds of a key the earliest counts; an immediate add leaves the timer alone, so that
-//!    [`WorkQueue::add_after`] also serves as "look again in ten minutes at the latest".
-//! 5. After a shutdown nothing is accepted and delayed keys are dropped; what waits, or is to run again, is still
-//!    handed out, then every getter ends.
-//! 6. Dropping a [`WorkQueue::get`] future loses neither an item nor a wake-up.
+//! 1. **One worker per key.** While an [`Item`] exists, the queue returns no other item with an equal key.
+//! 2. **No accepted add is lost.** After each accepted add, processing of the key *starts* at least once. Adding a
+//!    queued key has no effect. A key that is added while a worker processes it is queued again when its item is
+//!    dropped.
+//! 3. **First in, first out**, ordered by the first add since the key was last taken. A [`Priority`] moves a key
+//!    ahead by a fixed number of seconds, so a low priority never starves a key.
+//! 4. **The earliest delay wins.** If a key is added with several delays, the earliest deadline applies. An
+//!    immediate add does not cancel the delayed add, so [`WorkQueue::add_after`] also works as a periodic resync.
+//! 5. **Shutdown drains the queue.** After a shutdown the queue ignores adds and drops delayed keys. Workers still
+//!    receive the queued keys, and the keys that were added again during processing. Then every `get` returns
+//!    `None`.
+//! 6. **`get` is cancel safe.** Dropping its future loses neither a key nor a wake-up.
 //!
-//! # Bounds
+//! # Memory
 //!
-//! The queue has no limit of its own. It holds each distinct key at most three times: once as waiting or
-//! running, once with a timer and once with its count of failures (until [`WorkQueue::forget`]). Memory is
-//! therefore bounded by the number of distinct keys that producers can name; for a controller those are the
-//! objects in its cache. There is no task, no channel and no timer per key.
+//! The queue has no size limit. It stores each distinct key at most three times: as queued or processing, with a
+//! delay, and with its number of failures (until [`WorkQueue::forget`]). The number of distinct keys therefore
+//! bounds the memory; in a controller, this is the number of cached objects. The queue uses no task, no channel
+//! and no timer per key.
 //!
 //! # Invariants
 //!
-//! `core` decides what waits and what runs, `delay` what comes later, `limiter` how much later. All three are
-//! plain data that never looks at a clock: `now` is an argument. `state` puts them under one lock and says who
-//! has to be woken; `queue` alone locks, sleeps and wakes, with what `sync` has for it, and no lock is held across an
-//! await.
+//! - `state_machine` (queued and processing keys), `delayed` and `rate_limiter` are plain data. They never read a
+//!   clock: each method takes `now` as an argument.
+//! - `queue_state` combines them under one lock and computes which tasks must be woken.
+//! - Only `queue` locks, sleeps and wakes, with the primitives of `sync`. It never holds the lock across an await.
 #![forbid(unsafe_code)]
 
-mod core;
-mod delay;
+mod delayed;
+#[cfg(test)]
+mod interleavings;
 mod item;
-mod limiter;
 mod observer;
 mod priority;
 mod queue;
-mod state;
+mod queue_state;
+mod rate_limiter;
+mod state_machine;
 mod status;
 mod sync;
 
 pub use item::Item;
-pub use limiter::{ExponentialFailure, FastSlow, MaxOf, RateLimiter, TokenBucket, default_rate_limiter};
 pub use observer::Observer;
 pub use priority::Priority;
 pub use queue::WorkQueue;
-pub use status::Status;
+pub use rate_limiter::{
+    BucketRateLimiter, ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter, MaxOfRateLimiter,
+    RateLimiter, default_rate_limiter,
+};
+pub use status::QueueStatus;

@@ -1,23 +1,24 @@
-//! `Observer`: who is told how long keys wait and how long they are worked on.
+//! `Observer`: receives durations of queueing and processing.
 
 use std::time::Duration;
 
-/// Is told what a [`Status`](crate::Status) can't show: the durations of what is over. For histograms.
+/// Receives how long keys waited and how long they were processed, for example to fill histograms.
 ///
-/// Calls come from any number of tasks, without a lock of the queue, and must not block.
+/// [`QueueStatus`](crate::QueueStatus) shows the current state; an observer also receives the durations of
+/// completed work. The queue calls the methods from many tasks, without holding its lock. They must not block.
 pub trait Observer: Send + Sync + 'static {
-    /// A key was taken that has waited so long since its first add, or since it came due.
-    fn waited(&self, so_long: Duration);
+    /// A worker took a key that was ready for `duration`.
+    fn observe_queue_duration(&self, duration: Duration);
 
-    /// A key was with a worker for so long.
-    fn worked(&self, so_long: Duration);
+    /// A worker finished a key after processing it for `duration`.
+    fn observe_work_duration(&self, duration: Duration);
 }
 
-/// Tells nobody.
+/// Ignores all durations.
 pub(crate) struct NoObserver;
 
 impl Observer for NoObserver {
-    fn waited(&self, _: Duration) {}
+    fn observe_queue_duration(&self, _: Duration) {}
 
-    fn worked(&self, _: Duration) {}
+    fn observe_work_duration(&self, _: Duration) {}
 }

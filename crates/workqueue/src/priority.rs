@@ -1,18 +1,19 @@
-//! `Priority`: which keys go first, and for how long.
+//! `Priority`: the order of queued keys.
 
-/// How many seconds of waiting a key is given for free: it stands in the line as if it had come so much earlier.
+/// Moves a key ahead in the queue, as if it had been added this many seconds earlier.
 ///
-/// So keys of a higher priority go first, and none of a lower one starves: after so many seconds it goes before whatever
-/// comes later. The numbers are those of controller-runtime, where the initial list has -100.
+/// Keys with a higher priority therefore come first, and no key starves: a key that has waited for the difference
+/// in seconds comes before every key that is added later. The values match controller-runtime, which queues the
+/// objects of the initial list with -100.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(
-    /// Seconds; negative for what may wait.
+    /// Seconds. A negative value moves the key back.
     pub i32,
 );
 
 impl Priority {
-    /// That of [`WorkQueue::add`](crate::WorkQueue::add).
+    /// The priority of [`WorkQueue::add`](crate::WorkQueue::add).
     pub const NORMAL: Self = Self(0);
-    /// For what may wait a minute or two, such as the objects that were there before the program.
+    /// For keys that may wait for a minute or two, for example the objects of the initial list.
     pub const LOW: Self = Self(-100);
 }

@@ -1,5 +1,5 @@
-//! The queue as tasks see it: one lock around the state, and getters that sleep until a key or a deadline comes.
-//! Why no wake-up is lost stands on `Shared`.
+//! `WorkQueue`: the state under one lock, and getters that sleep until a key is ready or a deadline is reached. The
+//! documentation of `Shared` explains why no wake-up is lost.
 
 use std::fmt;
 use std::hash::Hash;
@@ -9,65 +9,66 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::core::Taken;
 use crate::item::Item;
-use crate::limiter::{RateLimiter, default_rate_limiter};
 use crate::observer::{NoObserver, Observer};
 use crate::priority::Priority;
-use crate::state::{Look, Role, State, Wake};
-use crate::status::Status;
+use crate::queue_state::{GetterStep, QueueState, Role, Wakeups};
+use crate::rate_limiter::{RateLimiter, default_rate_limiter};
+use crate::state_machine::TakenKey;
+use crate::status::QueueStatus;
 use crate::sync::{Mutex, Notify, now, sleep_until};
 
-/// A deduplicating queue of keys; the [crate page](crate) has its promises and bounds.
+/// A deduplicating queue of keys. The [crate page](crate) lists its guarantees and the bounds of its memory.
 ///
-/// A handle: clones are the same queue. Methods may be called from any thread; only [`WorkQueue::get`] needs a
-/// Tokio runtime with its timer, and only while keys are delayed.
+/// This is a handle: all clones share one queue. The methods may be called from any thread. Only [`WorkQueue::get`]
+/// needs a Tokio runtime with a timer, and only if keys are delayed.
 pub struct WorkQueue<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// What the handles of a queue share.
+/// The part that all handles of a queue share.
 ///
 /// # Why no wake-up is lost
 ///
-/// `ready` is a [`Notify`] used only through `notify_one`: a notification without a waiter is kept as a permit
-/// (one at most), and a waiter that is dropped after it was notified passes the notification on. The rule:
+/// `work_available` is used only with `notify_one`. If no task waits, [`Notify`] stores the notification as a permit
+/// (at most one). If a waiter is dropped after its notification, it passes the notification on. The invariant:
 ///
-/// > While the state wants a look (`State::wants_a_look`: a key waits, the queue has ended, or there is a
-/// > deadline and no timekeeper), `ready` holds a permit, or a notified getter has not looked yet, or the call
-/// > that brought this about is on its way to `notify_one`.
+/// > While a getter must inspect the state (`QueueState::needs_wakeup`: a key is ready, the queue has ended, or a
+/// > deadline has no timekeeper), at least one of these holds: `work_available` stores a permit; a notified getter
+/// > has not inspected the state yet; the caller that changed the state is about to call `notify_one`.
 ///
-/// Every change that makes the state want a look notifies. A getter spends a notification and looks in the same
-/// poll, and after each look it notifies again if the state still wants one. So two adds that leave one permit
-/// serve two getters:
+/// Each change after which `needs_wakeup` newly holds is followed by `notify_one`. A getter consumes a notification and
+/// inspects the state in the same poll. If `needs_wakeup` still holds after that, it notifies the next getter. One
+/// permit that two adds left behind therefore serves two getters:
 ///
-/// | producer                | getter 1                            | getter 2                    |
-/// |-------------------------|-------------------------------------|-----------------------------|
-/// |                         | looks: nothing                      | looks: nothing              |
-/// | adds a, leaves a permit |                                     |                             |
-/// | adds b, permit is there |                                     |                             |
-/// |                         | spends the permit, takes a, sees b: notifies |                    |
-/// |                         |                                     | spends that permit, takes b |
+/// | producer                 | getter 1                               | getter 2                     |
+/// |--------------------------|----------------------------------------|------------------------------|
+/// |                          | finds nothing, sleeps                  | finds nothing, sleeps        |
+/// | adds a, stores a permit  |                                        |                              |
+/// | adds b, a permit exists  |                                        |                              |
+/// |                          | consumes it, takes a, finds b, notifies |                             |
+/// |                          |                                        | consumes it, takes b         |
 ///
-/// The same rule hands the end of the queue from getter to getter, and the timekeeper's role to a follower when
-/// the timekeeper leaves with a key or is cancelled (`Drop` of `Getter`). An earlier deadline reaches the
-/// timekeeper through `clock`: it looks, and only then waits, so a permit left between the two is found.
+/// In the same way, each getter wakes the next one when the queue has ended, and a follower becomes the timekeeper when
+/// the timekeeper returns a key or is cancelled (`Drop` of `Getter`). `earlier_deadline` notifies the timekeeper of an
+/// earlier deadline. The timekeeper inspects the state first and waits afterwards, so it finds a permit that was stored
+/// in between.
 ///
-/// `drained` is used only through `notify_waiters`. Its waiter is created *before* the look at the state, and
-/// `notify_waiters` reaches every waiter that exists, polled or not.
+/// `drained` is used only with `notify_waiters`. A drain creates its waiter *before* it inspects the state, and
+/// `notify_waiters` reaches every existing waiter, even if the waiter was not polled yet.
 ///
-/// `interleavings` tries all this in every order.
+/// The module `interleavings` tests all of this in every order of operations.
 struct Shared<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<QueueState<T>>,
     limiter: Box<dyn RateLimiter<T>>,
     observer: Box<dyn Observer>,
-    ready: Notify,
-    clock: Notify,
+    work_available: Notify,
+    earlier_deadline: Notify,
     drained: Notify,
 }
 
 impl<T: Eq + Hash + Clone + Send + Sync + 'static> WorkQueue<T> {
-    /// An empty queue whose retries wait as [`default_rate_limiter`] says.
+    /// Creates an empty queue that delays retries by [`default_rate_limiter`].
     pub fn new() -> Self {
         WorkQueue::with_rate_limiter(default_rate_limiter())
     }
@@ -80,47 +81,53 @@ impl<T: Eq + Hash + Clone + Send + Sync + 'static> Default for WorkQueue<T> {
 }
 
 impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
-    /// An empty queue whose retries wait as `limiter` says.
+    /// Creates an empty queue that delays retries by `limiter`.
     pub fn with_rate_limiter(limiter: impl RateLimiter<T>) -> Self {
-        WorkQueue::observed(limiter, NoObserver)
+        WorkQueue::with_observer(limiter, NoObserver)
     }
 
-    /// The same, and `observer` is told how long keys wait and how long they are worked on.
-    pub fn observed(limiter: impl RateLimiter<T>, observer: impl Observer) -> Self {
+    /// Creates an empty queue that delays retries by `limiter` and reports durations to `observer`.
+    pub fn with_observer(limiter: impl RateLimiter<T>, observer: impl Observer) -> Self {
         let shared = Shared {
-            state: Mutex::new(State::new(now())),
+            state: Mutex::new(QueueState::new(now())),
             limiter: Box::new(limiter),
             observer: Box::new(observer),
-            ready: Notify::new(),
-            clock: Notify::new(),
+            work_available: Notify::new(),
+            earlier_deadline: Notify::new(),
             drained: Notify::new(),
         };
         WorkQueue { shared: Arc::new(shared) }
     }
 
-    /// Asks for a run of `key`. If it waits already nothing changes; if it runs it runs again afterwards. Ignored
-    /// after a shutdown.
+    /// Adds `key`.
+    ///
+    /// If the key is queued already, nothing changes. If a worker processes the key, it is queued again afterwards.
+    /// After a shutdown the call is ignored.
     pub fn add(&self, key: T) {
         self.add_with_priority(key, Priority::NORMAL);
     }
 
-    /// The same with a priority. A key that waits already keeps its place, unless the new one is before it.
+    /// Adds `key` with a priority.
+    ///
+    /// If the key is queued already, it keeps the higher priority, and moves only if its new position is better.
     pub fn add_with_priority(&self, key: T, priority: Priority) {
         self.change(|state, now| state.add(key, priority, now));
     }
 
-    /// Asks for a run of `key` after `delay`. An earlier timer of the key stays, a later one is replaced; a delay
-    /// of zero is [`WorkQueue::add`]. Ignored after a shutdown.
+    /// Adds `key` after `delay`.
+    ///
+    /// If the key is delayed already, the earlier deadline applies. A delay of zero is equivalent to
+    /// [`WorkQueue::add`]. After a shutdown the call is ignored.
     pub fn add_after(&self, key: T, delay: Duration) {
         self.add_after_with_priority(key, delay, Priority::NORMAL);
     }
 
-    /// The same with a priority, which counts once the delay is over. Of several the highest counts.
+    /// Adds `key` after `delay`, with a priority. If the key is delayed already, the higher priority applies.
     pub fn add_after_with_priority(&self, key: T, delay: Duration, priority: Priority) {
         self.change(|state, now| state.add_after(key, priority, delay, now));
     }
 
-    /// Asks for a run of `key` when the rate limiter says, and counts a failure of it. Ignored after a shutdown.
+    /// Counts a failure of `key` and adds it after the delay of the rate limiter. After a shutdown the call is ignored.
     pub fn add_rate_limited(&self, key: T) {
         self.retry(key, Priority::NORMAL);
     }
@@ -133,133 +140,140 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
         self.change(|state, now| state.retry(key, priority, delay, now));
     }
 
-    /// Forgets the failures of `key`. What waits and what is delayed stays.
+    /// Resets the failures of `key` in the rate limiter. Does not remove the key from the queue.
     pub fn forget(&self, key: &T) {
         self.shared.limiter.forget(key);
     }
 
-    /// How many failures of `key` the rate limiter remembers.
+    /// Returns the number of failures of `key` that the rate limiter remembers.
     pub fn num_requeues(&self, key: &T) -> u32 {
         self.shared.limiter.num_requeues(key)
     }
 
-    /// How many keys wait for a worker: those that came due included, those delayed or running not.
+    /// Returns the number of keys that are ready for a worker. Delayed keys count from the end of their delay, and keys
+    /// that workers process do not count.
     pub fn len(&self) -> usize {
-        self.change(|state, _| state.waiting())
+        self.change(|state, _| state.ready_len())
     }
 
-    /// No key waits for a worker; some may be running or delayed.
+    /// Returns true if no key is ready for a worker. Keys may still be delayed or processed.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What the queue is doing. It looks at each key once, and nobody adds or takes one meanwhile.
-    pub fn status(&self) -> Status<T> {
+    /// Returns the state of the queue at one moment.
+    ///
+    /// Visits each known key while it holds the lock of the queue.
+    pub fn status(&self) -> QueueStatus<T> {
         self.change(|state, now| state.status(now))
     }
 
-    /// The next key, in the order of adding, as far as priorities leave it; waits for one. `None` once the queue is shut down and will hand out
-    /// nothing more.
+    /// Waits for the next key, in the order of adds and priorities. Returns `None` if the queue is shut down and empty.
     ///
-    /// After a shutdown a key that runs and was added again still has its last run to come: getters wait for it,
-    /// so a task that holds such an item must drop it before it calls `get`.
+    /// After a shutdown, getters still wait for keys that were added again during processing. A task that holds the item
+    /// of such a key must drop it before it calls `get`.
     ///
     /// # Cancel safety
     ///
-    /// Safe: a key is taken in the very poll that returns it. A future that is dropped after it was woken passes
-    /// the wake-up on, and one that was keeping the time for the delayed keys hands that over.
+    /// This method is cancel safe. It takes a key in the same poll that returns it. If the future is dropped after it was
+    /// woken, it wakes another getter. If it was the one that waits for the next deadline, another getter takes over.
     ///
     /// # Panics
     ///
-    /// If keys are delayed and the runtime has no timer (`enable_time`).
+    /// Panics if keys are delayed and the Tokio runtime has no timer (`enable_time`), or if the observer panics.
     pub async fn get(&self) -> Option<Item<T>> {
         let mut getter = Getter { shared: &self.shared, role: Role::Follower };
         loop {
-            match getter.look() {
-                Look::Take(taken) => {
+            match getter.step() {
+                GetterStep::Return(taken) => {
                     let item = Item::new(taken.key, taken.priority, self.clone());
-                    let tell = AssertUnwindSafe(|| self.shared.observer.waited(taken.waited));
-                    if let Err(panicked) = catch_unwind(tell) {
-                        // The key is with nobody any more. Not while it unwinds: the observer is told of that, too.
+                    let observe =
+                        AssertUnwindSafe(|| self.shared.observer.observe_queue_duration(taken.queued_for));
+                    if let Err(panic) = catch_unwind(observe) {
+                        // Dropping the item calls the observer again. A second panic during unwinding would abort the
+                        // process, so the item is dropped first.
                         drop(item);
-                        resume_unwind(panicked);
+                        resume_unwind(panic);
                     }
                     return Some(item);
                 }
-                Look::End => return None,
-                Look::Follow => self.shared.ready.notified().await,
-                Look::KeepTime(deadline) => self.shared.keep_time(deadline).await,
+                GetterStep::End => return None,
+                GetterStep::Sleep => self.shared.work_available.notified().await,
+                GetterStep::SleepUntil(deadline) => self.shared.sleep_as_timekeeper(deadline).await,
             }
         }
     }
 
-    /// From now on nothing is accepted and delayed keys are dropped. What waits is still handed out, then all
-    /// getters end. Also ends the wait of every [`WorkQueue::shutdown_with_drain`] that has begun.
+    /// Shuts the queue down: it ignores adds and drops delayed keys.
+    ///
+    /// Getters still return the queued keys and then `None`. Also ends the wait of each
+    /// [`WorkQueue::shutdown_with_drain`] that has begun.
     pub fn shutdown(&self) {
         self.change(|state, _| state.shutdown());
     }
 
-    /// Shuts down as [`WorkQueue::shutdown`] does and waits until nothing waits and nothing runs: also for the
-    /// further run of a key that was added while it ran, before the shutdown. Without workers that go on calling
-    /// [`WorkQueue::get`] this waits until somebody calls [`WorkQueue::shutdown`].
+    /// Shuts the queue down like [`WorkQueue::shutdown`], and waits until no key is queued and no key is processed.
+    ///
+    /// Workers must continue to call [`WorkQueue::get`]. Otherwise the method waits until [`WorkQueue::shutdown`] is
+    /// called.
     ///
     /// # Cancel safety
     ///
-    /// The first poll shuts the queue down for good; dropping the future afterwards only stops the waiting.
+    /// This method is cancel safe. The first poll shuts the queue down. Dropping the future later only ends the wait.
     pub async fn shutdown_with_drain(&self) {
         let begun = self.change(|state, _| state.drain());
         loop {
-            let changed = self.shared.drained.notified();
+            let drained = self.shared.drained.notified();
             if self.shared.state.lock().is_drained(begun) {
                 return;
             }
-            changed.await;
+            drained.await;
         }
     }
 
-    /// A shutdown has begun: adds are ignored.
+    /// Returns true if a shutdown has begun.
     pub fn is_shutting_down(&self) -> bool {
         !self.shared.state.lock().is_open()
     }
 
-    /// The run of `key` is over.
+    /// Ends the processing of `key`.
     pub(crate) fn done(&self, key: &T) {
-        if let Some(worked) = self.change(|state, now| state.done(key, now)) {
-            self.shared.observer.worked(worked);
+        if let Some(duration) = self.change(|state, now| state.done(key, now)) {
+            self.shared.observer.observe_work_duration(duration);
         }
     }
 
-    fn change<R>(&self, change: impl FnOnce(&mut State<T>, Instant) -> R) -> R {
-        let (wake, result) = {
+    fn change<R>(&self, change: impl FnOnce(&mut QueueState<T>, Instant) -> R) -> R {
+        let (wakeups, result) = {
             let mut state = self.shared.state.lock();
             let now = now();
             state.change(now, |state| change(state, now))
         };
-        self.shared.wake(wake);
+        self.shared.wake(wakeups);
         result
     }
 }
 
 impl<T> Shared<T> {
-    /// Called without the lock: a waker may drop a task, and with it a getter that needs the lock.
-    fn wake(&self, wake: Wake) {
-        if wake.getter {
-            self.ready.notify_one();
+    /// Must be called without the lock: a waker may drop a task with a getter, and dropping a getter takes the lock.
+    fn wake(&self, wakeups: Wakeups) {
+        if wakeups.getter {
+            self.work_available.notify_one();
         }
-        if wake.timekeeper {
-            self.clock.notify_one();
+        if wakeups.timekeeper {
+            self.earlier_deadline.notify_one();
         }
-        if wake.drains {
+        if wakeups.drains {
             self.drained.notify_waiters();
         }
     }
 
-    /// Waits until `deadline`, for an earlier one, or for a notification as any follower does.
-    async fn keep_time(&self, deadline: Instant) {
+    /// Waits for `deadline`, for an earlier deadline, or for a notification.
+    async fn sleep_as_timekeeper(&self, deadline: Instant) {
         tokio::select! {
             biased;
-            () = self.ready.notified() => {}
-            () = self.clock.notified() => {}
+            () = self.work_available.notified() => {}
+            () = self.earlier_deadline.notified() => {}
             () = sleep_until(deadline) => {}
         }
     }
@@ -277,41 +291,38 @@ impl<T> fmt::Debug for WorkQueue<T> {
     }
 }
 
-/// One call of `get`, with the role it has in the queue.
+/// One call of `get`, with its role.
 struct Getter<'a, T> {
     shared: &'a Shared<T>,
     role: Role,
 }
 
 impl<T: Eq + Hash + Clone> Getter<'_, T> {
-    fn look(&mut self) -> Look<Taken<T>> {
-        let (look, next_must_look) = {
+    fn step(&mut self) -> GetterStep<TakenKey<T>> {
+        let (step, wake_next) = {
             let mut state = self.shared.state.lock();
             let now = now();
-            state.look(&mut self.role, now)
+            state.step(&mut self.role, now)
         };
-        if next_must_look {
-            self.shared.ready.notify_one();
+        if wake_next {
+            self.shared.work_available.notify_one();
         }
-        look
+        step
     }
 }
 
 impl<T> Drop for Getter<'_, T> {
-    /// Only a timekeeper that is cancelled has anything to give up: all others have resigned in their last look.
+    /// Hands over the timekeeper role of a cancelled getter. All other getters have resigned in their last step.
     fn drop(&mut self) {
         if self.role == Role::Timekeeper {
-            let next_must_look = {
+            let wake_next = {
                 let mut state = self.shared.state.lock();
                 state.resign(&mut self.role);
-                state.wants_a_look()
+                state.needs_wakeup()
             };
-            if next_must_look {
-                self.shared.ready.notify_one();
+            if wake_next {
+                self.shared.work_available.notify_one();
             }
         }
     }
 }
-
-#[cfg(test)]
-mod interleavings;

@@ -1,31 +1,31 @@
-//! `Status`: what a queue is doing, for metrics and for people.
+//! `QueueStatus`: the state of a queue, for metrics and status pages.
 
 use std::time::Duration;
 
-/// What a queue is doing at one moment.
+/// Describes a queue at one moment. Returned by [`WorkQueue::status`](crate::WorkQueue::status).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Status<T> {
-    /// How many keys wait for a worker.
-    pub waiting: usize,
-    /// How many keys come later.
+pub struct QueueStatus<T> {
+    /// The number of keys that are ready for a worker: the depth of the queue.
+    pub ready: usize,
+    /// The number of keys with a delay that has not ended.
     pub delayed: usize,
-    /// The keys that are with a worker, and for how long; the longest first.
-    pub running: Vec<(T, Duration)>,
-    /// How many runs were asked for since the queue was made: adds of keys that wait already are not counted.
+    /// The keys that workers process, each with its processing time so far; the longest first.
+    pub processing: Vec<(T, Duration)>,
+    /// The number of accepted adds since the queue was created. Adding a queued key is not counted.
     pub adds: u64,
-    /// How many keys came back after a failure, since then.
+    /// The number of rate-limited adds since the queue was created.
     pub retries: u64,
 }
 
-impl<T> Status<T> {
-    /// How long those that run have run, all together.
+impl<T> QueueStatus<T> {
+    /// Returns the sum of the processing times so far.
     pub fn unfinished_work(&self) -> Duration {
-        self.running.iter().map(|(_, so_long)| *so_long).sum()
+        self.processing.iter().map(|(_, duration)| *duration).sum()
     }
 
-    /// How long the one has run that has run longest; zero if none runs.
+    /// Returns the longest processing time so far, or zero if no key is processed.
     pub fn longest_running(&self) -> Duration {
-        self.running.first().map_or(Duration::ZERO, |(_, so_long)| *so_long)
+        self.processing.first().map_or(Duration::ZERO, |(_, duration)| *duration)
     }
 }

@@ -1,15 +1,12 @@
-//! What `queue` locks, wakes and waits with. In this crate's unit tests each operation first lets a scheduler decide
-//! which task goes on (`controlled`), so that `queue::interleavings` can try the orders in which tasks may come to them.
-//! Programs, documentation tests and `tests/` always have the real ones: no flag of a build changes that.
+//! The primitives of `queue`: a lock, notifications and a clock.
+//!
+//! In the unit tests of this crate, `interleavings` replaces them with versions that a scheduler controls. Every
+//! other build uses the real ones; no feature or flag changes that.
 
 #[cfg(test)]
-pub(crate) mod controlled;
-#[cfg(test)]
-pub(crate) mod orders;
+pub(crate) use crate::interleavings::primitives::{Mutex, Notify, now, sleep_until};
+
 #[cfg(not(test))]
 mod real;
-
-#[cfg(test)]
-pub(crate) use controlled::{Mutex, Notify, now, sleep_until};
 #[cfg(not(test))]
 pub(crate) use real::{Mutex, Notify, now, sleep_until};

@@ -1,9 +1,9 @@
-//! The queue's promises, one by one, under a paused clock.
+//! The guarantees of the queue, one by one, under a paused clock.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_workqueue::{ExponentialFailure, Item, WorkQueue};
+use kube_workqueue::{Item, ItemExponentialFailureRateLimiter, WorkQueue};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
@@ -11,15 +11,15 @@ const SECOND: Duration = Duration::from_secs(1);
 
 type Queue = WorkQueue<&'static str>;
 
-/// Longer than any delay of a test; with the clock paused it passes at once when no task can go on.
-const NEVER: Duration = Duration::from_secs(3600);
+/// Longer than any delay of a test. The paused clock jumps there when all tasks wait.
+const FOREVER: Duration = Duration::from_secs(3600);
 
 async fn get(queue: &Queue) -> Option<Item<&'static str>> {
-    timeout(NEVER, queue.get()).await.expect("a wake-up was lost")
+    timeout(FOREVER, queue.get()).await.expect("a wake-up was lost")
 }
 
-/// The key of the next item, whose work is over at once.
-async fn run(queue: &Queue) -> Option<&'static str> {
+/// Takes the next key and ends its processing immediately.
+async fn process(queue: &Queue) -> Option<&'static str> {
     get(queue).await.map(|item| *item)
 }
 
@@ -30,11 +30,11 @@ async fn take(queue: &Queue) -> Item<&'static str> {
 fn spawn_drain(queue: &Queue) -> JoinHandle<()> {
     let queue = queue.clone();
     tokio::spawn(
-        async move { timeout(NEVER, queue.shutdown_with_drain()).await.expect("a wake-up was lost") },
+        async move { timeout(FOREVER, queue.shutdown_with_drain()).await.expect("a wake-up was lost") },
     )
 }
 
-/// Lets every task run until none can go on.
+/// Lets all tasks run until each of them waits.
 async fn settle() {
     for _ in 0..20 {
         tokio::task::yield_now().await;
@@ -42,18 +42,21 @@ async fn settle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_come_out_in_the_order_of_their_first_add() {
+async fn keys_are_returned_in_order_of_first_add() {
     let queue = Queue::new();
     for key in ["a", "b", "a", "c", "b"] {
         queue.add(key);
     }
     assert_eq!(queue.len(), 3);
-    assert_eq!([run(&queue).await, run(&queue).await, run(&queue).await], [Some("a"), Some("b"), Some("c")]);
+    assert_eq!(
+        [process(&queue).await, process(&queue).await, process(&queue).await],
+        [Some("a"), Some("b"), Some("c")]
+    );
     assert!(queue.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_runs_is_not_handed_out_again_until_its_item_is_dropped() {
+async fn key_is_not_returned_again_until_its_item_is_dropped() {
     let queue = Queue::new();
     queue.add("a");
     let item = take(&queue).await;
@@ -61,12 +64,12 @@ async fn a_key_that_runs_is_not_handed_out_again_until_its_item_is_dropped() {
     assert_eq!(queue.len(), 0);
     assert!(timeout(SECOND, queue.get()).await.is_err());
     item.done();
-    assert_eq!(run(&queue).await, Some("a"));
-    assert!(timeout(SECOND, queue.get()).await.is_err(), "one run serves the add");
+    assert_eq!(process(&queue).await, Some("a"));
+    assert!(timeout(SECOND, queue.get()).await.is_err(), "the key was added once");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_panics_gives_its_key_back() {
+async fn panic_of_worker_releases_key() {
     let queue = Queue::new();
     queue.add("a");
     let worker = queue.clone();
@@ -76,15 +79,15 @@ async fn a_worker_that_panics_gives_its_key_back() {
     });
     assert!(outcome.await.is_err());
     queue.add("a");
-    assert_eq!(run(&queue).await, Some("a"));
+    assert_eq!(process(&queue).await, Some("a"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_getter_waits_for_an_add() {
+async fn getter_waits_for_add() {
     let queue = Queue::new();
     let getter = tokio::spawn({
         let queue = queue.clone();
-        async move { run(&queue).await }
+        async move { process(&queue).await }
     });
     settle().await;
     queue.add("a");
@@ -92,34 +95,34 @@ async fn a_getter_waits_for_an_add() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delayed_key_comes_at_its_deadline() {
+async fn delayed_key_is_returned_at_its_deadline() {
     let (queue, start) = (Queue::new(), Instant::now());
     queue.add_after("late", 2 * SECOND);
     queue.add_after("early", SECOND);
     assert_eq!(queue.len(), 0);
-    assert_eq!((run(&queue).await, start.elapsed()), (Some("early"), SECOND));
-    assert_eq!((run(&queue).await, start.elapsed()), (Some("late"), 2 * SECOND));
+    assert_eq!((process(&queue).await, start.elapsed()), (Some("early"), SECOND));
+    assert_eq!((process(&queue).await, start.elapsed()), (Some("late"), 2 * SECOND));
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_delays_of_a_key_the_earlier_counts_whichever_came_first() {
+async fn earlier_of_two_delays_applies_in_either_order() {
     for delays in [[SECOND, 5 * SECOND], [5 * SECOND, SECOND]] {
         let (queue, start) = (Queue::new(), Instant::now());
         for delay in delays {
             queue.add_after("a", delay);
         }
-        assert_eq!((run(&queue).await, start.elapsed()), (Some("a"), SECOND));
-        assert!(timeout(10 * SECOND, queue.get()).await.is_err(), "the later one is gone");
+        assert_eq!((process(&queue).await, start.elapsed()), (Some("a"), SECOND));
+        assert!(timeout(10 * SECOND, queue.get()).await.is_err(), "the later deadline is dropped");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_earlier_delay_wakes_a_getter_that_sleeps_for_a_later_one() {
+async fn earlier_deadline_wakes_sleeping_getter() {
     let (queue, start) = (Queue::new(), Instant::now());
     queue.add_after("late", 60 * SECOND);
     let getter = tokio::spawn({
         let queue = queue.clone();
-        async move { run(&queue).await }
+        async move { process(&queue).await }
     });
     settle().await;
     queue.add_after("early", SECOND);
@@ -127,51 +130,51 @@ async fn an_earlier_delay_wakes_a_getter_that_sleeps_for_a_later_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_immediate_add_leaves_the_timer_of_its_key() {
+async fn immediate_add_keeps_delayed_add() {
     let (queue, start) = (Queue::new(), Instant::now());
     queue.add_after("a", SECOND);
     queue.add("a");
-    assert_eq!((run(&queue).await, start.elapsed()), (Some("a"), Duration::ZERO));
-    assert_eq!((run(&queue).await, start.elapsed()), (Some("a"), SECOND));
+    assert_eq!((process(&queue).await, start.elapsed()), (Some("a"), Duration::ZERO));
+    assert_eq!((process(&queue).await, start.elapsed()), (Some("a"), SECOND));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_that_passes_while_all_workers_are_busy_counts_from_its_time() {
+async fn due_key_is_ordered_by_deadline_if_workers_are_busy() {
     let queue = Queue::new();
     queue.add_after("due", SECOND);
     tokio::time::advance(2 * SECOND).await;
     queue.add("added later");
     assert_eq!(queue.len(), 2);
-    assert_eq!([run(&queue).await, run(&queue).await], [Some("due"), Some("added later")]);
+    assert_eq!([process(&queue).await, process(&queue).await], [Some("due"), Some("added later")]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_comes_due_while_it_runs_runs_again() {
+async fn key_due_while_processing_is_processed_again() {
     let queue = Queue::new();
     queue.add("a");
     let item = take(&queue).await;
     queue.add_after("a", SECOND);
     tokio::time::advance(SECOND).await;
     item.done();
-    assert_eq!(run(&queue).await, Some("a"));
+    assert_eq!(process(&queue).await, Some("a"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_zero_delay_is_an_add() {
+async fn zero_delay_adds_immediately() {
     let queue = Queue::new();
     queue.add_after("a", Duration::ZERO);
     assert_eq!(queue.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_retry_waits_longer_until_the_key_is_forgotten() {
+async fn retry_delay_grows_until_key_is_forgotten() {
     let queue = Queue::new();
     queue.add("a");
-    let mut waits = Vec::new();
+    let mut delays = Vec::new();
     for round in 0..5 {
         let before = Instant::now();
         let item = take(&queue).await;
-        waits.push(before.elapsed().as_millis());
+        delays.push(before.elapsed().as_millis());
         if round == 3 {
             assert_eq!(item.num_requeues(), 3);
             item.forget();
@@ -179,35 +182,35 @@ async fn each_retry_waits_longer_until_the_key_is_forgotten() {
         }
         item.retry();
     }
-    assert_eq!(waits, [0, 5, 10, 20, 5]);
+    assert_eq!(delays, [0, 5, 10, 20, 5]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_uses_the_limiter_it_was_given() {
-    let queue = Queue::with_rate_limiter(ExponentialFailure::new(SECOND, SECOND));
+async fn queue_uses_given_rate_limiter() {
+    let queue = Queue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(SECOND, SECOND));
     let start = Instant::now();
     queue.add_rate_limited("a");
-    assert_eq!((run(&queue).await, start.elapsed()), (Some("a"), SECOND));
+    assert_eq!((process(&queue).await, start.elapsed()), (Some("a"), SECOND));
     queue.forget(&"a");
     assert_eq!(queue.num_requeues(&"a"), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_ends_every_waiting_getter() {
+async fn shutdown_ends_all_waiting_getters() {
     let queue = Queue::new();
     let mut getters = JoinSet::new();
     for _ in 0..10 {
         let queue = queue.clone();
-        getters.spawn(async move { run(&queue).await });
+        getters.spawn(async move { process(&queue).await });
     }
     settle().await;
     queue.shutdown();
     assert_eq!(getters.join_all().await, [None; 10]);
-    assert_eq!(run(&queue).await, None, "and those that come later");
+    assert_eq!(process(&queue).await, None, "a later getter ends too");
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_shutdown_what_waits_is_handed_out_and_nothing_else_is_accepted() {
+async fn shutdown_returns_queued_keys_and_ignores_adds() {
     let queue = Queue::new();
     queue.add("a");
     queue.add_after("delayed", SECOND);
@@ -217,12 +220,12 @@ async fn after_a_shutdown_what_waits_is_handed_out_and_nothing_else_is_accepted(
     queue.add("b");
     queue.add_after("c", SECOND);
     queue.add_rate_limited("d");
-    assert_eq!(queue.num_requeues(&"d"), 0, "what is ignored is not counted");
-    assert_eq!([run(&queue).await, run(&queue).await], [Some("a"), None]);
+    assert_eq!(queue.num_requeues(&"d"), 0, "an ignored add is not counted as a failure");
+    assert_eq!([process(&queue).await, process(&queue).await], [Some("a"), None]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn getters_stay_for_a_running_key_that_was_added_again_before_the_shutdown() {
+async fn getters_wait_for_dirty_key_after_shutdown() {
     let queue = Queue::new();
     queue.add("a");
     let item = take(&queue).await;
@@ -230,7 +233,7 @@ async fn getters_stay_for_a_running_key_that_was_added_again_before_the_shutdown
     queue.shutdown();
     let getter = tokio::spawn({
         let queue = queue.clone();
-        async move { [run(&queue).await, run(&queue).await] }
+        async move { [process(&queue).await, process(&queue).await] }
     });
     settle().await;
     item.done();
@@ -238,42 +241,42 @@ async fn getters_stay_for_a_running_key_that_was_added_again_before_the_shutdown
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_waits_for_what_waits_what_runs_and_what_runs_again() {
+async fn drain_waits_for_queued_processing_and_dirty_keys() {
     let queue = Queue::new();
     queue.add("again");
     queue.add("waiting");
     let mut item = take(&queue).await;
     queue.add("again");
     let drains: [_; 3] = std::array::from_fn(|_| spawn_drain(&queue));
-    let mut ran = Vec::new();
+    let mut processed = Vec::new();
     loop {
         settle().await;
         assert!(queue.is_shutting_down());
-        assert!(drains.iter().all(|drain| !drain.is_finished()), "{item:?} still runs");
-        ran.push(*item);
-        item.retry(); // ignored: the shutdown came first
+        assert!(drains.iter().all(|drain| !drain.is_finished()), "{item:?} is still processing");
+        processed.push(*item);
+        item.retry(); // ignored, because the queue is shut down
         match get(&queue).await {
             Some(next) => item = next,
             None => break,
         }
     }
-    assert_eq!(ran, ["again", "waiting", "again"]);
+    assert_eq!(processed, ["again", "waiting", "again"]);
     for drain in drains {
         drain.await.expect("the task did not panic");
     }
-    assert_eq!(run(&queue).await, None);
+    assert_eq!(process(&queue).await, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_of_an_idle_queue_ends_at_once_and_twice() {
+async fn drain_of_idle_queue_ends_immediately_and_twice() {
     let queue = Queue::new();
     queue.shutdown_with_drain().await;
     queue.shutdown_with_drain().await;
-    assert_eq!(run(&queue).await, None);
+    assert_eq!(process(&queue).await, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_ends_the_wait_of_a_drain() {
+async fn shutdown_ends_drain() {
     let queue = Queue::new();
     queue.add("a");
     let _item = take(&queue).await;
@@ -285,7 +288,7 @@ async fn a_shutdown_ends_the_wait_of_a_drain() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_ends_the_wait_of_a_drain_also_if_another_drain_begins_at_once() {
+async fn shutdown_ends_first_drain_if_second_begins() {
     let queue = Queue::new();
     queue.add("a");
     let _item = take(&queue).await;
@@ -293,26 +296,29 @@ async fn a_shutdown_ends_the_wait_of_a_drain_also_if_another_drain_begins_at_onc
     settle().await;
     queue.shutdown();
     let second = timeout(SECOND, queue.shutdown_with_drain());
-    assert!(second.await.is_err(), "it has begun after the shutdown, and the key still runs");
+    assert!(
+        second.await.is_err(),
+        "the second drain began after the shutdown, and the key is still processing"
+    );
     first.await.expect("the task did not panic");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_drain_leaves_the_queue_shut_down() {
+async fn cancelled_drain_leaves_queue_shut_down() {
     let queue = Queue::new();
     queue.add("a");
     assert!(timeout(SECOND, queue.shutdown_with_drain()).await.is_err());
     queue.add("b");
-    assert_eq!([run(&queue).await, run(&queue).await], [Some("a"), None]);
+    assert_eq!([process(&queue).await, process(&queue).await], [Some("a"), None]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_whose_work_is_done_is_held_no_longer() {
+async fn queue_drops_key_after_done_and_forget() {
     let (queue, key) = (WorkQueue::new(), Arc::<str>::from("a"));
     queue.add(Arc::clone(&key));
-    let item = timeout(NEVER, queue.get()).await.expect("a wake-up was lost").expect("the queue is open");
+    let item = timeout(FOREVER, queue.get()).await.expect("a wake-up was lost").expect("the queue is open");
     item.retry();
-    let item = timeout(NEVER, queue.get()).await.expect("a wake-up was lost").expect("the queue is open");
+    let item = timeout(FOREVER, queue.get()).await.expect("a wake-up was lost").expect("the queue is open");
     assert!(Arc::strong_count(&key) > 1);
     item.forget();
     item.done();
@@ -320,7 +326,7 @@ async fn a_key_whose_work_is_done_is_held_no_longer() {
 }
 
 #[test]
-fn handles_and_items_go_to_other_threads() {
+fn queue_and_item_are_send_and_sync() {
     fn assert_send_sync<T: Send + Sync + 'static>(_: &T) {}
     let queue = WorkQueue::<String>::default();
     assert_send_sync(&queue);

@@ -1,37 +1,44 @@
-//! Priorities, what a queue says of itself, and what it tells an observer, under a paused clock.
+//! Priorities, the status of a queue and its observer, under a paused clock.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_workqueue::{ExponentialFailure, Observer, Priority, WorkQueue};
+use kube_workqueue::{ItemExponentialFailureRateLimiter, Observer, Priority, WorkQueue};
 use parking_lot::Mutex;
 use tokio::time::advance;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What an observer was told, in this order.
+/// One call of an observer.
 #[derive(Clone, Debug, PartialEq)]
-enum Told {
-    Waited(Duration),
-    Worked(Duration),
+enum Observed {
+    QueueDuration(Duration),
+    WorkDuration(Duration),
 }
 
+/// Records the calls in their order.
 #[derive(Clone, Default)]
-struct Notes(Arc<Mutex<Vec<Told>>>);
+struct RecordingObserver(Arc<Mutex<Vec<Observed>>>);
 
-impl Observer for Notes {
-    fn waited(&self, so_long: Duration) {
-        self.0.lock().push(Told::Waited(so_long));
+impl Observer for RecordingObserver {
+    fn observe_queue_duration(&self, duration: Duration) {
+        self.0.lock().push(Observed::QueueDuration(duration));
     }
 
-    fn worked(&self, so_long: Duration) {
-        self.0.lock().push(Told::Worked(so_long));
+    fn observe_work_duration(&self, duration: Duration) {
+        self.0.lock().push(Observed::WorkDuration(duration));
     }
 }
 
-fn observed() -> (WorkQueue<&'static str>, Notes) {
-    let notes = Notes::default();
-    (WorkQueue::observed(ExponentialFailure::new(SECOND, 8 * SECOND), notes.clone()), notes)
+fn observed_queue() -> (WorkQueue<&'static str>, RecordingObserver) {
+    let observer = RecordingObserver::default();
+    (
+        WorkQueue::with_observer(
+            ItemExponentialFailureRateLimiter::new(SECOND, 8 * SECOND),
+            observer.clone(),
+        ),
+        observer,
+    )
 }
 
 async fn take_all(queue: &WorkQueue<&'static str>) -> Vec<&'static str> {
@@ -43,7 +50,7 @@ async fn take_all(queue: &WorkQueue<&'static str>) -> Vec<&'static str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_there_before_waits_for_what_happens_now_and_not_for_ever() {
+async fn low_priority_keys_come_after_changes_and_do_not_starve() {
     let queue = WorkQueue::new();
     queue.add_with_priority("listed", Priority::LOW);
     queue.add_with_priority("listed, then changed", Priority::LOW);
@@ -56,7 +63,7 @@ async fn what_was_there_before_waits_for_what_happens_now_and_not_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delayed_key_has_its_priority_once_it_is_due() {
+async fn priority_of_delayed_key_applies_once_due() {
     let queue = WorkQueue::new();
     queue.add_after_with_priority("urgent", SECOND, Priority(60));
     queue.add("usual");
@@ -66,8 +73,8 @@ async fn a_delayed_key_has_its_priority_once_it_is_due() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_fails_comes_back_with_its_priority() {
-    let (queue, _) = observed();
+async fn retried_key_keeps_its_priority() {
+    let (queue, _) = observed_queue();
     queue.add_with_priority("listed", Priority::LOW);
     queue.get().await.unwrap().retry();
     let item = queue.get().await.unwrap();
@@ -75,8 +82,8 @@ async fn a_key_that_fails_comes_back_with_its_priority() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_is_told_how_long_keys_waited_and_were_worked_on() {
-    let (queue, notes) = observed();
+async fn observer_receives_queue_and_work_durations() {
+    let (queue, observer) = observed_queue();
     queue.add("a");
     advance(2 * SECOND).await;
     queue.add("a");
@@ -84,23 +91,23 @@ async fn an_observer_is_told_how_long_keys_waited_and_were_worked_on() {
     advance(3 * SECOND).await;
     queue.add("a");
     item.retry();
-    let told = [Told::Waited(2 * SECOND), Told::Worked(3 * SECOND)];
-    assert_eq!(*notes.0.lock(), told);
+    let expected = [Observed::QueueDuration(2 * SECOND), Observed::WorkDuration(3 * SECOND)];
+    assert_eq!(*observer.0.lock(), expected);
 
     queue.get().await.unwrap().done();
     queue.get().await.unwrap().done();
-    let now = || Told::Waited(Duration::ZERO);
-    let worked = || Told::Worked(Duration::ZERO);
+    let queued = || Observed::QueueDuration(Duration::ZERO);
+    let worked = || Observed::WorkDuration(Duration::ZERO);
     assert_eq!(
-        notes.0.lock()[2..],
-        [now(), worked(), now(), worked()],
-        "the retry waits from when it is due"
+        observer.0.lock()[2..],
+        [queued(), worked(), queued(), worked()],
+        "the queue duration of the retry starts at its deadline"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_says_what_waits_comes_later_and_runs() {
-    let (queue, _) = observed();
+async fn status_counts_ready_delayed_and_processing_keys() {
+    let (queue, _) = observed_queue();
     for key in ["a", "b", "c", "c"] {
         queue.add(key);
     }
@@ -111,41 +118,42 @@ async fn a_status_says_what_waits_comes_later_and_runs() {
     advance(SECOND).await;
 
     let status = queue.status();
-    assert_eq!((status.waiting, status.delayed, status.adds, status.retries), (1, 1, 3, 0));
-    assert_eq!(status.running, [("a", 2 * SECOND), ("b", SECOND)]);
+    assert_eq!((status.ready, status.delayed, status.adds, status.retries), (1, 1, 3, 0));
+    assert_eq!(status.processing, [("a", 2 * SECOND), ("b", SECOND)]);
     assert_eq!((status.unfinished_work(), status.longest_running()), (3 * SECOND, 2 * SECOND));
 
     queue.add("a");
     first.done();
     second.retry();
     let status = queue.status();
-    assert_eq!((status.waiting, status.delayed, status.adds, status.retries), (2, 2, 4, 1));
-    assert_eq!((status.running.len(), status.longest_running()), (0, Duration::ZERO));
+    assert_eq!((status.ready, status.delayed, status.adds, status.retries), (2, 2, 4, 1));
+    assert_eq!((status.processing.len(), status.longest_running()), (0, Duration::ZERO));
     advance(SECOND * 60).await;
-    assert_eq!(queue.status().adds, 6, "what came due is asked for");
+    assert_eq!(queue.status().adds, 6, "a due key counts as an add");
 }
 
-/// Panics whenever it is told of anything, as one with a poisoned lock does.
-struct Broken;
+/// Panics in each call.
+struct PanickingObserver;
 
-impl Observer for Broken {
-    fn waited(&self, _: Duration) {
+impl Observer for PanickingObserver {
+    fn observe_queue_duration(&self, _: Duration) {
         panic!("on purpose");
     }
 
-    fn worked(&self, _: Duration) {
+    fn observe_work_duration(&self, _: Duration) {
         panic!("on purpose");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_is_with_nobody_after_its_observer_has_panicked() {
-    let queue = WorkQueue::observed(ExponentialFailure::new(SECOND, SECOND), Broken);
+async fn panic_of_observer_releases_key() {
+    let queue =
+        WorkQueue::with_observer(ItemExponentialFailureRateLimiter::new(SECOND, SECOND), PanickingObserver);
     queue.add("a");
-    let getting = tokio::spawn({
+    let getter = tokio::spawn({
         let queue = queue.clone();
         async move { queue.get().await.is_some() }
     });
-    assert!(getting.await.unwrap_err().is_panic());
-    assert_eq!(queue.status().running, []);
+    assert!(getter.await.unwrap_err().is_panic());
+    assert_eq!(queue.status().processing, []);
 }

@@ -1,5 +1,5 @@
-//! The whole queue against a naive model: any order of adds, delays, getters that come, wait and are cancelled,
-//! shutdowns and a clock. Getters are polled only when woken, so a lost wake-up is a difference.
+//! The queue against a simple model: random sequences of adds, delays, getters, cancellations, shutdowns and time steps.
+//! Getters are polled only after a wake-up, so a lost wake-up shows as a difference.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -36,24 +36,25 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The promises as lists that are searched from end to end; times are milliseconds.
+/// The guarantees as lists with linear search. Times are in milliseconds.
 #[derive(Default)]
 struct Model {
     now: u64,
     queue: Vec<u8>,
-    running: Vec<u8>,
-    again: Vec<u8>,
-    /// Deadline and key, in the order of asking.
-    timers: Vec<(u64, u8)>,
-    shut: bool,
+    processing: Vec<u8>,
+    /// The keys that were added again during processing.
+    dirty: Vec<u8>,
+    /// Deadline and key, in the order of the adds.
+    delayed: Vec<(u64, u8)>,
+    is_shut_down: bool,
     taken: Vec<u8>,
 }
 
 impl Model {
     fn add(&mut self, key: u8) {
-        if self.running.contains(&key) {
-            if !self.again.contains(&key) {
-                self.again.push(key);
+        if self.processing.contains(&key) {
+            if !self.dirty.contains(&key) {
+                self.dirty.push(key);
             }
         } else if !self.queue.contains(&key) {
             self.queue.push(key);
@@ -65,17 +66,17 @@ impl Model {
         if delay == 0 {
             return self.add(key);
         }
-        let earlier = self.timers.iter().any(|(other, timer)| *timer == key && *other <= deadline);
+        let earlier = self.delayed.iter().any(|(other, delayed)| *delayed == key && *other <= deadline);
         if !earlier {
-            self.timers.retain(|(_, timer)| *timer != key);
-            self.timers.push((deadline, key));
+            self.delayed.retain(|(_, delayed)| *delayed != key);
+            self.delayed.push((deadline, key));
         }
     }
 
     fn advance(&mut self, millis: u64) {
         self.now += millis;
         let now = self.now;
-        let mut due: Vec<_> = self.timers.extract_if(.., |(deadline, _)| *deadline <= now).collect();
+        let mut due: Vec<_> = self.delayed.extract_if(.., |(deadline, _)| *deadline <= now).collect();
         due.sort_by_key(|(deadline, _)| *deadline);
         for (_, key) in due {
             self.add(key);
@@ -84,29 +85,29 @@ impl Model {
 
     fn take(&mut self) {
         let key = self.queue.remove(0);
-        self.running.push(key);
+        self.processing.push(key);
         self.taken.push(key);
     }
 
     fn done(&mut self, key: u8) {
-        self.running.retain(|other| *other != key);
-        if self.again.contains(&key) {
-            self.again.retain(|other| *other != key);
+        self.processing.retain(|other| *other != key);
+        if self.dirty.contains(&key) {
+            self.dirty.retain(|other| *other != key);
             self.queue.push(key);
         }
     }
 
     fn shutdown(&mut self) {
-        self.shut = true;
-        self.timers.clear();
+        self.is_shut_down = true;
+        self.delayed.clear();
     }
 
     fn is_ended(&self) -> bool {
-        self.shut && self.queue.is_empty() && self.again.is_empty()
+        self.is_shut_down && self.queue.is_empty() && self.dirty.is_empty()
     }
 }
 
-/// The queue under test, beside its model.
+/// The queue under test and its model.
 struct Pair {
     queue: WorkQueue<u8>,
     getters: Vec<Getter>,
@@ -151,7 +152,7 @@ impl Pair {
                 self.model.shutdown();
             }
             Op::Drain => {
-                // Polled once and dropped: from here on the queue is shut down, and nobody waits.
+                // The first poll shuts the queue down; then the future is dropped.
                 tokio::time::timeout(Duration::ZERO, self.queue.shutdown_with_drain()).await.ok();
                 self.model.shutdown();
             }
@@ -160,7 +161,7 @@ impl Pair {
 
     fn add_after(&mut self, key: u8, millis: u64) {
         self.queue.add_after(key, Duration::from_millis(millis));
-        if !self.model.shut {
+        if !self.model.is_shut_down {
             self.model.add_after(key, millis);
         }
     }
@@ -174,19 +175,23 @@ impl Pair {
                 self.taken.push(*item);
                 self.items.push(item);
             }
-            None => assert!(self.model.is_ended(), "a getter ended early"),
+            None => assert!(self.model.is_ended(), "a getter ended before the queue"),
         }
     }
 
-    /// Polls woken getters until none is woken; then no getter may wait for what is there.
+    /// Polls woken getters until none is woken. Then no getter may wait while a key is ready.
     fn settle(&mut self) {
         while let Some(index) = self.getters.iter().position(Getter::is_woken) {
             self.poll(index);
         }
         assert_eq!(self.taken, self.model.taken);
         assert_eq!(self.queue.len(), self.model.queue.len());
-        let work = !self.model.queue.is_empty() || self.model.is_ended();
-        assert!(!work || self.getters.is_empty(), "{} getters sleep beside work", self.getters.len());
+        let has_work = !self.model.queue.is_empty() || self.model.is_ended();
+        assert!(
+            !has_work || self.getters.is_empty(),
+            "{} getters sleep while keys are ready",
+            self.getters.len()
+        );
     }
 }
 
@@ -197,13 +202,13 @@ fn config() -> Config {
 proptest! {
     #![proptest_config(config())]
 
-    /// Property 19: one worker per item, at least one run after each add, first in first out.
+    /// Property 19: one worker per key, processing starts after each add, first in first out.
     #[test]
-    fn the_queue_does_what_the_model_does_and_no_getter_sleeps_beside_work(
+    fn queue_matches_model_and_no_getter_misses_ready_key(
         ops in prop::collection::vec(op(), 0..120)
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
-        // Polls by hand must not run into the task budget, which would wake a getter for no reason of ours.
+        // Without `unconstrained`, tokio's task budget could wake a getter that the queue did not wake.
         runtime.block_on(tokio::task::unconstrained(async {
             let mut pair = Pair::new();
             for op in ops {

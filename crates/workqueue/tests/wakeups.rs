@@ -1,4 +1,4 @@
-//! Who is woken by what, and what a cancelled getter leaves behind: getters polled by hand under a paused clock.
+//! Each event wakes one getter only. That no wake-up is lost is tested in `src/interleavings.rs`.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use support::Getter;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// So many getters, each polled once and waiting, in this order.
+/// Creates `N` getters and polls each of them once, in this order.
 fn waiting_getters<const N: usize>(queue: &WorkQueue<u8>) -> [Getter; N] {
     std::array::from_fn(|_| {
         let mut getter = Getter::new(queue);
@@ -32,7 +32,7 @@ fn assert_gets(getter: &mut Getter, key: u8) {
 }
 
 #[tokio::test]
-async fn an_add_wakes_one_getter() {
+async fn add_wakes_one_getter() {
     let queue = WorkQueue::new();
     let mut getters = waiting_getters::<3>(&queue);
     queue.add(1);
@@ -63,7 +63,7 @@ async fn two_adds_before_anybody_waits_serve_two_getters() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_wakes_one_getter() {
+async fn deadline_wakes_one_getter() {
     let queue = WorkQueue::new();
     queue.add_after(1, SECOND);
     let mut getters = waiting_getters::<4>(&queue);
@@ -72,7 +72,7 @@ async fn a_deadline_wakes_one_getter() {
     let woken: Vec<usize> = (0..4).filter(|index| getters[*index].is_woken()).collect();
     assert_eq!((woken.len(), wakes(&getters).iter().sum::<usize>()), (1, before + 1));
     assert_gets(&mut getters[woken[0]], 1);
-    assert_eq!(wakes(&getters).iter().sum::<usize>(), before + 1, "no deadline is left to keep");
+    assert_eq!(wakes(&getters).iter().sum::<usize>(), before + 1, "no deadline remains");
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,7 +126,7 @@ async fn a_timekeeper_that_leaves_with_a_key_has_another_keep_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_earlier_deadline_wakes_only_the_timekeeper() {
+async fn earlier_deadline_wakes_only_timekeeper() {
     let queue = WorkQueue::new();
     queue.add_after(1, 60 * SECOND);
     let mut getters = waiting_getters::<3>(&queue);

@@ -35,7 +35,7 @@ pub(crate) struct ControllerState {
 impl ControllerState {
     pub(crate) fn new(options: Options, limiter: impl RateLimiter<ObjectKey>, metrics: &Metrics) -> Self {
         let metrics = metrics.of(&options.name);
-        let queue = WorkQueue::observed(limiter, metrics.clone());
+        let queue = WorkQueue::with_observer(limiter, metrics.clone());
         Self {
             options,
             keys: Keys { queue, waiting: Arc::default(), broken: watch::Sender::default() },

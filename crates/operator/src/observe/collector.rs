@@ -63,7 +63,7 @@ impl Shown {
 
         let queues: Vec<_> =
             all.iter().map(|of| (labels_of_queue(&of.options.name), of.keys.queue.status())).collect();
-        let depth = queues.iter().map(|(of, queue)| (of.as_slice(), queue.waiting as f64));
+        let depth = queues.iter().map(|(of, queue)| (of.as_slice(), queue.ready as f64));
         gauges(encoder, "workqueue_depth", "How many keys wait", depth)?;
         let unfinished =
             queues.iter().map(|(of, queue)| (of.as_slice(), queue.unfinished_work().as_secs_f64()));

@@ -137,11 +137,11 @@ pub(crate) struct Of {
 }
 
 impl Observer for Of {
-    fn waited(&self, so_long: Duration) {
-        self.queue_seconds.observe(so_long.as_secs_f64());
+    fn observe_queue_duration(&self, duration: Duration) {
+        self.queue_seconds.observe(duration.as_secs_f64());
     }
 
-    fn worked(&self, so_long: Duration) {
-        self.work_seconds.observe(so_long.as_secs_f64());
+    fn observe_work_duration(&self, duration: Duration) {
+        self.work_seconds.observe(duration.as_secs_f64());
     }
 }

@@ -180,7 +180,7 @@ fn works(controller: &ControllerState) -> String {
             format!("{}{more} keys have failed in their last run; {key}: {failure}", failures.len())
         }
     };
-    if let Some((key, so_long)) = controller.keys.queue.status().running.first()
+    if let Some((key, so_long)) = controller.keys.queue.status().processing.first()
         && *so_long > LONG
     {
         words.push_str(&format!("; the run of {key} began {} s ago", so_long.as_secs()));
@@ -266,7 +266,7 @@ async fn queues(State(site): State<Arc<Site>>) -> Response {
 fn queue(controller: &ControllerState) -> Value {
     let queue = controller.keys.queue.status();
     let running = queue
-        .running
+        .processing
         .iter()
         .take(LISTED)
         .map(|(key, so_long)| json!({"key": key.to_string(), "seconds": seconds(*so_long)}));
@@ -277,7 +277,7 @@ fn queue(controller: &ControllerState) -> Value {
     json!({
         "controller": &*controller.options.name,
         "concurrency": controller.options.concurrency,
-        "waiting": queue.waiting,
+        "waiting": queue.ready,
         "delayed": queue.delayed,
         "adds": queue.adds,
         "retries": queue.retries,
@@ -300,7 +300,7 @@ async fn why(State(site): State<Arc<Site>>, Path((name, key)): Path<(String, Str
     };
     let queue = controller.keys.queue.status();
     let running =
-        queue.running.iter().find(|(running, _)| *running == key).map(|(_, so_long)| seconds(*so_long));
+        queue.processing.iter().find(|(running, _)| *running == key).map(|(_, so_long)| seconds(*so_long));
     let last = controller.last_run(&key).map(|run| {
         json!({
             "secondsAgo": seconds(Instant::now().saturating_duration_since(run.ended)),

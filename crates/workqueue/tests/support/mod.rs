@@ -1,4 +1,4 @@
-//! Getters polled by hand: each with a waker that only counts, so that a test sees who was woken and how often.
+//! `Getter`: a `get` that a test polls by hand, with a waker that counts wake-ups.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,41 +8,45 @@ use std::task::{Context, Poll, Wake, Waker};
 use kube_workqueue::{Item, WorkQueue};
 
 #[derive(Default)]
-struct Count(AtomicUsize);
+struct WakeCount(AtomicUsize);
 
-impl Wake for Count {
+impl Wake for WakeCount {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-/// A `get` that is under way.
+/// A pending call of `get`.
 pub(crate) struct Getter {
     future: Pin<Box<dyn Future<Output = Option<Item<u8>>>>>,
-    wakes: Arc<Count>,
-    seen: usize,
+    wakes: Arc<WakeCount>,
+    wakes_at_last_poll: usize,
 }
 
 impl Getter {
-    /// Not polled yet.
+    /// Creates a getter that was not polled yet.
     pub(crate) fn new(queue: &WorkQueue<u8>) -> Self {
         let queue = queue.clone();
-        Getter { future: Box::pin(async move { queue.get().await }), wakes: Arc::default(), seen: 0 }
+        Getter {
+            future: Box::pin(async move { queue.get().await }),
+            wakes: Arc::default(),
+            wakes_at_last_poll: 0,
+        }
     }
 
-    /// How often it was woken in all.
+    /// Returns the number of wake-ups since the getter was created.
     pub(crate) fn wakes(&self) -> usize {
         self.wakes.0.load(Ordering::SeqCst)
     }
 
-    /// It was woken since the last poll.
+    /// Returns true if the getter was woken since the last poll.
     pub(crate) fn is_woken(&self) -> bool {
-        self.wakes() > self.seen
+        self.wakes() > self.wakes_at_last_poll
     }
 
-    /// One poll.
+    /// Polls once.
     pub(crate) fn poll(&mut self) -> Poll<Option<Item<u8>>> {
-        self.seen = self.wakes();
+        self.wakes_at_last_poll = self.wakes();
         let waker = Waker::from(Arc::clone(&self.wakes));
         self.future.as_mut().poll(&mut Context::from_waker(&waker))
     }

@@ -1,5 +1,4 @@
-//! Keys that come later: at most one timer per key, the earliest deadline first. Plain data; the clock is the
-//! caller's.
+//! Delayed keys: at most one deadline per key, the earliest first. Plain data: the caller passes the time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -8,31 +7,30 @@ use tokio::time::Instant;
 
 use crate::priority::Priority;
 
-/// When, and which of those with the same deadline was asked for first.
+/// A deadline, and a sequence number that orders equal deadlines.
 type Slot = (Instant, u64);
 
-/// The timers of a queue. Bound: one per distinct key.
+/// The delayed keys of a queue: one entry per distinct key.
 #[derive(Debug)]
 pub(crate) struct Delayed<T> {
-    /// Canonical: deadline to key, in the order in which they come due.
+    /// The keys in the order of their deadlines.
     by_deadline: BTreeMap<Slot, (T, Priority)>,
-    /// Where each key stands in `by_deadline`; the two always hold the same keys.
+    /// The slot of each key in `by_deadline`. Both maps always hold the same keys.
     slots: HashMap<T, Slot>,
-    /// Breaks ties between equal deadlines in the order of asking.
-    asked: u64,
+    next_sequence: u64,
 }
 
 impl<T> Delayed<T> {
     pub(crate) fn new() -> Self {
-        Delayed { by_deadline: BTreeMap::new(), slots: HashMap::new(), asked: 0 }
+        Delayed { by_deadline: BTreeMap::new(), slots: HashMap::new(), next_sequence: 0 }
     }
 
-    /// The earliest deadline.
+    /// Returns the earliest deadline.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.by_deadline.first_key_value().map(|((deadline, _), _)| *deadline)
     }
 
-    /// How many keys come later.
+    /// Returns the number of delayed keys.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -44,27 +42,26 @@ impl<T> Delayed<T> {
 }
 
 impl<T: Eq + Hash + Clone> Delayed<T> {
-    /// Sets the timer of `key` to `deadline`, unless it is set to that time or an earlier one. Of two priorities the
-    /// higher counts.
+    /// Delays `key` until `deadline`. A key that is delayed already keeps the earlier deadline and the higher priority.
     pub(crate) fn set(&mut self, key: T, priority: Priority, deadline: Instant) {
-        let mut wanted = priority;
+        let mut highest = priority;
         if let Some(slot) = self.slots.get(&key) {
-            if let Some((_, before)) = self.by_deadline.get_mut(slot) {
-                *before = priority.max(*before);
-                wanted = *before;
+            if let Some((_, known)) = self.by_deadline.get_mut(slot) {
+                *known = priority.max(*known);
+                highest = *known;
             }
             if slot.0 <= deadline {
                 return;
             }
             self.by_deadline.remove(slot);
         }
-        let slot = (deadline, self.asked);
-        self.asked += 1;
-        self.by_deadline.insert(slot, (key.clone(), wanted));
+        let slot = (deadline, self.next_sequence);
+        self.next_sequence += 1;
+        self.by_deadline.insert(slot, (key.clone(), highest));
         self.slots.insert(key, slot);
     }
 
-    /// Takes out the key with the earliest deadline, if that is not later than `now`; says when that was.
+    /// Removes the key with the earliest deadline if `now` has reached it. Returns the key, its priority and deadline.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(T, Priority, Instant)> {
         let first = self.by_deadline.first_entry().filter(|entry| entry.key().0 <= now)?;
         let deadline = first.key().0;
@@ -90,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_due_in_the_order_of_their_deadlines() {
+    fn keys_come_due_in_order_of_deadlines() {
         let [t0, t1, t2, t3] = times();
         let mut delayed = Delayed::new();
         delayed.set("c", Priority::NORMAL, t3);
@@ -103,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_deadlines_come_due_in_the_order_of_asking() {
+    fn equal_deadlines_come_due_in_order_of_adds() {
         let [_, t1, ..] = times();
         let mut delayed = Delayed::new();
         for key in ["z", "a", "m"] {
@@ -113,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_deadline_replaces_a_later_one_and_not_the_other_way_round() {
+    fn only_earlier_deadline_replaces_existing_one() {
         let [_, t1, t2, t3] = times();
         let mut delayed = Delayed::new();
         delayed.set("a", Priority::NORMAL, t2);
@@ -125,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_came_due_can_be_delayed_again() {
+    fn due_key_can_be_delayed_again() {
         let [_, t1, t2, _] = times();
         let mut delayed = Delayed::new();
         delayed.set("a", Priority::NORMAL, t1);
@@ -135,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_priorities_the_higher_counts_whichever_deadline_does() {
+    fn higher_priority_is_kept_with_either_deadline() {
         let [_, t1, t2, _] = times();
         for (first, then) in [((t1, 5), (t2, 7)), ((t2, 5), (t1, 7)), ((t2, 7), (t1, 5))] {
             let mut delayed = Delayed::new();
@@ -146,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_after_clear() {
+    fn clear_removes_everything() {
         let [_, t1, ..] = times();
         let mut delayed = Delayed::new();
         delayed.set("a", Priority::NORMAL, t1);

@@ -1,0 +1,379 @@
+//! Ready and processing keys: the dirty set, the processing set and the queue of client-go's `workqueue`, as one map
+//! and one ordered list. Plain data: it has no clock and no lock, and never waits.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::priority::Priority;
+
+/// The state of a known key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KeyState {
+    /// In `ready`, exactly once (in client-go's terms: dirty, not processing).
+    Ready(ReadyKey),
+    /// With a worker (processing, not dirty).
+    Processing { since: Instant },
+    /// With a worker, and added again since the worker took it (processing and dirty).
+    ProcessingDirty { since: Instant, priority: Priority },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ReadyKey {
+    position: Position,
+    priority: Priority,
+    since: Instant,
+}
+
+/// A position in the ready list. Positions are unique.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Position {
+    /// The time of the add minus the priority, in nanoseconds since the queue was created.
+    rank: i64,
+    /// Orders keys with the same rank by their arrival.
+    sequence: u64,
+}
+
+/// A key that was taken from the ready list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TakenKey<T> {
+    pub(crate) key: T,
+    pub(crate) priority: Priority,
+    /// How long the key was ready.
+    pub(crate) queued_for: Duration,
+}
+
+/// The keys that are ready and the keys that workers process.
+#[derive(Debug)]
+pub(crate) struct StateMachine<T> {
+    /// The state of each known key. `ready` and `dirty` are derived from this map.
+    states: HashMap<T, KeyState>,
+    /// The keys in state `Ready`, each once, at the position that its state names.
+    ready: BTreeMap<Position, T>,
+    /// The number of keys in state `ProcessingDirty`.
+    dirty: usize,
+    next_sequence: u64,
+    created: Instant,
+}
+
+impl<T> StateMachine<T> {
+    pub(crate) fn new(now: Instant) -> Self {
+        StateMachine {
+            states: HashMap::new(),
+            ready: BTreeMap::new(),
+            dirty: 0,
+            next_sequence: 0,
+            created: now,
+        }
+    }
+
+    /// Returns the number of ready keys.
+    pub(crate) fn ready_len(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Returns true if no key is ready and no key becomes ready without another add.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.ready.is_empty() && self.dirty == 0
+    }
+
+    /// Returns true if no key is ready and no key is processed.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.states.is_empty()
+    }
+
+    /// Returns the keys that workers process, with the start of the processing.
+    pub(crate) fn processing(&self) -> impl Iterator<Item = (&T, Instant)> {
+        self.states.iter().filter_map(|(key, state)| match state {
+            KeyState::Ready(_) => None,
+            KeyState::Processing { since } | KeyState::ProcessingDirty { since, .. } => Some((key, *since)),
+        })
+    }
+
+    /// Creates the position of a key that is added at `now`.
+    fn new_position(&mut self, priority: Priority, now: Instant) -> Position {
+        let added = i64::try_from(now.duration_since(self.created).as_nanos()).unwrap_or(i64::MAX);
+        let head_start = i64::from(priority.0) * 1_000_000_000;
+        self.next_sequence += 1;
+        Position { rank: added.saturating_sub(head_start), sequence: self.next_sequence }
+    }
+}
+
+impl<T: Eq + Hash + Clone> StateMachine<T> {
+    /// Adds `key`. Returns false if it was ready or dirty already.
+    ///
+    /// A known key keeps the higher priority, and its position unless the new one is better.
+    pub(crate) fn add(&mut self, key: T, priority: Priority, now: Instant) -> bool {
+        match self.states.get_mut(&key) {
+            None => {
+                self.enqueue(key, priority, now);
+                true
+            }
+            Some(KeyState::Processing { since }) => {
+                let state = KeyState::ProcessingDirty { since: *since, priority };
+                self.states.insert(key, state);
+                self.dirty += 1;
+                true
+            }
+            Some(KeyState::ProcessingDirty { priority: highest, .. }) => {
+                *highest = priority.max(*highest);
+                false
+            }
+            Some(KeyState::Ready(ready)) => {
+                if priority > ready.priority {
+                    self.raise_priority(key, priority, now);
+                }
+                false
+            }
+        }
+    }
+
+    /// Takes the first ready key and marks it as processing.
+    pub(crate) fn take(&mut self, now: Instant) -> Option<TakenKey<T>> {
+        let (_, key) = self.ready.pop_first()?;
+        let state = self.states.insert(key.clone(), KeyState::Processing { since: now });
+        let Some(KeyState::Ready(ReadyKey { priority, since, .. })) = state else { return None };
+        Some(TakenKey { key, priority, queued_for: now.duration_since(since) })
+    }
+
+    /// Ends the processing of `key` and returns its duration. Does nothing if no worker processes `key`.
+    pub(crate) fn done(&mut self, key: &T, now: Instant) -> Option<Duration> {
+        let since = match *self.states.get(key)? {
+            KeyState::Ready(_) => return None,
+            KeyState::Processing { since } => {
+                self.states.remove(key);
+                since
+            }
+            KeyState::ProcessingDirty { since, priority } => {
+                self.dirty -= 1;
+                self.enqueue(key.clone(), priority, now);
+                since
+            }
+        };
+        Some(now.duration_since(since))
+    }
+
+    fn enqueue(&mut self, key: T, priority: Priority, now: Instant) {
+        let position = self.new_position(priority, now);
+        self.states.insert(key.clone(), KeyState::Ready(ReadyKey { position, priority, since: now }));
+        self.ready.insert(position, key);
+    }
+
+    /// Raises the priority of a ready key that is added again.
+    fn raise_priority(&mut self, key: T, priority: Priority, now: Instant) {
+        let candidate = self.new_position(priority, now);
+        let Some(KeyState::Ready(ready)) = self.states.get_mut(&key) else { return };
+        ready.priority = priority;
+        if candidate < ready.position {
+            self.ready.remove(&ready.position);
+            ready.position = candidate;
+            self.ready.insert(candidate, key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::test_runner::{Config, RngSeed};
+
+    use super::*;
+
+    impl StateMachine<u8> {
+        /// Asserts that `ready` and `dirty` agree with `states`.
+        fn assert_invariants(&self) {
+            let ready: BTreeMap<Position, u8> = (self.states.iter())
+                .filter_map(|(key, state)| match state {
+                    KeyState::Ready(ReadyKey { position, .. }) => Some((*position, *key)),
+                    KeyState::Processing { .. } | KeyState::ProcessingDirty { .. } => None,
+                })
+                .collect();
+            assert_eq!(ready, self.ready);
+            let dirty =
+                self.states.values().filter(|state| matches!(state, KeyState::ProcessingDirty { .. }));
+            assert_eq!(dirty.count(), self.dirty);
+        }
+    }
+
+    /// A literal model of client-go's queue: two sets and a list with linear search. `dirty` stores each key with its
+    /// priority, and `queue` stores it with its rank, both in seconds.
+    #[derive(Default)]
+    struct Model {
+        dirty: Vec<(u8, i32)>,
+        processing: Vec<u8>,
+        queue: Vec<(u8, i32)>,
+    }
+
+    impl Model {
+        fn add(&mut self, key: u8, priority: i32, now: i32) {
+            let is_processing = self.processing.contains(&key);
+            let Some((_, highest)) = self.dirty.iter_mut().find(|(other, _)| *other == key) else {
+                self.dirty.push((key, priority));
+                if !is_processing {
+                    self.queue.push((key, now - priority));
+                }
+                return;
+            };
+            if priority <= *highest {
+                return;
+            }
+            *highest = priority;
+            let index = self.queue.iter().position(|(other, _)| *other == key);
+            if let Some(index) = index.filter(|index| now - priority < self.queue[*index].1) {
+                self.queue.remove(index);
+                self.queue.push((key, now - priority));
+            }
+        }
+
+        fn take(&mut self) -> Option<(u8, i32)> {
+            // `min_by_key` returns the first of equal elements.
+            let (index, _) = self.queue.iter().enumerate().min_by_key(|(_, (_, rank))| *rank)?;
+            let (key, _) = self.queue.remove(index);
+            self.processing.push(key);
+            let index = self.dirty.iter().position(|(other, _)| *other == key)?;
+            Some(self.dirty.remove(index))
+        }
+
+        fn done(&mut self, key: u8, now: i32) {
+            if !self.processing.contains(&key) {
+                return;
+            }
+            self.processing.retain(|other| *other != key);
+            if let Some((_, priority)) = self.dirty.iter().find(|(other, _)| *other == key) {
+                self.queue.push((key, now - priority));
+            }
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Add(u8, i32),
+        Take,
+        Done(u8),
+        PassSecond,
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        let priority = prop_oneof![2 => Just(0), 1 => -3..3];
+        prop_oneof![
+            3 => (0..6u8, priority).prop_map(|(key, priority)| Op::Add(key, priority)),
+            2 => Just(Op::Take),
+            2 => (0..6u8).prop_map(Op::Done),
+            1 => Just(Op::PassSecond),
+        ]
+    }
+
+    fn config() -> Config {
+        Config { cases: 1000, rng_seed: RngSeed::Fixed(19), failure_persistence: None, ..Config::default() }
+    }
+
+    fn seconds(number: i32) -> Duration {
+        Duration::from_secs(number.unsigned_abs().into())
+    }
+
+    proptest! {
+        #![proptest_config(config())]
+
+        /// Property 19: one worker per key, processing starts after each add, first in first out.
+        #[test]
+        fn state_machine_matches_model_of_two_sets_and_a_list(ops in prop::collection::vec(op(), 0..200)) {
+            let (created, mut elapsed) = (Instant::now(), 0);
+            let (mut machine, mut model) = (StateMachine::new(created), Model::default());
+            for op in ops {
+                let now = created + seconds(elapsed);
+                match op {
+                    Op::Add(key, priority) => {
+                        let dirty = model.dirty.len();
+                        model.add(key, priority, elapsed);
+                        prop_assert_eq!(machine.add(key, Priority(priority), now), model.dirty.len() > dirty);
+                    }
+                    Op::Take => {
+                        let taken = machine.take(now).map(|taken| (taken.key, taken.priority.0));
+                        prop_assert_eq!(taken, model.take());
+                    }
+                    Op::Done(key) => {
+                        let was_processing = model.processing.contains(&key);
+                        model.done(key, elapsed);
+                        prop_assert_eq!(machine.done(&key, now).is_some(), was_processing);
+                    }
+                    Op::PassSecond => elapsed += 1,
+                }
+                machine.assert_invariants();
+                prop_assert_eq!(machine.ready_len(), model.queue.len());
+                prop_assert_eq!(machine.processing().count(), model.processing.len());
+                prop_assert_eq!(machine.is_idle(), model.dirty.is_empty() && model.processing.is_empty());
+                prop_assert_eq!(machine.is_exhausted(), model.dirty.is_empty());
+            }
+        }
+    }
+
+    /// Creates a state machine to which `keys` were added in this order, all at the returned time.
+    fn with_keys(keys: &[(u8, i32)]) -> (StateMachine<u8>, Instant) {
+        let now = Instant::now();
+        let mut machine = StateMachine::new(now);
+        for (key, priority) in keys {
+            machine.add(*key, Priority(*priority), now);
+        }
+        (machine, now)
+    }
+
+    fn take(machine: &mut StateMachine<u8>, now: Instant) -> Option<u8> {
+        machine.take(now).map(|taken| taken.key)
+    }
+
+    #[test]
+    fn key_added_twice_is_taken_once() {
+        let (mut machine, now) = with_keys(&[(1, 0), (1, 0)]);
+        assert_eq!((take(&mut machine, now), take(&mut machine, now)), (Some(1), None));
+    }
+
+    #[test]
+    fn key_added_while_processing_is_queued_last_after_done() {
+        let (mut machine, now) = with_keys(&[(1, 0)]);
+        assert_eq!(take(&mut machine, now), Some(1));
+        machine.add(1, Priority::NORMAL, now);
+        machine.add(2, Priority::NORMAL, now + seconds(1));
+        assert_eq!(machine.ready_len(), 1, "a key that is processed is not ready");
+        assert_eq!(machine.done(&1, now + seconds(2)), Some(seconds(2)));
+        let now = now + seconds(3);
+        assert_eq!([(); 3].map(|()| take(&mut machine, now)), [Some(2), Some(1), None]);
+    }
+
+    #[test]
+    fn done_of_ready_or_unknown_key_has_no_effect() {
+        let (mut machine, now) = with_keys(&[(1, 0)]);
+        assert_eq!((machine.done(&1, now), machine.done(&2, now)), (None, None));
+        assert_eq!((take(&mut machine, now), take(&mut machine, now)), (Some(1), None));
+    }
+
+    #[test]
+    fn low_priority_key_is_delayed_but_never_starves() {
+        let (mut machine, now) = with_keys(&[(1, -10)]);
+        machine.add(2, Priority::NORMAL, now + seconds(9));
+        machine.add(3, Priority::NORMAL, now + seconds(11));
+        let now = now + seconds(12);
+        assert_eq!([(); 3].map(|()| take(&mut machine, now)), [Some(2), Some(1), Some(3)]);
+    }
+
+    #[test]
+    fn second_add_keeps_higher_priority_and_better_position() {
+        let (mut machine, now) = with_keys(&[(1, -10), (2, 0), (3, -10)]);
+        machine.add(3, Priority(5), now);
+        machine.add(1, Priority::LOW, now);
+        machine.add(2, Priority(1), now + seconds(3));
+        let first = machine.take(now + seconds(3)).unwrap();
+        assert_eq!((first.key, first.priority, first.queued_for), (3, Priority(5), seconds(3)));
+        let next = machine.take(now).unwrap();
+        assert_eq!((next.key, next.priority), (2, Priority(1)), "its old position was better");
+        assert_eq!(machine.take(now).unwrap().priority, Priority(-10));
+    }
+
+    #[test]
+    fn extreme_priorities_keep_their_order() {
+        let (mut machine, now) = with_keys(&[(1, i32::MIN), (2, i32::MAX), (3, 0)]);
+        let now = now + seconds(1);
+        assert_eq!([(); 3].map(|()| take(&mut machine, now)), [Some(2), Some(3), Some(1)]);
+    }
+}
