@@ -79,7 +79,7 @@ fn three_getters_share_ready_keys_and_new_adds() {
 
 /// Property 19.
 #[test]
-fn key_added_while_processing_is_processed_again_without_overlap() {
+fn key_added_while_processing_is_processed_again_alone() {
     explore_all_orders(|| {
         let scenario = Scenario::new();
         scenario.add(1);
@@ -298,7 +298,7 @@ fn poll_once(mut work: TaskFuture) -> TaskFuture {
 /// Two producers add keys, one of them also with delays. Time passes. One of three workers cancels its `get` several
 /// times. Finally the queue is drained.
 #[test]
-fn producers_workers_delays_and_drain_run_tasks() {
+fn producers_workers_delays_and_drain_lose_nothing() {
     explore_random_orders(RANDOM_RUNS, || {
         let scenario = Scenario::new();
         let adds = scenario.producer(|scenario| [1, 2, 1, 2].iter().for_each(|key| scenario.add(*key)));

@@ -41,27 +41,6 @@ async fn add_wakes_one_getter() {
     assert_eq!(wakes(&getters), [1, 0, 0]);
 }
 
-#[tokio::test]
-async fn a_getter_dropped_after_it_was_woken_leaves_the_key_to_another() {
-    let queue = WorkQueue::new();
-    let [first, mut second] = waiting_getters(&queue);
-    queue.add(1);
-    assert!(first.is_woken() && !second.is_woken());
-    drop(first);
-    assert!(second.is_woken());
-    assert_gets(&mut second, 1);
-}
-
-#[tokio::test]
-async fn two_adds_before_anybody_waits_serve_two_getters() {
-    let queue = WorkQueue::new();
-    queue.add(1);
-    queue.add(2);
-    let mut getters = [Getter::new(&queue), Getter::new(&queue)];
-    assert_gets(&mut getters[1], 1);
-    assert_gets(&mut getters[0], 2);
-}
-
 #[tokio::test(start_paused = true)]
 async fn deadline_wakes_one_getter() {
     let queue = WorkQueue::new();
@@ -73,56 +52,6 @@ async fn deadline_wakes_one_getter() {
     assert_eq!((woken.len(), wakes(&getters).iter().sum::<usize>()), (1, before + 1));
     assert_gets(&mut getters[woken[0]], 1);
     assert_eq!(wakes(&getters).iter().sum::<usize>(), before + 1, "no deadline remains");
-}
-
-#[tokio::test(start_paused = true)]
-async fn several_keys_due_at_once_serve_several_getters() {
-    let queue = WorkQueue::new();
-    for key in [1, 2, 3] {
-        queue.add_after(key, SECOND);
-    }
-    let mut getters = waiting_getters::<3>(&queue);
-    tokio::time::advance(SECOND).await;
-    for key in [1, 2, 3] {
-        let woken = getters.iter_mut().find(|getter| getter.is_woken()).expect("somebody is woken for each");
-        assert_gets(woken, key);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_cancelled_timekeeper_hands_the_deadline_to_another_getter() {
-    let queue = WorkQueue::new();
-    queue.add_after(1, SECOND);
-    let [timekeeper, mut follower] = waiting_getters(&queue);
-    drop(timekeeper);
-    assert!(follower.is_woken());
-    assert!(follower.poll().is_pending());
-    tokio::time::advance(SECOND).await;
-    assert_gets(&mut follower, 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_timekeeper_cancelled_after_its_deadline_leaves_the_key_to_another() {
-    let queue = WorkQueue::new();
-    queue.add_after(1, SECOND);
-    let [timekeeper, mut follower] = waiting_getters(&queue);
-    tokio::time::advance(SECOND).await;
-    drop(timekeeper);
-    assert!(follower.is_woken());
-    assert_gets(&mut follower, 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_timekeeper_that_leaves_with_a_key_has_another_keep_the_deadline() {
-    let queue = WorkQueue::new();
-    queue.add_after(1, SECOND);
-    let [mut timekeeper, mut follower] = waiting_getters(&queue);
-    queue.add(2);
-    assert_gets(&mut timekeeper, 2);
-    assert!(follower.poll().is_pending());
-    tokio::time::advance(SECOND).await;
-    assert!(follower.is_woken());
-    assert_gets(&mut follower, 1);
 }
 
 #[tokio::test(start_paused = true)]
