@@ -1,4 +1,5 @@
-//! Delayed keys: at most one deadline per key, the earliest first. Plain data: the caller passes the time.
+//! Delayed keys in the order of their deadlines, with at most one deadline per key. Plain data: the
+//! caller passes the time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -42,7 +43,8 @@ impl<T> Delayed<T> {
 }
 
 impl<T: Eq + Hash + Clone> Delayed<T> {
-    /// Delays `key` until `deadline`. A key that is delayed already keeps the earlier deadline and the higher priority.
+    /// Delays `key` until `deadline`. A key that is delayed already keeps the earlier deadline and
+    /// the higher priority.
     pub(crate) fn set(&mut self, key: T, priority: Priority, deadline: Instant) {
         let mut highest = priority;
         if let Some(slot) = self.slots.get(&key) {
@@ -61,7 +63,8 @@ impl<T: Eq + Hash + Clone> Delayed<T> {
         self.slots.insert(key, slot);
     }
 
-    /// Removes the key with the earliest deadline if `now` has reached it. Returns the key, its priority and deadline.
+    /// Removes the key with the earliest deadline if `now` has reached it. Returns the key, its
+    /// priority and deadline.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(T, Priority, Instant)> {
         let first = self.by_deadline.first_entry().filter(|entry| entry.key().0 <= now)?;
         let deadline = first.key().0;
@@ -87,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_due_in_order_of_deadlines() {
+    fn keys_become_due_in_order_of_deadlines() {
         let [t0, t1, t2, t3] = times();
         let mut delayed = Delayed::new();
         delayed.set("c", Priority::NORMAL, t3);
@@ -100,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_deadlines_come_due_in_order_of_adds() {
+    fn keys_with_equal_deadlines_become_due_in_order_of_adds() {
         let [_, t1, ..] = times();
         let mut delayed = Delayed::new();
         for key in ["z", "a", "m"] {
@@ -132,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn higher_priority_is_kept_with_either_deadline() {
+    fn higher_priority_applies_with_either_deadline() {
         let [_, t1, t2, _] = times();
         for (first, then) in [((t1, 5), (t2, 7)), ((t2, 5), (t1, 7)), ((t2, 7), (t1, 5))] {
             let mut delayed = Delayed::new();

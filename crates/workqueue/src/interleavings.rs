@@ -1,10 +1,12 @@
-//! Tests that no wake-up is lost (see `Shared` in `queue`), in every order of lock and notification operations.
+//! Tests that no wake-up is lost (see `Shared` in `queue`), in every order of lock and notification
+//! operations.
 //!
-//! The `shuttle` scheduler runs each scenario many times: small scenarios in every order, large ones in random orders.
-//! A lost wake-up leaves a task that waits indefinitely, which fails the test. Time passes only when a task calls
-//! `advance`.
+//! The `shuttle` scheduler runs each scenario many times: small scenarios in every order, large
+//! ones in random orders. A lost wake-up leaves a task that waits indefinitely, which fails the
+//! test. Time passes only when a task calls `advance`.
 //!
-//! - `primitives`: the lock, the notifications and the clock of `sync`, with a scheduling point before each operation.
+//! - `primitives`: the lock, the notifications and the clock of `sync`, with a scheduling point
+//!   before each operation.
 //! - `search`: the schedulers, one exhaustive and two random ones.
 //! - `scenario`: a queue, the tasks that use it, and the checks.
 //!
@@ -79,7 +81,7 @@ fn three_getters_share_ready_keys_and_new_adds() {
 
 /// Property 19.
 #[test]
-fn key_added_while_processing_is_processed_again_alone() {
+fn key_added_while_processing_is_processed_again_by_one_worker() {
     explore_all_orders(|| {
         let scenario = Scenario::new();
         scenario.add(1);
@@ -94,7 +96,7 @@ fn key_added_while_processing_is_processed_again_alone() {
 
 /// Property 19.
 #[test]
-fn no_add_of_two_producers_of_one_key_is_lost() {
+fn concurrent_adds_of_a_key_are_not_lost() {
     explore_all_orders(|| {
         let scenario = Scenario::new();
         let add = || scenario.task(|scenario| async move { scenario.add(1) });
@@ -136,7 +138,7 @@ fn delayed_keys_reach_two_getters() {
 }
 
 #[test]
-fn deadline_of_cancelled_timekeeper_is_taken_over() {
+fn follower_replaces_cancelled_timekeeper() {
     for polls in [1, 2] {
         explore_all_orders(move || {
             let scenario = Scenario::new();
@@ -152,7 +154,7 @@ fn deadline_of_cancelled_timekeeper_is_taken_over() {
 }
 
 #[test]
-fn deadline_of_timekeeper_that_took_a_key_is_taken_over() {
+fn follower_replaces_timekeeper_that_returned_a_key() {
     explore_all_orders(|| {
         let scenario = Scenario::new();
         scenario.add_after(1, SECOND);
@@ -215,7 +217,7 @@ fn earlier_deadline_of_cancelled_timekeeper_is_observed() {
 }
 
 #[test]
-fn shutdown_ends_getters_after_ready_keys() {
+fn getters_return_none_after_shutdown_and_ready_keys() {
     explore_all_orders(|| {
         let scenario = Scenario::new();
         let shutdown = scenario.task(|scenario| async move {
@@ -253,7 +255,7 @@ fn drain_waits_for_processing_and_dirty_keys() {
 }
 
 #[test]
-fn two_drains_end_with_processing_even_if_one_is_cancelled() {
+fn cancelled_drain_does_not_block_another_drain() {
     for polls in [1, usize::MAX] {
         explore_all_orders(move || {
             let scenario = Scenario::new();
@@ -270,9 +272,9 @@ fn two_drains_end_with_processing_even_if_one_is_cancelled() {
     }
 }
 
-/// Another drain begins before the first one has returned.
+/// A second drain starts before the first drain returns.
 #[test]
-fn shutdown_ends_drain_of_key_that_never_finishes() {
+fn shutdown_stops_drain_of_key_that_never_finishes() {
     explore_all_orders(|| {
         let scenario = Scenario::new();
         scenario.add(1);
@@ -295,10 +297,10 @@ fn poll_once(mut work: TaskFuture) -> TaskFuture {
     work
 }
 
-/// Two producers add keys, one of them also with delays. Time passes. One of three workers cancels its `get` several
-/// times. Finally the queue is drained.
+/// Two producers add keys, one of them also with delays. Time passes. One of three workers cancels
+/// its `get` several times. Finally the queue is drained.
 #[test]
-fn producers_workers_delays_and_drain_lose_nothing() {
+fn producers_workers_delays_and_drain_lose_no_key() {
     explore_random_orders(RANDOM_RUNS, || {
         let scenario = Scenario::new();
         let adds = scenario.producer(|scenario| [1, 2, 1, 2].iter().for_each(|key| scenario.add(*key)));

@@ -9,11 +9,11 @@ use crate::queue::WorkQueue;
 
 /// Holds a key while a worker processes it. Dereferences to the key.
 ///
-/// Processing ends when the item is dropped: explicitly by [`Item::done`] or [`Item::retry`], at the end of a scope,
-/// when the worker's future is cancelled, or when the worker panics. If the key was added during processing, the
-/// queue then makes it ready again. An item may move to another task. If an item is leaked (`std::mem::forget`),
-/// its key stays blocked.
-#[must_use = "dropping an item ends the processing of its key"]
+/// Processing is complete when the item is dropped: explicitly by [`Item::done`] or
+/// [`Item::retry`], at the end of a scope, when the worker's future is cancelled, or when the
+/// worker panics. If the key was added during processing, the queue then makes it ready again. An
+/// item may move to another task. If an item is leaked (`std::mem::forget`), its key stays blocked.
+#[must_use = "dropping an item completes the processing of its key"]
 pub struct Item<T: Eq + Hash + Clone + 'static> {
     key: T,
     priority: Priority,
@@ -31,20 +31,22 @@ impl<T: Eq + Hash + Clone + 'static> Item<T> {
         self.priority
     }
 
-    /// Ends the processing. Equivalent to dropping the item.
+    /// Completes the processing. Equivalent to dropping the item.
     pub fn done(self) {}
 
-    /// Ends the processing and adds the key again with the same priority, after the delay of the rate limiter.
+    /// Completes the processing and adds the key again with the same priority, after the delay of
+    /// the rate limiter.
     ///
-    /// The caller decides when to give up on a key, for example by [`Item::num_requeues`]. After a shutdown the key
-    /// is not added.
+    /// The caller decides when to give up on a key, for example by [`Item::num_requeues`]. After a
+    /// shutdown the key is not added.
     pub fn retry(self) {
         self.queue.retry(self.key.clone(), self.priority);
     }
 
     /// Resets the failures of the key in the rate limiter.
     ///
-    /// Call this after a success and after giving up, so that the next failure has the shortest delay.
+    /// Call this after a success and after giving up, so that the next failure has the shortest
+    /// delay.
     pub fn forget(&self) {
         self.queue.forget(&self.key);
     }

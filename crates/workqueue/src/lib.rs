@@ -1,9 +1,10 @@
 //! A deduplicating work queue for controllers.
 //!
-//! The queue holds each key at most once and gives it to one worker at a time. If a key is added several times
-//! before a worker takes it, the worker processes it once. Workers call [`WorkQueue::get`] and keep the returned
-//! [`Item`] while they work. Dropping the item ends the work; [`Item::retry`] also schedules the key again after a
-//! backoff. The design follows client-go's `workqueue`. A key is any `Eq + Hash + Clone` value.
+//! The queue holds each key at most once, and only one worker at a time processes a key. If a key
+//! is added several times before a worker takes it, the worker processes it once. Workers call
+//! [`WorkQueue::get`] and keep the returned [`Item`] while they work. Dropping the item completes
+//! the work. [`Item::retry`] also schedules the key again after a backoff. The design follows
+//! client-go's `workqueue`. A key is any `Eq + Hash + Clone` value.
 //!
 //! ```
 //! use kube_workqueue::WorkQueue;
@@ -26,32 +27,36 @@
 //!
 //! # Guarantees
 //!
-//! 1. **One worker per key.** While an [`Item`] exists, the queue returns no other item with an equal key.
-//! 2. **No accepted add is lost.** After each accepted add, processing of the key *starts* at least once. Adding a
-//!    queued key has no effect. A key that is added while a worker processes it is queued again when its item is
-//!    dropped.
-//! 3. **First in, first out**, ordered by the first add since the key was last taken. A [`Priority`] moves a key
-//!    ahead by a fixed number of seconds, so a low priority never starves a key.
-//! 4. **The earliest delay wins.** If a key is added with several delays, the earliest deadline applies. An
-//!    immediate add does not cancel the delayed add, so [`WorkQueue::add_after`] also works as a periodic resync.
-//! 5. **Shutdown drains the queue.** After a shutdown the queue ignores adds and drops delayed keys. Workers still
-//!    receive the queued keys, and the keys that were added again during processing. Then every `get` returns
-//!    `None`.
+//! 1. **Only one worker processes a key.** While an [`Item`] exists, the queue returns no other
+//!    item with an equal key.
+//! 2. **No accepted add is lost.** After each accepted add, processing of the key *starts* at least
+//!    once. Adding a queued key has no effect. A key that is added while a worker processes it is
+//!    queued again when its item is dropped.
+//! 3. **First in, first out**, ordered by the first add since the key was last taken. A
+//!    [`Priority`] moves a key ahead by a fixed number of seconds, so a low priority never starves
+//!    a key.
+//! 4. **The earliest deadline applies.** If a key is added with several delays, the queue
+//!    drops the later deadlines. An immediate add does not cancel the delayed add, so
+//!    [`WorkQueue::add_after`] also works as a periodic resync.
+//! 5. **Shutdown drains the queue.** After a shutdown the queue ignores adds and drops delayed
+//!    keys. Workers still receive the queued keys, and the keys that were added again during
+//!    processing. Then every `get` returns `None`.
 //! 6. **`get` is cancel safe.** Dropping its future loses neither a key nor a wake-up.
 //!
 //! # Memory
 //!
-//! The queue has no size limit. It stores each distinct key at most three times: as queued or processing, with a
-//! delay, and with its number of failures (until [`WorkQueue::forget`]). The number of distinct keys therefore
-//! bounds the memory; in a controller, this is the number of cached objects. The queue uses no task, no channel
-//! and no timer per key.
+//! The queue has no size limit. It stores each distinct key at most three times: as queued or
+//! processing, with a delay, and with its number of failures (until [`WorkQueue::forget`]). The
+//! number of distinct keys therefore bounds the memory; in a controller, this is the number of
+//! cached objects. The queue uses no task, no channel and no timer per key.
 //!
 //! # Invariants
 //!
-//! - `state_machine` (queued and processing keys), `delayed` and `rate_limiter` are plain data. They never read a
-//!   clock: each method takes `now` as an argument.
+//! - `state_machine` (queued and processing keys), `delayed` and `rate_limiter` are plain data.
+//!   They never read a clock: each method takes `now` as an argument.
 //! - `queue_state` combines them under one lock and computes which tasks must be woken.
-//! - Only `queue` locks, sleeps and wakes, with the primitives of `sync`. It never holds the lock across an await.
+//! - Only `queue` locks, sleeps and wakes, with the primitives of `sync`. It never holds the lock
+//!   across an await.
 #![forbid(unsafe_code)]
 
 mod delayed;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 /// Receives how long keys waited and how long they were processed, for example to fill histograms.
 ///
-/// [`QueueStatus`](crate::QueueStatus) shows the current state; an observer also receives the durations of
-/// completed work. The queue calls the methods from many tasks, without holding its lock. They must not block.
+/// [`QueueStatus`](crate::QueueStatus) describes the current state. An observer also receives the
+/// durations of completed work. The queue calls the methods from many tasks, without holding its
+/// lock. They must not block.
 pub trait Observer: Send + Sync + 'static {
     /// A worker took a key that was ready for `duration`.
     fn observe_queue_duration(&self, duration: Duration);

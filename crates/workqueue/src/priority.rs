@@ -2,9 +2,9 @@
 
 /// Moves a key ahead in the queue, as if it had been added this many seconds earlier.
 ///
-/// Keys with a higher priority therefore come first, and no key starves: a key that has waited for the difference
-/// in seconds comes before every key that is added later. The values match controller-runtime, which queues the
-/// objects of the initial list with -100.
+/// Workers therefore receive keys with a higher priority first. No key starves: after a key has
+/// waited for the difference in seconds, it precedes every key that is added later. The values
+/// match controller-runtime, which queues the objects of the initial list with -100.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(
     /// Seconds. A negative value moves the key back.

@@ -1,5 +1,5 @@
-//! `WorkQueue`: the state under one lock, and getters that sleep until a key is ready or a deadline is reached. The
-//! documentation of `Shared` explains why no wake-up is lost.
+//! `WorkQueue`: the state under one lock, and getters that sleep until a key is ready or a deadline
+//! is reached. The documentation of `Shared` explains why wake-ups are not lost.
 
 use std::fmt;
 use std::hash::Hash;
@@ -18,44 +18,50 @@ use crate::state_machine::TakenKey;
 use crate::status::QueueStatus;
 use crate::sync::{Mutex, Notify, now, sleep_until};
 
-/// A deduplicating queue of keys. The [crate page](crate) lists its guarantees and the bounds of its memory.
+/// A deduplicating queue of keys. The [crate page](crate) lists its guarantees and the bounds of
+/// its memory.
 ///
-/// This is a handle: all clones share one queue. The methods may be called from any thread. Only [`WorkQueue::get`]
-/// needs a Tokio runtime with a timer, and only if keys are delayed.
+/// This is a handle: all clones share one queue. The methods may be called from any thread. Only
+/// [`WorkQueue::get`] needs a Tokio runtime with a timer, and only if keys are delayed.
 pub struct WorkQueue<T> {
     shared: Arc<Shared<T>>,
 }
 
 /// The part that all handles of a queue share.
 ///
-/// # Why no wake-up is lost
+/// # Wake-ups are not lost
 ///
-/// `work_available` is used only with `notify_one`. If no task waits, [`Notify`] stores the notification as a permit
-/// (at most one). If a waiter is dropped after its notification, it passes the notification on. The invariant:
+/// `work_available` is used only with `notify_one`. If no task waits, [`Notify`] stores the
+/// notification as a permit (at most one). If a waiter is dropped after its notification, it passes
+/// the notification on. The invariant:
 ///
-/// > While a getter must inspect the state (`QueueState::needs_wakeup`: a key is ready, the queue has ended, or a
-/// > deadline has no timekeeper), at least one of these holds: `work_available` stores a permit; a notified getter
-/// > has not inspected the state yet; the caller that changed the state is about to call `notify_one`.
+/// > While `QueueState::needs_wakeup` holds, at least one of these is true:
+/// >
+/// > - `work_available` stores a permit.
+/// > - A notified getter has not inspected the state yet.
+/// > - The caller that changed the state is about to notify.
 ///
-/// Each change after which `needs_wakeup` newly holds is followed by `notify_one`. A getter consumes a notification and
-/// inspects the state in the same poll. If `needs_wakeup` still holds after that, it notifies the next getter. One
-/// permit that two adds left behind therefore serves two getters:
+/// Each change after which `needs_wakeup` newly holds is followed by `notify_one`. A getter
+/// consumes a notification and inspects the state in the same poll. If `needs_wakeup` still holds
+/// after that, it notifies the next getter. One permit that two adds left behind therefore serves
+/// two getters:
 ///
 /// | producer                 | getter 1                               | getter 2                     |
 /// |--------------------------|----------------------------------------|------------------------------|
-/// |                          | finds nothing, sleeps                  | finds nothing, sleeps        |
+/// |                          | finds no key, sleeps                   | finds no key, sleeps         |
 /// | adds a, stores a permit  |                                        |                              |
 /// | adds b, a permit exists  |                                        |                              |
 /// |                          | consumes it, takes a, finds b, notifies |                             |
 /// |                          |                                        | consumes it, takes b         |
 ///
-/// In the same way, each getter wakes the next one when the queue has ended, and a follower becomes the timekeeper when
-/// the timekeeper returns a key or is cancelled (`Drop` of `Getter`). `earlier_deadline` notifies the timekeeper of an
-/// earlier deadline. The timekeeper inspects the state first and waits afterwards, so it finds a permit that was stored
-/// in between.
+/// In the same way, each getter wakes the next getter after the queue is closed and empty. A
+/// follower becomes the timekeeper when the timekeeper returns a key or is cancelled (`Drop` of
+/// `Getter`). `earlier_deadline` notifies the timekeeper of an earlier deadline. The timekeeper
+/// inspects the state first and waits afterwards, so it finds a permit that was stored in between.
 ///
-/// `drained` is used only with `notify_waiters`. A drain creates its waiter *before* it inspects the state, and
-/// `notify_waiters` reaches every existing waiter, even if the waiter was not polled yet.
+/// `drained` is used only with `notify_waiters`. A drain creates its waiter *before* it inspects
+/// the state, and `notify_waiters` reaches every existing waiter, even if the waiter was not polled
+/// yet.
 ///
 /// The module `interleavings` tests all of this in every order of operations.
 struct Shared<T> {
@@ -101,33 +107,36 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
 
     /// Adds `key`.
     ///
-    /// If the key is queued already, nothing changes. If a worker processes the key, it is queued again afterwards.
-    /// After a shutdown the call is ignored.
+    /// A key that is queued already is not added again. If a worker processes the key, it is queued
+    /// again afterwards. After a shutdown the call is ignored.
     pub fn add(&self, key: T) {
         self.add_with_priority(key, Priority::NORMAL);
     }
 
     /// Adds `key` with a priority.
     ///
-    /// If the key is queued already, it keeps the higher priority, and moves only if its new position is better.
+    /// If the key is queued already, it keeps the higher priority, and moves only if its new
+    /// position is better.
     pub fn add_with_priority(&self, key: T, priority: Priority) {
         self.change(|state, now| state.add(key, priority, now));
     }
 
     /// Adds `key` after `delay`.
     ///
-    /// If the key is delayed already, the earlier deadline applies. A delay of zero is equivalent to
-    /// [`WorkQueue::add`]. After a shutdown the call is ignored.
+    /// If the key is delayed already, the earlier deadline applies. A delay of zero is equivalent
+    /// to [`WorkQueue::add`]. After a shutdown the call is ignored.
     pub fn add_after(&self, key: T, delay: Duration) {
         self.add_after_with_priority(key, delay, Priority::NORMAL);
     }
 
-    /// Adds `key` after `delay`, with a priority. If the key is delayed already, the higher priority applies.
+    /// Adds `key` after `delay`, with a priority. If the key is delayed already, the higher
+    /// priority applies.
     pub fn add_after_with_priority(&self, key: T, delay: Duration, priority: Priority) {
         self.change(|state, now| state.add_after(key, priority, delay, now));
     }
 
-    /// Counts a failure of `key` and adds it after the delay of the rate limiter. After a shutdown the call is ignored.
+    /// Counts a failure of `key` and adds it after the delay of the rate limiter. After a shutdown
+    /// the call is ignored.
     pub fn add_rate_limited(&self, key: T) {
         self.retry(key, Priority::NORMAL);
     }
@@ -150,8 +159,8 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
         self.shared.limiter.num_requeues(key)
     }
 
-    /// Returns the number of keys that are ready for a worker. Delayed keys count from the end of their delay, and keys
-    /// that workers process do not count.
+    /// Returns the number of keys that are ready for a worker. Delayed keys count from the end of
+    /// their delay, and keys that workers process do not count.
     pub fn len(&self) -> usize {
         self.change(|state, _| state.ready_len())
     }
@@ -161,26 +170,29 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
         self.len() == 0
     }
 
-    /// Returns the state of the queue at one moment.
+    /// Returns a snapshot of the state of the queue.
     ///
     /// Visits each known key while it holds the lock of the queue.
     pub fn status(&self) -> QueueStatus<T> {
         self.change(|state, now| state.status(now))
     }
 
-    /// Waits for the next key, in the order of adds and priorities. Returns `None` if the queue is shut down and empty.
+    /// Waits for the next key, in the order of adds and priorities. Returns `None` if the queue is
+    /// shut down and empty.
     ///
-    /// After a shutdown, getters still wait for keys that were added again during processing. A task that holds the item
-    /// of such a key must drop it before it calls `get`.
+    /// After a shutdown, getters still wait for keys that were added again during processing. A
+    /// task that holds the item of such a key must drop it before it calls `get`.
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. It takes a key in the same poll that returns it. If the future is dropped after it was
-    /// woken, it wakes another getter. If it was the one that waits for the next deadline, another getter takes over.
+    /// This method is cancel safe. It takes a key in the same poll that returns it. If the future
+    /// is dropped after it was woken, it wakes another getter. If it was the one that waits for the
+    /// next deadline, another getter takes over.
     ///
     /// # Panics
     ///
-    /// Panics if keys are delayed and the Tokio runtime has no timer (`enable_time`), or if the observer panics.
+    /// Panics if keys are delayed and the Tokio runtime has no timer (`enable_time`), or if the
+    /// observer panics.
     pub async fn get(&self) -> Option<Item<T>> {
         let mut getter = Getter { shared: &self.shared, role: Role::Follower };
         loop {
@@ -190,8 +202,8 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
                     let observe =
                         AssertUnwindSafe(|| self.shared.observer.observe_queue_duration(taken.queued_for));
                     if let Err(panic) = catch_unwind(observe) {
-                        // Dropping the item calls the observer again. A second panic during unwinding would abort the
-                        // process, so the item is dropped first.
+                        // Dropping the item calls the observer again. A second panic during
+                        // unwinding would abort the process, so the item is dropped first.
                         drop(item);
                         resume_unwind(panic);
                     }
@@ -204,22 +216,24 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
         }
     }
 
-    /// Shuts the queue down: it ignores adds and drops delayed keys.
+    /// Shuts the queue down. The queue ignores further adds and drops delayed keys.
     ///
-    /// Getters still return the queued keys and then `None`. Also ends the wait of each
-    /// [`WorkQueue::shutdown_with_drain`] that has begun.
+    /// Getters still return the queued keys and then `None`. Each
+    /// [`WorkQueue::shutdown_with_drain`] that has started returns immediately.
     pub fn shutdown(&self) {
         self.change(|state, _| state.shutdown());
     }
 
-    /// Shuts the queue down like [`WorkQueue::shutdown`], and waits until no key is queued and no key is processed.
+    /// Shuts the queue down like [`WorkQueue::shutdown`], and waits until no key is queued and no
+    /// key is processed.
     ///
-    /// Workers must continue to call [`WorkQueue::get`]. Otherwise the method waits until [`WorkQueue::shutdown`] is
-    /// called.
+    /// Workers must continue to call [`WorkQueue::get`]. Otherwise the method waits until
+    /// [`WorkQueue::shutdown`] is called.
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. The first poll shuts the queue down. Dropping the future later only ends the wait.
+    /// This method is cancel safe. The first poll shuts the queue down. Dropping the future later
+    /// only stops the wait.
     pub async fn shutdown_with_drain(&self) {
         let begun = self.change(|state, _| state.drain());
         loop {
@@ -231,12 +245,12 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
         }
     }
 
-    /// Returns true if a shutdown has begun.
+    /// Returns true if a shutdown has started.
     pub fn is_shutting_down(&self) -> bool {
         !self.shared.state.lock().is_open()
     }
 
-    /// Ends the processing of `key`.
+    /// Completes the processing of `key`.
     pub(crate) fn done(&self, key: &T) {
         if let Some(duration) = self.change(|state, now| state.done(key, now)) {
             self.shared.observer.observe_work_duration(duration);
@@ -255,7 +269,8 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
 }
 
 impl<T> Shared<T> {
-    /// Must be called without the lock: a waker may drop a task with a getter, and dropping a getter takes the lock.
+    /// Must be called without the lock: a waker may drop a task with a getter, and dropping a
+    /// getter takes the lock.
     fn wake(&self, wakeups: Wakeups) {
         if wakeups.getter {
             self.work_available.notify_one();
@@ -291,7 +306,7 @@ impl<T> fmt::Debug for WorkQueue<T> {
     }
 }
 
-/// One call of `get`, with its role.
+/// Holds the role of a pending `get`.
 struct Getter<'a, T> {
     shared: &'a Shared<T>,
     role: Role,
@@ -312,7 +327,8 @@ impl<T: Eq + Hash + Clone> Getter<'_, T> {
 }
 
 impl<T> Drop for Getter<'_, T> {
-    /// Hands over the timekeeper role of a cancelled getter. All other getters have resigned in their last step.
+    /// Releases the timekeeper role of a cancelled getter and wakes the next getter. All other
+    /// getters have resigned in their last step.
     fn drop(&mut self) {
         if self.role == Role::Timekeeper {
             let wake_next = {

@@ -1,5 +1,5 @@
-//! The data under the lock of a queue, and the wake-ups that each change requires. Plain data. `queue` documents (on
-//! `Shared`) the interleavings that this data must support.
+//! The data under the lock of a queue, and the wake-ups that each change requires. Plain data.
+//! `queue` documents (on `Shared`) the interleavings that this data must support.
 
 use std::hash::Hash;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use crate::status::QueueStatus;
 /// Replaces a delay that the clock cannot represent: about thirty years.
 const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
-/// The role of a getter. At most one getter of a queue is its timekeeper, so a deadline wakes one getter, not all.
+/// The role of a getter. At most one getter of a queue is its timekeeper, so a deadline wakes one
+/// getter, not all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Sleeps until it is woken.
@@ -23,7 +24,7 @@ pub(crate) enum Role {
     Timekeeper,
 }
 
-/// What a getter must do next.
+/// The next step of a getter.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum GetterStep<Taken> {
     /// Return this key, which is now processing.
@@ -39,7 +40,7 @@ pub(crate) enum GetterStep<Taken> {
 /// The tasks that must be woken after a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wakeups {
-    /// One getter, the one that has waited longest.
+    /// The getter that has waited longest.
     pub(crate) getter: bool,
     /// The timekeeper, because it sleeps until a deadline that is no longer the earliest.
     pub(crate) timekeeper: bool,
@@ -55,9 +56,9 @@ pub(crate) struct QueueState<T> {
     delayed: Delayed<T>,
     /// The queue accepts keys.
     is_open: bool,
-    /// The number of shutdowns that do not drain. Each of them ends the drains that began before it.
+    /// The number of shutdowns that do not drain. Each of these shutdowns stops all earlier drains.
     shutdowns: u64,
-    /// Exactly one getter has the role `Timekeeper`. If false, none has it.
+    /// Exactly one getter has the role `Timekeeper`. Otherwise all getters are followers.
     has_timekeeper: bool,
     /// The number of accepted adds since the queue was created.
     adds: u64,
@@ -90,27 +91,30 @@ impl<T> QueueState<T> {
         self.is_open
     }
 
-    /// Returns true if a drain must stop waiting: the queue is idle, or a shutdown followed. `begun` is the result of
-    /// `drain`.
+    /// Returns true if a drain must stop waiting: the queue is idle, or a shutdown followed.
+    /// `begun` is the result of `drain`.
     pub(crate) fn is_drained(&self, begun: u64) -> bool {
         self.machine.is_idle() || self.shutdowns != begun
     }
 
-    /// Returns true if a getter must inspect the queue. A getter that leaves while this holds wakes the next one.
+    /// Returns true if a getter must inspect the queue: a key is ready, the queue is closed and
+    /// empty, or a deadline has no timekeeper. A getter that leaves in this state wakes the next
+    /// getter.
     pub(crate) fn needs_wakeup(&self) -> bool {
         self.machine.ready_len() > 0
             || self.is_ended()
             || (self.delayed.next_deadline().is_some() && !self.has_timekeeper)
     }
 
-    /// Ends the timekeeper role of the getter that has `role`.
+    /// Releases the timekeeper role of the getter that has `role`.
     pub(crate) fn resign(&mut self, role: &mut Role) {
         if std::mem::replace(role, Role::Follower) == Role::Timekeeper {
             self.has_timekeeper = false;
         }
     }
 
-    /// Returns true if getters must return `None`. A dirty key prevents this, because a getter must still take it.
+    /// Returns true if getters must return `None`. A dirty key prevents this, because a getter must
+    /// still take it.
     fn is_ended(&self) -> bool {
         !self.is_open && self.machine.is_exhausted()
     }
@@ -139,8 +143,8 @@ impl<T> QueueState<T> {
 }
 
 impl<T: Eq + Hash + Clone> QueueState<T> {
-    /// Applies `change` at `now`. Keys whose delay has ended become ready first, so the order is the same as if a
-    /// timer had moved each key at its deadline.
+    /// Applies `change` at `now`. Due keys become ready before the change. The order is therefore
+    /// the same as if a timer had moved each key at its deadline.
     pub(crate) fn change<R>(&mut self, now: Instant, change: impl FnOnce(&mut Self) -> R) -> (Wakeups, R) {
         let before = self.before();
         self.advance(now);
@@ -148,7 +152,8 @@ impl<T: Eq + Hash + Clone> QueueState<T> {
         (self.wakeups_since(&before), result)
     }
 
-    /// Decides what a getter does at `now`. The boolean is true if the next getter must be woken.
+    /// Decides the next step of a getter at `now`. The boolean is true if the next getter must be
+    /// woken.
     ///
     /// The getter keeps or receives the timekeeper role only with `SleepUntil`.
     pub(crate) fn step(&mut self, role: &mut Role, now: Instant) -> (GetterStep<TakenKey<T>>, bool) {
@@ -184,7 +189,7 @@ impl<T: Eq + Hash + Clone> QueueState<T> {
         self.add_after(key, priority, delay, now);
     }
 
-    /// Ends the processing of `key` and returns its duration.
+    /// Completes the processing of `key` and returns its duration.
     pub(crate) fn done(&mut self, key: &T, now: Instant) -> Option<Duration> {
         self.machine.done(key, now)
     }
@@ -207,7 +212,7 @@ impl<T: Eq + Hash + Clone> QueueState<T> {
         self.machine.ready_len()
     }
 
-    /// Closes the queue and ends all drains that have begun.
+    /// Closes the queue and stops all pending drains.
     pub(crate) fn shutdown(&mut self) {
         self.shutdowns += 1;
         self.close();
@@ -239,7 +244,7 @@ impl<T: Eq + Hash + Clone> QueueState<T> {
         }
     }
 
-    /// Makes the keys ready whose delay has ended, each at its deadline.
+    /// Makes due keys ready, each at its deadline.
     fn advance(&mut self, now: Instant) {
         while let Some((key, priority, deadline)) = self.delayed.pop_due(now) {
             self.add(key, priority, deadline);
@@ -300,8 +305,8 @@ mod tests {
         assert_eq!(add(&mut state, "a", now), GETTER);
         assert_eq!(add(&mut state, "a", now), NONE);
         assert_eq!(step(&mut state, &mut Role::Follower, now), (GetterStep::Return("a"), false));
-        assert_eq!(add(&mut state, "a", now), NONE, "it is processing");
-        assert_eq!(done(&mut state, "a", now), GETTER, "it was added again");
+        assert_eq!(add(&mut state, "a", now), NONE, "the key is processing");
+        assert_eq!(done(&mut state, "a", now), GETTER, "the key was added again");
     }
 
     #[test]
@@ -314,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn one_getter_is_timekeeper_and_others_follow() {
+    fn only_first_getter_becomes_timekeeper() {
         let (mut state, now) = state();
         let (mut first, mut second) = (Role::Follower, Role::Follower);
         assert_eq!(add_after(&mut state, "a", SECOND, now), GETTER, "a getter must become the timekeeper");
@@ -343,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn due_key_comes_before_key_added_later() {
+    fn due_key_precedes_key_added_later() {
         let (mut state, now) = state();
         add_after(&mut state, "due", SECOND, now);
         add(&mut state, "later", now + SECOND);
@@ -369,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn getters_end_when_no_key_is_ready_or_dirty() {
+    fn getters_stop_when_no_key_is_ready_or_dirty() {
         let (mut state, now) = state();
         for key in ["a", "b"] {
             add(&mut state, key, now);

@@ -1,5 +1,5 @@
-//! Rate limiters: exponential per key, fast then slow per key, a token bucket for all keys, and the maximum of several.
-//! They never read a clock: the caller passes the time.
+//! Rate limiters: exponential per key, fast then slow per key, a token bucket for all keys, and the
+//! maximum of several. They never read a clock: the caller passes the time.
 
 use std::hash::Hash;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use dashmap::DashMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// The delay after the first failure of a key. Doubling from 5 ms, a key that keeps failing is retried 14 times in the
-/// first 90 seconds, and then less than once per minute.
+/// The delay after the first failure of a key. Doubling from 5 ms, a key that keeps failing is
+/// retried 14 times in the first 90 seconds, and then less than once per minute.
 const DEFAULT_BASE: Duration = Duration::from_millis(5);
 /// The longest delay after a failure of a key: about 17 minutes.
 const DEFAULT_MAX: Duration = Duration::from_secs(1000);
-/// One retry per 100 ms: at most 10 retries per second for all keys together, after the burst.
+/// Permits one retry per 100 ms after the burst, for all keys together.
 const DEFAULT_INTERVAL: Duration = Duration::from_millis(100);
 /// The number of retries without a delay after a quiet period.
 const DEFAULT_BURST: u32 = 100;
@@ -28,7 +28,8 @@ pub trait RateLimiter<T>: Send + Sync + 'static {
     /// Resets the failures of `key`, after a success or after giving up.
     fn forget(&self, key: &T);
 
-    /// Returns the number of failures of `key` since the last `forget`, or 0 if this limiter does not count them.
+    /// Returns the number of failures of `key` since the last `forget`, or 0 if this limiter does
+    /// not count them.
     fn num_requeues(&self, key: &T) -> u32;
 }
 
@@ -49,8 +50,8 @@ impl<T: 'static> RateLimiter<T> for Box<dyn RateLimiter<T>> {
 /// Creates the rate limiter of [`WorkQueue::new`](crate::WorkQueue::new), equivalent to client-go's
 /// `DefaultTypedControllerRateLimiter`.
 ///
-/// The delay is the longer of two: 5 ms per key, doubled with each failure up to 1000 s; and a token bucket of 10 retries
-/// per second with a burst of 100, for all keys together.
+/// The delay is the longer of two: 5 ms per key, doubled with each failure up to 1000 s; and a
+/// token bucket of 10 retries per second with a burst of 100, for all keys together.
 pub fn default_rate_limiter<T: Eq + Hash + Clone + Send + Sync + 'static>() -> MaxOfRateLimiter<T> {
     MaxOfRateLimiter::new([
         Box::new(ItemExponentialFailureRateLimiter::new(DEFAULT_BASE, DEFAULT_MAX))
@@ -63,7 +64,7 @@ pub fn default_rate_limiter<T: Eq + Hash + Clone + Send + Sync + 'static>() -> M
 struct Failures<T>(DashMap<T, u32>);
 
 impl<T: Eq + Hash + Clone> Failures<T> {
-    /// Counts a failure and returns the number of failures before it.
+    /// Counts a failure and returns the number of earlier failures.
     fn increment(&self, key: &T) -> u32 {
         let mut failures = self.0.entry(key.clone()).or_insert(0);
         let before = *failures;
@@ -118,7 +119,8 @@ pub struct ItemFastSlowRateLimiter<T> {
 }
 
 impl<T: Eq + Hash + Clone> ItemFastSlowRateLimiter<T> {
-    /// Creates a limiter that delays the first `max_fast_attempts` failures of a key by `fast`, and later ones by `slow`.
+    /// Creates a limiter that delays the first `max_fast_attempts` failures of a key by `fast`, and
+    /// later ones by `slow`.
     pub fn new(fast: Duration, slow: Duration, max_fast_attempts: u32) -> Self {
         ItemFastSlowRateLimiter { fast, slow, max_fast_attempts, failures: Failures(DashMap::new()) }
     }
@@ -138,7 +140,8 @@ impl<T: Eq + Hash + Clone + Send + Sync + 'static> RateLimiter<T> for ItemFastSl
     }
 }
 
-/// Limits the rate of retries of all keys together by a token bucket. It does not count failures per key.
+/// Limits the rate of retries of all keys together by a token bucket. It does not count failures
+/// per key.
 pub struct BucketRateLimiter {
     interval: Duration,
     /// `interval` times `burst`: a retry has no delay while the bucket is full within this time.
@@ -147,8 +150,8 @@ pub struct BucketRateLimiter {
 }
 
 impl BucketRateLimiter {
-    /// Creates a full bucket of `burst` tokens that gains one token per `interval`. With a burst of 0, the first retry
-    /// also waits for one interval.
+    /// Creates a full bucket of `burst` tokens that gains one token per `interval`. With a burst of
+    /// 0, the first retry also waits for one interval.
     pub fn new(interval: Duration, burst: u32) -> Self {
         BucketRateLimiter {
             interval,
@@ -170,8 +173,8 @@ impl<T> RateLimiter<T> for BucketRateLimiter {
     }
 }
 
-/// The state of a token bucket: the time at which it is full again. Each taken token moves this time by one interval.
-/// Tokens can be taken before they exist; the delay then grows accordingly.
+/// The state of a token bucket: the time at which it is full again. Each taken token moves this
+/// time by one interval. If the bucket is empty, a retry uses a future token and waits longer.
 #[derive(Default)]
 struct Refill {
     full_at: Option<Instant>,
@@ -181,7 +184,8 @@ impl Refill {
     /// Takes a token and returns the time from `now` until the bucket is full again.
     fn take(&mut self, now: Instant, interval: Duration) -> Duration {
         let from = self.full_at.map_or(now, |at| at.max(now));
-        // If the sum exceeds the clock's range, the old time is kept: the delay is centuries in both cases.
+        // If the sum exceeds the clock's range, the old time remains: the delay is centuries in
+        // both cases.
         let full_at = from.checked_add(interval).unwrap_or(from);
         self.full_at = Some(full_at);
         full_at.duration_since(now)

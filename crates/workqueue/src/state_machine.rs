@@ -1,5 +1,5 @@
-//! Ready and processing keys: the dirty set, the processing set and the queue of client-go's `workqueue`, as one map
-//! and one ordered list. Plain data: it has no clock and no lock, and never waits.
+//! Ready and processing keys: the dirty set, the processing set and the queue of client-go's
+//! `workqueue`, as one map and one ordered list. This is plain data without a clock or a lock.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -41,7 +41,7 @@ struct Position {
 pub(crate) struct TakenKey<T> {
     pub(crate) key: T,
     pub(crate) priority: Priority,
-    /// How long the key was ready.
+    /// The time for which the key was ready.
     pub(crate) queued_for: Duration,
 }
 
@@ -138,7 +138,8 @@ impl<T: Eq + Hash + Clone> StateMachine<T> {
         Some(TakenKey { key, priority, queued_for: now.duration_since(since) })
     }
 
-    /// Ends the processing of `key` and returns its duration. Does nothing if no worker processes `key`.
+    /// Completes the processing of `key` and returns its duration. Does nothing if no worker
+    /// processes `key`.
     pub(crate) fn done(&mut self, key: &T, now: Instant) -> Option<Duration> {
         let since = match *self.states.get(key)? {
             KeyState::Ready(_) => return None,
@@ -197,8 +198,8 @@ mod tests {
         }
     }
 
-    /// A literal model of client-go's queue: two sets and a list with linear search. `dirty` stores each key with its
-    /// priority, and `queue` stores it with its rank, both in seconds.
+    /// A literal model of client-go's queue: two sets and a list with linear search. `dirty` stores
+    /// each key with its priority, and `queue` stores it with its rank, both in seconds.
     #[derive(Default)]
     struct Model {
         dirty: Vec<(u8, i32)>,
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn key_added_twice_is_taken_once() {
+    fn key_added_twice_is_returned_once() {
         let (mut machine, now) = with_keys(&[(1, 0), (1, 0)]);
         assert_eq!((take(&mut machine, now), take(&mut machine, now)), (Some(1), None));
     }
@@ -366,7 +367,7 @@ mod tests {
         let first = machine.take(now + seconds(3)).unwrap();
         assert_eq!((first.key, first.priority, first.queued_for), (3, Priority(5), seconds(3)));
         let next = machine.take(now).unwrap();
-        assert_eq!((next.key, next.priority), (2, Priority(1)), "its old position was better");
+        assert_eq!((next.key, next.priority), (2, Priority(1)), "the old position was better");
         assert_eq!(machine.take(now).unwrap().priority, Priority(-10));
     }
 

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-/// Describes a queue at one moment. Returned by [`WorkQueue::status`](crate::WorkQueue::status).
+/// Describes the state of a queue. Returned by [`WorkQueue::status`](crate::WorkQueue::status).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueStatus<T> {
     /// The number of keys that are ready for a worker: the depth of the queue.
     pub ready: usize,
-    /// The number of keys with a delay that has not ended.
+    /// The number of keys that are not due yet.
     pub delayed: usize,
     /// The keys that workers process, each with its processing time so far; the longest first.
     pub processing: Vec<(T, Duration)>,

@@ -11,14 +11,14 @@ const SECOND: Duration = Duration::from_secs(1);
 
 type Queue = WorkQueue<&'static str>;
 
-/// Longer than any delay of a test. The paused clock jumps there when all tasks wait.
+/// Exceeds every delay of the tests. The paused clock advances this far only when all tasks wait.
 const FOREVER: Duration = Duration::from_secs(3600);
 
 async fn get(queue: &Queue) -> Option<Item<&'static str>> {
     timeout(FOREVER, queue.get()).await.expect("a wake-up was lost")
 }
 
-/// Takes the next key and ends its processing immediately.
+/// Takes the next key and completes its processing immediately.
 async fn process(queue: &Queue) -> Option<&'static str> {
     get(queue).await.map(|item| *item)
 }
@@ -196,7 +196,7 @@ async fn queue_uses_given_rate_limiter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_ends_all_waiting_getters() {
+async fn shutdown_stops_all_waiting_getters() {
     let queue = Queue::new();
     let mut getters = JoinSet::new();
     for _ in 0..10 {
@@ -206,7 +206,7 @@ async fn shutdown_ends_all_waiting_getters() {
     settle().await;
     queue.shutdown();
     assert_eq!(getters.join_all().await, [None; 10]);
-    assert_eq!(process(&queue).await, None, "a later getter ends too");
+    assert_eq!(process(&queue).await, None, "a later getter also returns None");
 }
 
 #[tokio::test(start_paused = true)]
@@ -268,7 +268,7 @@ async fn drain_waits_for_queued_processing_and_dirty_keys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn drain_of_idle_queue_ends_immediately_and_twice() {
+async fn drain_of_idle_queue_returns_immediately_and_twice() {
     let queue = Queue::new();
     queue.shutdown_with_drain().await;
     queue.shutdown_with_drain().await;
@@ -276,7 +276,7 @@ async fn drain_of_idle_queue_ends_immediately_and_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_ends_drain() {
+async fn shutdown_stops_drain() {
     let queue = Queue::new();
     queue.add("a");
     let _item = take(&queue).await;
@@ -288,7 +288,7 @@ async fn shutdown_ends_drain() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_ends_first_drain_if_second_begins() {
+async fn shutdown_stops_first_drain_if_second_starts() {
     let queue = Queue::new();
     queue.add("a");
     let _item = take(&queue).await;
@@ -298,7 +298,7 @@ async fn shutdown_ends_first_drain_if_second_begins() {
     let second = timeout(SECOND, queue.shutdown_with_drain());
     assert!(
         second.await.is_err(),
-        "the second drain began after the shutdown, and the key is still processing"
+        "the second drain started after the shutdown, and the key is still processing"
     );
     first.await.expect("the task did not panic");
 }
@@ -313,7 +313,7 @@ async fn cancelled_drain_leaves_queue_shut_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn queue_drops_key_after_done_and_forget() {
+async fn key_is_freed_after_done_and_forget() {
     let (queue, key) = (WorkQueue::new(), Arc::<str>::from("a"));
     queue.add(Arc::clone(&key));
     let item = timeout(FOREVER, queue.get()).await.expect("a wake-up was lost").expect("the queue is open");

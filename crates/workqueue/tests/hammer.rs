@@ -1,4 +1,5 @@
-//! A stress test: many producers and workers on several threads. Half of the workers often cancel their `get`.
+//! A stress test: many producers and workers on several threads. Half of the workers often cancel
+//! their `get`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +16,7 @@ const ADDS_PER_PRODUCER: usize = 20_000;
 /// Turns a lost wake-up into a failure; without it the test would hang.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The history of one key.
+/// Counts the adds and the processing of a key.
 #[derive(Default)]
 struct KeyHistory {
     /// The number of adds, incremented before each add.
@@ -70,7 +71,8 @@ async fn produce(queue: WorkQueue<usize>, history: Arc<History>, producer: usize
     }
 }
 
-/// Processes keys until the queue ends. If `cancels`, drops each `get` that is pending after two polls.
+/// Processes keys until `get` returns `None`. If `cancels`, drops each `get` that is pending after
+/// two polls.
 async fn work(queue: WorkQueue<usize>, history: Arc<History>, cancels: bool) {
     loop {
         let next = tokio::select! {

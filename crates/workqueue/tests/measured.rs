@@ -9,7 +9,7 @@ use tokio::time::advance;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// One call of an observer.
+/// A call of an observer.
 #[derive(Clone, Debug, PartialEq)]
 enum Observed {
     QueueDuration(Duration),
@@ -50,7 +50,7 @@ async fn take_all(queue: &WorkQueue<&'static str>) -> Vec<&'static str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn low_priority_keys_come_after_changes_and_do_not_starve() {
+async fn low_priority_keys_follow_changes_and_do_not_starve() {
     let queue = WorkQueue::new();
     queue.add_with_priority("listed", Priority::LOW);
     queue.add_with_priority("listed, then changed", Priority::LOW);

@@ -1,5 +1,6 @@
-//! The queue against a simple model: random sequences of adds, delays, getters, cancellations, shutdowns and time steps.
-//! Getters are polled only after a wake-up, so a lost wake-up shows as a difference.
+//! The queue against a simple model: random sequences of adds, delays, getters, cancellations,
+//! shutdowns and time steps. Getters are polled only after a wake-up, so a lost wake-up is visible
+//! as a difference.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -175,7 +176,7 @@ impl Pair {
                 self.taken.push(*item);
                 self.items.push(item);
             }
-            None => assert!(self.model.is_ended(), "a getter ended before the queue"),
+            None => assert!(self.model.is_ended(), "get returned None before the queue was empty"),
         }
     }
 
@@ -208,7 +209,8 @@ proptest! {
         ops in prop::collection::vec(op(), 0..120)
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
-        // Without `unconstrained`, tokio's task budget could wake a getter that the queue did not wake.
+        // Without `unconstrained`, tokio's task budget could wake a getter that the queue did not
+        // wake.
         runtime.block_on(tokio::task::unconstrained(async {
             let mut pair = Pair::new();
             for op in ops {

@@ -1,4 +1,4 @@
-//! Each event wakes one getter only. That no wake-up is lost is tested in `src/interleavings.rs`.
+//! Each event wakes only one getter. `src/interleavings.rs` tests that wake-ups are not lost.
 
 use std::task::Poll;
 use std::time::Duration;

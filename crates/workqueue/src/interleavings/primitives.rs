@@ -1,8 +1,9 @@
-//! The primitives of `sync` with scheduling points. Before each operation, a task announces the operation and a shuttle
-//! scheduler chooses the next task.
+//! The primitives of `sync` with scheduling points. Before each operation, a task announces the
+//! operation and a shuttle scheduler chooses the next task.
 //!
-//! Each operation is one atomic step and calls the real primitive of parking_lot or tokio. The inner steps of these
-//! primitives are not tested here; tokio tests its own with loom. Only the clock is simulated: `advance` moves it.
+//! Each operation is one atomic step and calls the real primitive of parking_lot or tokio. The
+//! inner steps of these primitives are not tested here; tokio tests its own with loom. Only the
+//! clock is simulated: `advance` moves it.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -54,14 +55,15 @@ fn address<T>(primitive: &T) -> usize {
 }
 
 thread_local! {
-    /// The announced operation of each task, by its id. All tasks of a run share one thread.
+    /// The announced operation of each task, by its id. All tasks of an execution share one thread.
     static PENDING: RefCell<Vec<Option<Op>>> = RefCell::default();
-    /// Shuttle has no public function that only yields to the scheduler, but each access to one of its atomics does so.
+    /// Shuttle has no public function that only yields to the scheduler. Each access to one of its
+    /// atomics yields.
     static SCHEDULING_POINT: AtomicBool = const { AtomicBool::new(false) };
-    static CLOCK: RefCell<Clock> = RefCell::new(Clock { now: Instant::now(), sleepers: Vec::new(), next_sleep: 0 });
+    static CLOCK: RefCell<Clock> = RefCell::new(Clock::new());
 }
 
-/// Resets the announced operations and the clock before a run.
+/// Resets the announced operations and the clock before an execution.
 pub(crate) fn reset() {
     PENDING.with_borrow_mut(Vec::clear);
     CLOCK.with_borrow_mut(|clock| clock.sleepers.clear());
@@ -72,7 +74,7 @@ pub(crate) fn pending_op(task: TaskId) -> Option<Op> {
     PENDING.with_borrow(|pending| pending.get(usize::from(task)).copied().flatten())
 }
 
-/// Announces `op` and lets the scheduler run any task before it.
+/// Announces `op` and lets the scheduler run any task before the operation.
 fn schedule_before(op: Op) {
     let Some(task) = current::try_get_current_task() else { return };
     set_pending(task, Some(op));
@@ -103,7 +105,8 @@ impl<T> Mutex<T> {
 
     /// # Panics
     ///
-    /// Panics if another task holds the lock, which then reached a scheduling point while it held the lock.
+    /// Panics if another task holds the lock, which then reached a scheduling point while it held
+    /// the lock.
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         schedule_before(Op::Lock(address(self)));
         self.0.try_lock().expect("a task reached a scheduling point while it held the lock")
@@ -137,7 +140,7 @@ impl Notify {
 pub(crate) struct Notified<'a> {
     notified: Pin<Box<tokio::sync::futures::Notified<'a>>>,
     op: Op,
-    /// It was polled and is pending.
+    /// The future was polled and is pending.
     is_queued: bool,
 }
 
@@ -167,7 +170,13 @@ struct Clock {
     next_sleep: u64,
 }
 
-/// Returns the simulated time. Reading the clock is not a scheduling point; only `advance` is one.
+impl Clock {
+    fn new() -> Self {
+        Clock { now: Instant::now(), sleepers: Vec::new(), next_sleep: 0 }
+    }
+}
+
+/// Returns the simulated time. Only `advance` is a scheduling point.
 pub(crate) fn now() -> Instant {
     CLOCK.with_borrow(|clock| clock.now)
 }
@@ -196,7 +205,7 @@ pub(crate) fn sleep_until(deadline: Instant) -> Sleep {
 pub(crate) struct Sleep {
     deadline: Instant,
     number: u64,
-    /// It was polled and is pending.
+    /// The future was polled and is pending.
     is_asleep: bool,
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Scenario {
     history: Rc<RefCell<History>>,
 }
 
-/// The events of each key. The number of an event is its time.
+/// The events of each key. Events are numbered; the number serves as a timestamp.
 #[derive(Default)]
 struct History {
     events: usize,
@@ -113,7 +113,7 @@ impl Scenario {
         self.process(item);
     }
 
-    /// Processes keys until the queue ends.
+    /// Processes keys until `get` returns `None`.
     pub(super) async fn process_until_shutdown(self) {
         while let Some(item) = self.queue.get().await {
             self.process(item);
@@ -141,7 +141,7 @@ impl Scenario {
         self.wait_until(|history| history.producers == 0).await;
     }
 
-    /// Waits until processing has started after each add, and has ended.
+    /// Waits until processing has started after each add and is complete.
     pub(super) async fn wait_until_served(&self) {
         self.wait_until(History::is_served).await;
     }

@@ -1,9 +1,11 @@
-//! Schedulers that run a scenario in all orders, or in many random orders. A panic and a deadlock fail the run.
+//! Schedulers that run a scenario in all orders, or in many random orders. A panic and a deadlock
+//! fail the run.
 //!
-//! `explore_all_orders` is a depth-first search over the orders of operations. It omits orders that differ only in the
-//! order of independent operations, for example on different primitives (sleep sets: Godefroid, "Partial-Order Methods
-//! for the Verification of Concurrent Systems"). Other tasks cannot observe the code between a wake-up and the next
-//! operation, so this code runs immediately and is not a choice point.
+//! `explore_all_orders` is a depth-first search over the orders of operations. It omits orders that
+//! differ only in the order of independent operations, for example on different primitives (sleep
+//! sets: Godefroid, "Partial-Order Methods for the Verification of Concurrent Systems"). Other
+//! tasks cannot observe the code between a wake-up and the next operation, so this code runs
+//! immediately and is not a choice point.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -19,13 +21,14 @@ use shuttle::{Config, Runner};
 
 use super::primitives::{Mutex, Notify, Op, pending_op, reset};
 
-/// The limit of a search. A scenario that needs more runs is too slow for a test and must be made smaller.
+/// The limit of a search. A scenario that needs more runs is too slow for a test and must be made
+/// smaller.
 const MAX_RUNS: usize = 100_000;
 /// The seed of the random schedulers. The environment variable `SHUTTLE_RANDOM_SEED` overrides it.
 const SEED: u64 = 19;
-/// The number of priority changes per run of the PCT scheduler (Burckhardt and others, "A Randomized Scheduler with
-/// Probabilistic Guarantees of Finding Bugs"). The algorithm finds a bug that needs this many changes at certain
-/// steps with a known minimum probability.
+/// The number of priority changes per run of the PCT scheduler (Burckhardt and others, "A
+/// Randomized Scheduler with Probabilistic Guarantees of Finding Bugs"). The algorithm finds a bug
+/// that needs this many changes at certain steps with a known minimum probability.
 const PRIORITY_CHANGES: usize = 3;
 
 /// Runs `scenario` in every order. Returns the number of orders without redundant runs.
@@ -35,7 +38,8 @@ pub(crate) fn explore_all_orders(scenario: impl Fn() + Send + Sync + 'static) ->
     run(search, scenario) - redundant_runs.get()
 }
 
-/// Runs `scenario` `runs` times with a uniform random scheduler, and `runs` times with a PCT scheduler.
+/// Runs `scenario` `runs` times with a uniform random scheduler, and `runs` times with a PCT
+/// scheduler.
 pub(crate) fn explore_random_orders(runs: usize, scenario: impl Fn() + Send + Sync + 'static) {
     let scenario = Arc::new(scenario);
     let same = Arc::clone(&scenario);
@@ -55,7 +59,7 @@ fn run(scheduler: impl Scheduler + 'static, scenario: impl Fn() + Send + Sync + 
 /// The future of a task.
 pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Runs each future as a task and waits for all of them.
+/// Runs each future as a task and waits for all tasks.
 pub(crate) fn run_tasks(futures: impl IntoIterator<Item = TaskFuture>) {
     let tasks: Vec<_> = futures.into_iter().map(PollWhenWoken::spawn).collect();
     for task in tasks {
@@ -68,7 +72,8 @@ pub(crate) fn spawn_detached(futures: impl IntoIterator<Item = TaskFuture>) {
     futures.into_iter().for_each(|future| drop(PollWhenWoken::spawn(future)));
 }
 
-/// Polls `future` only after a wake-up. Shuttle sometimes polls a task without one, which could hide a lost wake-up.
+/// Polls `future` only after a wake-up. Shuttle sometimes polls a task without one, which could
+/// hide a lost wake-up.
 struct PollWhenWoken {
     future: TaskFuture,
     flag: Option<Arc<WakeFlag>>,
@@ -108,7 +113,7 @@ impl Future for PollWhenWoken {
 /// Searches all orders depth first.
 #[derive(Debug, Default)]
 struct ExhaustiveScheduler {
-    /// The choice points of the current run. Between runs, those of the last run.
+    /// The choice points of the current or last run.
     choices: Vec<ChoicePoint>,
     /// The number of choice points that the current run has passed.
     depth: usize,
@@ -118,7 +123,7 @@ struct ExhaustiveScheduler {
     redundant_runs: Rc<Cell<usize>>,
 }
 
-/// A moment at which each runnable task has announced an operation.
+/// A state in which each runnable task has announced an operation.
 #[derive(Debug)]
 struct ChoicePoint {
     runnable: Vec<(TaskId, Op)>,
@@ -140,7 +145,8 @@ impl ChoicePoint {
         ChoicePoint::new(self.runnable, self.sleep_set)
     }
 
-    /// Returns the sleep set after this choice: the tasks whose operations do not conflict with the chosen one.
+    /// Returns the sleep set after this choice: the tasks whose operations do not conflict with the
+    /// chosen one.
     fn next_sleep_set(&self) -> Vec<TaskId> {
         let is_independent =
             |(task, op): &&(TaskId, Op)| self.sleep_set.contains(task) && !op.conflicts_with(self.chosen.1);
@@ -209,7 +215,7 @@ fn two_tasks_that_take_one_lock_twice_have_six_orders() {
 }
 
 #[test]
-fn independent_tasks_have_one_order() {
+fn independent_tasks_run_in_one_order() {
     let orders = explore_all_orders(|| {
         let locks = [(); 3].map(|()| Rc::new(Mutex::new(())));
         run_tasks(locks.each_ref().map(|lock| take_locks(&[lock, lock])));
@@ -217,13 +223,14 @@ fn independent_tasks_have_one_order() {
     assert_eq!(orders, 1);
 }
 
-/// Creates a task that takes and releases each lock in turn.
+/// Creates a task that takes and releases one lock after the other.
 fn take_locks(locks: &[&Rc<Mutex<()>>]) -> TaskFuture {
     let locks: Vec<_> = locks.iter().map(|lock| Rc::clone(lock)).collect();
     Box::pin(async move { locks.iter().for_each(|lock| drop(lock.lock())) })
 }
 
-/// Returns the distinct outcomes of all runs of `search`: for each of two locks, the tasks that took it, in order.
+/// Returns the distinct outcomes of `search`. An outcome lists, for each of two locks, the tasks in
+/// the order in which they took the lock.
 fn outcomes(search: impl FnOnce(Box<dyn Fn() + Send + Sync>)) -> BTreeSet<[Vec<usize>; 2]> {
     /// The locks that each task takes.
     const TASKS: [&[usize]; 3] = [&[0, 1], &[1, 0], &[1]];
@@ -254,7 +261,7 @@ fn omitted_orders_have_no_new_outcomes() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn wakeup_lost_between_check_and_wait_is_found() {
+fn wakeup_lost_between_check_and_wait_fails_search() {
     explore_all_orders(|| {
         let shared = Rc::new((Mutex::new(false), Notify::new()));
         let waiting = Rc::clone(&shared);
@@ -274,7 +281,7 @@ fn wakeup_lost_between_check_and_wait_is_found() {
 
 #[test]
 #[should_panic(expected = "while it held the lock")]
-fn operation_while_holding_lock_is_found() {
+fn operation_while_holding_lock_fails_search() {
     explore_all_orders(|| {
         let shared = Rc::new((Mutex::new(()), Notify::new()));
         let other = take_first_lock(&shared);
