@@ -26,7 +26,7 @@ pub struct RealServer {
 
 /// Where `.ci/real-apiserver` puts it.
 fn program() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/real-apiserver/bin/real-apiserver")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/e2e/real-apiserver/bin/real-apiserver")
 }
 
 impl RealServer {

@@ -11,7 +11,7 @@ use super::*;
 
 /// What `wire` prints, or `None` where nobody has built it.
 fn wire(args: &[&str]) -> Option<String> {
-    let binary = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/real-apiserver/bin/wire");
+    let binary = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/e2e/real-apiserver/bin/wire");
     if !binary.is_file() {
         let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
         assert!(!ci, "wire {args:?} can't be asked; run .ci/real-apiserver");

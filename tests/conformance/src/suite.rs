@@ -1,0 +1,140 @@
+//! Runs the checks: a few at a time, each under the same deadline.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use futures_util::{StreamExt as _, future::BoxFuture, stream};
+use tokio::time::timeout;
+
+use super::place::Place;
+use super::report::{Outcome, report};
+use super::target::Target;
+use super::topics::TOPICS;
+use super::variant::Variant;
+
+/// How long a check may take. The slowest wait for a watch to time out, a few seconds.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Most checks wait for the server's timers, so that many at once cost little.
+const AT_ONCE: usize = 32;
+
+/// Names the variable that chooses checks: those whose name contains its value.
+const CHOICE: &str = "KUBE_INFORMER_CHECKS";
+
+/// One check of one sentence.
+pub struct Check {
+    /// What the server promises.
+    pub sentence: &'static str,
+    /// The case that is checked.
+    pub name: &'static str,
+    /// On which variants of a server the sentence is true.
+    pub(super) on: fn(Variant) -> bool,
+    pub(super) run: fn(Place) -> BoxFuture<'static, Result<()>>,
+}
+
+/// All checks, in reading order.
+pub fn checks() -> impl Iterator<Item = &'static Check> {
+    TOPICS.iter().copied().flatten().copied().flatten()
+}
+
+/// The checks of what this variant promises.
+fn on(variant: Variant) -> impl Iterator<Item = &'static Check> {
+    checks().filter(move |check| (check.on)(variant))
+}
+
+/// Runs the checks against `target`, prints how each went, and fails if one of them failed.
+///
+/// The variable `KUBE_INFORMER_CHECKS` chooses checks by a part of their name.
+///
+/// # Errors
+///
+/// The failures of all checks, or that none was chosen.
+///
+/// # Cancel safety
+///
+/// When this is dropped early, the checks stop where they are and leave their namespaces behind.
+pub async fn run(target: Target) -> Result<()> {
+    let choice = std::env::var(CHOICE).unwrap_or_default();
+    let chosen: Vec<&Check> = on(target.variant).filter(|check| check.name.contains(&choice)).collect();
+    ensure!(!chosen.is_empty(), "{CHOICE} is {choice:?}, and no check has this in its name");
+    let name = target.name;
+    report(name, &outcomes(target, &chosen).await)
+}
+
+/// Runs all checks against `target` and gives the names of those that fail. Prints nothing.
+///
+/// # Cancel safety
+///
+/// As [`run`].
+pub async fn failing(target: Target) -> Vec<&'static str> {
+    let chosen: Vec<&Check> = on(target.variant).collect();
+    let outcomes = outcomes(target, &chosen).await;
+    outcomes.iter().filter(|outcome| outcome.result.is_err()).map(|outcome| outcome.check.name).collect()
+}
+
+async fn outcomes<'a>(target: Target, chosen: &[&'a Check]) -> Vec<Outcome<'a>> {
+    let target = Arc::new(target);
+    let running = chosen.iter().enumerate().map(|(place, &check)| {
+        let target = Arc::clone(&target);
+        async move { (place, Outcome { check, result: run_one(check, target).await }) }
+    });
+    let mut outcomes: Vec<_> = stream::iter(running).buffer_unordered(AT_ONCE).collect().await;
+    outcomes.sort_by_key(|(place, _)| *place);
+    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+async fn run_one(check: &Check, target: Arc<Target>) -> Result<()> {
+    let work = async {
+        let place = Place::new(target, namespace(check.name)).await.context("the check's namespace")?;
+        (check.run)(place).await
+    };
+    within_deadline(work).await
+}
+
+async fn within_deadline(work: impl Future<Output = Result<()>>) -> Result<()> {
+    timeout(DEADLINE, work).await.with_context(|| format!("still waiting after {DEADLINE:?}"))?
+}
+
+/// A name of a check as the name of a namespace.
+fn namespace(check: &str) -> String {
+    check.replace('_', "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    /// Leaves room for the `-2` of a second namespace.
+    const LONGEST: usize = 61;
+
+    #[test]
+    fn each_check_has_a_namespace_of_its_own() {
+        let names: Vec<String> = checks().map(|check| namespace(check.name)).collect();
+        assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
+        for name in names {
+            assert!(name.len() <= LONGEST, "{name} is too long for a namespace");
+            assert!(
+                name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+            );
+        }
+    }
+
+    #[test]
+    fn sentences_are_sentences_and_each_stands_in_one_place() {
+        let mut sentences: Vec<&str> = checks().map(|check| check.sentence).collect();
+        sentences.dedup();
+        assert_eq!(sentences.iter().collect::<HashSet<_>>().len(), sentences.len());
+        for sentence in sentences {
+            assert!(sentence.ends_with('.') && sentence.starts_with(char::is_uppercase), "{sentence}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_check_that_waits_for_ever_fails_at_the_deadline() {
+        let failure = within_deadline(std::future::pending()).await.map_err(|error| error.to_string());
+        assert_eq!(failure, Err("still waiting after 20s".to_owned()));
+    }
+}

@@ -1,0 +1,84 @@
+//! The conformance checks against the real kube-apiserver: what they say of the protocol is held against it.
+
+use anyhow::Result;
+use kube_client::config::{KubeConfigOptions, Kubeconfig};
+use kube_client::{Client, Config};
+use kube_informer_conformance::{self as conformance, Clients, Past, Target, Variant};
+use kube_informer_e2e::real::{Options, RealServer, Source, skip_or_fail};
+use tokio::sync::Mutex;
+
+/// The checks of two servers at once would be too slow for their deadlines.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+
+#[tokio::test]
+async fn the_real_server_keeps_the_protocol() -> Result<()> {
+    keeps_the_protocol(Variant::Standard, &[]).await
+}
+
+#[tokio::test]
+async fn without_watch_list_the_real_server_keeps_the_rest_of_the_protocol() -> Result<()> {
+    keeps_the_protocol(Variant::WithoutWatchList, &["--feature-gates=WatchList=false"]).await
+}
+
+#[tokio::test]
+async fn without_watch_cache_the_real_server_keeps_the_rest_of_the_protocol() -> Result<()> {
+    keeps_the_protocol(Variant::WithoutWatchCache, &["--watch-cache=false"]).await
+}
+
+#[tokio::test]
+async fn with_shards_the_real_server_keeps_the_protocol() -> Result<()> {
+    keeps_the_protocol(Variant::WithShards, &["--feature-gates=ShardedListAndWatch=true"]).await
+}
+
+async fn keeps_the_protocol(variant: Variant, flags: &[&str]) -> Result<()> {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let checks = conformance::checks().count();
+    let options = Options { apiserver_flags: flags.iter().map(|&flag| flag.to_owned()).collect() };
+    if !flags.is_empty() && matches!(Source::find()?, Some(Source::Cluster(_))) {
+        return skip_or_fail("conformance, which needs a server with flags of its own", checks);
+    }
+    let Some(mut server) = RealServer::start_or_skip("conformance", checks, options).await? else {
+        return Ok(());
+    };
+    if !server.is_own() {
+        // Its history can't be cut, and its controllers write into the checks' namespaces.
+        return skip_or_fail("conformance, which needs a server of its own", checks);
+    }
+    let past = Past::write(&client(&server, |_| {}).await?).await?;
+    forget(&mut server).await?;
+
+    let nobody = Some("nobody".to_owned());
+    let clients = Clients {
+        admin: client(&server, |_| {}).await?,
+        nobody: client(&server, |choice| choice.user = nobody).await?,
+        stranger: stranger(&server).await?,
+    };
+    conformance::run(Target::new("kube-apiserver", clients, past).set_up_as(variant)).await?;
+    server.stop().await
+}
+
+/// Etcd's history is cut, and what the apiserver still has of it in memory goes with a restart.
+async fn forget(server: &mut RealServer) -> Result<()> {
+    server.compact().await?;
+    server.restart_apiserver().await
+}
+
+async fn client(server: &RealServer, choose: impl FnOnce(&mut KubeConfigOptions)) -> Result<Client> {
+    Ok(Client::try_from(config(server, choose).await?)?)
+}
+
+async fn stranger(server: &RealServer) -> Result<Client> {
+    let mut config = config(server, |_| {}).await?;
+    config.auth_info.token = Some("never-issued".to_owned().into());
+    Ok(Client::try_from(config)?)
+}
+
+/// How to reach the server without hidden retries.
+async fn config(server: &RealServer, choose: impl FnOnce(&mut KubeConfigOptions)) -> Result<Config> {
+    let mut options = KubeConfigOptions::default();
+    choose(&mut options);
+    let mut config =
+        Config::from_custom_kubeconfig(Kubeconfig::read_from(server.kubeconfig())?, &options).await?;
+    config.default_retry = false;
+    Ok(config)
+}

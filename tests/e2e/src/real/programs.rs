@@ -1,0 +1,176 @@
+//! The command lines of the parts, for the one binary and for envtest's separate programs.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use tokio::process::Command;
+
+use super::files::{self, CERTIFICATES, SERVICE_ACCOUNT_KEY, SERVICE_ACCOUNT_PUBLIC_KEY, TOKENS};
+use super::part::Stop;
+use super::source::{REAL_APISERVER, built};
+
+/// What the parts are started from.
+#[derive(Debug)]
+pub(super) enum Programs {
+    /// `real-apiserver` with a subcommand for each part.
+    One(PathBuf),
+    /// A directory with a program for each part.
+    Separate(PathBuf),
+}
+
+impl Programs {
+    pub(super) fn stop(&self) -> Stop {
+        match self {
+            Self::One(_) => Stop::ClosedStdin,
+            Self::Separate(_) => Stop::Kill,
+        }
+    }
+
+    pub(super) fn etcd(&self, dir: &Path, client: SocketAddr) -> Command {
+        let data = dir.join("etcd");
+        match self {
+            Self::One(binary) => {
+                let mut command = subcommand(binary, "etcd");
+                command.arg("--data-dir").arg(data);
+                command.args(["--client-port", &client.port().to_string(), "--port-reserved"]);
+                command
+            }
+            Self::Separate(assets) => {
+                let mut command = Command::new(assets.join("etcd"));
+                command.arg("--data-dir").arg(data).args(etcd_flags(client));
+                command
+            }
+        }
+    }
+
+    /// Also writes the files that the server needs, where it doesn't do so itself.
+    pub(super) fn apiserver(
+        &self,
+        dir: &Path,
+        etcd: SocketAddr,
+        address: SocketAddr,
+        flags: &[String],
+    ) -> Result<Command> {
+        let etcd = format!("http://{etcd}");
+        let port = address.port().to_string();
+        match self {
+            Self::One(binary) => {
+                let mut command = subcommand(binary, "apiserver");
+                command.arg("--dir").arg(dir).args(["--etcd", &etcd, "--port", &port, "--port-reserved"]);
+                command.arg("--").args(flags);
+                Ok(command)
+            }
+            Self::Separate(assets) => {
+                files::prepare(dir, address)?;
+                let mut command = Command::new(assets.join("kube-apiserver"));
+                command.args(apiserver_flags(dir, &etcd, &port)).args(flags);
+                Ok(command)
+            }
+        }
+    }
+
+    /// envtest has no controllers; the built binary's are taken where there is one.
+    pub(super) fn controllers(&self, dir: &Path, kubeconfig: &Path) -> Result<(Command, Stop)> {
+        let own = match self {
+            Self::One(_) => None,
+            Self::Separate(assets) => existing(assets.join("kube-controller-manager")),
+        };
+        if let Some(program) = own {
+            let mut command = Command::new(program);
+            command.arg("--kubeconfig").arg(kubeconfig);
+            command.args(["--leader-elect=false", "--secure-port=0"]);
+            command.arg("--service-account-private-key-file").arg(dir.join(SERVICE_ACCOUNT_KEY));
+            return Ok((command, Stop::Kill));
+        }
+        let Some(binary) = self.one_binary() else {
+            bail!("no kube-controller-manager beside kube-apiserver; .ci/real-apiserver builds one");
+        };
+        let mut command = subcommand(&binary, "controllers");
+        command.arg("--kubeconfig").arg(kubeconfig);
+        Ok((command, Stop::ClosedStdin))
+    }
+
+    pub(super) fn compact(&self, etcd: SocketAddr) -> Result<Command> {
+        let Some(binary) = self.one_binary() else {
+            bail!("nothing that compacts etcd beside kube-apiserver; .ci/real-apiserver builds it");
+        };
+        let mut command = subcommand(&binary, "compact");
+        command.args(["--etcd", &format!("http://{etcd}")]);
+        Ok(command)
+    }
+
+    fn one_binary(&self) -> Option<PathBuf> {
+        match self {
+            Self::One(binary) => Some(binary.clone()),
+            Self::Separate(_) => existing(built(REAL_APISERVER)),
+        }
+    }
+}
+
+/// kubectl beside the server, the built one, or the one on PATH: the first is of the server's own version.
+pub(super) fn kubectl(programs: Option<&Programs>) -> Command {
+    let beside = match programs {
+        Some(Programs::Separate(assets)) => existing(assets.join("kubectl")),
+        Some(Programs::One(_)) | None => None,
+    };
+    Command::new(beside.unwrap_or_else(kubectl_program))
+}
+
+/// kubectl where there is no server beside which it could lie: the built one, or the one on PATH. A bare name where there
+/// is none.
+pub fn kubectl_program() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = || std::env::split_paths(&path).find_map(|folder| existing(folder.join("kubectl")));
+    existing(built("kubectl")).or_else(on_path).unwrap_or_else(|| PathBuf::from("kubectl"))
+}
+
+fn existing(path: PathBuf) -> Option<PathBuf> {
+    path.is_file().then_some(path)
+}
+
+fn subcommand(binary: &Path, name: &str) -> Command {
+    let mut command = Command::new(binary);
+    command.arg(name);
+    command
+}
+
+/// Nobody connects to the peer port of a single member, so any port will do.
+fn etcd_flags(client: SocketAddr) -> Vec<String> {
+    let peer = "http://127.0.0.1:0";
+    vec![
+        format!("--listen-client-urls=http://{client}"),
+        format!("--advertise-client-urls=http://{client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=default={peer}"),
+        "--socket-reuse-port=true".to_owned(),
+        "--unsafe-no-fsync=true".to_owned(),
+        "--log-level=error".to_owned(),
+        // The name that both etcd 3.5 and 3.6 know.
+        "--experimental-watch-progress-notify-interval=5s".to_owned(),
+    ]
+}
+
+/// The same as `tests/e2e/real-apiserver/apiserver.go` gives it.
+fn apiserver_flags(dir: &Path, etcd: &str, port: &str) -> Vec<String> {
+    let file = |name: &str| dir.join(name).display().to_string();
+    vec![
+        format!("--etcd-servers={etcd}"),
+        "--bind-address=127.0.0.1".to_owned(),
+        "--advertise-address=127.0.0.1".to_owned(),
+        format!("--secure-port={port}"),
+        "--permit-port-sharing=true".to_owned(),
+        format!("--cert-dir={}", file(CERTIFICATES)),
+        format!("--token-auth-file={}", file(TOKENS)),
+        "--authorization-mode=RBAC".to_owned(),
+        "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
+        format!("--service-account-key-file={}", file(SERVICE_ACCOUNT_PUBLIC_KEY)),
+        format!("--service-account-signing-key-file={}", file(SERVICE_ACCOUNT_KEY)),
+        "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+        "--allow-privileged=true".to_owned(),
+        "--disable-admission-plugins=ServiceAccount".to_owned(),
+        "--endpoint-reconciler-type=none".to_owned(),
+        "--shutdown-watch-termination-grace-period=1s".to_owned(),
+    ]
+}

@@ -1,0 +1,81 @@
+//! kubectl on both servers: the same commands, then exit codes and output side by side.
+//!
+//! The commands stand in `tests/e2e/kubectl/topics`, and in `tests/e2e/kubectl/with-controllers` where the real server needs its
+//! controllers to do what they ask. `KUBE_INFORMER_KUBECTL=read` runs one topic only.
+
+use std::io::Write as _;
+
+use anyhow::{Context as _, Result, ensure};
+use kube_informer_e2e::embedded::EmbeddedProgram;
+use kube_informer_e2e::real::{Options, RealServer, skip_or_fail};
+
+mod compare;
+mod differences;
+mod mask;
+mod side;
+mod topic;
+
+use compare::Verdict;
+use side::Side;
+use topic::Topic;
+
+/// Names the variable that chooses topics: those whose name contains its value.
+const CHOICE: &str = "KUBE_INFORMER_KUBECTL";
+
+/// The topics that run on the embedded server with TLS and users; the others on the one without.
+const OVER_TLS: [&str; 2] = ["custom", "discover"];
+
+#[tokio::test]
+async fn kubectl_cannot_tell_the_embedded_server_from_the_real_one() -> Result<()> {
+    let (topics, with_controllers) = (topic::read("topics")?, topic::read("with-controllers")?);
+    let commands = topics.iter().chain(&with_controllers).map(|topic| topic.commands.len()).sum();
+    let Some(mut real) = RealServer::start_or_skip("kubectl", commands, Options::default()).await? else {
+        return Ok(());
+    };
+    if !real.is_own() {
+        // Its controllers act on what the commands create.
+        return skip_or_fail("kubectl, which needs a server of its own", commands);
+    }
+    let plain = EmbeddedProgram::start(&[]).await?;
+    let secure = EmbeddedProgram::start(&["--tls", "--users"]).await?;
+    let collecting = EmbeddedProgram::start(&["--garbage-collector"]).await?;
+    let real_side = Side::new(real.kubeconfig())?;
+    let (plain, secure) = (Side::new(plain.kubeconfig())?, Side::new(secure.kubeconfig())?);
+    let collecting = Side::new(collecting.kubeconfig())?;
+    let choice = std::env::var(CHOICE).unwrap_or_default();
+    let chosen = |topic: &&Topic| topic.name.contains(&choice);
+    let mut failures = 0;
+    for topic in topics.iter().filter(chosen) {
+        let ours = if OVER_TLS.contains(&topic.name.as_str()) { &secure } else { &plain };
+        failures += compared(topic, &real_side, ours).await?;
+    }
+    // Only now, so that nothing but the commands above has changed objects.
+    real.start_controllers().await?;
+    for topic in with_controllers.iter().filter(chosen) {
+        failures += compared(topic, &real_side, &collecting).await?;
+    }
+    real.stop().await?;
+    ensure!(failures == 0, "{failures} commands differ");
+    Ok(())
+}
+
+/// Runs a topic on both servers at once and reports each command; gives how many failed.
+async fn compared(topic: &Topic, real: &Side, ours: &Side) -> Result<usize> {
+    let (real, ours) = tokio::join!(real.run(topic), ours.run(topic));
+    let (real, ours) = (real.context("kube-apiserver")?, ours.context("kube-testserver")?);
+    let verdicts: Vec<Verdict> = topic
+        .commands
+        .iter()
+        .zip(real.iter().zip(&ours))
+        .map(|(command, (real, ours))| Verdict::of(command, real, ours))
+        .collect();
+    // In one piece, so that lines of other tests don't come in between.
+    let report: String = topic
+        .commands
+        .iter()
+        .zip(&verdicts)
+        .map(|(command, verdict)| verdict.line(&topic.name, command))
+        .collect();
+    std::io::stderr().write_all(report.as_bytes())?;
+    Ok(verdicts.iter().filter(|verdict| verdict.is_failure()).count())
+}

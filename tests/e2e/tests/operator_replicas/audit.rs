@@ -1,0 +1,266 @@
+//! What the server itself says of who has written what: its audit log.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use kube_informer_e2e::real::Options;
+use serde::Deserialize;
+use serde_json::json;
+use tempfile::TempDir;
+
+/// Whose Lease decides.
+pub(crate) const LEASE: &str = "website-operator";
+
+/// The log of a server that was started with its [`options`](Self::options), read as it grows.
+pub(crate) struct Audit {
+    dir: TempDir,
+    file: Option<BufReader<File>>,
+    /// The beginning of a line that is not there as a whole.
+    line: String,
+    /// When requests were answered, and the newest version that was known by then.
+    known: Vec<(String, u64)>,
+    pub(crate) writes: Vec<Write>,
+}
+
+/// A write by an impersonated user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Write {
+    pub(crate) by: String,
+    /// That it has made: the order of all writes.
+    pub(crate) version: u64,
+    pub(crate) what: String,
+    /// Of the Lease: who holds it from then on, or nobody.
+    pub(crate) holder: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    verb: String,
+    impersonated_user: Option<User>,
+    object_ref: Option<ObjectRef>,
+    response_status: Option<ResponseStatus>,
+    response_object: Option<ResponseObject>,
+    request_received_timestamp: String,
+    stage_timestamp: String,
+}
+
+#[derive(Deserialize)]
+struct User {
+    username: String,
+}
+
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+struct ObjectRef {
+    resource: String,
+    namespace: String,
+    name: String,
+    subresource: String,
+}
+
+#[derive(Deserialize)]
+struct ResponseStatus {
+    code: u16,
+}
+
+#[derive(Deserialize)]
+struct ResponseObject {
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Option<serde_json::Value>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    resource_version: Option<String>,
+}
+
+impl Audit {
+    pub(crate) fn new() -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let resources = [
+            ("", vec!["configmaps", "services", "events"]),
+            ("apps", vec!["deployments", "deployments/status"]),
+            ("events.k8s.io", vec!["events"]),
+            ("coordination.k8s.io", vec!["leases"]),
+            ("examples.kube-informer.dev", vec!["websites", "websites/status"]),
+        ];
+        let resources = resources.map(|(group, resources)| json!({"group": group, "resources": resources}));
+        let policy = json!({
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "omitStages": ["RequestReceived", "ResponseStarted"],
+            "omitManagedFields": true,
+            "rules": [{
+                "level": "RequestResponse",
+                "verbs": ["create", "update", "patch", "delete"],
+                "resources": resources,
+            }],
+        });
+        std::fs::write(dir.path().join("policy"), policy.to_string())?;
+        Ok(Self { dir, file: None, line: String::new(), known: Vec::new(), writes: Vec::new() })
+    }
+
+    fn log(&self) -> PathBuf {
+        self.dir.path().join("log")
+    }
+
+    /// The server notes each request before it answers it.
+    pub(crate) fn options(&self) -> Options {
+        let policy = self.dir.path().join("policy");
+        let apiserver_flags = vec![
+            format!("--audit-policy-file={}", policy.display()),
+            format!("--audit-log-path={}", self.log().display()),
+            "--audit-log-mode=blocking-strict".to_owned(),
+        ];
+        Options { apiserver_flags }
+    }
+
+    /// Reads what has come.
+    pub(crate) fn read(&mut self) -> Result<()> {
+        if self.file.is_none() && self.log().exists() {
+            self.file = Some(BufReader::new(File::open(self.log())?));
+        }
+        let Some(mut file) = self.file.take() else { return Ok(()) };
+        while file.read_line(&mut self.line)? > 0 && self.line.ends_with('\n') {
+            let line = std::mem::take(&mut self.line);
+            self.note(serde_json::from_str(&line).context("an audit log of another form")?)?;
+        }
+        self.file = Some(file);
+        Ok(())
+    }
+
+    fn note(&mut self, entry: Entry) -> Result<()> {
+        let is_done = entry.response_status.is_some_and(|status| (200..300).contains(&status.code));
+        let Some(object) = entry.response_object.filter(|_| is_done) else { return Ok(()) };
+        let Some(version) = object.metadata.resource_version else { return Ok(()) };
+        let version: u64 = version.parse()?;
+        // What changes nothing is answered with the version that was there before.
+        let before = self.known.partition_point(|(answered, _)| *answered < entry.request_received_timestamp);
+        let is_write = before.checked_sub(1).is_none_or(|before| self.known[before].1 < version);
+        let newest = self.known.last().map_or(version, |(_, newest)| version.max(*newest));
+        self.known.push((entry.stage_timestamp, newest));
+        let Some(user) = entry.impersonated_user.filter(|_| is_write) else { return Ok(()) };
+        let ObjectRef { resource, namespace, name, subresource } = entry.object_ref.unwrap_or_default();
+        let holder = (resource == "leases").then(|| {
+            let spec = object.spec.unwrap_or_default();
+            spec["holderIdentity"].as_str().unwrap_or_default().to_owned()
+        });
+        let what = format!("{} of {resource} {namespace}/{name} {subresource}", entry.verb);
+        self.writes.push(Write { by: user.username, version, what, holder });
+        Ok(())
+    }
+
+    /// Whether this one has written anything but the Lease.
+    pub(crate) fn has_worked(&self, by: &str) -> bool {
+        self.writes.iter().any(|write| write.by == by && write.holder.is_none())
+    }
+}
+
+/// The time for which one holds the Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reign {
+    pub(crate) of: String,
+    /// What it has written, but for the Lease.
+    pub(crate) writes: usize,
+    /// Whether it has given the Lease back.
+    pub(crate) is_over: bool,
+}
+
+/// Who held the Lease, one after the other; fails where anybody has written who did not hold it then.
+pub(crate) fn reigns(writes: &[Write]) -> Result<Vec<Reign>> {
+    let mut writes: Vec<&Write> = writes.iter().collect();
+    writes.sort_by_key(|write| write.version);
+    let mut reigns: Vec<Reign> = Vec::new();
+    for Write { by, version, what, holder } in writes {
+        let current = reigns.last_mut().filter(|reign| reign.of == *by && !reign.is_over);
+        match (holder.as_deref(), current) {
+            (None, Some(reign)) => reign.writes += 1,
+            (Some(""), Some(reign)) => reign.is_over = true,
+            (Some(holder), Some(_)) if holder == by => {}
+            (Some(holder), None) if holder == by => {
+                reigns.push(Reign { of: by.clone(), writes: 0, is_over: false });
+            }
+            (None, None) => bail!("{by} has written at {version}, and does not hold the Lease: {what}"),
+            (Some(holder), _) => bail!("{by} has given the Lease to {holder:?} at {version}"),
+        }
+    }
+    ensure!(reigns.iter().all(|reign| reign.writes > 0), "one has held the Lease for nothing: {reigns:?}");
+    Ok(reigns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(version: u64, by: &str) -> Write {
+        Write { by: by.to_owned(), version, what: "patch of x".to_owned(), holder: None }
+    }
+
+    fn lease(version: u64, by: &str, holder: &str) -> Write {
+        Write { holder: Some(holder.to_owned()), ..write(version, by) }
+    }
+
+    #[test]
+    fn who_writes_without_the_lease_is_found_in_whatever_order_the_log_is() {
+        let fine = [
+            lease(1, "a", "a"),
+            write(2, "a"),
+            lease(3, "a", "a"),
+            write(4, "a"),
+            lease(5, "a", ""),
+            lease(6, "b", "b"),
+            write(9, "b"),
+        ];
+        let reign = |of: &str, writes, is_over| Reign { of: of.to_owned(), writes, is_over };
+        let expected = vec![reign("a", 2, true), reign("b", 1, false)];
+        assert_eq!(reigns(&fine).unwrap(), expected);
+        let mut turned = fine.to_vec();
+        turned.reverse();
+        assert_eq!(reigns(&turned).unwrap(), expected);
+
+        for (wrong, who) in [
+            (write(7, "a"), "a has written at 7"),
+            (write(3, "b"), "b has written at 3"),
+            (write(0, "a"), "a has written at 0"),
+            (lease(7, "b", "a"), "b has given the Lease to \"a\" at 7"),
+            (lease(10, "a", ""), "a has given the Lease to \"\" at 10"),
+            (lease(10, "c", "c"), "held the Lease for nothing"),
+        ] {
+            let all = [&fine[..], &[wrong]].concat();
+            let error = reigns(&all).unwrap_err().to_string();
+            assert!(error.contains(who), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_changes_nothing_is_no_write() -> Result<()> {
+        let mut audit = Audit::new()?;
+        let line = |user: &str, version: u64, received: u32, answered: u32| {
+            json!({
+                "verb": "patch", "impersonatedUser": {"username": user},
+                "objectRef": {"resource": "configmaps", "namespace": "shop", "name": "web"},
+                "responseStatus": {"code": 200},
+                "responseObject": {"metadata": {"resourceVersion": version.to_string()}},
+                "requestReceivedTimestamp": format!("2026-01-01T00:00:{received:02}.000000Z"),
+                "stageTimestamp": format!("2026-01-01T00:00:{answered:02}.000000Z"),
+            })
+            .to_string()
+                + "\n"
+        };
+        // The third changes nothing; the fourth was under way with the second and was answered after it.
+        let lines = [line("a", 5, 1, 2), line("a", 7, 3, 6), line("b", 5, 7, 8), line("b", 6, 4, 9)];
+        std::fs::write(audit.log(), lines.concat())?;
+        audit.read()?;
+        let written: Vec<_> = audit.writes.iter().map(|write| (&*write.by, write.version)).collect();
+        assert_eq!(written, [("a", 5), ("a", 7), ("b", 6)]);
+        assert!(audit.has_worked("a") && !audit.has_worked("c"));
+        Ok(())
+    }
+}

@@ -1,0 +1,251 @@
+//! The harness for a real API server does what its page says. One server serves all checks, in this order.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use k8s_openapi::api::events::v1::Event;
+use kube_client::api::{ListParams, PostParams, VersionMatch};
+use kube_client::{Api, Client, Error, ResourceExt as _};
+use kube_informer_e2e::real::{Options, READY_DEADLINE, RealServer};
+use kube_operator::{EventRecorder, EventType};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+/// Runs checks by name, prints how each went, and counts the failures.
+macro_rules! checks {
+    ($server:expr, $($check:ident),+ $(,)?) => {{
+        let mut failures = 0;
+        $(
+            let outcome = $check($server).await;
+            failures += usize::from(report(stringify!($check), &outcome)?);
+        )+
+        failures
+    }};
+}
+
+#[tokio::test]
+async fn a_real_server_keeps_the_promises_of_its_harness() -> Result<()> {
+    let Some(mut server) = RealServer::start_or_skip("real_apiserver", 10, Options::default()).await? else {
+        return Ok(());
+    };
+    let mut failures = checks!(
+        &server,
+        a_started_server_is_ready,
+        the_administrator_lists_namespaces,
+        nobody_is_forbidden_to_list,
+        kubectl_answers,
+        what_a_recorder_writes_is_accepted,
+    );
+    if server.is_own() {
+        failures += checks!(
+            &mut server,
+            controllers_roll_out_a_deployment,
+            an_apiserver_restart_keeps_data_and_clients,
+            etcd_restarts_under_a_running_apiserver,
+            a_server_without_watch_list_refuses_initial_events,
+            a_sharding_server_says_which_shard_it_sends,
+            without_watch_cache_a_compaction_expires_an_exact_list,
+        );
+    }
+    server.stop().await?;
+    ensure!(failures == 0, "{failures} checks failed");
+    Ok(())
+}
+
+fn report(name: &str, outcome: &Result<()>) -> Result<bool> {
+    let text = match outcome {
+        Ok(()) => "ok".to_owned(),
+        Err(error) => format!("FAILED: {error:#}"),
+    };
+    writeln!(std::io::stderr(), "check {name} ... {text}")?;
+    Ok(outcome.is_err())
+}
+
+async fn a_started_server_is_ready(server: &RealServer) -> Result<()> {
+    let client = server.client().await?;
+    let answer = client.request_text(http::Request::get("/readyz").body(Vec::new())?).await?;
+    ensure!(answer == "ok", "{answer}");
+    let version = client.apiserver_version().await?;
+    ensure!(version.git_version.starts_with("v1."), "{}", version.git_version);
+    Ok(())
+}
+
+async fn the_administrator_lists_namespaces(server: &RealServer) -> Result<()> {
+    let namespaces: Api<Namespace> = Api::all(server.client().await?);
+    let listed = namespaces.list(&ListParams::default()).await?;
+    ensure!(
+        listed.iter().any(|namespace| namespace.name_any() == "default"),
+        "{} listed",
+        listed.items.len()
+    );
+    Ok(())
+}
+
+async fn nobody_is_forbidden_to_list(server: &RealServer) -> Result<()> {
+    let namespaces: Api<Namespace> = Api::all(server.client_as_nobody().await?);
+    match namespaces.list(&ListParams::default()).await {
+        // A cluster that doesn't let in who is anonymous says 401.
+        Err(Error::Api(status)) if status.is_forbidden() || (!server.is_own() && status.code == 401) => {
+            Ok(())
+        }
+        other => bail!("{:?}", other.map(|listed| listed.items.len())),
+    }
+}
+
+async fn kubectl_answers(server: &RealServer) -> Result<()> {
+    let names = server.kubectl(&["get", "namespaces", "--output=name"]).await?;
+    ensure!(names.lines().any(|line| line == "namespace/default"), "{names}");
+    let error = server.kubectl(&["get", "configmaps", "absent"]).await.err().context("it found nothing")?;
+    ensure!(error.to_string().contains("NotFound"), "{error}");
+    Ok(())
+}
+
+/// As an event, as a series, and anew when it is gone; with texts as long as they may be.
+async fn what_a_recorder_writes_is_accepted(server: &RealServer) -> Result<()> {
+    let client = server.client().await?;
+    let (recorder, broadcaster) = EventRecorder::new(client.clone(), "example.com/tests", "i".repeat(128))?;
+    let stop = CancellationToken::new();
+    let writing = tokio::spawn(broadcaster.run(stop.clone()));
+    let about = Api::<Namespace>::all(client.clone()).get("default").await?;
+    let report = || {
+        recorder.event(&about, EventType::Warning, &"R".repeat(200), &"A".repeat(200), "€".repeat(1000));
+    };
+    let written = || eventually("the event", async || Ok(recorder.status().waiting == 0));
+    report();
+    written().await?;
+    report();
+    written().await?;
+    let events: Api<Event> = Api::default_namespaced(client);
+    let params = ListParams::default().fields("reportingController=example.com/tests");
+    let first = events.list(&params).await?.items.pop().context("no event")?;
+    ensure!(first.series.as_ref().is_some_and(|series| series.count == 2), "{:?}", first.series);
+    events.delete(&first.name_any(), &Default::default()).await?;
+    report();
+    stop.cancel();
+    writing.await?;
+    let anew = events.list(&params).await?.items.pop().context("no event")?;
+    ensure!(anew.series.as_ref().is_some_and(|series| series.count == 3), "{:?}", anew.series);
+    ensure!(anew.name_any() == first.name_any() && anew.uid() != first.uid(), "{}", anew.name_any());
+    ensure!(recorder.status().sent == 3, "{recorder:?}");
+    events.delete(&anew.name_any(), &Default::default()).await?;
+    Ok(())
+}
+
+async fn controllers_roll_out_a_deployment(server: &mut RealServer) -> Result<()> {
+    server.start_controllers().await?;
+    let client = server.client().await?;
+    let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
+    deployments.create(&PostParams::default(), &deployment()?).await?;
+
+    let sets: Api<ReplicaSet> = Api::default_namespaced(client.clone());
+    let pods: Api<Pod> = Api::default_namespaced(client);
+    let params = ListParams::default().labels("app=web");
+    eventually("a ReplicaSet and two Pods", async || {
+        let (sets, pods) = (sets.list(&params).await?, pods.list(&params).await?);
+        Ok(sets.items.len() == 1 && pods.items.len() == 2)
+    })
+    .await
+}
+
+fn deployment() -> Result<Deployment> {
+    Ok(serde_json::from_value(json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "example.com/web"}]},
+            },
+        },
+    }))?)
+}
+
+async fn an_apiserver_restart_keeps_data_and_clients(server: &mut RealServer) -> Result<()> {
+    let configs: Api<ConfigMap> = Api::default_namespaced(server.client().await?);
+    let before = configs.create(&PostParams::default(), &config_map("kept")).await?;
+    server.stop_apiserver().await?;
+    ensure!(configs.get("kept").await.is_err(), "a stopped apiserver answered");
+    server.start_apiserver().await?;
+    server.kill_apiserver().await?;
+    server.start_apiserver().await?;
+    let after = configs.get("kept").await?;
+    ensure!(before.uid() == after.uid(), "{:?} became {:?}", before.uid(), after.uid());
+    ensure!(before.resource_version() == after.resource_version(), "the version changed");
+    Ok(())
+}
+
+async fn etcd_restarts_under_a_running_apiserver(server: &mut RealServer) -> Result<()> {
+    let configs: Api<ConfigMap> = Api::default_namespaced(server.client().await?);
+    server.stop_etcd().await?;
+    server.start_etcd().await?;
+    eventually("a write", async || {
+        let created = configs.create(&PostParams::default(), &config_map("after-etcd")).await;
+        Ok(matches!(&created, Err(Error::Api(status)) if status.is_already_exists()) || created.is_ok())
+    })
+    .await?;
+    ensure!(configs.get("kept").await.is_ok(), "the data is gone");
+    Ok(())
+}
+
+async fn a_server_without_watch_list_refuses_initial_events(server: &mut RealServer) -> Result<()> {
+    server.restart_apiserver_with(&["--feature-gates=WatchList=false"]).await?;
+    let path = "/api/v1/configmaps?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+    let request = http::Request::get(path).body(Vec::new())?;
+    match server.client().await?.request_text(request).await {
+        Err(Error::Api(status)) if status.code == 422 => Ok(()),
+        other => bail!("{other:?}"),
+    }
+}
+
+async fn a_sharding_server_says_which_shard_it_sends(server: &mut RealServer) -> Result<()> {
+    server.restart_apiserver_with(&["--feature-gates=ShardedListAndWatch=true"]).await?;
+    let half = "shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')";
+    let request = http::Request::get(format!("/api/v1/configmaps?shardSelector={half}")).body(Vec::new())?;
+    let list: serde_json::Value = server.client().await?.request(request).await?;
+    let selector = list["metadata"]["shardInfo"]["selector"].as_str().context("no shardInfo")?;
+    ensure!(selector.starts_with("shardRange(object.metadata.uid"), "{selector}");
+    Ok(())
+}
+
+async fn without_watch_cache_a_compaction_expires_an_exact_list(server: &mut RealServer) -> Result<()> {
+    server.restart_apiserver_with(&["--watch-cache=false"]).await?;
+    let client = server.client().await?;
+    let configs: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    let old = configs.list(&ListParams::default()).await?.metadata.resource_version.context("no version")?;
+    configs.create(&PostParams::default(), &config_map("newer")).await?;
+    ensure!(exact_list_code(&client, &old).await?.is_none(), "expired before the compaction");
+    server.compact().await?;
+    ensure!(exact_list_code(&client, &old).await? == Some(410), "not expired");
+    Ok(())
+}
+
+/// The error's code, or None where the list of that version succeeds.
+async fn exact_list_code(client: &Client, version: &str) -> Result<Option<u16>> {
+    let configs: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    match configs.list(&ListParams::default().at(version).matching(VersionMatch::Exact)).await {
+        Ok(_) => Ok(None),
+        Err(Error::Api(status)) => Ok(Some(status.code)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn config_map(name: &str) -> ConfigMap {
+    let mut config = ConfigMap::default();
+    config.metadata.name = Some(name.to_owned());
+    config
+}
+
+/// Asks until the answer is yes.
+async fn eventually(what: &str, mut ask: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
+    let deadline = Instant::now() + READY_DEADLINE;
+    while !ask().await? {
+        ensure!(Instant::now() < deadline, "{what} didn't come within {READY_DEADLINE:?}");
+        sleep(Duration::from_millis(100)).await;
+    }
+    Ok(())
+}

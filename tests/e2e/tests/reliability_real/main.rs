@@ -1,0 +1,133 @@
+//! Informers against a real API server that restarts, forgets, goes back in time, can't be reached or takes away rights and
+//! types, while ten thousand objects change. After each fault every cache must be what a fresh list is, every handler must
+//! know it, no property may be broken, and no informer may have asked more than its budget allows.
+//!
+//! `KUBE_INFORMER_ROUNDS=10 cargo test --workspace --test reliability_real` does all of it ten times.
+
+mod cluster;
+mod network;
+mod proxy;
+mod requests;
+mod servers;
+mod subject;
+mod suite;
+mod truth;
+mod watched;
+mod writer;
+
+use std::io::Write as _;
+
+use anyhow::{Context as _, Result};
+use kube_informer_e2e::real::{Options, RealServer};
+use tokio::time::Instant;
+
+use crate::suite::{Cost, Suite};
+
+const CHECKS: usize = 15;
+
+/// How often all checks run; once, unless this variable says otherwise.
+const ROUNDS: &str = "KUBE_INFORMER_ROUNDS";
+
+/// Only checks whose names contain this run, after the first.
+const CHOICE: &str = "KUBE_INFORMER_CHECKS";
+
+/// Runs checks by name until one fails, and prints how each went. A check is a fault and its end; here is what always
+/// follows.
+macro_rules! checks {
+    ($suite:expr, $choice:expr, $($module:ident::$check:ident),+ $(,)?) => {
+        $(
+            if stringify!($check).contains($choice) {
+                $suite.begin();
+                let began = Instant::now();
+                let outcome = match $module::$check($suite).await {
+                    Ok(()) => $suite.settle().await,
+                    failed => failed,
+                };
+                report($suite, stringify!($check), began, &outcome)?;
+                outcome.context(stringify!($check))?;
+            }
+        )+
+    };
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn informers_survive_what_a_real_server_does() -> Result<()> {
+    let rounds = std::env::var(ROUNDS).ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    for round in 1..=rounds {
+        let began = Instant::now();
+        let server = RealServer::start_or_skip("reliability_real", CHECKS, Options::default()).await?;
+        let Some(server) = server else { return Ok(()) };
+        if !server.is_own() {
+            say("SKIPPED: the parts of a cluster that runs already can't be stopped")?;
+            return Ok(());
+        }
+        let mut suite = Suite::start(server).await?;
+        run(&mut suite).await?;
+        say(&format!("round {round}: {}", summary(&suite, began)))?;
+        suite.stop().await?;
+    }
+    Ok(())
+}
+
+async fn run(suite: &mut Suite) -> Result<()> {
+    let choice = std::env::var(CHOICE).unwrap_or_default();
+    checks!(suite, "", servers::the_first_list_is_the_servers);
+    checks!(
+        suite,
+        &choice,
+        network::connections_are_cut,
+        network::connections_are_refused,
+        network::connections_go_silent,
+        network::rights_are_revoked_and_granted_again,
+        network::a_type_is_deleted_and_created_again,
+        network::a_type_is_deleted_and_created_again_unseen,
+        servers::the_apiserver_restarts,
+        servers::the_apiserver_is_killed,
+        servers::etcd_restarts,
+        servers::both_are_stopped_for_a_minute,
+        servers::etcd_is_compacted_and_watches_expire,
+        servers::versions_and_pages_expire_without_a_watch_cache,
+        servers::etcd_goes_back_in_time,
+        servers::etcd_goes_back_in_time_with_newer_versions,
+    );
+    Ok(())
+}
+
+fn report(suite: &mut Suite, name: &str, began: Instant, outcome: &Result<()>) -> Result<()> {
+    let seconds = began.elapsed().as_secs();
+    let Cost { lists, watches, healing } = suite.take_cost();
+    match outcome {
+        Ok(()) => say(&format!(
+            "check {name} ... ok, {seconds} s, all well after {:.1} s, at most {lists} lists and {watches} watches each",
+            healing.as_secs_f64()
+        )),
+        Err(error) => {
+            say(&format!("check {name} ... FAILED after {seconds} s: {error:#}"))?;
+            suite.subjects.iter().try_for_each(|subject| say(&subject.informer.status().to_string()))
+        }
+    }
+}
+
+fn summary(suite: &Suite, began: Instant) -> String {
+    let sum = |count: fn(&subject::Subject) -> usize| suite.subjects.iter().map(count).sum::<usize>();
+    let lists = sum(|subject| subject.informer.status().reflector.lists as usize);
+    let relists = sum(|subject| subject.informer.status().reflector.relists as usize);
+    let requests = sum(|subject| subject.requests.count());
+    let told = sum(|subject| subject.told);
+    let writer = &suite.writer;
+    format!(
+        "{} s, {:?}, {} writes, {} of {} ConfigMaps changed; {} informers: {told} calls of handlers, {lists} lists, \
+         {relists} of them relists, {requests} requests",
+        began.elapsed().as_secs(),
+        suite.budget,
+        writer.succeeded(),
+        writer.changed(),
+        writer::CONFIG_MAPS,
+        suite.subjects.len(),
+    )
+}
+
+/// Not println: the test harness would hide it when the test passes.
+fn say(text: &str) -> Result<()> {
+    Ok(writeln!(std::io::stderr(), "{text}")?)
+}

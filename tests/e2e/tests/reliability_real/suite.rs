@@ -1,0 +1,252 @@
+//! The server, the proxy, the informers behind it and the writer: what a check needs, and how it ends.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::api::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube_client::{Api, Client};
+use kube_informer::{Informer, ListWatch, ReflectorOptions};
+use kube_informer_e2e::real::{Backup, RealServer};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::cluster;
+use crate::proxy::Proxy;
+use crate::requests::{Budget, Requests};
+use crate::subject::{MARK, Subject};
+use crate::truth::{Scope, States};
+use crate::writer::{CHOSEN, NAMESPACES, Writer};
+
+/// How long it may take, once a fault is over, until each cache and handler has what the server has. The longest way: two
+/// watches that a restored server leaves silent, a list that it refuses, a delay, a list.
+const HEALED: Duration = Duration::from_secs(60);
+/// What the server has is asked for again after this time: it writes a little by itself.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// A fresh list takes no longer.
+const LISTED: Duration = Duration::from_secs(20);
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// All times in seconds, so that a test can wait for them.
+fn options(seed: u64) -> ReflectorOptions {
+    ReflectorOptions {
+        streaming_deadline: Duration::from_secs(5),
+        list_deadline: Duration::from_secs(15),
+        watch_timeout: Duration::from_secs(5),
+        watch_grace: Duration::from_secs(2),
+        bookmark_deadline: Duration::from_secs(5),
+        backoff_initial: Duration::from_millis(500),
+        backoff_max: Duration::from_secs(4),
+        backoff_reset: Duration::from_secs(10),
+        seed: Some(seed),
+        ..ReflectorOptions::default()
+    }
+}
+
+/// What the checks work on.
+pub(crate) struct Suite {
+    pub(crate) server: RealServer,
+    /// Of the administrator, and not through the proxy.
+    pub(crate) admin: Client,
+    pub(crate) proxy: Proxy,
+    pub(crate) writer: Writer,
+    pub(crate) subjects: Vec<Subject>,
+    pub(crate) backup: Option<(Backup, u64)>,
+    pub(crate) budget: Budget,
+    began: Instant,
+    /// What the faults of the running check have cost.
+    cost: Cost,
+}
+
+impl Suite {
+    /// A server with ten thousand objects, and informers that have not been started.
+    pub(crate) async fn start(server: RealServer) -> Result<Self> {
+        let mut config = server.config().await?;
+        config.default_retry = false;
+        let admin = Client::try_from(config)?;
+        cluster::prepare(&admin).await?;
+        let (config_maps, gadgets) = (ApiResource::erase::<ConfigMap>(&()), cluster::gadgets());
+        let writer = Writer::start(&admin, &config_maps, &gadgets).await?;
+        let address = server.address().context("the parts of this cluster can't be stopped")?;
+        let proxy = Proxy::start(address)?;
+        let mut suite = Self {
+            server,
+            admin,
+            proxy,
+            writer,
+            subjects: Vec::new(),
+            backup: None,
+            budget: Budget::of(&options(0)),
+            began: Instant::now(),
+            cost: Cost::default(),
+        };
+        suite.add_subjects(&config_maps, &gadgets).await?;
+        Ok(suite)
+    }
+
+    async fn add_subjects(&mut self, config_maps: &ApiResource, gadgets: &ApiResource) -> Result<()> {
+        let all = || Scope::all(config_maps.clone());
+
+        let (requests, client) = self.connect().await?;
+        let typed = Informer::<ConfigMap>::builder(Api::all(client));
+        let typed = typed.reflector(options(1)).backlog_mark(MARK).build();
+        self.subjects.push(Subject::new("typed", all(), requests, typed)?);
+
+        let (requests, client) = self.connect().await?;
+        let metadata = Informer::<PartialObjectMeta<ConfigMap>>::builder(Api::all(client));
+        let metadata = metadata.reflector(options(2)).backlog_mark(MARK).build();
+        self.subjects.push(Subject::new("metadata", all(), requests, metadata)?);
+
+        let (requests, client) = self.connect().await?;
+        let paging = ReflectorOptions { page_size: Some(400), streaming_lists: false, ..options(3) };
+        let pages = Informer::<ConfigMap>::builder(Api::all(client));
+        let pages = pages.reflector(paging).backlog_mark(MARK).build();
+        self.subjects.push(Subject::new("pages", all(), requests, pages)?);
+
+        let (requests, client) = self.connect().await?;
+        let chosen = ListWatch::<ConfigMap>::new(Api::all(client)).labels(CHOSEN);
+        let chosen = Informer::from_source(chosen).reflector(options(4)).backlog_mark(MARK).build();
+        let scope = Scope { labels: Some(CHOSEN), ..all() };
+        self.subjects.push(Subject::new("label selector", scope, requests, chosen)?);
+
+        let (requests, client) = self.connect().await?;
+        let second = Informer::<ConfigMap>::builder(Api::namespaced(client, NAMESPACES[1]));
+        let second = second.reflector(options(5)).backlog_mark(MARK).build();
+        let scope = Scope { namespace: Some(NAMESPACES[1]), ..all() };
+        self.subjects.push(Subject::new("one namespace", scope, requests, second)?);
+
+        let (requests, client) = self.connect().await?;
+        let dynamic = ListWatch::<DynamicObject>::dynamic(Api::all_with(client, gadgets), gadgets);
+        let dynamic = Informer::from_source(dynamic).reflector(options(6)).backlog_mark(MARK).build();
+        let scope = Scope::all(gadgets.clone());
+        self.subjects.push(Subject::new("custom resource", scope, requests, dynamic)?);
+        Ok(())
+    }
+
+    /// A client of a user with the rights of an informer, through the proxy.
+    async fn connect(&self) -> Result<(Requests, Client)> {
+        let mut config = self.server.config_of_nobody().await?;
+        config.default_retry = false;
+        config.cluster_url = format!("https://{}", self.proxy.address()).parse()?;
+        let requests = Requests::default();
+        let client = requests.client(config)?;
+        Ok((requests, client))
+    }
+
+    /// A fault begins, while ten thousand objects change.
+    pub(crate) fn begin(&mut self) {
+        self.began = Instant::now();
+        self.writer.go();
+    }
+
+    /// The fault is over: waits until each cache is what a fresh list is and each handler knows it, lets the judges look,
+    /// and holds what was asked of the server to the budget. Nobody writes any more when this returns.
+    pub(crate) async fn settle(&mut self) -> Result<()> {
+        self.writer.pause().await?;
+        let over = Instant::now();
+        let deadline = over + HEALED;
+        let truths = loop {
+            let truths = timeout(LISTED, self.truths()).await.context("no fresh list")?;
+            let behind = match &truths {
+                Ok(truths) => self.catch_up(truths).await?,
+                Err(error) => Some(format!("no fresh list: {error:#}")),
+            };
+            match (behind, truths) {
+                (None, Ok(truths)) => break truths,
+                (behind, _) => {
+                    ensure!(Instant::now() < deadline, "{} after {HEALED:?}", behind.unwrap_or_default());
+                }
+            }
+        };
+        self.cost.healing = self.cost.healing.max(over.elapsed());
+        for subject in &mut self.subjects {
+            let truth = truth_of(&truths, &subject.scope)?;
+            subject.conclude(truth).await.with_context(|| subject.name)?;
+            let asked = subject.requests.check(self.began, self.budget);
+            let (lists, watches) = asked.with_context(|| subject.name)?;
+            self.cost.lists = self.cost.lists.max(lists);
+            self.cost.watches = self.cost.watches.max(watches);
+        }
+        Ok(())
+    }
+
+    /// What the faults since the last call have cost.
+    pub(crate) fn take_cost(&mut self) -> Cost {
+        std::mem::take(&mut self.cost)
+    }
+
+    /// Waits until all have what the server had; says who does not after some time.
+    async fn catch_up(&mut self, truths: &[(Scope, States)]) -> Result<Option<String>> {
+        let deadline = Instant::now() + ASK_AGAIN;
+        let mut at = 0;
+        loop {
+            let Some(subject) = self.subjects.get_mut(at) else { return Ok(None) };
+            let truth = truth_of(truths, &subject.scope)?;
+            match subject.behind(truth).with_context(|| subject.name)? {
+                None => at += 1,
+                Some(why) if Instant::now() >= deadline => {
+                    return Ok(Some(format!("{} has not caught up: {why}", subject.name)));
+                }
+                Some(_) => sleep(LOOK_AGAIN).await,
+            }
+        }
+    }
+
+    /// What the server has in each scope.
+    async fn truths(&self) -> Result<Vec<(Scope, States)>> {
+        let mut truths: Vec<(Scope, States)> = Vec::new();
+        for subject in &self.subjects {
+            if truths.iter().all(|(scope, _)| *scope != subject.scope) {
+                truths.push((subject.scope.clone(), subject.scope.list(&self.admin).await?));
+            }
+        }
+        Ok(truths)
+    }
+
+    /// Waits until this is so of each informer.
+    pub(crate) async fn each(&self, what: &str, is: impl Fn(&Subject) -> bool) -> Result<()> {
+        let deadline = Instant::now() + HEALED;
+        while let Some(not) = self.subjects.iter().find(|subject| !is(subject)) {
+            if Instant::now() >= deadline {
+                bail!("{}: not {what} after {HEALED:?}", not.name);
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+        Ok(())
+    }
+
+    /// Stops both servers, does this with etcd's data, and starts both.
+    pub(crate) async fn while_stopped<R>(
+        &mut self,
+        work: impl FnOnce(&RealServer) -> Result<R>,
+    ) -> Result<R> {
+        self.server.stop_apiserver().await?;
+        self.server.stop_etcd().await?;
+        let done = work(&self.server)?;
+        self.server.start_etcd().await?;
+        self.server.start_apiserver().await?;
+        Ok(done)
+    }
+
+    /// Ends everything.
+    pub(crate) async fn stop(self) -> Result<()> {
+        self.writer.stop().await;
+        for subject in &self.subjects {
+            subject.informer.stop().await;
+        }
+        drop(self.proxy);
+        self.server.stop().await
+    }
+}
+
+fn truth_of<'a>(truths: &'a [(Scope, States)], scope: &Scope) -> Result<&'a States> {
+    truths.iter().find(|(of, _)| of == scope).map(|(_, states)| states).context("a scope that nobody listed")
+}
+
+/// What a fault has cost: requests of the informer that asked most, and time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cost {
+    pub(crate) lists: usize,
+    pub(crate) watches: usize,
+    /// From when nobody wrote any more until all had what the server had, a fresh list included.
+    pub(crate) healing: Duration,
+}

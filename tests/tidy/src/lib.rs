@@ -1,0 +1,3 @@
+//! Checks of the project's own files that a program runs, too: see the `prose` program.
+
+pub mod prose;

@@ -1,0 +1,119 @@
+//! Tests say which of the twenty properties they guard: `/// Property 7`, or `/// Properties 7, 8 and 9`, in front of a
+//! test. Each number has one.
+
+use crate::workspace::{File, TESTS, Violation};
+
+/// How many properties there are.
+const PROPERTIES: u8 = 20;
+/// The checkers. Their own tests name each number and guard nothing but the checkers.
+const CHECKERS: &str = "tests/verification/properties/";
+
+/// The numbers that no test of these files names.
+pub(crate) fn without_test<'a>(files: impl Iterator<Item = &'a File>) -> Vec<Violation> {
+    let mut guarded = [false; PROPERTIES as usize + 1];
+    let mut found = Vec::new();
+    for file in files.filter(|file| !file.path.starts_with(CHECKERS)) {
+        for (line, number) in named(&file.text) {
+            match guarded.get_mut(usize::from(number)).filter(|_| number > 0) {
+                Some(guarded) => *guarded = true,
+                None => found.push(file.violation(line, format!("there is no property {number}"))),
+            }
+        }
+    }
+    let list = File::new(format!("{CHECKERS}mod.rs"), "");
+    let missing = (1..=PROPERTIES).filter(|number| !guarded[usize::from(*number)]);
+    found.extend(missing.map(|number| {
+        list.violation(
+            1,
+            format!("no test guards property {number}; write `/// Property {number}` above one"),
+        )
+    }));
+    found
+}
+
+/// Line and number of each property that is named in the comment of a test.
+fn named(text: &str) -> Vec<(usize, u8)> {
+    let mut comment: Vec<(usize, u8)> = Vec::new();
+    let mut found = Vec::new();
+    for (index, line) in text.lines().map(str::trim).enumerate() {
+        if let Some(words) = line.strip_prefix("///") {
+            comment.extend(numbers(words).map(|number| (index + 1, number)));
+        } else if TESTS.iter().any(|attribute| line.starts_with(attribute)) {
+            found.append(&mut comment);
+        } else if !line.starts_with("#[") {
+            comment.clear();
+        }
+    }
+    found
+}
+
+/// The numbers after each `Property` and `Properties`.
+fn numbers(words: &str) -> impl Iterator<Item = u8> {
+    words.split("Propert").skip(1).flat_map(|rest| {
+        match (rest.strip_prefix("y "), rest.strip_prefix("ies ")) {
+            (Some(one), _) => number(one).map(|(number, _)| number).into_iter().collect(),
+            (_, Some(several)) => enumerated(several),
+            _ => Vec::new(),
+        }
+    })
+}
+
+/// The numbers of `3, 4 and 7`.
+fn enumerated(mut words: &str) -> Vec<u8> {
+    let mut found = Vec::new();
+    while let Some((number, rest)) = number(words) {
+        found.push(number);
+        words = rest.strip_prefix(", ").or_else(|| rest.strip_prefix(" and ")).unwrap_or_default();
+    }
+    found
+}
+
+/// The number that these words begin with, and what comes after it.
+fn number(words: &str) -> Option<(u8, &str)> {
+    let end = words.find(|c: char| !c.is_ascii_digit()).unwrap_or(words.len());
+    Some((words[..end].parse().ok()?, &words[end..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(path: &str, text: &str) -> usize {
+        without_test([File::new(path, text)].iter()).len()
+    }
+
+    #[test]
+    fn a_number_without_a_test_is_found_and_one_that_means_nothing_too() {
+        let test = |number: u8| format!("/// Property {number}: x.\n#[test]\nfn f() {{}}\n");
+        let all: String = (1..=PROPERTIES).map(test).collect();
+        assert_eq!(problems("a.rs", &all), 0);
+        assert_eq!(problems("a.rs", &all.replace("Property 7:", "As in 7")), 1);
+        assert_eq!(problems("a.rs", &format!("{all}{}", test(21))), 1);
+        let of_checkers = problems("tests/verification/properties/src/tests.rs", &all);
+        assert_eq!(of_checkers, usize::from(PROPERTIES), "a test of a checker is no test of what it checks");
+    }
+
+    #[test]
+    fn only_the_comment_of_a_test_names_a_property() {
+        for line in ["fn f() {}\n#[test]", "#[cfg(test)]", "#[derive(Debug)]\nstruct Test;"] {
+            assert_eq!(named(&format!("/// Property 1.\n{line}\n")), [], "{line}");
+        }
+        assert_eq!(named("//! Property 1.\n#[test]\nfn f() {}\n"), []);
+        assert_eq!(named("/// Property 1.\n#[cfg(unix)]\n#[test]\nfn f() {}\n"), [(1, 1)]);
+    }
+
+    #[test]
+    fn one_number_or_several_may_be_named() {
+        for (words, numbers) in [
+            ("Property 3, and Property 12.", vec![3, 12]),
+            ("Property 19: one run in 3.", vec![19]),
+            ("Properties 2 and 13", vec![2, 13]),
+            ("As the Properties 3, 4, 7 and 18, for 5 of them.", vec![3, 4, 7, 18]),
+            ("Properties 5, as of 1996", vec![5]),
+            ("Properties of 5, a Property of 6.", vec![]),
+        ] {
+            let expected: Vec<_> = numbers.into_iter().map(|number| (1, number)).collect();
+            assert_eq!(named(&format!("    /// {words}\n    #[tokio::test]\n")), expected, "{words}");
+        }
+    }
+}
