@@ -1,7 +1,7 @@
-//! An informer of some Pods only: a namespace, an options modifier, indexers and a resync period.
+//! Creates an informer for selected Pods, with list options, indexes and a resync period.
 //!
-//! What client-go's NewFilteredPodInformer is called with. The server sends nothing but the Pods
-//! selected; each is shown again at every resync. Prints each event, then the two indexes.
+//! Equivalent to client-go's NewFilteredPodInformer. The server sends only the selected Pods. A
+//! resync delivers each cached Pod again. Prints each event, then the values of the two indexes.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -9,33 +9,34 @@ use clap::Parser;
 use k8s_openapi::api::core::v1::Pod;
 use kube_client::Api;
 use kube_informer::{Entry, EventHandler, Informer, ListWatch};
-use kube_informer_examples::cluster::{self, ClusterArgs};
+use kube_informer_examples::{cli, cluster::ClusterArgs};
 
-/// Watches the running Pods of one app in one namespace.
+/// Prints the events of the running Pods of one app in one namespace.
 #[derive(Parser)]
 struct Flags {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Only Pods with these labels.
-    #[arg(long, short = 'l', default_value = "app=web")]
+    /// Select Pods by labels.
+    #[arg(long, short = 'l', default_value = "app=web", value_parser = cli::label_selector)]
     selector: String,
-    /// Show each cached Pod again after this many seconds.
-    #[arg(long, default_value_t = 2)]
+    /// Deliver each cached Pod again after this many seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..))]
     resync: u64,
 }
 
-/// Tells a resync from a change: both sides of a resync are one version.
+/// Prints each event. In a resync, the old and the new object have the same resourceVersion.
 struct Printer;
 
 impl EventHandler<Pod> for Printer {
     fn on_add(&mut self, pod: &Entry<Pod>, is_in_initial_list: bool) {
-        println!("ADDED : {}{}", pod.key(), if is_in_initial_list { " (first list)" } else { "" });
+        println!("ADDED : {}{}", pod.key(), if is_in_initial_list { " (initial list)" } else { "" });
     }
 
     fn on_update(&mut self, old: &Entry<Pod>, new: &Entry<Pod>) {
-        match old.id.version == new.id.version {
-            true => println!("RESYNC : {}", new.key()),
-            false => println!("MODIFIED : {}", new.key()),
+        if old.id.version == new.id.version {
+            println!("RESYNC : {}", new.key());
+        } else {
+            println!("MODIFIED : {}", new.key());
         }
     }
 
@@ -46,13 +47,13 @@ impl EventHandler<Pod> for Printer {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    cluster::run(filtered(Flags::parse())).await
+    cli::run(filtered).await
 }
 
 async fn filtered(flags: Flags) -> anyhow::Result<()> {
     let cluster = flags.cluster.connect().await?;
     let namespace = flags.cluster.namespace.as_deref().unwrap_or("shop");
-    cluster.can_list::<Pod>(Some(namespace)).await?;
+    cluster.check_list_access::<Pod>(Some(namespace)).await?;
 
     let selector = flags.selector.clone();
     let source =
@@ -62,7 +63,7 @@ async fn filtered(flags: Flags) -> anyhow::Result<()> {
         });
     let pods = Informer::from_source(source)
         .name(format!("{} in {namespace}", flags.selector))
-        .default_resync(Duration::from_secs(flags.resync.max(1)))
+        .default_resync(Duration::from_secs(flags.resync))
         .build();
     let by_node = pods.add_index("node", |pod: &Pod| pod.spec.as_ref()?.node_name.clone())?;
     let by_label = pods.add_index("label", |pod: &Pod| {
@@ -73,9 +74,9 @@ async fn filtered(flags: Flags) -> anyhow::Result<()> {
 
     pods.start();
     pods.wait_for_sync(Duration::from_secs(30)).await?;
-    flags.cluster.life.over().await;
+    flags.cluster.duration.wait().await;
 
-    for (title, index) in [("by node", &by_node), ("by label", &by_label)] {
+    for (title, index) in [("Pods by node", &by_node), ("Pods by label", &by_label)] {
         println!("{title}:");
         let mut values = index.values();
         values.sort();

@@ -1,8 +1,8 @@
-//! Every way to make a `ListWatch`, and the requests that it sends.
+//! Creates a `ListWatch` in each possible way and prints its requests.
 //!
-//! From an `Api`; from a client, a resource, a namespace and a field selector; with an options
-//! modifier; without chunking; for a type known only at run time; from two functions. Each is
-//! listed once; prints the two URLs of each and how many objects came.
+//! The ways are: from an `Api`; from a client, a resource, a namespace and a field selector; with
+//! an options modifier; without chunking; for a dynamic type; from two functions. Lists the objects
+//! of each `ListWatch` once. Prints the number of objects and the URLs of the LIST and the WATCH.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -16,46 +16,53 @@ use kube_client::{
     core::ApiResource,
 };
 use kube_informer::Object;
-use kube_informer_examples::cluster::{self, ClusterArgs};
+use kube_informer_examples::{cli, cluster::ClusterArgs};
 use kube_listwatch::{
     Error, ListAt, ListPart, ListRequest, ListWatch, ListerWatcher, WatchEvent, WatchFrom, WatchRequest,
 };
 use kube_object::NothingKnown;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    cluster::run(every_way(ClusterArgs::parse())).await
+/// Creates a ListWatch in each possible way and prints its requests.
+#[derive(Parser)]
+struct Flags {
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
-async fn every_way(flags: ClusterArgs) -> anyhow::Result<()> {
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    cli::run(list_watch).await
+}
+
+async fn list_watch(Flags { cluster: flags }: Flags) -> anyhow::Result<()> {
     let cluster = flags.connect().await?;
     let namespace = flags.namespace.as_deref().unwrap_or("shop");
     let api: Api<Pod> = Api::namespaced(cluster.client.clone(), namespace);
 
-    show("from an Api", &ListWatch::<Pod>::new(api.clone())).await?;
+    list_and_print("from an Api", &ListWatch::<Pod>::new(api.clone())).await?;
 
     let on_node = ListWatch::<Pod>::from_client(cluster.client.clone(), &(), None, "spec.nodeName=node-1");
-    show("from a client, of one node", &on_node).await?;
+    list_and_print("from a client, Pods of one node", &on_node).await?;
 
     let modified = ListWatch::<Pod>::new(api.clone()).options(|options| {
         options.label_selector = Some("app=web".into());
         options.field_selector = Some("status.phase=Running".into());
     });
-    show("with an options modifier", &modified).await?;
+    list_and_print("with an options modifier", &modified).await?;
 
-    show("without chunking", &ListWatch::<Pod>::new(api.clone()).disable_chunking()).await?;
+    list_and_print("without chunking", &ListWatch::<Pod>::new(api.clone()).disable_chunking()).await?;
 
     let resource = ApiResource::erase::<Pod>(&());
     let dynamic: Api<DynamicObject> = Api::namespaced_with(cluster.client.clone(), namespace, &resource);
-    show("of a type known only at run time", &ListWatch::<DynamicObject>::dynamic(dynamic, &resource))
-        .await?;
+    list_and_print("for a dynamic type", &ListWatch::<DynamicObject>::dynamic(dynamic, &resource)).await?;
 
-    show("from two functions", &from_functions(api)).await?;
+    list_and_print("from two functions", &from_functions(api)).await?;
     cluster.close().await;
     Ok(())
 }
 
-/// client-go's ListFunc and WatchFunc, here two calls of an `Api`.
+/// Creates a `ListWatch` from two functions, like client-go's ListFunc and WatchFunc. Here, they
+/// call an `Api`.
 fn from_functions(api: Api<Pod>) -> ListWatch<Pod> {
     let listing = api.clone();
     let list = move |request: ListRequest| {
@@ -87,7 +94,7 @@ fn from_functions(api: Api<Pod>) -> ListWatch<Pod> {
     ListWatch::from_functions(list, watch)
 }
 
-async fn show<T: Object>(title: &str, source: &ListWatch<T>) -> anyhow::Result<()> {
+async fn list_and_print<T: Object>(title: &str, source: &ListWatch<T>) -> anyhow::Result<()> {
     let request = ListRequest { at: ListAt::Any, limit: Some(500) };
     let mut parts = source.list(request.clone(), Arc::new(NothingKnown));
     let (mut objects, mut end) = (0, None);
@@ -97,7 +104,7 @@ async fn show<T: Object>(title: &str, source: &ListWatch<T>) -> anyhow::Result<(
             ListPart::End(page) => end = Some(page),
         }
     }
-    let end = end.context("the list has no end")?;
+    let end = end.context("the list is incomplete")?;
     println!("{title}: {objects} objects at resourceVersion {}", end.version);
     let watch = WatchRequest { from: WatchFrom::Version(end.version), timeout: None, bookmarks: true };
     for url in [source.list_url(&request), source.watch_url(&watch)].into_iter().flatten() {

@@ -1,13 +1,16 @@
-//! A complete operator: a `Website` owns a ConfigMap with its page, a Deployment and a Service, and is listed in a directory.
+//! Runs a complete operator for the custom resource `Website`.
 //!
-//! Without flags it works on an API server in memory and tells a story: a site is made, published, changed, tampered with and
-//! deleted, and each line says what has come of it. With `--cluster --write --for ever` it installs its CRD on the cluster of
-//! the current kubeconfig context and looks after the Websites there, until SIGTERM or Ctrl-C: without `--for` for six seconds.
-//! `--story` plays the story there instead, with a site of its own. Several processes elect a leader. What goes wrong is logged,
-//! and what else `RUST_LOG` asks for. Its metrics, health and debug pages are at `--address`.
+//! A `Website` owns a ConfigMap with its page, a Deployment and a Service, and has an entry in a
+//! directory. Without options, the operator runs a scripted demo on an API server in memory: it
+//! creates, publishes, changes and deletes a site, and prints the result of each step. With
+//! `--cluster --write --duration forever`, it installs its CRD on the cluster of the current
+//! kubeconfig context and reconciles the Websites there, until SIGTERM or Ctrl-C. The default
+//! duration is six seconds. `--demo` runs the demo on the cluster. Several processes elect a
+//! leader. The operator logs warnings and errors; `RUST_LOG` selects other messages. It serves
+//! metrics, health and debug pages at `--address`.
 
-#[path = "operator/story.rs"]
-mod story;
+#[path = "operator/demo.rs"]
+mod demo;
 
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
@@ -20,7 +23,8 @@ use kube_client::{
     api::{Patch, PatchParams},
 };
 use kube_informer_examples::{
-    cluster::{self, ClusterArgs},
+    cli,
+    cluster::ClusterArgs,
     website::{OperatorOptions, Website, operator},
 };
 use kube_operator::shutdown_signal;
@@ -28,21 +32,22 @@ use kube_testserver::Server;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-/// Looks after Websites.
+/// Runs an operator for Websites: a scripted demo in memory, or on a cluster.
 #[derive(Parser)]
 struct Flags {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Allow the operator to write to the cluster: its CRD, and what Websites ask for.
+    /// Permit the operator to write to the cluster: to install its CRD and to create the objects of
+    /// Websites.
     #[arg(long)]
     write: bool,
-    /// Play the story on the cluster, too.
+    /// Run the scripted demo on the cluster.
     #[arg(long)]
-    story: bool,
-    /// The name of this process in the election; another one in each.
+    demo: bool,
+    /// The identity of this process in the leader election. It must be unique per process.
     #[arg(long)]
     identity: Option<String>,
-    /// Where metrics, health and debug pages are served.
+    /// Serve metrics, health and debug pages at this address.
     #[arg(long, default_value = "127.0.0.1:0")]
     address: SocketAddr,
 }
@@ -51,70 +56,74 @@ struct Flags {
 async fn main() -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    cluster::run(run(Flags::parse())).await
+    cli::run(run).await
 }
 
 async fn run(flags: Flags) -> anyhow::Result<()> {
-    let is_embedded = !flags.cluster.cluster && flags.cluster.context.is_none();
+    let is_embedded = flags.cluster.is_embedded();
     if !is_embedded && !flags.write {
-        bail!("an operator writes to its cluster: allow it with --write");
+        bail!("this example writes to the cluster; permit it with --write");
     }
-    let client = match is_embedded {
-        true => Client::new(Server::builder().garbage_collector(true).build().service(), "default"),
-        false => flags.cluster.connect().await?.client,
+    let client = if is_embedded {
+        let client = Client::new(Server::builder().garbage_collector(true).build().service(), "default");
+        flags.cluster.check_namespace(&client).await?;
+        client
+    } else {
+        flags.cluster.connect().await?.client
     };
-    install(&client).await?;
+    install_crd(&client).await?;
     let namespace = flags.cluster.namespace.unwrap_or_else(|| client.default_namespace().to_owned());
     let (identity, address) = (flags.identity, Some(flags.address));
     let options = OperatorOptions { namespace: namespace.clone(), identity, address };
     let manager = operator(client.clone(), options)?;
-    let address = manager.local_address().context("pages are served")?;
+    let address = manager.local_address().context("the manager serves no pages")?;
     println!("serving http://{address}/metrics, /readyz and /debug");
 
     let stop = CancellationToken::new();
-    let operating = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
-    let kubelet = is_embedded.then(|| tokio::spawn(story::kubelet(client.clone(), stop.clone())));
-    let told = async {
-        match is_embedded || flags.story {
-            true => story::tell(&client, &namespace, address).await,
-            false => {
-                terminated_or(flags.cluster.life.over()).await;
-                Ok(())
-            }
+    let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
+    let kubelet = is_embedded.then(|| tokio::spawn(demo::run_kubelet(client.clone(), stop.clone())));
+    let foreground = async {
+        if is_embedded || flags.demo {
+            demo::run(&client, &namespace, address).await
+        } else {
+            shutdown_signal_or(flags.cluster.duration.wait()).await;
+            Ok(())
         }
     };
-    tokio::pin!(operating);
-    let (told, operated) = tokio::select! {
-        told = told => {
+    tokio::pin!(running);
+    let (demo_result, manager_result) = tokio::select! {
+        demo_result = foreground => {
             stop.cancel();
-            (told, operating.await)
+            (demo_result, running.await)
         }
-        // Before it was told to.
-        operated = &mut operating => (Ok(()), operated),
+        // The manager stops early only after a failure.
+        manager_result = &mut running => (Ok(()), manager_result),
     };
     stop.cancel();
     if let Some(kubelet) = kubelet {
         kubelet.await??;
     }
-    told?;
-    operated??;
-    println!("ended, and gave the lease back");
+    demo_result?;
+    manager_result??;
+    println!("stopped and released the lease");
     Ok(())
 }
 
-async fn terminated_or(over: impl Future<Output = ()>) {
+async fn shutdown_signal_or(time_over: impl Future<Output = ()>) {
     tokio::select! {
         () = shutdown_signal() => {}
-        () = over => {}
+        () = time_over => {}
     }
 }
 
-/// The CRD, and waits until the server serves it.
-async fn install(client: &Client) -> anyhow::Result<()> {
+/// Installs the CRD and waits until the server serves it.
+async fn install_crd(client: &Client) -> anyhow::Result<()> {
     let crd = Website::crd();
-    let name = crd.metadata.name.clone().context("a CRD has a name")?;
+    let name = crd.metadata.name.clone().context("the CRD has no name")?;
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    api.patch(&name, &PatchParams::apply("website-operator").force(), &Patch::Apply(&crd)).await?;
+    let params = PatchParams::apply("website-operator").force();
+    let applied = api.patch(&name, &params, &Patch::Apply(&crd)).await;
+    applied.with_context(|| format!("cannot install CRD {name}"))?;
     for _ in 0..300 {
         let conditions =
             api.get(&name).await?.status.and_then(|status| status.conditions).unwrap_or_default();
@@ -123,5 +132,5 @@ async fn install(client: &Client) -> anyhow::Result<()> {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    bail!("the server does not serve the CRD {name} within 30 s")
+    bail!("the server did not establish CRD {name} within 30s")
 }

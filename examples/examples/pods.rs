@@ -1,8 +1,9 @@
-//! Pods as they come and go, and look-ups in their cache.
+//! Prints Pod events and queries the cache.
 //!
-//! Without flags an API server is started in this process, with a small simulated workload; with
-//! `--cluster` the Pods are those of the current kubeconfig context, which is only read. Prints one
-//! line for each event, `ADDED : shop/web-0`, `MODIFIED : ..`, `DELETED : ..`; then asks the cache.
+//! Without options, the example starts an API server with a simulated workload in this process.
+//! With `--cluster` it reads the Pods of the current kubeconfig context. Prints one line for each
+//! event: `ADDED : shop/web-0`, `MODIFIED : ..`, `DELETED : ..`. Finally prints the results of
+//! cache queries.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -10,26 +11,26 @@ use anyhow::Context;
 use clap::Parser;
 use k8s_openapi::api::core::v1::Pod;
 use kube_informer::{Event, InformerFactory, LabelSelector};
-use kube_informer_examples::cluster::{self, ClusterArgs};
+use kube_informer_examples::{cli, cluster::ClusterArgs};
 
-/// Watches Pods and prints what happens to them.
+/// Prints Pod events and queries the cache.
 #[derive(Parser)]
 struct Flags {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Only Pods with these labels, for example app=web.
-    #[arg(long, short = 'l', default_value = "")]
+    /// Select Pods by labels, for example app=web.
+    #[arg(long, short = 'l', default_value = "", value_parser = cli::label_selector)]
     selector: String,
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    cluster::run(pods(Flags::parse())).await
+    cli::run(pods).await
 }
 
 async fn pods(flags: Flags) -> anyhow::Result<()> {
     let cluster = flags.cluster.connect().await?;
-    cluster.can_list::<Pod>(flags.cluster.namespace.as_deref()).await?;
+    cluster.check_list_access::<Pod>(flags.cluster.namespace.as_deref()).await?;
 
     let mut factory = InformerFactory::new(cluster.client.clone()).labels(&flags.selector);
     if let Some(namespace) = &flags.cluster.namespace {
@@ -45,24 +46,25 @@ async fn pods(flags: Flags) -> anyhow::Result<()> {
 
     factory.start();
     factory.wait_for_sync(Duration::from_secs(30)).await?;
-    flags.cluster.life.over().await;
+    flags.cluster.duration.wait().await;
 
-    // From here on nothing is asked of the server: the cache answers.
+    // The lookups below read the cache. They send no request.
     let lister = pods.lister();
-    println!("\n{} Pods at resourceVersion {}", lister.len(), lister.watermark().context("no version")?);
+    let version = lister.watermark().context("the cache has no resourceVersion")?;
+    println!("\n{} Pods at resourceVersion {version}", lister.len());
     let mut nodes = by_node.values();
     nodes.sort();
     for node in nodes {
-        println!("  {node} runs {}", by_node.len(&node));
+        println!("  {node} runs {} Pods", by_node.len(&node));
     }
     let mut keys = lister.keys();
     keys.sort();
     if let Some(pod) = keys.first().and_then(|key| lister.get_by_key(key)) {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        println!("  {} is {}", keys[0], phase.unwrap_or("without a phase"));
+        println!("  {} has phase {}", keys[0], phase.unwrap_or("(none)"));
     }
     let web: LabelSelector = "app=web".parse()?;
-    println!("  {} have the label app=web", lister.list(&web).len());
+    println!("  {} Pods have the label app=web", lister.list(&web).len());
 
     factory.shutdown().await;
     cluster.close().await;

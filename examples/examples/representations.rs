@@ -1,58 +1,61 @@
-//! The same program over two forms of the same objects: some fields of each Pod, and its JSON.
+//! Runs the same program with two representations of the same objects.
 //!
-//! A projection has what the program is made for and nothing else: other fields don't compile. A lazy object takes as much
-//! memory as its JSON and still has everything: what is asked for is decoded then. Indexes, selectors and listers are the
-//! same. Prints which images run on which node, first from one, then from the other.
+//! A projection keeps only chosen fields; access to other fields does not compile. A lazy object
+//! keeps the JSON and decodes fields on access. Indexes, selectors and listers work with both.
+//! Prints the images that run on each node, once for each representation.
 
 use std::{collections::BTreeMap, process::ExitCode, time::Duration};
 
 use clap::Parser;
 use k8s_openapi::api::core::v1::Pod;
 use kube_informer::{Cached, InformerFactory, LabelSelector, Lazy, Projection};
-use kube_informer_examples::cluster::{self, Cluster, ClusterArgs};
+use kube_informer_examples::{
+    cli,
+    cluster::{Cluster, ClusterArgs},
+};
 use serde::Deserialize;
 
-/// Shows which images run on which node.
+/// Prints the images that run on each node, from two representations of the Pods.
 #[derive(Parser)]
 struct Flags {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Only Pods with these labels.
-    #[arg(long, short = 'l', default_value = "")]
+    /// Count the Pods with these labels, for example app=web.
+    #[arg(long, short = 'l', default_value = "", value_parser = cli::label_selector)]
     selector: String,
 }
 
-/// Of a Pod what this program needs.
+/// The fields of a Pod that this program uses.
 #[derive(Deserialize)]
-struct Placed {
-    spec: Placement,
+struct PodFields {
+    spec: SpecFields,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Placement {
+struct SpecFields {
     node_name: Option<String>,
-    containers: Vec<Container>,
+    containers: Vec<ContainerFields>,
 }
 
 #[derive(Deserialize)]
-struct Container {
+struct ContainerFields {
     image: Option<String>,
 }
 
-impl Placed {
+impl PodFields {
     fn images(&self) -> Vec<String> {
         self.spec.containers.iter().filter_map(|container| container.image.clone()).collect()
     }
 }
 
-/// What the program asks of a Pod, whatever form it has.
-trait Runs: Cached<Resource = Pod> {
+/// The queries of this program, implemented for each representation.
+trait PodImages: Cached<Resource = Pod> {
     fn node(&self) -> Option<String>;
     fn images(&self) -> Vec<String>;
 }
 
-impl Runs for Projection<Pod, Placed> {
+impl PodImages for Projection<Pod, PodFields> {
     fn node(&self) -> Option<String> {
         self.spec.node_name.clone()
     }
@@ -62,13 +65,14 @@ impl Runs for Projection<Pod, Placed> {
     }
 }
 
-impl Runs for Lazy<Pod> {
-    /// A part is decoded faster than the whole.
+impl PodImages for Lazy<Pod> {
+    /// Decodes only some fields, which is faster than decoding the Pod.
     fn node(&self) -> Option<String> {
-        self.fields::<Placed>().ok()?.spec.node_name
+        self.fields::<PodFields>().ok()?.spec.node_name
     }
 
-    /// The whole Pod, shared with whoever else looks at it now. A Pod that is not as it should be runs nothing.
+    /// Decodes the complete Pod, which concurrent readers share. A Pod that cannot be decoded has
+    /// no images.
     fn images(&self) -> Vec<String> {
         let Ok(pod) = self.get() else { return Vec::new() };
         let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
@@ -78,22 +82,22 @@ impl Runs for Lazy<Pod> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    cluster::run(representations(Flags::parse())).await
+    cli::run(representations).await
 }
 
 async fn representations(flags: Flags) -> anyhow::Result<()> {
     let cluster = flags.cluster.connect().await?;
-    cluster.can_list::<Pod>(flags.cluster.namespace.as_deref()).await?;
-    println!("some fields of each Pod:");
-    report::<Projection<Pod, Placed>>(&cluster, &flags).await?;
-    println!("each Pod's JSON:");
+    cluster.check_list_access::<Pod>(flags.cluster.namespace.as_deref()).await?;
+    println!("projection with some fields:");
+    report::<Projection<Pod, PodFields>>(&cluster, &flags).await?;
+    println!("lazy objects with JSON:");
     report::<Lazy<Pod>>(&cluster, &flags).await?;
     cluster.close().await;
     Ok(())
 }
 
-/// The program.
-async fn report<T: Runs>(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
+/// Runs the program with the representation `T`.
+async fn report<T: PodImages>(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
     let factory = InformerFactory::new(cluster.client.clone())
         .namespace(flags.cluster.namespace.as_deref().unwrap_or_default());
     let pods = factory.informer::<T>()?;
@@ -102,7 +106,7 @@ async fn report<T: Runs>(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()>
     factory.wait_for_sync(Duration::from_secs(30)).await?;
 
     let selector: LabelSelector = flags.selector.parse()?;
-    println!("  {} Pods have the labels", pods.lister().list(&selector).len());
+    println!("  {} Pods match the selector", pods.lister().list(&selector).len());
     let mut images: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
     for node in by_node.values() {
         for image in by_node.get(&node).iter().flat_map(|pod| pod.images()) {
@@ -111,7 +115,7 @@ async fn report<T: Runs>(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()>
     }
     for (node, images) in images {
         for (image, count) in images {
-            println!("  {node} runs {image} {count} times");
+            println!("  {node} runs {count} containers of {image}");
         }
     }
     factory.shutdown().await;

@@ -1,8 +1,8 @@
-//! kube-proxy in small: a routing table of Services, rebuilt whenever their endpoints change.
+//! Builds the routing table of a small kube-proxy from two caches.
 //!
-//! One factory shares two informers, Services and EndpointSlices. Handlers are registered before
-//! the start and only note that something has changed; the table is then built from the Listers.
-//! Prints a route for each port of a Service, `shop/web 10.96.0.1:80 -> 10.1.0.4:8080, ..`.
+//! One factory creates informers for Services and EndpointSlices. Their handlers only report that
+//! something changed. The example then builds the routing table again from the caches. Prints a
+//! route for each port of a Service: `shop/web 10.96.0.1:80 -> 10.1.0.4:8080, ..`.
 
 use std::{collections::BTreeMap, process::ExitCode, sync::Arc, time::Duration};
 
@@ -12,23 +12,30 @@ use k8s_openapi::api::{
     discovery::v1::EndpointSlice,
 };
 use kube_informer::{Index, InformerFactory, Lister, ObjectKey};
-use kube_informer_examples::cluster::{self, ClusterArgs};
+use kube_informer_examples::{cli, cluster::ClusterArgs};
 use tokio::sync::Notify;
 
-/// The label by which an EndpointSlice says whose endpoints it holds.
+/// The label of an EndpointSlice that names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-/// Changes that come together are shown together.
-const SETTLE: Duration = Duration::from_millis(200);
+/// Delays an update so that it includes changes that follow shortly.
+const DEBOUNCE: Duration = Duration::from_millis(200);
+
+/// Prints the route of each Service port, and each change of a route.
+#[derive(Parser)]
+struct Flags {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    cluster::run(proxy(ClusterArgs::parse())).await
+    cli::run(proxy).await
 }
 
-async fn proxy(flags: ClusterArgs) -> anyhow::Result<()> {
+async fn proxy(Flags { cluster: flags }: Flags) -> anyhow::Result<()> {
     let cluster = flags.connect().await?;
-    cluster.can_list::<EndpointSlice>(flags.namespace.as_deref()).await?;
+    cluster.check_list_access::<EndpointSlice>(flags.namespace.as_deref()).await?;
 
     let mut factory = InformerFactory::new(cluster.client.clone());
     if let Some(namespace) = &flags.namespace {
@@ -45,19 +52,19 @@ async fn proxy(flags: ClusterArgs) -> anyhow::Result<()> {
     factory.start();
     factory.wait_for_sync(Duration::from_secs(30)).await?;
 
-    let over = flags.life.over();
-    tokio::pin!(over);
-    let mut shown = BTreeMap::new();
+    let time_over = flags.duration.wait();
+    tokio::pin!(time_over);
+    let mut printed = BTreeMap::new();
     loop {
         let routes = routing_table(&services.lister(), &by_service);
-        show_changes(&shown, &routes);
-        shown = routes;
+        print_changes(&printed, &routes);
+        printed = routes;
         tokio::select! {
-            () = &mut over => break,
-            () = async { changed.notified().await; tokio::time::sleep(SETTLE).await } => {}
+            () = &mut time_over => break,
+            () = async { changed.notified().await; tokio::time::sleep(DEBOUNCE).await } => {}
         }
     }
-    println!("{} routes at the end", shown.len());
+    println!("the final table has {} routes", printed.len());
     factory.shutdown().await;
     cluster.close().await;
     Ok(())
@@ -68,7 +75,7 @@ fn service_of(slice: &EndpointSlice) -> Option<ObjectKey> {
     Some(ObjectKey::new(slice.metadata.namespace.as_deref(), service))
 }
 
-/// Every port of every Service, and where its connections go.
+/// Returns the backends of each port of each Service.
 fn routing_table(
     services: &Lister<Service>,
     by_service: &Index<EndpointSlice, ObjectKey>,
@@ -87,7 +94,7 @@ fn routing_table(
     table
 }
 
-/// The ready endpoints behind this port, as address:port.
+/// Returns the ready endpoints of a port, as address:port.
 fn ready_endpoints(slice: &EndpointSlice, port: &ServicePort) -> Vec<String> {
     let named = |candidate: &&k8s_openapi::api::discovery::v1::EndpointPort| {
         candidate.name.as_deref().unwrap_or_default() == port.name.as_deref().unwrap_or_default()
@@ -96,20 +103,20 @@ fn ready_endpoints(slice: &EndpointSlice, port: &ServicePort) -> Vec<String> {
         return Vec::new();
     };
     let ready = slice.endpoints.iter().flatten().filter(|endpoint| {
-        // Unknown counts as ready, says the API.
+        // The API defines an unknown condition as ready.
         endpoint.conditions.as_ref().and_then(|conditions| conditions.ready).unwrap_or(true)
     });
     ready.flat_map(|endpoint| &endpoint.addresses).map(|address| format!("{address}:{target}")).collect()
 }
 
-fn show_changes(before: &BTreeMap<String, Vec<String>>, now: &BTreeMap<String, Vec<String>>) {
+fn print_changes(before: &BTreeMap<String, Vec<String>>, now: &BTreeMap<String, Vec<String>>) {
     for (service, backends) in now {
         if before.get(service) != Some(backends) {
-            let backends = if backends.is_empty() { "nowhere".to_owned() } else { backends.join(", ") };
+            let backends = if backends.is_empty() { "no endpoints".to_owned() } else { backends.join(", ") };
             println!("{service} -> {backends}");
         }
     }
     for service in before.keys().filter(|service| !now.contains_key(*service)) {
-        println!("{service} is gone");
+        println!("{service} is removed");
     }
 }

@@ -1,8 +1,9 @@
-//! LIST, then WATCH, with a bare `ListWatch` and no cache: the protocol itself.
+//! Lists and watches Pods with a `ListWatch`, without a cache.
 //!
-//! Prints the two URLs that are used, then `ADDED : test-pod`, `MODIFIED : ..`, `DELETED : ..`,
-//! `BOOKMARK : version` and `ERROR : ..` as they come. On the embedded server a Pod is created,
-//! changed and deleted meanwhile, and at the end a watch begins at a version that has expired.
+//! Prints the URL of the LIST and of the WATCH, and then each event: `ADDED : test-pod`, `MODIFIED
+//! : ..`, `DELETED : ..`, `BOOKMARK : resourceVersion` and `ERROR : ..`. On the embedded server,
+//! the example creates, changes and deletes a Pod meanwhile. Finally it watches from an expired
+//! resourceVersion.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -12,7 +13,7 @@ use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube_client::Api;
 use kube_informer::ResourceVersion;
-use kube_informer_examples::cluster::{self, ClusterArgs};
+use kube_informer_examples::{cli, cluster::ClusterArgs};
 use kube_listwatch::{
     ListAt, ListPart, ListRequest, ListWatch, ListerWatcher, WatchEvent, WatchFrom, WatchRequest,
 };
@@ -20,37 +21,44 @@ use kube_object::NothingKnown;
 use kube_testserver::Server;
 use serde_json::json;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    cluster::run(list_then_watch(ClusterArgs::parse())).await
+/// Prints the events of a watch, without a cache.
+#[derive(Parser)]
+struct Flags {
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
-async fn list_then_watch(flags: ClusterArgs) -> anyhow::Result<()> {
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    cli::run(list_then_watch).await
+}
+
+async fn list_then_watch(Flags { cluster: flags }: Flags) -> anyhow::Result<()> {
     let cluster = flags.connect().await?;
     let namespace = flags.namespace.clone().unwrap_or_else(|| cluster.client.default_namespace().to_owned());
     let pods = ListWatch::<Pod>::new(Api::namespaced(cluster.client.clone(), &namespace));
 
     let version = list(&pods).await?;
     let request = WatchRequest { from: WatchFrom::Version(version), timeout: None, bookmarks: true };
-    println!("WATCH {}", pods.watch_url(&request).context("a ListWatch of functions")?);
+    println!("WATCH {}", pods.watch_url(&request).context("the ListWatch has no URL")?);
     let server = cluster.embedded.as_ref().map(|embedded| &embedded.server);
     let watching = watch(&pods, request.clone(), server);
     tokio::select! {
-        () = flags.life.over() => {}
+        () = flags.duration.wait() => {}
         result = watching => result?,
     }
     if let Some(server) = server {
         server.compact();
-        watch(&pods, request, None).await?; // its version has expired
+        watch(&pods, request, None).await?; // its resourceVersion has expired
     }
     cluster.close().await;
     Ok(())
 }
 
-/// Reads the whole list, page by page, and gives its version.
+/// Reads the complete list page by page and returns its resourceVersion.
 async fn list(pods: &ListWatch<Pod>) -> anyhow::Result<ResourceVersion> {
     let mut request = ListRequest { at: ListAt::Consistent, limit: Some(500) };
-    println!("LIST {}", pods.list_url(&request).context("a ListWatch of functions")?);
+    println!("LIST {}", pods.list_url(&request).context("the ListWatch has no URL")?);
     loop {
         let mut parts = pods.list(request.clone(), Arc::new(NothingKnown));
         let mut end = None;
@@ -64,7 +72,7 @@ async fn list(pods: &ListWatch<Pod>) -> anyhow::Result<ResourceVersion> {
                 ListPart::End(page) => end = Some(page),
             }
         }
-        let end = end.context("the list has no end")?;
+        let end = end.context("the list is incomplete")?;
         match end.next {
             Some(token) => request.at = ListAt::Continue(token),
             None => return Ok(end.version),
@@ -72,11 +80,11 @@ async fn list(pods: &ListWatch<Pod>) -> anyhow::Result<ResourceVersion> {
     }
 }
 
-/// Prints events until the watch ends; on the embedded server, sees to it that there are some.
+/// Prints events until the watch closes. On the embedded server, also creates the events.
 async fn watch(pods: &ListWatch<Pod>, request: WatchRequest, server: Option<&Server>) -> anyhow::Result<()> {
     let mut events = pods.watch(request, Arc::new(NothingKnown));
     if let Some(server) = server {
-        a_short_life(server)?;
+        create_change_and_delete_pod(server)?;
     }
     while let Some(batch) = events.next().await {
         let batch = match batch {
@@ -97,7 +105,7 @@ async fn watch(pods: &ListWatch<Pod>, request: WatchRequest, server: Option<&Ser
                 WatchEvent::Bookmark { version, .. } => {
                     println!("BOOKMARK : {version}");
                     if server.is_some() {
-                        return Ok(()); // the story is over
+                        return Ok(()); // the last event of this example
                     }
                 }
             }
@@ -106,8 +114,8 @@ async fn watch(pods: &ListWatch<Pod>, request: WatchRequest, server: Option<&Ser
     Ok(())
 }
 
-/// A Pod comes, changes and goes.
-fn a_short_life(server: &Server) -> anyhow::Result<()> {
+/// Creates, changes and deletes a Pod.
+fn create_change_and_delete_pod(server: &Server) -> anyhow::Result<()> {
     let container = json!({"name": "main", "image": "example/image"});
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "test-pod"}, "spec": {"containers": [container]}});
     server.create(pod)?;

@@ -1,154 +1,186 @@
-//! Where an example looks: the embedded API server with a simulated workload, or a real cluster.
+//! The API server of an example: an embedded server with a simulated workload, or a real cluster.
 
-use std::{future::Future, process::ExitCode, time::Duration};
+use std::{error::Error as _, fmt::Debug, time::Duration};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Parser;
+use k8s_openapi::api::core::v1::Namespace;
 use kube_client::{
     Api, Client, Config, Error, Resource,
     api::ListParams,
     config::{KubeConfigOptions, Kubeconfig},
+    core::NamespaceResourceScope,
 };
 use kube_testserver::{Server, Workload, WorkloadHandle};
 use serde::de::DeserializeOwned;
 
-use crate::life::Life;
+use crate::{cli, duration::RunDuration};
 
-/// How often the simulated workload changes something.
-const PERIOD: Duration = Duration::from_millis(150);
+/// The interval between two changes of the simulated workload.
+const WORKLOAD_INTERVAL: Duration = Duration::from_millis(150);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The flags that all examples have. Without any, an API server in memory with a simulated workload is used.
+/// The command-line options that all examples share.
+///
+/// Without options, an example starts an embedded API server with a simulated workload.
 #[derive(Debug, Clone, Parser)]
 pub struct ClusterArgs {
-    /// Use the current kubeconfig context, or the in-cluster account, instead of the embedded server.
+    /// Connect to the cluster of the current kubeconfig context, or to the cluster that runs this
+    /// Pod. Without this option, the example starts an API server in memory.
     #[arg(long)]
     pub cluster: bool,
-    /// Use this kubeconfig context. Implies --cluster.
+    /// Connect to the cluster of this kubeconfig context. Implies --cluster.
     #[arg(long)]
     pub context: Option<String>,
-    /// Look at one namespace only.
-    #[arg(long, short)]
+    /// Use only this namespace.
+    #[arg(long, short, value_parser = cli::namespace)]
     pub namespace: Option<String>,
-    /// How long to run: 30s, 2m, 1h or ever.
-    #[arg(long = "for", default_value = "6s")]
-    pub life: Life,
+    /// Run for this long: 30s, 2m, 1h or forever.
+    #[arg(long, value_name = "TIME", default_value = "6s")]
+    pub duration: RunDuration,
 }
 
-/// A client, and what stands behind it where that is the embedded server.
+/// The client of an example, and the embedded server if one is used.
 pub struct Cluster {
-    /// For any `kube_client::Api`, informer or factory.
+    /// The client for informers, factories and `kube_client::Api`.
     pub client: Client,
-    /// The embedded server and its workload; `None` on a real cluster.
+    /// The embedded server and its workload, or `None` on a real cluster.
     pub embedded: Option<Embedded>,
 }
 
-/// An API server in memory in which something happens.
+/// An API server in memory with a simulated workload.
 pub struct Embedded {
-    /// The server: objects can be written into it directly.
+    /// The server. Its methods write objects directly.
     pub server: Server,
     workload: WorkloadHandle,
 }
 
 impl ClusterArgs {
-    /// Connects. On the embedded server a small workload is running when this returns.
+    /// Returns true if the example uses the embedded server.
+    pub fn is_embedded(&self) -> bool {
+        !self.cluster && self.context.is_none()
+    }
+
+    /// Connects to the API server. An embedded server runs its workload when this method returns.
     ///
     /// # Errors
-    /// No kubeconfig, no such context, or a cluster that can't be reached, in one sentence.
+    ///
+    /// Fails if there is no usable kubeconfig or context, if the cluster does not answer, or if the
+    /// namespace does not exist.
     ///
     /// # Cancel safety
-    /// Safe: nothing is left behind.
+    ///
+    /// This method is cancel safe.
     pub async fn connect(&self) -> anyhow::Result<Cluster> {
-        if !self.cluster && self.context.is_none() {
+        let cluster = if self.is_embedded() {
             let server = Server::new();
-            let workload = Workload::new(1, PERIOD).start(&server);
+            let workload = Workload::new(1, WORKLOAD_INTERVAL).start(&server);
             let client = Client::new(server.service(), "default");
-            return Ok(Cluster { client, embedded: Some(Embedded { server, workload }) });
+            Cluster { client, embedded: Some(Embedded { server, workload }) }
+        } else {
+            Cluster { client: self.real_client().await?, embedded: None }
+        };
+        self.check_namespace(&cluster.client).await?;
+        Ok(cluster)
+    }
+
+    /// Checks that the namespace of the command line exists.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the API server has no namespace of this name.
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe.
+    pub async fn check_namespace(&self, client: &Client) -> anyhow::Result<()> {
+        let Some(name) = &self.namespace else { return Ok(()) };
+        match Api::<Namespace>::all(client.clone()).get_opt(name).await {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => bail!("namespace {name:?} does not exist; choose another namespace or create it"),
+            // Access to objects of a namespace does not require access to the namespace itself.
+            Err(Error::Api(_)) => Ok(()),
+            Err(error) => Err(error).context("cannot check the namespace"),
         }
+    }
+
+    async fn real_client(&self) -> anyhow::Result<Client> {
         let mut config = self.config().await?;
-        // Retries are the informers' own; kube-client's would hide failures from them.
+        // Informers retry by themselves. Retries in kube-client would hide failures from them.
         config.default_retry = false;
-        config.connect_timeout = Some(Duration::from_secs(5));
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
         let url = config.cluster_url.clone();
-        let client = Client::try_from(config).context("the kubeconfig can't be used")?;
+        let client = Client::try_from(config).context("the kubeconfig is invalid")?;
         match client.apiserver_version().await {
-            // Whether the credentials suffice is for the first list to say.
-            Ok(_) | Err(Error::Api(_)) => Ok(Cluster { client, embedded: None }),
-            // What hyper wraps around the cause says nothing to a person.
+            // If the credentials do not suffice, the first list fails with a better message.
+            Ok(_) | Err(Error::Api(_)) => Ok(client),
+            // The outer errors of the HTTP client do not name the cause.
             Err(error) => {
-                bail!("the cluster at {url} can't be reached: {}", anyhow::Error::from(error).root_cause())
+                bail!("cannot connect to {url}: {}", anyhow::Error::from(error).root_cause())
             }
         }
     }
 
     async fn config(&self) -> anyhow::Result<Config> {
         let Some(context) = self.context.clone() else {
-            return Config::infer().await.context("no kubeconfig and no in-cluster account");
+            // The source is the failure to load a kubeconfig. The message also contains the less
+            // useful failure to find an in-cluster account.
+            return Config::infer().await.map_err(|error| kubeconfig_error(&error.source()));
         };
-        let kubeconfig = Kubeconfig::read().context("no kubeconfig")?;
+        let kubeconfig = Kubeconfig::read().map_err(|error| kubeconfig_error(&Some(&error)))?;
         if !kubeconfig.contexts.iter().any(|known| known.name == context) {
-            bail!("the kubeconfig has no context {context:?}");
+            bail!("the kubeconfig has no context {context:?}; see `kubectl config get-contexts`");
         }
         let options = KubeConfigOptions { context: Some(context), ..KubeConfigOptions::default() };
-        Config::from_custom_kubeconfig(kubeconfig, &options).await.context("the kubeconfig can't be used")
+        Config::from_custom_kubeconfig(kubeconfig, &options).await.context("the kubeconfig is invalid")
     }
 }
 
+fn kubeconfig_error(cause: &Option<&(dyn std::error::Error + 'static)>) -> anyhow::Error {
+    let cause = cause.map_or_else(|| "no kubeconfig".to_owned(), ToString::to_string);
+    anyhow!("{cause}; set KUBECONFIG to a kubeconfig, or omit --cluster and --context")
+}
+
 impl Cluster {
-    /// Makes sure that objects of this type can be listed here.
+    /// Checks that the user may list objects of type `K`, in one namespace or in all namespaces.
     ///
     /// # Errors
-    /// They can't: what the server says about it.
+    ///
+    /// Fails if the list request fails. The error suggests a remedy.
     ///
     /// # Cancel safety
-    /// Safe: nothing but the answer is lost.
-    pub async fn can_list<K>(&self, namespace: Option<&str>) -> anyhow::Result<()>
+    ///
+    /// This method is cancel safe.
+    pub async fn check_list_access<K>(&self, namespace: Option<&str>) -> anyhow::Result<()>
     where
-        K: Resource<DynamicType = (), Scope = kube_client::core::NamespaceResourceScope>,
-        K: Clone + DeserializeOwned + std::fmt::Debug,
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + DeserializeOwned + Debug,
     {
         let api: Api<K> = match namespace {
             Some(namespace) => Api::namespaced(self.client.clone(), namespace),
             None => Api::all(self.client.clone()),
         };
+        let plural = K::plural(&());
         match api.list(&ListParams::default().limit(1)).await {
             Ok(_) => Ok(()),
-            Err(Error::Api(status)) => bail!("{} can't be listed: {}", K::plural(&()), status.message),
-            Err(error) => Err(error).with_context(|| format!("{} can't be listed", K::plural(&()))),
+            Err(Error::Api(status)) if status.is_not_found() => {
+                bail!("the API server does not serve {plural} of {}", K::api_version(&()))
+            }
+            Err(Error::Api(status)) if status.is_forbidden() => {
+                bail!("{}; grant the user the verbs list and watch on {plural}", status.message)
+            }
+            Err(error) => Err(error).with_context(|| format!("cannot list {plural}")),
         }
     }
 
-    /// Ends the workload and the embedded server.
+    /// Stops the workload of the embedded server.
     ///
     /// # Cancel safety
-    /// Only the wait is lost.
+    ///
+    /// This method is cancel safe: the workload stops even if the future is dropped.
     pub async fn close(self) {
         if let Some(embedded) = self.embedded {
             embedded.workload.stop().await;
         }
     }
-}
-
-/// Runs an example: a failure is one line on standard error and a non-zero exit.
-///
-/// # Cancel safety
-/// As that of the example.
-pub async fn run(example: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
-    match example.await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {}", one_line(&error));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// The error and its causes; libraries often repeat a cause's text in their own.
-fn one_line(error: &anyhow::Error) -> String {
-    let mut said = String::new();
-    for cause in error.chain().map(|cause| cause.to_string().replace('\n', " ")) {
-        if !said.contains(&cause) {
-            said = if said.is_empty() { cause } else { format!("{said}: {cause}") };
-        }
-    }
-    said
 }

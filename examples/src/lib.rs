@@ -1,5 +1,6 @@
-//! What the examples share: where to connect, for how long, and how to say what went wrong.
+//! Shared code of the examples: command line, connection, run time, and the `website` operator.
 
+pub mod cli;
 pub mod cluster;
-pub mod life;
+pub mod duration;
 pub mod website;

@@ -1,12 +1,15 @@
-//! A whole operator, for a small CRD: a [`Website`] owns a ConfigMap with its page, a Deployment that serves it and a Service in
-//! front, and is listed in a directory that all sites of the cluster share.
+//! A complete operator for a small CRD.
+//!
+//! A [`Website`] owns a ConfigMap with its page, a Deployment that serves the page, and a Service.
+//! It also has an entry in a directory that all sites of the cluster share.
 //!
 //! - `resource`: the CRD.
-//! - `children`: what a site owns, as plain data.
-//! - `directory`: what has to be cleaned up, since no owner reference reaches across namespaces.
-//! - `reconcile`: one run.
-//! - `state`: what has come of it, and what is said of that.
-//! - `operator`: all of it, as a `Manager`.
+//! - `children`: the objects that a site owns, computed as plain data.
+//! - `directory`: the shared directory. A finalizer removes its entries, because owner references
+//!   are limited to one namespace.
+//! - `reconcile`: the reconciler.
+//! - `state`: the result of a reconcile, and its condition and event.
+//! - `operator`: the `Manager` with the controller.
 
 mod children;
 mod directory;
@@ -19,5 +22,5 @@ pub use directory::DIRECTORY;
 pub use operator::{OperatorOptions, operator};
 pub use resource::{Website, WebsiteSpec, WebsiteStatus};
 
-/// Whose fields the children's fields are.
-const MANAGER: &str = "website-operator";
+/// The field manager of the child objects.
+const FIELD_MANAGER: &str = "website-operator";

@@ -1,4 +1,4 @@
-//! The operator of the example `operator`, as its author would test it: on an API server in memory, under a paused clock.
+//! Tests of the `website` operator on an API server in memory, under a paused clock.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -18,13 +18,13 @@ use tokio_util::sync::CancellationToken;
 
 const API: &str = "examples.kube-informer.dev/v1";
 
-/// What a site owns, each under the site's name.
+/// The objects that a site owns. Each has the name of the site.
 const CHILDREN: [(&str, &str); 3] = [("v1", "ConfigMap"), ("apps/v1", "Deployment"), ("v1", "Service")];
 
-/// An operator that runs, on a server of its own.
+/// A running operator and its API server.
 struct Operator {
     server: Server,
-    /// Of its pages.
+    /// The address of the metrics page.
     address: SocketAddr,
     stop: CancellationToken,
     running: JoinHandle<Result<(), ManagerError>>,
@@ -54,7 +54,7 @@ impl Operator {
         Self { server, address, stop, running }
     }
 
-    /// Long enough for everything but retries.
+    /// Waits until all work except retries is complete.
     async fn settle(&self) {
         sleep(Duration::from_secs(5)).await;
     }
@@ -81,7 +81,7 @@ impl Operator {
         self.server.get(api_version, kind, Some("shop"), "web").ok()
     }
 
-    /// Status and reason of the condition `Ready`.
+    /// Returns status and reason of the condition `Ready`.
     fn ready(&self) -> (String, String) {
         self.ready_of("shop", "web")
     }
@@ -92,7 +92,7 @@ impl Operator {
         (text("status"), text("reason"))
     }
 
-    /// Type and reason of each event in the namespace `shop`.
+    /// Returns type and reason of each event in the namespace `shop`.
     fn events(&self) -> Vec<(String, String)> {
         let events = self.server.list("events.k8s.io/v1", "Event", Some("shop")).unwrap();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -106,8 +106,8 @@ impl Operator {
         }
     }
 
-    /// What the Deployment's controller would say when the kubelets have done their part.
-    async fn serve(&self) {
+    /// Reports all replicas as available, like the Deployment controller.
+    async fn make_available(&self) {
         let mut deployment = self.get("apps/v1", "Deployment").unwrap();
         deployment["status"] = json!({
             "availableReplicas": deployment["spec"]["replicas"],
@@ -117,7 +117,7 @@ impl Operator {
         self.settle().await;
     }
 
-    /// Writes that the operator has made, but for its Lease and its events.
+    /// Returns the number of writes of the operator, without its Lease and its events.
     fn writes(&self) -> usize {
         self.server.journal().count_where(|request| {
             matches!(request.about.verb, Verb::Create | Verb::Update | Verb::Patch | Verb::Delete)
@@ -125,9 +125,9 @@ impl Operator {
         })
     }
 
-    /// Runs that have succeeded, as its metrics tell.
-    async fn runs(&self) -> u64 {
-        tokio::time::resume(); // a socket has no paused clock
+    /// Returns the number of successful reconciles from the metrics page.
+    async fn reconciles(&self) -> u64 {
+        tokio::time::resume(); // the paused clock does not work with sockets
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
         stream.write_all(request).await.unwrap();
@@ -138,7 +138,7 @@ impl Operator {
         page.lines().find_map(|line| line.strip_prefix(name)).unwrap().parse().unwrap()
     }
 
-    async fn end(self) -> Server {
+    async fn stop(self) -> Server {
         self.stop.cancel();
         self.running.await.unwrap().unwrap();
         self.server
@@ -149,8 +149,8 @@ fn pair(one: &str, other: &str) -> (String, String) {
     (one.to_owned(), other.to_owned())
 }
 
-/// A ConfigMap, Deployment or Service of the name `web` that somebody has made.
-fn somebody_s(api_version: &str, kind: &str) -> Value {
+/// Creates a ConfigMap, Deployment or Service `web` without an owner.
+fn foreign_object(api_version: &str, kind: &str) -> Value {
     let metadata = json!({"name": "web", "namespace": "shop"});
     let labels = json!({"app": "other"});
     let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
@@ -167,7 +167,7 @@ fn somebody_s(api_version: &str, kind: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_site_gets_what_it_asks_for_and_is_ready_when_that_serves() {
+async fn site_creates_children_and_is_ready_when_available() {
     let operator = Operator::start();
     operator.site("<h1>Hello</h1>", 2).await;
     assert_eq!(operator.get("v1", "ConfigMap").unwrap()["data"]["index.html"], "<h1>Hello</h1>");
@@ -177,14 +177,14 @@ async fn a_site_gets_what_it_asks_for_and_is_ready_when_that_serves() {
     assert_eq!(operator.ready(), pair("False", "Starting"));
     assert_eq!(operator.events(), []);
 
-    operator.serve().await;
+    operator.make_available().await;
     assert_eq!(operator.ready(), pair("True", "Serving"));
     assert_eq!(operator.events(), [pair("Normal", "Published")]);
-    operator.end().await;
+    operator.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_change_or_delete_is_as_it_was_again() {
+async fn changed_or_deleted_children_are_restored() {
     let operator = Operator::start();
     operator.site("<h1>Hello</h1>", 2).await;
     operator.server.delete("v1", "Service", Some("shop"), "web").unwrap();
@@ -193,99 +193,100 @@ async fn what_others_change_or_delete_is_as_it_was_again() {
     operator.settle().await;
     assert!(operator.get("v1", "Service").is_some());
     assert_eq!(operator.get("apps/v1", "Deployment").unwrap()["spec"]["replicas"], 2);
-    operator.end().await;
+    operator.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_nothing_has_changed_nothing_is_written() {
+async fn unchanged_site_causes_no_writes() {
     let operator = Operator::start();
     operator.site("<h1>Hello</h1>", 2).await;
-    operator.serve().await;
-    let (runs, writes) = (operator.runs().await, operator.writes());
+    operator.make_available().await;
+    let (reconciles, writes) = (operator.reconciles().await, operator.writes());
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     operator.server.patch(API, "Website", Some("shop"), "web", &label).unwrap();
     operator.settle().await;
-    assert_eq!((operator.runs().await, operator.writes()), (runs + 1, writes));
+    assert_eq!((operator.reconciles().await, operator.writes()), (reconciles + 1, writes));
 
-    // A change is written where it belongs, and in the status.
+    // A change of the page writes the ConfigMap and the status.
     operator.change_site(json!({"html": "<h1>Bye</h1>"})).await;
     assert_eq!(operator.writes(), writes + 2);
-    operator.end().await;
+    operator.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_site_is_not_ready_before_its_deployment_is_known_to_be_as_it_should() {
+async fn site_is_not_ready_until_deployment_status_is_current() {
     let operator = Operator::start();
     operator.site("<h1>Hello</h1>", 0).await;
-    assert_eq!(operator.ready(), pair("False", "Starting"), "nobody has looked at the Deployment");
-    operator.serve().await;
-    assert_eq!(operator.ready(), pair("True", "Serving"), "nobody is asked to serve");
+    assert_eq!(operator.ready(), pair("False", "Starting"), "the Deployment has no status");
+    operator.make_available().await;
+    assert_eq!(operator.ready(), pair("True", "Serving"), "no replicas are required");
 
     operator.change_site(json!({"replicas": 2})).await;
     assert_eq!(operator.ready(), pair("False", "Starting"));
-    operator.serve().await;
+    operator.make_available().await;
     assert_eq!(operator.ready(), pair("True", "Serving"));
     operator.change_site(json!({"replicas": 0})).await;
-    assert_eq!(operator.ready(), pair("False", "Starting"), "two still serve, for all that is known");
-    operator.end().await;
+    assert_eq!(operator.ready(), pair("False", "Starting"), "the status of the Deployment is stale");
+    operator.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_somebody_else_s_is_left_alone_and_the_site_waits_for_its_name() {
+async fn foreign_object_blocks_child_until_deleted() {
     for (api_version, kind) in CHILDREN {
         let operator = Operator::start();
-        let theirs = operator.server.create(somebody_s(api_version, kind)).unwrap();
+        let foreign = operator.server.create(foreign_object(api_version, kind)).unwrap();
         operator.site("<h1>Hello</h1>", 2).await;
-        assert_eq!(operator.get(api_version, kind).unwrap(), theirs);
+        assert_eq!(operator.get(api_version, kind).unwrap(), foreign);
         assert_eq!(operator.ready(), pair("False", "NameTaken"), "{kind}");
         assert_eq!(operator.events(), [pair("Warning", "NameTaken")], "{kind}");
         assert_eq!(operator.directory(), Value::Null, "{kind}");
 
         operator.server.delete(api_version, kind, Some("shop"), "web").unwrap();
         sleep(Duration::from_secs(60)).await;
-        let ours = operator.get(api_version, kind).unwrap();
-        assert_eq!(ours["metadata"]["ownerReferences"][0]["kind"], "Website");
+        let child = operator.get(api_version, kind).unwrap();
+        assert_eq!(child["metadata"]["ownerReferences"][0]["kind"], "Website");
         assert_eq!(operator.ready(), pair("False", "Starting"), "{kind}");
-        operator.end().await;
+        operator.stop().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_somebody_else_makes_while_the_operator_writes_is_left_alone() {
+async fn foreign_object_created_during_write_is_not_changed() {
     for (api_version, kind) in CHILDREN {
         let operator = Operator::start();
-        // Whether it creates or applies: what it sends arrives late.
+        // Delays each create and apply of the operator.
         let is_write = |request: &kube_testserver::Request| {
             matches!(request.about.verb, Verb::Create | Verb::Patch) && request.about.subresource.is_none()
         };
         let resource = format!("{}s", kind.to_lowercase());
         let writes = Match::any().namespace("shop").resource(&resource).when(is_write);
-        let late = operator.server.faults().always(writes, Fault::Delay(Duration::from_secs(10)));
+        let delay = operator.server.faults().always(writes, Fault::Delay(Duration::from_secs(10)));
 
         operator.site("<h1>Hello</h1>", 2).await;
-        let theirs = operator.server.create(somebody_s(api_version, kind)).unwrap();
+        let foreign = operator.server.create(foreign_object(api_version, kind)).unwrap();
         sleep(Duration::from_secs(60)).await;
-        assert_eq!(operator.get(api_version, kind).unwrap(), theirs);
+        assert_eq!(operator.get(api_version, kind).unwrap(), foreign);
         assert_eq!(operator.ready(), pair("False", "NameTaken"), "{kind}");
 
-        // The site has its own at last, is changed, and somebody takes its place.
+        // The child exists, drifts, and is replaced by a foreign object while the operator restores
+        // it.
         operator.server.delete(api_version, kind, Some("shop"), "web").unwrap();
         sleep(Duration::from_secs(90)).await;
         assert_eq!(operator.ready(), pair("False", "Starting"), "{kind}");
-        operator.server.patch(api_version, kind, Some("shop"), "web", &meddled(kind)).unwrap();
+        operator.server.patch(api_version, kind, Some("shop"), "web", &drifted(kind)).unwrap();
         operator.settle().await;
         operator.server.delete(api_version, kind, Some("shop"), "web").unwrap();
-        let theirs = operator.server.create(somebody_s(api_version, kind)).unwrap();
+        let foreign = operator.server.create(foreign_object(api_version, kind)).unwrap();
         sleep(Duration::from_secs(60)).await;
-        assert_eq!(operator.get(api_version, kind).unwrap(), theirs);
+        assert_eq!(operator.get(api_version, kind).unwrap(), foreign);
         assert_eq!(operator.ready(), pair("False", "NameTaken"), "{kind}");
-        drop(late);
-        operator.end().await;
+        drop(delay);
+        operator.stop().await;
     }
 }
 
-/// What is not as a site asks for, and is mended.
-fn meddled(kind: &str) -> Value {
+/// Returns a patch that changes a child. The operator reverts it.
+fn drifted(kind: &str) -> Value {
     match kind {
         "ConfigMap" => json!({"data": {"index.html": "<h1>Mine</h1>"}}),
         "Deployment" => json!({"spec": {"replicas": 7}}),
@@ -294,27 +295,27 @@ fn meddled(kind: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_site_gets_into_the_place_of_the_directory() {
+async fn site_cannot_replace_directory() {
     let operator = Operator::start();
     for name in ["websites", DIRECTORY] {
         operator.site_named("default", name, "<h1>Hello</h1>", 2).await;
     }
     operator.site("<h1>Hello</h1>", 2).await;
-    let lines = json!({
+    let entries = json!({
         "default.websites": "http://websites.default.svc",
         "shop.web": "http://web.shop.svc",
     });
-    assert_eq!(operator.directory(), lines);
+    assert_eq!(operator.directory(), entries);
     for name in ["websites", DIRECTORY] {
         operator.server.delete(API, "Website", Some("default"), name).unwrap();
     }
     operator.settle().await;
     assert_eq!(operator.directory(), json!({"shop.web": "http://web.shop.svc"}));
-    operator.end().await;
+    operator.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_site_whose_service_could_not_have_its_name_says_so_and_can_be_deleted() {
+async fn site_with_invalid_service_name_is_reported_and_deletable() {
     let operator = Operator::start();
     let long = "a".repeat(64);
     for name in ["web.shop", "1st", &long] {
@@ -333,23 +334,23 @@ async fn a_site_whose_service_could_not_have_its_name_says_so_and_can_be_deleted
     let longest = "a".repeat(63);
     operator.site_named("shop", &longest, "<h1>Hello</h1>", 2).await;
     assert_eq!(operator.ready_of("shop", &longest), pair("False", "Starting"));
-    operator.end().await;
+    operator.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_site_that_is_deleted_while_no_operator_runs_leaves_nothing_behind() {
+async fn site_deleted_without_operator_is_cleaned_up_later() {
     let operator = Operator::start();
     operator.site("<h1>Hello</h1>", 2).await;
-    let server = operator.end().await;
+    let server = operator.stop().await;
     server.delete(API, "Website", Some("shop"), "web").unwrap();
     sleep(Duration::from_secs(60)).await;
     let operator = Operator::on(server);
-    assert!(operator.get(API, "Website").is_some(), "its line is still in the directory");
+    assert!(operator.get(API, "Website").is_some(), "the directory entry still exists");
 
     operator.settle().await;
-    assert_eq!(operator.directory(), Value::Null, "no line is left");
+    assert_eq!(operator.directory(), Value::Null, "the entry is removed");
     for (api_version, kind) in [(API, "Website")].into_iter().chain(CHILDREN) {
         assert_eq!(operator.get(api_version, kind), None);
     }
-    operator.end().await;
+    operator.stop().await;
 }

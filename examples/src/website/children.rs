@@ -1,4 +1,4 @@
-//! What a site owns: plain data, so that what a spec leads to can be seen without a cluster.
+//! The objects that a site owns, computed from its spec without access to a cluster.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use super::Website;
 
 const PORT: i32 = 80;
 
-/// All that a site owns.
+/// The objects that a site owns.
 pub(super) struct Children {
     pub(super) page: ConfigMap,
     pub(super) deployment: Deployment,
@@ -27,7 +27,7 @@ pub(super) struct Children {
 }
 
 impl Children {
-    /// Those of this site, which has to be as a server has sent it.
+    /// Computes the children of `site`, which must have a name and a uid.
     pub(super) fn of(site: &Website) -> Result<Self, OwnerError> {
         let metadata = ObjectMeta {
             name: site.metadata.name.clone(),
@@ -45,7 +45,7 @@ impl Children {
             spec: Some(DeploymentSpec {
                 replicas: Some(site.spec.replicas),
                 selector: LabelSelector { match_labels: Some(labels(site)), ..LabelSelector::default() },
-                template: pods(site),
+                template: pod_template(site),
                 ..DeploymentSpec::default()
             }),
             ..Deployment::default()
@@ -70,7 +70,7 @@ fn labels(site: &Website) -> BTreeMap<String, String> {
     [("app.kubernetes.io/name".to_owned(), site.name_any())].into()
 }
 
-fn pods(site: &Website) -> PodTemplateSpec {
+fn pod_template(site: &Website) -> PodTemplateSpec {
     let page = Volume {
         name: "page".to_owned(),
         config_map: Some(ConfigMapVolumeSource { name: site.name_any(), ..ConfigMapVolumeSource::default() }),

@@ -1,6 +1,8 @@
-//! The directory of all sites: a ConfigMap in the operator's own namespace with a line for each. No owner reference reaches
-//! there from other namespaces, so that a site's line has to be taken out before the site is gone: that is what finalizers are
-//! for.
+//! The directory of all sites: a ConfigMap in the namespace of the operator, with an entry for each
+//! site.
+//!
+//! Owner references cannot refer to another namespace, so the garbage collector does not remove the
+//! entry of a deleted site. A finalizer removes it.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
@@ -14,11 +16,12 @@ use serde_json::{Value, json};
 
 use super::Website;
 
-/// The ConfigMap's name. No site's page has it: sites have no dots in their names.
+/// The name of the ConfigMap. It contains dots, so it differs from the name of every site and its
+/// ConfigMap.
 pub const DIRECTORY: &str = "websites.examples.kube-informer.dev";
 
 pub(super) struct Directory {
-    /// Of the operator's namespace.
+    /// The ConfigMaps of the operator's namespace.
     maps: CachedApi<ConfigMap>,
 }
 
@@ -27,12 +30,12 @@ impl Directory {
         Self { maps }
     }
 
-    /// Lists a site, if it is not.
+    /// Adds the entry of a site if it is missing.
     pub(super) async fn add(&self, site: &Website) -> Result<(), Failure> {
-        let (key, line) = (key(site), address(site));
+        let (key, url) = (key(site), url(site));
         let directory = self.maps.get(DIRECTORY).await?;
-        let lines = directory.as_ref().and_then(|map| map.data.as_ref());
-        if lines.and_then(|lines| lines.get(&key)) == Some(&line) {
+        let entries = directory.as_ref().and_then(|map| map.data.as_ref());
+        if entries.and_then(|entries| entries.get(&key)) == Some(&url) {
             return Ok(());
         }
         if directory.is_none() {
@@ -43,11 +46,12 @@ impl Directory {
                 created => drop(created?),
             }
         }
-        self.patch(&json!({"data": {key: line}})).await?;
+        self.patch(&json!({"data": {key: url}})).await?;
         Ok(())
     }
 
-    /// Takes a site out. The cache is not asked whether it is in: it may be behind, and nobody comes back here.
+    /// Removes the entry of a site. Does not read the cache, which may lag: a cleanup is not
+    /// repeated.
     pub(super) async fn remove(&self, site: &Website) -> Result<(), Failure> {
         match self.patch(&json!({"data": {key(site): null}})).await {
             Err(Error::Api(status)) if status.is_not_found() => Ok(()),
@@ -55,7 +59,8 @@ impl Directory {
         }
     }
 
-    /// Lines of different sites are written at once: each by a patch of its own line.
+    /// Patches one entry. Workers write entries of different sites concurrently, so each patch
+    /// contains only one.
     async fn patch(&self, patch: &Value) -> kube_client::Result<()> {
         self.maps.patch(DIRECTORY, &PatchParams::default(), &Patch::Merge(patch)).await?;
         Ok(())
@@ -66,7 +71,7 @@ fn key(site: &Website) -> String {
     format!("{}.{}", site.namespace().unwrap_or_default(), site.name_any())
 }
 
-/// Where visitors find it, within the cluster.
-fn address(site: &Website) -> String {
+/// Returns the URL of a site within the cluster.
+fn url(site: &Website) -> String {
     format!("http://{}.{}.svc", site.name_any(), site.namespace().unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! All of it, as a `Manager`.
+//! The `Manager` of the operator, with its controller.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -10,23 +10,24 @@ use kube_client::{Api, Client};
 use kube_informer::CachedApi;
 use kube_operator::{Applier, Controller, ElectionOptions, Finalizer, Manager, ManagerOptions};
 
-use super::{MANAGER, Website, directory::Directory, reconcile::Websites};
+use super::{FIELD_MANAGER, Website, directory::Directory, reconcile::Websites};
 
-/// What differs from process to process, and from cluster to cluster.
+/// Configures the operator for one process and cluster.
 #[derive(Clone, Debug)]
 pub struct OperatorOptions {
-    /// The namespace of the operator itself: of its Lease, and of the directory.
+    /// The namespace of the Lease and of the directory.
     pub namespace: String,
-    /// The name of this process: another one in each, and one that nobody else has if it is not given.
+    /// The identity of this process in the leader election. The default is unique.
     pub identity: Option<String>,
-    /// Where metrics, health and debug pages are served.
+    /// The address of the metrics, health and debug pages.
     pub address: Option<SocketAddr>,
 }
 
-/// The operator, which does nothing before [`Manager::run`].
+/// Creates the operator. It starts with [`Manager::run`].
 ///
 /// # Errors
-/// The address is taken, or the identity is empty.
+///
+/// Fails if the address is in use or the identity is empty.
 pub fn operator(client: Client, options: OperatorOptions) -> anyhow::Result<Manager> {
     let OperatorOptions { namespace, identity, address } = options;
     let mut election = ElectionOptions::new(&namespace, "website-operator");
@@ -55,7 +56,7 @@ pub fn operator(client: Client, options: OperatorOptions) -> anyhow::Result<Mana
         services: CachedApi::new(Api::all(writer), &services),
         directory: Directory::new(cached_pages.namespace(&namespace)),
         pages: cached_pages,
-        applier: Applier::new(MANAGER).force(),
+        applier: Applier::new(FIELD_MANAGER).force(),
         finalizer: Finalizer::new("examples.kube-informer.dev/directory"),
         recorder,
         identity,

@@ -1,4 +1,4 @@
-//! One run: from what a site asks for to what is there.
+//! The reconciler: creates and updates the objects that a site asks for.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -18,10 +18,10 @@ use kube_operator::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{MANAGER, Website, children::Children, directory::Directory, state::State};
+use super::{FIELD_MANAGER, Website, children::Children, directory::Directory, state::SiteState};
 
-/// All that a run needs. What it reads comes from caches that show what it has written; what it writes is sent only while this
-/// process leads.
+/// The reconciler and its dependencies. Reads observe its own writes. Writes are sent only while
+/// this process is leader.
 pub(super) struct Websites {
     pub(super) sites: CachedApi<Website>,
     pub(super) pages: CachedApi<ConfigMap>,
@@ -31,64 +31,68 @@ pub(super) struct Websites {
     pub(super) finalizer: Finalizer,
     pub(super) directory: Directory,
     pub(super) recorder: EventRecorder,
-    /// The name of this process.
+    /// The identity of this process.
     pub(super) identity: String,
 }
 
 impl Reconciler<Website> for Websites {
     async fn reconcile(&self, request: Request<Website>) -> Result<Action, Failure> {
         let Some(site) = request.object else {
-            // It is gone, and what it owned goes with it: the garbage collector sees to that.
+            // The site is deleted. The garbage collector deletes its children.
             self.finalizer.forget(&request.key);
             self.forget_children(request.key.namespace().unwrap_or_default(), request.key.name());
             return Ok(Action::AwaitChange);
         };
         let sites = self.sites.namespace(request.key.namespace().unwrap_or_default());
-        let run = async |event| match event {
+        let reconcile = async |event| match event {
             FinalizerEvent::Apply(site) => self.apply(&sites, site).await,
             FinalizerEvent::Cleanup(site) => {
                 self.directory.remove(&site).await?;
                 Ok(Action::Done)
             }
         };
-        self.finalizer.reconcile(&sites, site, run).await
+        self.finalizer.reconcile(&sites, site, reconcile).await
     }
 }
 
 impl Websites {
     async fn apply(&self, sites: &CachedApi<Website>, site: Arc<Website>) -> Result<Action, Failure> {
-        let state = self.make(&site).await?;
-        self.tell(sites, site, state).await?;
+        let state = self.reconcile_children(&site).await?;
+        self.report(sites, site, state).await?;
         Ok(state.action())
     }
 
-    /// Makes what a site asks for, as far as that goes.
-    async fn make(&self, site: &Website) -> Result<State, Failure> {
+    /// Creates and updates the children of a site and its directory entry.
+    async fn reconcile_children(&self, site: &Website) -> Result<SiteState, Failure> {
         if !can_name_a_service(&site.name_any()) {
-            return Ok(State::InvalidName);
+            return Ok(SiteState::InvalidName);
         }
         let Children { page, deployment, service } = Children::of(site)?;
         let namespace = site.metadata.namespace.as_deref().unwrap_or_default();
-        if self.own(site, &self.pages.namespace(namespace), page).await?.is_none() {
-            return Ok(State::NameTaken("ConfigMap"));
+        if self.reconcile_child(site, &self.pages.namespace(namespace), page).await?.is_none() {
+            return Ok(SiteState::NameTaken("ConfigMap"));
         }
-        let Some(deployment) = self.own(site, &self.deployments.namespace(namespace), deployment).await?
+        let Some(deployment) =
+            self.reconcile_child(site, &self.deployments.namespace(namespace), deployment).await?
         else {
-            return Ok(State::NameTaken("Deployment"));
+            return Ok(SiteState::NameTaken("Deployment"));
         };
-        if self.own(site, &self.services.namespace(namespace), service).await?.is_none() {
-            return Ok(State::NameTaken("Service"));
+        if self.reconcile_child(site, &self.services.namespace(namespace), service).await?.is_none() {
+            return Ok(SiteState::NameTaken("Service"));
         }
         self.directory.add(site).await?;
         Ok(match available(&deployment) {
-            Some(available) if available >= site.spec.replicas => State::Serving,
-            available => State::Starting(available.unwrap_or(0)),
+            Some(available) if available >= site.spec.replicas => SiteState::Serving,
+            available => SiteState::Starting(available.unwrap_or(0)),
         })
     }
 
-    /// Sees to it that a child of this site is there and as it is to be; `None` if what has its name is not the site's. That is
-    /// left alone: to apply with force would be to take it from its owner, and to have it deleted with the site.
-    async fn own<K>(
+    /// Creates or updates a child of a site. Returns `None` if an object with this name exists that
+    /// the site does not own.
+    ///
+    /// Such an object is not changed. A forced apply would take over its fields and its owner, and
+    /// the garbage collector would delete the object with the site.
+    async fn reconcile_child<K>(
         &self,
         site: &Website,
         api: &CachedApi<K>,
@@ -97,30 +101,33 @@ impl Websites {
     where
         K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
     {
-        let Some(there) = api.get(&child.name_any()).await? else {
-            // Not by an apply, which would not fail where somebody has been faster than the cache.
-            let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+        let Some(existing) = api.get(&child.name_any()).await? else {
+            // A create fails if another client has created the object meanwhile. An apply would
+            // change that object.
+            let params =
+                PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
             return Ok(Some(Arc::new(api.create(&params, &child).await?)));
         };
-        if !is_controlled_by(&*there, site) {
+        if !is_controlled_by(&*existing, site) {
             return Ok(None);
         }
-        // This object, and none that has come into its place since.
-        child.meta_mut().uid = there.uid();
+        // With the uid, the apply fails if another object has replaced this one.
+        child.meta_mut().uid = existing.uid();
         Ok(Some(self.applier.apply(api, &child).await?.object))
     }
 
-    /// Says in the status how the site is and, where that is news, in an event.
-    async fn tell(
+    /// Writes the state of a site to its status. If the reason has changed, also creates an event.
+    async fn report(
         &self,
         sites: &CachedApi<Website>,
         site: Arc<Website>,
-        state: State,
+        state: SiteState,
     ) -> Result<(), Failure> {
-        let wanted = site.spec.replicas;
-        let ready = Condition { observed_generation: site.metadata.generation, ..state.ready(wanted) };
+        let replicas = site.spec.replicas;
+        let ready =
+            Condition { observed_generation: site.metadata.generation, ..state.ready_condition(replicas) };
         let before = site.status.as_ref().and_then(|status| find_condition(&status.conditions, "Ready"));
-        let is_news = before.is_none_or(|before| before.reason != ready.reason);
+        let is_changed = before.is_none_or(|before| before.reason != ready.reason);
         update_status(sites, Arc::clone(&site), |site| {
             let status = site.status.get_or_insert_default();
             status.observed_generation = site.metadata.generation;
@@ -130,7 +137,7 @@ impl Websites {
             Ok(())
         })
         .await?;
-        if let Some((type_, reason, note)) = state.event(wanted).filter(|_| is_news) {
+        if let Some((type_, reason, note)) = state.event(replicas).filter(|_| is_changed) {
             self.recorder.event(&*site, type_, reason, "Publish", note);
         }
         Ok(())
@@ -143,11 +150,12 @@ impl Websites {
     }
 }
 
-/// How many Pods serve; unknown while the Deployment's own controller has not seen what it is to be.
+/// Returns the number of available Pods, or `None` if the Deployment controller has not observed
+/// the current spec.
 fn available(deployment: &Deployment) -> Option<i32> {
     let status = deployment.status.as_ref()?;
-    let is_seen = status.observed_generation >= deployment.metadata.generation;
-    is_seen.then(|| status.available_replicas.unwrap_or(0))
+    let is_observed = status.observed_generation >= deployment.metadata.generation;
+    is_observed.then(|| status.available_replicas.unwrap_or(0))
 }
 
 fn is_controlled_by(object: &impl Resource, site: &Website) -> bool {
@@ -155,7 +163,8 @@ fn is_controlled_by(object: &impl Resource, site: &Website) -> bool {
     owners.any(|owner| owner.controller == Some(true) && Some(&owner.uid) == site.metadata.uid.as_ref())
 }
 
-/// A Service has a DNS label for a name that begins with a letter. Other objects may have longer names, with dots.
+/// Returns true if `name` is a valid name of a Service: a DNS label that starts with a letter.
+/// Names of other objects may be longer and contain dots.
 fn can_name_a_service(name: &str) -> bool {
     let is_label = name.len() <= 63 && !name.contains('.');
     is_label && name.starts_with(|first: char| first.is_ascii_lowercase())

@@ -1,11 +1,11 @@
-//! The CRD.
+//! The custom resource `Website`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// A page, and how many serve it.
+/// A page and the number of its replicas.
 #[derive(CustomResource, Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[kube(
     group = "examples.kube-informer.dev",
@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct WebsiteSpec {
-    /// What visitors see.
+    /// The HTML of the page.
     pub html: String,
-    /// How many Pods serve it.
+    /// The number of Pods that serve the page.
     #[serde(default = "one")]
     #[schemars(range(min = 0))]
     pub replicas: i32,
@@ -30,21 +30,22 @@ fn one() -> i32 {
     1
 }
 
-/// How it is.
+/// The observed state of a site.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WebsiteStatus {
-    /// The generation that the conditions are of.
+    /// The generation that the conditions refer to.
     pub observed_generation: Option<i64>,
-    /// Which process has written this.
+    /// The identity of the process that wrote this status.
     pub written_by: Option<String>,
-    /// `Ready`: all that the site asks for is there and serves.
+    /// The condition `Ready` is true if all replicas of the site are available.
     #[serde(default)]
     #[schemars(schema_with = "conditions")]
     pub conditions: Vec<Condition>,
 }
 
-/// As in the CRDs that Go programs generate: conditions are merged by type.
+/// Returns the schema of conditions with merge key `type`, as in CRDs that controller-gen
+/// generates.
 fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",

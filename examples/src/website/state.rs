@@ -1,65 +1,67 @@
-//! How a site is, and what is said of it: a condition, an event, when to look again.
+//! `SiteState`: the result of a reconcile, and the condition, event and action that follow from it.
 
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_operator::{Action, EventType, new_condition};
 
-/// Nobody tells when a name that somebody else has becomes free.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// The retry interval while a name is in use. The controller receives no event when the name
+/// becomes free.
+const NAME_TAKEN_RETRY: Duration = Duration::from_secs(30);
 
-/// What has come of what a site asks for.
+/// The state of a site after a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    /// Nothing: its Service could not have its name.
+pub(super) enum SiteState {
+    /// The name is not valid for a Service. The site has no children.
     InvalidName,
-    /// An object of this kind has the name of what the site would own, and is not the site's. It is left alone.
+    /// An object of this kind has the name of a child, but the site does not own it.
     NameTaken(&'static str),
-    /// All is there, and so many Pods serve: less than are asked for, or nobody knows yet.
+    /// All children exist. Contains the number of available Pods, which is too small or not known
+    /// yet.
     Starting(i32),
-    /// All is there and serves.
+    /// All children exist and all replicas are available.
     Serving,
 }
 
-impl State {
-    /// The condition `Ready`, of a site that asks for so many replicas.
-    pub(super) fn ready(self, wanted: i32) -> Condition {
+impl SiteState {
+    /// Returns the condition `Ready` of a site with this number of replicas.
+    pub(super) fn ready_condition(self, replicas: i32) -> Condition {
         let (status, reason, message) = match self {
-            Self::InvalidName => ("False", "InvalidName", self.note(wanted)),
-            Self::NameTaken(_) => ("False", "NameTaken", self.note(wanted)),
-            Self::Starting(_) => ("False", "Starting", self.note(wanted)),
+            Self::InvalidName => ("False", "InvalidName", self.note(replicas)),
+            Self::NameTaken(_) => ("False", "NameTaken", self.note(replicas)),
+            Self::Starting(_) => ("False", "Starting", self.note(replicas)),
             Self::Serving => ("True", "Serving", String::new()),
         };
         new_condition("Ready", status, reason, message)
     }
 
-    /// The kind, the reason and the note of the event that tells of it, if one does.
-    pub(super) fn event(self, wanted: i32) -> Option<(EventType, &'static str, String)> {
+    /// Returns type, reason and note of the event for this state, if it has one.
+    pub(super) fn event(self, replicas: i32) -> Option<(EventType, &'static str, String)> {
         match self {
-            Self::InvalidName => Some((EventType::Warning, "InvalidName", self.note(wanted))),
-            Self::NameTaken(_) => Some((EventType::Warning, "NameTaken", self.note(wanted))),
+            Self::InvalidName => Some((EventType::Warning, "InvalidName", self.note(replicas))),
+            Self::NameTaken(_) => Some((EventType::Warning, "NameTaken", self.note(replicas))),
             Self::Starting(_) => None,
-            Self::Serving => Some((EventType::Normal, "Published", self.note(wanted))),
+            Self::Serving => Some((EventType::Normal, "Published", self.note(replicas))),
         }
     }
 
-    /// What its run asks for.
+    /// Returns the result of the reconcile.
     pub(super) fn action(self) -> Action {
         match self {
-            Self::NameTaken(_) => Action::RequeueAfter(LOOK_AGAIN),
+            Self::NameTaken(_) => Action::RequeueAfter(NAME_TAKEN_RETRY),
             Self::InvalidName | Self::Starting(_) | Self::Serving => Action::Done,
         }
     }
 
-    fn note(self, wanted: i32) -> String {
+    fn note(self, replicas: i32) -> String {
         match self {
             Self::InvalidName => {
-                "the name can't be that of a Service: up to 63 letters, digits and dashes, a letter first"
+                "invalid name: a Service name has up to 63 letters, digits and dashes, and starts with a letter"
                     .to_owned()
             }
-            Self::NameTaken(kind) => format!("a {kind} has this name already, and is not this site's"),
-            Self::Starting(available) => format!("{available} of {wanted} replicas serve"),
-            Self::Serving => format!("{wanted} replicas serve"),
+            Self::NameTaken(kind) => format!("a {kind} with this name exists and does not belong to this site"),
+            Self::Starting(available) => format!("{available} of {replicas} replicas are available"),
+            Self::Serving => format!("{replicas} replicas are available"),
         }
     }
 }

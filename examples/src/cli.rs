@@ -1,0 +1,136 @@
+//! Runs an example: parses its command line, and prints each failure as one line.
+
+use std::{error::Error, process::ExitCode};
+
+use clap::{
+    Parser,
+    error::{ContextKind, ContextValue},
+};
+use kube_informer::LabelSelector;
+
+/// The exit code for a command line that cannot be parsed.
+const USAGE_ERROR: u8 = 2;
+
+/// Parses the command line and runs `example`. Prints a failure as one line on standard error.
+///
+/// # Cancel safety
+///
+/// As cancel safe as `example`.
+pub async fn run<F: Parser>(example: impl AsyncFnOnce(F) -> anyhow::Result<()>) -> ExitCode {
+    let flags = match F::try_parse() {
+        Ok(flags) => flags,
+        Err(error) if !error.use_stderr() => {
+            print!("{error}"); // --help
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            eprintln!("error: {}; see --help", usage_problem(&error));
+            return ExitCode::from(USAGE_ERROR);
+        }
+    };
+    match example(flags).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", one_line(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Validates a label selector, for `#[arg(value_parser = label_selector)]`.
+///
+/// # Errors
+///
+/// Fails if `text` is not a label selector. The error names the position.
+pub fn label_selector(text: &str) -> Result<String, String> {
+    match text.parse::<LabelSelector>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Validates the name of a namespace, for `#[arg(value_parser = namespace)]`.
+///
+/// # Errors
+///
+/// Fails if `text` is not a DNS label.
+pub fn namespace(text: &str) -> Result<String, String> {
+    let is_label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if (1..=63).contains(&text.len()) && text.chars().all(is_label) && !text.starts_with('-') {
+        Ok(text.to_owned())
+    } else {
+        Err("a namespace has up to 63 lower-case letters, digits and dashes".to_owned())
+    }
+}
+
+/// Returns the problem and the suggested option of clap's error, without its usage lines.
+fn usage_problem(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let problem = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+    let problem = problem.split_whitespace().collect::<Vec<_>>().join(" ");
+    match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(option)) => format!("{problem}, did you mean '{option}'?"),
+        _ => problem,
+    }
+}
+
+/// Joins an error and its causes to one line. Omits a cause that an earlier message contains.
+fn one_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain() {
+        let message = message(cause).replace('\n', " ");
+        if !line.contains(&message) {
+            line = if line.is_empty() { message } else { format!("{line}: {message}") };
+        }
+        if is_api_error(cause) {
+            break; // its source repeats the message
+        }
+    }
+    line
+}
+
+/// Returns the message of an error. For an answer of the API server, this is the server's message.
+fn message(error: &(dyn Error + 'static)) -> String {
+    match error.downcast_ref() {
+        Some(kube_client::Error::Api(status)) => status.message.clone(),
+        _ => error.to_string(),
+    }
+}
+
+fn is_api_error(error: &(dyn Error + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(kube_client::Error::Api(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::ClusterArgs;
+
+    fn problem(arguments: &[&str]) -> String {
+        let arguments = ["example"].iter().chain(arguments);
+        usage_problem(&ClusterArgs::try_parse_from(arguments).unwrap_err())
+    }
+
+    #[test]
+    fn usage_problem_is_one_line() {
+        let misspelt = problem(&["--clustr"]);
+        assert_eq!(misspelt, "unexpected argument '--clustr' found, did you mean '--cluster'?");
+        let invalid = problem(&["--namespace", "A B"]);
+        assert!(invalid.starts_with("invalid value 'A B' for '--namespace <NAMESPACE>': a namespace has"));
+        let incomplete = problem(&["--duration"]);
+        assert!(incomplete.starts_with("a value is required for '--duration <TIME>'"), "{incomplete}");
+    }
+
+    #[test]
+    fn one_line_contains_each_cause_once() {
+        let error = anyhow::anyhow!("disk full").context("write failed: disk full").context("cannot save");
+        assert_eq!(one_line(&error), "cannot save: write failed: disk full");
+    }
+
+    #[test]
+    fn one_line_of_api_error_is_the_servers_message() {
+        let status = kube_client::core::Status::failure("pods is forbidden", "Forbidden").with_code(403);
+        let error = anyhow::Error::new(kube_client::Error::Api(status.boxed())).context("cannot list pods");
+        assert_eq!(one_line(&error), "cannot list pods: pods is forbidden");
+    }
+}
