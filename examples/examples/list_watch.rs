@@ -1,8 +1,8 @@
 //! Creates a `ListWatch` in each possible way and prints its requests.
 //!
-//! The ways are: from an `Api`; from a client, a resource, a namespace and a field selector; with
-//! an options modifier; without chunking; for a dynamic type; from two functions. Lists the objects
-//! of each `ListWatch` once. Prints the number of objects and the URLs of the LIST and the WATCH.
+//! Uses an `Api`; a client, a resource, a namespace and a field selector; an options modifier; a list
+//! without chunking; a dynamic type; two functions. Lists the objects of each `ListWatch` once. Prints the
+//! number of objects and the URLs of the LIST and the WATCH.
 
 use std::{process::ExitCode, sync::Arc};
 

@@ -1,8 +1,8 @@
 //! Runs a complete operator for the custom resource `Website`.
 //!
 //! A `Website` owns a ConfigMap with its page, a Deployment and a Service, and has an entry in a
-//! directory. Without options, the operator runs a scripted demo on an API server in memory: it
-//! creates, publishes, changes and deletes a site, and prints the result of each step. With
+//! directory. Without options, the example runs a scripted demo on an API server in memory. The
+//! demo creates, publishes, changes and deletes a site, and prints the result of each step. With
 //! `--cluster --write --duration forever`, it installs its CRD on the cluster of the current
 //! kubeconfig context and reconciles the Websites there, until SIGTERM or Ctrl-C. The default
 //! duration is six seconds. `--demo` runs the demo on the cluster. Several processes elect a

@@ -48,7 +48,7 @@ async fn pods(flags: Flags) -> anyhow::Result<()> {
     factory.wait_for_sync(Duration::from_secs(30)).await?;
     flags.cluster.duration.wait().await;
 
-    // The lookups below read the cache. They send no request.
+    // The lookups below read the cache without sending requests.
     let lister = pods.lister();
     let version = lister.watermark().context("the cache has no resourceVersion")?;
     println!("\n{} Pods at resourceVersion {version}", lister.len());

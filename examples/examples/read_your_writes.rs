@@ -1,4 +1,4 @@
-//! Compares reads after writes: from a plain `Lister`, and through a `CachedApi`.
+//! Compares reads after writes from a plain `Lister` with reads through a `CachedApi`.
 //!
 //! The cache lags the server by the delivery of one watch event, 300 ms on the embedded server of
 //! this example. The example has four parts: reads after writes; a read with a timeout, while the
@@ -33,7 +33,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// The label of all objects of this example. Its value selects the objects for the cache.
+/// The label of all objects of this example. The cache selects objects by the label value.
 const LABEL: &str = "kube-informer.dev/example";
 const SELECTOR: &str = "kube-informer.dev/example=read-your-writes";
 const EVENT_DELAY: Duration = Duration::from_millis(300);

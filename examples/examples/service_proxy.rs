@@ -15,7 +15,7 @@ use kube_informer::{Index, InformerFactory, Lister, ObjectKey};
 use kube_informer_examples::{cli, cluster::ClusterArgs};
 use tokio::sync::Notify;
 
-/// The label of an EndpointSlice that names its Service.
+/// The label of an EndpointSlice that contains the name of the Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// Delays an update so that it includes changes that follow shortly.

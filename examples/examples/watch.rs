@@ -2,7 +2,7 @@
 //!
 //! Prints the URL of the LIST and of the WATCH, and then each event: `ADDED : test-pod`, `MODIFIED
 //! : ..`, `DELETED : ..`, `BOOKMARK : resourceVersion` and `ERROR : ..`. On the embedded server,
-//! the example creates, changes and deletes a Pod meanwhile. Finally it watches from an expired
+//! the example also creates, changes and deletes a Pod. Finally, it watches from an expired
 //! resourceVersion.
 
 use std::{process::ExitCode, sync::Arc};
@@ -49,7 +49,7 @@ async fn list_then_watch(Flags { cluster: flags }: Flags) -> anyhow::Result<()> 
     }
     if let Some(server) = server {
         server.compact();
-        watch(&pods, request, None).await?; // its resourceVersion has expired
+        watch(&pods, request, None).await?; // the resourceVersion has expired
     }
     cluster.close().await;
     Ok(())
@@ -117,7 +117,12 @@ async fn watch(pods: &ListWatch<Pod>, request: WatchRequest, server: Option<&Ser
 /// Creates, changes and deletes a Pod.
 fn create_change_and_delete_pod(server: &Server) -> anyhow::Result<()> {
     let container = json!({"name": "main", "image": "example/image"});
-    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "test-pod"}, "spec": {"containers": [container]}});
+    let pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "test-pod"},
+        "spec": {"containers": [container]},
+    });
     server.create(pod)?;
     server.patch("v1", "Pod", None, "test-pod", &json!({"metadata": {"labels": {"seen": "yes"}}}))?;
     server.delete("v1", "Pod", None, "test-pod")?;

@@ -39,7 +39,7 @@ async fn controller(Flags { cluster: flags }: Flags) -> anyhow::Result<()> {
     let pods = factory.informer::<Pod>()?;
     let queue = WorkQueue::<ObjectKey>::new();
     let producer = queue.clone();
-    // Deleted Pods are queued too. The worker does not find them in the cache.
+    // Also queues deleted Pods. The worker does not find deleted Pods in the cache.
     pods.on(move |event| producer.add(event.key().clone()));
     factory.start();
     // After the initial list is complete, a Pod that is not in the cache is deleted.

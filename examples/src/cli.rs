@@ -15,7 +15,7 @@ const USAGE_ERROR: u8 = 2;
 ///
 /// # Cancel safety
 ///
-/// As cancel safe as `example`.
+/// This function is cancel safe if `example` is.
 pub async fn run<F: Parser>(example: impl AsyncFnOnce(F) -> anyhow::Result<()>) -> ExitCode {
     let flags = match F::try_parse() {
         Ok(flags) => flags,
@@ -41,7 +41,7 @@ pub async fn run<F: Parser>(example: impl AsyncFnOnce(F) -> anyhow::Result<()>) 
 ///
 /// # Errors
 ///
-/// Fails if `text` is not a label selector. The error names the position.
+/// Fails if `text` is not a label selector. The error contains the position of the problem.
 pub fn label_selector(text: &str) -> Result<String, String> {
     match text.parse::<LabelSelector>() {
         Ok(_) => Ok(text.to_owned()),
@@ -69,7 +69,7 @@ fn usage_problem(error: &clap::Error) -> String {
     let problem = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
     let problem = problem.split_whitespace().collect::<Vec<_>>().join(" ");
     match error.get(ContextKind::SuggestedArg) {
-        Some(ContextValue::String(option)) => format!("{problem}, did you mean '{option}'?"),
+        Some(ContextValue::String(option)) => format!("{problem}, perhaps you meant '{option}'"),
         _ => problem,
     }
 }
@@ -83,13 +83,13 @@ fn one_line(error: &anyhow::Error) -> String {
             line = if line.is_empty() { message } else { format!("{line}: {message}") };
         }
         if is_api_error(cause) {
-            break; // its source repeats the message
+            break; // the source contains the same message
         }
     }
     line
 }
 
-/// Returns the message of an error. For an answer of the API server, this is the server's message.
+/// Returns the message of an error, or the server's message if the API server returned the error.
 fn message(error: &(dyn Error + 'static)) -> String {
     match error.downcast_ref() {
         Some(kube_client::Error::Api(status)) => status.message.clone(),
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn usage_problem_is_one_line() {
         let misspelt = problem(&["--clustr"]);
-        assert_eq!(misspelt, "unexpected argument '--clustr' found, did you mean '--cluster'?");
+        assert_eq!(misspelt, "unexpected argument '--clustr' found, perhaps you meant '--cluster'");
         let invalid = problem(&["--namespace", "A B"]);
         assert!(invalid.starts_with("invalid value 'A B' for '--namespace <NAMESPACE>': a namespace has"));
         let incomplete = problem(&["--duration"]);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_contains_each_cause_once() {
+    fn error_line_contains_each_cause_once() {
         let error = anyhow::anyhow!("disk full").context("write failed: disk full").context("cannot save");
         assert_eq!(one_line(&error), "cannot save: write failed: disk full");
     }

@@ -50,7 +50,7 @@ pub struct Cluster {
 
 /// An API server in memory with a simulated workload.
 pub struct Embedded {
-    /// The server. Its methods write objects directly.
+    /// The server, which also writes objects without a client.
     pub server: Server,
     workload: WorkloadHandle,
 }
@@ -65,8 +65,8 @@ impl ClusterArgs {
     ///
     /// # Errors
     ///
-    /// Fails if there is no usable kubeconfig or context, if the cluster does not answer, or if the
-    /// namespace does not exist.
+    /// Fails if there is no usable kubeconfig or context, if the cluster does not respond, or if
+    /// the namespace does not exist.
     ///
     /// # Cancel safety
     ///
@@ -106,7 +106,7 @@ impl ClusterArgs {
 
     async fn real_client(&self) -> anyhow::Result<Client> {
         let mut config = self.config().await?;
-        // Informers retry by themselves. Retries in kube-client would hide failures from them.
+        // Informers retry failed requests. Retries in kube-client would hide these failures.
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         let url = config.cluster_url.clone();
@@ -114,7 +114,7 @@ impl ClusterArgs {
         match client.apiserver_version().await {
             // If the credentials do not suffice, the first list fails with a better message.
             Ok(_) | Err(Error::Api(_)) => Ok(client),
-            // The outer errors of the HTTP client do not name the cause.
+            // Only the innermost error of the HTTP client describes the cause.
             Err(error) => {
                 bail!("cannot connect to {url}: {}", anyhow::Error::from(error).root_cause())
             }

@@ -23,7 +23,7 @@ pub struct OperatorOptions {
     pub address: Option<SocketAddr>,
 }
 
-/// Creates the operator. It starts with [`Manager::run`].
+/// Creates the operator without starting it. [`Manager::run`] starts it.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The reconciler: creates and updates the objects that a site asks for.
+//! The reconciler: creates and updates the children of a site.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -90,8 +90,8 @@ impl Websites {
     /// Creates or updates a child of a site. Returns `None` if an object with this name exists that
     /// the site does not own.
     ///
-    /// Such an object is not changed. A forced apply would take over its fields and its owner, and
-    /// the garbage collector would delete the object with the site.
+    /// The reconciler does not change this object. A forced apply would take over its fields and
+    /// its owner, and the garbage collector would delete the object with the site.
     async fn reconcile_child<K>(
         &self,
         site: &Website,
@@ -102,8 +102,8 @@ impl Websites {
         K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         let Some(existing) = api.get(&child.name_any()).await? else {
-            // A create fails if another client has created the object meanwhile. An apply would
-            // change that object.
+            // A create fails if another client has created the object first. An apply would change
+            // that object.
             let params =
                 PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
             return Ok(Some(Arc::new(api.create(&params, &child).await?)));

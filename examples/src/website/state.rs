@@ -1,4 +1,4 @@
-//! `SiteState`: the result of a reconcile, and the condition, event and action that follow from it.
+//! `SiteState`: the result of a reconcile, with the resulting condition, event and action.
 
 use std::time::Duration;
 
@@ -35,7 +35,8 @@ impl SiteState {
         new_condition("Ready", status, reason, message)
     }
 
-    /// Returns type, reason and note of the event for this state, if it has one.
+    /// Returns type, reason and note of the event for this state, or `None` if the state has no
+    /// event.
     pub(super) fn event(self, replicas: i32) -> Option<(EventType, &'static str, String)> {
         match self {
             Self::InvalidName => Some((EventType::Warning, "InvalidName", self.note(replicas))),

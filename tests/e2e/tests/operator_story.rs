@@ -77,7 +77,7 @@ async fn the_operator_s_story_goes_the_same_on_a_real_cluster_with_its_controlle
         "metrics",
         "deleted",
         "collected",
-        "ended, and gave the lease back",
+        "stopped and released the lease",
     ];
     assert_eq!(embedded, expected);
 
@@ -90,7 +90,7 @@ async fn the_operator_s_story_goes_the_same_on_a_real_cluster_with_its_controlle
     server.start_controllers().await?;
     let kubelet = report_pods_as_ready(server.client().await?);
     let told = tokio::select! {
-        told = story(&["--cluster", "--write", "--story"], Some(server.kubeconfig())) => told?,
+        told = story(&["--cluster", "--write", "--demo"], Some(server.kubeconfig())) => told?,
         failed = kubelet => return failed,
     };
     assert_eq!(told, expected);

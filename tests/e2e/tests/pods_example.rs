@@ -33,7 +33,7 @@ struct Example {
 impl Example {
     async fn start(kubeconfig: &Path) -> Result<Self> {
         let mut child = Command::new(example("pods").await?)
-            .args(["--cluster", "--namespace", "shop", "--for", "ever"])
+            .args(["--cluster", "--namespace", "shop", "--duration", "forever"])
             .env("KUBECONFIG", kubeconfig)
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -126,13 +126,13 @@ async fn the_pods_example_prints_the_same_events_on_a_real_cluster() -> Result<(
         "ADDED : shop/web-1",
     ];
     assert_eq!(events, expected);
-    assert!(summary.iter().any(|line| line == "  2 have the label app=web"), "{summary:?}");
+    assert!(summary.iter().any(|line| line == "  2 Pods have the label app=web"), "{summary:?}");
 
     let Some(server) = RealServer::start_or_skip("pods_example", 1, Options::default()).await? else {
         return Ok(());
     };
     let (events, summary) = drive(server.client().await?, server.kubeconfig()).await?;
     assert_eq!(events, expected);
-    assert!(summary.iter().any(|line| line == "  2 have the label app=web"), "{summary:?}");
+    assert!(summary.iter().any(|line| line == "  2 Pods have the label app=web"), "{summary:?}");
     server.stop().await
 }

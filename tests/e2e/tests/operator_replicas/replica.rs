@@ -55,7 +55,7 @@ impl Replicas {
         let mut child = Command::new(&self.program)
             .args(["--cluster", "--write", "--identity", &name, "--address", "127.0.0.1:0"])
             // It ends by itself where this process is killed.
-            .args(["--for", "10m"])
+            .args(["--duration", "10m"])
             .env("KUBECONFIG", config)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
