@@ -1,8 +1,9 @@
-//! `Election`: takes part in the election that a Lease of the cluster decides, and keeps the lease while it has it.
+//! `Election`: takes part in the election that a Lease decides, and renews the lease while this process is the leader.
 
+mod guard;
 pub(crate) mod leadership;
 pub(crate) mod lease;
-pub(crate) mod lease_object;
+mod lease_object;
 pub(crate) mod no_retry;
 
 use std::{
@@ -22,115 +23,126 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    leadership::{Leadership, Standing},
-    lease::{Candidate, ElectionError, LeaseTimes, Next, Write},
-    lease_object::{later, leases, record, written},
+    leadership::{LeaderState, Leadership},
+    lease::{Candidate, ElectionError, LeaseTimes, LeaseWrite, NextStep},
+    lease_object::{apply_write, lease_resource, next_renew_time, parse_record},
 };
-use crate::{observe::collector::Elected, redact::redact};
+use crate::redact::redact;
 
-/// The Lease that decides who leads, and in whose name this process takes part.
+/// Names the Lease that decides the election, and the identity of this process.
 #[derive(Clone, Debug)]
 pub struct ElectionOptions {
-    /// The Lease's namespace.
+    /// Namespace of the Lease.
     pub namespace: String,
-    /// The Lease's name.
+    /// Name of the Lease.
     pub name: String,
-    /// Another one in each process: two of one name would both take the lease for theirs. A host's name will not do where
-    /// Pods share it, or start anew on it. [`ElectionOptions::new`] makes one that nobody else has.
+    /// Identity of this process. It must be unique per process: two processes with one identity would both use the same
+    /// lease. A host name is not enough if Pods share a host, or if a process restarts on it. [`ElectionOptions::new`] creates
+    /// a unique identity.
     pub identity: String,
-    /// How long a lease holds, and how often it is renewed.
+    /// How long the lease is valid, and how often it is renewed.
     pub times: LeaseTimes,
 }
 
 impl ElectionOptions {
-    /// The Lease of this name, with the usual times, in a name that nobody else has: that of the host (`HOSTNAME`, which in a
-    /// Pod is the Pod's name) and something random.
+    /// Creates options with default times and a unique identity: the host name (`HOSTNAME`, in a Pod the name of the Pod) and
+    /// a random suffix.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         let name = name.into();
-        // The standard library asks the system for what is random in it.
+        // The standard library seeds `RandomState` from the operating system.
         let random = RandomState::new().hash_one(std::process::id());
-        let identity = format!("{}_{random:016x}", host().unwrap_or_else(|| name.clone()));
+        let identity = format!("{}_{random:016x}", hostname().unwrap_or_else(|| name.clone()));
         Self { namespace: namespace.into(), name, identity, times: LeaseTimes::default() }
     }
 }
 
-/// Which in a Pod is the Pod's name, if the environment tells.
-pub(crate) fn host() -> Option<String> {
-    std::env::var("HOSTNAME").ok().filter(|host| !host.is_empty())
+/// Returns the environment variable `HOSTNAME`. In a Pod it is the name of the Pod.
+pub(crate) fn hostname() -> Option<String> {
+    std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty())
 }
 
-/// A part in an election, which is taken by [`Election::run`].
+/// Takes part in a leader election. [`Election::run`] does the work.
 pub struct Election {
     options: ElectionOptions,
     api: Api<DynamicObject>,
-    standing: watch::Sender<Standing>,
+    state: watch::Sender<LeaderState>,
     candidate: Candidate,
-    /// As the candidate has seen it last: what others have put into it is kept.
+    /// The Lease as the candidate saw it last. Writes keep the fields that other programs added.
     lease: Option<DynamicObject>,
-    /// The time that was written last.
+    /// The renew time of the last write.
     written_at: Option<Timestamp>,
-    /// Why the last request has failed, until one does not.
-    trouble: watch::Sender<Option<String>>,
+    /// Why the last request failed; `None` after a success.
+    last_error: watch::Sender<Option<String>>,
+}
+
+/// What metrics and pages show of an election.
+#[derive(Clone)]
+pub(crate) struct ElectionView {
+    /// The name of the Lease.
+    pub(crate) name: String,
+    pub(crate) leadership: Leadership,
+    /// Why the last request failed; `None` after a success.
+    pub(crate) last_error: watch::Receiver<Option<String>>,
 }
 
 impl Election {
-    /// Nothing is asked before [`Election::run`].
+    /// Creates an election. Sends no request before [`Election::run`].
     ///
     /// # Errors
-    /// No identity, or times, with which two could lead at once.
+    /// Returns an error if the identity is empty or the times are unsafe; see [`LeaseTimes::validate`].
     pub fn new(client: Client, options: ElectionOptions) -> Result<Self, ElectionError> {
         if options.identity.is_empty() {
             return Err(ElectionError::EmptyIdentity);
         }
         let times = options.times.validate()?;
         let candidate = Candidate::new(options.identity.clone(), times, Instant::now());
-        let api = Api::namespaced_with(client, &options.namespace, &leases());
-        let standing = watch::Sender::new(Standing::Follows(None));
-        let trouble = watch::Sender::default();
-        Ok(Self { options, api, standing, candidate, lease: None, written_at: None, trouble })
+        let api = Api::namespaced_with(client, &options.namespace, &lease_resource());
+        let state = watch::Sender::new(LeaderState::Following(None));
+        let last_error = watch::Sender::default();
+        Ok(Self { options, api, state, candidate, lease: None, written_at: None, last_error })
     }
 
-    pub(crate) fn shown(&self) -> Elected {
+    pub(crate) fn view(&self) -> ElectionView {
         let (name, leadership) = (self.options.name.clone(), self.leadership());
-        Elected { name, leadership, trouble: self.trouble.subscribe() }
+        ElectionView { name, leadership, last_error: self.last_error.subscribe() }
     }
 
-    /// Whether this process leads.
+    /// Returns a handle that answers whether this process is the leader.
     pub fn leadership(&self) -> Leadership {
-        Leadership::new(self.standing.subscribe())
+        Leadership::new(self.state.subscribe())
     }
 
-    /// Takes part until it is told to stop; then gives the lease back, so that whoever comes next need not wait.
+    /// Takes part in the election until `stop` is cancelled. Then releases the lease, so that the next leader need not wait.
     ///
-    /// The Lease is watched, so that one that is given back or left is taken at once; where that is not allowed, and while it
-    /// fails, it is looked at every [`LeaseTimes::retry_period`].
+    /// The election watches the Lease and takes a free lease immediately. If the watch is forbidden or fails, the election
+    /// reads the Lease every [`LeaseTimes::retry_period`] instead.
     ///
-    /// What was begun under the lease has to have ended before `stop` comes, or else somebody else begins beside it: a
-    /// [`Manager`](crate::Manager) sees to that, and a controller that runs without one needs a stop of its own, which comes
-    /// first.
+    /// Everything that was started under the lease must have ended before `stop` is cancelled; otherwise it overlaps with the
+    /// next leader. A [`Manager`](crate::Manager) ensures this order. A controller without a manager needs its own stop token,
+    /// which must be cancelled first.
     ///
     /// # Cancel safety
-    /// Dropped, it leaves the lease to expire; this process counts on it until then.
+    /// If the future is dropped, the lease is not released. It expires, and [`Leadership`] trusts it until its renew deadline.
     pub async fn run(mut self, stop: CancellationToken) {
-        let watched = self.watch();
-        let mut changes = watched.events();
+        let informer = self.start_informer();
+        let mut events = informer.events();
         while !stop.is_cancelled() {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
-                () = self.go_on(&watched, &mut changes) => self.publish(),
+                () = self.advance(&informer, &mut events) => self.publish(),
             }
         }
-        self.standing.send_replace(Standing::Over);
+        self.state.send_replace(LeaderState::Ended);
         self.release().await;
-        watched.stop().await;
+        informer.stop().await;
     }
 
-    /// An informer of nothing but the Lease. It ends with whoever holds it and its events.
-    fn watch(&self) -> Informer<DynamicObject> {
-        let source = ListWatch::dynamic(self.api.clone(), &leases())
+    /// Starts an informer that watches only the Lease. It ends when the informer and its event stream are dropped.
+    fn start_informer(&self) -> Informer<DynamicObject> {
+        let source = ListWatch::dynamic(self.api.clone(), &lease_resource())
             .fields(&format!("metadata.name={}", self.options.name));
-        // Another one in each process, and the same whenever a run is repeated.
+        // The seed differs between processes and is the same when a test is repeated.
         let mut seed = DefaultHasher::new();
         self.options.identity.hash(&mut seed);
         let options = ReflectorOptions { seed: Some(seed.finish()), ..ReflectorOptions::default() };
@@ -144,26 +156,26 @@ impl Election {
         ObjectKey::new(Some(&self.options.namespace), &self.options.name)
     }
 
-    /// Does what is next, or waits until something changes.
-    async fn go_on(&mut self, watched: &Informer<DynamicObject>, changes: &mut EventStream<DynamicObject>) {
-        let until = match self.candidate.next(Instant::now()) {
-            Next::Read => return self.read().await,
-            Next::Write(write) => return self.write(write).await,
-            Next::Wait(until) => until,
+    /// Performs the next step of the candidate: one request, or a wait for a time or an event.
+    async fn advance(&mut self, informer: &Informer<DynamicObject>, events: &mut EventStream<DynamicObject>) {
+        let until = match self.candidate.next_step(Instant::now()) {
+            NextStep::Read => return self.read().await,
+            NextStep::Write(write) => return self.write(write).await,
+            NextStep::Wait(until) => until,
         };
-        let look = Instant::now() + self.options.times.retry_period;
+        let next_poll = Instant::now() + self.options.times.retry_period;
         tokio::select! {
             biased;
-            Some(_) = changes.next() => {
-                let lease = watched.lister().get_by_key(&self.key());
-                if self.candidate.watched(lease.as_deref().map(record), Instant::now()) {
+            Some(_) = events.next() => {
+                let lease = informer.lister().get_by_key(&self.key());
+                if self.candidate.on_watch_event(lease.as_deref().map(parse_record), Instant::now()) {
                     self.lease = lease.as_deref().cloned();
                 }
             }
-            () = sleep_until(until.min(look)) => {
-                // A right may be taken away at any time, and then nothing is told any more.
-                if !watched.has_synced() || watched.reflector_status().borrow().failing.is_some() {
-                    self.candidate.doubt();
+            () = sleep_until(until.min(next_poll)) => {
+                // Permission to watch can be revoked at any time, and then no more events arrive.
+                if !informer.has_synced() || informer.reflector_status().borrow().failing.is_some() {
+                    self.candidate.require_reread();
                 }
             }
         }
@@ -171,40 +183,39 @@ impl Election {
 
     async fn read(&mut self) {
         let sent = Instant::now();
-        match timeout(self.patience(), self.api.get_opt(&self.options.name)).await {
+        match timeout(self.request_timeout(), self.api.get_opt(&self.options.name)).await {
             Ok(Ok(lease)) => {
-                self.trouble.send_replace(None);
-                self.candidate.read(lease.as_ref().map(record), Instant::now());
+                self.last_error.send_replace(None);
+                self.candidate.on_read(lease.as_ref().map(parse_record), Instant::now());
                 self.lease = lease;
             }
-            Ok(Err(error)) => self.failed("read", sent, &redact(&error)),
-            Err(elapsed) => self.failed("read", sent, &elapsed),
+            Ok(Err(error)) => self.request_failed("read", sent, &redact(&error)),
+            Err(elapsed) => self.request_failed("read", sent, &elapsed),
         }
     }
 
-    async fn write(&mut self, write: Write) {
-        let (sent, lease) = (Instant::now(), self.lease(&write));
-        match timeout(self.patience(), self.send(&lease)).await {
+    async fn write(&mut self, write: LeaseWrite) {
+        let (sent, lease) = (Instant::now(), self.next_lease(&write));
+        match timeout(self.request_timeout(), self.send(&lease)).await {
             Ok(Ok(lease)) => {
-                self.trouble.send_replace(None);
-                self.candidate.wrote(record(&lease), sent, Instant::now());
+                self.last_error.send_replace(None);
+                self.candidate.on_written(parse_record(&lease), sent, Instant::now());
                 self.lease = Some(lease);
             }
-            Ok(Err(error)) => self.failed("write", sent, &redact(&error)),
-            Err(elapsed) => self.failed("write", sent, &elapsed),
+            Ok(Err(error)) => self.request_failed("write", sent, &redact(&error)),
+            Err(elapsed) => self.request_failed("write", sent, &elapsed),
         }
     }
 
-    /// As kube's own components have it: a server that needs longer costs the lease, and a request that is lost leaves time for
-    /// another one.
-    fn patience(&self) -> Duration {
+    /// Returns half of the renew deadline, as the components of Kubernetes do. A lost request then leaves time for another.
+    fn request_timeout(&self) -> Duration {
         self.options.times.renew_deadline / 2
     }
 
-    fn failed(&mut self, what: &str, sent: Instant, error: &dyn Display) {
-        tracing::warn!(lease = %self.key(), %error, "can't {what} the lease");
-        self.trouble.send_replace(Some(format!("can't {what} it: {error}")));
-        self.candidate.failed(sent, Instant::now());
+    fn request_failed(&mut self, verb: &str, sent: Instant, error: &dyn Display) {
+        tracing::warn!(lease = %self.key(), %error, "cannot {verb} the Lease; retrying");
+        self.last_error.send_replace(Some(format!("cannot {verb} the Lease: {error}")));
+        self.candidate.on_failure(sent, Instant::now());
     }
 
     async fn send(&self, lease: &DynamicObject) -> kube_client::Result<DynamicObject> {
@@ -215,15 +226,16 @@ impl Election {
         }
     }
 
-    /// The Lease as this write makes it.
-    fn lease(&mut self, write: &Write) -> DynamicObject {
-        let now = later(self.written_at, Timestamp::now());
+    /// Returns the Lease object that `write` sends.
+    fn next_lease(&mut self, write: &LeaseWrite) -> DynamicObject {
+        let now = next_renew_time(self.written_at, Timestamp::now());
         self.written_at = Some(now);
-        let new = || DynamicObject::new(&self.options.name, &leases()).within(&self.options.namespace);
-        written(self.lease.clone().unwrap_or_else(new), write, now)
+        let new =
+            || DynamicObject::new(&self.options.name, &lease_resource()).within(&self.options.namespace);
+        apply_write(self.lease.clone().unwrap_or_else(new), write, now)
     }
 
-    /// A write that was under way may have been made: what is there is read first.
+    /// Reads the Lease first, because a write in flight may have been applied. Then releases it.
     async fn release(&mut self) {
         self.read().await;
         if let Some(write) = self.candidate.release() {
@@ -232,11 +244,11 @@ impl Election {
     }
 
     fn publish(&self) {
-        let standing = match self.candidate.leads_until(Instant::now()) {
-            Some(until) => Standing::Leads(until),
-            None => Standing::Follows(self.candidate.other_holder().map(str::to_owned)),
+        let state = match self.candidate.leads_until(Instant::now()) {
+            Some(until) => LeaderState::Leading(until),
+            None => LeaderState::Following(self.candidate.other_holder().map(str::to_owned)),
         };
-        let changes = |before: &mut Standing| std::mem::replace(before, standing.clone()) != standing;
-        self.standing.send_if_modified(changes);
+        let replace = |before: &mut LeaderState| std::mem::replace(before, state.clone()) != state;
+        self.state.send_if_modified(replace);
     }
 }

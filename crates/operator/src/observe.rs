@@ -1,6 +1,32 @@
-//! Metrics, health checks and debug pages.
+//! Metrics, health checks and debug pages: what a manager shows of a running program.
 
+#[cfg(feature = "metrics")]
 pub(crate) mod collector;
+#[cfg(feature = "http")]
+pub(crate) mod debug;
+#[cfg(feature = "http")]
+pub(crate) mod health;
+#[cfg(feature = "metrics")]
 pub(crate) mod metrics;
+#[cfg(not(feature = "metrics"))]
+mod no_metrics;
+#[cfg(feature = "http")]
 pub(crate) mod pages;
+#[cfg(feature = "http")]
 pub(crate) mod serve;
+mod view;
+
+#[cfg(not(feature = "metrics"))]
+pub(crate) use no_metrics as metrics;
+pub(crate) use view::{ManagerPhase, ManagerView};
+
+/// How one reconcile ended, for the metrics.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReconcileResult {
+    Success,
+    RequeueAfter,
+    Failed,
+    FailedTerminally,
+    TimedOut,
+    Panicked,
+}

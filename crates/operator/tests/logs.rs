@@ -316,7 +316,7 @@ async fn a_reconciler_s_failed_request_is_logged_and_shown_on_pages_without_a_qu
 
 /// However fast the caches are filled: the reviews are still on their way then.
 #[tokio::test(start_paused = true)]
-async fn a_right_that_is_missing_is_logged_at_the_start() {
+async fn missing_permission_is_logged_at_the_start() {
     let logged = Logged::begin();
     let server = Server::new();
     for (verb, resource) in [("patch", "deployments/status"), ("create", "leases"), ("watch", "secrets")] {
@@ -335,7 +335,7 @@ async fn a_right_that_is_missing_is_logged_at_the_start() {
     stop.cancel();
     running.await.unwrap().unwrap();
     let lines = logged.text_of(|name| name == "kube_operator");
-    assert_eq!(lines.matches("message=a right is missing\n").count(), 2, "{lines}");
+    assert_eq!(lines.matches("message=missing RBAC permission\n").count(), 2, "{lines}");
     for rule in ["may not patch deployments/status of API group \"apps\"", "may not create leases of"] {
         assert!(lines.contains(&format!("rule={rule}")), "{rule}: {lines}");
     }

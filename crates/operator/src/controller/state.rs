@@ -13,7 +13,7 @@ use tokio::{sync::watch, time::Instant};
 use tokio_util::task::TaskTracker;
 
 use super::{ControllerError, Options, reason::Reasons, source::Keys};
-use crate::observe::metrics::{Metrics, Of};
+use crate::observe::metrics::{ControllerMetrics, Metrics};
 
 /// The last run is remembered of so many keys with which it went well, and of so many with which it failed: those that ran last.
 pub(crate) const REMEMBERED: usize = 1024;
@@ -22,7 +22,7 @@ pub(crate) const REMEMBERED: usize = 1024;
 pub(crate) struct ControllerState {
     pub(crate) options: Options,
     pub(crate) keys: Keys,
-    pub(crate) metrics: Of,
+    pub(crate) metrics: ControllerMetrics,
     /// The runs that have begun and not ended.
     pub(crate) runs: TaskTracker,
     /// Why it takes no more keys, as soon as that is known: runs that are under way may take long to end.
@@ -34,7 +34,7 @@ pub(crate) struct ControllerState {
 
 impl ControllerState {
     pub(crate) fn new(options: Options, limiter: impl RateLimiter<ObjectKey>, metrics: &Metrics) -> Self {
-        let metrics = metrics.of(&options.name);
+        let metrics = metrics.for_controller(&options.name);
         let queue = WorkQueue::with_observer(limiter, metrics.clone());
         Self {
             options,

@@ -15,7 +15,7 @@ use super::{
     reconcile::{Reconciler, Request},
     state::{ControllerState, LastRun},
 };
-use crate::Leadership;
+use crate::{Leadership, observe::ReconcileResult};
 
 /// How long a run waits for the cache to show what was written of its object.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -125,7 +125,7 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
         let outcome = self.outcome(request).instrument(span.clone()).await;
         let (ended, took) = (Instant::now(), begun.elapsed());
         let _entered = span.enter();
-        self.state.metrics.reconcile_seconds.observe(took.as_secs_f64());
+        self.state.metrics.record_duration(took);
         self.state.ran(&item, LastRun { reasons, failures, ended, took, failure: outcome.failure() });
         self.settle(item, outcome, is_gone);
     }
@@ -192,21 +192,15 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
     }
 
     fn count(&self, outcome: &Outcome) {
-        let metrics = &self.state.metrics;
-        match outcome {
-            Outcome::Success(Action::RequeueAfter(_)) => metrics.requeue_after.inc(),
-            Outcome::Success(_) => metrics.success.inc(),
-            Outcome::Failed(_) | Outcome::TimedOut(_) | Outcome::Panicked => {
-                metrics.errors.inc();
-                metrics.error.inc()
-            }
+        let result = match outcome {
+            Outcome::Success(Action::RequeueAfter(_)) => ReconcileResult::RequeueAfter,
+            Outcome::Success(_) => ReconcileResult::Success,
+            Outcome::Failed(failure) if failure.is_terminal() => ReconcileResult::FailedTerminally,
+            Outcome::Failed(_) => ReconcileResult::Failed,
+            Outcome::TimedOut(_) => ReconcileResult::TimedOut,
+            Outcome::Panicked => ReconcileResult::Panicked,
         };
-        match outcome {
-            Outcome::Failed(failure) if failure.is_terminal() => _ = metrics.terminal_errors.inc(),
-            Outcome::TimedOut(_) => _ = metrics.time_outs.inc(),
-            Outcome::Panicked => _ = metrics.panics.inc(),
-            Outcome::Success(_) | Outcome::Failed(_) => {}
-        }
+        self.state.metrics.record_result(result);
     }
 
     fn because(&self, key: &ObjectKey, change: Change) {

@@ -1,39 +1,40 @@
-//! Who leads: the decisions of leader election as plain data. No I/O, no clock: `now` is an argument.
+//! Decisions of leader election, as plain data: no I/O and no clock; `now` is an argument.
 //!
-//! One Lease object of the cluster says who holds it. Its holder writes it anew every [`LeaseTimes::retry_period`]; whoever else
-//! wants it waits until nothing was written for as long as the record itself says. That is judged by one's own clock since
-//! one has seen the last change: clocks of different machines are never compared, and the times in the record are only for
-//! people.
+//! One Lease object names its holder. The holder renews it every [`LeaseTimes::retry_period`]. A candidate may take the
+//! lease when it has seen no renewal for the duration that the Lease itself states. Each candidate measures this time with
+//! its own clock, from the moment at which it saw the last change. Clocks of different machines are never compared; the
+//! times in the Lease are only for people.
 //!
-//! A holder counts on its lease for [`LeaseTimes::renew_deadline`] from the moment at which it *sent* the last write that
-//! was accepted. Others count longer, from a later moment, so that no two of them count on it at once, as long as no clock
-//! runs faster than another by more than `duration / renew_deadline`.
+//! A leader trusts its lease for [`LeaseTimes::renew_deadline`], counted from the moment at which it *sent* the last write
+//! that was accepted. Candidates wait longer, and they count from a later moment. Two processes therefore never trust the
+//! lease at the same time, provided that no clock runs faster than another by more than `lease_duration / renew_deadline`.
 //!
-//! A Lease that is deleted tells nobody until when its holder counts on it. Whoever finds another Lease than the one that it
-//! knew leads by it only when it has known it for a duration, unless it led all the time: by then nobody counts on the old
-//! one. Who has never seen the old one can't know: a candidate that begins after the deletion may lead beside who held it.
+//! A deleted Lease does not show until when its holder trusts it. A candidate that finds a different Lease than the one it
+//! knew therefore acts as leader only after one full lease duration, unless it is the leader already. After that time no
+//! process trusts the old Lease. A candidate that never saw the old Lease cannot know about it: a candidate that starts
+//! after the deletion may lead at the same time as the old holder.
 
 use std::time::Duration;
 
 use kube_informer::ResourceVersion;
 use tokio::time::Instant;
 
-/// The duration that a lease says which nobody holds: the shortest that a Lease can say.
-const RELEASED: Duration = Duration::from_secs(1);
+/// Duration in a released Lease: the shortest one that a Lease can state.
+const RELEASED_LEASE_DURATION: Duration = Duration::from_secs(1);
 
-/// How long a lease holds, and how often it is renewed.
+/// Says how long a lease is valid, and how often it is renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTimes {
-    /// So long others wait after they have seen the last change; whole seconds, since a Lease says it in those.
+    /// How long a candidate waits after the last renewal that it saw. Whole seconds, because a Lease stores seconds.
     pub lease_duration: Duration,
-    /// So long the holder counts on it after the last write that was accepted.
+    /// How long the leader trusts its lease after it sent the last accepted write.
     pub renew_deadline: Duration,
-    /// Between two writes of the holder, and between two tries of who wants it.
+    /// Pause between two renewals of the leader, and between two attempts of a candidate.
     pub retry_period: Duration,
 }
 
 impl Default for LeaseTimes {
-    /// client-go's: 15 s, 10 s, 2 s.
+    /// Returns the values of client-go: 15 s, 10 s and 2 s.
     fn default() -> Self {
         Self {
             lease_duration: Duration::from_secs(15),
@@ -43,43 +44,39 @@ impl Default for LeaseTimes {
     }
 }
 
-/// Options with which two could lead at once, or one would lose its lease for a single write that is late.
+/// Election options that are unsafe: two processes could lead, or one late write could cost the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ElectionError {
-    /// A Lease without a holder is anybody's.
-    #[error("no identity: it has to be another one in each process")]
+    /// A Lease without a holder identity is free for every candidate.
+    #[error("empty election identity; it must be unique per process")]
     EmptyIdentity,
-    /// A Lease has whole seconds.
-    #[error("a lease of {0:?}: it has to be a number of seconds, and at least one")]
+    /// A Lease stores its duration in whole seconds.
+    #[error("invalid lease duration {0:?}; use whole seconds, at least one")]
     NotWholeSeconds(Duration),
-    /// Nothing would be left for the difference of two clocks.
-    #[error(
-        "a holder must stop before others begin: the renew deadline {renew_deadline:?} is not below {lease_duration:?}"
-    )]
+    /// The leader must stop before a candidate starts; the difference allows for clocks of different speed.
+    #[error("renew deadline {renew_deadline:?} is not below the lease duration {lease_duration:?}")]
     RenewDeadlineTooLong {
-        /// What was given.
+        /// The value from the options.
         renew_deadline: Duration,
-        /// What was given.
+        /// The value from the options.
         lease_duration: Duration,
     },
-    /// One try that fails would be the last.
-    #[error(
-        "the renew deadline {renew_deadline:?} leaves no time for a second try after one of each {retry_period:?} has failed: it \
-         has to be more than 2.2 times that"
-    )]
+    /// One failed renewal would cost the lease, because no time is left for a second attempt.
+    #[error("renew deadline {renew_deadline:?} is not more than 2.2 times the retry period {retry_period:?}")]
     RetryPeriodTooLong {
-        /// What was given.
+        /// The value from the options.
         renew_deadline: Duration,
-        /// What was given.
+        /// The value from the options.
         retry_period: Duration,
     },
 }
 
 impl LeaseTimes {
-    /// Whether they can be used.
+    /// Checks that an election with these times is safe, and returns them.
     ///
     /// # Errors
-    /// [`ElectionError`] says which can't.
+    /// Returns [`ElectionError`] if the duration is not in whole seconds, the renew deadline is not below it, or the retry
+    /// period is zero or too long.
     pub fn validate(self) -> Result<Self, ElectionError> {
         let Self { lease_duration, renew_deadline, retry_period } = self;
         if lease_duration.subsec_nanos() != 0
@@ -91,7 +88,7 @@ impl LeaseTimes {
         if renew_deadline >= lease_duration {
             return Err(ElectionError::RenewDeadlineTooLong { renew_deadline, lease_duration });
         }
-        // First: a duration that is too long can't be multiplied.
+        // The first comparison comes first because `mul_f64` panics for a very long period.
         if retry_period >= renew_deadline
             || renew_deadline <= retry_period.mul_f64(2.2)
             || retry_period.is_zero()
@@ -102,176 +99,181 @@ impl LeaseTimes {
     }
 }
 
-/// What counts of a Lease.
+/// The fields of a Lease that decide the election.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
-    /// Another one where it was deleted and made anew.
+pub(crate) struct LeaseRecord {
+    /// Changes if the Lease is deleted and created again.
     pub(crate) uid: String,
-    /// Another one after each write, also of its labels: it says over what one writes, not that the holder lives.
+    /// Changes with every write, also of labels. It is the precondition of a write, and no proof that the holder lives.
     pub(crate) version: ResourceVersion,
-    /// Nobody has it, where this is empty.
+    /// Empty if the lease is free.
     pub(crate) holder: String,
-    /// How long its holder is left alone.
+    /// How long candidates leave the holder alone.
     pub(crate) duration: Duration,
-    /// How often it went to another holder.
+    /// How often the holder changed.
     pub(crate) transitions: i32,
-    /// When its holder has written it, in its words: only whether they are the same counts. A holder never writes the same
-    /// twice, whatever its clock does, or else others could miss a renewal.
+    /// The renew time, as the holder wrote it. Only equality counts. A holder never writes the same text twice, whatever its
+    /// clock does; otherwise candidates could miss a renewal.
     pub(crate) renewed: String,
 }
 
-impl Record {
-    /// Nobody has written it since as its holder: labels and the like are no sign of life. client-go compares the spec.
-    fn is_as_old_as(&self, other: &Self) -> bool {
+impl LeaseRecord {
+    /// Returns whether the holder has not renewed the lease between `other` and this record. Other changes, for example of
+    /// labels, change only the version. client-go compares the spec.
+    fn has_same_renewal(&self, other: &Self) -> bool {
         *self == Self { version: self.version.clone(), ..other.clone() }
     }
 
-    /// It was made anew, or put back to what it was before, as by a backup.
-    fn is_another_than(&self, other: &Self) -> bool {
-        self.uid != other.uid || self.version < other.version
+    /// Returns whether this Lease is not a later state of `last`: it was created again, or restored from a backup.
+    fn replaces(&self, last: &Self) -> bool {
+        self.uid != last.uid || self.version < last.version
     }
 }
 
-/// A write: it is made only if the record still has this version, or if there is none.
+/// A write of the Lease. Its precondition is the version in `over`, or that no Lease exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Write {
+pub(crate) struct LeaseWrite {
     pub(crate) over: Option<ResourceVersion>,
     pub(crate) holder: String,
     pub(crate) duration: Duration,
     pub(crate) transitions: i32,
-    /// The holder has changed, and so has the time since when it holds.
+    /// The write changes the holder, and therefore also the acquire time.
     pub(crate) acquires: bool,
 }
 
-/// What is to be done next.
+/// What the driver of a [`Candidate`] must do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Look at the record.
+pub(crate) enum NextStep {
     Read,
-    Write(Write),
-    /// Nothing until then, or until the record changes.
+    Write(LeaseWrite),
+    /// Wait until this time, or until the Lease changes.
     Wait(Instant),
 }
 
-/// What one candidate knows.
+/// The state of one candidate.
 #[derive(Debug)]
 pub(crate) struct Candidate {
-    me: String,
+    identity: String,
     times: LeaseTimes,
-    seen: Option<Seen>,
-    /// What was seen has to be seen again before it is acted on: a write has failed, which may have been made.
-    is_doubtful: bool,
-    /// The last record that there was.
-    last: Option<Record>,
-    /// This one leads until then.
+    observed: Option<ObservedLease>,
+    /// The Lease must be read again before the next decision. A failed write, for example, may have been applied.
+    must_reread: bool,
+    /// The last record of an existing Lease.
+    last: Option<LeaseRecord>,
+    /// End of the time in which this candidate leads.
     leads_until: Option<Instant>,
-    /// And not before that: somebody may count on a Lease that is gone.
+    /// Start of that time: before it, the holder of a deleted Lease may still trust that Lease.
     leads_from: Instant,
-    /// Nothing is tried before that.
-    not_before: Instant,
+    /// Earliest time of the next request.
+    next_request_at: Instant,
 }
 
-/// The record as it was seen last, and since when its holder has not written it.
+/// The last state of the Lease, and since when its holder has not renewed it.
 #[derive(Debug)]
-struct Seen {
-    record: Option<Record>,
+struct ObservedLease {
+    record: Option<LeaseRecord>,
     since: Instant,
 }
 
 impl Candidate {
-    pub(crate) fn new(me: String, times: LeaseTimes, now: Instant) -> Self {
+    pub(crate) fn new(identity: String, times: LeaseTimes, now: Instant) -> Self {
         Self {
-            me,
+            identity,
             times,
-            seen: None,
-            is_doubtful: true,
+            observed: None,
+            must_reread: true,
             last: None,
             leads_until: None,
             leads_from: now,
-            not_before: now,
+            next_request_at: now,
         }
     }
 
-    /// Until when this one leads, unless that is over.
+    /// Returns until when this candidate leads, or `None` if it does not lead at `now`.
     pub(crate) fn leads_until(&self, now: Instant) -> Option<Instant> {
         self.leads_until.filter(|until| (self.leads_from..*until).contains(&now))
     }
 
-    /// Who else holds the lease, as far as is known.
+    /// Returns the holder of the lease if it is another process.
     pub(crate) fn other_holder(&self) -> Option<&str> {
         let holder = self.record().map(|record| &*record.holder);
-        holder.filter(|holder| !holder.is_empty() && *holder != self.me)
+        holder.filter(|holder| !holder.is_empty() && *holder != self.identity)
     }
 
-    fn record(&self) -> Option<&Record> {
-        self.seen.as_ref()?.record.as_ref()
+    fn record(&self) -> Option<&LeaseRecord> {
+        self.observed.as_ref()?.record.as_ref()
     }
 
-    /// What the server has answered to a read.
-    pub(crate) fn read(&mut self, record: Option<Record>, now: Instant) {
-        self.is_doubtful = false;
+    /// Handles the answer to a read.
+    pub(crate) fn on_read(&mut self, record: Option<LeaseRecord>, now: Instant) {
+        self.must_reread = false;
         if let (Some(record), Some(last)) = (&record, &self.last)
-            && record.is_another_than(last)
+            && record.replaces(last)
             && self.leads_until(now).is_none()
         {
             self.leads_from = now + self.times.lease_duration.max(last.duration);
         }
-        let since = match (&self.seen, &record) {
-            (Some(Seen { record: None, since }), None) => *since,
-            (Some(Seen { record: Some(seen), since }), Some(record)) if record.is_as_old_as(seen) => *since,
+        let since = match (&self.observed, &record) {
+            (Some(ObservedLease { record: None, since }), None) => *since,
+            (Some(ObservedLease { record: Some(before), since }), Some(record))
+                if record.has_same_renewal(before) =>
+            {
+                *since
+            }
             _ => now,
         };
         if record.is_some() {
             self.last.clone_from(&record);
         }
-        self.seen = Some(Seen { record, since });
-        // Also where somebody has taken the holder out of it: it is anybody's now.
-        if self.record().is_some_and(|record| record.holder != self.me) {
+        self.observed = Some(ObservedLease { record, since });
+        // Also if a person removed the holder: the lease is then free for every candidate.
+        if self.record().is_some_and(|record| record.holder != self.identity) {
             self.leads_until = None;
         }
     }
 
-    /// What a watch tells may be older than what is known; says whether it is news.
-    pub(crate) fn watched(&mut self, record: Option<Record>, now: Instant) -> bool {
+    /// Handles a watch event, which may be older than the last read. Returns whether the record was newer and is now used.
+    pub(crate) fn on_watch_event(&mut self, record: Option<LeaseRecord>, now: Instant) -> bool {
         match (&record, &self.last) {
-            (None, _) => self.doubt(),
+            (None, _) => self.require_reread(),
             (Some(record), Some(last)) if last.version.at_least(&record.version) => {}
             (Some(_), _) => {
-                self.read(record, now);
+                self.on_read(record, now);
                 return true;
             }
         }
         false
     }
 
-    pub(crate) fn next(&self, now: Instant) -> Next {
-        if now < self.not_before {
-            return Next::Wait(self.not_before);
+    pub(crate) fn next_step(&self, now: Instant) -> NextStep {
+        if now < self.next_request_at {
+            return NextStep::Wait(self.next_request_at);
         }
-        let Some(Seen { record, since }) = self.seen.as_ref().filter(|_| !self.is_doubtful) else {
-            return Next::Read;
+        let Some(ObservedLease { record, since }) = self.observed.as_ref().filter(|_| !self.must_reread)
+        else {
+            return NextStep::Read;
         };
         match record {
-            Some(record) if record.holder == self.me => Next::Write(Write {
+            Some(record) if record.holder == self.identity => NextStep::Write(LeaseWrite {
                 over: Some(record.version.clone()),
-                holder: self.me.clone(),
+                holder: self.identity.clone(),
                 duration: self.times.lease_duration,
                 transitions: record.transitions,
                 acquires: false,
             }),
             Some(record) if !record.holder.is_empty() && now < *since + record.duration => {
-                Next::Wait(*since + record.duration)
+                NextStep::Wait(*since + record.duration)
             }
-            // Whoever leads makes it anew; by then it has done so, or leads no more.
+            // A leader creates the deleted Lease again. After this time it has done so, or it no longer leads.
             None if self.last.is_some()
                 && self.leads_until(now).is_none()
                 && now < *since + self.times.renew_deadline =>
             {
-                Next::Wait(*since + self.times.renew_deadline)
+                NextStep::Wait(*since + self.times.renew_deadline)
             }
-            _ => Next::Write(Write {
+            _ => NextStep::Write(LeaseWrite {
                 over: record.as_ref().map(|record| record.version.clone()),
-                holder: self.me.clone(),
+                holder: self.identity.clone(),
                 duration: self.times.lease_duration,
                 transitions: record.as_ref().map_or(0, |record| record.transitions.saturating_add(1)),
                 acquires: true,
@@ -279,35 +281,35 @@ impl Candidate {
         }
     }
 
-    /// A write that was sent at `sent` was made, and this is the record now.
-    pub(crate) fn wrote(&mut self, record: Record, sent: Instant, now: Instant) {
-        let is_mine = record.holder == self.me;
-        self.read(Some(record), now);
+    /// Handles the success of a write that was sent at `sent`. `record` is the Lease after the write.
+    pub(crate) fn on_written(&mut self, record: LeaseRecord, sent: Instant, now: Instant) {
+        let is_mine = record.holder == self.identity;
+        self.on_read(Some(record), now);
         self.leads_until = is_mine.then(|| sent + self.times.renew_deadline);
-        self.not_before = sent + self.times.retry_period;
+        self.next_request_at = sent + self.times.retry_period;
     }
 
-    /// A read or a write that was sent at `sent` has failed, or somebody else was first. What was counted on before still is.
-    /// One that has taken its time costs no further pause: of the renew deadline little is left.
-    pub(crate) fn failed(&mut self, sent: Instant, now: Instant) {
-        self.is_doubtful = true;
-        self.not_before = now.max(sent + self.times.retry_period);
+    /// Handles the failure of a read or a write that was sent at `sent`, or a conflict. The current lease stays valid. A slow
+    /// request causes no further pause, because little is left of the renew deadline.
+    pub(crate) fn on_failure(&mut self, sent: Instant, now: Instant) {
+        self.must_reread = true;
+        self.next_request_at = now.max(sent + self.times.retry_period);
     }
 
-    /// What was seen may have changed unseen.
-    pub(crate) fn doubt(&mut self) {
-        self.is_doubtful = true;
+    /// Requires a read before the next decision: the Lease may have changed unseen.
+    pub(crate) fn require_reread(&mut self) {
+        self.must_reread = true;
     }
 
-    /// Nobody leads here from now on. Gives the write by which whoever comes next need not wait, if there is anything to give
-    /// back.
-    pub(crate) fn release(&mut self) -> Option<Write> {
+    /// Stops leading. Returns the write that releases the lease, so that the next candidate need not wait, or `None` if this
+    /// candidate does not hold it.
+    pub(crate) fn release(&mut self) -> Option<LeaseWrite> {
         self.leads_until = None;
-        let record = self.record().filter(|record| record.holder == self.me)?;
-        Some(Write {
+        let record = self.record().filter(|record| record.holder == self.identity)?;
+        Some(LeaseWrite {
             over: Some(record.version.clone()),
             holder: String::new(),
-            duration: RELEASED,
+            duration: RELEASED_LEASE_DURATION,
             transitions: record.transitions,
             acquires: true,
         })

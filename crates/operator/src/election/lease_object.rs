@@ -1,7 +1,8 @@
-//! The Lease as an object of the cluster: what counts of it, and how a write changes it.
+//! Conversion between a Lease object and the fields that decide the election.
 //!
-//! It is read as it comes, not as the type of k8s-openapi. Its times are for people and stay text: one that a library can't
-//! read, such as the last day of the year 9999, must not keep everybody from leading. What others put into it is kept.
+//! The Lease is read as a dynamic object, not as the type of k8s-openapi. Its times are for people and stay text: a time that
+//! a library cannot parse, such as the last day of the year 9999, must not block every candidate. A write keeps all fields
+//! that other programs added.
 
 use std::time::Duration;
 
@@ -11,38 +12,39 @@ use kube_client::core::{ApiResource, DynamicObject};
 use kube_informer::ResourceVersion;
 use serde_json::{Value, json};
 
-use super::lease::{Record, Write};
+use super::lease::{LeaseRecord, LeaseWrite};
 
-const STEP: SignedDuration = SignedDuration::from_micros(1);
+/// Resolution of the times in a Lease.
+const ONE_MICROSECOND: SignedDuration = SignedDuration::from_micros(1);
 
-/// Where Leases are.
-pub(crate) fn leases() -> ApiResource {
+/// Returns the API resource of Leases.
+pub(crate) fn lease_resource() -> ApiResource {
     ApiResource::erase::<Lease>(&())
 }
 
-/// What counts of a Lease. One that says no duration, or none that can be, is taken for one that has expired.
-pub(crate) fn record(lease: &DynamicObject) -> Record {
+/// Returns the fields that decide the election. A Lease without a valid duration counts as expired.
+pub(crate) fn parse_record(lease: &DynamicObject) -> LeaseRecord {
     let spec = &lease.data["spec"];
     let text = |name: &str| spec[name].as_str().unwrap_or_default().to_owned();
     let transitions = spec["leaseTransitions"].as_i64().and_then(|number| i32::try_from(number).ok());
-    Record {
+    LeaseRecord {
         uid: lease.metadata.uid.clone().unwrap_or_default(),
         version: ResourceVersion::new(lease.metadata.resource_version.as_deref().unwrap_or_default()),
         holder: text("holderIdentity"),
-        duration: seconds(&spec["leaseDurationSeconds"]),
+        duration: parse_seconds(&spec["leaseDurationSeconds"]),
         transitions: transitions.unwrap_or_default(),
         renewed: text("renewTime"),
     }
 }
 
-/// A Lease has 32 bits for them: more could not be added to a time.
-fn seconds(value: &Value) -> Duration {
+/// Parses the 32-bit number of seconds in a Lease. A larger number could overflow when added to a time.
+fn parse_seconds(value: &Value) -> Duration {
     let seconds = value.as_u64().and_then(|seconds| u32::try_from(seconds).ok());
     Duration::from_secs(seconds.unwrap_or_default().into())
 }
 
-/// The Lease as this write makes it at this time, `before` being what is there.
-pub(crate) fn written(before: DynamicObject, write: &Write, now: Timestamp) -> DynamicObject {
+/// Returns the Lease `before` with the changes of `write`, which happens at `now`.
+pub(crate) fn apply_write(before: DynamicObject, write: &LeaseWrite, now: Timestamp) -> DynamicObject {
     let mut lease = before;
     lease.metadata.resource_version = write.over.as_ref().map(ResourceVersion::to_string);
     if !lease.data.is_object() {
@@ -67,13 +69,13 @@ pub(crate) fn written(before: DynamicObject, write: &Write, now: Timestamp) -> D
     lease
 }
 
-/// What to write as the time after `last` was written. Whoever follows knows by another text that the holder lives: a clock
-/// that stands still, or goes back by a little, must not give one again.
-pub(crate) fn later(last: Option<Timestamp>, now: Timestamp) -> Timestamp {
-    let near = |last: &Timestamp| {
+/// Returns the time to write after `last` was written. Followers detect a renewal by a different text. A clock that stands
+/// still or goes back a little must therefore not produce the same time again.
+pub(crate) fn next_renew_time(last: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    let is_near = |last: &Timestamp| {
         (SignedDuration::ZERO..SignedDuration::from_secs(1)).contains(&last.duration_since(now))
     };
-    last.filter(near).and_then(|last| last.checked_add(STEP).ok()).unwrap_or(now)
+    last.filter(is_near).and_then(|last| last.checked_add(ONE_MICROSECOND).ok()).unwrap_or(now)
 }
 
 #[cfg(test)]
@@ -89,59 +91,59 @@ mod tests {
         .unwrap()
     }
 
-    fn write(holder: &str, acquires: bool) -> Write {
+    fn write(holder: &str, acquires: bool) -> LeaseWrite {
         let (holder, duration) = (holder.to_owned(), Duration::from_secs(15));
-        Write { over: Some(7.into()), holder, duration, transitions: 4, acquires }
+        LeaseWrite { over: Some(7.into()), holder, duration, transitions: 4, acquires }
     }
 
     #[test]
-    fn what_counts_is_read_whatever_the_times_are() {
+    fn unreadable_times_do_not_block_parsing() {
         let spec = json!({"holderIdentity": "a", "leaseDurationSeconds": 9, "leaseTransitions": 3,
             "renewTime": "9999-12-31T23:59:59.000000Z", "acquireTime": 7});
-        let record = record(&lease(&spec));
+        let record = parse_record(&lease(&spec));
         assert_eq!((&*record.uid, record.version, &*record.holder), ("u", 7.into(), "a"));
         assert_eq!((record.duration, record.transitions), (Duration::from_secs(9), 3));
         assert_eq!(record.renewed, "9999-12-31T23:59:59.000000Z");
     }
 
     #[test]
-    fn a_lease_without_a_duration_that_can_be_has_expired() {
+    fn lease_without_valid_duration_is_expired() {
         for spec in [
             json!(null),
             json!({}),
             json!({"leaseDurationSeconds": -1}),
             json!({"leaseDurationSeconds": u64::MAX}),
         ] {
-            assert_eq!(record(&lease(&spec)).duration, Duration::ZERO);
-            let written = written(lease(&spec), &write("b", true), Timestamp::UNIX_EPOCH);
-            assert_eq!(record(&written).duration, Duration::from_secs(15));
+            assert_eq!(parse_record(&lease(&spec)).duration, Duration::ZERO);
+            let written = apply_write(lease(&spec), &write("b", true), Timestamp::UNIX_EPOCH);
+            assert_eq!(parse_record(&written).duration, Duration::from_secs(15));
         }
     }
 
     #[test]
-    fn a_write_changes_what_is_its_own_and_keeps_the_rest() {
+    fn write_changes_own_fields_and_keeps_others() {
         let spec =
             json!({"holderIdentity": "a", "acquireTime": "long ago", "strategy": "OldestEmulationVersion"});
-        let renewed = written(lease(&spec), &write("b", false), Timestamp::UNIX_EPOCH);
+        let renewed = apply_write(lease(&spec), &write("b", false), Timestamp::UNIX_EPOCH);
         let expected = json!({"holderIdentity": "b", "acquireTime": "long ago", "renewTime": "1970-01-01T00:00:00.000000Z",
             "leaseDurationSeconds": 15, "leaseTransitions": 4, "strategy": "OldestEmulationVersion"});
         assert_eq!((&renewed.data["spec"], &renewed.metadata), (&expected, &lease(&spec).metadata));
-        let released = written(renewed, &write("", true), Timestamp::UNIX_EPOCH);
+        let released = apply_write(renewed, &write("", true), Timestamp::UNIX_EPOCH);
         assert_eq!(released.data["spec"].get("holderIdentity"), None);
         assert_eq!(released.data["spec"]["acquireTime"], "1970-01-01T00:00:00.000000Z");
     }
 
     #[test]
-    fn a_clock_that_stands_still_gives_no_time_twice() {
+    fn renew_time_is_unique_if_clock_stands_still() {
         let now = Timestamp::UNIX_EPOCH;
         let mut last = None;
         for micros in 0..10 {
-            last = Some(later(last, now));
-            assert_eq!(last, Some(now + STEP * micros));
+            last = Some(next_renew_time(last, now));
+            assert_eq!(last, Some(now + ONE_MICROSECOND * micros));
         }
         let day = SignedDuration::from_hours(24);
-        assert_eq!(later(last, now + day), now + day);
-        assert_eq!(later(last, now - day), now - day, "one that was set right");
-        assert_eq!(later(Some(Timestamp::MAX), Timestamp::MAX), Timestamp::MAX);
+        assert_eq!(next_renew_time(last, now + day), now + day);
+        assert_eq!(next_renew_time(last, now - day), now - day, "the clock was corrected");
+        assert_eq!(next_renew_time(Some(Timestamp::MAX), Timestamp::MAX), Timestamp::MAX);
     }
 }

@@ -1,11 +1,12 @@
 //! `NoRetry`: requests that no retry layer sends twice.
 //!
-//! kube-client's own layer (`Config::default_retry`, on unless it is switched off) sends what was answered with 429, 503 or
-//! 504 again, up to 15 times, after whatever a `Retry-After` says. It leaves alone a request whose body can't be cloned. Of
-//! kube-client's bodies that is the one of an answer: so a body goes through a client that answers with it.
+//! The retry layer of kube-client (`Config::default_retry`, on by default) repeats a request that was answered with 429, 503
+//! or 504: up to 15 times, after the delay in `Retry-After`. It does not repeat a request whose body cannot be cloned. In
+//! kube-client, only the body of a response cannot be cloned. This module therefore sends each body through a client that
+//! returns it as its response.
 //!
-//! Such a body also asks who leads, when a connection takes it to be written: between the hands of whoever sends and those of the
-//! connection, which are of two tasks, a process may be paused for longer than its lease. Without its body a request is none.
+//! The body also checks leadership when a connection takes it. The sender and the connection are different tasks, and the
+//! process may be paused between them for longer than its lease lasts. A request without its body is not executed.
 
 use std::{
     convert::Infallible,
@@ -13,55 +14,56 @@ use std::{
     task::{Context, Poll},
 };
 
+use bytes::Bytes;
 use http::{Request, Response};
-use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
+use http_body::{Body as HttpBody, Frame, SizeHint};
 use kube_client::{Client, Result, client::Body};
 use tower::BoxError;
 
-use crate::{Leadership, NotLeading};
+use super::leadership::{Leadership, NotLeading};
 
-/// Makes such requests. Clones share a task, which ends with the last of them.
+/// Wraps requests so that they are sent at most once. Clones share one task, which ends with the last clone.
 #[derive(Clone)]
 pub(crate) struct NoRetry {
     echo: Client,
 }
 
 impl NoRetry {
-    /// Of requests that anybody may send.
+    /// For requests that do not depend on leadership.
     ///
     /// # Panics
-    /// Outside of a runtime.
+    /// Panics outside of a Tokio runtime.
     pub(crate) fn new() -> Self {
-        Self::of_leader(Leadership::always())
+        Self::for_leader(Leadership::always())
     }
 
-    /// Of requests whose bodies fail with [`NotLeading`] unless this process leads when they are taken.
+    /// For requests whose bodies fail with [`NotLeading`] if this process is not the leader when they are read.
     ///
     /// # Panics
-    /// Outside of a runtime.
-    pub(crate) fn of_leader(leadership: Leadership) -> Self {
+    /// Panics outside of a Tokio runtime.
+    pub(crate) fn for_leader(leadership: Leadership) -> Self {
         let echo = tower::service_fn(move |request: Request<Body>| {
-            let asking = Asking { body: request.into_body(), leadership: leadership.clone() };
-            async { Ok::<_, Infallible>(Response::new(asking)) }
+            let guarded = GuardedBody { body: request.into_body(), leadership: leadership.clone() };
+            async { Ok::<_, Infallible>(Response::new(guarded)) }
         });
         Self { echo: Client::new(echo, "") }
     }
 
-    /// The same request, to be sent once.
-    pub(crate) async fn of(&self, request: Request<Body>) -> Result<Request<Body>> {
+    /// Returns the same request with a body that cannot be cloned.
+    pub(crate) async fn wrap(&self, request: Request<Body>) -> Result<Request<Body>> {
         let (parts, body) = request.into_parts();
         let echoed = self.echo.send(Request::new(body)).await?;
         Ok(Request::from_parts(parts, echoed.into_body()))
     }
 }
 
-/// A body that is for the leader.
-struct Asking {
+/// A body that can be read only while this process is the leader.
+struct GuardedBody {
     body: Body,
     leadership: Leadership,
 }
 
-impl HttpBody for Asking {
+impl HttpBody for GuardedBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -92,21 +94,21 @@ mod tests {
     };
 
     use super::*;
-    use crate::election::leadership::Standing;
+    use crate::election::leadership::LeaderState;
 
     #[tokio::test]
-    async fn it_is_the_same_request_with_a_body_that_can_not_be_cloned() {
+    async fn wrapped_request_is_equal_and_body_is_not_cloneable() {
         for text in ["", "{}"] {
             let request = Request::put("/a?b=c").header("x", "y").extension("patch");
             let request = request.body(Body::from(text.as_bytes().to_vec())).unwrap();
-            assert!(request.body().try_clone().is_some(), "kube-client's own can be");
-            let once = NoRetry::new().of(request).await.unwrap();
-            assert_eq!((once.method().as_str(), once.uri().to_string().as_str()), ("PUT", "/a?b=c"));
+            assert!(request.body().try_clone().is_some(), "a body of kube-client can be cloned");
+            let wrapped = NoRetry::new().wrap(request).await.unwrap();
+            assert_eq!((wrapped.method().as_str(), wrapped.uri().to_string().as_str()), ("PUT", "/a?b=c"));
             assert_eq!(
-                (&once.headers()["x"], once.extensions().get()),
+                (&wrapped.headers()["x"], wrapped.extensions().get()),
                 (&"y".parse().unwrap(), Some(&"patch"))
             );
-            let body = once.into_body();
+            let body = wrapped.into_body();
             assert!(body.try_clone().is_none());
             assert_eq!(
                 (body.size_hint().exact(), body.is_end_stream()),
@@ -117,12 +119,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_is_not_written_once_the_lease_has_expired() {
-        let (_leads, standing) = watch::channel(Standing::Leads(Instant::now() + Duration::from_secs(10)));
-        let no_retry = NoRetry::of_leader(Leadership::new(standing));
+    async fn body_read_after_lease_expiry_fails() {
+        let (_sender, state) = watch::channel(LeaderState::Leading(Instant::now() + Duration::from_secs(10)));
+        let no_retry = NoRetry::for_leader(Leadership::new(state));
         let bodies = async || {
             let request = Request::put("/a").body(Body::from(b"{}".to_vec())).unwrap();
-            no_retry.of(request).await.unwrap().into_body()
+            no_retry.wrap(request).await.unwrap().into_body()
         };
         let (early, late) = (bodies().await, bodies().await);
         assert_eq!(early.collect_bytes().await.unwrap(), "{}");

@@ -1,79 +1,82 @@
-//! What a manager says when it ends before it was told to, or otherwise than it was to.
-
-use std::net::SocketAddr;
+//! `ManagerError`: why a manager could not start, or stopped early.
 
 use kube_informer::NotSynced;
 
-use super::task_group::Trouble;
+use super::task_group::TaskFailure;
 use crate::{ElectionError, ElectionOptions, Failure, MissingRule};
 
-/// A manager could not begin, or has ended before it was told to.
+/// A manager could not start, or stopped without a stop signal.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManagerError {
-    /// The pages can't be served there.
-    #[error("can't listen on {address}; choose another address, or none: {source}")]
+    /// A socket for the pages could not be opened.
+    #[cfg(feature = "http")]
+    #[error("cannot listen on {address}; choose another address, or none")]
     Bind {
-        /// Where they should have been.
-        address: SocketAddr,
-        /// What the system says.
+        /// The address from the options.
+        address: std::net::SocketAddr,
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The election can't be held like this.
+    /// The election options are unsafe.
     #[error(transparent)]
     Election(#[from] ElectionError),
-    /// Two controllers, or tasks, have one name, by which metrics and pages could not tell them apart.
-    #[error("two parts are named {0}; name one of them otherwise")]
+    /// Two controllers or tasks have the same name. Metrics and pages could not distinguish them.
+    #[error("duplicate name {0:?}; controllers and tasks need unique names")]
     DuplicateName(String),
-    /// Some caches were not filled in time.
-    #[error("{source}{}", hint(missing))]
-    NotSynced {
-        /// Which, and what they have met last.
-        source: NotSynced,
-        /// What the server says that this account may not do, and has to.
+    /// The caches were not filled within
+    /// [`ManagerOptions::cache_sync_timeout`](crate::ManagerOptions::cache_sync_timeout).
+    #[error("{error}{}", hint(missing))]
+    CacheSync {
+        /// The informers that are not synced, with their last errors.
+        error: NotSynced,
+        /// RBAC rules that the account lacks, according to the server.
         missing: Vec<MissingRule>,
     },
-    /// Somebody else may lead now: the process has to end, so that nothing that was begun before goes on.
-    #[error("the lease {0} could not be renewed in time: this process leads no more, and has to end")]
+    /// The lease expired, and another process may be the leader now. The process must exit, so that nothing that it started
+    /// as leader continues.
+    #[error("lost the lease {0}: it was not renewed in time; this process must exit")]
     LeadershipLost(String),
-    /// A task has failed.
-    #[error("{name} has failed: {failure}")]
+    /// A controller or a task failed.
+    #[error("{name} failed: {failure}")]
     TaskFailed {
-        /// Its name.
+        /// The name of the controller or the task.
         name: String,
-        /// What it says.
+        /// The failure.
         failure: Failure,
     },
-    /// A controller or a task has panicked, outside of a run.
-    #[error("{0} has panicked")]
+    /// A controller or a task panicked, but not inside of a reconcile.
+    #[error("{0} panicked")]
     TaskPanicked(String),
-    /// Something does not wait, so that it could not be dropped when the grace was over. A lease that this process has is not
-    /// given back: who comes next waits until it has expired. The process has to end, by `std::process::exit`: a runtime that is
-    /// dropped waits for what does not wait.
-    #[error("still at it when the grace was over: {}{}", .still_running.join(", "), why(.cause.as_deref()))]
+    /// Something blocks its thread and could not be aborted after the grace period. The lease is not released; the next leader
+    /// waits until it expires. The process must exit through `std::process::exit`, because dropping the runtime waits for
+    /// blocked threads.
+    #[error("shutdown timed out; still running: {}{}", .still_running.join(", "), caused_by(.cause.as_deref()))]
     ShutdownTimeout {
-        /// Controllers and tasks.
+        /// The names of the controllers and tasks.
         still_running: Vec<String>,
-        /// Why the manager has ended, where it was not told to.
+        /// Why the manager stopped, if it stopped without a stop signal.
         cause: Option<Box<ManagerError>>,
     },
 }
 
-fn why(error: Option<&ManagerError>) -> String {
-    error.map(|error| format!("; the manager ends since {error}")).unwrap_or_default()
+fn caused_by(cause: Option<&ManagerError>) -> String {
+    cause.map(|cause| format!("; cause of the shutdown: {cause}")).unwrap_or_default()
 }
 
 fn hint(missing: &[MissingRule]) -> String {
     missing.iter().map(|rule| format!("; this account {rule}")).collect()
 }
 
-pub(super) fn error(trouble: Trouble, election: Option<&ElectionOptions>) -> ManagerError {
-    match trouble {
-        Trouble::LeadershipLost => {
-            let lease = |options: &ElectionOptions| format!("{}/{}", options.namespace, options.name);
-            ManagerError::LeadershipLost(election.map(lease).unwrap_or_default())
+impl ManagerError {
+    pub(super) fn from_failure(failure: TaskFailure, election: Option<&ElectionOptions>) -> Self {
+        match failure {
+            TaskFailure::LeadershipLost => {
+                let lease = |options: &ElectionOptions| format!("{}/{}", options.namespace, options.name);
+                Self::LeadershipLost(election.map(lease).unwrap_or_default())
+            }
+            TaskFailure::Failed(name, failure) => Self::TaskFailed { name, failure },
+            TaskFailure::Panicked(name) => Self::TaskPanicked(name),
         }
-        Trouble::Failed(name, failure) => ManagerError::TaskFailed { name, failure },
-        Trouble::Panicked(name) => ManagerError::TaskPanicked(name),
     }
 }

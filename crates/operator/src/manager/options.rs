@@ -1,35 +1,37 @@
-//! What a manager is told.
+//! The options of a manager.
 
-use std::{
-    net::{Ipv4Addr, SocketAddr},
-    time::Duration,
-};
+use std::time::Duration;
 
 use crate::ElectionOptions;
 
-/// What a manager is told.
+/// Configures a [`Manager`](crate::Manager).
 #[derive(Clone, Debug)]
 pub struct ManagerOptions {
-    /// Where metrics, health and debug pages are served: port 8080 of the loopback address unless set, so that nobody else
-    /// sees them; `None` for nowhere. Port 0 is one that is free: see [`Manager::local_address`](crate::Manager::local_address).
-    pub bind_address: Option<SocketAddr>,
-    /// Where `/healthz` and `/readyz` alone are served, too: nowhere unless set. The kubelet asks from outside of the Pod, and
-    /// needs an address that is not the loopback one. There they show what was looked at and whether it is well; why it is
-    /// not is said at `address`.
-    pub probe_address: Option<SocketAddr>,
-    /// The election that decides which process works; none unless set, and each works.
+    /// Address of the metrics, health and debug pages. `None` disables them. Default: port 8080 of the loopback address, so
+    /// that no other host can read them. Port 0 selects a free port; see
+    /// [`Manager::local_address`](crate::Manager::local_address).
+    #[cfg(feature = "http")]
+    pub bind_address: Option<std::net::SocketAddr>,
+    /// Additional address that serves only `/healthz` and `/readyz`. Default: `None`. The kubelet connects from outside of the
+    /// Pod and cannot reach a loopback address. The pages at this address show which checks succeed, but no texts; the pages
+    /// at [`bind_address`](Self::bind_address) show both.
+    #[cfg(feature = "http")]
+    pub probe_address: Option<std::net::SocketAddr>,
+    /// The election that decides which process is the leader. Default: `None`; then every process acts as leader.
     pub election: Option<ElectionOptions>,
-    /// How long the first lists of all caches may take: two minutes unless set.
+    /// How long the initial lists of all caches may take together. Default: 2 minutes.
     pub cache_sync_timeout: Duration,
-    /// How long runs that are under way are waited for at the end: 20 seconds unless set. Then they are dropped, and the lease is
-    /// left to expire. The rest of the end takes up to 9 seconds more, and the kubelet kills after 30.
+    /// How long running reconciles and tasks may take after a stop. Then they are aborted, and the lease is left to expire.
+    /// Default: 20 s. The rest of the shutdown takes up to 9 s more, and the kubelet kills the process after 30 s.
     pub graceful_shutdown_timeout: Duration,
 }
 
 impl Default for ManagerOptions {
     fn default() -> Self {
         Self {
-            bind_address: Some((Ipv4Addr::LOCALHOST, 8080).into()),
+            #[cfg(feature = "http")]
+            bind_address: Some((std::net::Ipv4Addr::LOCALHOST, 8080).into()),
+            #[cfg(feature = "http")]
             probe_address: None,
             election: None,
             cache_sync_timeout: Duration::from_secs(120),
@@ -38,11 +40,11 @@ impl Default for ManagerOptions {
     }
 }
 
-/// Which processes a controller or a task is for.
+/// Selects the processes in which a controller or a task runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunsOn {
-    /// The one that leads.
+    /// Only the leader runs it.
     LeaderOnly,
-    /// Each of them.
+    /// Every process runs it.
     EveryReplica,
 }

@@ -1,5 +1,4 @@
-//! Which rules of RBAC are missing, asked of the server before a program has to find out: a SelfSubjectAccessReview for each
-//! verb on each resource that its caches list and watch, on the Lease, and whatever else it says that it needs.
+//! Checks RBAC permissions: sends a SelfSubjectAccessReview for each verb that caches, the election and the program need.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -11,22 +10,22 @@ use kube_client::{Api, Client, api::PostParams};
 
 use crate::redact::redact;
 
-/// So many reviews are under way at once.
-const AT_ONCE: usize = 8;
+/// Limit for concurrent reviews.
+const MAX_CONCURRENT_REVIEWS: usize = 8;
 
-/// What a program's account may not do, and has to.
+/// An RBAC rule that the account of this program needs and does not have.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct MissingRule {
     /// The API group; empty for the core group.
     pub group: String,
-    /// The resource, in the plural; a part of it as `pods/status`.
+    /// The resource in the plural, or a subresource such as `pods/status`.
     pub resource: String,
     /// The verb.
     pub verb: String,
-    /// The namespace in which it is needed; `None` for the whole cluster.
+    /// The namespace of the rule; `None` for the whole cluster.
     pub namespace: Option<String>,
-    /// The one object for which it is needed; `None` for all.
+    /// The name of the only object that the rule covers; `None` for all objects.
     pub name: Option<String>,
 }
 
@@ -44,16 +43,17 @@ impl fmt::Display for MissingRule {
     }
 }
 
-/// What informers of these paths need.
-pub(crate) fn needed<'a>(paths: impl IntoIterator<Item = &'a str>) -> BTreeSet<MissingRule> {
-    let resources = paths.into_iter().filter_map(resource);
+/// Returns the rules that informers of these paths need.
+pub(crate) fn rules_of_informers<'a>(paths: impl IntoIterator<Item = &'a str>) -> BTreeSet<MissingRule> {
+    let resources = paths.into_iter().filter_map(parse_path);
     resources
         .flat_map(|rule| ["list", "watch"].map(|verb| MissingRule { verb: verb.to_owned(), ..rule.clone() }))
         .collect()
 }
 
-/// What an election by this Lease needs. What is created has no name yet, as far as rules are concerned.
-pub(crate) fn needed_for_leases(namespace: &str, name: &str) -> BTreeSet<MissingRule> {
+/// Returns the rules that an election needs. The rule for `create` has no name, because RBAC does not know the name of a new
+/// object.
+pub(crate) fn rules_of_election(namespace: &str, name: &str) -> BTreeSet<MissingRule> {
     let rule = |(verb, name): (&str, Option<&str>)| MissingRule {
         group: "coordination.k8s.io".to_owned(),
         resource: "leases".to_owned(),
@@ -64,8 +64,8 @@ pub(crate) fn needed_for_leases(namespace: &str, name: &str) -> BTreeSet<Missing
     [("get", Some(name)), ("create", None), ("update", Some(name))].map(rule).into()
 }
 
-/// What a program says that it needs.
-pub(crate) fn needed_for<'a>(
+/// Returns one rule per verb.
+pub(crate) fn rules_of_verbs<'a>(
     verbs: &'a [&'a str],
     group: &'a str,
     resource: &'a str,
@@ -80,8 +80,9 @@ pub(crate) fn needed_for<'a>(
     })
 }
 
-/// The resource of a path such as `/apis/apps/v1/namespaces/shop/deployments`; nothing where a path is none of the API's.
-fn resource(path: &str) -> Option<MissingRule> {
+/// Parses a path such as `/apis/apps/v1/namespaces/shop/deployments`. Returns a rule without a verb, or `None` for a path that
+/// is not of the Kubernetes API.
+fn parse_path(path: &str) -> Option<MissingRule> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let (group, rest) = match parts.as_slice() {
         ["api", _, rest @ ..] => ("", rest),
@@ -102,24 +103,25 @@ fn resource(path: &str) -> Option<MissingRule> {
     })
 }
 
-/// Those of the needed rules that the server says are missing. What it can't say is taken for allowed: a request will tell.
-pub(crate) async fn missing(client: &Client, needed: BTreeSet<MissingRule>) -> Vec<MissingRule> {
-    let reviews = stream::iter(needed).map(|rule| async { is_missing(client, &rule).await.then_some(rule) });
+/// Returns the rules that the server denies. If a review fails, the rule counts as allowed: the actual request will show it.
+pub(crate) async fn missing_rules(client: &Client, required: BTreeSet<MissingRule>) -> Vec<MissingRule> {
+    let reviews =
+        stream::iter(required).map(|rule| async { is_missing(client, &rule).await.then_some(rule) });
     let mut missing: Vec<MissingRule> =
-        reviews.buffer_unordered(AT_ONCE).filter_map(|rule| async { rule }).collect().await;
+        reviews.buffer_unordered(MAX_CONCURRENT_REVIEWS).filter_map(|rule| async { rule }).collect().await;
     missing.sort_unstable();
     missing
 }
 
 fn attributes(rule: &MissingRule) -> ResourceAttributes {
-    let (resource, part) = match rule.resource.split_once('/') {
-        Some((resource, part)) => (resource, Some(part)),
+    let (resource, subresource) = match rule.resource.split_once('/') {
+        Some((resource, subresource)) => (resource, Some(subresource)),
         None => (rule.resource.as_str(), None),
     };
     ResourceAttributes {
         group: Some(rule.group.clone()),
         resource: Some(resource.to_owned()),
-        subresource: part.map(str::to_owned),
+        subresource: subresource.map(str::to_owned),
         verb: Some(rule.verb.clone()),
         namespace: rule.namespace.clone(),
         name: rule.name.clone(),
@@ -138,7 +140,7 @@ async fn is_missing(client: &Client, rule: &MissingRule) -> bool {
     match Api::all(client.clone()).create(&PostParams::default(), &review).await {
         Ok(review) => review.status.is_some_and(|status| !status.allowed),
         Err(error) => {
-            tracing::debug!(%rule, error = redact(&error), "can't ask whether this is allowed");
+            tracing::debug!(%rule, error = redact(&error), "permission check failed; assuming that the rule exists");
             false
         }
     }
@@ -148,25 +150,25 @@ async fn is_missing(client: &Client, rule: &MissingRule) -> bool {
 mod tests {
     use super::*;
 
-    fn of(path: &str) -> Vec<String> {
-        needed([path]).iter().map(ToString::to_string).collect()
+    fn rules(path: &str) -> Vec<String> {
+        rules_of_informers([path]).iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn an_informer_lists_and_watches_the_resource_of_its_path() {
+    fn informer_path_requires_list_and_watch() {
         let all = "of API group \"apps\" in the whole cluster (a ClusterRole needs this rule)";
         let verbs = ["list", "watch"].map(|verb| format!("may not {verb} deployments {all}"));
-        assert_eq!(of("/apis/apps/v1/deployments"), verbs);
+        assert_eq!(rules("/apis/apps/v1/deployments"), verbs);
         let some = "of API group \"\" in namespace shop (a Role needs this rule)";
         let verbs = ["list", "watch"].map(|verb| format!("may not {verb} pods {some}"));
-        assert_eq!(of("/api/v1/namespaces/shop/pods"), verbs);
-        assert_eq!(of("/api/v1/namespaces").len(), 2, "the namespaces themselves");
+        assert_eq!(rules("/api/v1/namespaces/shop/pods"), verbs);
+        assert_eq!(rules("/api/v1/namespaces").len(), 2, "the resource namespaces");
     }
 
     #[test]
-    fn a_part_of_a_resource_is_asked_for_as_one() {
+    fn subresource_is_split_from_its_resource() {
         let parts = ["pods", "pods/status"].map(|resource| {
-            let rule = needed_for(&["patch"], "", resource, None).next().unwrap();
+            let rule = rules_of_verbs(&["patch"], "", resource, None).next().unwrap();
             let ResourceAttributes { resource, subresource, .. } = attributes(&rule);
             (resource.unwrap(), subresource)
         });
@@ -174,9 +176,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_of_the_api_needs_no_rule() {
+    fn other_paths_require_no_rule() {
         for path in ["", "/", "my_program::Source", "/apis/apps", "/api/v1/a/b/c/d", "/healthz"] {
-            assert!(of(path).is_empty(), "{path}");
+            assert!(rules(path).is_empty(), "{path}");
         }
     }
 }

@@ -1,39 +1,39 @@
-//! Being told to end.
+//! `shutdown_signal`: waits for SIGTERM or Ctrl-C.
 
-/// Returns when the process is asked to end: by SIGTERM, as the kubelet does, or by Ctrl-C.
+/// Waits until the process is asked to stop: by SIGTERM, as the kubelet sends it, or by Ctrl-C.
 ///
-/// From the first poll on neither ends the process by itself.
+/// After the first poll, neither signal ends the process by default any more.
 ///
 /// # Cancel safety
-/// Safe: nothing but the wait is lost.
+/// This function is cancel safe.
 pub async fn shutdown_signal() {
     tokio::select! {
-        () = interrupted() => {}
-        () = sent() => {}
+        () = ctrl_c() => {}
+        () = sigterm() => {}
     }
 }
 
-async fn interrupted() {
+async fn ctrl_c() {
     if let Err(error) = tokio::signal::ctrl_c().await {
-        tracing::error!(%error, "can't wait for Ctrl-C");
+        tracing::error!(%error, "cannot listen for Ctrl-C");
         std::future::pending::<()>().await;
     }
 }
 
 #[cfg(unix)]
-async fn sent() {
+async fn sigterm() {
     use tokio::signal::unix::{SignalKind, signal};
 
     match signal(SignalKind::terminate()) {
         Ok(mut signal) => _ = signal.recv().await,
         Err(error) => {
-            tracing::error!(%error, "can't wait for SIGTERM");
+            tracing::error!(%error, "cannot listen for SIGTERM");
             std::future::pending::<()>().await;
         }
     }
 }
 
 #[cfg(not(unix))]
-async fn sent() {
+async fn sigterm() {
     std::future::pending::<()>().await;
 }

@@ -1,302 +1,204 @@
-//! What a manager runs: tasks that it owns, tells to stop, and waits for.
+//! `TaskGroup`: tasks of a manager that are stopped together and awaited.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, time::Duration};
 
-use futures_util::{
-    FutureExt,
-    future::{BoxFuture, select_all},
-};
+use futures_util::{FutureExt, future::BoxFuture};
 use tokio::{
+    sync::mpsc,
     task::{AbortHandle, JoinError, JoinSet},
     time::{Instant, timeout, timeout_at},
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{Failure, Leadership, controller::state::ControllerState};
+use crate::{Failure, Leadership};
 
-/// What is dropped ends where it waits; who does not wait gets so long.
-pub(crate) const LAST_MOMENT: Duration = Duration::from_secs(1);
+/// How long aborted tasks may take to end. A task that does not reach an await in this time counts as still running.
+pub(super) const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// So long what was dropped may still have a request on its way: as long as others wait, by default, for a process that died.
-const ON_ITS_WAY: Duration = Duration::from_secs(15);
-
-/// More than anybody waits, and no more than a clock can count.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
-
-pub(crate) type Work =
+/// The work of a task. It receives the leadership under which it runs, and a token that is cancelled when it must stop.
+pub(super) type TaskFn =
     Box<dyn FnOnce(Leadership, CancellationToken) -> BoxFuture<'static, Result<(), Failure>> + Send>;
 
-/// A controller or a task before it runs.
-pub(crate) struct Part {
-    pub(crate) name: String,
-    /// It runs only while this leads.
-    pub(crate) leadership: Leadership,
-    pub(crate) kind: Kind,
-    pub(crate) work: Work,
+/// A stage of a manager that runs tasks. See `stages` for their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Http,
+    Election,
+    Runnables,
 }
 
-/// What a part is, and so when it ends: controllers first, since they may use what tasks do.
-pub(crate) enum Kind {
-    /// With the runs that it has begun and not ended, which are tasks of its own, and what is wrong with it.
-    Controller(Arc<ControllerState>),
-    Task,
-}
-
-/// Why a manager ends before it is told to, or what has gone wrong while it ended.
+/// Why a task failed.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(super) enum TaskFailure {
     LeadershipLost,
     Failed(String, Failure),
     Panicked(String),
 }
 
-/// Controllers and tasks that run. Dropped, they are.
-pub(crate) struct Parts {
-    controllers: Group,
-    tasks: Group,
-    states: Vec<(String, Arc<ControllerState>)>,
+/// Receives the failures of all tasks of a manager, in the order in which they happen.
+pub(super) struct Failures(mpsc::Receiver<(Stage, TaskFailure)>);
+
+/// Reports failures of the tasks of one stage.
+#[derive(Clone)]
+pub(super) struct FailureReporter {
+    stage: Stage,
+    sender: mpsc::Sender<(Stage, TaskFailure)>,
 }
 
-/// What is left when parts were told to stop.
-#[derive(Debug)]
-pub(crate) struct Rest {
-    /// The first that has gone wrong.
-    pub(crate) trouble: Option<Trouble>,
-    /// Who is still at it: they don't wait, so that they can't be dropped.
-    pub(crate) at_it: Vec<String>,
-    /// None had to be dropped, or has panicked: no request of theirs may still be on its way.
-    pub(crate) all_ended: bool,
-}
-
-impl Default for Parts {
-    fn default() -> Self {
-        Self {
-            controllers: Group { lasts: true, ..Group::default() },
-            tasks: Group::default(),
-            states: Vec::new(),
-        }
+impl Failures {
+    /// Creates a channel for at most `capacity` failures.
+    pub(super) fn channel(capacity: usize) -> (impl Fn(Stage) -> FailureReporter, Self) {
+        let (sender, receiver) = mpsc::channel(capacity);
+        (move |stage| FailureReporter { stage, sender: sender.clone() }, Self(receiver))
     }
-}
 
-impl Parts {
-    pub(crate) fn start(&mut self, parts: Vec<Part>) {
-        for Part { name, leadership, kind, work } in parts {
-            let group = match kind {
-                Kind::Controller(state) => {
-                    self.states.push((name.clone(), state));
-                    &mut self.controllers
-                }
-                Kind::Task => &mut self.tasks,
-            };
-            group.start(name, leadership, work);
+    /// Waits for the next failure. Never returns if no task can fail any more.
+    pub(super) async fn next(&mut self) -> TaskFailure {
+        match self.0.recv().await {
+            Some((_, failure)) => failure,
+            None => std::future::pending().await,
         }
     }
 
-    /// Returns when something has gone wrong. That all have ended is not.
-    pub(crate) async fn trouble(&mut self) -> Trouble {
-        tokio::select! {
-            biased;
-            trouble = self.controllers.trouble() => trouble,
-            trouble = self.tasks.trouble() => trouble,
-            // It ends when its runs have, for which the grace is.
-            trouble = troubled(&self.states) => trouble,
-        }
-    }
-
-    /// Tells all to stop, the controllers first, waits for so long, and then drops those that are left.
-    pub(crate) async fn stop(mut self, grace: Duration) -> Rest {
-        let until = Instant::now() + grace.min(LONGEST);
-        let controllers_ended = self.controllers.stop(until).await;
-        let tasks_ended = self.tasks.stop(until.max(Instant::now() + LAST_MOMENT)).await;
-        let runs = async {
-            for (_, state) in &self.states {
-                state.runs.close();
-                state.runs.wait().await;
-            }
-        };
-        let _in_time = timeout(LAST_MOMENT, runs).await;
-        let running = self.states.iter().filter(|(_, state)| !state.runs.is_empty());
-        let running = running.map(|(name, _)| name.clone());
-        let mut at_it: Vec<_> =
-            self.controllers.at_it().into_iter().chain(self.tasks.at_it()).chain(running).collect();
-        at_it.sort_unstable();
-        at_it.dedup();
-        let trouble = self.controllers.first.take().or(self.tasks.first.take());
-        let recently = |(_, state): &(String, Arc<ControllerState>)| state.was_cut_short_within(ON_ITS_WAY);
-        let cut_short =
-            self.controllers.cut_short || self.tasks.cut_short || self.states.iter().any(recently);
-        Rest { trouble, at_it, all_ended: controllers_ended && tasks_ended && !cut_short }
+    /// Returns the next failure of this stage that was already reported, and discards earlier ones of other stages.
+    pub(super) fn reported(&mut self, stage: Stage) -> Option<TaskFailure> {
+        std::iter::from_fn(|| self.0.try_recv().ok())
+            .find_map(|(from, failure)| (from == stage).then_some(failure))
     }
 }
 
-/// Returns when one of these controllers takes no more keys, and not otherwise.
-async fn troubled(states: &[(String, Arc<ControllerState>)]) -> Trouble {
-    let each = states.iter().map(|(name, state)| {
-        async move { Trouble::Failed(name.clone(), state.in_trouble().await.into()) }.boxed()
-    });
-    // Of none at all there is no first.
-    let never = std::future::pending().boxed();
-    select_all(each.chain([never])).await.0
+impl FailureReporter {
+    pub(super) fn report(&self, failure: TaskFailure) {
+        // The channel has room for all failures. After the end of the manager, nobody needs them.
+        let _ignored = self.sender.try_send((self.stage, failure));
+    }
 }
 
-/// Those that are told to stop together. Dropped, they are.
-pub(crate) struct Group {
-    tasks: JoinSet<Result<(), Trouble>>,
-    names: Vec<(String, AbortHandle)>,
-    /// None ends by itself, unless it has seen that it leads no more: maybe as the only one, if the lease was renewed late.
-    lasts: bool,
+/// Tasks that are stopped together. If the group is dropped, its tasks are aborted.
+pub(super) struct TaskGroup {
+    tasks: JoinSet<TaskEnd>,
+    handles: Vec<(String, AbortHandle)>,
+    /// A task that returns before the stop has lost its lease. It may be the only one that noticed, if the lease was renewed
+    /// late.
+    ends_only_on_stop: bool,
     stop: CancellationToken,
-    /// Those that a part has given its stop to may live longer than the part.
-    _stops: DropGuard,
-    /// The first that has gone wrong.
-    first: Option<Trouble>,
-    /// One has panicked or was dropped where it waited: a request of its may still be on its way.
-    cut_short: bool,
+    /// Copies of a task's stop token may outlive the task. They are cancelled when the group is dropped.
+    _cancel_on_drop: DropGuard,
+    reporter: FailureReporter,
+    /// A task panicked or was aborted: one of its requests may still be in flight.
+    was_cut_short: bool,
 }
 
-impl Default for Group {
-    fn default() -> Self {
+/// How a task ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TaskEnd {
+    Completed,
+    /// The task was dropped at an await, or it panicked.
+    CutShort,
+}
+
+impl TaskGroup {
+    pub(super) fn new(reporter: FailureReporter) -> Self {
         let stop = CancellationToken::new();
-        let _stops = stop.clone().drop_guard();
+        let _cancel_on_drop = stop.clone().drop_guard();
         Self {
             tasks: JoinSet::new(),
-            names: Vec::new(),
-            lasts: false,
+            handles: Vec::new(),
+            ends_only_on_stop: false,
             stop,
-            _stops,
-            first: None,
-            cut_short: false,
+            _cancel_on_drop,
+            reporter,
+            was_cut_short: false,
         }
     }
-}
 
-impl Group {
-    /// What runs for a leader is dropped at once when that leads no more, whatever is under way: also within a grace.
-    pub(crate) fn start(&mut self, name: String, leadership: Leadership, work: Work) {
-        let (stop, called) = (self.stop.child_token(), name.clone());
-        let (told, lasts) = (stop.clone(), self.lasts);
+    /// Treats a task that returns before the stop as a loss of leadership.
+    pub(super) fn ends_only_on_stop(self) -> Self {
+        Self { ends_only_on_stop: true, ..self }
+    }
+
+    /// Starts a task. It is dropped as soon as `leadership` is lost, also during a graceful shutdown.
+    pub(super) fn spawn(&mut self, name: String, leadership: Leadership, run: TaskFn) {
+        let (stop, reporter) = (self.stop.child_token(), self.reporter.clone());
+        let (stopped, ends_only_on_stop) = (stop.clone(), self.ends_only_on_stop);
+        let task_name = name.clone();
         let task = async move {
-            let ended = tokio::select! {
+            let run_leadership = leadership.clone();
+            let result = tokio::select! {
                 biased;
-                () = lost(leadership.clone()) => return Err(Trouble::LeadershipLost),
-                ended = AssertUnwindSafe(async move { work(leadership, stop).await }).catch_unwind() => ended,
+                () = lease_lost(leadership) => Err(TaskFailure::LeadershipLost),
+                result = AssertUnwindSafe(async move { run(run_leadership, stop).await }).catch_unwind() => {
+                    match result {
+                        Ok(Ok(())) if ends_only_on_stop && !stopped.is_cancelled() => {
+                            Err(TaskFailure::LeadershipLost)
+                        }
+                        Ok(Ok(())) => Ok(()),
+                        Ok(Err(failure)) => Err(TaskFailure::Failed(task_name, failure)),
+                        Err(_) => Err(TaskFailure::Panicked(task_name)),
+                    }
+                }
             };
-            match ended {
-                Ok(Ok(())) if lasts && !told.is_cancelled() => Err(Trouble::LeadershipLost),
-                Ok(Ok(())) => Ok(()),
-                Ok(Err(failure)) => Err(Trouble::Failed(name, failure)),
-                Err(_) => Err(Trouble::Panicked(name)),
+            let end = match &result {
+                Ok(()) | Err(TaskFailure::Failed(..)) => TaskEnd::Completed,
+                Err(TaskFailure::LeadershipLost | TaskFailure::Panicked(_)) => TaskEnd::CutShort,
+            };
+            if let Err(failure) = result {
+                reporter.report(failure);
             }
+            end
         };
         let handle = self.tasks.spawn(task);
-        self.names.push((called, handle));
+        self.handles.push((name, handle));
     }
 
-    /// Returns when something has gone wrong, and not otherwise.
-    pub(crate) async fn trouble(&mut self) -> Trouble {
-        while let Some(joined) = self.tasks.join_next().await {
-            if let Some(trouble) = self.ended(joined) {
-                return trouble;
-            }
-        }
-        std::future::pending().await
-    }
-
-    /// Tells all to stop, and drops those that have not by then; `false` if there are any.
-    pub(crate) async fn stop(&mut self, until: Instant) -> bool {
+    /// Cancels the stop token and waits for the tasks until the deadline. Aborts the rest. Returns whether all tasks ended in
+    /// time.
+    pub(super) async fn stop(&mut self, deadline: Instant) -> bool {
         self.stop.cancel();
-        let in_time = timeout_at(until, self.all_ended()).await.is_ok();
+        let in_time = timeout_at(deadline, self.join_all()).await.is_ok();
         if !in_time {
-            tracing::warn!(left = ?self.at_it(), "not all have ended in time: they are dropped");
-            self.abandon().await;
+            tracing::warn!(tasks = ?self.still_running(), "tasks did not stop in time; aborting them");
+            self.abort().await;
         }
         in_time
     }
 
-    /// Drops them without letting them end what they do.
-    pub(crate) async fn abandon(&mut self) {
+    /// Aborts the tasks without a graceful stop.
+    pub(super) async fn abort(&mut self) {
         self.tasks.abort_all();
-        let _in_time = timeout(LAST_MOMENT, self.all_ended()).await;
+        let _in_time = timeout(ABORT_TIMEOUT, self.join_all()).await;
     }
 
-    async fn all_ended(&mut self) {
+    async fn join_all(&mut self) {
         while let Some(joined) = self.tasks.join_next().await {
-            if let Some(trouble) = self.ended(joined) {
-                self.first.get_or_insert(trouble);
-            }
+            self.was_cut_short |= was_cut_short(joined);
         }
     }
 
-    fn ended(&mut self, joined: Result<Result<(), Trouble>, JoinError>) -> Option<Trouble> {
-        self.cut_short |= matches!(joined, Err(_) | Ok(Err(Trouble::Panicked(_) | Trouble::LeadershipLost)));
-        joined.ok()?.err()
+    /// Returns whether a task panicked or was dropped at an await. A task that is still running is not included.
+    pub(super) fn was_cut_short(&self) -> bool {
+        self.was_cut_short
     }
 
-    fn at_it(&self) -> Vec<String> {
-        let left = self.names.iter().filter(|(_, task)| !task.is_finished());
-        left.map(|(name, _)| name.clone()).collect()
+    /// Returns the names of the tasks that have not ended.
+    pub(super) fn still_running(&self) -> Vec<String> {
+        let running = self.handles.iter().filter(|(_, task)| !task.is_finished());
+        running.map(|(name, _)| name.clone()).collect()
     }
 }
 
-/// Returns when this has led and its lease has expired. An election that has ended has given the lease back.
-async fn lost(leadership: Leadership) {
+fn was_cut_short(joined: Result<TaskEnd, JoinError>) -> bool {
+    joined.map_or(true, |end| end == TaskEnd::CutShort)
+}
+
+/// Returns when this process was the leader and its lease expired. Never returns if the election ended, because the lease was
+/// then released in order.
+async fn lease_lost(leadership: Leadership) {
     if leadership.acquired().await {
         leadership.lost().await;
-        if !leadership.is_over() {
+        if !leadership.has_ended() {
             return;
         }
     }
     std::future::pending::<()>().await;
-}
-
-#[cfg(test)]
-mod tests {
-    use futures_util::TryFutureExt;
-    use k8s_openapi::api::core::v1::ConfigMap;
-    use kube_client::Client;
-    use kube_informer::InformerFactory;
-    use kube_testserver::Server;
-    use tokio::{
-        sync::{mpsc, watch},
-        task::yield_now,
-        time::{advance, sleep},
-    };
-
-    use super::*;
-    use crate::{Action, Controller, Request, election::leadership::Standing, observe::metrics::Metrics};
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    /// A timer comes with the next millisecond. A worker that asks the clock before it does may be the only one that sees
-    /// that the lease has expired, if the answer to the renewal comes at that very moment.
-    #[tokio::test(start_paused = true)]
-    async fn a_controller_that_ends_for_want_of_a_lease_is_trouble_even_if_the_lease_is_back_at_once() {
-        let server = Server::new();
-        let factory = InformerFactory::new(Client::new(server.service(), "default"));
-        let (ask, asked) = mpsc::channel(9);
-        let asked =
-            futures_util::stream::unfold(asked, |mut asked| async { Some((asked.recv().await?, asked)) });
-        let controller = Controller::<ConfigMap>::new(&factory.informer().unwrap());
-        let done = |_: Request<ConfigMap>| async { Ok::<_, Failure>(Action::AwaitChange) };
-        let prepared = controller.watches_stream("a test", asked).prepare(done, &Metrics::default());
-
-        let until = Instant::now() + 10 * SECOND + Duration::from_micros(500);
-        let (standing, leads) = watch::channel(Standing::Leads(until));
-        let mut parts = Parts::default();
-        parts.start(vec![Part {
-            name: "a controller".to_owned(),
-            leadership: Leadership::new(leads),
-            kind: Kind::Controller(Arc::clone(&prepared.state)),
-            work: Box::new(|leadership, stop| prepared.run(leadership, stop).map_err(Failure::from).boxed()),
-        }]);
-        sleep(SECOND).await;
-        advance(until - Instant::now() + Duration::from_micros(100)).await;
-        ask.send("default/a".parse().unwrap()).await.unwrap();
-        for _ in 0..50 {
-            yield_now().await; // the worker sees it, and no timer comes
-        }
-        standing.send_replace(Standing::Leads(Instant::now() + 3600 * SECOND));
-        let trouble = timeout(60 * SECOND, parts.trouble()).await;
-        assert!(matches!(trouble, Ok(Trouble::LeadershipLost)), "{trouble:?}");
-    }
 }

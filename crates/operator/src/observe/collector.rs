@@ -1,103 +1,86 @@
-//! What is looked up when Prometheus asks: queues, informers, the lease.
+//! `ManagerCollector`: metrics that are read when Prometheus scrapes: work queues, informers, the election.
 
-use std::{
-    collections::HashMap,
-    fmt::{self, Debug},
-    sync::Arc,
-};
+use std::{collections::HashMap, fmt};
 
-use kube_informer::{InformerFactory, InformerStatus};
+use kube_informer::InformerStatus;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet},
     metrics::MetricType,
 };
-use tokio::sync::watch;
 
-use super::metrics::{labels_of, labels_of_queue};
-use crate::{Leadership, controller::state::ControllerState};
+use super::{
+    ManagerView,
+    metrics::{controller_labels, queue_labels},
+};
 
-/// What a manager has to show.
-pub(crate) struct Shown {
-    pub(crate) factory: InformerFactory,
-    pub(crate) controllers: Vec<Arc<ControllerState>>,
-    pub(crate) election: Option<Elected>,
-}
+/// Encodes the current state of a manager.
+#[derive(Debug)]
+pub(crate) struct ManagerCollector(pub(crate) ManagerView);
 
-/// An election as it is shown.
-#[derive(Clone)]
-pub(crate) struct Elected {
-    /// That of the Lease.
-    pub(crate) name: String,
-    pub(crate) leadership: Leadership,
-    /// Why the last request to the Lease has failed, until one does not.
-    pub(crate) trouble: watch::Receiver<Option<String>>,
-}
-
-impl Debug for Shown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shown").finish_non_exhaustive()
-    }
-}
-
-impl Collector for Shown {
+impl Collector for ManagerCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        self.queues(&mut encoder)?;
-        self.informers(&mut encoder)?;
-        if let Some(Elected { name, leadership, .. }) = &self.election {
-            let leads = [([("name", name.as_str())], f64::from(leadership.is_leader()))];
-            gauges(&mut encoder, "leader_election_master_status", "1 if this process leads", leads)?;
+        self.encode_queues(&mut encoder)?;
+        self.encode_informers(&mut encoder)?;
+        if let Some(election) = &self.0.election {
+            let is_leader = f64::from(election.leadership.is_leader());
+            let values = [([("name", election.name.as_str())], is_leader)];
+            gauges(&mut encoder, "leader_election_master_status", "1 if this process is the leader", values)?;
         }
         Ok(())
     }
 }
 
-impl Shown {
-    fn queues(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let all = &self.controllers;
-        let concurrency = all.iter().map(|of| (labels_of(&of.options.name), of.options.concurrency as f64));
+impl ManagerCollector {
+    fn encode_queues(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let all = &self.0.controllers;
+        let concurrency = all
+            .iter()
+            .map(|state| (controller_labels(&state.options.name), state.options.concurrency as f64));
         let name = "controller_runtime_max_concurrent_reconciles";
-        gauges(encoder, name, "How many runs there may be at once", concurrency)?;
-        let active = all.iter().map(|of| (labels_of(&of.options.name), of.runs.len() as f64));
-        gauges(encoder, "controller_runtime_active_workers", "How many runs there are", active)?;
+        gauges(encoder, name, "Maximum number of concurrent reconciles", concurrency)?;
+        let active =
+            all.iter().map(|state| (controller_labels(&state.options.name), state.runs.len() as f64));
+        gauges(encoder, "controller_runtime_active_workers", "Number of running reconciles", active)?;
 
         let queues: Vec<_> =
-            all.iter().map(|of| (labels_of_queue(&of.options.name), of.keys.queue.status())).collect();
-        let depth = queues.iter().map(|(of, queue)| (of.as_slice(), queue.ready as f64));
-        gauges(encoder, "workqueue_depth", "How many keys wait", depth)?;
+            all.iter().map(|state| (queue_labels(&state.options.name), state.keys.queue.status())).collect();
+        let depth = queues.iter().map(|(labels, queue)| (labels.as_slice(), queue.ready as f64));
+        gauges(encoder, "workqueue_depth", "Number of keys that wait", depth)?;
         let unfinished =
-            queues.iter().map(|(of, queue)| (of.as_slice(), queue.unfinished_work().as_secs_f64()));
-        let help = "How long the keys that are worked on have been, all together";
+            queues.iter().map(|(labels, queue)| (labels.as_slice(), queue.unfinished_work().as_secs_f64()));
+        let help = "Total time that workers have spent on the keys in process";
         gauges(encoder, "workqueue_unfinished_work_seconds", help, unfinished)?;
-        let longest = queues.iter().map(|(of, queue)| (of.as_slice(), queue.longest_running().as_secs_f64()));
+        let longest =
+            queues.iter().map(|(labels, queue)| (labels.as_slice(), queue.longest_running().as_secs_f64()));
         let name = "workqueue_longest_running_processor_seconds";
-        gauges(encoder, name, "How long the longest run has run", longest)?;
-        let adds = queues.iter().map(|(of, queue)| (of.as_slice(), queue.adds));
-        counters(encoder, "workqueue_adds", "How many runs were asked for", adds)?;
-        let retries = queues.iter().map(|(of, queue)| (of.as_slice(), queue.retries));
-        counters(encoder, "workqueue_retries", "How many keys came back after a failure", retries)
+        gauges(encoder, name, "Longest time that a worker has spent on a key in process", longest)?;
+        let adds = queues.iter().map(|(labels, queue)| (labels.as_slice(), queue.adds));
+        counters(encoder, "workqueue_adds", "Keys added", adds)?;
+        let retries = queues.iter().map(|(labels, queue)| (labels.as_slice(), queue.retries));
+        counters(encoder, "workqueue_retries", "Keys added again after a failure", retries)
     }
 
-    fn informers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let all = named(self.factory.status());
+    fn encode_informers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let all = with_unique_names(self.0.factory.status());
         let mut gauge = |name: &str, help: &str, value: fn(&InformerStatus) -> Option<f64>| {
             let values = all.iter().filter_map(|(name, status)| Some(([("informer", name)], value(status)?)));
             gauges(encoder, name, help, values)
         };
         gauge("informer_objects", "Objects in the cache", |informer| Some(informer.objects as f64))?;
-        let help = "Objects whose newest state could not be decoded";
+        let help = "Objects whose latest state could not be decoded";
         gauge("informer_stale_objects", help, |informer| Some(informer.stale as f64))?;
-        gauge("informer_synced", "1 if the first list is in the cache", |informer| {
+        gauge("informer_synced", "1 if the initial list is in the cache", |informer| {
             Some(f64::from(informer.synced))
         })?;
-        gauge("informer_failing", "1 from a failed request to the next that succeeds", |informer| {
+        gauge("informer_failing", "1 if the last request failed", |informer| {
             Some(f64::from(informer.reflector.failing.is_some()))
         })?;
-        let help = "How long ago a watch last brought an object";
+        let help = "Time since the last watch event";
         gauge("informer_event_age_seconds", help, |informer| Some(informer.event_age?.as_secs_f64()))?;
-        let help = "How long ago a watch last brought a bookmark";
+        let help = "Time since the last bookmark";
         gauge("informer_bookmark_age_seconds", help, |informer| Some(informer.bookmark_age?.as_secs_f64()))?;
-        let help = "Events that wait for the handler that is furthest behind";
+        let help = "Events that wait for the slowest handler";
         gauge("informer_pending_events", help, |informer| {
             Some(informer.handlers.iter().map(|handler| handler.pending).max()? as f64)
         })?;
@@ -106,22 +89,20 @@ impl Shown {
             let values = all.iter().map(|(name, status)| ([("informer", name)], value(status)));
             counters(encoder, name, help, values)
         };
-        counter("informer_lists", "Lists begun", |informer| informer.reflector.lists)?;
-        counter("informer_relists", "Lists begun to replace a state that was lost", |informer| {
+        counter("informer_lists", "Lists started", |informer| informer.reflector.lists)?;
+        counter("informer_relists", "Lists after the first one, retries not counted", |informer| {
             informer.reflector.relists
         })?;
-        counter("informer_watches", "Watches begun", |informer| informer.reflector.watches)?;
-        counter("informer_errors", "Requests that failed", |informer| informer.reflector.errors)?;
+        counter("informer_watches", "Watches started", |informer| informer.reflector.watches)?;
+        counter("informer_errors", "Failed requests", |informer| informer.reflector.errors)?;
         let help = "Objects that could not be decoded";
         counter("informer_undecodable", help, |informer| informer.reflector.undecodable)?;
-        counter("informer_handler_panics", "Calls of handlers that have panicked", |informer| {
-            informer.handler_panics
-        })
+        counter("informer_handler_panics", "Handler calls that panicked", |informer| informer.handler_panics)
     }
 }
 
-/// Each informer under a name of its own: those that keep the same objects in different forms share theirs.
-fn named(all: Vec<InformerStatus>) -> Vec<(String, InformerStatus)> {
+/// Gives each informer a unique name. Informers that hold the same objects in different representations have the same name.
+fn with_unique_names(all: Vec<InformerStatus>) -> Vec<(String, InformerStatus)> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut named: Vec<_> = all
         .into_iter()

@@ -1,6 +1,6 @@
-//! `Metrics`: what Prometheus is told, by the names that controller-runtime has for it.
+//! `Metrics`: counters and histograms for Prometheus, with the names of controller-runtime.
 //!
-//! What is counted is counted where it happens ([`Of`]); what can be looked up is looked up when somebody asks (`collect`).
+//! This module counts events when they happen. `collector` reads the current state when Prometheus scrapes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,18 +14,21 @@ use prometheus_client::{
     registry::Registry,
 };
 
-type Name = Arc<str>;
-type Labels<const N: usize> = [(&'static str, Name); N];
+use super::ReconcileResult;
+
+type ControllerName = Arc<str>;
+type Labels<const N: usize> = [(&'static str, ControllerName); N];
+type Counters<const N: usize> = Family<Labels<N>, Counter>;
 type Histograms<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram>;
 
-/// Those of all controllers of a program.
+/// Holds the metrics of all controllers.
 #[derive(Clone)]
 pub(crate) struct Metrics {
-    reconciles: Family<Labels<2>, Counter>,
-    errors: Family<Labels<1>, Counter>,
-    terminal_errors: Family<Labels<1>, Counter>,
-    panics: Family<Labels<1>, Counter>,
-    time_outs: Family<Labels<1>, Counter>,
+    reconciles: Counters<2>,
+    errors: Counters<1>,
+    terminal_errors: Counters<1>,
+    panics: Counters<1>,
+    timeouts: Counters<1>,
     reconcile_seconds: Histograms<1>,
     queue_seconds: Histograms<2>,
     work_seconds: Histograms<2>,
@@ -38,105 +41,133 @@ impl Default for Metrics {
             errors: Family::default(),
             terminal_errors: Family::default(),
             panics: Family::default(),
-            time_outs: Family::default(),
-            reconcile_seconds: Family::new_with_constructor(|| Histogram::new(RECONCILE_SECONDS)),
-            queue_seconds: Family::new_with_constructor(work_queue_seconds),
-            work_seconds: Family::new_with_constructor(work_queue_seconds),
+            timeouts: Family::default(),
+            reconcile_seconds: Family::new_with_constructor(|| Histogram::new(RECONCILE_BUCKETS_SECONDS)),
+            queue_seconds: Family::new_with_constructor(work_queue_histogram),
+            work_seconds: Family::new_with_constructor(work_queue_histogram),
         }
     }
 }
 
-/// As in controller-runtime, so that its dashboards show the same.
-const RECONCILE_SECONDS: [f64; 40] = [
+/// The buckets of controller-runtime, so that its dashboards work.
+const RECONCILE_BUCKETS_SECONDS: [f64; 40] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25,
     1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0,
     50.0, 60.0,
 ];
 
-/// As there: from 10 ns in powers of ten.
-fn work_queue_seconds() -> Histogram {
+/// Returns a histogram with the buckets of controller-runtime: powers of ten, from 10 ns.
+fn work_queue_histogram() -> Histogram {
     Histogram::new(exponential_buckets(10e-9, 10.0, 12))
 }
 
 impl Metrics {
-    /// Makes them known under their names.
+    /// Registers the metrics under their names.
     pub(crate) fn register(&self, registry: &mut Registry) {
         let Self {
             reconciles,
             errors,
             terminal_errors,
             panics,
-            time_outs,
+            timeouts,
             reconcile_seconds,
             queue_seconds,
             work_seconds,
         } = self.clone();
-        registry.register("controller_runtime_reconcile", "Runs, by how they ended", reconciles);
-        registry.register("controller_runtime_reconcile_errors", "Runs that have failed", errors);
-        let help = "Runs that have failed for good, as long as nothing changes";
+        registry.register("controller_runtime_reconcile", "Reconciles by result", reconciles);
+        registry.register("controller_runtime_reconcile_errors", "Failed reconciles", errors);
+        let help = "Reconciles that failed and are not retried before a change";
         registry.register("controller_runtime_terminal_reconcile_errors", help, terminal_errors);
-        registry.register("controller_runtime_reconcile_panics", "Runs that have panicked", panics);
-        registry.register("controller_runtime_reconcile_timeouts", "Runs that took too long", time_outs);
-        registry.register(
-            "controller_runtime_reconcile_time_seconds",
-            "How long runs take",
-            reconcile_seconds,
-        );
-        let help = "How long keys wait before they are worked on";
+        registry.register("controller_runtime_reconcile_panics", "Reconciles that panicked", panics);
+        registry.register("controller_runtime_reconcile_timeouts", "Reconciles that timed out", timeouts);
+        let help = "Duration of a reconcile";
+        registry.register("controller_runtime_reconcile_time_seconds", help, reconcile_seconds);
+        let help = "Time that a key waits in the work queue";
         registry.register("workqueue_queue_duration_seconds", help, queue_seconds);
-        registry.register("workqueue_work_duration_seconds", "How long keys are worked on", work_seconds);
+        let help = "Time that a worker processes a key";
+        registry.register("workqueue_work_duration_seconds", help, work_seconds);
     }
 
-    /// Those of one controller, which are zero from the beginning.
-    pub(crate) fn of(&self, controller: &Name) -> Of {
-        let one = labels_of(controller);
-        let two = labels_of_queue(controller);
-        let ended = |how: &str| {
-            let labels = [("controller", Arc::clone(controller)), ("result", Name::from(how))];
+    /// Returns the metrics of one controller. They start at zero.
+    pub(crate) fn for_controller(&self, name: &ControllerName) -> ControllerMetrics {
+        let controller = controller_labels(name);
+        let queue = queue_labels(name);
+        let reconciles = |result: &str| {
+            let labels = [("controller", Arc::clone(name)), ("result", ControllerName::from(result))];
             self.reconciles.get_or_create_owned(&labels)
         };
-        Of {
-            success: ended("success"),
-            requeue_after: ended("requeue_after"),
-            error: ended("error"),
-            errors: self.errors.get_or_create_owned(&one),
-            terminal_errors: self.terminal_errors.get_or_create_owned(&one),
-            panics: self.panics.get_or_create_owned(&one),
-            time_outs: self.time_outs.get_or_create_owned(&one),
-            reconcile_seconds: self.reconcile_seconds.get_or_create_owned(&one),
-            queue_seconds: self.queue_seconds.get_or_create_owned(&two),
-            work_seconds: self.work_seconds.get_or_create_owned(&two),
+        ControllerMetrics {
+            success: reconciles("success"),
+            requeue_after: reconciles("requeue_after"),
+            error: reconciles("error"),
+            errors: self.errors.get_or_create_owned(&controller),
+            terminal_errors: self.terminal_errors.get_or_create_owned(&controller),
+            panics: self.panics.get_or_create_owned(&controller),
+            timeouts: self.timeouts.get_or_create_owned(&controller),
+            reconcile_seconds: self.reconcile_seconds.get_or_create_owned(&controller),
+            queue_seconds: self.queue_seconds.get_or_create_owned(&queue),
+            work_seconds: self.work_seconds.get_or_create_owned(&queue),
         }
     }
 }
 
-/// What names a controller.
-pub(crate) fn labels_of(controller: &Name) -> Labels<1> {
-    [("controller", Arc::clone(controller))]
+/// Returns the labels of a controller.
+pub(crate) fn controller_labels(name: &ControllerName) -> Labels<1> {
+    [("controller", Arc::clone(name))]
 }
 
-/// What names a controller's queue.
-pub(crate) fn labels_of_queue(controller: &Name) -> Labels<2> {
-    [("name", Arc::clone(controller)), ("controller", Arc::clone(controller))]
+/// Returns the labels of the work queue of a controller.
+pub(crate) fn queue_labels(name: &ControllerName) -> Labels<2> {
+    [("name", Arc::clone(name)), ("controller", Arc::clone(name))]
 }
 
-/// What is counted of one controller.
+/// Holds the metrics of one controller.
 #[derive(Clone)]
-pub(crate) struct Of {
-    pub(crate) success: Counter,
-    pub(crate) requeue_after: Counter,
-    /// Runs that ended in any kind of failure.
-    pub(crate) error: Counter,
-    pub(crate) errors: Counter,
-    pub(crate) terminal_errors: Counter,
-    pub(crate) panics: Counter,
-    pub(crate) time_outs: Counter,
-    pub(crate) reconcile_seconds: Histogram,
+pub(crate) struct ControllerMetrics {
+    success: Counter,
+    requeue_after: Counter,
+    /// The `result` label "error". It counts the same reconciles as `errors`.
+    error: Counter,
+    errors: Counter,
+    terminal_errors: Counter,
+    panics: Counter,
+    timeouts: Counter,
+    reconcile_seconds: Histogram,
     queue_seconds: Histogram,
     work_seconds: Histogram,
 }
 
-impl Observer for Of {
+impl ControllerMetrics {
+    /// Records how long a reconcile took.
+    pub(crate) fn record_duration(&self, duration: Duration) {
+        self.reconcile_seconds.observe(duration.as_secs_f64());
+    }
+
+    /// Counts a reconcile by its result.
+    pub(crate) fn record_result(&self, result: ReconcileResult) {
+        let special = match result {
+            ReconcileResult::Success => {
+                self.success.inc();
+                return;
+            }
+            ReconcileResult::RequeueAfter => {
+                self.requeue_after.inc();
+                return;
+            }
+            ReconcileResult::Failed => None,
+            ReconcileResult::FailedTerminally => Some(&self.terminal_errors),
+            ReconcileResult::TimedOut => Some(&self.timeouts),
+            ReconcileResult::Panicked => Some(&self.panics),
+        };
+        self.error.inc();
+        self.errors.inc();
+        if let Some(counter) = special {
+            counter.inc();
+        }
+    }
+}
+
+impl Observer for ControllerMetrics {
     fn observe_queue_duration(&self, duration: Duration) {
         self.queue_seconds.observe(duration.as_secs_f64());
     }

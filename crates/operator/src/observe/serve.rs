@@ -1,4 +1,4 @@
-//! Serves pages over HTTP/1: so many connections at most, each owned and ended with the manager.
+//! Serves the pages over HTTP/1. The number of connections is limited, and all of them end with the manager.
 
 use std::{
     collections::VecDeque,
@@ -21,19 +21,22 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// One more ends the oldest: who connects and says nothing keeps nobody out.
-const CONNECTIONS: usize = 64;
+/// A further connection closes the oldest one, so that idle clients cannot block others.
+const MAX_CONNECTIONS: usize = 64;
 
-/// A request takes no longer to arrive, and a client comes back within that or connects anew.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Limit for receiving the head of a request, and for an idle connection.
+const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Who reads slowly, or not at all, makes room for others after that.
-const LONGEST: Duration = Duration::from_secs(300);
+/// A connection is closed after this time, so that a slow reader cannot hold it indefinitely.
+const MAX_CONNECTION_AGE: Duration = Duration::from_secs(300);
 
-/// What is being answered then may be read for so long.
-const LAST_ANSWER: Duration = Duration::from_secs(3);
+/// How long a response in progress may take after a stop.
+const LAST_RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Without blocking: it is a runtime's later.
+/// Pause after a failed `accept`.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// Binds a socket. The socket is non-blocking, because a runtime uses it later. Returns its address with the actual port.
 pub(crate) fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
@@ -41,7 +44,7 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr
     Ok((listener, address))
 }
 
-/// Returns when it was told to stop and the last connection has ended.
+/// Serves `router` until `stop` is cancelled, and returns when the last connection has ended.
 pub(crate) async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let mut connections = JoinSet::new();
@@ -54,15 +57,15 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     by_age.retain(|connection| !connection.is_finished());
-                    if by_age.len() >= CONNECTIONS && let Some(oldest) = by_age.pop_front() {
+                    if by_age.len() >= MAX_CONNECTIONS && let Some(oldest) = by_age.pop_front() {
                         oldest.abort();
                     }
-                    by_age.push_back(connections.spawn(connection(stream, router.clone(), stop.clone())));
+                    by_age.push_back(connections.spawn(serve_connection(stream, router.clone(), stop.clone())));
                 }
                 Err(error) => {
-                    // There are too many open files, perhaps: the next try would tell the same at once.
-                    tracing::warn!(%error, "can't accept a connection");
-                    sleep(Duration::from_secs(1)).await;
+                    // If too many files are open, an immediate retry would fail again.
+                    tracing::warn!(%error, "cannot accept a connection; retrying");
+                    sleep(ACCEPT_RETRY_DELAY).await;
                 }
             },
         }
@@ -72,26 +75,26 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
     Ok(())
 }
 
-async fn connection(stream: TcpStream, router: Router, stop: CancellationToken) {
+async fn serve_connection(stream: TcpStream, router: Router, stop: CancellationToken) {
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+        .header_read_timeout(HEADER_READ_TIMEOUT)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     let mut served = pin!(served);
     tokio::select! {
         biased;
         () = stop.cancelled() => {}
-        () = sleep(LONGEST) => {}
-        ended = served.as_mut() => return said(ended),
+        () = sleep(MAX_CONNECTION_AGE) => {}
+        ended = served.as_mut() => return log_error(ended),
     }
     served.as_mut().graceful_shutdown();
-    if let Ok(ended) = timeout(LAST_ANSWER, served).await {
-        said(ended);
+    if let Ok(ended) = timeout(LAST_RESPONSE_TIMEOUT, served).await {
+        log_error(ended);
     }
 }
 
-fn said(ended: hyper::Result<()>) {
+fn log_error(ended: hyper::Result<()>) {
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection has failed");
+        tracing::debug!(%error, "connection failed");
     }
 }

@@ -57,7 +57,7 @@ pub(crate) async fn send(
     write: &Write,
 ) -> (Answer, Outcome) {
     let Some(request) = request(source, write) else { return (Answer::Unsendable, Outcome::Refused) };
-    let sent = async { client.send(no_retry.of(request.map(Body::from)).await?).await };
+    let sent = async { client.send(no_retry.wrap(request.map(Body::from)).await?).await };
     match timeout(TIME_OUT, sent).await {
         Ok(Ok(response)) => {
             let (parts, body) = response.into_parts();

@@ -83,7 +83,7 @@ impl Machine {
             match ended {
                 Ok(()) if stopped => self.judge.meets(Met::ToldToStop),
                 Err(ManagerError::LeadershipLost(_)) => self.judge.meets(Met::EndedWithoutLease),
-                Err(ManagerError::NotSynced { .. }) => {}
+                Err(ManagerError::CacheSync { .. }) => {}
                 other => self.judge.wrong(format!("{identity} has ended: {other:?}")),
             }
             self.ends(now);

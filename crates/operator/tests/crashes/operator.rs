@@ -202,7 +202,7 @@ fn judge_end(life: &Life, ended: Result<(), ManagerError>) {
     match ended {
         Ok(()) if life.stop.is_cancelled() => {}
         Err(ManagerError::LeadershipLost(_)) => life.world.ends(&life.identity, LOST),
-        Err(ManagerError::NotSynced { .. }) => {}
+        Err(ManagerError::CacheSync { .. }) => {}
         other => life.world.wrong(format!("{} has ended: {other:?}", life.identity)),
     }
 }

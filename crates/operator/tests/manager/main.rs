@@ -1,9 +1,9 @@
-//! An operator from its start to its end: what is begun when, what is shown meanwhile, and what is waited for.
+//! Tests of `Manager`: the order of its start, what its pages show, and the order of its stop.
 
-mod broken;
-mod ends;
+mod failures;
 mod namespaces;
 mod pages;
+mod shutdown;
 
 use std::{
     sync::{
@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A server, and a manager on it that has not begun.
+/// A server, and a manager on it that has not started.
 struct World {
     server: Server,
     client: Client,
@@ -47,8 +47,8 @@ impl World {
         Self { server, client, manager, stop: CancellationToken::new() }
     }
 
-    /// Another process on the same server, without pages.
-    fn beside(&self, election: ElectionOptions) -> Self {
+    /// Creates another process on the same server, without pages.
+    fn replica(&self, election: ElectionOptions) -> Self {
         let options =
             ManagerOptions { bind_address: None, election: Some(election), ..ManagerOptions::default() };
         let (server, client) = (self.server.clone(), self.client.clone());
@@ -56,8 +56,8 @@ impl World {
         Self { server, client, manager, stop: CancellationToken::new() }
     }
 
-    /// Without pages.
-    fn hidden(election: Option<ElectionOptions>) -> Self {
+    /// Creates a manager without pages.
+    fn without_pages(election: Option<ElectionOptions>) -> Self {
         Self::new(ManagerOptions { bind_address: None, election, ..ManagerOptions::default() })
     }
 
@@ -92,16 +92,16 @@ fn holder(server: &Server) -> Option<String> {
     lease["spec"]["holderIdentity"].as_str().map(str::to_owned)
 }
 
-async fn done(_: Request<ConfigMap>) -> Result<Action, Failure> {
+async fn do_nothing(_: Request<ConfigMap>) -> Result<Action, Failure> {
     Ok(Action::Done)
 }
 
 #[tokio::test(start_paused = true)]
-async fn controllers_begin_when_the_caches_are_filled_and_this_process_leads() {
-    let mut world = World::hidden(Some(election("first")));
+async fn controllers_start_after_cache_sync_as_leader() {
+    let mut world = World::without_pages(Some(election("first")));
     world.create("web").await;
-    let slow = Match::any().resource("configmaps");
-    world.server.faults().during(60 * SECOND, slow, Fault::unavailable());
+    let lists = Match::any().resource("configmaps");
+    world.server.faults().during(60 * SECOND, lists, Fault::unavailable());
     let (ran, too_early) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (count, early, leadership) = (Arc::clone(&ran), Arc::clone(&too_early), world.manager.leadership());
     let controller = world.controller();
@@ -112,36 +112,40 @@ async fn controllers_begin_when_the_caches_are_filled_and_this_process_leads() {
     });
     let (server, stop, running) = world.run();
     sleep(50 * SECOND).await;
-    assert_eq!((ran.load(SeqCst), holder(&server)), (0, None), "who has no caches is no use as a leader");
+    assert_eq!(
+        (ran.load(SeqCst), holder(&server)),
+        (0, None),
+        "a process without caches does not become leader"
+    );
     sleep(60 * SECOND).await;
     assert_eq!((ran.load(SeqCst), holder(&server).as_deref()), (1, Some("first")));
-    assert_eq!(too_early.load(SeqCst), 0, "without the lease");
+    assert_eq!(too_early.load(SeqCst), 0, "reconciled without the lease");
     stop.cancel();
     running.await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_that_can_t_be_filled_is_named_with_the_rule_that_is_missing() {
-    let mut world = World::hidden(None);
+async fn cache_sync_error_names_missing_rbac_rule() {
+    let mut world = World::without_pages(None);
     let _secrets = world.manager.factory().informer::<Secret>().unwrap();
     let controller = world.controller();
-    world.manager.add_controller(controller, done);
+    world.manager.add_controller(controller, do_nothing);
     let rule = Rule::deny().verbs(&["list", "watch"]).resources(&["secrets"]);
     world.server.access().add_rule(rule);
-    let begun = Instant::now();
+    let start = Instant::now();
     let (_, _stop, running) = world.run();
     let error = running.await.unwrap().unwrap_err();
-    assert!(begun.elapsed() >= 120 * SECOND, "until then the rule may still be given");
-    let words = error.to_string();
-    assert!(words.contains("Secret /api/v1/secrets"), "{words}");
-    assert!(words.contains("may not list secrets of API group \"\" in the whole cluster"), "{words}");
-    assert!(!words.contains("may not list configmaps"), "{words}");
+    assert!(start.elapsed() >= 120 * SECOND, "the rule may be granted until the timeout");
+    let text = error.to_string();
+    assert!(text.contains("Secret /api/v1/secrets"), "{text}");
+    assert!(text.contains("may not list secrets of API group \"\" in the whole cluster"), "{text}");
+    assert!(!text.contains("may not list configmaps"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_follows_has_caches_and_collects_no_keys() {
-    let first = World::hidden(Some(election("first")));
-    let mut second = first.beside(election("second"));
+async fn follower_fills_caches_and_queues_no_keys() {
+    let first = World::without_pages(Some(election("first")));
+    let mut second = first.replica(election("second"));
     let (server, stop_first, first) = first.run();
     sleep(SECOND).await;
     let ran = Arc::new(AtomicUsize::new(0));
@@ -151,14 +155,14 @@ async fn who_follows_has_caches_and_collects_no_keys() {
         async { Ok::<_, Failure>(Action::Done) }
     });
     let maps = second.manager.factory().informer::<ConfigMap>().unwrap();
-    let gone: Vec<String> = (0..10).map(|number| format!("gone-{number}")).collect();
-    for name in &gone {
+    let deleted: Vec<String> = (0..10).map(|number| format!("deleted-{number}")).collect();
+    for name in &deleted {
         second.create(name).await;
     }
     second.create("stays").await;
     let (_, stop_second, second) = second.run();
     sleep(SECOND).await;
-    for name in &gone {
+    for name in &deleted {
         server.delete("v1", "ConfigMap", Some("default"), name).unwrap();
     }
     sleep(SECOND).await;
@@ -167,49 +171,49 @@ async fn who_follows_has_caches_and_collects_no_keys() {
     stop_first.cancel();
     first.await.unwrap().unwrap();
     sleep(SECOND).await;
-    assert_eq!(ran.load(SeqCst), 1, "once it leads it is told of what is there");
+    assert_eq!(ran.load(SeqCst), 1, "a new leader reconciles every existing object");
     stop_second.cancel();
     second.await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn informers_from_elsewhere_are_waited_for_and_stopped_with_the_others() {
-    let mut world = World::hidden(None);
+async fn informers_of_another_factory_are_synced_and_stopped() {
+    let mut world = World::without_pages(None);
     let elsewhere = Server::new();
     let factory = InformerFactory::new(Client::new(elsewhere.service(), "default"));
     let secrets = factory.informer::<Secret>().unwrap();
     let controller = world.controller().owns(&secrets);
-    world.manager.add_controller(controller, done);
+    world.manager.add_controller(controller, do_nothing);
     let hangs = elsewhere.faults().always(Match::any().resource("secrets"), Fault::unavailable());
     let (server, _stop, running) = world.run();
-    let words = running.await.unwrap().unwrap_err().to_string();
-    assert!(words.contains("Secret /api/v1/secrets"), "{words}");
+    let text = running.await.unwrap().unwrap_err().to_string();
+    assert!(text.contains("Secret /api/v1/secrets"), "{text}");
     drop(hangs);
     assert_eq!((server.journal().unanswered(), elsewhere.journal().unanswered()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_somebody_stops_ends_the_manager() {
-    let mut world = World::hidden(None);
+async fn stopped_informer_stops_the_manager() {
+    let mut world = World::without_pages(None);
     let maps = world.manager.factory().informer::<ConfigMap>().unwrap();
     let controller = world.controller();
-    world.manager.add_controller(controller, done);
+    world.manager.add_controller(controller, do_nothing);
     let (_, _stop, running) = world.run();
     sleep(SECOND).await;
     maps.stop().await;
-    let words = running.await.unwrap().unwrap_err().to_string();
+    let text = running.await.unwrap().unwrap_err().to_string();
     assert!(
-        words.starts_with("configmap has failed: the informer ConfigMap /api/v1/configmaps was stopped"),
-        "{words}"
+        text.starts_with("configmap failed: the informer ConfigMap /api/v1/configmaps was stopped"),
+        "{text}"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_parts_of_one_name_are_refused() {
-    let mut world = World::hidden(None);
+async fn duplicate_controller_name_is_rejected() {
+    let mut world = World::without_pages(None);
     for _ in 0..2 {
         let controller = world.controller();
-        world.manager.add_controller(controller, done);
+        world.manager.add_controller(controller, do_nothing);
     }
     let (_, _, running) = world.run();
     let error = running.await.unwrap().unwrap_err();
@@ -217,8 +221,8 @@ async fn two_parts_of_one_name_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_may_end_and_one_that_fails_or_panics_ends_the_manager() {
-    let mut world = World::hidden(None);
+async fn only_failed_or_panicked_task_stops_the_manager() {
+    let mut world = World::without_pages(None);
     world.manager.add_task("migration", RunsOn::EveryReplica, |_| async { Ok(()) });
     let (_, stop, running) = world.run();
     sleep(SECOND).await;
@@ -226,23 +230,24 @@ async fn a_task_may_end_and_one_that_fails_or_panics_ends_the_manager() {
     stop.cancel();
     running.await.unwrap().unwrap();
 
-    let mut world = World::hidden(None);
+    let mut world = World::without_pages(None);
     world.manager.add_task("migration", RunsOn::EveryReplica, |_| async { Err(Failure::message("no way")) });
     let error = world.run().2.await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "migration has failed: no way");
+    assert_eq!(error.to_string(), "migration failed: no way");
 
-    let mut world = World::hidden(None);
+    let mut world = World::without_pages(None);
     world.manager.add_task("migration", RunsOn::EveryReplica, |_| async { panic!("hunter2") });
     let error = world.run().2.await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "migration has panicked");
+    assert_eq!(error.to_string(), "migration panicked");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_for_the_leader_waits_until_this_process_leads() {
-    let first = World::hidden(Some(election("first")));
-    let mut second = first.beside(election("second"));
+async fn leader_only_task_starts_when_leadership_is_acquired() {
+    let first = World::without_pages(Some(election("first")));
+    let mut second = first.replica(election("second"));
     let ran = Arc::new(AtomicUsize::new(0));
-    for (name, runs_on) in [("on each", RunsOn::EveryReplica), ("on the leader", RunsOn::LeaderOnly)] {
+    for (name, runs_on) in [("on every replica", RunsOn::EveryReplica), ("on the leader", RunsOn::LeaderOnly)]
+    {
         let count = Arc::clone(&ran);
         second.manager.add_task(name, runs_on, move |stop| async move {
             count.fetch_add(1, SeqCst);
@@ -264,9 +269,9 @@ async fn a_task_for_the_leader_waits_until_this_process_leads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rights_of_another_cluster_are_not_asked_for_here_and_what_is_needed_besides_is() {
-    let (mut world, there) = (World::hidden(None), Server::new());
-    let elsewhere = InformerFactory::new(Client::new(there.service(), "default"));
+async fn permission_check_covers_own_cluster_and_declared_rules() {
+    let (mut world, other_cluster) = (World::without_pages(None), Server::new());
+    let elsewhere = InformerFactory::new(Client::new(other_cluster.service(), "default"));
     let secrets = elsewhere.informer::<Secret>().unwrap();
     let controller = world.controller().watches(&secrets, |_| None);
     world
@@ -275,21 +280,25 @@ async fn rights_of_another_cluster_are_not_asked_for_here_and_what_is_needed_bes
     world.manager.require_permissions(&["patch"], "apps", "deployments/status", Some("shop"));
     let (server, stop, running) = world.run();
     sleep(5 * SECOND).await;
-    let asked = |server: &Server| {
+    let reviews = |server: &Server| {
         let requests = server.journal().requests();
         requests.iter().filter(|request| request.about.resource == "selfsubjectaccessreviews").count()
     };
-    assert_eq!((asked(&server), asked(&there)), (3, 0), "list and watch of ConfigMaps, and the patch");
+    assert_eq!(
+        (reviews(&server), reviews(&other_cluster)),
+        (3, 0),
+        "list and watch of ConfigMaps, and the patch"
+    );
     stop.cancel();
     running.await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_recorders_of_one_name_are_one() {
-    let mut world = World::hidden(None);
+async fn event_recorder_with_same_name_is_shared() {
+    let mut world = World::without_pages(None);
     let (one, other) =
         (world.manager.event_recorder("web").unwrap(), world.manager.event_recorder("web").unwrap());
-    one.event(&ConfigMap::default(), EventType::Normal, "Begun", "Begin", "");
+    one.event(&ConfigMap::default(), EventType::Normal, "Started", "Start", "");
     assert_eq!(other.status(), one.status());
     let (_, stop, running) = world.run();
     stop.cancel();

@@ -1,4 +1,4 @@
-//! An operator of some namespaces, which may read nothing in others.
+//! Tests of a manager that may read only some namespaces.
 
 use std::sync::Mutex;
 
@@ -6,19 +6,19 @@ use kube_informer::Phase;
 use serde_json::Value;
 
 use super::{
-    pages::{page, page_when},
+    pages::{get, get_until},
     *,
 };
 
-/// Allowed in these namespaces only: all but the reviews of one's own rights.
-fn rights(server: &Server, namespaces: &[&str]) {
-    server.access().add_user("token", "somebody", &[]); // what no rule allows is forbidden from here on
+/// Allows requests only in these namespaces, and reviews of the own permissions.
+fn allow_namespaces(server: &Server, namespaces: &[&str]) {
+    server.access().add_user("token", "somebody", &[]); // from here on, requests without a rule are forbidden
     server.access().add_rule(Rule::allow().namespaces(namespaces));
     server.access().add_rule(Rule::allow().resources(&["selfsubjectaccessreviews"]));
 }
 
-/// A ConfigMap `web` in each.
-fn namespaces(server: &Server, names: &[&str]) {
+/// Creates namespaces with a ConfigMap `web` in each.
+fn create_namespaces(server: &Server, names: &[&str]) {
     for name in names {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         server.create(namespace).unwrap();
@@ -27,13 +27,13 @@ fn namespaces(server: &Server, names: &[&str]) {
     }
 }
 
-/// One selects from the manager's factory, the other has a factory of its own: both are the manager's.
+/// One informer is from the factory of the manager, the other from another factory. The manager runs both.
 #[tokio::test]
-async fn several_namespaces_have_a_controller_each_and_need_no_rule_for_others() {
+async fn controllers_of_two_namespaces_need_no_other_rules() {
     let address = Some(([127, 0, 0, 1], 0).into());
     let mut world = World::new(ManagerOptions { bind_address: address, ..ManagerOptions::default() });
-    namespaces(&world.server, &["a", "b", "c"]);
-    rights(&world.server, &["a", "b"]);
+    create_namespaces(&world.server, &["a", "b", "c"]);
+    allow_namespaces(&world.server, &["a", "b"]);
     let selected = world.manager.factory().select::<ConfigMap>().namespace("a").informer().unwrap();
     let elsewhere =
         InformerFactory::new(world.client.clone()).namespace("b").informer::<ConfigMap>().unwrap();
@@ -55,28 +55,32 @@ async fn several_namespaces_have_a_controller_each_and_need_no_rule_for_others()
         };
         counted("web in a") && counted("web in b")
     };
-    page_when(address, "/metrics", both).await;
-    let (_, queues) = page(address, "/debug/queues").await;
+    get_until(address, "/metrics", both).await;
+    let (_, queues) = get(address, "/debug/queues").await;
     let queues: Value = serde_json::from_str(&queues).unwrap();
     let names: Vec<_> = queues.as_array().unwrap().iter().map(|queue| &queue["controller"]).collect();
     assert_eq!(names, ["web in a", "web in b"]);
-    let (code, _) = page(address, "/debug/why/web%20in%20b/b/web").await;
-    assert_eq!(code, 200, "a name with spaces has a page");
+    let (code, _) = get(address, "/debug/why/web%20in%20b/b/web").await;
+    assert_eq!(code, 200, "a controller name may contain spaces");
     stop.cancel();
     running.await.unwrap().unwrap();
     let mut ran = ran.lock().unwrap().clone();
     ran.sort_unstable();
     assert_eq!(ran, ["a: a/web", "b: b/web"]);
     for maps in [selected, elsewhere] {
-        assert_eq!(maps.reflector_status().borrow().phase, Phase::Stopped, "those of both factories");
+        assert_eq!(
+            maps.reflector_status().borrow().phase,
+            Phase::Stopped,
+            "informers of both factories stop"
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_factory_of_one_namespace_makes_a_manager_of_one() {
+async fn factory_of_one_namespace_limits_the_manager() {
     let server = Server::new();
-    namespaces(&server, &["a", "b"]);
-    rights(&server, &["a"]);
+    create_namespaces(&server, &["a", "b"]);
+    allow_namespaces(&server, &["a"]);
     let client = Client::new(server.service(), "default");
     let factory = InformerFactory::new(client.clone()).namespace("a");
     let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };

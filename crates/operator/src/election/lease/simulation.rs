@@ -1,41 +1,41 @@
-//! Several candidates, clocks that run at different rates, pauses, requests that are lost on either way or come when nobody
-//! waits for them any more, a watch that lags, people who delete the Lease or change its labels, a leader that dies: no two count on it at once,
-//! and once all is well again somebody does.
+//! Simulation of an candidate with several candidates. Clocks run at different speeds, processes pause, requests are lost or
+//! arrive after their timeout, the watch lags, users delete the Lease or change its labels, and a leader dies. Two candidates
+//! must never lead at the same time. After the faults end, one candidate must lead.
 
 use std::{collections::VecDeque, time::Duration};
 
 use fastrand::Rng;
 use tokio::time::Instant;
 
-use super::{Candidate, LeaseTimes, Next, RELEASED, Record, Write};
+use super::{Candidate, LeaseRecord, LeaseTimes, LeaseWrite, NextStep, RELEASED_LEASE_DURATION};
 
 const TICK: Duration = Duration::from_millis(100);
-/// A request that was not answered by then has failed, for the candidate's own clock.
+/// Timeout of a request, by the clock of its sender.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// For so long there are troubles, and then for so long there are none.
-const TROUBLES: Duration = Duration::from_secs(240);
-const PEACE: Duration = Duration::from_secs(60);
+/// How long faults happen, and how long the world runs without faults after that.
+const FAULT_TIME: Duration = Duration::from_secs(240);
+const RECOVERY_TIME: Duration = Duration::from_secs(60);
 
-/// What a request asks, and what becomes of it.
+/// A request of a candidate. `write` is `None` for a read.
 struct Request {
-    write: Option<Write>,
-    /// By the candidate's own clock.
+    write: Option<LeaseWrite>,
+    /// By the clock of the sender.
     sent: Instant,
-    /// When the server has it, if it is not lost.
+    /// When the request reaches the server; `None` if it is lost.
     arrives: Option<Duration>,
-    /// When the answer is back, if that is not lost.
+    /// When the answer reaches the sender; `None` if it is lost.
     answered: Option<Duration>,
-    /// What the server has answered: none if it has refused.
-    answer: Option<Option<Option<Record>>>,
+    /// The answer of the server. The inner `None` is a refusal.
+    answer: Option<Option<Option<LeaseRecord>>>,
 }
 
-struct Member {
-    election: Candidate,
+struct Process {
+    candidate: Candidate,
     rate: f64,
     is_dead: bool,
     paused_until: Duration,
-    /// Nothing of it comes to the server until then, and nothing comes back.
-    cut_off_until: Duration,
+    /// Until then, no message from or to this process arrives.
+    disconnected_until: Duration,
     request: Option<Request>,
 }
 
@@ -43,90 +43,91 @@ struct World {
     rng: Rng,
     start: Instant,
     now: Duration,
-    record: Option<Record>,
-    /// Writes for whose answer nobody waits any more, and when they come.
-    late: Vec<(Duration, Write)>,
-    /// The records there have been lately: what a watch may still tell.
-    past: VecDeque<Record>,
+    record: Option<LeaseRecord>,
+    /// Writes that arrive after their sender stopped waiting, with their arrival times.
+    late: Vec<(Duration, LeaseWrite)>,
+    /// Recent records, which a lagging watch may still deliver.
+    history: VecDeque<LeaseRecord>,
     versions: u64,
-    candidates: Vec<Member>,
+    processes: Vec<Process>,
     changes: usize,
-    led_last: Option<usize>,
+    last_leader: Option<usize>,
 }
 
 impl World {
     /// Clocks run up to `fastest` times as fast as the slowest.
     fn new(seed: u64, fastest: f64) -> Self {
         let (mut rng, start) = (Rng::with_seed(seed), Instant::now());
-        // All have seen it: who has not can't know of one that is deleted.
-        let record = Record {
+        // All candidates saw this Lease: a new candidate cannot know about a deleted Lease.
+        let record = LeaseRecord {
             uid: String::new(),
             version: 1.into(),
             holder: String::new(),
-            duration: RELEASED,
+            duration: RELEASED_LEASE_DURATION,
             transitions: 0,
             renewed: String::new(),
         };
         let count = rng.usize(2..=4);
-        let candidates = (0..count).map(|number| {
-            // Both ends are met often: that is where it would go wrong.
+        let processes = (0..count).map(|number| {
+            // The slowest and the fastest clock are common, because errors show there.
             let rate = match rng.u8(..3) {
                 0 => 1.0,
                 1 => fastest,
                 _ => 1.0 + (fastest - 1.0) * rng.f64(),
             };
-            let mut election = Candidate::new(format!("candidate-{number}"), LeaseTimes::default(), start);
-            election.read(Some(record.clone()), start);
-            Member {
-                election,
+            let mut candidate = Candidate::new(format!("candidate-{number}"), LeaseTimes::default(), start);
+            candidate.on_read(Some(record.clone()), start);
+            Process {
+                candidate,
                 rate,
                 is_dead: false,
                 paused_until: Duration::ZERO,
-                cut_off_until: Duration::ZERO,
+                disconnected_until: Duration::ZERO,
                 request: None,
             }
         });
-        let candidates = candidates.collect();
+        let processes = processes.collect();
         Self {
             rng,
             start,
             now: Duration::ZERO,
             record: Some(record),
             late: Vec::new(),
-            past: VecDeque::new(),
+            history: VecDeque::new(),
             versions: 1,
-            candidates,
+            processes,
             changes: 0,
-            led_last: None,
+            last_leader: None,
         }
     }
 
-    /// The time as a candidate's own clock shows it.
-    fn local(&self, candidate: usize) -> Instant {
-        self.start + self.now.mul_f64(self.candidates[candidate].rate)
+    /// Returns the time by the clock of a process.
+    fn local_time(&self, number: usize) -> Instant {
+        self.start + self.now.mul_f64(self.processes[number].rate)
     }
 
     fn leaders(&self) -> Vec<usize> {
-        let leads =
-            |number: &usize| self.candidates[*number].election.leads_until(self.local(*number)).is_some();
-        (0..self.candidates.len()).filter(leads).collect()
+        let leads = |number: &usize| {
+            self.processes[*number].candidate.leads_until(self.local_time(*number)).is_some()
+        };
+        (0..self.processes.len()).filter(leads).collect()
     }
 
-    /// Runs for so long; gives up at the first moment at which two count on the lease.
-    fn run(&mut self, for_so_long: Duration, troubles: bool) -> Result<(), String> {
-        let end = self.now + for_so_long;
+    /// Runs for `duration`. Fails as soon as two processes lead.
+    fn run(&mut self, duration: Duration, faults: bool) -> Result<(), String> {
+        let end = self.now + duration;
         while self.now < end {
             self.now += TICK;
-            self.people(troubles);
-            self.serve_late();
-            for number in 0..self.candidates.len() {
-                self.turn(number, troubles);
+            self.edit_lease(faults);
+            self.apply_late_writes();
+            for number in 0..self.processes.len() {
+                self.step(number, faults);
                 let leaders = self.leaders();
                 if leaders.len() > 1 {
                     return Err(format!("{leaders:?} lead at {:?}", self.now));
                 }
                 if let [leader] = leaders[..]
-                    && self.led_last.replace(leader) != Some(leader)
+                    && self.last_leader.replace(leader) != Some(leader)
                 {
                     self.changes += 1;
                 }
@@ -135,69 +136,69 @@ impl World {
         Ok(())
     }
 
-    /// Whoever leads, or would lead next, is no more.
-    fn lose_a_leader(&mut self) {
+    /// Kills the holder of the lease.
+    fn kill_leader(&mut self) {
         let holder = self.record.as_ref().map_or("", |record| &*record.holder);
         let number = holder.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(0);
-        self.candidates[number].is_dead = true;
+        self.processes[number].is_dead = true;
     }
 
-    fn turn(&mut self, number: usize, troubles: bool) {
-        self.serve(number);
-        if self.candidates[number].is_dead {
+    fn step(&mut self, number: usize, faults: bool) {
+        self.handle_request(number);
+        if self.processes[number].is_dead {
             return;
         }
-        if troubles && self.rng.u16(..1000) == 0 {
+        if faults && self.rng.u16(..1000) == 0 {
             let until = self.now + Duration::from_secs(self.rng.u64(1..40));
             match self.rng.bool() {
-                true => self.candidates[number].paused_until = until,
-                false => self.candidates[number].cut_off_until = until,
+                true => self.processes[number].paused_until = until,
+                false => self.processes[number].disconnected_until = until,
             }
         }
-        if troubles && self.now < self.candidates[number].paused_until {
+        if faults && self.now < self.processes[number].paused_until {
             return;
         }
-        let local = self.local(number);
-        let is_cut_off = troubles && self.now < self.candidates[number].cut_off_until;
-        if !is_cut_off && self.rng.u8(..10) == 0 {
-            self.watch(number, local);
+        let local = self.local_time(number);
+        let is_disconnected = faults && self.now < self.processes[number].disconnected_until;
+        if !is_disconnected && self.rng.u8(..10) == 0 {
+            self.deliver_watch_event(number, local);
         }
-        let candidate = &mut self.candidates[number];
-        let Some(request) = &mut candidate.request else { return self.begin(number, local, troubles) };
+        let process = &mut self.processes[number];
+        let Some(request) = &mut process.request else { return self.send(number, local, faults) };
         let timed_out = local.duration_since(request.sent) >= TIMEOUT;
         match request.answer.take_if(|_| request.answered.is_some_and(|at| at <= self.now)) {
-            Some(Some(record)) if request.write.is_none() => candidate.election.read(record, local),
-            Some(Some(Some(record))) => candidate.election.wrote(record, request.sent, local),
-            Some(_) => candidate.election.failed(request.sent, local),
-            None if timed_out => candidate.election.failed(request.sent, local),
+            Some(Some(record)) if request.write.is_none() => process.candidate.on_read(record, local),
+            Some(Some(Some(record))) => process.candidate.on_written(record, request.sent, local),
+            Some(_) => process.candidate.on_failure(request.sent, local),
+            None if timed_out => process.candidate.on_failure(request.sent, local),
             None => return,
         }
-        if let Some(Request { write: Some(write), arrives: Some(at), .. }) = candidate.request.take() {
+        if let Some(Request { write: Some(write), arrives: Some(at), .. }) = process.request.take() {
             self.late.push((at, write));
         }
     }
 
-    fn begin(&mut self, number: usize, local: Instant, troubles: bool) {
-        let write = match self.candidates[number].election.next(local) {
-            Next::Wait(_) => return,
-            Next::Read => None,
-            Next::Write(write) => Some(write),
+    fn send(&mut self, number: usize, local: Instant, faults: bool) {
+        let write = match self.processes[number].candidate.next_step(local) {
+            NextStep::Wait(_) => return,
+            NextStep::Read => None,
+            NextStep::Write(write) => Some(write),
         };
-        let is_cut_off = troubles && self.now < self.candidates[number].cut_off_until;
-        let on_its_way = |rng: &mut Rng| {
-            let (lost, slow) = (troubles && rng.u8(..10) == 0, troubles && rng.u8(..10) == 0);
-            (!lost && !is_cut_off)
+        let is_disconnected = faults && self.now < self.processes[number].disconnected_until;
+        let transit_time = |rng: &mut Rng| {
+            let (lost, slow) = (faults && rng.u8(..10) == 0, faults && rng.u8(..10) == 0);
+            (!lost && !is_disconnected)
                 .then(|| Duration::from_millis(rng.u64(if slow { 1..8000 } else { 1..100 })))
         };
-        let arrives = on_its_way(&mut self.rng).map(|way| self.now + way);
-        let answered = on_its_way(&mut self.rng).and_then(|way| Some(arrives? + way));
-        self.candidates[number].request =
+        let arrives = transit_time(&mut self.rng).map(|way| self.now + way);
+        let answered = transit_time(&mut self.rng).and_then(|way| Some(arrives? + way));
+        self.processes[number].request =
             Some(Request { write, sent: local, arrives, answered, answer: None });
     }
 
-    /// The server takes a request that has come to it, also one for whose answer nobody waits any more.
-    fn serve(&mut self, number: usize) {
-        let Some(request) = &mut self.candidates[number].request else { return };
+    /// Handles a request that arrived at the server.
+    fn handle_request(&mut self, number: usize) {
+        let Some(request) = &mut self.processes[number].request else { return };
         if request.answer.is_some() || request.arrives.is_none_or(|at| at > self.now) {
             return;
         }
@@ -206,29 +207,29 @@ impl World {
             None => Some(self.record.clone()),
             Some(write) => self.write(&write).map(Some),
         };
-        if let Some(request) = &mut self.candidates[number].request {
+        if let Some(request) = &mut self.processes[number].request {
             request.answer = Some(answer);
         }
     }
 
-    fn serve_late(&mut self) {
+    fn apply_late_writes(&mut self) {
         let now = self.now;
-        let (come, late) = std::mem::take(&mut self.late).into_iter().partition(|(at, _)| *at <= now);
+        let (arrived, late) = std::mem::take(&mut self.late).into_iter().partition(|(at, _)| *at <= now);
         self.late = late;
-        let come: Vec<(Duration, Write)> = come;
-        for (_, write) in come {
+        let arrived: Vec<(Duration, LeaseWrite)> = arrived;
+        for (_, write) in arrived {
             self.write(&write);
         }
     }
 
-    /// The record that the write has made, if it was not refused.
-    fn write(&mut self, write: &Write) -> Option<Record> {
+    /// Applies a write. Returns the new record, or `None` if the precondition fails.
+    fn write(&mut self, write: &LeaseWrite) -> Option<LeaseRecord> {
         if write.over != self.record.as_ref().map(|record| record.version.clone()) {
             return None;
         }
         self.versions += 1;
         let uid = self.record.as_ref().map_or_else(|| self.versions.to_string(), |record| record.uid.clone());
-        let record = Record {
+        let record = LeaseRecord {
             uid,
             version: self.versions.into(),
             holder: write.holder.clone(),
@@ -240,31 +241,31 @@ impl World {
         Some(record)
     }
 
-    fn set(&mut self, record: Option<Record>) {
-        self.past.extend(std::mem::replace(&mut self.record, record));
-        if self.past.len() > 5 {
-            self.past.pop_front();
+    fn set(&mut self, record: Option<LeaseRecord>) {
+        self.history.extend(std::mem::replace(&mut self.record, record));
+        if self.history.len() > 5 {
+            self.history.pop_front();
         }
     }
 
-    /// Somebody deletes the Lease, sometimes again soon, or changes its labels, which is no trouble.
-    fn people(&mut self, troubles: bool) {
-        if troubles && self.rng.u16(..300) == 0 {
+    /// A user deletes the Lease (only during faults) or changes its labels.
+    fn edit_lease(&mut self, faults: bool) {
+        if faults && self.rng.u16(..300) == 0 {
             self.set(None);
         }
         if self.rng.u8(..50) == 0
             && let Some(record) = self.record.clone()
         {
             self.versions += 1;
-            self.set(Some(Record { version: self.versions.into(), ..record }));
+            self.set(Some(LeaseRecord { version: self.versions.into(), ..record }));
         }
     }
 
-    /// An event of the watch, perhaps one from before.
-    fn watch(&mut self, number: usize, local: Instant) {
-        let old = self.rng.usize(0..=self.past.len());
-        let record = self.past.get(old).or(self.record.as_ref()).cloned();
-        self.candidates[number].election.watched(record, local);
+    /// Delivers the current record or an older one as a watch event.
+    fn deliver_watch_event(&mut self, number: usize, local: Instant) {
+        let old = self.rng.usize(0..=self.history.len());
+        let record = self.history.get(old).or(self.record.as_ref()).cloned();
+        self.processes[number].candidate.on_watch_event(record, local);
     }
 }
 
@@ -274,22 +275,22 @@ fn fastest_allowed() -> f64 {
 }
 
 #[test]
-fn no_two_lead_at_once_and_after_all_troubles_somebody_does() {
+fn one_process_leads_and_never_two() {
     let mut changes = 0;
     for seed in 0..400 {
         let mut world = World::new(seed, fastest_allowed());
-        world.run(TROUBLES, true).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
-        world.lose_a_leader();
-        world.run(PEACE, false).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
-        assert_eq!(world.leaders().len(), 1, "seed {seed}: nobody leads");
+        world.run(FAULT_TIME, true).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        world.kill_leader();
+        world.run(RECOVERY_TIME, false).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert_eq!(world.leaders().len(), 1, "seed {seed}: no leader");
         changes += world.changes;
     }
-    assert!(changes > 1000, "the lease went from one to another only {changes} times");
+    assert!(changes > 1000, "the holder changed only {changes} times");
 }
 
-/// What the judge is for: clocks that differ by more than is allowed.
+/// Shows that the simulation detects an error: clocks differ by more than is allowed.
 #[test]
-fn two_lead_at_once_where_clocks_differ_by_more_than_is_allowed() {
-    let both_lead = |seed: &u64| World::new(*seed, fastest_allowed() * 1.3).run(TROUBLES, true).is_err();
+fn two_processes_lead_if_clocks_differ_too_much() {
+    let both_lead = |seed: &u64| World::new(*seed, fastest_allowed() * 1.3).run(FAULT_TIME, true).is_err();
     assert!((0..400).any(|seed| both_lead(&seed)));
 }

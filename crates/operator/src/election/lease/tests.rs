@@ -1,22 +1,24 @@
-//! The moves of one candidate, one by one.
+//! Unit tests of one candidate, step by step.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Candidate, ElectionError, LeaseTimes, Next, RELEASED, Record, Write};
+use super::{
+    Candidate, ElectionError, LeaseRecord, LeaseTimes, LeaseWrite, NextStep, RELEASED_LEASE_DURATION,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(15);
 
-fn candidate() -> (Candidate, Instant) {
+fn new_candidate() -> (Candidate, Instant) {
     let now = Instant::now();
     (Candidate::new("me".to_owned(), LeaseTimes::default(), now), now)
 }
 
-fn record(version: u64, holder: &str) -> Record {
+fn record(version: u64, holder: &str) -> LeaseRecord {
     let (uid, renewed) = ("first".to_owned(), format!("at {version}"));
-    Record {
+    LeaseRecord {
         uid,
         version: version.into(),
         holder: holder.to_owned(),
@@ -26,166 +28,179 @@ fn record(version: u64, holder: &str) -> Record {
     }
 }
 
-/// One that was made anew.
-fn anew(version: u64, holder: &str) -> Record {
-    Record { uid: "second".to_owned(), ..record(version, holder) }
+/// A Lease that was deleted and created again.
+fn recreated(version: u64, holder: &str) -> LeaseRecord {
+    LeaseRecord { uid: "second".to_owned(), ..record(version, holder) }
 }
 
-fn write(over: Option<u64>, transitions: i32, acquires: bool) -> Next {
+fn write(over: Option<u64>, transitions: i32, acquires: bool) -> NextStep {
     let over = over.map(Into::into);
-    Next::Write(Write { over, holder: "me".to_owned(), duration: LEASE, transitions, acquires })
+    NextStep::Write(LeaseWrite { over, holder: "me".to_owned(), duration: LEASE, transitions, acquires })
 }
 
-/// A candidate that has acquired the lease with a write that was sent when it began.
+/// Returns a candidate that acquired the lease with a write at the returned time.
 fn leader() -> (Candidate, Instant) {
-    let (mut election, now) = candidate();
-    election.read(None, now);
-    election.wrote(record(10, "me"), now, now + SECOND);
-    (election, now)
+    let (mut candidate, now) = new_candidate();
+    candidate.on_read(None, now);
+    candidate.on_written(record(10, "me"), now, now + SECOND);
+    (candidate, now)
 }
 
 #[test]
-fn a_lease_that_nobody_has_is_taken_at_once() {
-    let (mut election, now) = candidate();
-    assert_eq!(election.next(now), Next::Read);
-    election.read(None, now);
-    assert_eq!(election.next(now), write(None, 0, true));
-    election.read(Some(record(7, "")), now);
-    assert_eq!(election.next(now), write(Some(7), 4, true));
+fn free_lease_is_taken_immediately() {
+    let (mut candidate, now) = new_candidate();
+    assert_eq!(candidate.next_step(now), NextStep::Read);
+    candidate.on_read(None, now);
+    assert_eq!(candidate.next_step(now), write(None, 0, true));
+    candidate.on_read(Some(record(7, "")), now);
+    assert_eq!(candidate.next_step(now), write(Some(7), 4, true));
 }
 
 #[test]
-fn a_lease_that_somebody_has_is_left_alone_until_nothing_has_changed_for_its_duration() {
-    let (mut election, now) = candidate();
-    election.read(Some(record(7, "other")), now);
-    assert_eq!((election.next(now), election.other_holder()), (Next::Wait(now + LEASE), Some("other")));
+fn held_lease_is_taken_after_its_duration_without_renewal() {
+    let (mut candidate, now) = new_candidate();
+    candidate.on_read(Some(record(7, "other")), now);
+    assert_eq!(
+        (candidate.next_step(now), candidate.other_holder()),
+        (NextStep::Wait(now + LEASE), Some("other"))
+    );
     let later = now + LEASE - SECOND;
-    election.watched(Some(record(7, "other")), later);
-    assert_eq!(election.next(later), Next::Wait(now + LEASE), "that is no change");
-    election.watched(Some(record(8, "other")), later);
-    assert_eq!(election.next(later), Next::Wait(later + LEASE));
-    assert_eq!(election.next(later + LEASE), write(Some(8), 4, true));
+    candidate.on_watch_event(Some(record(7, "other")), later);
+    assert_eq!(candidate.next_step(later), NextStep::Wait(now + LEASE), "the same version is no change");
+    candidate.on_watch_event(Some(record(8, "other")), later);
+    assert_eq!(candidate.next_step(later), NextStep::Wait(later + LEASE));
+    assert_eq!(candidate.next_step(later + LEASE), write(Some(8), 4, true));
 }
 
 #[test]
-fn the_holder_counts_on_it_from_when_it_sent_what_was_accepted() {
-    let (mut election, sent) = leader();
-    assert_eq!(election.leads_until(sent + 2 * SECOND), Some(sent + 10 * SECOND));
-    assert_eq!(election.next(sent + SECOND), Next::Wait(sent + 2 * SECOND));
-    assert_eq!(election.next(sent + 2 * SECOND), write(Some(10), 3, false));
-    election.wrote(record(11, "me"), sent + 2 * SECOND, sent + 9 * SECOND);
-    assert_eq!(election.leads_until(sent + 11 * SECOND), Some(sent + 12 * SECOND));
-    assert_eq!(election.leads_until(sent + 12 * SECOND), None);
+fn leader_trusts_lease_from_send_time_of_accepted_write() {
+    let (mut candidate, sent) = leader();
+    assert_eq!(candidate.leads_until(sent + 2 * SECOND), Some(sent + 10 * SECOND));
+    assert_eq!(candidate.next_step(sent + SECOND), NextStep::Wait(sent + 2 * SECOND));
+    assert_eq!(candidate.next_step(sent + 2 * SECOND), write(Some(10), 3, false));
+    candidate.on_written(record(11, "me"), sent + 2 * SECOND, sent + 9 * SECOND);
+    assert_eq!(candidate.leads_until(sent + 11 * SECOND), Some(sent + 12 * SECOND));
+    assert_eq!(candidate.leads_until(sent + 12 * SECOND), None);
 }
 
 #[test]
-fn a_write_that_failed_costs_nothing_before_the_deadline_and_is_looked_after() {
-    let (mut election, sent) = leader();
+fn failed_write_keeps_lease_until_deadline_and_is_reread() {
+    let (mut candidate, sent) = leader();
     let (tried, failed) = (sent + 2 * SECOND, sent + 3 * SECOND);
-    election.failed(tried, failed);
-    assert_eq!(election.next(failed), Next::Wait(tried + 2 * SECOND));
-    assert_eq!(election.next(tried + 2 * SECOND), Next::Read, "it may have been made");
-    assert!(election.leads_until(failed).is_some());
-    election.failed(tried + 2 * SECOND, tried + 5 * SECOND);
-    assert_eq!(election.next(tried + 5 * SECOND), Next::Read, "that was a pause");
-    election.read(Some(record(11, "me")), tried + 5 * SECOND);
-    assert_eq!(election.next(tried + 5 * SECOND), write(Some(11), 3, false));
-    assert_eq!(election.leads_until(sent + 10 * SECOND), None, "a record in one's own name is no lease");
-    assert_eq!(election.other_holder(), None, "that is oneself");
+    candidate.on_failure(tried, failed);
+    assert_eq!(candidate.next_step(failed), NextStep::Wait(tried + 2 * SECOND));
+    assert_eq!(candidate.next_step(tried + 2 * SECOND), NextStep::Read, "the write may have been applied");
+    assert!(candidate.leads_until(failed).is_some());
+    candidate.on_failure(tried + 2 * SECOND, tried + 5 * SECOND);
+    assert_eq!(candidate.next_step(tried + 5 * SECOND), NextStep::Read, "the slow request was pause enough");
+    candidate.on_read(Some(record(11, "me")), tried + 5 * SECOND);
+    assert_eq!(candidate.next_step(tried + 5 * SECOND), write(Some(11), 3, false));
+    assert_eq!(candidate.leads_until(sent + 10 * SECOND), None, "a read does not extend the lease");
+    assert_eq!(candidate.other_holder(), None, "the holder is this candidate");
 }
 
 #[test]
-fn who_is_waited_for_is_not_given_more_time_by_failures() {
-    let (mut election, now) = candidate();
-    election.read(Some(record(7, "other")), now);
-    election.failed(now + LEASE, now + LEASE);
+fn failed_requests_do_not_extend_the_wait_for_a_holder() {
+    let (mut candidate, now) = new_candidate();
+    candidate.on_read(Some(record(7, "other")), now);
+    candidate.on_failure(now + LEASE, now + LEASE);
     let then = now + LEASE + 2 * SECOND;
-    assert_eq!(election.next(then), Next::Read);
-    election.read(Some(record(7, "other")), then);
-    assert_eq!(election.next(then), write(Some(7), 4, true));
+    assert_eq!(candidate.next_step(then), NextStep::Read);
+    candidate.on_read(Some(record(7, "other")), then);
+    assert_eq!(candidate.next_step(then), write(Some(7), 4, true));
 }
 
 #[test]
-fn whoever_sees_another_holder_leads_no_more() {
-    let (mut election, sent) = leader();
-    election.watched(Some(record(9, "other")), sent + SECOND);
-    assert!(election.leads_until(sent + SECOND).is_some(), "that was before");
-    election.watched(Some(record(11, "other")), sent + SECOND);
-    assert_eq!(election.leads_until(sent + SECOND), None);
+fn leader_that_sees_another_holder_stops_leading() {
+    let (mut candidate, sent) = leader();
+    candidate.on_watch_event(Some(record(9, "other")), sent + SECOND);
+    assert!(candidate.leads_until(sent + SECOND).is_some(), "the event is older");
+    candidate.on_watch_event(Some(record(11, "other")), sent + SECOND);
+    assert_eq!(candidate.leads_until(sent + SECOND), None);
 }
 
 #[test]
-fn whoever_leads_makes_a_deleted_lease_anew_and_leads_on() {
-    let (mut election, sent) = leader();
+fn leader_recreates_deleted_lease_and_keeps_leading() {
+    let (mut candidate, sent) = leader();
     let then = sent + 2 * SECOND;
-    election.watched(None, then);
-    assert_eq!(election.next(then), Next::Read);
-    election.read(None, then);
-    assert_eq!(election.next(then), write(None, 0, true));
-    election.wrote(anew(12, "me"), then, then + SECOND);
-    assert_eq!(election.leads_until(then + SECOND), Some(then + 10 * SECOND));
+    candidate.on_watch_event(None, then);
+    assert_eq!(candidate.next_step(then), NextStep::Read);
+    candidate.on_read(None, then);
+    assert_eq!(candidate.next_step(then), write(None, 0, true));
+    candidate.on_written(recreated(12, "me"), then, then + SECOND);
+    assert_eq!(candidate.leads_until(then + SECOND), Some(then + 10 * SECOND));
 }
 
 #[test]
-fn whoever_follows_leaves_a_deleted_lease_to_its_holder_and_leads_by_a_new_one_only_after_a_while() {
-    let (mut election, now) = candidate();
-    election.read(Some(record(7, "other")), now);
-    election.read(None, now + 60 * SECOND);
-    election.read(None, now + 65 * SECOND);
+fn follower_of_deleted_lease_leads_only_after_lease_duration() {
+    let (mut candidate, now) = new_candidate();
+    candidate.on_read(Some(record(7, "other")), now);
+    candidate.on_read(None, now + 60 * SECOND);
+    candidate.on_read(None, now + 65 * SECOND);
     let then = now + 70 * SECOND;
-    assert_eq!(election.next(now + 65 * SECOND), Next::Wait(then));
-    assert_eq!(election.next(then), write(None, 0, true));
-    election.wrote(anew(8, "me"), then, then + SECOND);
+    assert_eq!(candidate.next_step(now + 65 * SECOND), NextStep::Wait(then));
+    assert_eq!(candidate.next_step(then), write(None, 0, true));
+    candidate.on_written(recreated(8, "me"), then, then + SECOND);
     let renewed = then + 14 * SECOND;
-    assert_eq!(election.leads_until(then + SECOND), None, "the old holder may have renewed it before");
-    election.wrote(anew(9, "me"), renewed, renewed);
-    assert_eq!(election.leads_until(then + LEASE), None);
-    assert_eq!(election.leads_until(then + LEASE + SECOND), Some(renewed + 10 * SECOND));
+    assert_eq!(
+        candidate.leads_until(then + SECOND),
+        None,
+        "the old holder may have renewed before the deletion"
+    );
+    candidate.on_written(recreated(9, "me"), renewed, renewed);
+    assert_eq!(candidate.leads_until(then + LEASE), None);
+    assert_eq!(candidate.leads_until(then + LEASE + SECOND), Some(renewed + 10 * SECOND));
 }
 
 #[test]
-fn another_lease_that_nobody_has_is_nobodys_only_after_a_while() {
-    for another in [anew(8, ""), record(6, "")] {
-        let (mut election, now) = candidate();
-        election.read(Some(record(7, "other")), now);
+fn free_recreated_lease_leads_only_after_lease_duration() {
+    for another in [recreated(8, ""), record(6, "")] {
+        let (mut candidate, now) = new_candidate();
+        candidate.on_read(Some(record(7, "other")), now);
         let then = now + SECOND;
-        election.read(Some(another), then);
-        election.wrote(Record { version: 9.into(), ..anew(9, "me") }, then, then);
-        assert_eq!(election.leads_until(then), None, "made anew, or as it was before");
+        candidate.on_read(Some(another), then);
+        candidate.on_written(LeaseRecord { version: 9.into(), ..recreated(9, "me") }, then, then);
+        assert_eq!(candidate.leads_until(then), None, "recreated or restored");
     }
-    let (mut election, now) = candidate();
-    election.read(Some(record(7, "other")), now);
-    election.read(Some(record(8, "")), now);
-    election.wrote(record(9, "me"), now, now);
-    assert!(election.leads_until(now).is_some(), "it was given back");
+    let (mut candidate, now) = new_candidate();
+    candidate.on_read(Some(record(7, "other")), now);
+    candidate.on_read(Some(record(8, "")), now);
+    candidate.on_written(record(9, "me"), now, now);
+    assert!(candidate.leads_until(now).is_some(), "the holder released it");
 }
 
 #[test]
-fn a_change_that_is_not_its_holders_gives_a_lease_no_more_time() {
-    let (mut election, now) = candidate();
-    election.read(Some(record(7, "other")), now);
-    let labelled = Record { version: 8.into(), ..record(7, "other") };
-    assert!(election.watched(Some(labelled.clone()), now + SECOND), "that is what would be written over");
-    election.read(Some(labelled), now + 2 * SECOND);
-    assert_eq!(election.next(now + LEASE - SECOND), Next::Wait(now + LEASE));
-    assert_eq!(election.next(now + LEASE), write(Some(8), 4, true));
+fn label_change_does_not_extend_the_lease() {
+    let (mut candidate, now) = new_candidate();
+    candidate.on_read(Some(record(7, "other")), now);
+    let labelled = LeaseRecord { version: 8.into(), ..record(7, "other") };
+    assert!(
+        candidate.on_watch_event(Some(labelled.clone()), now + SECOND),
+        "the next write needs this version"
+    );
+    candidate.on_read(Some(labelled), now + 2 * SECOND);
+    assert_eq!(candidate.next_step(now + LEASE - SECOND), NextStep::Wait(now + LEASE));
+    assert_eq!(candidate.next_step(now + LEASE), write(Some(8), 4, true));
 }
 
 #[test]
-fn a_lease_is_given_back_by_who_has_it() {
-    let (mut election, sent) = leader();
-    let released = election.release().unwrap();
-    assert_eq!((released.over, &*released.holder, released.duration), (Some(10.into()), "", RELEASED));
-    assert_eq!(election.leads_until(sent), None);
+fn only_the_holder_releases_the_lease() {
+    let (mut candidate, sent) = leader();
+    let released = candidate.release().unwrap();
+    assert_eq!(
+        (released.over, &*released.holder, released.duration),
+        (Some(10.into()), "", RELEASED_LEASE_DURATION)
+    );
+    assert_eq!(candidate.leads_until(sent), None);
 
-    let (mut election, now) = candidate();
-    assert_eq!(election.release(), None);
-    election.read(Some(record(7, "other")), now);
-    assert_eq!(election.release(), None);
+    let (mut candidate, now) = new_candidate();
+    assert_eq!(candidate.release(), None);
+    candidate.on_read(Some(record(7, "other")), now);
+    assert_eq!(candidate.release(), None);
 }
 
 #[test]
-fn times_that_would_let_two_lead_or_none_are_refused() {
+fn unsafe_lease_times_are_rejected() {
     let times = |lease_duration, renew_deadline, retry_period| {
         let [lease_duration, renew_deadline, retry_period] =
             [lease_duration, renew_deadline, retry_period].map(Duration::from_millis);
@@ -205,24 +220,26 @@ fn times_that_would_let_two_lead_or_none_are_refused() {
 }
 
 #[test]
-fn a_renewal_that_fails_at_once_leaves_time_for_another_one() {
+fn immediate_renewal_failure_leaves_time_for_a_retry() {
     let retry_period = Duration::from_millis(4500);
     let times = LeaseTimes { retry_period, ..LeaseTimes::default() }.validate().unwrap();
     let now = Instant::now();
-    let mut election = Candidate::new("me".to_owned(), times, now);
-    election.read(None, now);
-    election.wrote(record(10, "me"), now, now);
-    assert_eq!(election.next(now), Next::Wait(now + retry_period));
-    election.failed(now + retry_period, now + retry_period);
-    let Next::Wait(again) = election.next(now + retry_period) else { panic!("at once") };
-    assert!(election.leads_until(again).is_some());
-    assert_eq!(election.next(again), Next::Read);
+    let mut candidate = Candidate::new("me".to_owned(), times, now);
+    candidate.on_read(None, now);
+    candidate.on_written(record(10, "me"), now, now);
+    assert_eq!(candidate.next_step(now), NextStep::Wait(now + retry_period));
+    candidate.on_failure(now + retry_period, now + retry_period);
+    let NextStep::Wait(again) = candidate.next_step(now + retry_period) else {
+        panic!("no pause after the failure")
+    };
+    assert!(candidate.leads_until(again).is_some());
+    assert_eq!(candidate.next_step(again), NextStep::Read);
 }
 
 #[test]
-fn who_is_taken_out_of_the_lease_leads_no_more() {
-    let (mut election, now) = leader();
-    assert!(election.leads_until(now + SECOND).is_some());
-    election.read(Some(record(11, "")), now + SECOND);
-    assert_eq!(election.leads_until(now + SECOND), None);
+fn leader_whose_holder_field_is_cleared_stops_leading() {
+    let (mut candidate, now) = leader();
+    assert!(candidate.leads_until(now + SECOND).is_some());
+    candidate.on_read(Some(record(11, "")), now + SECOND);
+    assert_eq!(candidate.leads_until(now + SECOND), None);
 }

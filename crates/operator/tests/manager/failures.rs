@@ -1,4 +1,4 @@
-//! What becomes of an operator of which a part is broken.
+//! Tests of a manager with a defective controller.
 
 use kube_client::api::Patch;
 use kube_informer::ObjectKey;
@@ -7,10 +7,10 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// A limiter that is broken.
-struct Panics;
+/// A rate limiter that panics.
+struct PanickingLimiter;
 
-impl RateLimiter<ObjectKey> for Panics {
+impl RateLimiter<ObjectKey> for PanickingLimiter {
     fn when(&self, _: &ObjectKey, _: Instant) -> Duration {
         panic!("on purpose");
     }
@@ -20,15 +20,15 @@ impl RateLimiter<ObjectKey> for Panics {
     }
 }
 
-/// The panic of one worker drops the run of the other, of which a write is on its way.
+/// The panic of one worker drops the reconcile of the other one, which has a write in flight.
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_panics_leaves_the_lease_to_expire() {
-    let mut world = World::hidden(Some(election("first")));
+async fn panicked_controller_leaves_lease_to_expire() {
+    let mut world = World::without_pages(Some(election("first")));
     for name in ["fails", "writes"] {
         world.create(name).await;
     }
     let writer = Api::<ConfigMap>::default_namespaced(world.manager.client());
-    let controller = world.controller().concurrency(2).rate_limiter(Panics);
+    let controller = world.controller().concurrency(2).rate_limiter(PanickingLimiter);
     world.manager.add_controller(controller, move |request: Request<ConfigMap>| {
         let writer = writer.clone();
         async move {
@@ -44,45 +44,44 @@ async fn a_controller_that_panics_leaves_the_lease_to_expire() {
     let _hangs = world.server.faults().always(Match::verb(Verb::Patch).resource("configmaps"), Fault::Hang);
     let (server, _stop, running) = world.run();
     let error = timeout(3600 * SECOND, running).await.unwrap().unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "configmap has panicked");
-    assert_eq!(holder(&server).as_deref(), Some("first"), "the write may still be made");
+    assert_eq!(error.to_string(), "configmap panicked");
+    assert_eq!(holder(&server).as_deref(), Some("first"), "the write may still be applied");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_takes_no_more_keys_does_not_go_on_leading_while_its_runs_last() {
-    let mut world = World::hidden(Some(election("first")));
+async fn failed_controller_stops_leading_after_grace_period() {
+    let mut world = World::without_pages(Some(election("first")));
     world.create("web").await;
     let secrets = world.manager.factory().informer::<Secret>().unwrap();
     let controller = world.controller().watches(&secrets, |_| -> [ObjectKey; 1] { panic!("on purpose") });
-    let begun = Arc::new(Notify::new());
-    let tell = Arc::clone(&begun);
+    let started = Arc::new(Notify::new());
+    let tell = Arc::clone(&started);
     world.manager.add_controller(controller, move |_: Request<ConfigMap>| {
         tell.notify_one();
         std::future::pending::<Result<Action, Failure>>()
     });
     let (server, _stop, running) = world.run();
-    begun.notified().await;
+    started.notified().await;
     let secret =
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}});
     server.create(secret).unwrap();
-    let broke = Instant::now();
+    let failed_at = Instant::now();
     let error = timeout(3600 * SECOND, running).await.unwrap().unwrap().unwrap_err();
-    let words = "configmap has failed: what leads from Secret to keys has panicked; some are missing";
-    assert_eq!(error.to_string(), words);
-    assert_eq!(broke.elapsed().as_secs(), 20, "the grace");
+    let expected = "configmap failed: what leads from Secret to keys has panicked; some are missing";
+    assert_eq!(error.to_string(), expected);
+    assert_eq!(failed_at.elapsed().as_secs(), 20, "the grace period");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_was_dropped_right_before_the_end_leaves_the_lease_to_expire_and_an_earlier_one_does_not()
-{
+async fn only_recently_aborted_reconcile_keeps_the_lease() {
     for (later, expected) in [(SECOND, "first"), (60 * SECOND, "")] {
-        let mut world = World::hidden(Some(election("first")));
+        let mut world = World::without_pages(Some(election("first")));
         world.create("web").await;
         let writer = Api::<ConfigMap>::default_namespaced(world.manager.client());
-        let runs = Arc::new(AtomicUsize::new(0));
+        let reconciles = Arc::new(AtomicUsize::new(0));
         let controller = world.controller().reconcile_timeout(5 * SECOND);
         world.manager.add_controller(controller, move |_: Request<ConfigMap>| {
-            let (writer, number) = (writer.clone(), runs.fetch_add(1, SeqCst));
+            let (writer, number) = (writer.clone(), reconciles.fetch_add(1, SeqCst));
             async move {
                 if number == 0 {
                     let patch = Patch::Merge(json!({"data": {"seen": "yes"}}));

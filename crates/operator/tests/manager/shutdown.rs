@@ -1,36 +1,36 @@
-//! How an operator ends: what is waited for, what is dropped, and who may lead next.
+//! Tests of the shutdown: what the manager waits for, what it aborts, and when it releases the lease.
 
 use parking_lot::Mutex;
 use tokio::task::yield_now;
 
 use super::*;
 
-/// A controller whose runs never end; it notes when the first begins, and when it is dropped.
-struct Stuck {
-    begun: Arc<Notify>,
+/// A controller whose reconciles never end. It records when the first one starts and when it is dropped.
+struct StuckController {
+    started: Arc<Notify>,
     dropped: Arc<Mutex<Option<Instant>>>,
 }
 
-/// Notes when it is dropped.
-struct Noted(Arc<Mutex<Option<Instant>>>);
+/// Records when it is dropped.
+struct DropTime(Arc<Mutex<Option<Instant>>>);
 
-impl Drop for Noted {
+impl Drop for DropTime {
     fn drop(&mut self) {
         self.0.lock().get_or_insert(Instant::now());
     }
 }
 
-impl Stuck {
+impl StuckController {
     fn add(world: &mut World) -> Self {
-        let stuck = Self { begun: Arc::default(), dropped: Arc::default() };
-        let (begun, dropped) = (Arc::clone(&stuck.begun), Arc::clone(&stuck.dropped));
+        let stuck = Self { started: Arc::default(), dropped: Arc::default() };
+        let (started, dropped) = (Arc::clone(&stuck.started), Arc::clone(&stuck.dropped));
         let controller = world.controller();
         world.manager.add_controller(controller, move |_: Request<ConfigMap>| {
-            let (begun, noted) = (Arc::clone(&begun), Noted(Arc::clone(&dropped)));
+            let (started, drop_time) = (Arc::clone(&started), DropTime(Arc::clone(&dropped)));
             async move {
-                begun.notify_one();
+                started.notify_one();
                 std::future::pending::<()>().await;
-                drop(noted);
+                drop(drop_time);
                 Ok::<_, Failure>(Action::Done)
             }
         });
@@ -42,11 +42,12 @@ impl Stuck {
     }
 }
 
-/// Blocks its thread until the answer is dropped; told when it does. `block_in_place` lets the others of the thread go on.
-fn blocking(world: &mut World) -> (Arc<Notify>, std::sync::mpsc::Sender<()>) {
-    let begun = Arc::new(Notify::new());
-    let tell = Arc::clone(&begun);
-    let (go_on, blocked) = std::sync::mpsc::channel::<()>();
+/// Adds a controller whose reconcile blocks its thread until the returned sender is dropped. `block_in_place` lets the other
+/// tasks of the thread continue.
+fn add_blocking_controller(world: &mut World) -> (Arc<Notify>, std::sync::mpsc::Sender<()>) {
+    let started = Arc::new(Notify::new());
+    let tell = Arc::clone(&started);
+    let (unblock, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = Mutex::new(blocked);
     let controller = world.controller();
     world.manager.add_controller(controller, move |_: Request<ConfigMap>| {
@@ -54,7 +55,7 @@ fn blocking(world: &mut World) -> (Arc<Notify>, std::sync::mpsc::Sender<()>) {
         let _ended = tokio::task::block_in_place(|| blocked.lock().recv());
         async { Ok::<_, Failure>(Action::Done) }
     });
-    (begun, go_on)
+    (started, unblock)
 }
 
 fn lease_writes() -> Match {
@@ -62,11 +63,11 @@ fn lease_writes() -> Match {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_under_way_is_waited_for_and_the_lease_is_given_back_last() {
-    let mut world = World::hidden(Some(election("first")));
+async fn running_reconcile_completes_and_lease_is_released_last() {
+    let mut world = World::without_pages(Some(election("first")));
     world.create("web").await;
-    let (begun, ended) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
-    let (tell, count, writer) = (Arc::clone(&begun), Arc::clone(&ended), world.manager.client());
+    let (started, ended) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+    let (tell, count, writer) = (Arc::clone(&started), Arc::clone(&ended), world.manager.client());
     let controller = world.controller();
     world.manager.add_controller(controller, move |_: Request<ConfigMap>| {
         let (tell, count, writer) = (Arc::clone(&tell), Arc::clone(&count), writer.clone());
@@ -80,7 +81,7 @@ async fn a_run_under_way_is_waited_for_and_the_lease_is_given_back_last() {
         }
     });
     let (server, stop, running) = world.run();
-    begun.notified().await;
+    started.notified().await;
     stop.cancel();
     running.await.unwrap().unwrap();
     assert_eq!((ended.load(SeqCst), holder(&server)), (1, None));
@@ -89,44 +90,44 @@ async fn a_run_under_way_is_waited_for_and_the_lease_is_given_back_last() {
     });
     let last: Vec<_> = writes.map(|request| request.about.resource).collect();
     assert!(last.ends_with(&["configmaps".to_owned(), "leases".to_owned()]), "{last:?}");
-    assert_eq!(server.journal().unanswered(), 0, "no watch is left");
+    assert_eq!(server.journal().unanswered(), 0, "no watch remains");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_end_in_time_is_dropped_and_the_lease_expires() {
-    let mut world = World::hidden(Some(election("first")));
+async fn reconcile_past_grace_period_is_aborted_and_lease_expires() {
+    let mut world = World::without_pages(Some(election("first")));
     world.create("web").await;
-    let stuck = Stuck::add(&mut world);
+    let stuck = StuckController::add(&mut world);
     let (server, stop, running) = world.run();
-    stuck.begun.notified().await;
-    let told = Instant::now();
+    stuck.started.notified().await;
+    let stopped_at = Instant::now();
     stop.cancel();
     running.await.unwrap().unwrap();
-    assert_eq!(stuck.dropped().map(|at| (at - told).as_secs()), Some(20), "the grace");
-    assert_eq!(holder(&server).as_deref(), Some("first"), "a write may still be on its way");
+    assert_eq!(stuck.dropped().map(|at| (at - stopped_at).as_secs()), Some(20), "the grace period");
+    assert_eq!(holder(&server).as_deref(), Some("first"), "a write may still be in flight");
 }
 
-/// The thread is held for as long as the lease is lost.
+/// The reconcile blocks its thread while the lease is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn a_run_that_can_t_be_dropped_is_named_with_what_the_manager_ends_for() {
+async fn blocked_reconcile_is_named_with_cause_of_shutdown() {
     let times =
         LeaseTimes { lease_duration: 3 * SECOND, renew_deadline: 2 * SECOND, retry_period: SECOND / 2 };
     let election = Some(ElectionOptions { times, ..election("first") });
-    let mut world = World::hidden(election);
+    let mut world = World::without_pages(election);
     world.create("web").await;
-    let (begun, go_on) = blocking(&mut world);
+    let (started, unblock) = add_blocking_controller(&mut world);
     let (server, _stop, running) = world.run();
-    begun.notified().await;
+    started.notified().await;
     let _cut = server.faults().always(lease_writes(), Fault::Hang);
     let error = running.await.unwrap().unwrap_err();
-    let words = "still at it when the grace was over: configmap; the manager ends since the lease default/operator could \
-                 not be renewed in time: this process leads no more, and has to end";
-    assert_eq!(error.to_string(), words);
-    drop(go_on);
+    let expected = "shutdown timed out; still running: configmap; cause of the shutdown: lost the lease default/operator: \
+                    it was not renewed in time; this process must exit";
+    assert_eq!(error.to_string(), expected);
+    drop(unblock);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn a_run_that_can_t_be_dropped_is_named_and_the_lease_is_kept() {
+async fn blocked_reconcile_is_named_and_lease_is_kept() {
     let options = ManagerOptions {
         bind_address: None,
         election: Some(election("first")),
@@ -135,9 +136,9 @@ async fn a_run_that_can_t_be_dropped_is_named_and_the_lease_is_kept() {
     };
     let mut world = World::new(options);
     world.create("web").await;
-    let (begun, go_on) = blocking(&mut world);
+    let (started, unblock) = add_blocking_controller(&mut world);
     let (server, stop, running) = world.run();
-    begun.notified().await;
+    started.notified().await;
     stop.cancel();
     let error = running.await.unwrap().unwrap_err();
     assert!(
@@ -145,11 +146,11 @@ async fn a_run_that_can_t_be_dropped_is_named_and_the_lease_is_kept() {
         "{error}"
     );
     assert_eq!(holder(&server).as_deref(), Some("first"));
-    drop(go_on);
+    drop(unblock);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn a_handler_that_blocks_holds_up_no_end() {
+async fn blocked_informer_handler_does_not_block_the_shutdown() {
     let options = ManagerOptions {
         bind_address: None,
         graceful_shutdown_timeout: Duration::ZERO,
@@ -157,28 +158,28 @@ async fn a_handler_that_blocks_holds_up_no_end() {
     };
     let world = World::new(options);
     world.create("web").await;
-    let begun = Arc::new(Notify::new());
-    let tell = Arc::clone(&begun);
-    let (go_on, blocked) = std::sync::mpsc::channel::<()>();
+    let started = Arc::new(Notify::new());
+    let tell = Arc::clone(&started);
+    let (unblock, blocked) = std::sync::mpsc::channel::<()>();
     let _registered = world.manager.factory().informer::<ConfigMap>().unwrap().on(move |_| {
         tell.notify_one();
         let _ended = blocked.recv();
     });
     let (_, stop, running) = world.run();
-    begun.notified().await;
+    started.notified().await;
     stop.cancel();
     let error = running.await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "still at it when the grace was over: a handler of an informer");
-    drop(go_on);
+    assert_eq!(error.to_string(), "shutdown timed out; still running: an informer handler");
+    drop(unblock);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_loses_its_lease_ends_at_once_and_takes_it_no_more() {
-    let mut world = World::hidden(Some(election("first")));
+async fn lost_lease_stops_manager_immediately_and_for_good() {
+    let mut world = World::without_pages(Some(election("first")));
     world.create("web").await;
-    let (stuck, leadership) = (Stuck::add(&mut world), world.manager.leadership());
+    let (stuck, leadership) = (StuckController::add(&mut world), world.manager.leadership());
     let (server, _stop, running) = world.run();
-    stuck.begun.notified().await;
+    stuck.started.notified().await;
     let cut_off = Instant::now();
     let _cut = server.faults().always(lease_writes(), Fault::Hang);
     leadership.lost().await;
@@ -188,14 +189,14 @@ async fn a_leader_that_loses_its_lease_ends_at_once_and_takes_it_no_more() {
     let asked = server.journal().requests().len();
     let error = running.await.unwrap().unwrap_err();
     assert!(matches!(&error, ManagerError::LeadershipLost(lease) if lease == "default/operator"), "{error}");
-    assert_eq!(stuck.dropped(), Some(expired), "the run was dropped when the lease had expired");
+    assert_eq!(stuck.dropped(), Some(expired), "the reconcile was dropped when the lease expired");
     let leases = |request: &kube_testserver::Request| request.about.resource == "leases";
     let later = server.journal().requests().into_iter().skip(asked).filter(leases).count();
-    assert_eq!((later, leadership.is_leader()), (0, false), "it asks for the lease no more");
+    assert_eq!((later, leadership.is_leader()), (0, false), "no further request for the Lease");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_lost_while_runs_are_waited_for_drops_them() {
+async fn lease_lost_during_grace_period_drops_reconciles() {
     let options = ManagerOptions {
         bind_address: None,
         election: Some(election("first")),
@@ -204,12 +205,12 @@ async fn a_lease_that_is_lost_while_runs_are_waited_for_drops_them() {
     };
     let mut world = World::new(options);
     world.create("web").await;
-    let (stuck, leadership) = (Stuck::add(&mut world), world.manager.leadership());
+    let (stuck, leadership) = (StuckController::add(&mut world), world.manager.leadership());
     let (server, stop, running) = world.run();
-    stuck.begun.notified().await;
+    stuck.started.notified().await;
     stop.cancel();
     sleep(60 * SECOND).await;
-    assert!(leadership.is_leader(), "while something goes on the lease is renewed");
+    assert!(leadership.is_leader(), "the lease is renewed during the grace period");
     let _cut = server.faults().always(lease_writes(), Fault::Hang);
     leadership.lost().await;
     let expired = Instant::now();
@@ -219,11 +220,11 @@ async fn a_lease_that_is_lost_while_runs_are_waited_for_drops_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tasks_go_on_until_the_controllers_have_ended() {
-    let mut world = World::hidden(None);
+async fn tasks_stop_after_the_controllers() {
+    let mut world = World::without_pages(None);
     world.create("web").await;
-    let (begun, ended) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
-    let (tell, count) = (Arc::clone(&begun), Arc::clone(&ended));
+    let (started, ended) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+    let (tell, count) = (Arc::clone(&started), Arc::clone(&ended));
     let controller = world.controller();
     world.manager.add_controller(controller, move |_: Request<ConfigMap>| {
         let (tell, count) = (Arc::clone(&tell), Arc::clone(&count));
@@ -239,19 +240,19 @@ async fn tasks_go_on_until_the_controllers_have_ended() {
         stop.cancelled().await;
         match count.compare_exchange(1, 2, SeqCst, SeqCst) {
             Ok(_) => Ok(()),
-            Err(ended) => Err(Failure::message(format!("{ended} runs have ended"))),
+            Err(ended) => Err(Failure::message(format!("{ended} reconciles have ended"))),
         }
     });
     let (_, stop, running) = world.run();
-    begun.notified().await;
+    started.notified().await;
     stop.cancel();
-    running.await.unwrap().expect("the task was told when the run had ended");
+    running.await.unwrap().expect("the task was stopped after the reconcile");
     assert_eq!(ended.load(SeqCst), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_fails_at_the_end_is_the_end_s_error() {
-    let mut world = World::hidden(None);
+async fn task_failure_during_shutdown_is_returned() {
+    let mut world = World::without_pages(None);
     world.manager.add_task("flush", RunsOn::EveryReplica, |stop| async move {
         stop.cancelled().await;
         Err(Failure::message("the disk is full"))
@@ -259,18 +260,18 @@ async fn a_task_that_fails_at_the_end_is_the_end_s_error() {
     let (_, stop, running) = world.run();
     sleep(SECOND).await;
     stop.cancel();
-    assert_eq!(running.await.unwrap().unwrap_err().to_string(), "flush has failed: the disk is full");
+    assert_eq!(running.await.unwrap().unwrap_err().to_string(), "flush failed: the disk is full");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_manager_that_is_dropped_leaves_nothing_but_its_lease() {
-    let mut world = World::hidden(Some(election("first")));
+async fn dropped_manager_leaves_only_its_lease() {
+    let mut world = World::without_pages(Some(election("first")));
     world.create("web").await;
-    let stuck = Stuck::add(&mut world);
+    let stuck = StuckController::add(&mut world);
     let secrets = world.manager.factory().informer::<k8s_openapi::api::core::v1::Secret>().unwrap();
-    let _registered = secrets.on(|_| {}); // whatever a program still holds
+    let _registered = secrets.on(|_| {}); // the program still holds a registration
     let (server, _stop, running) = world.run();
-    stuck.begun.notified().await;
+    stuck.started.notified().await;
     running.abort();
     assert!(running.await.unwrap_err().is_cancelled());
     sleep(SECOND).await;

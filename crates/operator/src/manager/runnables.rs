@@ -1,0 +1,178 @@
+//! `Runnables`: the controllers and tasks of a program, as a manager runs them.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+use tokio::time::{Instant, timeout};
+
+use super::task_group::{ABORT_TIMEOUT, FailureReporter, TaskFailure, TaskFn, TaskGroup};
+use crate::{Leadership, controller::state::ControllerState};
+
+/// How long an aborted task may have a request in flight. It is the default time for which candidates wait after a crash.
+const IN_FLIGHT_TIME: Duration = Duration::from_secs(15);
+
+/// Limit for the grace period: a longer one could overflow a clock.
+const MAX_GRACE_PERIOD: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// A controller or a task that has not started.
+pub(super) struct TaskSpec {
+    pub(super) name: String,
+    /// The task runs only while this process is the leader.
+    pub(super) leadership: Leadership,
+    pub(super) kind: TaskKind,
+    pub(super) run: TaskFn,
+}
+
+/// Decides when a task is stopped. Controllers stop first, because they may use what tasks provide.
+pub(super) enum TaskKind {
+    Controller(Arc<ControllerState>),
+    Task,
+}
+
+/// Running controllers and tasks. If this is dropped, they are aborted.
+pub(super) struct Runnables {
+    controllers: TaskGroup,
+    tasks: TaskGroup,
+    states: Vec<(String, Arc<ControllerState>)>,
+    reporter: FailureReporter,
+}
+
+/// What is left after the stop.
+#[derive(Debug)]
+pub(super) struct StopReport {
+    /// Controllers and tasks that could not be aborted, because they block their thread.
+    pub(super) still_running: Vec<String>,
+    /// No task was aborted or panicked: no request can be in flight.
+    pub(super) all_completed: bool,
+}
+
+impl Runnables {
+    pub(super) fn new(reporter: FailureReporter) -> Self {
+        Self {
+            controllers: TaskGroup::new(reporter.clone()).ends_only_on_stop(),
+            tasks: TaskGroup::new(reporter.clone()),
+            states: Vec::new(),
+            reporter,
+        }
+    }
+
+    pub(super) fn start(&mut self, specs: Vec<TaskSpec>) {
+        for TaskSpec { name, leadership, kind, run } in specs {
+            match kind {
+                TaskKind::Controller(state) => {
+                    let run = self.report_early(name.clone(), Arc::clone(&state), run);
+                    self.states.push((name.clone(), state));
+                    self.controllers.spawn(name, leadership, run);
+                }
+                TaskKind::Task => self.tasks.spawn(name, leadership, run),
+            }
+        }
+    }
+
+    /// Reports the failure of a controller when it happens. The controller itself ends later, when its reconciles have ended,
+    /// and the grace period limits them.
+    fn report_early(&self, name: String, state: Arc<ControllerState>, run: TaskFn) -> TaskFn {
+        let reporter = self.reporter.clone();
+        Box::new(move |leadership, stop| {
+            async move {
+                let report = async {
+                    let error = state.in_trouble().await;
+                    reporter.report(TaskFailure::Failed(name, error.into()));
+                    std::future::pending().await
+                };
+                tokio::select! {
+                    biased;
+                    result = run(leadership, stop) => result,
+                    never = report => never,
+                }
+            }
+            .boxed()
+        })
+    }
+
+    /// Stops the controllers, then the tasks. Waits at most for the grace period, and then aborts the rest.
+    pub(super) async fn stop(mut self, grace_period: Duration) -> StopReport {
+        let deadline = Instant::now() + grace_period.min(MAX_GRACE_PERIOD);
+        let controllers_in_time = self.controllers.stop(deadline).await;
+        let tasks_in_time = self.tasks.stop(deadline.max(Instant::now() + ABORT_TIMEOUT)).await;
+        let reconciles = async {
+            for (_, state) in &self.states {
+                state.runs.close();
+                state.runs.wait().await;
+            }
+        };
+        let _in_time = timeout(ABORT_TIMEOUT, reconciles).await;
+        let reconciling = self.states.iter().filter(|(_, state)| !state.runs.is_empty());
+        let reconciling = reconciling.map(|(name, _)| name.clone());
+        let mut still_running: Vec<_> = self.controllers.still_running();
+        still_running.extend(self.tasks.still_running());
+        still_running.extend(reconciling);
+        still_running.sort_unstable();
+        still_running.dedup();
+        let recently =
+            |(_, state): &(String, Arc<ControllerState>)| state.was_cut_short_within(IN_FLIGHT_TIME);
+        let was_cut_short = self.controllers.was_cut_short()
+            || self.tasks.was_cut_short()
+            || self.states.iter().any(recently);
+        StopReport { still_running, all_completed: controllers_in_time && tasks_in_time && !was_cut_short }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::TryFutureExt;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube_client::Client;
+    use kube_informer::InformerFactory;
+    use kube_testserver::Server;
+    use tokio::{
+        sync::{mpsc, watch},
+        task::yield_now,
+        time::{advance, sleep},
+    };
+
+    use super::{
+        super::task_group::{Failures, Stage},
+        *,
+    };
+    use crate::{
+        Action, Controller, Failure, Request, election::leadership::LeaderState, observe::metrics::Metrics,
+    };
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A timer fires at the next millisecond. A worker that reads the clock before that may be the only one that sees the
+    /// expired lease, if the answer to the renewal arrives at the same moment.
+    #[tokio::test(start_paused = true)]
+    async fn controller_that_sees_lost_lease_fails_even_if_lease_returns() {
+        let server = Server::new();
+        let factory = InformerFactory::new(Client::new(server.service(), "default"));
+        let (request, requests) = mpsc::channel(9);
+        let requests = futures_util::stream::unfold(requests, |mut requests| async {
+            Some((requests.recv().await?, requests))
+        });
+        let controller = Controller::<ConfigMap>::new(&factory.informer().unwrap());
+        let reconcile = |_: Request<ConfigMap>| async { Ok::<_, Failure>(Action::AwaitChange) };
+        let prepared = controller.watches_stream("a test", requests).prepare(reconcile, &Metrics::default());
+
+        let until = Instant::now() + 10 * SECOND + Duration::from_micros(500);
+        let (leader_state, receiver) = watch::channel(LeaderState::Leading(until));
+        let (reporter, mut failures) = Failures::channel(9);
+        let mut runnables = Runnables::new(reporter(Stage::Runnables));
+        runnables.start(vec![TaskSpec {
+            name: "a controller".to_owned(),
+            leadership: Leadership::new(receiver),
+            kind: TaskKind::Controller(Arc::clone(&prepared.state)),
+            run: Box::new(|leadership, stop| prepared.run(leadership, stop).map_err(Failure::from).boxed()),
+        }]);
+        sleep(SECOND).await;
+        advance(until - Instant::now() + Duration::from_micros(100)).await;
+        request.send("default/a".parse().unwrap()).await.unwrap();
+        for _ in 0..50 {
+            yield_now().await; // the worker sees the expired lease, and no timer fires
+        }
+        leader_state.send_replace(LeaderState::Leading(Instant::now() + 3600 * SECOND));
+        let failure = timeout(60 * SECOND, failures.next()).await;
+        assert!(matches!(failure, Ok(TaskFailure::LeadershipLost)), "{failure:?}");
+    }
+}

@@ -1,0 +1,193 @@
+//! `Stages`: what a running manager consists of. The stages start in one order and stop in the reverse order:
+//!
+//! 1. HTTP servers, so that probes and metrics work during the whole life of the manager.
+//! 2. Caches. A follower has filled caches and can take over quickly.
+//! 3. The election. A process without caches must not become leader.
+//! 4. Controllers and tasks.
+//!
+//! The lease is released at the end, when nothing can write under it any more.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use futures_util::FutureExt;
+use kube_client::Client;
+use kube_informer::InformerFactory;
+use tokio::time::{Instant, timeout};
+
+use super::{
+    ManagerError, ManagerOptions,
+    permissions::{self, MissingRule},
+    runnables::{Runnables, StopReport, TaskSpec},
+    task_group::{ABORT_TIMEOUT, FailureReporter, Failures, Stage, TaskFn, TaskGroup},
+};
+use crate::{Election, Leadership};
+
+/// Tasks of a manager besides those of the program: two HTTP servers, the permission check and the election.
+const OWN_TASKS: usize = 4;
+
+/// Time for the last two requests of the election and for the HTTP responses in progress.
+const FINAL_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// How long the start may check permissions after the caches could not be filled.
+const PERMISSION_CHECK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The stages of one manager.
+pub(super) struct Stages {
+    /// The HTTP servers.
+    pub(super) http: TaskGroup,
+    caches: CacheStage,
+    election: ElectionStage,
+    runnables: Runnables,
+}
+
+/// What the stages after the HTTP servers start.
+pub(super) struct StartPlan {
+    pub(super) options: ManagerOptions,
+    pub(super) election: Option<Election>,
+    /// The rules that the program requires in addition to those of caches and the election.
+    pub(super) required: BTreeSet<MissingRule>,
+    pub(super) runnables: Vec<TaskSpec>,
+}
+
+impl Stages {
+    /// Creates stages that have not started. All failures of their tasks arrive at the returned receiver.
+    pub(super) fn new(caches: CacheStage, runnables: usize) -> (Self, Failures) {
+        // A controller may report a failure early, and again when it ends.
+        let (reporter, failures) = Failures::channel(2 * runnables + OWN_TASKS);
+        let stages = Self {
+            http: TaskGroup::new(reporter(Stage::Http)),
+            caches,
+            election: ElectionStage::new(reporter(Stage::Election)),
+            runnables: Runnables::new(reporter(Stage::Runnables)),
+        };
+        (stages, failures)
+    }
+
+    /// Starts the stages after the HTTP servers. `on_synced` is called when the caches are filled.
+    pub(super) async fn start(
+        &mut self,
+        plan: StartPlan,
+        on_synced: impl FnOnce(),
+    ) -> Result<(), ManagerError> {
+        let StartPlan { options, election, required, runnables } = plan;
+        let cache_rules = self.caches.start();
+        let election_rules = options
+            .election
+            .iter()
+            .flat_map(|election| permissions::rules_of_election(&election.namespace, &election.name));
+        let all_rules = cache_rules.iter().cloned().chain(required).chain(election_rules).collect();
+        self.election.start_permission_check(self.caches.client.clone(), all_rules);
+        self.caches.wait_for_sync(cache_rules, options.cache_sync_timeout).await?;
+        on_synced();
+        if let Some(election) = election {
+            self.election.start(election);
+        }
+        self.runnables.start(runnables);
+        Ok(())
+    }
+
+    /// Stops everything in the reverse of the start order. Returns the names of what is still running.
+    pub(super) async fn stop(mut self, grace_period: Duration) -> Vec<String> {
+        let StopReport { mut still_running, all_completed } = self.runnables.stop(grace_period).await;
+        if !self.caches.stop().await {
+            still_running.push("an informer handler".to_owned());
+        }
+        let release = still_running.is_empty() && all_completed;
+        let deadline = Instant::now() + FINAL_TIMEOUT;
+        tokio::join!(self.election.stop(release, deadline), self.http.stop(deadline));
+        still_running
+    }
+}
+
+/// The informers of the factory and of the controllers. They stop also if this is dropped, because handlers and listers of the
+/// program would keep them alive.
+pub(super) struct CacheStage {
+    factory: InformerFactory,
+    client: Client,
+}
+
+impl CacheStage {
+    pub(super) fn new(factory: InformerFactory, client: Client) -> Self {
+        Self { factory, client }
+    }
+
+    /// Starts the informers and returns the rules that they need.
+    fn start(&self) -> BTreeSet<MissingRule> {
+        self.factory.start();
+        let informers = self.factory.status();
+        // A single object by name needs another rule than its path shows. Adopted informers may belong to another cluster.
+        let checked = informers
+            .iter()
+            .filter(|informer| !informer.name.contains("metadata.name=") && !informer.adopted);
+        permissions::rules_of_informers(checked.map(|informer| informer.path.as_str()))
+    }
+
+    /// Waits until the caches are filled. An error names the missing rules among `required`.
+    async fn wait_for_sync(
+        &self,
+        required: BTreeSet<MissingRule>,
+        limit: Duration,
+    ) -> Result<(), ManagerError> {
+        let Err(error) = self.factory.wait_for_sync(limit).await else { return Ok(()) };
+        let check = permissions::missing_rules(&self.client, required);
+        let missing = timeout(PERMISSION_CHECK_TIMEOUT, check).await.unwrap_or_default();
+        Err(ManagerError::CacheSync { error, missing })
+    }
+
+    /// Stops the informers. Returns `false` if a handler blocks its thread.
+    async fn stop(&self) -> bool {
+        timeout(ABORT_TIMEOUT, self.factory.shutdown()).await.is_ok()
+    }
+}
+
+impl Drop for CacheStage {
+    fn drop(&mut self) {
+        // The first poll stops the informers.
+        let _stopped = self.factory.shutdown().now_or_never();
+    }
+}
+
+/// The election, and the permission check that runs beside the other stages.
+struct ElectionStage {
+    tasks: TaskGroup,
+}
+
+impl ElectionStage {
+    fn new(reporter: FailureReporter) -> Self {
+        Self { tasks: TaskGroup::new(reporter) }
+    }
+
+    /// Starts to log missing rules. They may still be granted until the caches time out, and a user should see them early.
+    fn start_permission_check(&mut self, client: Client, rules: BTreeSet<MissingRule>) {
+        let check: TaskFn = Box::new(move |_, stop| {
+            async move {
+                let _stopped = stop.run_until_cancelled(log_missing_rules(&client, rules)).await;
+                Ok(())
+            }
+            .boxed()
+        });
+        self.tasks.spawn("the permission check".to_owned(), Leadership::always(), check);
+    }
+
+    fn start(&mut self, election: Election) {
+        let leadership = election.leadership();
+        let run: TaskFn = Box::new(move |_, stop| election.run(stop).map(Ok).boxed());
+        self.tasks.spawn("the election".to_owned(), leadership, run);
+    }
+
+    /// Stops the election. If `release` is false, the lease is left to expire, because an aborted task may have a request in
+    /// flight.
+    async fn stop(&mut self, release: bool, deadline: Instant) {
+        if release {
+            self.tasks.stop(deadline).await;
+        } else {
+            self.tasks.abort().await;
+        }
+    }
+}
+
+async fn log_missing_rules(client: &Client, rules: BTreeSet<MissingRule>) {
+    for rule in permissions::missing_rules(client, rules).await {
+        tracing::warn!(%rule, "missing RBAC permission");
+    }
+}

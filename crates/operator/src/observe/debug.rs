@@ -1,0 +1,139 @@
+//! The debug pages: informers, queues, and why a key was reconciled, as JSON.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    extract::{Path, State},
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+};
+use kube_informer::{InformerStatus, ObjectKey};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::pages::PageState;
+use crate::{Reasons, controller::state::ControllerState};
+
+/// Limit for each list of keys on a page.
+const MAX_LISTED_KEYS: usize = 100;
+
+pub(crate) async fn informers(State(state): State<Arc<PageState>>) -> Response {
+    let mut all = state.view.factory.status();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    json_page(&all.iter().map(informer_json).collect())
+}
+
+fn informer_json(status: &InformerStatus) -> Value {
+    let reflector = &status.reflector;
+    let handlers = status.handlers.iter().map(|handler| {
+        json!({
+            "name": handler.name, "synced": handler.synced, "pending": handler.pending,
+            "merging": handler.merging, "panics": handler.panics,
+        })
+    });
+    let causes = reflector.lists_by_cause.iter().map(|(cause, lists)| (cause.to_string(), json!(lists)));
+    let restarts = reflector.restarts.iter().map(|(cause, watches)| (cause.to_string(), json!(watches)));
+    json!({
+        "name": status.name,
+        "synced": status.synced,
+        "phase": reflector.phase.to_string(),
+        "objects": status.objects,
+        "staleObjects": status.stale,
+        "resourceVersion": status.watermark.as_ref().map(ToString::to_string),
+        "lastEventSecondsAgo": status.event_age.map(seconds),
+        "lastBookmarkSecondsAgo": status.bookmark_age.map(seconds),
+        "lists": reflector.lists,
+        "listsByCause": causes.collect::<serde_json::Map<_, _>>(),
+        "watches": reflector.watches,
+        "watchesEndedByCause": restarts.collect::<serde_json::Map<_, _>>(),
+        "undecodable": reflector.undecodable,
+        "errors": reflector.errors,
+        "lastError": reflector.last_error,
+        "lastErrorSecondsAgo": reflector.last_error_at.map(|at| seconds(at.elapsed())),
+        "failing": reflector.failing.map(|class| class.to_string()),
+        "handlers": handlers.collect::<Vec<_>>(),
+    })
+}
+
+pub(crate) async fn queues(State(state): State<Arc<PageState>>) -> Response {
+    json_page(&state.view.controllers.iter().map(|controller| queue_json(controller)).collect())
+}
+
+fn queue_json(controller: &ControllerState) -> Value {
+    let queue = controller.keys.queue.status();
+    let running = queue
+        .processing
+        .iter()
+        .take(MAX_LISTED_KEYS)
+        .map(|(key, elapsed)| json!({"key": key.to_string(), "seconds": seconds(*elapsed)}));
+    let failures = controller.failures();
+    let failed = failures.iter().take(MAX_LISTED_KEYS).map(|(key, failure)| {
+        json!({"key": key.to_string(), "failures": controller.keys.queue.num_requeues(key), "error": failure})
+    });
+    json!({
+        "controller": &*controller.options.name,
+        "concurrency": controller.options.concurrency,
+        "waiting": queue.ready,
+        "delayed": queue.delayed,
+        "adds": queue.adds,
+        "retries": queue.retries,
+        "running": running.collect::<Vec<_>>(),
+        "failed": failed.collect::<Vec<_>>(),
+    })
+}
+
+/// Shows why a key waits, is being reconciled, or was reconciled last.
+pub(crate) async fn why(
+    State(state): State<Arc<PageState>>,
+    Path((name, key)): Path<(String, String)>,
+) -> Response {
+    let controllers = &state.view.controllers;
+    let Some(controller) = controllers.iter().find(|controller| *controller.options.name == name) else {
+        let names: Vec<_> = controllers.iter().map(|controller| &*controller.options.name).collect();
+        let text = format!("unknown controller {name}; controllers: {}\n", names.join(", "));
+        return (StatusCode::NOT_FOUND, text).into_response();
+    };
+    let Ok(key) = key.parse::<ObjectKey>() else {
+        return (
+            StatusCode::BAD_REQUEST,
+            "invalid key; use NAMESPACE/NAME, or NAME for a cluster-scoped object\n",
+        )
+            .into_response();
+    };
+    let queue = controller.keys.queue.status();
+    let running =
+        queue.processing.iter().find(|(running, _)| *running == key).map(|(_, elapsed)| seconds(*elapsed));
+    let last = controller.last_run(&key).map(|run| {
+        json!({
+            "secondsAgo": seconds(Instant::now().saturating_duration_since(run.ended)),
+            "tookSeconds": seconds(run.took),
+            "failedBefore": run.failures,
+            "error": run.failure,
+            "because": reasons_json(&run.reasons),
+        })
+    });
+    json_page(&json!({
+        "controller": name,
+        "key": key.to_string(),
+        "waitsBecause": reasons_json(&controller.keys.waiting.lock().of(&key)),
+        "runningForSeconds": running,
+        "failures": controller.keys.queue.num_requeues(&key),
+        "lastRun": last,
+    }))
+}
+
+fn reasons_json(reasons: &Reasons) -> Value {
+    let mut lines: Vec<String> = reasons.first.iter().map(ToString::to_string).collect();
+    if reasons.omitted > 0 {
+        lines.push(format!("and {} more", reasons.omitted));
+    }
+    lines.into()
+}
+
+fn seconds(duration: Duration) -> f64 {
+    duration.as_secs_f64()
+}
+
+fn json_page(value: &Value) -> Response {
+    ([(CONTENT_TYPE, "application/json")], format!("{value:#}\n")).into_response()
+}

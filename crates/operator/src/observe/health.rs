@@ -1,0 +1,232 @@
+//! The health pages: `/healthz` and `/readyz`.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use kube_informer::{ErrorClass, InformerStatus, Phase};
+
+use super::{ManagerPhase, pages::PageState};
+use crate::{
+    controller::state::{ControllerState, REMEMBERED},
+    election::ElectionView,
+    redact::line,
+};
+
+/// An informer is stale if all of its requests have failed for longer than this.
+const MAX_FAILING_TIME: Duration = Duration::from_secs(300);
+
+/// A reconcile that takes longer than this is named on `/readyz`: it may wait for something that never happens.
+const LONG_RECONCILE: Duration = Duration::from_secs(60);
+
+/// Limit for text that others control: the result of a check, the identity of a leader.
+const MAX_LINE_CHARS: usize = 1024;
+
+/// A health check of the program. An error is the text that the page shows.
+type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// The health checks of the program, with their names.
+#[derive(Default)]
+pub(crate) struct Checks {
+    pub(crate) healthz: Vec<(String, Check)>,
+    pub(crate) readyz: Vec<(String, Check)>,
+}
+
+/// The results of all checks of one page.
+#[derive(Default)]
+struct CheckReport(Vec<(String, Result<String, String>)>);
+
+impl CheckReport {
+    fn add(&mut self, name: &str, result: Result<String, String>) {
+        self.0.push((line(name, MAX_LINE_CHARS), result));
+    }
+
+    fn run(&mut self, checks: &[(String, Check)]) {
+        for (name, check) in checks {
+            self.add(name, check().map(|()| "ok".to_owned()));
+        }
+    }
+
+    /// One line per check, with its name and its text.
+    fn verbose(self) -> Response {
+        self.response(|result| {
+            let text = result.as_ref().unwrap_or_else(|error| error);
+            format!(": {}", line(text, MAX_LINE_CHARS))
+        })
+    }
+
+    /// One line per check, without its text. The probe address may be reachable from the whole cluster, and texts contain keys
+    /// and errors.
+    fn terse(self) -> Response {
+        self.response(|_| String::new())
+    }
+
+    fn response(&self, text: impl Fn(&Result<String, String>) -> String) -> Response {
+        let mark = |result: &Result<String, String>| if result.is_ok() { '+' } else { '-' };
+        let lines =
+            self.0.iter().map(|(name, result)| format!("[{}] {name}{}\n", mark(result), text(result)));
+        let body: String = lines.collect();
+        let all_ok = self.0.iter().all(|(_, result)| result.is_ok());
+        let code = if all_ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        (code, body).into_response()
+    }
+}
+
+pub(crate) async fn healthz(State(state): State<Arc<PageState>>) -> Response {
+    check_health(&state).verbose()
+}
+
+pub(crate) async fn healthz_terse(State(state): State<Arc<PageState>>) -> Response {
+    check_health(&state).terse()
+}
+
+pub(crate) async fn readyz(State(state): State<Arc<PageState>>) -> Response {
+    check_readiness(&state).verbose()
+}
+
+pub(crate) async fn readyz_terse(State(state): State<Arc<PageState>>) -> Response {
+    check_readiness(&state).terse()
+}
+
+fn check_health(state: &PageState) -> CheckReport {
+    let mut report = CheckReport::default();
+    report.add("process", Ok("ok".to_owned()));
+    report.run(&state.checks.healthz);
+    report
+}
+
+/// The election and the controllers never fail the check: a follower is ready, because it can take over.
+fn check_readiness(state: &PageState) -> CheckReport {
+    let mut report = CheckReport::default();
+    let phase = match *state.phase.borrow() {
+        ManagerPhase::Running => Ok("running".to_owned()),
+        ManagerPhase::Starting => Err("starting".to_owned()),
+        ManagerPhase::Stopping => Err("stopping".to_owned()),
+    };
+    report.add("manager", phase);
+    let mut informers = state.view.factory.status();
+    informers.sort_by(|a, b| a.name.cmp(&b.name));
+    for informer in &informers {
+        report.add(&informer.name, informer_line(informer));
+    }
+    if let Some(election) = &state.view.election {
+        report.add(&format!("lease {}", election.name), Ok(election_line(election)));
+    }
+    for controller in &state.view.controllers {
+        let name = format!("controller {}", controller.options.name);
+        report.add(&name, Ok(controller_line(controller)));
+    }
+    report.run(&state.checks.readyz);
+    report
+}
+
+fn controller_line(controller: &ControllerState) -> String {
+    let failures = controller.failures();
+    let mut text = match failures.first() {
+        None => "no failed keys".to_owned(),
+        Some((key, failure)) => {
+            let or_more = if failures.len() < REMEMBERED { "" } else { " or more" };
+            format!("failed keys: {}{or_more}; latest: {key}: {failure}", failures.len())
+        }
+    };
+    if let Some((key, elapsed)) = controller.keys.queue.status().processing.first()
+        && *elapsed > LONG_RECONCILE
+    {
+        let seconds = elapsed.as_secs();
+        text.push_str(&format!("; the reconcile of {key} has been running for {seconds} s"));
+    }
+    text
+}
+
+fn election_line(election: &ElectionView) -> String {
+    let leader = match (election.leadership.is_leader(), election.leadership.other_leader()) {
+        (true, _) => "this process is the leader".to_owned(),
+        (false, Some(leader)) => format!("the leader is {leader}"),
+        (false, None) => "the leader is unknown".to_owned(),
+    };
+    match election.last_error.borrow().as_deref() {
+        Some(error) => format!("{leader}; {error}"),
+        None => leader,
+    }
+}
+
+/// Returns whether the cache is fresh, as text.
+fn informer_line(informer: &InformerStatus) -> Result<String, String> {
+    let reflector = &informer.reflector;
+    let error = reflector.last_error.as_deref().unwrap_or("no error so far");
+    if reflector.phase == Phase::Stopped {
+        return Err("stopped".to_owned());
+    }
+    if !informer.synced {
+        return Err(format!("not synced, {}; {error}", reflector.phase));
+    }
+    let fails_for_long = reflector.failing_since.is_some_and(|since| since.elapsed() > MAX_FAILING_TIME);
+    match reflector.failing {
+        None => Ok(format!("synced, {}", reflector.phase)),
+        Some(ErrorClass::Unauthorized | ErrorClass::Forbidden | ErrorClass::NotFound) => {
+            Err(format!("stale: {error}"))
+        }
+        Some(_) if fails_for_long => Err(format!("stale: {error}")),
+        Some(_) => Ok(format!("synced; last request failed: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube_client::Client;
+    use kube_informer::InformerFactory;
+    use kube_testserver::{Fault, Match, Server};
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::{controller::Options, observe::metrics::Metrics};
+
+    #[tokio::test(start_paused = true)]
+    async fn long_reconcile_is_named() {
+        let options = Options {
+            name: "a".into(),
+            concurrency: 1,
+            reconcile_timeout: None,
+            requeue_after_success: None,
+        };
+        let controller =
+            ControllerState::new(options, kube_workqueue::default_rate_limiter(), &Metrics::default());
+        controller.keys.queue.add("shop/web".parse().unwrap());
+        let _item = controller.keys.queue.get().await.unwrap();
+        sleep(LONG_RECONCILE).await;
+        assert_eq!(controller_line(&controller), "no failed keys");
+        sleep(LONG_RECONCILE).await;
+        assert_eq!(
+            controller_line(&controller),
+            "no failed keys; the reconcile of shop/web has been running for 120 s"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn informer_is_stale_after_failing_for_long() {
+        let server = Server::new();
+        let factory = InformerFactory::new(Client::new(server.service(), "default"));
+        let maps = factory.informer::<ConfigMap>().unwrap();
+        factory.start();
+        factory.wait_for_sync(MAX_FAILING_TIME).await.unwrap();
+        // An hour without events is not a failure.
+        sleep(12 * MAX_FAILING_TIME).await;
+        assert!(informer_line(&maps.status()).is_ok_and(|text| text == "synced, watching"));
+
+        let _down = server.faults().always(Match::any(), Fault::unavailable());
+        server.close_watches();
+        sleep(MAX_FAILING_TIME / 2).await;
+        let text = informer_line(&maps.status()).unwrap();
+        assert!(text.starts_with("synced; last request failed: "), "{text}");
+        sleep(MAX_FAILING_TIME).await;
+        let text = informer_line(&maps.status()).unwrap_err();
+        assert!(text.starts_with("stale: "), "{text}");
+
+        factory.shutdown().await;
+        assert_eq!(informer_line(&maps.status()).unwrap_err(), "stopped");
+    }
+}

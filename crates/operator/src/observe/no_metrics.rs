@@ -1,0 +1,33 @@
+//! Replaces `metrics` in a build without the feature `metrics`: nothing is counted.
+
+use std::{sync::Arc, time::Duration};
+
+use kube_workqueue::Observer;
+
+use super::ReconcileResult;
+
+/// Counts nothing.
+#[derive(Clone, Default)]
+pub(crate) struct Metrics;
+
+impl Metrics {
+    pub(crate) fn for_controller(&self, _: &Arc<str>) -> ControllerMetrics {
+        ControllerMetrics
+    }
+}
+
+/// Counts nothing.
+#[derive(Clone)]
+pub(crate) struct ControllerMetrics;
+
+impl ControllerMetrics {
+    pub(crate) fn record_duration(&self, _: Duration) {}
+
+    pub(crate) fn record_result(&self, _: ReconcileResult) {}
+}
+
+impl Observer for ControllerMetrics {
+    fn observe_queue_duration(&self, _: Duration) {}
+
+    fn observe_work_duration(&self, _: Duration) {}
+}
