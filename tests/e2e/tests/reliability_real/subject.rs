@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use kube_informer::{Informer, InformerStatus, Object, RelistCause};
-use kube_informer_properties::{
-    Cause, HandlerId, Judge, Key, Object as Seen, Observation, Shown,
-};
+use kube_informer_properties::{Cause, HandlerId, Judge, Key, Object as Seen, Observation, Shown};
 use parking_lot::Mutex;
 use tokio::time::{sleep, timeout};
 

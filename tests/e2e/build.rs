@@ -1,0 +1,121 @@
+//! Turns the Rust code of the pages into tests: see `tests/pages/main.rs`.
+//!
+//! Each block that begins with ```` ```rust ```` is compiled. Lines that begin with `# ` are hidden from readers, as in rustdoc.
+//! - A block with `fn main` is a program. It is run against an embedded server, or with `no_run` only compiled.
+//! - A block that begins with `run(` or `run_on_server(` behind hidden `# ` lines is the body of a test.
+//! - Any other block holds items. With the word `more`, it sees the items of the block of items before it.
+
+use std::{env, fmt::Write as _, fs, path::Path};
+
+/// The pages, and tests that see the items of a page's first block of items.
+const PAGES: [(&str, &str, Option<&str>); 8] = [
+    ("readme", "README.md", None),
+    ("guide", "docs/guide.md", None),
+    ("operator", "docs/operator.md", Some("operator_permissions.rs")),
+    ("from_client_go", "docs/from-client-go.md", None),
+    ("from_controller_runtime", "docs/from-controller-runtime.md", None),
+    ("from_kube_runtime", "docs/from-kube-runtime.md", None),
+    ("testserver", "docs/testserver.md", None),
+    ("faults", "docs/faults.md", None),
+];
+
+fn main() {
+    let package = env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
+    let root = Path::new(&package).join("../..");
+    let mut code = String::new();
+    for (module, path, tests) in PAGES {
+        let page = root.join(path);
+        println!("cargo:rerun-if-changed={}", page.display());
+        let text = fs::read_to_string(&page).unwrap_or_else(|error| panic!("cannot read {path}: {error}"));
+        let tests = tests.map(|tests| Path::new(&package).join("tests/pages").join(tests));
+        writeln!(code, "/// The code of {path}.\nmod {module} {{").expect("a String can be written");
+        code.push_str(&page_code(module, &blocks(&text), tests.as_deref()));
+        code.push_str("}\n");
+    }
+    let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
+    fs::write(Path::new(&out).join("pages.rs"), code).expect("OUT_DIR can be written");
+}
+
+/// Holds one block of Rust code.
+struct Block {
+    /// The line of the page on which the block begins.
+    line: usize,
+    /// The words behind ```` ```rust ````.
+    words: String,
+    code: String,
+}
+
+impl Block {
+    fn is_program(&self) -> bool {
+        self.code.contains("fn main()")
+    }
+
+    fn is_test_body(&self) -> bool {
+        self.code.lines().any(|line| line.starts_with("kube_informer_e2e::pages::run"))
+    }
+}
+
+fn blocks(text: &str) -> Vec<Block> {
+    let mut found = Vec::new();
+    let mut open: Option<Block> = None;
+    for (index, line) in text.lines().enumerate() {
+        match &mut open {
+            Some(_) if line == "```" => found.extend(open.take()),
+            Some(block) => {
+                let shown = if line == "#" { "" } else { line.strip_prefix("# ").unwrap_or(line) };
+                block.code.push_str(shown);
+                block.code.push('\n');
+            }
+            None => {
+                open = line.strip_prefix("```rust").map(|words| Block {
+                    line: index + 1,
+                    words: words.to_owned(),
+                    code: String::new(),
+                });
+            }
+        }
+    }
+    found
+}
+
+fn page_code(module: &str, blocks: &[Block], tests: Option<&Path>) -> String {
+    let mut code = String::new();
+    let mut is_open = false;
+    for Block { line, words, code: block } in blocks {
+        let (block_value, is_more) = (block, words.contains("more"));
+        if is_open && !is_more {
+            code.push_str("}\n");
+            is_open = false;
+        }
+        let this = Block { line: *line, words: words.clone(), code: block_value.clone() };
+        let name = format!("line_{line}");
+        if this.is_test_body() {
+            write!(code, "#[test]\nfn {name}() {{\n{block}}}\n")
+        } else if is_more {
+            write!(code, "mod {name} {{\nuse super::*;\n{block}}}\n")
+        } else if this.is_program() {
+            let run = format!("kube_informer_e2e::pages::run_program(\"{module}::{name}\", {name}::main);");
+            let test = if words.contains("no_run") {
+                String::new()
+            } else {
+                format!("#[test]\nfn {name}() {{\n{run}\n}}\n")
+            };
+            write!(
+                code,
+                "mod {name} {{\n{}}}\n{test}",
+                block
+                    .replace("\nfn main(", "\npub(super) fn main(")
+                    .replace("\nasync fn main(", "\npub(super) async fn main(")
+            )
+        } else {
+            is_open = true;
+            let tests = tests.map(|tests| format!("#[path = {tests:?}]\nmod tests;\n")).unwrap_or_default();
+            write!(code, "mod {name} {{\n{block}{tests}")
+        }
+        .expect("a String can be written");
+    }
+    if is_open {
+        code.push_str("}\n");
+    }
+    code
+}
