@@ -76,12 +76,14 @@ pub struct Election {
 }
 
 /// What metrics and pages show of an election.
+#[cfg(any(feature = "http", feature = "metrics"))]
 #[derive(Clone)]
 pub(crate) struct ElectionView {
     /// The name of the Lease.
     pub(crate) name: String,
     pub(crate) leadership: Leadership,
     /// Why the last request failed; `None` after a success.
+    #[cfg(feature = "http")]
     pub(crate) last_error: watch::Receiver<Option<String>>,
 }
 
@@ -102,9 +104,14 @@ impl Election {
         Ok(Self { options, api, state, candidate, lease: None, written_at: None, last_error })
     }
 
+    #[cfg(any(feature = "http", feature = "metrics"))]
     pub(crate) fn view(&self) -> ElectionView {
-        let (name, leadership) = (self.options.name.clone(), self.leadership());
-        ElectionView { name, leadership, last_error: self.last_error.subscribe() }
+        ElectionView {
+            name: self.options.name.clone(),
+            leadership: self.leadership(),
+            #[cfg(feature = "http")]
+            last_error: self.last_error.subscribe(),
+        }
     }
 
     /// Returns a handle that answers whether this process is the leader.

@@ -1,24 +1,26 @@
-//! Operators: programs that bring the world closer to what objects ask for, on caches that they share.
+//! A framework for Kubernetes operators: controllers on shared caches, leader election, events, and helpers for writes.
 //!
-//! A [`Controller`] runs a [`Reconciler`] for each object of a type whenever something has changed that concerns it: the object
-//! itself, what it owns, other objects, anything else. It says why ([`Reason`]), tries again what fails, later each time, and
-//! never works twice on one object at a time.
-//!
-//! An [`Election`] takes part in the election that a Lease of the cluster decides, as those of client-go do. Its
-//! [`Leadership`] says at any moment whether this process may act; controllers begin nothing when it may not.
-//!
-//! A [`Manager`] starts and stops what an operator consists of, and serves its metrics, its health, and pages that say what
-//! it does and why.
-//!
-//! What a run does has helpers: a [`Finalizer`] cleans up before an object is gone, [`create_or_update`] and [`Applier`] write
-//! what is not as it should be and nothing else, [`set_controller_reference`] says whose it is, [`set_condition`] what is
-//! to be said of it. An [`EventRecorder`] tells people what was done: as events of the objects that it was done to.
+//! - A [`Controller`] calls a [`Reconciler`] for an object when the object itself, an object that it owns, or another watched
+//!   object changed. The [`Request`] contains the [`Reason`]s. Failed reconciles are retried with backoff.
+//! - A [`Manager`] starts and stops caches, election, controllers and tasks in order. It serves metrics, health and debug pages.
+//! - An [`Election`] uses a Lease, like the elections of client-go. Its [`Leadership`] answers whether this process is the leader.
+//! - [`Finalizer`], [`create_or_update`], [`Applier`], [`set_controller_reference`] and [`set_condition`] help reconcilers to
+//!   write objects only if they differ. An [`EventRecorder`] reports events of objects.
 //!
 //! ```no_run
-//! # use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
-//! # use kube_client::Client;
-//! # use kube_operator::{Action, Controller, Failure, Manager, ManagerOptions, Request, shutdown_signal};
-//! # async fn reconcile(_: Request<Deployment>) -> Result<Action, Failure> { Ok(Action::Done) }
+//! use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+//! use kube_client::Client;
+//! use kube_operator::{
+//!     Action, Controller, Failure, Manager, ManagerOptions, Request, shutdown_signal,
+//! };
+//!
+//! async fn reconcile(request: Request<Deployment>) -> Result<Action, Failure> {
+//!     let Some(deployment) = request.object else { return Ok(Action::AwaitChange) }; // deleted
+//!     // Compare the Pods with `deployment`, and create or delete some.
+//!     # drop(deployment);
+//!     Ok(Action::Done)
+//! }
+//!
 //! # async fn example(client: Client) -> Result<(), Box<dyn std::error::Error>> {
 //! let mut manager = Manager::new(client, ManagerOptions::default())?;
 //! let deployments = manager.factory().informer::<Deployment>()?;
@@ -28,29 +30,36 @@
 //! # Ok(()) }
 //! ```
 //!
-//! # What is logged
-//! No log, no page and no word of a [`Failure`] shows what a server or serde_json quotes of an object. An error's own source
-//! may: `{:#}` of another library shows it, as does `{:?}` of a [`WriteError`] or a [`FinalizerError`].
+//! The modules [`informer`] and [`workqueue`] re-export the crates that a program needs for caches, keys and rate limiters.
 //!
-//! kube-client logs by itself, under the target `kube_client`: at level warn a whole answer that it can't decode, at level
-//! debug what a server has refused. The helpers ask without that. Requests that a program makes of an `Api` or a `CachedApi`
-//! are logged so, as are those of the Lease. Where objects hold secrets, filter with `kube_client=error`. And a panic says what
-//! it says to the program's panic hook, which is to standard error by default: `from_value(..).unwrap()` may quote an object.
+//! # Features
+//! Both features are on by default.
+//! - `http`: metrics, health and debug pages of a [`Manager`] over HTTP.
+//! - `metrics`: metrics for Prometheus. Without `http`, a program registers them in its own registry.
+//!
+//! # Secrets in logs
+//! A server quotes parts of an object when it rejects it, and serde_json quotes what it cannot decode. Logs and pages of this
+//! crate, and the text of a [`Failure`], never contain such quotes. Error sources may contain them: they appear in the `{:#}`
+//! format of other libraries, and in the `{:?}` format of a [`WriteError`] or a [`FinalizerError`].
+//!
+//! kube-client also logs, under the target `kube_client`: whole responses that it cannot decode (level warn) and rejections
+//! (level debug). This affects requests that a program sends through an `Api` or a `CachedApi`, and requests for the Lease. The
+//! helpers of this crate avoid it. If your objects contain secrets, filter logs with `kube_client=error`. The panic hook prints
+//! panic messages, by default to standard error: `from_value(..).unwrap()` may print a part of an object.
 //!
 //! # Invariants
-//! - Nobody counts on a lease for longer than its renew deadline, by its own clock, since it sent the last write that was
-//!   accepted; others leave it alone for its whole duration since they have seen its holder's last change, and one that was
-//!   deleted and made anew, too, unless they held it. So no two lead at once, as long as no clock runs faster than another by
-//!   more than the ratio of the two (`lease`, which is plain data, and its simulation), and no candidate begins between a
-//!   deletion and the end of what the old holder counts on: it can't know of that.
-//! - No two runs of one key overlap, and one begins after each event that passes its filter.
-//! - A write through a guarded client is sent at most once for each time that it was asked who leads.
-//! - No run begins when this process does not lead. A manager gives its lease back when nothing goes on that was begun under it.
-//! - Who reports an event never waits for it, and each event that was reported is counted: as sent, waiting, failed or dropped.
-//! - Whether this process leads is asked of the clock at that moment: no task has to have run since the lease expired.
-//! - Nothing is made for an object before the server has its finalizer, and the finalizer is taken away only after a cleanup.
-//! - What others have written meanwhile is not overwritten.
-//! - Nothing that a server quotes of an object is logged or shown: see above.
+//! - Two processes never lead at the same time, if no clock runs faster than another by more than the ratio of lease duration
+//!   and renew deadline. A leader stops trusting its lease at the renew deadline, counted from the send time of its last accepted
+//!   write. A candidate waits for the whole lease duration after the last renewal that it saw, also if the Lease was deleted and
+//!   created again. There is one exception: a candidate that starts after a deletion cannot know the old holder.
+//! - Leadership is computed from the clock at the moment of the question. No task must have run since the lease expired.
+//! - Reconciles of one key never overlap, and a reconcile starts after each event that passes the filter.
+//! - No reconcile starts while this process is not the leader. A manager releases its lease only when nothing that it started as
+//!   leader is still running.
+//! - A guarded client sends each write at most once, and only after a check of leadership.
+//! - Reporting an event never waits. Each reported event is counted as sent, waiting, failed or dropped.
+//! - A [`Finalizer`] is on the server before the reconciler creates anything, and it is removed only after a completed cleanup.
+//! - A write never overwrites the changes of another writer.
 
 mod controller;
 mod election;
@@ -87,5 +96,8 @@ pub use write::{
     written::{OperationResult, WriteError, Written},
 };
 
-/// The crate of the metrics: for those that a program adds with [`Manager::metrics_registry`].
+pub use kube_informer as informer;
+pub use kube_workqueue as workqueue;
+/// The crate of the metrics, for metrics that a program registers with [`Manager::metrics_registry`].
+#[cfg(feature = "metrics")]
 pub use prometheus_client;

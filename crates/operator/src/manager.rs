@@ -26,17 +26,25 @@ use kube_informer::{Cached, InformerFactory};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+#[cfg(feature = "http")]
+use self::http::HttpServers;
 use self::{
     permissions::MissingRule,
     runnables::{TaskKind, TaskSpec},
     stages::{CacheStage, Stages, StartPlan},
-    task_group::{Stage, TaskFailure},
+    task_group::{Stage, TaskFailure, TaskGroup},
 };
+#[cfg(any(feature = "http", feature = "metrics"))]
+use crate::observe::ManagerView;
+#[cfg(feature = "http")]
+use crate::observe::pages::PageState;
 use crate::{
     Controller, Election, EventRecorder, Failure, Leadership, Reconciler, RecorderError,
     election::hostname,
-    observe::{ManagerPhase, ManagerView, metrics::Metrics},
+    observe::{ManagerPhase, metrics::Metrics},
 };
+#[cfg(feature = "metrics")]
+use prometheus_client::registry::Registry;
 
 /// Runs an operator: its HTTP pages, caches, election, controllers and tasks.
 ///
@@ -80,10 +88,11 @@ pub struct Manager {
     election: Option<Election>,
     leadership: Leadership,
     #[cfg(feature = "http")]
-    http: http::HttpServers,
-    #[cfg(feature = "metrics")]
-    registry: prometheus_client::registry::Registry,
+    http: HttpServers,
+    #[cfg(all(feature = "http", feature = "metrics"))]
+    registry: Registry,
     metrics: Metrics,
+    #[cfg(any(feature = "http", feature = "metrics"))]
     view: ManagerView,
     recorders: BTreeMap<String, EventRecorder>,
     required_permissions: BTreeSet<MissingRule>,
@@ -114,27 +123,24 @@ impl Manager {
             None => None,
         };
         let leadership = election.as_ref().map_or_else(Leadership::always, Election::leadership);
+        #[cfg(any(feature = "http", feature = "metrics"))]
         let view = ManagerView {
             factory: factory.clone(),
             controllers: Vec::new(),
             election: election.as_ref().map(Election::view),
         };
-        let metrics = Metrics::default();
         Ok(Self {
             #[cfg(feature = "http")]
-            http: http::HttpServers::bind(&options)?,
-            #[cfg(feature = "metrics")]
-            registry: {
-                let mut registry = prometheus_client::registry::Registry::default();
-                metrics.register(&mut registry);
-                registry
-            },
+            http: HttpServers::bind(&options)?,
+            #[cfg(all(feature = "http", feature = "metrics"))]
+            registry: Registry::default(),
             options,
             client,
             factory,
             election,
             leadership,
-            metrics,
+            metrics: Metrics::default(),
+            #[cfg(any(feature = "http", feature = "metrics"))]
             view,
             recorders: BTreeMap::new(),
             required_permissions: BTreeSet::new(),
@@ -169,10 +175,19 @@ impl Manager {
         self.http.local_probe_address()
     }
 
-    /// Returns the registry of the metrics. Metrics that a program registers here appear on `/metrics`.
-    #[cfg(feature = "metrics")]
-    pub fn metrics_registry(&mut self) -> &mut prometheus_client::registry::Registry {
+    /// Returns the registry behind `/metrics`. A program can register its own metrics here.
+    #[cfg(all(feature = "http", feature = "metrics"))]
+    pub fn metrics_registry(&mut self) -> &mut Registry {
         &mut self.registry
+    }
+
+    /// Registers the metrics of this manager in another registry, for a program that serves metrics itself. Call this after
+    /// all controllers were added.
+    #[cfg(feature = "metrics")]
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        self.metrics.register(registry);
+        let collector = crate::observe::collector::ManagerCollector(self.view.clone());
+        registry.register_collector(Box::new(collector));
     }
 
     /// Returns a recorder for events of the named controller. Calls with the same name return the same recorder.
@@ -249,6 +264,7 @@ impl Manager {
         let prepared = controller.prepare(reconciler, &self.metrics);
         prepared.join(&self.factory);
         let state = Arc::clone(&prepared.state);
+        #[cfg(any(feature = "http", feature = "metrics"))]
         self.view.controllers.push(Arc::clone(&state));
         self.runnables.push(TaskSpec {
             name: state.options.name.to_string(),
@@ -306,30 +322,17 @@ impl Manager {
     /// # Cancel safety
     /// If the future is dropped, the operator ends as in a crash: reconciles are dropped at an await, and the lease is left to
     /// expire.
-    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ManagerError> {
+    pub async fn run(mut self, stop: impl Future<Output = ()>) -> Result<(), ManagerError> {
         // The stage is created first, so that the informers stop on every way out.
-        let caches = CacheStage::new(self.factory, self.client);
+        let caches = CacheStage::new(self.factory.clone(), self.client.clone());
         if let Some(name) = duplicate_name(&self.runnables) {
             return Err(ManagerError::DuplicateName(name));
         }
         let phase = watch::Sender::new(ManagerPhase::Starting);
         let (mut stages, mut failures) = Stages::new(caches, self.runnables.len());
-        #[cfg(feature = "http")]
-        self.http.start(&mut stages.http, |checks| crate::observe::pages::PageState {
-            #[cfg(feature = "metrics")]
-            registry: with_collector(self.registry, self.view.clone()),
-            view: self.view,
-            checks,
-            phase: phase.subscribe(),
-        });
-        let (grace_period, election_options) =
-            (self.options.graceful_shutdown_timeout, self.options.election.clone());
-        let plan = StartPlan {
-            options: self.options,
-            election: self.election,
-            required: self.required_permissions,
-            runnables: self.runnables,
-        };
+        self.start_http(&mut stages.http, phase.subscribe());
+        let Self { options, election, required_permissions, runnables, .. } = self;
+        let plan = StartPlan { options: options.clone(), election, required_permissions, runnables };
         let start = async {
             let started = stages.start(plan, || _ = phase.send_replace(ManagerPhase::Running)).await;
             match started {
@@ -346,14 +349,14 @@ impl Manager {
         phase.send_replace(ManagerPhase::Stopping);
         let grace_period = match &outcome {
             Ok(Some(TaskFailure::LeadershipLost)) => Duration::ZERO,
-            _ => grace_period,
+            _ => options.graceful_shutdown_timeout,
         };
         let still_running = stages.stop(grace_period).await;
         // After the stop signal, only failures of controllers and tasks are errors.
         let failure = outcome.map(|failure| failure.or_else(|| failures.reported(Stage::Runnables)));
         let result = match failure {
             Ok(None) => Ok(()),
-            Ok(Some(failure)) => Err(ManagerError::from_failure(failure, election_options.as_ref())),
+            Ok(Some(failure)) => Err(ManagerError::from_failure(failure, options.election.as_ref())),
             Err(error) => Err(error),
         };
         if still_running.is_empty() {
@@ -361,19 +364,30 @@ impl Manager {
         }
         Err(ManagerError::ShutdownTimeout { still_running, cause: result.err().map(Box::new) })
     }
+
+    #[cfg(feature = "http")]
+    fn start_http(&mut self, tasks: &mut TaskGroup, phase: watch::Receiver<ManagerPhase>) {
+        #[cfg(feature = "metrics")]
+        let registry = {
+            let mut registry = std::mem::take(&mut self.registry);
+            self.register_metrics(&mut registry);
+            registry
+        };
+        self.http.start(tasks, |checks| PageState {
+            #[cfg(feature = "metrics")]
+            registry,
+            view: self.view.clone(),
+            checks,
+            phase,
+        });
+    }
+
+    #[cfg(not(feature = "http"))]
+    fn start_http(&mut self, _: &mut TaskGroup, _: watch::Receiver<ManagerPhase>) {}
 }
 
 /// Returns a name that two runnables share.
 fn duplicate_name(runnables: &[TaskSpec]) -> Option<String> {
     let mut names = BTreeSet::new();
     runnables.iter().map(|spec| &spec.name).find(|name| !names.insert(*name)).cloned()
-}
-
-#[cfg(all(feature = "http", feature = "metrics"))]
-fn with_collector(
-    mut registry: prometheus_client::registry::Registry,
-    view: ManagerView,
-) -> prometheus_client::registry::Registry {
-    registry.register_collector(Box::new(crate::observe::collector::ManagerCollector(view)));
-    registry
 }

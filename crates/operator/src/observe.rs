@@ -9,16 +9,18 @@ pub(crate) mod health;
 #[cfg(feature = "metrics")]
 pub(crate) mod metrics;
 #[cfg(not(feature = "metrics"))]
-mod no_metrics;
+pub(crate) mod no_metrics;
 #[cfg(feature = "http")]
 pub(crate) mod pages;
 #[cfg(feature = "http")]
 pub(crate) mod serve;
+#[cfg(any(feature = "http", feature = "metrics"))]
 mod view;
 
 #[cfg(not(feature = "metrics"))]
 pub(crate) use no_metrics as metrics;
-pub(crate) use view::{ManagerPhase, ManagerView};
+#[cfg(any(feature = "http", feature = "metrics"))]
+pub(crate) use view::ManagerView;
 
 /// How one reconcile ended, for the metrics.
 #[derive(Clone, Copy, Debug)]
@@ -29,4 +31,12 @@ pub(crate) enum ReconcileResult {
     FailedTerminally,
     TimedOut,
     Panicked,
+}
+
+/// The phase of a manager, as `/readyz` shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ManagerPhase {
+    Starting,
+    Running,
+    Stopping,
 }

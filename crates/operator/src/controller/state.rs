@@ -71,11 +71,13 @@ impl ControllerState {
     }
 
     /// How the last run of this key went, unless that is long ago.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only pages read this"))]
     pub(crate) fn last_run(&self, key: &ObjectKey) -> Option<LastRun> {
         self.last.lock().by_key.get(key).map(|(_, run)| run.clone())
     }
 
     /// Those keys whose last run has failed, with what was said; the latest first. There may be more than [`REMEMBERED`].
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only pages read this"))]
     pub(crate) fn failures(&self) -> Vec<(ObjectKey, String)> {
         let last = self.last.lock();
         let failed = last.failed.values().rev().filter_map(|key| {
@@ -88,6 +90,7 @@ impl ControllerState {
 
 /// A run that has ended.
 #[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only pages read this"))]
 pub(crate) struct LastRun {
     pub(crate) reasons: Reasons,
     /// How many runs before it had failed in a row.

@@ -57,13 +57,13 @@ impl HttpServers {
     }
 
     /// Starts one task per socket. `state` builds what the pages show.
-    pub(super) fn start(self, tasks: &mut TaskGroup, state: impl FnOnce(Checks) -> PageState) {
-        let state = Arc::new(state(self.checks));
-        if let Some(socket) = self.pages {
+    pub(super) fn start(&mut self, tasks: &mut TaskGroup, state: impl FnOnce(Checks) -> PageState) {
+        let state = Arc::new(state(std::mem::take(&mut self.checks)));
+        if let Some(socket) = self.pages.take() {
             let task = serve_task(socket, all_pages(Arc::clone(&state)));
             tasks.spawn("the HTTP server".to_owned(), Leadership::always(), task);
         }
-        if let Some(socket) = self.probes {
+        if let Some(socket) = self.probes.take() {
             let task = serve_task(socket, probe_pages(state));
             tasks.spawn("the probe server".to_owned(), Leadership::always(), task);
         }

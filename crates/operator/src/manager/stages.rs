@@ -45,7 +45,7 @@ pub(super) struct StartPlan {
     pub(super) options: ManagerOptions,
     pub(super) election: Option<Election>,
     /// The rules that the program requires in addition to those of caches and the election.
-    pub(super) required: BTreeSet<MissingRule>,
+    pub(super) required_permissions: BTreeSet<MissingRule>,
     pub(super) runnables: Vec<TaskSpec>,
 }
 
@@ -69,13 +69,14 @@ impl Stages {
         plan: StartPlan,
         on_synced: impl FnOnce(),
     ) -> Result<(), ManagerError> {
-        let StartPlan { options, election, required, runnables } = plan;
+        let StartPlan { options, election, required_permissions, runnables } = plan;
         let cache_rules = self.caches.start();
         let election_rules = options
             .election
             .iter()
             .flat_map(|election| permissions::rules_of_election(&election.namespace, &election.name));
-        let all_rules = cache_rules.iter().cloned().chain(required).chain(election_rules).collect();
+        let all_rules =
+            cache_rules.iter().cloned().chain(required_permissions).chain(election_rules).collect();
         self.election.start_permission_check(self.caches.client.clone(), all_rules);
         self.caches.wait_for_sync(cache_rules, options.cache_sync_timeout).await?;
         on_synced();

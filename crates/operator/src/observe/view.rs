@@ -19,11 +19,3 @@ impl fmt::Debug for ManagerView {
         f.debug_struct("ManagerView").finish_non_exhaustive()
     }
 }
-
-/// The phase of a manager, as `/readyz` shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ManagerPhase {
-    Starting,
-    Running,
-    Stopping,
-}
