@@ -29,7 +29,7 @@ use self::{
 };
 use crate::redact::redact;
 
-/// Names the Lease that decides the election, and the identity of this process.
+/// Identifies the Lease that decides the election, and this process.
 #[derive(Clone, Debug)]
 pub struct ElectionOptions {
     /// Namespace of the Lease.
@@ -40,7 +40,7 @@ pub struct ElectionOptions {
     /// lease. A host name is not enough if Pods share a host, or if a process restarts on it. [`ElectionOptions::new`] creates
     /// a unique identity.
     pub identity: String,
-    /// How long the lease is valid, and how often it is renewed.
+    /// Validity and renewal times of the lease.
     pub times: LeaseTimes,
 }
 
@@ -67,22 +67,22 @@ pub struct Election {
     api: Api<DynamicObject>,
     state: watch::Sender<LeaderState>,
     candidate: Candidate,
-    /// The Lease as the candidate saw it last. Writes keep the fields that other programs added.
+    /// Last observed state of the Lease. Writes keep the fields that other programs added.
     lease: Option<DynamicObject>,
     /// The renew time of the last write.
     written_at: Option<Timestamp>,
-    /// Why the last request failed; `None` after a success.
+    /// Error of the last request; `None` after a success.
     last_error: watch::Sender<Option<String>>,
 }
 
-/// What metrics and pages show of an election.
+/// State of an election, for metrics and pages.
 #[cfg(any(feature = "http", feature = "metrics"))]
 #[derive(Clone)]
 pub(crate) struct ElectionView {
     /// The name of the Lease.
     pub(crate) name: String,
     pub(crate) leadership: Leadership,
-    /// Why the last request failed; `None` after a success.
+    /// Error of the last request; `None` after a success.
     #[cfg(feature = "http")]
     pub(crate) last_error: watch::Receiver<Option<String>>,
 }
@@ -114,7 +114,7 @@ impl Election {
         }
     }
 
-    /// Returns a handle that answers whether this process is the leader.
+    /// Returns a handle that reports whether this process is the leader.
     pub fn leadership(&self) -> Leadership {
         Leadership::new(self.state.subscribe())
     }
@@ -124,12 +124,12 @@ impl Election {
     /// The election watches the Lease and takes a free lease immediately. If the watch is forbidden or fails, the election
     /// reads the Lease every [`LeaseTimes::retry_period`] instead.
     ///
-    /// Everything that was started under the lease must have ended before `stop` is cancelled; otherwise it overlaps with the
-    /// next leader. A [`Manager`](crate::Manager) ensures this order. A controller without a manager needs its own stop token,
+    /// All work that started under the lease must stop before `stop` is cancelled. Otherwise the work overlaps with the next
+    /// leader. A [`Manager`](crate::Manager) ensures this order. A controller without a manager needs a separate stop token,
     /// which must be cancelled first.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the lease is not released. It expires, and [`Leadership`] trusts it until its renew deadline.
+    /// If the future is dropped, the lease is not released. [`Leadership`] treats it as valid until its renew deadline.
     pub async fn run(mut self, stop: CancellationToken) {
         let informer = self.start_informer();
         let mut events = informer.events();
@@ -214,7 +214,7 @@ impl Election {
         }
     }
 
-    /// Returns half of the renew deadline, as the components of Kubernetes do. A lost request then leaves time for another.
+    /// Returns half of the renew deadline, like the components of Kubernetes. A lost request then leaves time for a retry.
     fn request_timeout(&self) -> Duration {
         self.options.times.renew_deadline / 2
     }

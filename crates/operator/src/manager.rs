@@ -46,7 +46,7 @@ use crate::{
 #[cfg(feature = "metrics")]
 use prometheus_client::registry::Registry;
 
-/// Runs an operator: its HTTP pages, caches, election, controllers and tasks.
+/// Runs the HTTP pages, caches, election, controllers and tasks of an operator.
 ///
 /// The parts start in this order and stop in the reverse order. The lease is released last, so that the next leader starts
 /// only after this process has finished its work.
@@ -100,7 +100,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Creates a manager whose caches cover the whole cluster. Binds its sockets immediately, and does nothing else before
+    /// Creates a manager whose caches cover the entire cluster. Binds its sockets immediately, and does nothing else before
     /// [`Manager::run`].
     ///
     /// # Errors
@@ -109,7 +109,7 @@ impl Manager {
         Self::with_factory(client.clone(), InformerFactory::new(client), options)
     }
 
-    /// Creates a manager with a configured factory, for example one that covers a single namespace.
+    /// Creates a manager with a configured factory, for example a factory that covers a single namespace.
     ///
     /// # Errors
     /// Returns the errors of [`Manager::new`].
@@ -158,7 +158,7 @@ impl Manager {
         self.leadership.guard(self.client.clone())
     }
 
-    /// Returns a handle that answers whether this process is the leader. Without an election, it always is.
+    /// Returns a handle that reports whether this process is the leader. Without an election, this process is always the leader.
     pub fn leadership(&self) -> Leadership {
         self.leadership.clone()
     }
@@ -192,9 +192,9 @@ impl Manager {
 
     /// Returns a recorder for events of the named controller. Calls with the same name return the same recorder.
     ///
-    /// The events name the election identity as the reporting instance. Without an election, the instance is the host name
+    /// The events contain the election identity as the reporting instance. Without an election, the instance is the host name
     /// (`HOSTNAME`, in a Pod the name of the Pod), or the controller name if the host name is unknown. The recorder writes while
-    /// this process is the leader. When the controllers have ended, it writes what is left.
+    /// this process is the leader. After the controllers have stopped, it writes the remaining events.
     ///
     /// # Errors
     /// Returns an error if servers would reject the name.
@@ -216,8 +216,8 @@ impl Manager {
     /// Declares RBAC permissions that this program needs. At the start, the manager logs a warning for each missing one.
     ///
     /// `resource` is a plural or a subresource, such as `pods` or `pods/status`. `group` is empty for the core group.
-    /// `namespace` is `None` for the whole cluster. The manager checks the permissions of caches and of the election by itself.
-    /// Declare what controllers write; for event recorders, declare `create` and `patch` of `events` in `events.k8s.io`.
+    /// `namespace` is `None` for the entire cluster. The manager checks the permissions of caches and of the election by itself.
+    /// Declare the writes of controllers. For event recorders, declare `create` and `patch` of `events` in `events.k8s.io`.
     pub fn require_permissions(
         &mut self,
         verbs: &[&str],
@@ -228,7 +228,7 @@ impl Manager {
         self.required_permissions.extend(permissions::rules_of_verbs(verbs, group, resource, namespace));
     }
 
-    /// Adds a check to `/readyz`. An error is the text that the page shows. The check must not block.
+    /// Adds a check to `/readyz`. If the check returns an error, the page contains its text. The check must not block.
     #[cfg(feature = "http")]
     pub fn add_readyz_check(
         &mut self,
@@ -253,8 +253,8 @@ impl Manager {
         self.add_controller_on(RunsOn::LeaderOnly, controller, reconciler);
     }
 
-    /// Adds a controller and selects the processes that run it. Its informers start and stop with those of the factory, also if
-    /// another factory created them.
+    /// Adds a controller and selects the processes that run it. The manager starts and stops its informers, even if another
+    /// factory created them.
     pub fn add_controller_on<T: Cached>(
         &mut self,
         runs_on: RunsOn,
@@ -276,7 +276,7 @@ impl Manager {
         });
     }
 
-    /// Adds a task. Its token is cancelled when all controllers have ended. A leader-only task starts when this process becomes
+    /// Adds a task. Its token is cancelled after all controllers have stopped. A leader-only task starts when this process becomes
     /// the leader. The task may return earlier; if it fails, the manager stops.
     pub fn add_task<F>(
         &mut self,
@@ -312,18 +312,18 @@ impl Manager {
     /// Runs the operator until `stop` completes, for example [`shutdown_signal`](crate::shutdown_signal), or until a part fails.
     ///
     /// Running reconciles then have the grace period
-    /// ([`graceful_shutdown_timeout`](ManagerOptions::graceful_shutdown_timeout)) to end. If the lease is lost, everything that
-    /// runs only on the leader is dropped at its next await, also during the grace period.
+    /// ([`graceful_shutdown_timeout`](ManagerOptions::graceful_shutdown_timeout)) to end. If the lease is lost, leader-only
+    /// controllers and tasks are dropped at their next await, even during the grace period.
     ///
     /// # Errors
-    /// See [`ManagerError`]. After an error, everything has ended and the process should exit. There are two exceptions:
-    /// [`ManagerError::ShutdownTimeout`], and a health check that blocks.
+    /// See [`ManagerError`]. After an error, all parts have stopped and the process should exit. There are two exceptions:
+    /// [`ManagerError::ShutdownTimeout`], and a health check that blocks its thread.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the operator ends as in a crash: reconciles are dropped at an await, and the lease is left to
-    /// expire.
+    /// A dropped future has the effect of a crash. Reconciles are dropped at an await, and the lease expires without
+    /// a release.
     pub async fn run(mut self, stop: impl Future<Output = ()>) -> Result<(), ManagerError> {
-        // The stage is created first, so that the informers stop on every way out.
+        // The stage is created first, because it stops the informers when it is dropped.
         let caches = CacheStage::new(self.factory.clone(), self.client.clone());
         if let Some(name) = duplicate_name(&self.runnables) {
             return Err(ManagerError::DuplicateName(name));

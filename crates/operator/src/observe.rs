@@ -1,4 +1,4 @@
-//! Metrics, health checks and debug pages: what a manager shows of a running program.
+//! Metrics, health checks and debug pages of a manager.
 
 #[cfg(feature = "metrics")]
 pub(crate) mod collector;
@@ -22,7 +22,7 @@ pub(crate) use no_metrics as metrics;
 #[cfg(any(feature = "http", feature = "metrics"))]
 pub(crate) use view::ManagerView;
 
-/// How one reconcile ended, for the metrics.
+/// The result of a reconcile, for the metrics.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ReconcileResult {
     Success,
@@ -33,7 +33,7 @@ pub(crate) enum ReconcileResult {
     Panicked,
 }
 
-/// The phase of a manager, as `/readyz` shows it.
+/// The phase of a manager, for `/readyz`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ManagerPhase {
     Starting,

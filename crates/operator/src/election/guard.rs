@@ -17,11 +17,11 @@ impl Leadership {
     /// - If the lease expires while a write is in flight, the write is cancelled and fails with [`LeaseExpired`]. A request that
     ///   still waits for a connection or for credentials at that time is never sent.
     /// - The connection checks leadership again when it takes the body. A process that was paused before that point therefore
-    ///   sends nothing. The check does not apply to writes without a body; kube-client has none.
+    ///   does not send the write. The check does not cover writes without a body; kube-client does not send such writes.
     ///
     /// Each write is sent at most once, also if `client` retries, as a client from `Config` does by default. A retry would be
-    /// sent without a new check, at a time that the server chooses. A write that is answered with 429, 503 or 504 therefore
-    /// fails with that status. To try again, send a new request; a reconciler does so by returning the failure. Reads keep the
+    /// sent without a new check, at a time that the server chooses. If the server responds with 429, 503 or 504, the
+    /// write therefore fails with that status. To try again, send a new request; a reconciler does so by returning the failure. Reads keep the
     /// retries of `client`.
     ///
     /// # Panics
@@ -36,7 +36,7 @@ impl Leadership {
                     return Ok::<_, BoxError>(client.send(request).await?);
                 }
                 let request = no_retry.wrap(request).await?;
-                // This check comes after the last await of the guard.
+                // The guard does not await between this check and the send.
                 if !leadership.is_leader() {
                     return Err(NotLeading.into());
                 }

@@ -1,31 +1,31 @@
-//! `Leadership`: whether this process may act, judged by its own clock.
+//! `Leadership` reports whether this process may act, according to its own clock.
 
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until},
 };
 
-/// What this process knows about its own lease.
+/// State of the lease, as this process observes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LeaderState {
     /// No election exists; this process is always the leader.
     NoElection,
-    /// This process leads until this time, if the lease is not renewed before.
+    /// This process is the leader until this time. A renewal replaces the time.
     Leading(Instant),
-    /// Another process holds the lease, if its name is known, or no process does.
+    /// This process is not the leader. Contains the identity of the leader if it is known.
     Following(Option<String>),
     /// This process no longer takes part in the election.
     Ended,
 }
 
-/// Answers whether this process is the leader. Clones share the same lease.
+/// Reports whether this process is the leader. Clones share the same lease.
 ///
-/// Each answer is computed from the process's own clock at the moment of the call. No task must have run before: a process
+/// Each call computes the result from the clock of this process. The result does not depend on a background task: a process
 /// that was paused and resumes after its lease expired is a follower from its first instruction on.
 ///
-/// The clock is the system's monotonic clock (`CLOCK_MONOTONIC` on Linux). It may stand still while a whole machine is
-/// suspended, for example a virtual machine that is saved or migrated. A process on that machine still trusts the rest of its
-/// lease when it resumes, even if another process has become leader.
+/// The clock is the system's monotonic clock (`CLOCK_MONOTONIC` on Linux). This clock may stop while the machine is
+/// suspended, for example when a virtual machine is saved or migrated. After the machine resumes, the process can still be
+/// leader for the remaining time of its lease, even if another process has become leader.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     state: watch::Receiver<LeaderState>,
@@ -46,7 +46,7 @@ impl Leadership {
         Self { state }
     }
 
-    /// Returns the leadership of a process without an election: it is always the leader.
+    /// Returns a leadership that is never lost, for a process without an election.
     pub fn always() -> Self {
         Self { state: watch::channel(LeaderState::NoElection).1 }
     }
@@ -60,7 +60,7 @@ impl Leadership {
         }
     }
 
-    /// Returns whether the election has ended in this process.
+    /// Returns whether [`Election::run`](crate::Election::run) was stopped.
     pub(crate) fn has_ended(&self) -> bool {
         *self.state.borrow() == LeaderState::Ended
     }
@@ -73,7 +73,8 @@ impl Leadership {
         }
     }
 
-    /// Waits until this process is the leader. Returns `false` if it never will be, because the election has ended.
+    /// Waits until this process is the leader. Returns `false` if the election was stopped, because this
+    /// process can then no longer become leader.
     ///
     /// # Cancel safety
     /// This method is cancel safe.
@@ -103,7 +104,7 @@ impl Leadership {
             tokio::select! {
                 biased;
                 changed = changes.changed() => if changed.is_err() {
-                    sleep_until(until).await; // the election is gone and cannot renew the lease
+                    sleep_until(until).await; // the election was dropped and cannot renew the lease
                 },
                 () = sleep_until(until) => {}
             }

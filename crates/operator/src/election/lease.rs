@@ -1,33 +1,33 @@
-//! Decisions of leader election, as plain data: no I/O and no clock; `now` is an argument.
+//! Decisions of leader election, as plain data without I/O and without a clock. `now` is an argument.
 //!
-//! One Lease object names its holder. The holder renews it every [`LeaseTimes::retry_period`]. A candidate may take the
+//! A Lease object contains the identity of its holder. The holder renews the Lease every [`LeaseTimes::retry_period`]. A candidate may take the
 //! lease when it has seen no renewal for the duration that the Lease itself states. Each candidate measures this time with
-//! its own clock, from the moment at which it saw the last change. Clocks of different machines are never compared; the
+//! its own clock, starting when it observed the last change. Clocks of different machines are never compared; the
 //! times in the Lease are only for people.
 //!
-//! A leader trusts its lease for [`LeaseTimes::renew_deadline`], counted from the moment at which it *sent* the last write
-//! that was accepted. Candidates wait longer, and they count from a later moment. Two processes therefore never trust the
-//! lease at the same time, provided that no clock runs faster than another by more than `lease_duration / renew_deadline`.
+//! A leader treats its lease as valid for [`LeaseTimes::renew_deadline`] after it *sent* the last accepted write. Candidates
+//! wait longer, and their wait starts later. Two processes are therefore never leaders at the same time, provided that no
+//! clock runs faster than another by more than `lease_duration / renew_deadline`.
 //!
-//! A deleted Lease does not show until when its holder trusts it. A candidate that finds a different Lease than the one it
-//! knew therefore acts as leader only after one full lease duration, unless it is the leader already. After that time no
-//! process trusts the old Lease. A candidate that never saw the old Lease cannot know about it: a candidate that starts
-//! after the deletion may lead at the same time as the old holder.
+//! If the Lease is deleted, a candidate cannot read until when the old holder acts as leader. If a candidate observes a
+//! replaced Lease, it becomes leader only after one complete lease duration. After that duration, the old lease has expired for every process.
+//! The current leader is exempt from this wait. A candidate that starts after the deletion did not observe the old Lease. Such a
+//! candidate may be leader at the same time as the old holder.
 
 use std::time::Duration;
 
 use kube_informer::ResourceVersion;
 use tokio::time::Instant;
 
-/// Duration in a released Lease: the shortest one that a Lease can state.
+/// Duration in a released Lease. A Lease cannot contain a shorter duration.
 const RELEASED_LEASE_DURATION: Duration = Duration::from_secs(1);
 
-/// Says how long a lease is valid, and how often it is renewed.
+/// Validity and renewal times of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTimes {
-    /// How long a candidate waits after the last renewal that it saw. Whole seconds, because a Lease stores seconds.
+    /// Time that a candidate waits after the last observed renewal. A Lease stores an integer number of seconds.
     pub lease_duration: Duration,
-    /// How long the leader trusts its lease after it sent the last accepted write.
+    /// Validity of the lease for its leader, counted from the send time of the last accepted write.
     pub renew_deadline: Duration,
     /// Pause between two renewals of the leader, and between two attempts of a candidate.
     pub retry_period: Duration,
@@ -50,8 +50,8 @@ pub enum ElectionError {
     /// A Lease without a holder identity is free for every candidate.
     #[error("empty election identity; it must be unique per process")]
     EmptyIdentity,
-    /// A Lease stores its duration in whole seconds.
-    #[error("invalid lease duration {0:?}; use whole seconds, at least one")]
+    /// A Lease stores its duration as an integer number of seconds.
+    #[error("invalid lease duration {0:?}; use an integer number of seconds, at least 1")]
     NotWholeSeconds(Duration),
     /// The leader must stop before a candidate starts; the difference allows for clocks of different speed.
     #[error("renew deadline {renew_deadline:?} is not below the lease duration {lease_duration:?}")]
@@ -75,7 +75,7 @@ impl LeaseTimes {
     /// Checks that an election with these times is safe, and returns them.
     ///
     /// # Errors
-    /// Returns [`ElectionError`] if the duration is not in whole seconds, the renew deadline is not below it, or the retry
+    /// Returns [`ElectionError`] if the duration is not a positive integer number of seconds, the renew deadline is not below it, or the retry
     /// period is zero or too long.
     pub fn validate(self) -> Result<Self, ElectionError> {
         let Self { lease_duration, renew_deadline, retry_period } = self;
@@ -88,7 +88,7 @@ impl LeaseTimes {
         if renew_deadline >= lease_duration {
             return Err(ElectionError::RenewDeadlineTooLong { renew_deadline, lease_duration });
         }
-        // The first comparison comes first because `mul_f64` panics for a very long period.
+        // The first comparison protects `mul_f64` from an overflow, which panics.
         if retry_period >= renew_deadline
             || renew_deadline <= retry_period.mul_f64(2.2)
             || retry_period.is_zero()
@@ -108,12 +108,12 @@ pub(crate) struct LeaseRecord {
     pub(crate) version: ResourceVersion,
     /// Empty if the lease is free.
     pub(crate) holder: String,
-    /// How long candidates leave the holder alone.
+    /// Time that candidates wait after a renewal.
     pub(crate) duration: Duration,
     /// How often the holder changed.
     pub(crate) transitions: i32,
-    /// The renew time, as the holder wrote it. Only equality counts. A holder never writes the same text twice, whatever its
-    /// clock does; otherwise candidates could miss a renewal.
+    /// The renew time, as the holder wrote it. Only equality counts. A holder never writes the same text twice, even
+    /// if its clock is set back. Otherwise candidates could miss a renewal.
     pub(crate) renewed: String,
 }
 
@@ -124,7 +124,7 @@ impl LeaseRecord {
         *self == Self { version: self.version.clone(), ..other.clone() }
     }
 
-    /// Returns whether this Lease is not a later state of `last`: it was created again, or restored from a backup.
+    /// Returns whether this Lease was created again after `last`, or restored from a backup. It is then not a later state of `last`.
     fn replaces(&self, last: &Self) -> bool {
         self.uid != last.uid || self.version < last.version
     }
@@ -141,7 +141,7 @@ pub(crate) struct LeaseWrite {
     pub(crate) acquires: bool,
 }
 
-/// What the driver of a [`Candidate`] must do next.
+/// Next action of the driver of a [`Candidate`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NextStep {
     Read,
@@ -160,9 +160,9 @@ pub(crate) struct Candidate {
     must_reread: bool,
     /// The last record of an existing Lease.
     last: Option<LeaseRecord>,
-    /// End of the time in which this candidate leads.
+    /// End of the time in which this candidate is the leader.
     leads_until: Option<Instant>,
-    /// Start of that time: before it, the holder of a deleted Lease may still trust that Lease.
+    /// Start of that time. Before it, the holder of a deleted Lease may still be leader.
     leads_from: Instant,
     /// Earliest time of the next request.
     next_request_at: Instant,
@@ -189,7 +189,7 @@ impl Candidate {
         }
     }
 
-    /// Returns until when this candidate leads, or `None` if it does not lead at `now`.
+    /// Returns until when this candidate is the leader, or `None` if it is not the leader at `now`.
     pub(crate) fn leads_until(&self, now: Instant) -> Option<Instant> {
         self.leads_until.filter(|until| (self.leads_from..*until).contains(&now))
     }
@@ -264,7 +264,7 @@ impl Candidate {
             Some(record) if !record.holder.is_empty() && now < *since + record.duration => {
                 NextStep::Wait(*since + record.duration)
             }
-            // A leader creates the deleted Lease again. After this time it has done so, or it no longer leads.
+            // The leader creates the deleted Lease again before this time, or it is no longer the leader.
             None if self.last.is_some()
                 && self.leads_until(now).is_none()
                 && now < *since + self.times.renew_deadline =>

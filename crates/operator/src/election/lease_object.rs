@@ -69,8 +69,8 @@ pub(crate) fn apply_write(before: DynamicObject, write: &LeaseWrite, now: Timest
     lease
 }
 
-/// Returns the time to write after `last` was written. Followers detect a renewal by a different text. A clock that stands
-/// still or goes back a little must therefore not produce the same time again.
+/// Returns the time to write after `last` was written. Followers detect a renewal by a different text. The text must
+/// therefore differ even if the clock stops or is set back a little.
 pub(crate) fn next_renew_time(last: Option<Timestamp>, now: Timestamp) -> Timestamp {
     let is_near = |last: &Timestamp| {
         (SignedDuration::ZERO..SignedDuration::from_secs(1)).contains(&last.duration_since(now))
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn write_changes_own_fields_and_keeps_others() {
+    fn write_preserves_fields_of_other_programs() {
         let spec =
             json!({"holderIdentity": "a", "acquireTime": "long ago", "strategy": "OldestEmulationVersion"});
         let renewed = apply_write(lease(&spec), &write("b", false), Timestamp::UNIX_EPOCH);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn renew_time_is_unique_if_clock_stands_still() {
+    fn renew_time_is_unique_if_clock_stops() {
         let now = Timestamp::UNIX_EPOCH;
         let mut last = None;
         for micros in 0..10 {

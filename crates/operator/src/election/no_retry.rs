@@ -1,12 +1,12 @@
 //! `NoRetry`: requests that no retry layer sends twice.
 //!
-//! The retry layer of kube-client (`Config::default_retry`, on by default) repeats a request that was answered with 429, 503
-//! or 504: up to 15 times, after the delay in `Retry-After`. It does not repeat a request whose body cannot be cloned. In
+//! The retry layer of kube-client (`Config::default_retry`, on by default) repeats a request if the server responds with
+//! 429, 503 or 504. It repeats the request up to 15 times, after the delay in `Retry-After`. It does not repeat a request whose body cannot be cloned. In
 //! kube-client, only the body of a response cannot be cloned. This module therefore sends each body through a client that
 //! returns it as its response.
 //!
 //! The body also checks leadership when a connection takes it. The sender and the connection are different tasks, and the
-//! process may be paused between them for longer than its lease lasts. A request without its body is not executed.
+//! process may be paused between them until its lease has expired. A request without its body is not executed.
 
 use std::{
     convert::Infallible,
@@ -29,7 +29,7 @@ pub(crate) struct NoRetry {
 }
 
 impl NoRetry {
-    /// For requests that do not depend on leadership.
+    /// Creates a wrapper for requests that do not depend on leadership.
     ///
     /// # Panics
     /// Panics outside of a Tokio runtime.
@@ -37,7 +37,8 @@ impl NoRetry {
         Self::for_leader(Leadership::always())
     }
 
-    /// For requests whose bodies fail with [`NotLeading`] if this process is not the leader when they are read.
+    /// Creates a wrapper for requests of the leader. If this process is not the leader when a body is read, the body fails with
+    /// [`NotLeading`].
     ///
     /// # Panics
     /// Panics outside of a Tokio runtime.

@@ -1,4 +1,4 @@
-//! `ManagerError`: why a manager could not start, or stopped early.
+//! `ManagerError` describes a failed start or an early stop of a manager.
 
 use kube_informer::NotSynced;
 
@@ -33,9 +33,9 @@ pub enum ManagerError {
         /// RBAC rules that the account lacks, according to the server.
         missing: Vec<MissingRule>,
     },
-    /// The lease expired, and another process may be the leader now. The process must exit, so that nothing that it started
-    /// as leader continues.
-    #[error("lost the lease {0}: it was not renewed in time; this process must exit")]
+    /// The lease expired, and another process may be the leader now. The process must exit, because work that it
+    /// started as leader may continue.
+    #[error("lost the lease {0} because it was not renewed in time; this process must exit")]
     LeadershipLost(String),
     /// A controller or a task failed.
     #[error("{name} failed: {failure}")]
@@ -55,7 +55,7 @@ pub enum ManagerError {
     ShutdownTimeout {
         /// The names of the controllers and tasks.
         still_running: Vec<String>,
-        /// Why the manager stopped, if it stopped without a stop signal.
+        /// The error that stopped the manager; `None` after a stop signal.
         cause: Option<Box<ManagerError>>,
     },
 }

@@ -35,7 +35,7 @@ struct BoundSocket {
 }
 
 impl HttpServers {
-    /// Binds the sockets, so that a wrong address is an early error.
+    /// Binds the sockets. A wrong address is therefore an early error.
     pub(super) fn bind(options: &ManagerOptions) -> Result<Self, ManagerError> {
         let bind = |address: Option<SocketAddr>| {
             let Some(address) = address else { return Ok(None) };
@@ -56,7 +56,7 @@ impl HttpServers {
         self.probes.as_ref().map(|socket| socket.address)
     }
 
-    /// Starts one task per socket. `state` builds what the pages show.
+    /// Starts one task per socket. `state` creates the data of the pages.
     pub(super) fn start(&mut self, tasks: &mut TaskGroup, state: impl FnOnce(Checks) -> PageState) {
         let state = Arc::new(state(std::mem::take(&mut self.checks)));
         if let Some(socket) = self.pages.take() {

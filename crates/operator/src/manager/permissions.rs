@@ -13,7 +13,7 @@ use crate::redact::redact;
 /// Limit for concurrent reviews.
 const MAX_CONCURRENT_REVIEWS: usize = 8;
 
-/// An RBAC rule that the account of this program needs and does not have.
+/// An RBAC rule that the account of this program needs and lacks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct MissingRule {
@@ -23,7 +23,7 @@ pub struct MissingRule {
     pub resource: String,
     /// The verb.
     pub verb: String,
-    /// The namespace of the rule; `None` for the whole cluster.
+    /// The namespace of the rule; `None` for the entire cluster.
     pub namespace: Option<String>,
     /// The name of the only object that the rule covers; `None` for all objects.
     pub name: Option<String>,
@@ -37,8 +37,8 @@ impl fmt::Display for MissingRule {
             write!(f, "named {name} ")?;
         }
         match namespace {
-            Some(namespace) => write!(f, "in namespace {namespace} (a Role needs this rule)"),
-            None => f.write_str("in the whole cluster (a ClusterRole needs this rule)"),
+            Some(namespace) => write!(f, "in namespace {namespace}; add this rule to a Role"),
+            None => f.write_str("in all namespaces; add this rule to a ClusterRole"),
         }
     }
 }
@@ -103,7 +103,8 @@ fn parse_path(path: &str) -> Option<MissingRule> {
     })
 }
 
-/// Returns the rules that the server denies. If a review fails, the rule counts as allowed: the actual request will show it.
+/// Returns the rules that the server denies. If a review fails, the rule counts as allowed. A missing rule then causes an
+/// error of the actual request.
 pub(crate) async fn missing_rules(client: &Client, required: BTreeSet<MissingRule>) -> Vec<MissingRule> {
     let reviews =
         stream::iter(required).map(|rule| async { is_missing(client, &rule).await.then_some(rule) });
@@ -156,10 +157,10 @@ mod tests {
 
     #[test]
     fn informer_path_requires_list_and_watch() {
-        let all = "of API group \"apps\" in the whole cluster (a ClusterRole needs this rule)";
+        let all = "of API group \"apps\" in all namespaces; add this rule to a ClusterRole";
         let verbs = ["list", "watch"].map(|verb| format!("may not {verb} deployments {all}"));
         assert_eq!(rules("/apis/apps/v1/deployments"), verbs);
-        let some = "of API group \"\" in namespace shop (a Role needs this rule)";
+        let some = "of API group \"\" in namespace shop; add this rule to a Role";
         let verbs = ["list", "watch"].map(|verb| format!("may not {verb} pods {some}"));
         assert_eq!(rules("/api/v1/namespaces/shop/pods"), verbs);
         assert_eq!(rules("/api/v1/namespaces").len(), 2, "the resource namespaces");

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 use super::task_group::{ABORT_TIMEOUT, FailureReporter, TaskFailure, TaskFn, TaskGroup};
 use crate::{Leadership, controller::state::ControllerState};
 
-/// How long an aborted task may have a request in flight. It is the default time for which candidates wait after a crash.
+/// Time for which an aborted task may have a request in flight. It equals the default time that candidates wait after a crash.
 const IN_FLIGHT_TIME: Duration = Duration::from_secs(15);
 
 /// Limit for the grace period: a longer one could overflow a clock.
@@ -23,7 +23,7 @@ pub(super) struct TaskSpec {
     pub(super) run: TaskFn,
 }
 
-/// Decides when a task is stopped. Controllers stop first, because they may use what tasks provide.
+/// Decides when a task is stopped. Controllers stop first, because they may depend on tasks.
 pub(super) enum TaskKind {
     Controller(Arc<ControllerState>),
     Task,
@@ -37,12 +37,12 @@ pub(super) struct Runnables {
     reporter: FailureReporter,
 }
 
-/// What is left after the stop.
+/// Result of [`Runnables::stop`].
 #[derive(Debug)]
 pub(super) struct StopReport {
     /// Controllers and tasks that could not be aborted, because they block their thread.
     pub(super) still_running: Vec<String>,
-    /// No task was aborted or panicked: no request can be in flight.
+    /// All tasks returned without an abort or a panic. A request can then not be in flight.
     pub(super) all_completed: bool,
 }
 
@@ -69,7 +69,7 @@ impl Runnables {
         }
     }
 
-    /// Reports the failure of a controller when it happens. The controller itself ends later, when its reconciles have ended,
+    /// Reports the failure of a controller immediately. The controller itself returns later, when its reconciles have returned,
     /// and the grace period limits them.
     fn report_early(&self, name: String, state: Arc<ControllerState>, run: TaskFn) -> TaskFn {
         let reporter = self.reporter.clone();
@@ -90,7 +90,7 @@ impl Runnables {
         })
     }
 
-    /// Stops the controllers, then the tasks. Waits at most for the grace period, and then aborts the rest.
+    /// Stops the controllers, then the tasks. Waits at most for the grace period, and then aborts remaining tasks.
     pub(super) async fn stop(mut self, grace_period: Duration) -> StopReport {
         let deadline = Instant::now() + grace_period.min(MAX_GRACE_PERIOD);
         let controllers_in_time = self.controllers.stop(deadline).await;
@@ -141,8 +141,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A timer fires at the next millisecond. A worker that reads the clock before that may be the only one that sees the
-    /// expired lease, if the answer to the renewal arrives at the same moment.
+    /// A timer fires at the next millisecond. If the response to the renewal arrives before that, only a worker that reads the
+    /// clock in between observes the expired lease.
     #[tokio::test(start_paused = true)]
     async fn controller_that_sees_lost_lease_fails_even_if_lease_returns() {
         let server = Server::new();

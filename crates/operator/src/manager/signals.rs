@@ -1,8 +1,8 @@
-//! `shutdown_signal`: waits for SIGTERM or Ctrl-C.
+//! `shutdown_signal` waits for SIGTERM or Ctrl-C.
 
-/// Waits until the process is asked to stop: by SIGTERM, as the kubelet sends it, or by Ctrl-C.
+/// Waits until the process receives SIGTERM, which the kubelet sends, or Ctrl-C.
 ///
-/// After the first poll, neither signal ends the process by default any more.
+/// The first poll replaces the default action of both signals, which is to terminate the process.
 ///
 /// # Cancel safety
 /// This function is cancel safe.

@@ -1,11 +1,11 @@
-//! `Stages`: what a running manager consists of. The stages start in one order and stop in the reverse order:
+//! `Stages` starts and stops the parts of a manager. They start in this order and stop in the reverse order:
 //!
-//! 1. HTTP servers, so that probes and metrics work during the whole life of the manager.
+//! 1. HTTP servers, because probes and metrics must work during the start and the stop.
 //! 2. Caches. A follower has filled caches and can take over quickly.
 //! 3. The election. A process without caches must not become leader.
 //! 4. Controllers and tasks.
 //!
-//! The lease is released at the end, when nothing can write under it any more.
+//! The lease is released at the end. At that time, all leader-only work has stopped.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -22,13 +22,13 @@ use super::{
 };
 use crate::{Election, Leadership};
 
-/// Tasks of a manager besides those of the program: two HTTP servers, the permission check and the election.
+/// Number of internal tasks: two HTTP servers, the permission check and the election.
 const OWN_TASKS: usize = 4;
 
 /// Time for the last two requests of the election and for the HTTP responses in progress.
 const FINAL_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// How long the start may check permissions after the caches could not be filled.
+/// Time limit for the permission check after a cache sync timeout.
 const PERMISSION_CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The stages of one manager.
@@ -40,11 +40,11 @@ pub(super) struct Stages {
     runnables: Runnables,
 }
 
-/// What the stages after the HTTP servers start.
+/// Input of [`Stages::start`].
 pub(super) struct StartPlan {
     pub(super) options: ManagerOptions,
     pub(super) election: Option<Election>,
-    /// The rules that the program requires in addition to those of caches and the election.
+    /// The rules that the program declared. Caches and the election need further rules.
     pub(super) required_permissions: BTreeSet<MissingRule>,
     pub(super) runnables: Vec<TaskSpec>,
 }
@@ -87,7 +87,7 @@ impl Stages {
         Ok(())
     }
 
-    /// Stops everything in the reverse of the start order. Returns the names of what is still running.
+    /// Stops all stages in the reverse of the start order. Returns the names of tasks that are still running.
     pub(super) async fn stop(mut self, grace_period: Duration) -> Vec<String> {
         let StopReport { mut still_running, all_completed } = self.runnables.stop(grace_period).await;
         if !self.caches.stop().await {
@@ -116,14 +116,14 @@ impl CacheStage {
     fn start(&self) -> BTreeSet<MissingRule> {
         self.factory.start();
         let informers = self.factory.status();
-        // A single object by name needs another rule than its path shows. Adopted informers may belong to another cluster.
+        // An informer for a single name needs a different rule than its path suggests. Adopted informers may belong to another cluster.
         let checked = informers
             .iter()
             .filter(|informer| !informer.name.contains("metadata.name=") && !informer.adopted);
         permissions::rules_of_informers(checked.map(|informer| informer.path.as_str()))
     }
 
-    /// Waits until the caches are filled. An error names the missing rules among `required`.
+    /// Waits until the caches are filled. An error contains the missing rules among `required`.
     async fn wait_for_sync(
         &self,
         required: BTreeSet<MissingRule>,
@@ -148,7 +148,7 @@ impl Drop for CacheStage {
     }
 }
 
-/// The election, and the permission check that runs beside the other stages.
+/// Runs the election and the permission check.
 struct ElectionStage {
     tasks: TaskGroup,
 }
@@ -176,7 +176,7 @@ impl ElectionStage {
         self.tasks.spawn("the election".to_owned(), leadership, run);
     }
 
-    /// Stops the election. If `release` is false, the lease is left to expire, because an aborted task may have a request in
+    /// Stops the election. If `release` is false, lets the lease expire, because an aborted task may have a request in
     /// flight.
     async fn stop(&mut self, release: bool, deadline: Instant) {
         if release {

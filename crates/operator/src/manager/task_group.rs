@@ -12,7 +12,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{Failure, Leadership};
 
-/// How long aborted tasks may take to end. A task that does not reach an await in this time counts as still running.
+/// Time limit for aborted tasks to stop. A task that does not reach an await in this time counts as still running.
 pub(super) const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The work of a task. It receives the leadership under which it runs, and a token that is cancelled when it must stop.
@@ -27,7 +27,7 @@ pub(super) enum Stage {
     Runnables,
 }
 
-/// Why a task failed.
+/// The failure of a task.
 #[derive(Debug)]
 pub(super) enum TaskFailure {
     LeadershipLost,
@@ -52,7 +52,7 @@ impl Failures {
         (move |stage| FailureReporter { stage, sender: sender.clone() }, Self(receiver))
     }
 
-    /// Waits for the next failure. Never returns if no task can fail any more.
+    /// Waits for the next failure. Never returns if no task can fail.
     pub(super) async fn next(&mut self) -> TaskFailure {
         match self.0.recv().await {
             Some((_, failure)) => failure,
@@ -69,7 +69,7 @@ impl Failures {
 
 impl FailureReporter {
     pub(super) fn report(&self, failure: TaskFailure) {
-        // The channel has room for all failures. After the end of the manager, nobody needs them.
+        // The channel has capacity for all failures. After the manager returned, the receiver is closed.
         let _ignored = self.sender.try_send((self.stage, failure));
     }
 }
@@ -78,8 +78,8 @@ impl FailureReporter {
 pub(super) struct TaskGroup {
     tasks: JoinSet<TaskEnd>,
     handles: Vec<(String, AbortHandle)>,
-    /// A task that returns before the stop has lost its lease. It may be the only one that noticed, if the lease was renewed
-    /// late.
+    /// A task that returns before the stop has lost its lease. If the lease was renewed late, other tasks may not observe the
+    /// loss.
     ends_only_on_stop: bool,
     stop: CancellationToken,
     /// Copies of a task's stop token may outlive the task. They are cancelled when the group is dropped.
@@ -89,7 +89,7 @@ pub(super) struct TaskGroup {
     was_cut_short: bool,
 }
 
-/// How a task ended.
+/// The end state of a task.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TaskEnd {
     Completed,
@@ -151,8 +151,8 @@ impl TaskGroup {
         self.handles.push((name, handle));
     }
 
-    /// Cancels the stop token and waits for the tasks until the deadline. Aborts the rest. Returns whether all tasks ended in
-    /// time.
+    /// Cancels the stop token and waits for the tasks until the deadline. Then aborts remaining tasks. Returns whether all tasks
+    /// stopped in time.
     pub(super) async fn stop(&mut self, deadline: Instant) -> bool {
         self.stop.cancel();
         let in_time = timeout_at(deadline, self.join_all()).await.is_ok();
@@ -180,7 +180,7 @@ impl TaskGroup {
         self.was_cut_short
     }
 
-    /// Returns the names of the tasks that have not ended.
+    /// Returns the names of the running tasks.
     pub(super) fn still_running(&self) -> Vec<String> {
         let running = self.handles.iter().filter(|(_, task)| !task.is_finished());
         running.map(|(name, _)| name.clone()).collect()
@@ -191,8 +191,8 @@ fn was_cut_short(joined: Result<TaskEnd, JoinError>) -> bool {
     joined.map_or(true, |end| end == TaskEnd::CutShort)
 }
 
-/// Returns when this process was the leader and its lease expired. Never returns if the election ended, because the lease was
-/// then released in order.
+/// Returns when this process was the leader and its lease expired. Never returns if the election was stopped, because it
+/// then releases the lease.
 async fn lease_lost(leadership: Leadership) {
     if leadership.acquired().await {
         leadership.lost().await;

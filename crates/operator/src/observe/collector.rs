@@ -90,7 +90,7 @@ impl ManagerCollector {
             counters(encoder, name, help, values)
         };
         counter("informer_lists", "Lists started", |informer| informer.reflector.lists)?;
-        counter("informer_relists", "Lists after the first one, retries not counted", |informer| {
+        counter("informer_relists", "Lists after the initial list, without retries", |informer| {
             informer.reflector.relists
         })?;
         counter("informer_watches", "Watches started", |informer| informer.reflector.watches)?;
@@ -101,7 +101,7 @@ impl ManagerCollector {
     }
 }
 
-/// Gives each informer a unique name. Informers that hold the same objects in different representations have the same name.
+/// Assigns a unique name to each informer. Informers that hold the same objects in different representations have the same name.
 fn with_unique_names(all: Vec<InformerStatus>) -> Vec<(String, InformerStatus)> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut named: Vec<_> = all

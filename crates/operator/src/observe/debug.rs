@@ -82,7 +82,7 @@ fn queue_json(controller: &ControllerState) -> Value {
     })
 }
 
-/// Shows why a key waits, is being reconciled, or was reconciled last.
+/// Returns the reasons for the next, the current and the last reconcile of a key.
 pub(crate) async fn why(
     State(state): State<Arc<PageState>>,
     Path((name, key)): Path<(String, String)>,

@@ -19,13 +19,13 @@ use crate::{
 /// An informer is stale if all of its requests have failed for longer than this.
 const MAX_FAILING_TIME: Duration = Duration::from_secs(300);
 
-/// A reconcile that takes longer than this is named on `/readyz`: it may wait for something that never happens.
+/// If a reconcile takes longer than this, `/readyz` contains its key. The reconcile may wait for an event that never happens.
 const LONG_RECONCILE: Duration = Duration::from_secs(60);
 
-/// Limit for text that others control: the result of a check, the identity of a leader.
+/// Limit for text from outside of this crate, such as the result of a check or the identity of a leader.
 const MAX_LINE_CHARS: usize = 1024;
 
-/// A health check of the program. An error is the text that the page shows.
+/// A health check of the program. The page contains the text of an error.
 type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// The health checks of the program, with their names.
@@ -50,7 +50,7 @@ impl CheckReport {
         }
     }
 
-    /// One line per check, with its name and its text.
+    /// Returns one line per check, with its name and its text.
     fn verbose(self) -> Response {
         self.response(|result| {
             let text = result.as_ref().unwrap_or_else(|error| error);
@@ -58,8 +58,8 @@ impl CheckReport {
         })
     }
 
-    /// One line per check, without its text. The probe address may be reachable from the whole cluster, and texts contain keys
-    /// and errors.
+    /// Returns one line per check, without its text. The entire cluster may be able to reach the probe address, and texts contain
+    /// keys and errors.
     fn terse(self) -> Response {
         self.response(|_| String::new())
     }

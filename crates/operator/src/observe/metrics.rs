@@ -88,7 +88,7 @@ impl Metrics {
         registry.register("workqueue_work_duration_seconds", help, work_seconds);
     }
 
-    /// Returns the metrics of one controller. They start at zero.
+    /// Returns the metrics of one controller. All counters start at zero.
     pub(crate) fn for_controller(&self, name: &ControllerName) -> ControllerMetrics {
         let controller = controller_labels(name);
         let queue = queue_labels(name);

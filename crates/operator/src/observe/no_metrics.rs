@@ -1,4 +1,4 @@
-//! Replaces `metrics` in a build without the feature `metrics`: nothing is counted.
+//! Replaces `metrics` in a build without the feature `metrics`. It does not count events.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,6 +1,6 @@
 //! The HTTP pages of a manager: metrics for Prometheus, health for the kubelet, debug pages for people.
 //!
-//! Pages show keys, counts, times and error texts. They never show the contents of an object.
+//! Pages contain keys, counts, times and error texts. Pages never contain the contents of an object.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{
     health::{self, Checks},
 };
 
-/// What the pages read.
+/// The data of the pages.
 pub(crate) struct PageState {
     #[cfg(feature = "metrics")]
     pub(crate) registry: prometheus_client::registry::Registry,

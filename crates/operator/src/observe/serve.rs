@@ -1,4 +1,4 @@
-//! Serves the pages over HTTP/1. The number of connections is limited, and all of them end with the manager.
+//! Serves the pages over HTTP/1. The number of connections is limited, and all connections are closed with the manager.
 
 use std::{
     collections::VecDeque,
@@ -21,16 +21,16 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// A further connection closes the oldest one, so that idle clients cannot block others.
+/// A further connection closes the oldest connection. Idle clients can therefore not block other clients.
 const MAX_CONNECTIONS: usize = 64;
 
 /// Limit for receiving the head of a request, and for an idle connection.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A connection is closed after this time, so that a slow reader cannot hold it indefinitely.
+/// Age limit of a connection. A slow reader can therefore not hold it indefinitely.
 const MAX_CONNECTION_AGE: Duration = Duration::from_secs(300);
 
-/// How long a response in progress may take after a stop.
+/// Time limit for a response in progress after a stop.
 const LAST_RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Pause after a failed `accept`.
@@ -44,7 +44,7 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr
     Ok((listener, address))
 }
 
-/// Serves `router` until `stop` is cancelled, and returns when the last connection has ended.
+/// Serves `router` until `stop` is cancelled, and returns when the last connection is closed.
 pub(crate) async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let mut connections = JoinSet::new();

@@ -138,7 +138,7 @@ async fn cache_sync_error_names_missing_rbac_rule() {
     assert!(start.elapsed() >= 120 * SECOND, "the rule may be granted until the timeout");
     let text = error.to_string();
     assert!(text.contains("Secret /api/v1/secrets"), "{text}");
-    assert!(text.contains("may not list secrets of API group \"\" in the whole cluster"), "{text}");
+    assert!(text.contains("may not list secrets of API group \"\" in all namespaces"), "{text}");
     assert!(!text.contains("may not list configmaps"), "{text}");
 }
 

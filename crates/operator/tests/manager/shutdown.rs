@@ -120,8 +120,8 @@ async fn blocked_reconcile_is_named_with_cause_of_shutdown() {
     started.notified().await;
     let _cut = server.faults().always(lease_writes(), Fault::Hang);
     let error = running.await.unwrap().unwrap_err();
-    let expected = "shutdown timed out; still running: configmap; cause of the shutdown: lost the lease default/operator: \
-                    it was not renewed in time; this process must exit";
+    let expected = "shutdown timed out; still running: configmap; cause of the shutdown: lost the lease default/operator \
+                    because it was not renewed in time; this process must exit";
     assert_eq!(error.to_string(), expected);
     drop(unblock);
 }

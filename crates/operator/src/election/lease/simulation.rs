@@ -1,6 +1,6 @@
 //! Simulation of an candidate with several candidates. Clocks run at different speeds, processes pause, requests are lost or
-//! arrive after their timeout, the watch lags, users delete the Lease or change its labels, and a leader dies. Two candidates
-//! must never lead at the same time. After the faults end, one candidate must lead.
+//! arrive after their timeout, and the watch lags. Users delete the Lease or change its labels, and a leader crashes. Two
+//! candidates must never be leaders at the same time. After the faults, one candidate must be the leader.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -12,7 +12,7 @@ use super::{Candidate, LeaseRecord, LeaseTimes, LeaseWrite, NextStep, RELEASED_L
 const TICK: Duration = Duration::from_millis(100);
 /// Timeout of a request, by the clock of its sender.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// How long faults happen, and how long the world runs without faults after that.
+/// Duration of the phase with faults, and of the phase without faults that follows.
 const FAULT_TIME: Duration = Duration::from_secs(240);
 const RECOVERY_TIME: Duration = Duration::from_secs(60);
 
@@ -25,7 +25,7 @@ struct Request {
     arrives: Option<Duration>,
     /// When the answer reaches the sender; `None` if it is lost.
     answered: Option<Duration>,
-    /// The answer of the server. The inner `None` is a refusal.
+    /// The response of the server. The inner `None` means that the server rejected the write.
     answer: Option<Option<Option<LeaseRecord>>>,
 }
 
@@ -34,7 +34,7 @@ struct Process {
     rate: f64,
     is_dead: bool,
     paused_until: Duration,
-    /// Until then, no message from or to this process arrives.
+    /// All messages from and to this process are lost until this time.
     disconnected_until: Duration,
     request: Option<Request>,
 }
@@ -58,7 +58,7 @@ impl World {
     /// Clocks run up to `fastest` times as fast as the slowest.
     fn new(seed: u64, fastest: f64) -> Self {
         let (mut rng, start) = (Rng::with_seed(seed), Instant::now());
-        // All candidates saw this Lease: a new candidate cannot know about a deleted Lease.
+        // All candidates observed this Lease. A candidate that starts after a deletion is not safe.
         let record = LeaseRecord {
             uid: String::new(),
             version: 1.into(),
@@ -69,7 +69,7 @@ impl World {
         };
         let count = rng.usize(2..=4);
         let processes = (0..count).map(|number| {
-            // The slowest and the fastest clock are common, because errors show there.
+            // The slowest and the fastest clock are common, because they cause most errors.
             let rate = match rng.u8(..3) {
                 0 => 1.0,
                 1 => fastest,
@@ -275,7 +275,7 @@ fn fastest_allowed() -> f64 {
 }
 
 #[test]
-fn one_process_leads_and_never_two() {
+fn exactly_one_leader_after_faults_and_never_two() {
     let mut changes = 0;
     for seed in 0..400 {
         let mut world = World::new(seed, fastest_allowed());
@@ -288,9 +288,9 @@ fn one_process_leads_and_never_two() {
     assert!(changes > 1000, "the holder changed only {changes} times");
 }
 
-/// Shows that the simulation detects an error: clocks differ by more than is allowed.
+/// Proves that the simulation detects an error, with clocks that differ too much.
 #[test]
-fn two_processes_lead_if_clocks_differ_too_much() {
+fn two_leaders_if_clocks_differ_too_much() {
     let both_lead = |seed: &u64| World::new(*seed, fastest_allowed() * 1.3).run(FAULT_TIME, true).is_err();
     assert!((0..400).any(|seed| both_lead(&seed)));
 }

@@ -47,7 +47,7 @@ fn leader() -> (Candidate, Instant) {
 }
 
 #[test]
-fn free_lease_is_taken_immediately() {
+fn candidate_acquires_free_lease_immediately() {
     let (mut candidate, now) = new_candidate();
     assert_eq!(candidate.next_step(now), NextStep::Read);
     candidate.on_read(None, now);
@@ -57,7 +57,7 @@ fn free_lease_is_taken_immediately() {
 }
 
 #[test]
-fn held_lease_is_taken_after_its_duration_without_renewal() {
+fn candidate_acquires_lease_that_was_not_renewed() {
     let (mut candidate, now) = new_candidate();
     candidate.on_read(Some(record(7, "other")), now);
     assert_eq!(
@@ -66,14 +66,14 @@ fn held_lease_is_taken_after_its_duration_without_renewal() {
     );
     let later = now + LEASE - SECOND;
     candidate.on_watch_event(Some(record(7, "other")), later);
-    assert_eq!(candidate.next_step(later), NextStep::Wait(now + LEASE), "the same version is no change");
+    assert_eq!(candidate.next_step(later), NextStep::Wait(now + LEASE), "the version did not change");
     candidate.on_watch_event(Some(record(8, "other")), later);
     assert_eq!(candidate.next_step(later), NextStep::Wait(later + LEASE));
     assert_eq!(candidate.next_step(later + LEASE), write(Some(8), 4, true));
 }
 
 #[test]
-fn leader_trusts_lease_from_send_time_of_accepted_write() {
+fn lease_is_valid_from_send_time_of_accepted_write() {
     let (mut candidate, sent) = leader();
     assert_eq!(candidate.leads_until(sent + 2 * SECOND), Some(sent + 10 * SECOND));
     assert_eq!(candidate.next_step(sent + SECOND), NextStep::Wait(sent + 2 * SECOND));
@@ -132,7 +132,7 @@ fn leader_recreates_deleted_lease_and_keeps_leading() {
 }
 
 #[test]
-fn follower_of_deleted_lease_leads_only_after_lease_duration() {
+fn deleted_lease_delays_leadership_by_its_duration() {
     let (mut candidate, now) = new_candidate();
     candidate.on_read(Some(record(7, "other")), now);
     candidate.on_read(None, now + 60 * SECOND);
@@ -153,7 +153,7 @@ fn follower_of_deleted_lease_leads_only_after_lease_duration() {
 }
 
 #[test]
-fn free_recreated_lease_leads_only_after_lease_duration() {
+fn recreated_lease_delays_leadership_by_its_duration() {
     for another in [recreated(8, ""), record(6, "")] {
         let (mut candidate, now) = new_candidate();
         candidate.on_read(Some(record(7, "other")), now);
