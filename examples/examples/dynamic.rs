@@ -45,7 +45,7 @@ async fn dynamic(flags: Flags) -> anyhow::Result<()> {
     // Shorter than the defaults, so that the example finds a new CRD quickly.
     let (backoff_initial, backoff_max) = (Duration::from_millis(200), Duration::from_secs(1));
     let options = ReflectorOptions { backoff_initial, backoff_max, ..ReflectorOptions::default() };
-    let factory = InformerFactory::new(cluster.client.clone()).reflector(options);
+    let factory = InformerFactory::new(cluster.client.clone()).reflector_options(options);
     if cluster.embedded.is_none() && !flags.write {
         count_config_maps(&factory).await?;
     } else {
@@ -64,7 +64,7 @@ async fn dynamic(flags: Flags) -> anyhow::Result<()> {
 async fn install_and_remove_twice(client: &Client, factory: &InformerFactory) -> anyhow::Result<()> {
     let resource =
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, "v1", "Gadget"), "gadgets");
-    let gadgets = factory.dynamic::<DynamicObject>(&resource, Scope::Namespaced)?;
+    let gadgets = factory.dynamic_informer::<DynamicObject>(&resource, Scope::Namespaced)?;
     let mut events = gadgets.events();
     factory.start();
     wait_for_phase(&gadgets, Phase::Suspended).await?;
@@ -131,7 +131,7 @@ async fn remove_crd(client: &Client) -> anyhow::Result<()> {
 /// Counts ConfigMaps with a dynamic informer. Sends no writes.
 async fn count_config_maps(factory: &InformerFactory) -> anyhow::Result<()> {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
-    let config_maps = factory.dynamic::<DynamicObject>(&resource, Scope::Namespaced)?;
+    let config_maps = factory.dynamic_informer::<DynamicObject>(&resource, Scope::Namespaced)?;
     factory.start();
     factory.wait_for_sync(STEP_TIMEOUT).await?;
     println!("{} ConfigMaps; with --write, this example installs its own CRD", config_maps.lister().len());

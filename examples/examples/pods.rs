@@ -38,7 +38,7 @@ async fn pods(flags: Flags) -> anyhow::Result<()> {
     }
     let pods = factory.informer::<Pod>()?;
     let by_node = pods.add_index("node", |pod: &Pod| pod.spec.as_ref()?.node_name.clone())?;
-    pods.on(|event| match event {
+    pods.on_event(|event| match event {
         Event::Added { object, .. } => println!("ADDED : {}", object.key()),
         Event::Updated { new, .. } => println!("MODIFIED : {}", new.key()),
         Event::Deleted { last, .. } => println!("DELETED : {}", last.key()),

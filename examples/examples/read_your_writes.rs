@@ -122,7 +122,7 @@ async fn reads_after_writes(maps: &Informer<ConfigMap>, api: &CachedApi<ConfigMa
 async fn read_with_timeout(api: &CachedApi<ConfigMap>) -> anyhow::Result<()> {
     let patch = Patch::Merge(json!({"data": {"number": "0"}}));
     api.patch("counter", &PatchParams::default(), &patch).await?;
-    match api.clone().patience(EVENT_DELAY).get("counter").await {
+    match api.clone().read_timeout(EVENT_DELAY).get("counter").await {
         Ok(_) => bail!("the cache contains an object that it cannot have received"),
         Err(error) => println!("timeout   : {error}"),
     }

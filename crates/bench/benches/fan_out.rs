@@ -23,7 +23,7 @@ fn updates() -> Vec<Event<Metadata>> {
 fn deliver(backlog: &mut Backlog<Metadata>) {
     while let Some(mut delivery) = backlog.take() {
         delivery.iter().map(black_box).for_each(|_| ());
-        backlog.returned(&mut delivery);
+        backlog.acknowledge(&mut delivery);
     }
 }
 

@@ -1,4 +1,4 @@
-//! `channel`: the async face of a `DeltaFifo`, which makes the sender wait while it is full.
+//! `channel`: the async interface of a `DeltaFifo`. The sender waits while the queue is full.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -8,29 +8,29 @@ use tokio::sync::Notify;
 
 use crate::DeltaFifo;
 
-/// A [`DeltaFifo`] of this bound (see there) between one sender and one receiver.
+/// Creates a [`DeltaFifo`] of this capacity between one sender and one receiver.
 ///
 /// # No wake-up is lost
-/// Each side looks at the queue under the lock and waits only after it has let go of it. The
+/// Each side checks the queue under the lock, and waits only after it has released the lock. The
 /// dangerous interleaving is
 ///
 /// ```text
-/// sender    looks: full, unlocks
+/// sender    checks: full, unlocks
 /// receiver      takes a batch, unlocks, wakes the sender, finds the queue empty, waits
 /// sender    begins to wait
 /// ```
 ///
-/// after which both would wait for ever if waking reached only those who wait already.
-/// [`Notify::notify_one`] stores a permit when nobody waits, so the sender's wait ends at once.
-/// One permit is enough because each direction has one waiter (`&mut self`), who looks again
-/// after every wake-up. A permit left over from an earlier change costs one more look; a waiter
-/// cancelled after it was woken loses nothing, because the next call looks before it waits.
-pub fn channel<T>(bound: usize) -> (Sender<T>, Receiver<T>) {
+/// If a wake-up reached only a side that already waits, both would now wait indefinitely. But
+/// [`Notify::notify_one`] stores a permit if there is no waiter, so the sender's wait ends
+/// immediately. One permit is enough: each direction has one waiter (`&mut self`), which checks again
+/// after every wake-up. A permit from an earlier change costs one more check. A waiter that is
+/// cancelled after its wake-up loses nothing, because the next call checks before it waits.
+pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(Shared {
-        fifo: Mutex::new(DeltaFifo::new(bound)),
-        // Fires when the queue has lost a batch or its receiver.
+        fifo: Mutex::new(DeltaFifo::new(capacity)),
+        // Notified when a batch or the receiver has left.
         room: Notify::new(),
-        // Fires when the queue has gained a delta or lost its sender.
+        // Notified when a delta was queued or the sender has left.
         data: Notify::new(),
     });
     (Sender { shared: Arc::clone(&shared) }, Receiver { shared })
@@ -42,26 +42,25 @@ struct Shared<T> {
     data: Notify,
 }
 
-/// The receiver is gone, so nobody will apply what is sent.
+/// The receiver was dropped, so the deltas cannot be delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the receiver of the deltas is gone")]
+#[error("receiver of the deltas was dropped")]
 pub struct Closed;
 
-/// The reflector's end. Dropping it lets the receiver drain the queue and then end.
+/// The reflector's end of a [`channel`]. After it is dropped, the receiver drains the queue and ends.
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
 
 impl<T> Sender<T> {
-    /// Moves all of `deltas` into the queue, in order, waiting for room as needed.
+    /// Moves all of `deltas` into the queue, in order. Waits for room as needed.
     ///
     /// # Errors
-    /// [`Closed`] if the receiver is gone; what was not queued stays in `deltas`.
+    /// [`Closed`] if the receiver was dropped. Deltas that were not queued stay in `deltas`.
     ///
     /// # Cancel safety
-    /// Cancel safe: at each moment a delta is either in the queue or still in `deltas`. After a
-    /// cancelled call the prefix that was queued has left `deltas`, and calling again with the
-    /// same `deltas` goes on where it stopped.
+    /// Cancel safe: at each moment a delta is either in the queue or still in `deltas`. Another call
+    /// with the same `deltas` continues.
     pub async fn send(&mut self, deltas: &mut VecDeque<Delta<T>>) -> Result<(), Closed> {
         loop {
             self.fill(deltas)?;
@@ -83,10 +82,10 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Waits until the receiver is gone, for a sender that has nothing to send.
+    /// Waits until the receiver is dropped.
     ///
     /// # Cancel safety
-    /// Cancel safe: it changes nothing.
+    /// Cancel safe: this changes nothing.
     pub async fn closed(&mut self) {
         while !self.shared.fifo.lock().is_closed() {
             self.shared.room.notified().await;
@@ -101,14 +100,14 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-/// The store's end. Dropping it discards what is queued and makes the sender's calls fail.
+/// The store's end of a [`channel`]. Dropping it discards the queue and makes the sender's calls fail.
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
 }
 
 impl<T> Receiver<T> {
-    /// The next batch, as [`DeltaFifo`] cuts it, never empty; `None` once the sender is gone and
-    /// the queue is drained.
+    /// Waits for the next batch of the [`DeltaFifo`], which is never empty. Returns `None` once the
+    /// sender is dropped and the queue is empty.
     ///
     /// # Cancel safety
     /// Cancel safe: a batch leaves the queue only in the poll that returns it.
@@ -136,7 +135,7 @@ impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         let mut closed = DeltaFifo::new(0);
         closed.close();
-        // The old queue is dropped after the lock is free: its objects may be many.
+        // The old queue is dropped after the lock is free: it can hold many objects.
         let _queued = std::mem::replace(&mut *self.shared.fifo.lock(), closed);
         self.shared.room.notify_one();
     }

@@ -1,42 +1,43 @@
-//! `DeltaFifo`: deltas in arrival order, bounded by weight, taken out in batches with distinct keys.
+//! `DeltaFifo`: deltas in arrival order, bounded by weight, removed in batches with distinct keys.
 
 use std::collections::{HashSet, VecDeque};
 
 use kube_object::Delta;
 
-/// How many objects wait in front of the store unless said otherwise: two pages of a list (500
-/// objects each), so that one is decoded while the other is applied, and some room for events.
-pub const DEFAULT_BOUND: usize = 1024;
+/// The default number of objects that can wait in front of the store: two pages of a list (500
+/// objects each) and some events. One page can be decoded while the other is applied.
+pub const DEFAULT_CAPACITY: usize = 1024;
 
-/// The queue between reflector and store, as plain data.
+/// Queues deltas between reflector and store, as plain data.
 ///
-/// # Bound
-/// The sum of [`Delta::weight`]. A delta that would exceed it is given back; only an empty queue
-/// takes a delta of any weight, so that a page larger than the bound can pass.
+/// # Capacity
+/// The capacity limits the sum of [`Delta::weight`]. A delta that would exceed it is returned to the
+/// caller. An empty queue accepts a delta of any weight, so that a page larger than the capacity can
+/// pass.
 ///
 /// # Contract
-/// 1. Deltas leave as they came: each once, in arrival order, nothing merged or dropped.
-/// 2. A batch is a prefix of the queue in which each key appears once (Property 16). Bookmarks
+/// 1. Deltas leave as they were pushed: each once, in order. None is coalesced or dropped.
+/// 2. A batch is a prefix of the queue in which each key occurs once (Property 16). Bookmarks can
 ///    join any batch: only their position matters.
 /// 3. `Begin`, each `Page`, `End` and `Clear` are batches of their own.
 ///
-/// From 1 follows that the version of the last delta applied is a true watermark, never ahead of
-/// what the reflector has read (Property 14).
+/// By rule 1, the version of the last applied delta is a true watermark: all earlier
+/// deltas are applied too (Property 14).
 pub struct DeltaFifo<T> {
     queue: VecDeque<Delta<T>>,
-    /// Always the sum of the weights in `queue`; above `bound` only if the queue has one delta.
+    /// The sum of the weights in `queue`. Exceeds `capacity` only if the queue has one delta.
     weight: usize,
-    bound: usize,
+    capacity: usize,
     closed: bool,
 }
 
 impl<T> Default for DeltaFifo<T> {
     fn default() -> Self {
-        Self::new(DEFAULT_BOUND)
+        Self::new(DEFAULT_CAPACITY)
     }
 }
 
-/// The same deltas; their objects are shared.
+/// Copies the queue and shares the objects.
 impl<T> Clone for DeltaFifo<T> {
     fn clone(&self) -> Self {
         Self { queue: self.queue.clone(), ..*self }
@@ -44,14 +45,13 @@ impl<T> Clone for DeltaFifo<T> {
 }
 
 impl<T> DeltaFifo<T> {
-    /// An empty queue for `bound` objects. A bound of zero admits one delta at a time.
-    pub fn new(bound: usize) -> Self {
-        Self { queue: VecDeque::new(), weight: 0, bound, closed: false }
+    /// Creates an empty queue for `capacity` objects. A capacity of zero admits one delta at a time.
+    pub fn new(capacity: usize) -> Self {
+        Self { queue: VecDeque::new(), weight: 0, capacity, closed: false }
     }
 
-    /// Appends a delta. One that is refused, for want of room or because the queue is closed, is
-    /// given back.
-    #[must_use = "a refused delta is given back"]
+    /// Appends a delta. Returns it if the queue is full or closed.
+    #[must_use = "a refused delta is returned"]
     pub fn push(&mut self, delta: Delta<T>) -> Option<Delta<T>> {
         if self.closed || !self.has_room(&delta) {
             return Some(delta);
@@ -61,7 +61,7 @@ impl<T> DeltaFifo<T> {
         None
     }
 
-    /// Moves the longest prefix of `deltas` that there is room for; nothing if closed.
+    /// Moves the longest prefix of `deltas` that fits; nothing if the queue is closed.
     pub fn push_all(&mut self, deltas: &mut VecDeque<Delta<T>>) {
         while let Some(delta) = deltas.pop_front() {
             if let Some(refused) = self.push(delta) {
@@ -71,12 +71,13 @@ impl<T> DeltaFifo<T> {
         }
     }
 
-    /// Whether this delta fits the bound now.
+    /// Returns whether this delta fits now.
     pub fn has_room(&self, delta: &Delta<T>) -> bool {
-        self.queue.is_empty() || self.weight.saturating_add(delta.weight()) <= self.bound
+        self.queue.is_empty() || self.weight.saturating_add(delta.weight()) <= self.capacity
     }
 
-    /// Takes the next batch: at most `max` deltas (at least one), empty if the queue is.
+    /// Removes and returns the next batch of at most `max` deltas. A `max` of zero means one. The
+    /// batch is empty only if the queue is.
     pub fn pop_batch(&mut self, max: usize) -> Vec<Delta<T>> {
         let batch: Vec<_> = self.queue.drain(..self.batch_len(max)).collect();
         self.weight -= batch.iter().map(Delta::weight).sum::<usize>();
@@ -87,56 +88,59 @@ impl<T> DeltaFifo<T> {
         let max = max.max(1);
         let mut keys = HashSet::new();
         for (at, delta) in self.queue.iter().take(max).enumerate() {
-            let seen = match delta {
+            let repeats = match delta {
                 Delta::Begin { .. } | Delta::Page(_) | Delta::End { .. } | Delta::Clear => return at.max(1),
                 Delta::Put(entry) => !keys.insert(entry.key()),
                 Delta::Remove { id, .. } | Delta::Undecodable(id) => !keys.insert(&id.key),
                 Delta::Bookmark(_) => false,
             };
-            if seen {
+            if repeats {
                 return at;
             }
         }
         self.queue.len().min(max)
     }
 
-    /// Refuses every later delta; what is queued can still be taken.
+    /// Closes the queue: later deltas are refused, queued ones can still be removed.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Whether [`close`](Self::close) was called.
+    /// Returns whether the queue is closed.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// The queued deltas, in the order in which they came.
+    /// Returns an iterator over the queued deltas, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Delta<T>> {
         self.queue.iter()
     }
 
-    /// How many deltas are queued.
+    /// Returns the number of queued deltas.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Whether no delta is queued.
+    /// Returns whether no delta is queued.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// How many objects are queued, as the bound counts them.
+    /// Returns the sum of the weights of the queued deltas.
     pub fn weight(&self) -> usize {
         self.weight
     }
 
-    /// Asserts the relations between the fields; for tests, after each step.
+    /// Asserts the invariants of the fields. For tests.
     ///
     /// # Panics
-    /// If one does not hold.
+    /// If an invariant does not hold.
     pub fn check(&self) {
         assert_eq!(self.weight, self.queue.iter().map(Delta::weight).sum::<usize>(), "weight is the sum");
-        assert!(self.weight <= self.bound || self.queue.len() == 1, "above the bound with several deltas");
+        assert!(
+            self.weight <= self.capacity || self.queue.len() == 1,
+            "above the capacity with several deltas"
+        );
     }
 }
 

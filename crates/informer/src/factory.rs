@@ -1,5 +1,11 @@
 //! `InformerFactory`: shared informers of one cluster, one for each type and selection.
 
+mod error;
+mod multi_namespace;
+mod registry;
+mod scope;
+mod selection;
+
 use std::{
     any::{Any, TypeId},
     collections::{HashMap, HashSet},
@@ -7,247 +13,156 @@ use std::{
     time::Duration,
 };
 
-use kube_client::{Client, Resource, core::ClusterResourceScope};
+use kube_client::{Client, Resource};
 use kube_listwatch::{Error, ListOptions, ListWatch};
 use kube_object::{Cached, Object};
 use kube_reflector::Options;
 use tokio::{runtime::Handle, time::Instant};
 
-use crate::{
-    Informer, InformerStatus, NotSynced,
-    builder::OnError,
-    registry::Registry,
-    selected::{Selected, some},
-    sync,
-};
+use crate::{CacheSyncError, Informer, InformerStatus, config::InformerSettings, sync};
+use registry::Registry;
+
+pub use error::FactoryError;
+pub use multi_namespace::{MultiNamespaceInformer, MultiNamespaceRegistration};
+pub use scope::Scope;
+pub use selection::Selection;
 
 type Modifier = Arc<dyn Fn(&mut ListOptions) + Send + Sync>;
 type Transform<T> = Arc<dyn Fn(&mut T) -> Result<(), &'static str> + Send + Sync>;
 
-/// Gives each caller that asks for a type the same informer: client-go's
-/// `SharedInformerFactory`.
+/// Shares informers: all callers that request the same type and selection get the same informer.
+/// Equivalent to client-go's `SharedInformerFactory`.
 ///
-/// Cheap to clone; all clones are one factory. Its informers live until they are removed
-/// ([`Selected::remove`]), until [`InformerFactory::shutdown`], or until the factory and everything obtained from it is
-/// dropped; counted ones ([`Selected::counted`]) only for as long as somebody has a use for them.
+/// The factory is cheap to clone, and all clones are one factory. It keeps an informer until one of
+/// these happens: the informer is removed ([`Selection::remove`]), the factory is shut down
+/// ([`InformerFactory::shutdown`]), or the factory and everything obtained from it is dropped.
+/// A reference-counted informer ([`Selection::ref_counted_informer`]) lives only while it is used.
 #[derive(Clone)]
 pub struct InformerFactory {
-    config: Config,
-    pub(crate) registry: Arc<Registry>,
+    config: FactoryConfig,
+    registry: Arc<Registry>,
 }
 
 #[derive(Clone)]
-struct Config {
+struct FactoryConfig {
     client: Client,
     namespace: Option<String>,
     options: ListOptions,
     modifiers: Vec<Modifier>,
-    /// A `Transform<T>` under the id of each type `T` that has one.
+    /// The `Transform<T>` of each type `T` that has one, by the id of `T`.
     transforms: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
     /// Types whose managedFields are kept.
-    managed: HashSet<TypeId>,
-    resync: Option<Duration>,
-    reflector: Options,
-    on_error: Option<OnError>,
-    backlog_mark: usize,
-    queue_bound: usize,
-}
-
-/// The factory can't give this informer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum FactoryError {
-    /// [`InformerFactory::shutdown`] has been called.
-    #[error("the factory is shut down: no informer of {0} can be had")]
-    ShutDown(String),
-    /// Informers were asked for by namespaces, and this is none, or objects of the type live in none.
-    #[error(
-        "no informer of {kind} in namespace {namespace:?} can be had: give a name, and a type that lives in namespaces"
-    )]
-    NotOneNamespace {
-        /// The kind of the objects.
-        kind: String,
-        /// What was asked for.
-        namespace: String,
-    },
-}
-
-/// Whether a type known only at run time lives in namespaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
-    /// Objects live in namespaces; the factory's namespace applies.
-    Namespaced,
-    /// Objects belong to the whole cluster.
-    Cluster,
+    keep_managed_fields: HashSet<TypeId>,
+    settings: InformerSettings,
 }
 
 impl InformerFactory {
-    /// A factory for the cluster of this client, over all namespaces.
+    /// Creates a factory for the cluster of this client, over all namespaces.
     pub fn new(client: Client) -> Self {
-        let config = Config {
+        let config = FactoryConfig {
             client,
             namespace: None,
             options: ListOptions::default(),
             modifiers: Vec::new(),
             transforms: HashMap::new(),
-            managed: HashSet::new(),
-            resync: None,
-            reflector: Options::default(),
-            on_error: None,
-            backlog_mark: kube_delta_fifo::DEFAULT_MARK,
-            queue_bound: kube_delta_fifo::DEFAULT_BOUND,
+            keep_managed_fields: HashSet::new(),
+            settings: InformerSettings::default(),
         };
         Self { config, registry: Arc::default() }
     }
 
-    /// Restricts namespaced types to this namespace; an empty one means all, as everywhere in the
-    /// API.
+    /// Restricts namespaced types to this namespace. An empty name means all namespaces.
     #[must_use]
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         let namespace = Some(namespace.into()).filter(|namespace| !namespace.is_empty());
-        self.configured(|config| config.namespace = namespace)
+        self.with_config(|config| config.namespace = namespace)
     }
 
-    /// Restricts every type to objects with these labels, in the syntax of the API.
+    /// Restricts every type to objects that match this label selector, for example `app=web`.
     #[must_use]
     pub fn labels(self, selector: impl Into<String>) -> Self {
-        self.configured(|config| config.options.label_selector = some(selector.into()))
+        self.with_config(|config| config.options.label_selector = non_empty(selector.into()))
     }
 
-    /// Restricts every type to objects with these fields, in the syntax of the API. Few fields
-    /// can be selected on every type: `metadata.name` and `metadata.namespace`.
+    /// Restricts every type to objects that match this field selector.
+    ///
+    /// All types support only `metadata.name` and `metadata.namespace`.
     #[must_use]
     pub fn fields(self, selector: impl Into<String>) -> Self {
-        self.configured(|config| config.options.field_selector = some(selector.into()))
+        self.with_config(|config| config.options.field_selector = non_empty(selector.into()))
     }
 
-    /// A function that may change the options of each LIST and WATCH (client-go's
-    /// `WithTweakListOptions`).
+    /// Adds a function that changes the options of each LIST and WATCH. Equivalent to client-go's
+    /// `WithTweakListOptions`.
     #[must_use]
-    pub fn options(self, modifier: impl Fn(&mut ListOptions) + Send + Sync + 'static) -> Self {
-        self.configured(|config| config.modifiers.push(Arc::new(modifier)))
+    pub fn tweak_list_options(self, modifier: impl Fn(&mut ListOptions) + Send + Sync + 'static) -> Self {
+        self.with_config(|config| config.modifiers.push(Arc::new(modifier)))
     }
 
-    /// A function that changes each object of one type before it is cached: see [`ListWatch::transform`]. The last one
-    /// for a type counts.
+    /// Sets a function that changes each object of one type before it is cached: see
+    /// [`ListWatch::transform`]. A later call for the same type replaces the function.
     #[must_use]
     pub fn transform<T: Object>(
         self,
         transform: impl Fn(&mut T) -> Result<(), &'static str> + Send + Sync + 'static,
     ) -> Self {
         let transform: Transform<T> = Arc::new(transform);
-        self.configured(|config| _ = config.transforms.insert(TypeId::of::<T>(), Arc::new(transform)))
+        self.with_config(|config| _ = config.transforms.insert(TypeId::of::<T>(), Arc::new(transform)))
     }
 
-    /// Keeps `metadata.managedFields` of the objects of one type, which are left out otherwise: see
+    /// Keeps `metadata.managedFields` of the objects of one type, which are removed by default: see
     /// [`ListWatch::keep_managed_fields`].
     #[must_use]
     pub fn keep_managed_fields<T: Object>(self) -> Self {
-        self.configured(|config| _ = config.managed.insert(TypeId::of::<T>()))
+        self.with_config(|config| _ = config.keep_managed_fields.insert(TypeId::of::<T>()))
     }
 
-    /// The resync period of handlers that don't say their own; none unless set.
+    /// Sets the resync period of handlers without their own. There is no resync by default.
     #[must_use]
     pub fn default_resync(self, period: Duration) -> Self {
-        self.configured(|config| config.resync = Some(period))
+        self.with_config(|config| config.settings.resync = Some(period))
     }
 
-    /// Time-outs, delays, page size and seed of each informer's reflector.
+    /// Sets the timeouts, delays, page size and seed of each informer's reflector.
     #[must_use]
-    pub fn reflector(self, options: Options) -> Self {
-        self.configured(|config| config.reflector = options)
+    pub fn reflector_options(self, options: Options) -> Self {
+        self.with_config(|config| config.settings.reflector = options)
     }
 
-    /// Called with each failure of a LIST or WATCH, on the informer's task: it must not block.
+    /// Sets a function that is called with each failure of a LIST or WATCH.
+    ///
+    /// It runs on the informer's task and must not block.
     #[must_use]
     pub fn on_error(self, on_error: impl Fn(&Error) + Send + Sync + 'static) -> Self {
-        self.configured(|config| config.on_error = Some(Arc::new(on_error)))
+        self.with_config(|config| config.settings.on_error = Some(Arc::new(on_error)))
     }
 
-    /// From how many waiting events on the changes of a handler are merged; 1024 unless set. Of a handler of
-    /// [`Informer::on_every`] nothing is merged: there the cache waits from so many on, and zero counts as one.
+    /// Sets the number of pending events from which the events of a handler are coalesced.
+    /// The default is 1024.
+    ///
+    /// Events of [`Informer::add_backpressured_handler`] are never coalesced: from this number of
+    /// pending events the cache waits for the handler. There, zero means one.
     #[must_use]
-    pub fn backlog_mark(self, events: usize) -> Self {
-        self.configured(|config| config.backlog_mark = events)
+    pub fn coalesce_threshold(self, events: usize) -> Self {
+        self.with_config(|config| config.settings.coalesce_threshold = events)
     }
 
-    /// How many objects may wait between the reflector and the store of each informer; 1024 unless set.
+    /// Sets how many objects may wait between the reflector and the store of each informer. The
+    /// default is 1024.
     #[must_use]
-    pub fn queue_bound(self, objects: usize) -> Self {
-        self.configured(|config| config.queue_bound = objects)
+    pub fn queue_capacity(self, objects: usize) -> Self {
+        self.with_config(|config| config.settings.queue_capacity = objects)
     }
 
-    /// A factory that is configured differently shares no informers with the one before.
-    fn configured(mut self, change: impl FnOnce(&mut Config)) -> Self {
+    /// Changes the configuration. The result shares no informers with the previous factory.
+    fn with_config(mut self, change: impl FnOnce(&mut FactoryConfig)) -> Self {
         change(&mut self.config);
         self.registry = Arc::default();
         self
     }
 
-    /// The informer of a type, of everything that the factory covers: [`InformerFactory::select`] without a selection
-    /// of its own.
-    ///
-    /// # Errors
-    /// The factory is shut down.
-    pub fn informer<T: Cached>(&self) -> Result<Informer<T>, FactoryError>
-    where
-        <T::Resource as Resource>::DynamicType: Default,
-        <T::Resource as Resource>::Scope: 'static,
-    {
-        self.select::<T>().informer()
-    }
-
-    /// The informer of a type that is known only at run time, such as `DynamicObject` with an `ApiResource`, of
-    /// everything that the factory covers.
-    ///
-    /// # Errors
-    /// The factory is shut down.
-    pub fn dynamic<T: Cached>(
-        &self,
-        resource: &<T::Resource as Resource>::DynamicType,
-        scope: Scope,
-    ) -> Result<Informer<T>, FactoryError>
-    where
-        <T::Resource as Resource>::DynamicType: Clone,
-    {
-        self.select_dynamic::<T>(resource, scope).informer()
-    }
-
-    /// Objects of a type, of which fewer can be selected than the factory covers.
-    pub fn select<T: Cached>(&self) -> Selected<T>
-    where
-        <T::Resource as Resource>::DynamicType: Default,
-        <T::Resource as Resource>::Scope: 'static,
-    {
-        let cluster =
-            TypeId::of::<<T::Resource as Resource>::Scope>() == TypeId::of::<ClusterResourceScope>();
-        let scope = if cluster { Scope::Cluster } else { Scope::Namespaced };
-        self.selected(Arc::default(), scope)
-    }
-
-    /// The same of a type that is known only at run time.
-    pub fn select_dynamic<T: Cached>(
-        &self,
-        resource: &<T::Resource as Resource>::DynamicType,
-        scope: Scope,
-    ) -> Selected<T>
-    where
-        <T::Resource as Resource>::DynamicType: Clone,
-    {
-        self.selected(Arc::new(resource.clone()), scope)
-    }
-
-    fn selected<T: Cached>(
-        &self,
-        resource: Arc<<T::Resource as Resource>::DynamicType>,
-        scope: Scope,
-    ) -> Selected<T> {
-        let namespace = self.config.namespace.clone().filter(|_| scope == Scope::Namespaced);
-        Selected { factory: self.clone(), resource, scope, namespace, options: self.config.options.clone() }
-    }
-
-    /// An informer of what these options leave over of a namespace or of all.
-    pub(crate) fn build<T: Cached>(
+    /// Builds an informer of a type with these options, in one namespace or in all.
+    fn build<T: Cached>(
         &self,
         resource: &<T::Resource as Resource>::DynamicType,
         namespace: Option<&str>,
@@ -255,28 +170,28 @@ impl InformerFactory {
         name: String,
     ) -> Informer<T> {
         let config = self.config.clone();
-        let source = ListWatch::<T>::from_client(config.client, resource, namespace, "")
+        let mut source = ListWatch::<T>::from_client(config.client, resource, namespace, "")
             .options(move |request| *request = options.clone());
-        let modified =
-            |source: ListWatch<T>, modifier: Modifier| source.options(move |request| modifier(request));
-        let source = config.modifiers.into_iter().fold(source, modified);
-        let source = match config.managed.contains(&TypeId::of::<T>()) {
-            true => source.keep_managed_fields(),
-            false => source,
-        };
+        for modifier in config.modifiers {
+            source = source.options(move |request| modifier(request));
+        }
+        if config.keep_managed_fields.contains(&TypeId::of::<T>()) {
+            source = source.keep_managed_fields();
+        }
         let transform = config.transforms.get(&TypeId::of::<T>());
-        let source = match transform.and_then(|transform| transform.downcast_ref::<Transform<T>>()).cloned() {
-            Some(transform) => source.transform(move |object| transform(object)),
-            None => source,
-        };
-        let mut builder = Informer::from_source(source).name(name).reflector(config.reflector);
-        builder.resync = config.resync;
-        builder.on_error = config.on_error;
-        builder.backlog_mark(config.backlog_mark).queue_bound(config.queue_bound).build()
+        let transform = transform.and_then(|transform| transform.downcast_ref::<Transform<T>>()).cloned();
+        if let Some(transform) = transform {
+            source = source.transform(move |object| transform(object));
+        }
+        let mut builder = Informer::from_source(source).name(name);
+        builder.settings = config.settings;
+        builder.build()
     }
 
-    /// Starts, waits for, shows and stops an informer that was made elsewhere, by a builder or another factory, with this
-    /// factory's own. Nothing happens where it is one of them. It is not what [`InformerFactory::informer`] gives.
+    /// Adds an informer that was created elsewhere, by a builder or another factory.
+    ///
+    /// The factory starts, awaits, reports and stops it together with its own informers. Nothing
+    /// happens if the factory has it already. [`InformerFactory::informer`] never returns it.
     ///
     /// # Errors
     /// The factory is shut down.
@@ -284,8 +199,10 @@ impl InformerFactory {
         self.registry.adopt(informer)
     }
 
-    /// Starts every informer, and those that are asked for later as they are: on the runtime of whoever asks, or outside of
-    /// one on that of this call.
+    /// Starts every informer. Informers that are created later start immediately.
+    ///
+    /// A later informer runs on the runtime of its creator. If the creator has none, it runs on the
+    /// runtime of this call.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -293,41 +210,41 @@ impl InformerFactory {
         self.registry.start(Handle::current());
     }
 
-    /// Waits until every informer's first list is in its store.
+    /// Waits until the initial list of every informer is in its store.
     ///
     /// # Errors
-    /// Some are not within this time, or were stopped before: the error names each, in the order of
-    /// their names, with its last failure. Those that were not stopped go on trying.
+    /// Some informers did not sync within the timeout, or were stopped before. The error lists each
+    /// with its last failure, sorted by name. Informers that were not stopped continue to try.
     ///
     /// # Cancel safety
-    /// Safe: nothing but the wait is lost.
-    pub async fn wait_for_sync(&self, within: Duration) -> Result<(), NotSynced> {
-        // Beyond the clock is never.
-        let within = sync::patience(within);
-        let deadline = Instant::now().checked_add(within);
-        let mut late = Vec::new();
+    /// Safe: only the wait is lost.
+    pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), CacheSyncError> {
+        let timeout = sync::effective_timeout(timeout);
+        // A deadline that the clock cannot represent never expires.
+        let deadline = Instant::now().checked_add(timeout);
+        let mut unsynced = Vec::new();
         for informer in self.registry.all() {
             let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
-            late.extend(informer.wait_for_sync(left).await);
+            unsynced.extend(informer.wait_for_sync(left).await);
         }
-        late.sort_unstable_by(|a, b| a.informer.cmp(&b.informer));
-        match late.is_empty() {
-            true => Ok(()),
-            false => Err(NotSynced { within, informers: late }),
-        }
+        unsynced.sort_unstable_by(|a, b| a.informer.cmp(&b.informer));
+        if unsynced.is_empty() { Ok(()) } else { Err(CacheSyncError { timeout, informers: unsynced }) }
     }
 
-    /// What each informer is doing, and what it has done: in the order in which they were asked for, then those that were
-    /// adopted.
+    /// Returns the status of each informer: first in the order of their creation, then those that
+    /// were [adopted](InformerFactory::adopt).
     pub fn status(&self) -> Vec<InformerStatus> {
         self.registry.status()
     }
 
-    /// Stops every informer; when this returns no task of them is left, nor of those that were stopped, removed or let go
-    /// of before. No informer can be had any more, and caches are no longer fresh.
+    /// Stops every informer. When this returns, no task of any informer of this factory is left,
+    /// including informers that were stopped, removed or dropped before.
+    ///
+    /// Afterwards the factory creates no informers. The caches can still be read, and are no longer
+    /// updated.
     ///
     /// # Cancel safety
-    /// All informers are told to stop at the first poll; only the wait is lost.
+    /// All informers begin to stop at the first poll. Only the wait is lost.
     pub async fn shutdown(&self) {
         let informers = self.registry.shut_down();
         let stopping: Vec<_> = informers.iter().map(|informer| informer.stop()).collect();
@@ -336,4 +253,9 @@ impl InformerFactory {
             tasks.wait().await;
         }
     }
+}
+
+/// Returns `None` for an empty selector, which selects everything.
+fn non_empty(selector: String) -> Option<String> {
+    Some(selector).filter(|selector| !selector.is_empty())
 }

@@ -8,62 +8,63 @@ use std::{
     time::Duration,
 };
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, future::BoxFuture};
 use kube_object::{Event, Object};
 use kube_reflector::{Phase, Status};
 use kube_store::{Index, IndexError, Lister, Store};
 use tokio::{runtime::Handle, sync::watch, time::Instant};
 
 use crate::{
-    EventHandler, EventStream, HandlerRegistration, InformerBuilder, InformerStatus, NotSynced, Unsynced,
-    delivery::{deliver, deliver_to_thread},
+    CacheSyncError, EventHandler, EventStream, HandlerRegistration, InformerStatus, UnsyncedInformer,
+    config::InformerConfig,
     handler_fn,
-    mailbox::Behind,
-    shared::{Alive, Shared},
+    handlers::{HandlerThread, LagPolicy, Mailbox, deliver, deliver_to_thread},
+    shared::{KeepAlive, Shared},
     sync,
-    thread::HandlerThread,
 };
 
-/// A shared cache of one resource: client-go's `SharedIndexInformer`.
+/// Watches one resource and keeps a shared cache of its objects. Equivalent to client-go's
+/// `SharedIndexInformer`.
 ///
-/// Cheap to clone; all clones are one informer. It runs from [`Informer::start`] until
-/// [`Informer::stop`], or until nobody can see it any more: no informer, lister, index, stream
-/// or registered handler is left.
+/// An informer is cheap to clone, and all clones are one informer. It runs from [`Informer::start`]
+/// to [`Informer::stop`]. It also stops when it is no longer used: when no informer, lister, index,
+/// stream or registered handler is left.
 pub struct Informer<T> {
     pub(crate) shared: Arc<Shared<T>>,
-    alive: Arc<Alive>,
+    keep_alive: Arc<KeepAlive>,
 }
 
-/// Finds an informer for as long as somebody else has a use for it.
+/// Refers to an informer without keeping it alive.
 pub(crate) struct WeakInformer<T> {
     shared: Weak<Shared<T>>,
-    alive: Weak<Alive>,
+    keep_alive: Weak<KeepAlive>,
 }
 
 impl<T> WeakInformer<T> {
     pub(crate) fn upgrade(&self) -> Option<Informer<T>> {
-        Some(Informer { alive: self.alive.upgrade()?, shared: self.shared.upgrade()? })
+        Some(Informer { keep_alive: self.keep_alive.upgrade()?, shared: self.shared.upgrade()? })
     }
 }
 
 impl<T> Clone for Informer<T> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), alive: Arc::clone(&self.alive) }
+        Self { shared: Arc::clone(&self.shared), keep_alive: Arc::clone(&self.keep_alive) }
     }
 }
 
 impl<T: Object> Informer<T> {
-    pub(crate) fn new(config: InformerBuilder<T>) -> Self {
-        let alive = Arc::new(Alive::default());
-        Self { shared: Arc::new(Shared::new(config, &alive)), alive }
+    pub(crate) fn new(config: InformerConfig<T>) -> Self {
+        let keep_alive = Arc::new(KeepAlive::default());
+        Self { shared: Arc::new(Shared::new(config, &keep_alive)), keep_alive }
     }
 
     pub(crate) fn downgrade(&self) -> WeakInformer<T> {
-        WeakInformer { shared: Arc::downgrade(&self.shared), alive: Arc::downgrade(&self.alive) }
+        WeakInformer { shared: Arc::downgrade(&self.shared), keep_alive: Arc::downgrade(&self.keep_alive) }
     }
 
-    /// Begins to list and watch, and to call handlers. Further calls do nothing; an informer that
-    /// was stopped stays stopped.
+    /// Starts to list, to watch, and to call handlers.
+    ///
+    /// Further calls do nothing. An informer that was stopped cannot be started again.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -71,116 +72,139 @@ impl<T: Object> Informer<T> {
         Shared::start(&self.shared, Handle::current);
     }
 
-    /// The same in the runtime of the caller, or in this one where the caller has none.
-    pub(crate) fn start_within(&self, runtime: &Handle) {
+    /// Starts on the runtime of the caller, or on this one if the caller has none.
+    pub(crate) fn start_on(&self, runtime: &Handle) {
         Shared::start(&self.shared, || Handle::try_current().unwrap_or_else(|_| runtime.clone()));
     }
 
-    /// Ends the watch, the handlers' tasks and all streams. When this returns no task, request or
-    /// timer of the informer is left. The cache can still be read; it is no longer fresh.
+    /// Stops the watch, the tasks of handlers, and all streams.
     ///
-    /// What is queued for handlers is dropped, but for those that leave by
-    /// [`HandlerRegistration::remove_after_delivery`]; streams end after what is queued for them. A runtime
-    /// that is dropped stops the informers that run on it in the same way. Waits for a handler's call
-    /// that is running, so it must not be waited for within one.
+    /// When this returns, no task, request or timer of the informer is left. The cache can still be
+    /// read, and is no longer updated.
+    ///
+    /// Queued events of handlers are dropped. Handlers that are being removed with
+    /// [`HandlerRegistration::remove_after_delivery`] still receive theirs. A stream ends after its
+    /// queued events. A runtime that shuts down stops its informers in the same way.
+    ///
+    /// This waits for a running call of a handler. Do not await it within such a call.
     ///
     /// # Cancel safety
-    /// The informer is stopped at the first poll; only the wait is lost.
+    /// The informer begins to stop at the first poll. Only the wait is lost.
     pub async fn stop(&self) {
         self.shared.stop();
         self.shared.tasks.wait().await;
     }
 
-    /// Whether it was told to stop: its cache will never be fresh again.
+    /// Whether the informer is stopping or stopped: its cache is no longer updated.
     pub(crate) fn is_stopped(&self) -> bool {
         self.shared.stopping.is_cancelled()
     }
 
-    /// Registers a handler with the informer's default resync period. It is called on a task of
-    /// its own from when the informer runs; on a running informer it is first shown the current
-    /// state as initial adds.
+    /// Registers a handler with the informer's default resync period.
+    ///
+    /// The handler has its own task, which starts with the informer. If the informer is running, the
+    /// handler first receives the cached objects as initial adds.
     pub fn add_handler(&self, handler: impl EventHandler<T>) -> HandlerRegistration<T> {
-        self.register(handler, Behind::IsMerged, self.shared.config.resync)
+        self.register(handler, LagPolicy::Coalesce, self.shared.config.settings.resync)
     }
 
-    /// Registers a handler with a resync period of its own; `None` for no resync.
+    /// Registers a handler with its own resync period; `None` disables resyncs.
     pub fn add_handler_with_resync(
         &self,
         handler: impl EventHandler<T>,
         resync: Option<Duration>,
     ) -> HandlerRegistration<T> {
-        self.register(handler, Behind::IsMerged, resync)
+        self.register(handler, LagPolicy::Coalesce, resync)
     }
 
-    /// Registers a closure that is called with each event.
-    pub fn on(&self, handler: impl FnMut(&Event<T>) + Send + 'static) -> HandlerRegistration<T> {
+    /// Registers a closure as a handler. Same as [`Informer::add_handler`] with [`handler_fn`].
+    pub fn on_event(&self, handler: impl FnMut(&Event<T>) + Send + 'static) -> HandlerRegistration<T> {
         self.add_handler(handler_fn(handler))
     }
 
-    /// Registers a closure that is called with each event, and that none is kept from: where it is behind by as many as the
-    /// informer's backlog mark nothing is merged, but the cache waits for it, and with the cache its other handlers, and the
-    /// server. So it has to be quick. It is for those who ask each state whom it concerns, as a controller does: also one
-    /// that was there for a moment, and in the cache for everybody to see.
-    pub fn on_every(&self, handler: impl FnMut(&Event<T>) + Send + 'static) -> HandlerRegistration<T> {
-        self.register(handler_fn(handler), Behind::IsWaitedFor, self.shared.config.resync)
+    /// Registers a handler that receives every event: its events are never coalesced.
+    ///
+    /// If the handler lags by [`coalesce_threshold`](crate::InformerBuilder::coalesce_threshold)
+    /// events, the cache waits for it. That also delays the other handlers and the reads from the
+    /// server, so the handler must be fast.
+    ///
+    /// Use it if each intermediate state matters. A controller, for example, maps each state to the
+    /// keys of its owners, and an object can have another owner for a moment.
+    pub fn add_backpressured_handler(&self, handler: impl EventHandler<T>) -> HandlerRegistration<T> {
+        self.register(handler, LagPolicy::Backpressure, self.shared.config.settings.resync)
     }
 
-    /// Registers a handler that may block, on a thread of its own. What it is promised is the same as for others, back
-    /// pressure included; it has the informer's default resync period. Its calls are made within the informer's runtime, as
-    /// those of `spawn_blocking` are: they may spawn tasks, and wait for a future by `Handle::current().block_on`.
+    /// Registers a handler that may block, on its own thread, with the default resync period.
     ///
-    /// The thread is there from now on, and has ended when [`HandlerRegistration::remove`] or [`Informer::stop`]
-    /// returns: each waits for the call that is running, however long that blocks. Where a runtime is dropped the
-    /// thread ends after that call. A paused clock of tokio does not wait for it.
+    /// The contract is that of other handlers, and its events are coalesced if it lags. Calls run
+    /// within the informer's runtime, like those of `spawn_blocking`: they may spawn tasks, and may
+    /// wait for a future with `Handle::current().block_on`.
+    ///
+    /// The thread is spawned by this call. It has ended when [`HandlerRegistration::remove`] or
+    /// [`Informer::stop`] returns; both wait for a running call. If the runtime shuts down, the
+    /// thread ends after the running call. tokio's paused clock does not wait for the thread.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The operating system cannot create a thread.
     pub fn add_blocking_handler(
         &self,
         handler: impl EventHandler<T>,
     ) -> Result<HandlerRegistration<T>, io::Error> {
         let (running, ended) = watch::channel(());
-        let (shared, resync) = (Arc::downgrade(&self.shared), self.shared.config.resync);
-        // A runtime that is dropped ends the task before the thread: the thread says for itself that it runs.
+        let (shared, resync) = (Arc::downgrade(&self.shared), self.shared.config.settings.resync);
+        // A runtime that shuts down ends the task before the thread. The thread therefore holds its
+        // own proof that it runs.
         let held = (running.clone(), self.shared.tasks.token());
         let thread = HandlerThread::spawn(handler, held)?;
-        let (id, mailbox) = self.shared.join(Behind::IsMerged, |mailbox| {
-            let task = async move {
+        Ok(self.subscribe_task(LagPolicy::Coalesce, ended, |mailbox| {
+            async move {
                 deliver_to_thread(shared, mailbox, thread, resync).await;
                 drop(running);
-            };
-            Some(task.boxed())
-        });
-        Ok(HandlerRegistration { id, shared: Arc::downgrade(&self.shared), mailbox, ended })
+            }
+            .boxed()
+        }))
     }
 
-    /// The events as a stream: for those who want to await. Dropping it unregisters it.
+    /// Returns the events as a stream, for readers that await between events.
+    ///
+    /// The stream first yields the cached objects as initial adds. Dropping it unsubscribes.
     pub fn events(&self) -> EventStream<T> {
-        let (id, mailbox) = self.shared.join(Behind::IsMerged, |_| None);
-        EventStream::new(id, Arc::clone(&self.shared), mailbox, self.shared.config.resync)
+        let subscription = Shared::subscribe(&self.shared, LagPolicy::Coalesce, |_| None);
+        EventStream::new(subscription, Arc::clone(&self.shared), self.shared.config.settings.resync)
     }
 
     fn register(
         &self,
         handler: impl EventHandler<T>,
-        behind: Behind,
+        policy: LagPolicy,
         resync: Option<Duration>,
     ) -> HandlerRegistration<T> {
         let (running, ended) = watch::channel(());
         let shared = Arc::downgrade(&self.shared);
-        let (id, mailbox) = self.shared.join(behind, |mailbox| {
-            let task = async move {
+        self.subscribe_task(policy, ended, |mailbox| {
+            async move {
                 deliver(shared, mailbox, handler, resync).await;
                 drop(running);
-            };
-            Some(task.boxed())
-        });
-        HandlerRegistration { id, shared: Arc::downgrade(&self.shared), mailbox, ended }
+            }
+            .boxed()
+        })
     }
 
-    /// Adds an index, now or at any later time; it covers what is cached already. The function runs
-    /// while the cache is written: it may read the cache, and must not call its informer otherwise.
-    /// A lister that it holds keeps the informer alive until it is stopped.
+    fn subscribe_task(
+        &self,
+        policy: LagPolicy,
+        ended: watch::Receiver<()>,
+        task: impl FnOnce(Arc<Mailbox<T>>) -> BoxFuture<'static, ()>,
+    ) -> HandlerRegistration<T> {
+        let subscription = Shared::subscribe(&self.shared, policy, |mailbox| Some(task(mailbox)));
+        HandlerRegistration { subscription, ended }
+    }
+
+    /// Adds an index. It covers the objects that are already cached.
+    ///
+    /// `values` runs while the cache is written. It may read the cache, but must not call other
+    /// methods of its informer. A lister that it captures keeps the informer alive until it is
+    /// stopped.
     ///
     /// # Errors
     /// An index of this name exists.
@@ -196,7 +220,7 @@ impl<T: Object> Informer<T> {
         self.store().add_index(name, values)
     }
 
-    /// An index that was added under this name with values of this type.
+    /// Returns the index of this name, if its values have this type.
     pub fn index<V>(&self, name: &str) -> Option<Index<T, V>>
     where
         V: Hash + Eq + Clone + Send + Sync + 'static,
@@ -204,69 +228,70 @@ impl<T: Object> Informer<T> {
         self.store().index(name)
     }
 
-    /// The store, with listers and indexes that keep the informer alive.
+    /// Returns the store. Its listers and indexes keep the informer alive.
     fn store(&self) -> Store<T> {
-        let alive: Arc<dyn Any + Send + Sync> = Arc::clone(&self.alive) as _;
-        self.shared.store.clone().keeping(alive)
+        let keep_alive: Arc<dyn Any + Send + Sync> = Arc::clone(&self.keep_alive) as _;
+        self.shared.store.clone().keeping(keep_alive)
     }
 
-    /// Look-ups in the cache. A lister keeps its informer alive.
+    /// Returns a read-only view of the cache. It keeps the informer alive.
     pub fn lister(&self) -> Lister<T> {
         self.store().lister()
     }
 
-    /// What errors and logs call it: where nobody has named it otherwise the kind, the path and the selectors.
+    /// Returns the name in errors and logs. The default is kind, path and selectors.
     pub fn name(&self) -> &str {
         &self.shared.config.name
     }
 
-    /// Whether the first list is in the store.
+    /// Returns whether the initial list is in the store.
     pub fn has_synced(&self) -> bool {
         *self.shared.synced.borrow()
     }
 
-    /// Waits until the first list is in the store.
+    /// Waits until the initial list is in the store.
     ///
     /// # Errors
-    /// It is not within this time, or the informer was stopped before; the error says what the
-    /// informer was doing and its last failure. One that was not stopped goes on trying.
+    /// The timeout expired, or the informer was stopped. The error contains the phase of the
+    /// informer and its last failure. An informer that was not stopped continues to try.
     ///
     /// # Cancel safety
-    /// Safe: nothing but the wait is lost.
-    pub async fn wait_for_sync(&self, within: Duration) -> Result<(), NotSynced> {
-        let within = sync::patience(within);
+    /// Safe: only the wait is lost.
+    pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), CacheSyncError> {
+        let timeout = sync::effective_timeout(timeout);
         let mut status = self.shared.reflector.subscribe();
         tokio::select! {
             biased;
-            _ = sync::wait_true(self.shared.synced.subscribe(), within) => {}
+            _ = sync::wait_true(self.shared.synced.subscribe(), timeout) => {}
             _ = status.wait_for(|status| status.phase == Phase::Stopped) => {}
         }
-        match self.has_synced() {
-            true => Ok(()),
-            false => Err(NotSynced { within, informers: vec![self.unsynced()] }),
+        if self.has_synced() {
+            Ok(())
+        } else {
+            Err(CacheSyncError { timeout, informers: vec![self.unsynced()] })
         }
     }
 
-    pub(crate) fn unsynced(&self) -> Unsynced {
+    pub(crate) fn unsynced(&self) -> UnsyncedInformer {
         let status = self.shared.reflector.borrow();
-        Unsynced {
+        UnsyncedInformer {
             informer: self.shared.config.name.clone(),
             phase: status.phase,
             last_error: status.last_error.clone(),
         }
     }
 
-    /// Lists everything again and corrects the cache, in case the source has lost events.
+    /// Lists everything again and corrects the cache, for a source that may have lost events.
     pub fn relist(&self) {
-        self.shared.relist.send_modify(|asked| *asked += 1);
+        self.shared.relist.send_modify(|requested| *requested += 1);
     }
 
-    /// Follows what the reflector is doing.
+    /// Returns a channel with the status of the reflector.
     pub fn reflector_status(&self) -> watch::Receiver<Status> {
         self.shared.reflector.subscribe()
     }
 
-    /// What it is doing, and what it has done.
+    /// Returns the status of the informer and its handlers.
     pub fn status(&self) -> InformerStatus {
         let snapshot = self.shared.store.snapshot();
         let reflector = self.shared.reflector.borrow().clone();
@@ -281,7 +306,7 @@ impl<T: Object> Informer<T> {
             watermark: snapshot.watermark().cloned(),
             event_age: age(reflector.last_event),
             bookmark_age: age(reflector.last_bookmark),
-            handlers: self.shared.members(),
+            handlers: self.shared.subscriber_statuses(),
             handler_panics: self.shared.panics.load(Relaxed),
             reflector,
         }

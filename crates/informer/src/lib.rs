@@ -1,82 +1,69 @@
-//! Shared informers: a cache of a resource that is always fresh, and handlers that are told what
-//! changed. The crate that most programs need.
+//! Shared informers: an always current cache of a Kubernetes resource, and handlers for its changes.
+//! Most programs need only this crate.
 //!
-//! An [`Informer`] wires the layers below it together: a reflector feeds a DeltaFIFO, each batch
-//! of it is one write of the store, and what the write changed goes to every handler. Many
-//! handlers share one watch and one cache; an [`InformerFactory`] shares informers by type.
+//! An [`Informer`] connects the lower layers. A reflector lists and watches, and feeds a DeltaFIFO.
+//! Each batch of the FIFO is one write to the store, and the events of that write are delivered to
+//! every handler. Many handlers share one watch and one cache. An [`InformerFactory`] shares
+//! informers by type and selection.
 //!
 //! ```no_run
-//! # use std::time::Duration;
-//! # use k8s_openapi::api::core::v1::Pod;
-//! # use kube_informer::{Event, InformerFactory, LabelSelector};
+//! use std::time::Duration;
+//!
+//! use k8s_openapi::api::core::v1::Pod;
+//! use kube_informer::{Event, InformerFactory};
+//!
 //! # async fn example(client: kube_client::Client) -> Result<(), Box<dyn std::error::Error>> {
 //! let factory = InformerFactory::new(client).namespace("shop");
 //! let pods = factory.informer::<Pod>()?;
 //! let by_node = pods.add_index("node", |pod: &Pod| pod.spec.as_ref()?.node_name.clone())?;
-//! pods.on(|event| match event {
-//!     Event::Added { object, .. } => println!("ADDED : {}", object.key()),
-//!     Event::Updated { new, .. } => println!("MODIFIED : {}", new.key()),
-//!     Event::Deleted { last, .. } => println!("DELETED : {}", last.key()),
+//! pods.on_event(|event| match event {
+//!     Event::Added { object, .. } => println!("ADDED: {}", object.key()),
+//!     Event::Updated { new, .. } => println!("MODIFIED: {}", new.key()),
+//!     Event::Deleted { last, .. } => println!("DELETED: {}", last.key()),
 //! });
 //! factory.start();
 //! factory.wait_for_sync(Duration::from_secs(30)).await?;
 //!
-//! let web = pods.lister().namespace("shop").get("web-0"); // no I/O, no await
+//! let web = pods.lister().namespace("shop").get("web-0"); // from the cache, without I/O
 //! let on_node = by_node.get("node-7");
-//! factory.shutdown().await; // after this no task is left
+//! factory.shutdown().await; // waits for all tasks
 //! # Ok(()) }
 //! ```
 //!
 //! # Invariants
-//! - A handler is called only after the store and every index show what it is told.
-//! - The calls of one handler are sequential, in the order of the store's writes; a slow or
-//!   panicking handler disturbs neither the others nor the cache, unless it is one that the cache
-//!   waits for ([`Informer::on_every`]).
-//! - A handler that joins late sees the state it finds as initial adds and everything after it:
-//!   no gap, no repeat.
-//! - Each task, and each thread of a handler that may block, is owned by its informer and is gone when
+//! - A handler is called with a change only after the store and every index show it.
+//! - The calls of one handler are sequential, in the order of the store's writes.
+//! - A slow or panicking handler affects neither other handlers nor the cache. The exception is a
+//!   slow handler of [`Informer::add_backpressured_handler`]: the cache waits for it.
+//! - A handler that is added late receives the cached objects as initial adds, then every later
+//!   change, without gap or repetition.
+//! - Each task, and each thread of a blocking handler, belongs to its informer. None is left when
 //!   [`Informer::stop`] returns.
-//! - This crate never parses bytes and never decides what to ask of the server.
+//! - This crate never parses bytes, and never decides which requests to send.
 
 mod builder;
-mod cached_api;
-mod catch_up;
-mod coverage;
-mod delivery;
-mod events;
+mod config;
 mod factory;
-mod filtered;
-mod handler;
+mod handlers;
 mod informer;
-mod mailbox;
-mod namespaced;
-mod registration;
-mod registry;
-mod resync;
-mod selected;
+mod read_your_writes;
 mod shared;
 mod status;
 mod sync;
-mod thread;
-#[cfg(feature = "kube-runtime")]
-mod watcher_events;
-mod written;
 
 pub use builder::InformerBuilder;
-pub use cached_api::CachedApi;
-pub use catch_up::StaleRead;
-pub use events::EventStream;
-pub use factory::{FactoryError, InformerFactory, Scope};
-pub use filtered::Filtered;
-pub use handler::{EventHandler, HandlerFn, handler_fn};
-pub use informer::Informer;
-pub use namespaced::{NamespacedInformers, NamespacedRegistration};
-pub use registration::HandlerRegistration;
-pub use selected::Selected;
-pub use status::{HandlerStatus, InformerStatus};
-pub use sync::{NotSynced, Unsynced};
+pub use factory::{
+    FactoryError, InformerFactory, MultiNamespaceInformer, MultiNamespaceRegistration, Scope, Selection,
+};
 #[cfg(feature = "kube-runtime")]
-pub use watcher_events::WatcherEvents;
+pub use handlers::WatcherEvents;
+pub use handlers::{
+    EventHandler, EventStream, FilteringEventHandler, HandlerFn, HandlerRegistration, handler_fn,
+};
+pub use informer::Informer;
+pub use read_your_writes::{CachedApi, CachedReadError};
+pub use status::{HandlerStatus, InformerStatus};
+pub use sync::{CacheSyncError, UnsyncedInformer};
 
 #[cfg(feature = "compressed")]
 pub use kube_compact::Compressed;

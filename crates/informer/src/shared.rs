@@ -1,4 +1,4 @@
-//! `Shared`: what an informer's tasks and its users share, and the task that keeps the cache fresh.
+//! `Shared`: the state of an informer, its subscribers, and the task that keeps the cache up to date.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -11,141 +11,162 @@ use kube_delta_fifo as fifo;
 use kube_object::{Delta, Entry, Event, Object};
 use kube_reflector::{FirstList, Phase, Reflector, Sink, SinkClosed, Status};
 use kube_store::Store;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::watch, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    HandlerStatus, InformerBuilder,
-    mailbox::{Behind, Mailbox, Queued},
-    written::Written,
+    HandlerStatus,
+    config::InformerConfig,
+    handlers::{LagPolicy, Mailbox, Queued},
+    read_your_writes::WriteTracker,
 };
 
-/// A panicking ListFunc or WatchFunc is given this much time before it is called again.
-const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(30);
+/// The delay before the reflector restarts after a panic in a function of the user.
+const DELAY_AFTER_PANIC: Duration = Duration::from_secs(30);
 
-/// Held by everybody for whom the informer must go on; the last one stops it.
+/// Held by everything that keeps the informer running. Dropping the last reference stops it.
 #[derive(Default)]
-pub(crate) struct Alive {
+pub(crate) struct KeepAlive {
     stopping: CancellationToken,
     tasks: TaskTracker,
 }
 
-impl Drop for Alive {
+impl Drop for KeepAlive {
     fn drop(&mut self) {
         self.stopping.cancel();
         self.tasks.close();
     }
 }
 
-/// What the informer's tasks share.
+/// Holds the state that the tasks of an informer share.
 pub(crate) struct Shared<T> {
-    pub(crate) config: InformerBuilder<T>,
+    pub(crate) config: InformerConfig<T>,
     pub(crate) store: Store<T>,
-    /// What this program has written, and the store may not show yet.
-    pub(crate) written: Mutex<Written>,
-    /// Also held over each write of the store and what follows from it, so that a handler that
-    /// joins gets a snapshot and exactly the changes after it. Never across an await.
-    audience: Mutex<Audience<T>>,
-    /// Those of all handlers that there were.
+    pub(crate) writes: WriteTracker<T>,
+    /// Also held during each write of the store and the delivery of its events. A new subscriber
+    /// therefore receives a snapshot and exactly the events after it. Never held across an await.
+    subscribers: Mutex<Subscribers<T>>,
+    /// The panics of all handlers, including removed ones.
     pub(crate) panics: Arc<AtomicU64>,
     pub(crate) synced: watch::Sender<bool>,
     pub(crate) reflector: watch::Sender<Status>,
+    /// The number of requested relists.
     pub(crate) relist: watch::Sender<u64>,
     pub(crate) stopping: CancellationToken,
     pub(crate) tasks: TaskTracker,
-    alive: Weak<Alive>,
+    keep_alive: Weak<KeepAlive>,
 }
 
-struct Audience<T> {
-    members: Vec<Member<T>>,
+struct Subscribers<T> {
+    list: Vec<Subscriber<T>>,
     next_id: u64,
-    running: Running,
+    lifecycle: Lifecycle,
 }
 
-struct Member<T> {
+struct Subscriber<T> {
     id: u64,
     mailbox: Arc<Mailbox<T>>,
-    /// What becomes of its queued events when the informer stops.
+    /// What happens to its queued events when the informer stops.
     at_stop: Queued,
-    /// A member keeps the informer alive.
-    _alive: Option<Arc<Alive>>,
+    /// A subscriber keeps the informer running.
+    _keep_alive: Option<Arc<KeepAlive>>,
 }
 
-/// Tasks of handlers by the number of the member.
+/// The tasks of handlers, by the id of the subscriber.
 type HandlerTasks = Vec<(u64, BoxFuture<'static, ()>)>;
 
-enum Running {
-    /// Handlers' tasks that begin with the informer.
-    NotYet(HandlerTasks),
-    On(Handle),
+enum Lifecycle {
+    /// Contains the tasks that start with the informer.
+    NotStarted(HandlerTasks),
+    Running(Handle),
     Stopped,
 }
 
+/// A place among the subscribers of an informer. [`Subscription::cancel`] is the only way to give
+/// it up before the informer stops.
+pub(crate) struct Subscription<T> {
+    pub(crate) id: u64,
+    shared: Weak<Shared<T>>,
+    pub(crate) mailbox: Arc<Mailbox<T>>,
+}
+
+/// What happens to the queued events of a subscriber that is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Removal {
+    DropQueued,
+    DeliverQueued,
+    /// The queued events are delivered, and then a delete of each cached object.
+    DeleteAll,
+}
+
 impl<T: Object> Shared<T> {
-    pub(crate) fn new(config: InformerBuilder<T>, alive: &Arc<Alive>) -> Self {
-        let audience = Audience { members: Vec::new(), next_id: 0, running: Running::NotYet(Vec::new()) };
+    pub(crate) fn new(config: InformerConfig<T>, keep_alive: &Arc<KeepAlive>) -> Self {
+        let lifecycle = Lifecycle::NotStarted(Vec::new());
+        let store = Store::new();
         Self {
             config,
-            store: Store::new(),
-            written: Mutex::default(),
-            audience: Mutex::new(audience),
+            writes: WriteTracker::new(store.clone()),
+            store,
+            subscribers: Mutex::new(Subscribers { list: Vec::new(), next_id: 0, lifecycle }),
             panics: Arc::default(),
             synced: watch::Sender::new(false),
             reflector: watch::Sender::new(Status::default()),
             relist: watch::Sender::new(0),
-            stopping: alive.stopping.clone(),
-            tasks: alive.tasks.clone(),
-            alive: Arc::downgrade(alive),
+            stopping: keep_alive.stopping.clone(),
+            tasks: keep_alive.tasks.clone(),
+            keep_alive: Arc::downgrade(keep_alive),
         }
     }
 
-    /// Each handler and stream.
-    pub(crate) fn members(&self) -> Vec<HandlerStatus> {
-        let mut members: Vec<_> = self
-            .audience
+    /// Returns the status of each subscriber, in the order of registration.
+    pub(crate) fn subscriber_statuses(&self) -> Vec<HandlerStatus> {
+        let mut subscribers: Vec<_> = self
+            .subscribers
             .lock()
-            .members
+            .list
             .iter()
-            .map(|member| (member.id, Arc::clone(&member.mailbox)))
+            .map(|subscriber| (subscriber.id, Arc::clone(&subscriber.mailbox)))
             .collect();
-        // A removal puts the last in the place of the removed.
-        members.sort_unstable_by_key(|(id, _)| *id);
-        members.iter().map(|(_, mailbox)| mailbox.status()).collect()
+        // A removal moves the last subscriber into the free place.
+        subscribers.sort_unstable_by_key(|(id, _)| *id);
+        subscribers.iter().map(|(_, mailbox)| mailbox.status()).collect()
     }
 
-    /// Spawns everything, once, on this runtime. Where that panics nothing is done.
+    /// Spawns all tasks on this runtime, the first time. If `runtime` panics, nothing changes.
     pub(crate) fn start(this: &Arc<Self>, runtime: impl FnOnce() -> Handle) {
-        // A stop that comes meanwhile waits for this, too.
+        // A concurrent stop waits for this token, and so for the tasks that are spawned here.
         let _spawning = this.tasks.token();
         let Some((runtime, handlers)) = this.begin(runtime) else { return };
-        // Not under the lock: a runtime that is gone drops tasks here, and users' handlers with them.
+        // Not under the lock: a runtime that has shut down drops the tasks, with the handlers.
         for (_, handler) in handlers {
             this.tasks.spawn_on(handler, &runtime);
         }
-        let ending = Ending(Arc::clone(this));
-        this.tasks.spawn_on(async move { ending.0.run().await }, &runtime);
+        let guard = StopGuard(Arc::clone(this));
+        this.tasks.spawn_on(async move { guard.0.run().await }, &runtime);
     }
 
-    /// What is to be spawned, the first time; nothing later or after a stop.
+    /// Returns the tasks to spawn; `None` if the informer was started or stopped before.
     fn begin(&self, runtime: impl FnOnce() -> Handle) -> Option<(Handle, HandlerTasks)> {
-        let mut audience = self.audience.lock();
-        let Running::NotYet(handlers) = &mut audience.running else { return None };
+        let mut subscribers = self.subscribers.lock();
+        let Lifecycle::NotStarted(handlers) = &mut subscribers.lifecycle else { return None };
         let runtime = runtime();
         let handlers = std::mem::take(handlers);
-        audience.running = Running::On(runtime.clone());
+        subscribers.lifecycle = Lifecycle::Running(runtime.clone());
         Some((runtime, handlers))
     }
 
-    /// Until stopped. A panic (of a ListFunc, a modifier or an `on_error`) must not end the
-    /// watch silently: it is logged, and the reflector begins anew.
+    /// Runs the reflector until the informer is stopped.
+    ///
+    /// A panic in a function of the user (list, watch, modifier, `on_error`) is logged and restarts
+    /// the reflector. Otherwise it would end the watch silently.
     async fn run(&self) {
         let running = async {
             loop {
                 if AssertUnwindSafe(self.reflect()).catch_unwind().await.is_err() {
-                    self.panicked();
+                    self.record_panic();
                 }
-                tokio::time::sleep(PAUSE_AFTER_PANIC).await;
+                tokio::time::sleep(DELAY_AFTER_PANIC).await;
             }
         };
         tokio::select! {
@@ -155,23 +176,29 @@ impl<T: Object> Shared<T> {
         }
     }
 
-    fn panicked(&self) {
-        tracing::error!(informer = self.config.name, "a function given to the informer panicked");
+    fn record_panic(&self) {
+        let delay = DELAY_AFTER_PANIC;
+        tracing::error!(
+            informer = self.config.name,
+            ?delay,
+            "reflector panicked in a user function; restarting"
+        );
         self.reflector.send_modify(|status| {
             status.errors += 1;
-            status.last_error = Some("a function given to the informer panicked".to_owned());
+            status.last_error = Some("reflector panicked in a user function".to_owned());
             status.last_error_at = Some(Instant::now());
             status.phase = Phase::Waiting;
         });
     }
 
-    /// Reflector, queue and store, on one task: the bytes of a batch are decoded, stored and
-    /// handed to the mailboxes without leaving it.
+    /// Runs reflector, queue and store on one task. A batch is decoded, stored and pushed to the
+    /// mailboxes without a task switch.
     async fn reflect(&self) {
-        let (sender, mut deltas) = fifo::channel(self.config.queue_bound);
-        let on_error = self.config.on_error.clone();
-        let mut options = self.config.reflector.clone();
-        // After a panic: any state could be one older than what is cached, and where that was is not known.
+        let (sender, mut deltas) = fifo::channel(self.config.settings.queue_capacity);
+        let on_error = self.config.settings.on_error.clone();
+        let mut options = self.config.settings.reflector.clone();
+        // After a panic the position is lost. Any list but a consistent one could be older than the
+        // cache.
         if self.store.is_synced() {
             options.first_list = FirstList::Fresh;
         }
@@ -188,145 +215,163 @@ impl<T: Object> Shared<T> {
         let applying = async {
             while let Some(batch) = deltas.recv().await {
                 for mailbox in self.apply(batch) {
-                    mailbox.has_room().await;
+                    mailbox.wait_for_room().await;
                 }
             }
         };
         futures_util::future::join(reflector.run(), applying).await;
     }
 
-    /// One write of the store, and its changes to everyone. Gives those who are to be waited for before the next one.
+    /// Writes a batch to the store and pushes its events to all subscribers. Returns the mailboxes
+    /// with backpressure, which need room before the next batch.
     fn apply(&self, batch: Vec<Delta<T>>) -> Vec<Arc<Mailbox<T>>> {
-        let audience = self.audience.lock();
+        let subscribers = self.subscribers.lock();
         let events: Arc<[Event<T>]> = self.store.apply(batch).into();
         let synced = self.store.is_synced();
         let first = synced && !*self.synced.borrow();
         if first || !events.is_empty() {
-            for member in &audience.members {
-                member.mailbox.push(Arc::clone(&events), synced);
+            for subscriber in &subscribers.list {
+                subscriber.mailbox.push(Arc::clone(&events), synced);
             }
         }
         if first {
             self.synced.send_replace(true);
         }
-        let members = audience.members.iter().map(|member| &member.mailbox);
-        members.filter(|mailbox| mailbox.is_waited_for()).cloned().collect()
+        let mailboxes = subscribers.list.iter().map(|subscriber| &subscriber.mailbox);
+        mailboxes.filter(|mailbox| mailbox.has_backpressure()).cloned().collect()
     }
 
-    /// A new member of the audience, with the state it finds as its first events.
-    pub(crate) fn join(
-        &self,
-        behind: Behind,
+    /// Adds a subscriber. Its first events are the cached objects as initial adds.
+    ///
+    /// `task` builds the task of a handler from its mailbox; a stream has none.
+    pub(crate) fn subscribe(
+        this: &Arc<Self>,
+        policy: LagPolicy,
         task: impl FnOnce(Arc<Mailbox<T>>) -> Option<BoxFuture<'static, ()>>,
-    ) -> (u64, Arc<Mailbox<T>>) {
-        // A stop that comes meanwhile waits for this, too.
-        let _spawning = self.tasks.token();
-        let mut audience = self.audience.lock();
-        let id = audience.next_id;
-        audience.next_id += 1;
-        let (mark, panics) = (self.config.backlog_mark, Arc::clone(&self.panics));
-        let mailbox = Arc::new(Mailbox::new(mark, behind, &format!("#{id}"), panics));
+    ) -> Subscription<T> {
+        // A concurrent stop waits for this token, and so for the task that is spawned here.
+        let _spawning = this.tasks.token();
+        let mut subscribers = this.subscribers.lock();
+        let id = subscribers.next_id;
+        subscribers.next_id += 1;
+        let (threshold, panics) = (this.config.settings.coalesce_threshold, Arc::clone(&this.panics));
+        let mailbox = Arc::new(Mailbox::new(threshold, policy, &format!("#{id}"), panics));
         let initial = |object| Event::Added { object, initial: true };
-        let snapshot = self.store.snapshot();
-        mailbox.push(snapshot.iter().cloned().map(initial).collect(), self.store.is_synced());
+        let snapshot = this.store.snapshot();
+        mailbox.push(snapshot.iter().cloned().map(initial).collect(), this.store.is_synced());
         let mut task = task(Arc::clone(&mailbox));
         let at_stop = if task.is_some() { Queued::Drop } else { Queued::Deliver };
-        let member = Member { id, mailbox: Arc::clone(&mailbox), at_stop, _alive: self.alive.upgrade() };
-        let runtime = match &mut audience.running {
-            Running::NotYet(tasks) => {
+        let _keep_alive = this.keep_alive.upgrade();
+        let subscriber = Subscriber { id, mailbox: Arc::clone(&mailbox), at_stop, _keep_alive };
+        let runtime = match &mut subscribers.lifecycle {
+            Lifecycle::NotStarted(tasks) => {
                 tasks.extend(task.take().map(|task| (id, task)));
-                audience.members.push(member);
+                subscribers.list.push(subscriber);
                 None
             }
-            Running::On(runtime) => {
+            Lifecycle::Running(runtime) => {
                 let runtime = runtime.clone();
-                audience.members.push(member);
+                subscribers.list.push(subscriber);
                 Some(runtime)
             }
-            Running::Stopped => {
-                mailbox.close(Queued::Drop);
+            Lifecycle::Stopped => {
+                drop(mailbox.close(Queued::Drop));
                 None
             }
         };
-        drop(audience);
-        // Not under the lock: what is not spawned is dropped here, and the user's handler with it.
+        drop(subscribers);
+        // Not under the lock: a task that is not spawned is dropped here, with the handler.
         if let (Some(runtime), Some(task)) = (runtime, task) {
-            self.tasks.spawn_on(task, &runtime);
+            this.tasks.spawn_on(task, &runtime);
         }
-        (id, mailbox)
+        Subscription { id, shared: Arc::downgrade(this), mailbox }
     }
 
-    /// Forgets a member; its mailbox is closed by the caller.
-    pub(crate) fn remove(&self, id: u64) {
-        Self::forget(self.audience.lock(), id);
-    }
-
-    /// The same, with a delete of each object that it has been or will be told of as its last events.
-    pub(crate) fn remove_telling(&self, id: u64, mailbox: &Mailbox<T>) {
-        let audience = self.audience.lock();
-        let gone = |last: &Entry<T>| Event::Deleted { last: last.clone(), final_state_unknown: true };
-        mailbox.push(self.store.snapshot().iter().map(gone).collect(), self.store.is_synced());
-        Self::forget(audience, id);
-    }
-
-    fn forget(mut audience: MutexGuard<'_, Audience<T>>, id: u64) {
-        let at = audience.members.iter().position(|member| member.id == id);
-        let gone = at.map(|at| audience.members.swap_remove(at));
-        let unspawned = match &mut audience.running {
-            Running::NotYet(tasks) => {
-                let at = tasks.iter().position(|(task, _)| *task == id);
+    /// Removes a subscriber and closes its mailbox, in one step for the other subscribers.
+    fn unsubscribe(&self, subscription: &Subscription<T>, removal: Removal) {
+        let Subscription { id, mailbox, .. } = subscription;
+        let mut subscribers = self.subscribers.lock();
+        if removal == Removal::DeleteAll {
+            let delete = |last: &Entry<T>| Event::Deleted { last: last.clone(), final_state_unknown: true };
+            mailbox.push(self.store.snapshot().iter().map(delete).collect(), self.store.is_synced());
+        }
+        let at = subscribers.list.iter().position(|subscriber| subscriber.id == *id);
+        let removed = at.map(|at| subscribers.list.swap_remove(at));
+        let unspawned = match &mut subscribers.lifecycle {
+            Lifecycle::NotStarted(tasks) => {
+                let at = tasks.iter().position(|(task, _)| task == id);
                 at.map(|at| tasks.remove(at))
             }
-            Running::On(_) | Running::Stopped => None,
+            Lifecycle::Running(_) | Lifecycle::Stopped => None,
         };
-        drop(audience);
-        // Not under the lock: the last member may be what kept the informer alive, and the task
-        // holds the user's handler.
-        drop((gone, unspawned));
+        let dropped = mailbox.close(removal.queued());
+        drop(subscribers);
+        // Not under the lock: the subscriber may be the last to keep the informer running, the task
+        // holds the user's handler, and the events may hold the last references to objects.
+        drop((removed, unspawned, dropped));
     }
 
-    /// Shows a member everything again, unless newer events of an object wait for it.
+    /// Queues each cached object as an update for this mailbox, unless events of it are queued.
     pub(crate) fn resync(&self, mailbox: &Mailbox<T>) {
-        let _unchanging = self.audience.lock();
+        let _no_changes = self.subscribers.lock();
         mailbox.push_resync(self.store.snapshot().iter().cloned());
     }
 
     pub(crate) fn stop(&self) {
         self.stopping.cancel();
         self.tasks.close();
-        let mut audience = self.audience.lock();
-        let members = std::mem::take(&mut audience.members);
-        let before = std::mem::replace(&mut audience.running, Running::Stopped);
-        drop(audience);
-        for member in &members {
-            member.mailbox.close(member.at_stop);
+        let mut subscribers = self.subscribers.lock();
+        let list = std::mem::take(&mut subscribers.list);
+        let before = std::mem::replace(&mut subscribers.lifecycle, Lifecycle::Stopped);
+        drop(subscribers);
+        for subscriber in &list {
+            drop(subscriber.mailbox.close(subscriber.at_stop));
         }
-        // One that runs is stopped when its task has ended.
-        if matches!(before, Running::NotYet(_)) {
+        // A running informer is stopped when its task has ended.
+        if matches!(before, Lifecycle::NotStarted(_)) {
             self.show_stopped();
         }
-        drop((members, before));
+        drop((list, before));
     }
 
-    /// Nobody writes the cache any more.
+    /// Closes the store: the cache is no longer written.
     fn show_stopped(&self) {
         self.store.close();
         self.reflector.send_modify(|status| status.phase = Phase::Stopped);
     }
 }
 
-/// The informer's task holds this: it ends the informer, also where a runtime that shuts down
-/// drops the task in the middle or has never polled it.
-struct Ending<T: Object>(Arc<Shared<T>>);
+impl<T: Object> Subscription<T> {
+    /// Removes the subscriber and closes its mailbox.
+    pub(crate) fn cancel(&self, removal: Removal) {
+        match self.shared.upgrade() {
+            Some(shared) => shared.unsubscribe(self, removal),
+            None => drop(self.mailbox.close(removal.queued())),
+        }
+    }
+}
 
-impl<T: Object> Drop for Ending<T> {
+impl Removal {
+    fn queued(self) -> Queued {
+        match self {
+            Self::DropQueued => Queued::Drop,
+            Self::DeliverQueued | Self::DeleteAll => Queued::Deliver,
+        }
+    }
+}
+
+/// Held by the informer's task. Stops the informer even if a runtime that shuts down drops the task
+/// before its end, or never polls it.
+struct StopGuard<T: Object>(Arc<Shared<T>>);
+
+impl<T: Object> Drop for StopGuard<T> {
     fn drop(&mut self) {
         self.0.stop();
         self.0.show_stopped();
     }
 }
 
-/// The queue in front of the store as a reflector's sink.
+/// Pushes the deltas of a reflector into the queue in front of the store.
 struct FifoSink<T>(fifo::Sender<T>);
 
 impl<T: Send + Sync + 'static> Sink<T> for FifoSink<T> {

@@ -1,57 +1,58 @@
-//! What a program and a person can see of an informer and of its handlers.
+//! The status of an informer and of its handlers.
 
 use std::{fmt, time::Duration};
 
 use kube_object::ResourceVersion;
 use kube_reflector::Status;
 
-/// An informer's state in numbers and words. Never holds object contents.
+/// Describes the state of an informer. It never contains object contents.
 ///
-/// Its `Display` is for people: a line of the cache, the lines of the reflector, and one for each handler.
+/// `Display` is for people: one line about the cache, the lines of the reflector, and one line per
+/// handler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InformerStatus {
-    /// Its kind and URL.
+    /// The name of the informer: by default kind, path and selectors.
     pub name: String,
-    /// Where it asks: a path without a query.
+    /// The path of its requests, without a query.
     pub path: String,
-    /// It was made elsewhere, perhaps for another cluster: see [`InformerFactory::adopt`](crate::InformerFactory::adopt). Only
-    /// a factory knows.
+    /// The informer was created elsewhere, perhaps for another cluster: see
+    /// [`InformerFactory::adopt`](crate::InformerFactory::adopt). Set only in the status of a factory.
     pub adopted: bool,
-    /// The first list is in the store.
+    /// The initial list is in the store.
     pub synced: bool,
-    /// Objects in the store.
+    /// The number of objects in the store.
     pub objects: usize,
-    /// Objects whose newest state could not be decoded, so that an older one is shown.
+    /// The number of objects whose newest state could not be decoded. The store shows an older state.
     pub stale: usize,
-    /// Everything up to this version is in the store.
+    /// The store contains every change up to this version.
     pub watermark: Option<ResourceVersion>,
-    /// How long ago a watch last brought an object; `None` if none has yet.
+    /// The time since the last object of a watch; `None` if there was none yet.
     pub event_age: Option<Duration>,
-    /// How long ago a watch last brought a bookmark, which servers send about once a minute.
+    /// The time since the last bookmark. Servers send one about every minute.
     pub bookmark_age: Option<Duration>,
-    /// Registered handlers and streams, in the order in which they were registered.
+    /// Registered handlers and streams, in the order of registration.
     pub handlers: Vec<HandlerStatus>,
-    /// How often handlers have panicked, those that were removed since included.
+    /// The number of panics of handlers, including removed ones.
     pub handler_panics: u64,
-    /// What the reflector is doing and has done.
+    /// The status of the reflector.
     pub reflector: Status,
 }
 
-/// How far a handler or stream is.
+/// Describes the progress of a handler or stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandlerStatus {
-    /// The name that it was given, or `#` and the number of its registration.
+    /// Its name, or `#` and the number of its registration.
     pub name: String,
-    /// It has returned from each add of its initial list.
+    /// The handler has returned from each add of its initial list.
     pub synced: bool,
-    /// Events that wait for it, those it was given last not among them; while they are merged, one
-    /// for each changed object.
+    /// The number of events that wait for it, without the current delivery. If they are coalesced,
+    /// there is one for each changed object.
     pub pending: usize,
-    /// It is so far behind that the changes of each object are merged.
-    pub merging: bool,
-    /// How often it has panicked.
+    /// The handler lags, so its events are coalesced.
+    pub coalescing: bool,
+    /// The number of its panics.
     pub panics: u64,
 }
 
@@ -76,12 +77,12 @@ impl fmt::Display for InformerStatus {
 impl fmt::Display for HandlerStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let synced = if self.synced { "synced" } else { "not synced" };
-        let merged = if self.merging { ", merged" } else { "" };
-        write!(f, "{}: {synced}, {} pending{merged}, {} panics", self.name, self.pending, self.panics)
+        let coalesced = if self.coalescing { " coalesced" } else { "" };
+        write!(f, "{}: {synced}, {} pending{coalesced}, {} panics", self.name, self.pending, self.panics)
     }
 }
 
-/// An age in words, in whole seconds.
+/// Displays an age in whole seconds.
 struct Ago(Option<Duration>);
 
 impl fmt::Display for Ago {

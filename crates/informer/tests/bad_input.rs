@@ -47,14 +47,14 @@ impl Stack {
         let (failed, debug) = (Arc::clone(&errors), Arc::clone(&debugged));
         let told = Arc::<Mutex<Vec<String>>>::default();
         let informer = Informer::from_source(ListWatch::<Secret>::new(api).max_object_bytes(LIMIT))
-            .reflector(ReflectorOptions { streaming_lists: false, ..ReflectorOptions::default() })
+            .reflector_options(ReflectorOptions { streaming_lists: false, ..ReflectorOptions::default() })
             .on_error(move |error| {
                 failed.lock().push(error.to_string());
                 debug.lock().push(format!("{error:?}"));
             })
             .build();
         let lines = Arc::clone(&told);
-        let _detached = informer.on(move |event| lines.lock().push(short(event)));
+        let _detached = informer.on_event(move |event| lines.lock().push(short(event)));
         Self { server, informer, errors, debugged, told, logged }
     }
 

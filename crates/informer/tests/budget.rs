@@ -94,7 +94,7 @@ async fn holds_while<F>(
         seed: Some(way.seed),
         ..ReflectorOptions::default()
     };
-    let informer = Informer::from_source(ListWatch::<ConfigMap>::new(api)).reflector(options).build();
+    let informer = Informer::from_source(ListWatch::<ConfigMap>::new(api)).reflector_options(options).build();
     let mut begin = Some(begin);
     let mut fault = None;
     if !way.healthy_first {

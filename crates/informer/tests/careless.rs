@@ -13,8 +13,8 @@ use futures_util::{FutureExt, StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client, api::PostParams};
 use kube_informer::{
-    CachedApi, Event, EventHandler, Informer, InformerBuilder, InformerFactory, LabelSelector, ListWatch,
-    ListWatchError, NotReached, Phase, ResourceVersion, StaleRead, handler_fn,
+    CachedApi, CachedReadError, Event, EventHandler, Informer, InformerBuilder, InformerFactory,
+    LabelSelector, ListWatch, ListWatchError, NotReached, Phase, ResourceVersion, handler_fn,
 };
 use kube_listwatch::{ListAt, ListPage, ListRequest, WatchEvent, WatchRequest};
 use kube_testserver::{Lag, Server};
@@ -82,7 +82,7 @@ async fn a_resync_period_of_zero_is_none_and_no_other_period_panics_or_spins() {
         let informer = quiet(1).default_resync(period).build();
         let calls = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&calls);
-        let registration = informer.on(move |_| _ = counted.fetch_add(1, Ordering::SeqCst));
+        let registration = informer.on_event(move |_| _ = counted.fetch_add(1, Ordering::SeqCst));
         let mut events = informer.events();
         informer.start();
         assert!(registration.wait_for_sync(WITHIN).await, "{period:?} ended the handler's task");
@@ -105,7 +105,7 @@ async fn a_resync_period_of_zero_is_none_and_no_other_period_panics_or_spins() {
 fn handlers_indexes_and_streams_can_be_made_before_there_is_a_runtime() {
     let informer = quiet(1).default_resync(WITHIN).build();
     let mut events = informer.events();
-    let registration = informer.on(|_| ());
+    let registration = informer.on_event(|_| ());
     let index = informer.add_index("name", |object: &ConfigMap| object.metadata.name.clone()).unwrap();
     runtime().block_on(async {
         informer.start();
@@ -146,7 +146,7 @@ async fn an_informer_that_was_stopped_before_its_start_asks_nothing() {
 async fn an_informer_that_was_stopped_says_so_and_nobody_waits_for_it() {
     for start in [true, false] {
         let informer = mute().build();
-        let registration = informer.on(|_| ());
+        let registration = informer.on_event(|_| ());
         if start {
             informer.start();
             tokio::task::yield_now().await;
@@ -187,7 +187,7 @@ fn what_waits_for_an_informer_ends_when_its_runtime_is_dropped() {
     let informer = quiet(2).build();
     let late = mute().build();
     let mut events = informer.events();
-    let registration = informer.on(|_| ());
+    let registration = informer.on_event(|_| ());
     first.block_on(async {
         informer.start();
         late.start();
@@ -199,7 +199,7 @@ fn what_waits_for_an_informer_ends_when_its_runtime_is_dropped() {
             assert_eq!(events.by_ref().count().await, 2, "what is queued is still given");
             assert!(late.wait_for_sync(Duration::from_secs(3600)).await.is_err());
             registration.remove().await;
-            informer.on(|_| panic!("called after the end")).remove().await;
+            informer.on_event(|_| panic!("called after the end")).remove().await;
             assert_eq!(informer.status().reflector.phase, Phase::Stopped);
             assert_eq!(informer.lister().len(), 2);
             informer.stop().await;
@@ -216,7 +216,7 @@ impl EventHandler<ConfigMap> for Nosy {}
 impl Drop for Nosy {
     fn drop(&mut self) {
         let _ = self.0.status();
-        let _ = self.0.on(|_| ());
+        let _ = self.0.on_event(|_| ());
     }
 }
 
@@ -249,13 +249,13 @@ async fn a_handler_may_use_everything_of_its_informer() {
     let informer = quiet(3).build();
     let (same, calls) = (informer.clone(), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&calls);
-    let registration = informer.on(move |event| {
+    let registration = informer.on_event(move |event| {
         let again = Arc::clone(&counted);
         assert!(same.lister().get_by_key(event.key()).is_some());
         assert!(same.status().synced);
         let _ = same.add_index("name", |object: &ConfigMap| object.metadata.name.clone());
         assert_eq!(same.index::<String>("name").unwrap().len(event.key().name()), 1);
-        drop(same.on(move |_| _ = again.fetch_add(1, Ordering::SeqCst)));
+        drop(same.on_event(move |_| _ = again.fetch_add(1, Ordering::SeqCst)));
         drop(same.events());
         same.relist();
     });
@@ -294,7 +294,7 @@ async fn a_long_list_does_not_keep_the_thread_from_other_tasks() {
     let informer = quiet(10_000).build();
     let (streak, longest) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (count, most) = (Arc::clone(&streak), Arc::clone(&longest));
-    let registration = informer.on(move |_| {
+    let registration = informer.on_event(move |_| {
         most.fetch_max(count.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
     });
     let other = tokio::spawn(async move {
@@ -315,7 +315,7 @@ async fn a_long_list_does_not_keep_the_thread_from_other_tasks() {
 async fn a_thousand_handlers_come_and_go() {
     let informer = quiet(10).build();
     informer.start();
-    let handlers: Vec<_> = (0..1000).map(|_| informer.on(|_| ())).collect();
+    let handlers: Vec<_> = (0..1000).map(|_| informer.on_event(|_| ())).collect();
     for handler in &handlers {
         assert!(handler.wait_for_sync(WITHIN).await);
     }
@@ -380,7 +380,7 @@ fn without_a_runtime_nothing_panics() {
     let map = serde_json::from_value(serde_json::json!({"metadata": {"name": "a"}})).unwrap();
     let written = runtime.block_on(maps.create(&PostParams::default(), &map)).unwrap();
     let late = maps.get("a").now_or_never().unwrap().unwrap_err();
-    assert!(matches!(late, StaleRead::NoRuntime { .. }), "{late}");
+    assert!(matches!(late, CachedReadError::NoRuntime { .. }), "{late}");
     let version = ResourceVersion::new(written.metadata.resource_version.as_deref().unwrap());
     let lister = informers.informer("default").unwrap().lister();
     let late = lister.wait_until(&version, WITHIN).now_or_never().unwrap().unwrap_err();

@@ -20,7 +20,7 @@ fn refuse(server: &Server, resource: &str) -> FaultGuard {
 
 fn factory(server: &Server, streaming_lists: bool) -> InformerFactory {
     let options = ReflectorOptions { streaming_lists, seed: Some(7), ..ReflectorOptions::default() };
-    InformerFactory::new(Client::new(server.service(), "default")).reflector(options)
+    InformerFactory::new(Client::new(server.service(), "default")).reflector_options(options)
 }
 
 fn write(server: &Server, kind: &str, name: &str) {
@@ -54,7 +54,7 @@ async fn ten_minutes(refused: bool, streaming: bool) -> (Story, Story) {
     let pods = factory.informer::<Pod>().unwrap();
     let (maps, secrets) = (factory.informer::<ConfigMap>().unwrap(), factory.informer::<Secret>().unwrap());
     let told = Told::default();
-    let _detached = (maps.on(writer(&told)), secrets.on(writer(&told)));
+    let _detached = (maps.on_event(writer(&told)), secrets.on_event(writer(&told)));
     let mark = server.journal().mark();
     let began = Instant::now();
     factory.start();
@@ -98,7 +98,7 @@ async fn rights_that_are_revoked_stay_visible_and_the_cache_stays_until_they_are
         let factory = factory(&server, streaming);
         let maps = factory.informer::<ConfigMap>().unwrap();
         let told = Told::default();
-        let registration = maps.on(writer(&told));
+        let registration = maps.on_event(writer(&told));
         factory.start();
         tokio::time::sleep(Duration::from_secs(5)).await;
         let revoked = refuse(&server, "configmaps");

@@ -35,7 +35,7 @@ fn informer(server: &Server, clear_when_gone: bool, streaming_lists: bool) -> In
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("ex.test", "v1", "Widget"));
     let source = ListWatch::dynamic(Api::all_with(client, &resource), &resource);
     let options = ReflectorOptions { clear_when_gone, streaming_lists, ..ReflectorOptions::default() };
-    Informer::from_source(source).reflector(options).build()
+    Informer::from_source(source).reflector_options(options).build()
 }
 
 /// The clock is paused: an hour of backoff passes at once.
@@ -69,7 +69,7 @@ async fn what_is_cached_of_a_resource_that_is_gone_is_kept_or_cleared_by_choice(
         let informer = informer(&server, clear, streaming);
         let told: Arc<Mutex<Vec<String>>> = Arc::default();
         let lines = Arc::clone(&told);
-        let _detached = informer.on(move |event| lines.lock().push(short(event)));
+        let _detached = informer.on_event(move |event| lines.lock().push(short(event)));
         informer.start();
         // It does not exist yet: nothing is told, and an empty cache is not taken for a list.
         until(&informer, || informer.status().reflector.phase == Phase::Suspended).await;

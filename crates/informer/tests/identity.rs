@@ -26,10 +26,10 @@ impl Stack {
         create(&server, "a");
         let api = Api::<ConfigMap>::namespaced(Client::new(server.service(), "default"), "default");
         let options = ReflectorOptions { streaming_lists, ..ReflectorOptions::default() };
-        let informer = Informer::<ConfigMap>::builder(api).reflector(options).build();
+        let informer = Informer::<ConfigMap>::builder(api).reflector_options(options).build();
         let told: Arc<Mutex<Vec<String>>> = Arc::default();
         let lines = Arc::clone(&told);
-        let _detached = informer.on(move |event| lines.lock().push(short(event)));
+        let _detached = informer.on_event(move |event| lines.lock().push(short(event)));
         informer.start();
         let stack = Self { server, informer, told };
         stack.until(|stack| stack.server.open_watches() == 1 && stack.told.lock().len() == 1).await;

@@ -13,8 +13,8 @@ use futures_util::FutureExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube_client::Client;
 use kube_informer::{
-    Event, FactoryError, InformerFactory, KeyRef, LabelSelector, NamespacedInformers, NamespacedRegistration,
-    ObjectKey, handler_fn,
+    Event, FactoryError, InformerFactory, KeyRef, LabelSelector, MultiNamespaceInformer,
+    MultiNamespaceRegistration, ObjectKey, handler_fn,
 };
 use kube_testserver::{Server, Verb};
 use parking_lot::Mutex;
@@ -53,7 +53,7 @@ struct Told {
 }
 
 impl Told {
-    fn listen(&self, informers: &NamespacedInformers<ConfigMap>) -> NamespacedRegistration<ConfigMap> {
+    fn listen(&self, informers: &MultiNamespaceInformer<ConfigMap>) -> MultiNamespaceRegistration<ConfigMap> {
         let told = self.clone();
         informers.add_handler(handler_fn(move |event: &Event<ConfigMap>| told.tell(event)))
     }
@@ -168,7 +168,7 @@ async fn an_informer_that_others_use_goes_on_for_them() {
     let server = server();
     let factory = factory(&server);
     let informers = factory.select::<ConfigMap>().namespaces(["a", "b"]).unwrap();
-    let of_a = factory.select::<ConfigMap>().namespace("a").counted().unwrap();
+    let of_a = factory.select::<ConfigMap>().namespace("a").ref_counted_informer().unwrap();
     let told = Told::default();
     let registration = told.listen(&informers);
     assert!(registration.wait_for_sync(WITHIN).await);
@@ -205,10 +205,10 @@ async fn a_handler_that_is_removed_is_told_nothing_more() {
 async fn what_lives_in_no_namespace_is_refused_and_so_is_a_namespace_without_a_name() {
     let factory = factory(&server());
     let error = factory.select::<Node>().namespaces(["a"]).err();
-    let expected = FactoryError::NotOneNamespace { kind: "Node".into(), namespace: "a".into() };
+    let expected = FactoryError::InvalidNamespace { kind: "Node".into(), namespace: "a".into() };
     assert_eq!(error, Some(expected));
     let informers = factory.select::<ConfigMap>().namespaces([""; 0]).unwrap();
-    assert!(matches!(informers.add("").await, Err(FactoryError::NotOneNamespace { .. })));
+    assert!(matches!(informers.add("").await, Err(FactoryError::InvalidNamespace { .. })));
     informers.wait_for_sync(WITHIN).await.expect("there is nothing to wait for");
     factory.shutdown().await;
     assert!(matches!(informers.add("a").await, Err(FactoryError::ShutDown(_))));
@@ -256,7 +256,7 @@ async fn an_index_function_may_read_all_namespaces_while_handlers_and_namespaces
     for adds_handler in [true, false] {
         let server = server();
         let factory = factory(&server);
-        let of_a = factory.select::<ConfigMap>().namespace("a").counted().unwrap();
+        let of_a = factory.select::<ConfigMap>().namespace("a").ref_counted_informer().unwrap();
         of_a.wait_for_sync(WITHIN).await.unwrap();
         let informers = factory.select::<ConfigMap>().namespaces(adds_handler.then_some("a")).unwrap();
         let _registration = Told::default().listen(&informers);

@@ -9,7 +9,9 @@ use kube_client::{
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
     core::ApiResource,
 };
-use kube_informer::{CachedApi, InformerFactory, LabelSelector, Phase, ReflectorOptions, Scope, StaleRead};
+use kube_informer::{
+    CachedApi, CachedReadError, InformerFactory, LabelSelector, Phase, ReflectorOptions, Scope,
+};
 use kube_testserver::{Fault, Lag, Match, Server, Verb};
 use serde_json::json;
 use tokio::time::Instant;
@@ -186,15 +188,15 @@ async fn a_cache_that_does_not_come_there_is_an_error_that_says_how_far_it_is() 
     assert_eq!(
         error.to_string(),
         format!(
-            "the cache of ConfigMap /api/v1/namespaces/default/configmaps is at {} and does not show what was written at \
-             {} after 5s",
-            versions[1], versions[0]
+            "cache of ConfigMap /api/v1/namespaces/default/configmaps does not show the write at resourceVersion {} \
+             after 5s; it is at {}",
+            versions[0], versions[1]
         )
     );
     // An object that was not written is read at once.
     assert!(maps.get("before").await.unwrap().is_some());
     drop(silent);
-    let patient = maps.clone().patience(WITHIN);
+    let patient = maps.clone().read_timeout(WITHIN);
     assert!(patient.get("a").await.unwrap().is_some(), "the clone remembers, and the cache comes there");
     factory.shutdown().await;
 }
@@ -207,11 +209,11 @@ async fn a_cache_that_does_not_know_says_of_nothing_that_it_is_not_there() {
     let began = Instant::now();
     for early in [maps.get("b").await.err(), maps.lister().await.err()] {
         let early = early.unwrap().to_string();
-        assert!(early.contains("not in the cache after 5s") || early.contains("is empty"), "{early}");
+        assert!(early.contains("not cached within 5s") || early.contains("is empty"), "{early}");
     }
     assert_eq!(
         maps.get("b").await.unwrap_err().to_string(),
-        "the first list is not in the cache after 5s: ConfigMap /api/v1/namespaces/default/configmaps: not started"
+        "initial list not cached within 5s: ConfigMap /api/v1/namespaces/default/configmaps: not started"
     );
     assert_eq!(began.elapsed(), Duration::from_secs(15));
     let slow =
@@ -231,7 +233,7 @@ async fn an_informer_that_is_stopped_ends_the_wait() {
     server.set_lag(LAG);
     maps.create(&PostParams::default(), &map("a", "web")).await.unwrap();
     let (read, ()) = tokio::join!(maps.get("a"), factory.shutdown());
-    assert!(matches!(read, Err(StaleRead::Stopped { .. })), "{read:?}");
+    assert!(matches!(read, Err(CachedReadError::Stopped { .. })), "{read:?}");
 }
 
 /// Property 13, seen by a reader.
@@ -240,9 +242,9 @@ async fn a_restore_of_the_servers_history_is_said_once() {
     let server = Server::new();
     let client = Client::new(server.service(), "default");
     let options = ReflectorOptions { watch_timeout: Duration::from_secs(5), ..ReflectorOptions::default() };
-    let factory = InformerFactory::new(client.clone()).reflector(options);
+    let factory = InformerFactory::new(client.clone()).reflector_options(options);
     let maps = CachedApi::new(Api::namespaced(client, "default"), &factory.informer::<ConfigMap>().unwrap())
-        .patience(Duration::from_secs(600));
+        .read_timeout(Duration::from_secs(600));
     factory.start();
     factory.wait_for_sync(WITHIN).await.unwrap();
     maps.create(&PostParams::default(), &map("a", "web")).await.unwrap();
@@ -259,7 +261,7 @@ async fn a_restore_of_the_servers_history_is_said_once() {
     server.restore(backup).unwrap();
     drop(unheard);
     let error = maps.get("lost").await.unwrap_err();
-    assert!(matches!(error, StaleRead::Restored { .. }), "{error}");
+    assert!(matches!(error, CachedReadError::ServerRestored { .. }), "{error}");
     assert!(maps.get("lost").await.unwrap().is_none());
     factory.shutdown().await;
 }
@@ -270,9 +272,9 @@ async fn each_read_that_waits_for_a_write_is_told_of_a_restore() {
     let server = Server::new();
     let client = Client::new(server.service(), "default");
     let options = ReflectorOptions { watch_timeout: Duration::from_secs(5), ..ReflectorOptions::default() };
-    let factory = InformerFactory::new(client.clone()).reflector(options);
+    let factory = InformerFactory::new(client.clone()).reflector_options(options);
     let maps = CachedApi::new(Api::namespaced(client, "default"), &factory.informer::<ConfigMap>().unwrap())
-        .patience(Duration::from_secs(600));
+        .read_timeout(Duration::from_secs(600));
     factory.start();
     factory.wait_for_sync(WITHIN).await.unwrap();
     maps.create(&PostParams::default(), &map("a", "web")).await.unwrap();
@@ -300,9 +302,9 @@ async fn each_read_that_waits_for_a_write_is_told_of_a_restore() {
         others[1].get("a"),
         restoring
     );
-    assert!(matches!(lost, Err(StaleRead::Restored { .. })), "{lost:?}");
-    assert!(matches!(too, Err(StaleRead::Restored { .. })), "{too:?}");
-    assert!(matches!(all, Err(StaleRead::Restored { .. })));
+    assert!(matches!(lost, Err(CachedReadError::ServerRestored { .. })), "{lost:?}");
+    assert!(matches!(too, Err(CachedReadError::ServerRestored { .. })), "{too:?}");
+    assert!(matches!(all, Err(CachedReadError::ServerRestored { .. })));
     assert!(unwritten.unwrap().is_some(), "it was not waited for");
     assert!(others[0].get("too").await.unwrap().is_none());
     assert_eq!(maps.list(&LabelSelector::everything()).await.unwrap().len(), 1);
@@ -357,7 +359,7 @@ async fn a_read_waits_for_what_was_written_before_it_and_for_no_more() {
 async fn with_a_selector_that_only_the_server_can_judge_a_read_waits_for_the_next_event_or_bookmark() {
     let server = Server::new();
     let (factory, pods) = started_pods(&server, "spec.hostNetwork=false").await;
-    let pods = pods.patience(4 * WITHIN);
+    let pods = pods.read_timeout(4 * WITHIN);
     server.set_lag(LAG);
     pods.create(&PostParams::default(), &pod("mine", None)).await.unwrap();
     assert!(pods.get("mine").await.unwrap().is_some());
@@ -381,15 +383,15 @@ async fn a_name_without_its_namespace_is_an_error_and_not_an_object_that_is_miss
     let factory = InformerFactory::new(client.clone());
     let maps = CachedApi::new(Api::all(client.clone()), &factory.informer::<ConfigMap>().unwrap());
     let resource = ApiResource::erase::<ConfigMap>(&());
-    let dynamic = factory.dynamic::<DynamicObject>(&resource, Scope::Namespaced).unwrap();
+    let dynamic = factory.dynamic_informer::<DynamicObject>(&resource, Scope::Namespaced).unwrap();
     let dynamic = CachedApi::new(Api::all_with(client, &resource), &dynamic);
     factory.start();
     factory.wait_for_sync(WITHIN).await.unwrap();
     let error = maps.get("a").await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "objects of ConfigMap /api/v1/configmaps live in namespaces: \"a\" is none without one, take an Api of a \
-         namespace or a lister"
+        "cannot find \"a\" without a namespace: ConfigMap /api/v1/configmaps caches namespaced objects; \
+         use an Api of one namespace, or a lister"
     );
     assert!(dynamic.get("a").await.unwrap().is_none(), "there is none");
     let metadata = json!({"name": "a", "namespace": "default"});
@@ -398,7 +400,7 @@ async fn a_name_without_its_namespace_is_an_error_and_not_an_object_that_is_miss
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let error = dynamic.get("a").await.unwrap_err();
-    assert!(matches!(error, StaleRead::NoNamespace { .. }), "{error}");
+    assert!(matches!(error, CachedReadError::NamespaceRequired { .. }), "{error}");
     assert_eq!(maps.list(&LabelSelector::everything()).await.unwrap().len(), 1);
     factory.shutdown().await;
 }
@@ -410,7 +412,7 @@ async fn a_resource_that_is_gone_and_comes_back_is_waited_for_with_what_was_writ
         let server = Server::new();
         let client = Client::new(server.service(), "default");
         let options = ReflectorOptions { clear_when_gone, ..ReflectorOptions::default() };
-        let factory = InformerFactory::new(client.clone()).namespace("default").reflector(options);
+        let factory = InformerFactory::new(client.clone()).namespace("default").reflector_options(options);
         let maps =
             CachedApi::new(Api::namespaced(client, "default"), &factory.informer::<ConfigMap>().unwrap());
         let spread = factory.select::<ConfigMap>().namespaces(["default"]).unwrap();
@@ -425,14 +427,14 @@ async fn a_resource_that_is_gone_and_comes_back_is_waited_for_with_what_was_writ
         server.close_watches();
         maps.create(&PostParams::default(), &map("a", "web")).await.unwrap();
         let late = maps.get("a").await.unwrap_err();
-        assert!(matches!(late, StaleRead::Behind { .. }), "{late}");
+        assert!(matches!(late, CachedReadError::WriteNotVisible { .. }), "{late}");
         assert_eq!(factory.status()[0].reflector.phase, Phase::Suspended);
         let cached = if clear_when_gone { 0 } else { 1 };
         assert_eq!(spread.list(&LabelSelector::everything()).len(), cached);
         assert!(spread.has_synced());
         assert_eq!(maps.get("before").await.unwrap().is_some(), !clear_when_gone);
         drop(gone);
-        assert!(maps.clone().patience(WITHIN).get("a").await.unwrap().is_some());
+        assert!(maps.clone().read_timeout(WITHIN).get("a").await.unwrap().is_some());
         assert_eq!(spread.list(&LabelSelector::everything()).len(), 2);
         factory.shutdown().await;
     }

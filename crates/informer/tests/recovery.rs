@@ -35,11 +35,11 @@ impl Stack {
         }
         let api = Api::<ConfigMap>::namespaced(Client::new(server.service(), "default"), "default");
         let informer = Informer::builder(api)
-            .reflector(ReflectorOptions { streaming_lists, ..ReflectorOptions::default() })
+            .reflector_options(ReflectorOptions { streaming_lists, ..ReflectorOptions::default() })
             .build();
         let told: Arc<Mutex<Vec<String>>> = Arc::default();
         let lines = Arc::clone(&told);
-        let _detached = informer.on(move |event| lines.lock().push(short(event)));
+        let _detached = informer.on_event(move |event| lines.lock().push(short(event)));
         informer.start();
         let stack = Self { server, informer, told };
         stack.until(|stack| stack.server.open_watches() == 1 && stack.told.lock().len() == 4).await;

@@ -109,12 +109,12 @@ async fn story<T: Shaped>() -> Vec<String> {
 async fn story_of<T: Shaped>(streaming_lists: bool) -> Vec<String> {
     let server = server(4);
     let factory = InformerFactory::new(Client::new(server.service(), "default"))
-        .reflector(ReflectorOptions { streaming_lists, ..ReflectorOptions::default() });
+        .reflector_options(ReflectorOptions { streaming_lists, ..ReflectorOptions::default() });
     let informer = factory.informer::<T>().unwrap();
     let by_shape = informer.add_index("shape", |object: &T| object.shape()).unwrap();
     let lines = Arc::new(Mutex::new(Vec::new()));
     let written = Arc::clone(&lines);
-    let _detached = informer.on(move |event: &Event<T>| {
+    let _detached = informer.on_event(move |event: &Event<T>| {
         let object = event.entry();
         assert_eq!(Object::id(&**object).key, event.key().as_ref());
         assert_eq!(object.label("shape").map(str::to_owned), object.shape());

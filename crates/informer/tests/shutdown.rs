@@ -185,14 +185,14 @@ async fn at(moment: Moment) -> Running {
     let canary = Arc::downgrade(&built_with);
     let informer = Informer::from_source(Until { moment, open: Arc::clone(&open) })
         .on_error(move |_| _ = &built_with)
-        .backlog_mark(if moment == Moment::Backlog { 1 } else { 1024 })
+        .coalesce_threshold(if moment == Moment::Backlog { 1 } else { 1024 })
         .default_resync(Duration::from_secs(60))
         .build();
     let (ends, thread) = watch::channel(());
     let (task, task_holds) = holding(None);
     let (blocking, blocking_holds) = holding(Some(ends));
     let _registrations = (
-        informer.on(task),
+        informer.on_event(task),
         informer.add_blocking_handler(handler_fn(blocking)).expect("a thread can be had"),
     );
     let events = informer.events().boxed();

@@ -92,7 +92,7 @@ async fn until(reached: impl Fn() -> bool) {
 fn lines_of(informer: &Informer<ConfigMap>) -> Lines {
     let lines = Lines::default();
     let written = Arc::clone(&lines);
-    let _detached = informer.on(move |event| written.lock().push(short(event)));
+    let _detached = informer.on_event(move |event| written.lock().push(short(event)));
     lines
 }
 
@@ -107,7 +107,7 @@ async fn a_transform_comes_before_all_who_look_and_never_runs_for_what_is_cached
         let informer = Informer::<ConfigMap>::builder(api(&server))
             .transform(shouting(&calls))
             .default_resync(Duration::from_secs(60))
-            .reflector(options(streaming))
+            .reflector_options(options(streaming))
             .build();
         let index = informer.add_index("is", |object: &ConfigMap| [is(object).to_owned()]).unwrap();
         let lines = lines_of(&informer);
@@ -146,7 +146,7 @@ async fn what_a_relist_finds_gone_is_told_as_it_was_transformed_once() {
         let calls = Arc::new(AtomicUsize::new(0));
         let informer = Informer::<ConfigMap>::builder(api(&server))
             .transform(shouting(&calls))
-            .reflector(options(streaming))
+            .reflector_options(options(streaming))
             .build();
         let lines = lines_of(&informer);
         informer.start();
@@ -171,7 +171,7 @@ async fn what_a_transform_refuses_is_reported_and_the_last_good_version_stays_st
         let calls = Arc::default();
         let informer = Informer::<ConfigMap>::builder(api(&server))
             .transform(shouting(&calls))
-            .reflector(options(streaming))
+            .reflector_options(options(streaming))
             .build();
         let lines = lines_of(&informer);
         informer.start();

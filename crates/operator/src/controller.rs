@@ -8,13 +8,13 @@ pub(crate) mod source;
 pub(crate) mod state;
 pub(crate) mod worker;
 
-use std::{any::TypeId, panic::resume_unwind, pin::pin, sync::Arc, time::Duration};
+use std::{panic::resume_unwind, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{
     FutureExt, Stream,
     future::{BoxFuture, join_all, select_all},
 };
-use kube_client::{Resource, core::ClusterResourceScope};
+use kube_client::Resource;
 use kube_informer::{Cached, Event, Informer, InformerFactory, ObjectKey, Scope};
 use kube_workqueue::{ItemExponentialFailureRateLimiter, RateLimiter};
 use tokio::task::JoinSet;
@@ -99,9 +99,7 @@ impl<T: Cached> Controller<T> {
         <T::Resource as Resource>::DynamicType: Default,
         <T::Resource as Resource>::Scope: 'static,
     {
-        let in_cluster =
-            TypeId::of::<<T::Resource as Resource>::Scope>() == TypeId::of::<ClusterResourceScope>();
-        let scope = if in_cluster { Scope::Cluster } else { Scope::Namespaced };
+        let scope = Scope::of::<T::Resource>().unwrap_or(Scope::Namespaced);
         Self::dynamic(informer, &Default::default(), scope)
     }
 

@@ -154,7 +154,7 @@ impl Election {
         self.options.identity.hash(&mut seed);
         let options = ReflectorOptions { seed: Some(seed.finish()), ..ReflectorOptions::default() };
         let name = format!("Lease {}", self.key());
-        let informer = Informer::from_source(source).name(name).reflector(options).build();
+        let informer = Informer::from_source(source).name(name).reflector_options(options).build();
         informer.start();
         informer
     }

@@ -385,7 +385,7 @@ async fn types_that_are_known_only_at_run_time_are_created_updated_and_applied()
     let mut world = World::new().await;
     let client = Client::new(world.server.service(), "default");
     let (factory, resource) = (InformerFactory::new(client.clone()), ApiResource::erase::<Site>(&()));
-    let informer = factory.dynamic::<DynamicObject>(&resource, Scope::Namespaced).unwrap();
+    let informer = factory.dynamic_informer::<DynamicObject>(&resource, Scope::Namespaced).unwrap();
     let sites = CachedApi::new(Api::default_namespaced_with(client, &resource), &informer);
     factory.start();
     factory.wait_for_sync(60 * SECOND).await.unwrap();

@@ -403,7 +403,7 @@ async fn types_that_are_built_in_or_known_only_at_run_time_will_do() {
 
     server.create(site("a", "hello", &[])).unwrap();
     let (factory, resource) = (InformerFactory::new(client.clone()), ApiResource::erase::<Site>(&()));
-    let informer = factory.dynamic::<DynamicObject>(&resource, Scope::Namespaced).unwrap();
+    let informer = factory.dynamic_informer::<DynamicObject>(&resource, Scope::Namespaced).unwrap();
     let sites = CachedApi::new(Api::default_namespaced_with(client, &resource), &informer);
     lives_and_goes(&factory, &sites, || _ = server.delete(VERSION, "Site", Some("default"), "a")).await;
 }

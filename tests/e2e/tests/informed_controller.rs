@@ -86,7 +86,7 @@ async fn events_that_were_merged_are_told_as_a_watcher_would_tell_them() {
         create(&server, name);
     }
     let source = ListWatch::<ConfigMap>::new(Api::all(Client::new(server.service(), "default")));
-    let maps = Informer::from_source(source).backlog_mark(1).build();
+    let maps = Informer::from_source(source).coalesce_threshold(1).build();
     let mut unread = maps.watcher_events();
     maps.start();
     maps.wait_for_sync(DEADLINE).await.unwrap();
@@ -101,7 +101,7 @@ async fn events_that_were_merged_are_told_as_a_watcher_would_tell_them() {
     create(&server, "c");
     let version = ResourceVersion::from(server.resource_version());
     maps.lister().wait_until(&version, DEADLINE).await.unwrap();
-    assert!(status().merging);
+    assert!(status().coalescing);
     let mut told = Vec::new();
     let mut objects = std::collections::BTreeMap::new();
     while let Ok(Some(event)) = timeout(DEADLINE, unread.next()).await {
@@ -135,8 +135,10 @@ async fn a_resync_during_the_initial_state_does_not_end_it() {
             create(&server, name);
         }
         let source = ListWatch::<ConfigMap>::new(Api::all(Client::new(server.service(), "default")));
-        let maps =
-            Informer::from_source(source).backlog_mark(mark).default_resync(Duration::from_secs(10)).build();
+        let maps = Informer::from_source(source)
+            .coalesce_threshold(mark)
+            .default_resync(Duration::from_secs(10))
+            .build();
         let mut events = maps.watcher_events().map(brief);
         assert_eq!(events.next().await.as_deref(), Some("init"));
         maps.start();
@@ -164,7 +166,8 @@ async fn a_controller_works_with_events_that_are_merged_and_resynced() {
         create(&server, name);
     }
     let source = ListWatch::<ConfigMap>::new(Api::all(Client::new(server.service(), "default")));
-    let maps = Informer::from_source(source).backlog_mark(1).default_resync(Duration::from_secs(10)).build();
+    let maps =
+        Informer::from_source(source).coalesce_threshold(1).default_resync(Duration::from_secs(10)).build();
     let (reconciled, controller) = run_controller(&maps);
     maps.start();
     maps.wait_for_sync(DEADLINE).await.unwrap();

@@ -43,11 +43,12 @@ async fn all_types(client: Client) -> Result<()> {
     // A type that is not there yet is looked for often, so that the test is short.
     let backoff_max = Duration::from_secs(1);
     let factory = InformerFactory::new(client.clone())
-        .reflector(ReflectorOptions { backoff_max, ..ReflectorOptions::default() });
+        .reflector_options(ReflectorOptions { backoff_max, ..ReflectorOptions::default() });
     let fields = "metadata.name=types"; // a real cluster has ConfigMaps of its own
     let own = factory.clone().fields(fields);
     let (typed, metadata) = (own.informer::<ConfigMap>()?, own.informer::<PartialObjectMeta<ConfigMap>>()?);
-    let dynamic = own.dynamic::<DynamicObject>(&ApiResource::erase::<ConfigMap>(&()), Scope::Namespaced)?;
+    let dynamic =
+        own.dynamic_informer::<DynamicObject>(&ApiResource::erase::<ConfigMap>(&()), Scope::Namespaced)?;
     let derived = factory.informer::<Gadget>()?;
     let mut streams = (typed.events(), metadata.events(), dynamic.events(), derived.events());
     own.start();

@@ -24,7 +24,7 @@ where
     <T::Resource as Resource>::DynamicType: Default,
 {
     let pods: Informer<T> = Informer::builder(kube_client::Api::all(client)).build();
-    pods.on(move |event| {
+    pods.on_event(move |event| {
         if let Event::Added { object, .. } | Event::Updated { new: object, .. } = event {
             progress.saw(&object.id.version.to_string(), || object.label(SENT_LABEL));
         }

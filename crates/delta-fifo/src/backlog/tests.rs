@@ -16,7 +16,7 @@ fn drain(backlog: &mut Backlog<()>) -> Vec<Event<()>> {
     let mut given = Vec::new();
     while let Some(mut delivery) = backlog.take() {
         given.extend_from_slice(&delivery);
-        backlog.returned(&mut delivery);
+        backlog.acknowledge(&mut delivery);
         backlog.check();
     }
     given
@@ -39,7 +39,7 @@ fn below_the_mark_each_change_is_handed_out_as_it_was_pushed() {
     let events = [added(&a), updated(&a, &b), updated(&b, &c), deleted(&c)];
     let mut backlog = Backlog::new(4);
     push_all(&mut backlog, events.clone());
-    assert!(!backlog.is_merging());
+    assert!(!backlog.is_coalescing());
     assert_eq!(drain(&mut backlog), events);
 }
 
@@ -49,7 +49,7 @@ fn past_the_mark_the_changes_of_a_key_become_one() {
     let [a, b, c, d] = [1, 2, 3, 4].map(|version| entry("x", version));
     let mut backlog = Backlog::new(1);
     push_all(&mut backlog, [added(&a), updated(&a, &b), updated(&b, &c), updated(&c, &d)]);
-    assert!(backlog.is_merging());
+    assert!(backlog.is_coalescing());
     assert_eq!(backlog.pending(), 2);
     assert_eq!(drain(&mut backlog), [added(&a), updated(&a, &d)]);
 }
@@ -73,10 +73,10 @@ fn batches_are_shared_again_only_after_the_merged_changes_are_drained() {
     push_all(&mut backlog, [added(&a), added(&b)]);
     assert_eq!(*backlog.take().unwrap(), [added(&a)]);
     push_all(&mut backlog, [added(&c)]);
-    assert_eq!((backlog.is_merging(), backlog.pending()), (true, 2));
+    assert_eq!((backlog.is_coalescing(), backlog.pending()), (true, 2));
     assert_eq!(drain(&mut backlog), [added(&b), added(&c)]);
     push_all(&mut backlog, [deleted(&c)]);
-    assert!(!backlog.is_merging());
+    assert!(!backlog.is_coalescing());
 }
 
 /// Property 8: a key that never rests can't be put off by its own changes.
@@ -158,7 +158,7 @@ fn an_initial_add_is_pending_until_its_delivery_has_returned() {
     let mut delivery = backlog.take().unwrap();
     assert_eq!(backlog.initial_pending(), 2);
     for _ in 0..2 {
-        backlog.returned(&mut delivery);
+        backlog.acknowledge(&mut delivery);
         assert_eq!(backlog.initial_pending(), 0);
     }
 }
@@ -196,7 +196,7 @@ fn clearing_leaves_only_what_was_handed_out_to_wait_for() {
     rest.check();
     assert_eq!((rest.pending(), rest.initial_pending()), (2, 2));
     assert_eq!((backlog.pending(), backlog.initial_pending()), (0, 1));
-    backlog.returned(&mut delivery);
+    backlog.acknowledge(&mut delivery);
     assert_eq!(backlog.initial_pending(), 0);
 }
 

@@ -184,7 +184,7 @@ impl Handler {
     /// Property 8: what the naive backlog would give is given, no more and no less.
     fn take(&mut self) {
         if let Some(mut delivery) = self.out.take() {
-            self.backlog.returned(&mut delivery);
+            self.backlog.acknowledge(&mut delivery);
             self.watched.returned();
         }
         self.watched.synced(self.backlog.initial_pending() == 0);
@@ -220,7 +220,7 @@ impl Handler {
         let keys: BTreeSet<_> = seen.0.keys().chain(world.alive.keys()).collect();
         let past_the_mark = self.naive.histories.len();
         assert!(past_the_mark <= keys.len(), "a change is kept of a key that nobody knows");
-        assert_eq!(self.backlog.is_merging(), past_the_mark > 0);
+        assert_eq!(self.backlog.is_coalescing(), past_the_mark > 0);
         let batched = self.backlog.pending() - past_the_mark;
         assert!(batched < self.naive.mark + self.largest_batch || batched == 0, "more than a batch too many");
     }

@@ -15,8 +15,8 @@ async fn a_counted_informer_ends_when_nobody_has_a_use_for_it() {
     let server = server();
     let factory = factory(&server);
     factory.start();
-    let first = factory.select::<ConfigMap>().counted().unwrap();
-    let second = factory.select::<ConfigMap>().counted().unwrap();
+    let first = factory.select::<ConfigMap>().ref_counted_informer().unwrap();
+    let second = factory.select::<ConfigMap>().ref_counted_informer().unwrap();
     second.wait_for_sync(WITHIN).await.unwrap();
     let until_open = async |watches| {
         while server.open_watches() != watches {
@@ -25,7 +25,7 @@ async fn a_counted_informer_ends_when_nobody_has_a_use_for_it() {
     };
     until_open(1).await;
     drop(first);
-    let registration = second.on(|_| {});
+    let registration = second.on_event(|_| {});
     drop(second);
     tokio::time::sleep(WITHIN).await;
     assert_eq!(
@@ -36,7 +36,7 @@ async fn a_counted_informer_ends_when_nobody_has_a_use_for_it() {
     registration.remove().await;
     until_open(0).await;
     assert_eq!(factory.status().len(), 0);
-    let lister = factory.select::<ConfigMap>().counted().unwrap().lister();
+    let lister = factory.select::<ConfigMap>().ref_counted_informer().unwrap().lister();
     until_open(1).await;
     assert_eq!(lister.len(), 3, "a new one");
     factory.shutdown().await;
@@ -48,13 +48,18 @@ async fn a_counted_informer_ends_when_nobody_has_a_use_for_it() {
 async fn a_counted_informer_of_a_factory_that_is_not_started_waits_for_the_start() {
     let server = server();
     let factory = factory(&server);
-    let lister = factory.select::<ConfigMap>().counted().unwrap().lister();
+    let lister = factory.select::<ConfigMap>().ref_counted_informer().unwrap().lister();
     let told = Arc::new(Mutex::new(0));
     let telling = Arc::clone(&told);
     drop(
-        factory.select::<ConfigMap>().labels("app=web").counted().unwrap().on(move |_| *telling.lock() += 1),
+        factory
+            .select::<ConfigMap>()
+            .labels("app=web")
+            .ref_counted_informer()
+            .unwrap()
+            .on_event(move |_| *telling.lock() += 1),
     );
-    drop(factory.select::<ConfigMap>().labels("app=db").counted().unwrap());
+    drop(factory.select::<ConfigMap>().labels("app=db").ref_counted_informer().unwrap());
     assert_eq!(factory.status().len(), 2, "nobody has a use for the third");
     factory.start();
     factory.wait_for_sync(WITHIN).await.unwrap();
@@ -70,8 +75,9 @@ async fn a_counted_informer_of_a_factory_that_is_not_started_waits_for_the_start
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_before_the_start_ends_whatever_is_still_held() {
     let factory = factory(&server());
-    let lister = factory.select::<ConfigMap>().counted().unwrap().lister();
-    let _detached = factory.select::<ConfigMap>().labels("app=web").counted().unwrap().on(|_| {});
+    let lister = factory.select::<ConfigMap>().ref_counted_informer().unwrap().lister();
+    let _detached =
+        factory.select::<ConfigMap>().labels("app=web").ref_counted_informer().unwrap().on_event(|_| {});
     tokio::time::timeout(WITHIN, factory.shutdown())
         .await
         .expect("a shutdown that waits for what never began");
@@ -83,7 +89,7 @@ async fn an_informer_that_is_also_asked_for_uncounted_stays() {
     let server = server();
     let factory = factory(&server);
     factory.start();
-    let counted = factory.select::<ConfigMap>().counted().unwrap();
+    let counted = factory.select::<ConfigMap>().ref_counted_informer().unwrap();
     drop(factory.informer::<ConfigMap>().unwrap());
     drop(counted);
     tokio::time::sleep(WITHIN).await;
@@ -115,7 +121,7 @@ async fn a_shutdown_waits_for_informers_that_ended_before_and_were_not_waited_fo
         let server = server();
         let factory = factory(&server);
         factory.start();
-        let old = factory.select::<ConfigMap>().counted().unwrap();
+        let old = factory.select::<ConfigMap>().ref_counted_informer().unwrap();
         let (called, mut in_a_call) = tokio::sync::mpsc::channel(16);
         let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
         let blocks = move |_: &Event<ConfigMap>| {
@@ -151,7 +157,7 @@ async fn an_informer_that_somebody_has_stopped_is_given_to_nobody() {
     let stopped = factory.informer::<ConfigMap>().unwrap();
     stopped.wait_for_sync(WITHIN).await.unwrap();
     stopped.stop().await;
-    let again = factory.select::<ConfigMap>().counted().unwrap();
+    let again = factory.select::<ConfigMap>().ref_counted_informer().unwrap();
     again.wait_for_sync(WITHIN).await.unwrap();
     assert_eq!((again.status().reflector.phase, server.open_watches()), (Phase::Watching, 1));
     assert_eq!(factory.status().len(), 1);

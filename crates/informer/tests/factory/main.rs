@@ -72,7 +72,7 @@ async fn the_same_type_is_the_same_informer_and_another_representation_is_not() 
 async fn handlers_have_the_backlog_mark_of_their_factory() {
     for (mark, merges) in [(1, true), (1024, false)] {
         let server = server();
-        let factory = factory(&server).backlog_mark(mark);
+        let factory = factory(&server).coalesce_threshold(mark);
         let informer = factory.informer::<ConfigMap>().unwrap();
         factory.start();
         factory.wait_for_sync(WITHIN).await.unwrap();
@@ -80,7 +80,7 @@ async fn handlers_have_the_backlog_mark_of_their_factory() {
         config_map(&server, "default", "d", "web");
         tokio::time::sleep(WITHIN).await;
         let handler = &informer.status().handlers[0];
-        assert_eq!((handler.pending, handler.merging), (4, merges), "with a mark of {mark}");
+        assert_eq!((handler.pending, handler.coalescing), (4, merges), "with a mark of {mark}");
         factory.shutdown().await;
     }
 }
@@ -91,7 +91,7 @@ async fn handlers_have_the_backlog_mark_of_their_factory() {
 async fn informers_have_the_queue_bound_of_their_factory() {
     for (bound, seen) in [(1, [3, 4, 5]), (1024, [3, 3, 3])] {
         let server = server();
-        let factory = factory(&server).queue_bound(bound);
+        let factory = factory(&server).queue_capacity(bound);
         let informer = factory.informer::<ConfigMap>().unwrap();
         factory.start();
         factory.wait_for_sync(WITHIN).await.unwrap();
@@ -127,10 +127,10 @@ async fn typed_dynamic_and_metadata_only_informers_share_a_server() {
     let factory = factory(&server);
     let resource = ApiResource::erase::<ConfigMap>(&());
     let typed = factory.informer::<ConfigMap>().unwrap();
-    let dynamic = factory.dynamic::<DynamicObject>(&resource, Scope::Namespaced).unwrap();
+    let dynamic = factory.dynamic_informer::<DynamicObject>(&resource, Scope::Namespaced).unwrap();
     let metadata = factory.informer::<PartialObjectMeta<ConfigMap>>().unwrap();
     let nodes = ApiResource::erase::<k8s_openapi::api::core::v1::Node>(&());
-    let nodes = factory.dynamic::<DynamicObject>(&nodes, Scope::Cluster).unwrap();
+    let nodes = factory.dynamic_informer::<DynamicObject>(&nodes, Scope::Cluster).unwrap();
     factory.start();
     factory.wait_for_sync(WITHIN).await.unwrap();
     let lens = [typed.lister().len(), dynamic.lister().len(), metadata.lister().len(), nodes.lister().len()];
@@ -184,7 +184,7 @@ async fn a_shutdown_leaves_no_task_and_no_watch() {
     let before = alive();
     let factory = factory(&server);
     let (maps, pods) = (factory.informer::<ConfigMap>().unwrap(), factory.informer::<Pod>().unwrap());
-    let _handlers: Vec<_> = (0..10).map(|_| maps.on(|_| ())).collect();
+    let _handlers: Vec<_> = (0..10).map(|_| maps.on_event(|_| ())).collect();
     let mut events = maps.events();
     factory.start();
     factory.wait_for_sync(WITHIN).await.unwrap();
@@ -216,12 +216,12 @@ async fn namespace_labels_fields_and_options_go_into_each_list_and_watch() {
         .namespace("default")
         .labels("app=web")
         .fields("metadata.name!=z")
-        .reflector(ReflectorOptions { streaming_lists: false, ..ReflectorOptions::default() })
-        .options(|options| options.parameters.push(("pretty".into(), "false".into())));
+        .reflector_options(ReflectorOptions { streaming_lists: false, ..ReflectorOptions::default() })
+        .tweak_list_options(|options| options.parameters.push(("pretty".into(), "false".into())));
     let maps = factory.informer::<ConfigMap>().unwrap();
     let log = Arc::new(Mutex::new(Vec::new()));
     let lines = Arc::clone(&log);
-    let registration = maps.on(move |event| lines.lock().push(short(event)));
+    let registration = maps.on_event(move |event| lines.lock().push(short(event)));
     factory.start();
     assert!(registration.wait_for_sync(WITHIN).await);
     while server.open_watches() == 0 {
@@ -274,7 +274,7 @@ async fn handlers_have_the_resync_period_of_their_factory() {
     let maps = factory.informer::<ConfigMap>().unwrap();
     let log = Arc::new(Mutex::new(Vec::new()));
     let lines = Arc::clone(&log);
-    let _registration = maps.on(move |event| lines.lock().push(short(event)));
+    let _registration = maps.on_event(move |event| lines.lock().push(short(event)));
     factory.start();
     tokio::time::sleep(WITHIN * 2 + Duration::from_secs(1)).await;
     assert_eq!(*log.lock(), ["+c", "~c", "~c"]);
@@ -346,7 +346,7 @@ async fn an_informer_asked_for_while_the_factory_shuts_down_is_refused() {
     factory.start();
     let same = factory.clone();
     let hook = Hook(Arc::new(move || same.shutdown().now_or_never().expect("there is nothing to wait for")));
-    let late = factory.dynamic::<Hooked>(&hook, Scope::Namespaced);
+    let late = factory.dynamic_informer::<Hooked>(&hook, Scope::Namespaced);
     assert!(late.is_err(), "an informer runs that no shutdown will stop");
     tokio::time::sleep(WITHIN).await;
     assert_eq!((server.open_watches(), factory.status().len()), (0, 0));

@@ -51,7 +51,7 @@ async fn a_blocking_handler_is_told_the_same_and_keeps_nobody_waiting() {
         assert!(event.key().name() != "b", "told of b");
     });
     let registration = informer.add_blocking_handler(blocking).unwrap().named("writer of files");
-    let _others = informer.on(others.writer());
+    let _others = informer.on_event(others.writer());
     informer.start();
     others.reach(1).await;
     fake.added(object("b", "2", 6)).await;
@@ -207,7 +207,7 @@ async fn a_blocking_handler_may_spawn_and_wait_for_what_is_asynchronous() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_blocking_handler_is_resynced_and_merged_for_like_any_other() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
-    let informer = fake.informer().backlog_mark(1).default_resync(Duration::from_secs(1)).build();
+    let informer = fake.informer().coalesce_threshold(1).default_resync(Duration::from_secs(1)).build();
     let log = Log::new();
     let (handler, ended) = on_a_thread(&log);
     let registration = informer.add_blocking_handler(handler_fn(handler)).unwrap();

@@ -7,11 +7,11 @@ use super::*;
 /// What a handler is told that is behind from the second event on.
 async fn told_of_a_burst(every: bool) -> Vec<String> {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
-    let informer = fake.informer().backlog_mark(1).build();
+    let informer = fake.informer().coalesce_threshold(1).build();
     let log = Log::new();
     let _registration = match every {
-        true => informer.on_every(log.writer()),
-        false => informer.on(log.writer()),
+        true => informer.add_backpressured_handler(handler_fn(log.writer())),
+        false => informer.on_event(log.writer()),
     };
     informer.start();
     log.reach(1).await;
@@ -41,9 +41,11 @@ async fn who_wants_every_event_is_told_what_others_are_not() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_cache_waits_for_who_wants_every_event_until_it_is_removed() {
     let fake = Fake::listing(5, &[]);
-    let informer = fake.informer().backlog_mark(2).queue_bound(4).build();
+    let informer = fake.informer().coalesce_threshold(2).queue_capacity(4).build();
     let (let_go, held) = mpsc::channel::<()>();
-    let slow = informer.on_every(move |_| _ = tokio::task::block_in_place(|| held.recv()));
+    let slow = informer.add_backpressured_handler(handler_fn(move |_: &Event<ConfigMap>| {
+        _ = tokio::task::block_in_place(|| held.recv())
+    }));
     informer.start();
     informer.wait_for_sync(WITHIN).await.unwrap();
     for version in 10..100 {
@@ -76,10 +78,11 @@ impl Drop for Bomb {
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_for_a_handler_that_is_gone() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
-    let informer = fake.informer().backlog_mark(1).queue_bound(1).build();
-    let gone = informer.on_every(|_| std::panic::panic_any(Bomb));
+    let informer = fake.informer().coalesce_threshold(1).queue_capacity(1).build();
+    let gone =
+        informer.add_backpressured_handler(handler_fn(|_: &Event<ConfigMap>| std::panic::panic_any(Bomb)));
     let log = Log::new();
-    let _registration = informer.on(log.writer());
+    let _registration = informer.on_event(log.writer());
     informer.start();
     for version in 6..20 {
         fake.modified(object("a", "1", version)).await;

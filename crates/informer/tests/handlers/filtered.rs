@@ -1,7 +1,7 @@
 //! Handlers that are told of some objects only.
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_informer::{Entry, Event, EventHandler, Filtered, handler_fn};
+use kube_informer::{Entry, Event, EventHandler, FilteringEventHandler, handler_fn};
 
 use crate::{
     fake::{Fake, object},
@@ -22,8 +22,8 @@ async fn the_edge_of_a_filter_is_an_add_or_a_delete_and_what_never_passed_is_not
     let fake = Fake::listing(5, &[kept("in", "1", 3, true), kept("out", "2", 4, false)]);
     let informer = fake.informer().build();
     let (log, all) = (Log::new(), Log::new());
-    let _filtered = informer.add_handler(Filtered::new(is_shown, handler_fn(log.writer())));
-    let _all = informer.on(all.writer());
+    let _filtered = informer.add_handler(FilteringEventHandler::new(is_shown, handler_fn(log.writer())));
+    let _all = informer.on_event(all.writer());
     informer.start();
     all.reach(2).await;
     fake.modified(kept("out", "2", 6, true)).await;
@@ -45,10 +45,10 @@ async fn the_edge_of_a_filter_is_an_add_or_a_delete_and_what_never_passed_is_not
 #[tokio::test(start_paused = true)]
 async fn a_filter_in_front_of_merged_changes_neither_forgets_a_delete_nor_invents_one() {
     let fake = Fake::listing(5, &[kept("told", "1", 3, true), kept("untold", "2", 4, false)]);
-    let informer = fake.informer().backlog_mark(0).build();
+    let informer = fake.informer().coalesce_threshold(0).build();
     let log = Log::new();
     let (writer, lister) = (log.writer(), informer.lister());
-    let filtered = informer.add_handler(Filtered::new(is_shown, handler_fn(writer)));
+    let filtered = informer.add_handler(FilteringEventHandler::new(is_shown, handler_fn(writer)));
     informer.start();
     assert!(filtered.wait_for_sync(crate::WITHIN).await);
     // All of it in one go, before the handler's task runs again: each object's changes are one delete.
@@ -71,7 +71,7 @@ async fn a_filter_in_front_of_merged_changes_neither_forgets_a_delete_nor_invent
 #[test]
 fn a_filter_goes_by_what_it_has_shown_and_not_by_what_a_state_looks_like() {
     let log = Log::new();
-    let mut handler: Box<dyn EventHandler<ConfigMap>> = Box::new(Filtered::new(
+    let mut handler: Box<dyn EventHandler<ConfigMap>> = Box::new(FilteringEventHandler::new(
         Box::new(is_shown) as Box<dyn FnMut(&Entry<ConfigMap>) -> bool + Send>,
         Box::new(handler_fn(log.writer())) as Box<dyn EventHandler<ConfigMap>>,
     ));
@@ -92,8 +92,8 @@ async fn a_test_that_panics_is_a_panic_of_the_handler_and_changes_nothing() {
         assert!(object.id.version != 6.into(), "told of 6");
         is_shown(object)
     };
-    let filtered = informer.add_handler(Filtered::new(test, handler_fn(log.writer())));
-    let _all = informer.on(all.writer());
+    let filtered = informer.add_handler(FilteringEventHandler::new(test, handler_fn(log.writer())));
+    let _all = informer.on_event(all.writer());
     informer.start();
     all.reach(1).await;
     fake.modified(kept("a", "1", 6, false)).await;
@@ -114,7 +114,7 @@ async fn a_test_that_has_changed_its_mind_shows_it_with_the_next_resync() {
         asked += 1;
         asked % 2 == 0
     };
-    let handler = Filtered::new(test, handler_fn(log.writer()));
+    let handler = FilteringEventHandler::new(test, handler_fn(log.writer()));
     let minute = std::time::Duration::from_secs(60);
     let _filtered = informer.add_handler_with_resync(handler, Some(minute));
     informer.start();
@@ -128,7 +128,7 @@ async fn closures_trait_objects_and_streams_are_told_the_same() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().build();
     let (closure, boxed) = (Log::new(), Log::new());
-    let _closure = informer.on(closure.writer());
+    let _closure = informer.on_event(closure.writer());
     let handler: Box<dyn EventHandler<ConfigMap>> = Box::new(handler_fn(boxed.writer()));
     let _boxed = informer.add_handler(handler);
     let mut events = informer.events();

@@ -19,7 +19,7 @@ impl Log {
         Self { lines: Arc::default(), written: watch::Sender::new(0) }
     }
 
-    /// A closure for `Informer::on`.
+    /// A closure for `Informer::on_event`.
     pub(crate) fn writer(&self) -> impl FnMut(&Event<ConfigMap>) + Send + 'static {
         let log = self.clone();
         move |event| log.write(short(event))

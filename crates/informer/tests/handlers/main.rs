@@ -14,7 +14,7 @@ use std::{sync::Arc, time::Duration};
 use fake::{Fake, object};
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_informer::{Entry, Event, EventHandler};
+use kube_informer::{Entry, Event, EventHandler, handler_fn};
 use log::{Log, short};
 use parking_lot::Mutex;
 
@@ -25,7 +25,7 @@ async fn a_handler_is_told_of_the_first_list_and_of_everything_after_it() {
     let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4)]);
     let informer = fake.informer().build();
     let log = Log::new();
-    let _registration = informer.on(log.writer());
+    let _registration = informer.on_event(log.writer());
     informer.start();
     log.reach(2).await;
     fake.added(object("c", "3", 6)).await;
@@ -43,13 +43,13 @@ async fn store_and_indexes_show_a_change_before_the_handler_is_told() {
     let by_uid = informer.add_index("uid", |object: &ConfigMap| object.metadata.uid.clone()).unwrap();
     let (log, told, lister) = (Log::new(), Log::new(), informer.lister());
     let writer = log.clone();
-    let _registration = informer.on(move |event| {
+    let _registration = informer.on_event(move |event| {
         let indexed = by_uid.len(event.entry().metadata.uid.as_deref().unwrap());
         let version =
             lister.get_by_key(event.key()).and_then(|object| object.metadata.resource_version.clone());
         writer.write(format!("{indexed} {version:?}"));
     });
-    let _other = informer.on(told.writer());
+    let _other = informer.on_event(told.writer());
     informer.start();
     log.reach(1).await;
     fake.modified(object("a", "1", 6)).await;
@@ -68,10 +68,10 @@ async fn a_late_handler_sees_the_state_it_finds_and_then_every_change() {
     informer.wait_for_sync(WITHIN).await.unwrap();
     fake.added(object("b", "2", 6)).await;
     let first = Log::new();
-    let _first = informer.on(first.writer());
+    let _first = informer.on_event(first.writer());
     first.reach(2).await;
     let late = Log::new();
-    let registration = informer.on(late.writer());
+    let registration = informer.on_event(late.writer());
     assert!(registration.wait_for_sync(WITHIN).await);
     fake.deleted(object("a", "1", 7)).await;
     let mut lines = late.reach(3).await;
@@ -85,7 +85,7 @@ async fn a_late_handler_sees_the_state_it_finds_and_then_every_change() {
 async fn handlers_that_join_during_a_storm_see_each_version_once() {
     const CHANGES: u64 = 2000;
     let fake = Fake::listing(5, &[object("a", "1", 5)]);
-    let informer = fake.informer().backlog_mark(1_000_000).build();
+    let informer = fake.informer().coalesce_threshold(1_000_000).build();
     informer.start();
     informer.wait_for_sync(WITHIN).await.unwrap();
     let mut handlers = Vec::new();
@@ -96,7 +96,7 @@ async fn handlers_that_join_during_a_storm_see_each_version_once() {
             let seen = Arc::clone(&versions);
             let last = tokio::sync::watch::Sender::new(0);
             let ended = last.subscribe();
-            let registration = informer.on(move |event| {
+            let registration = informer.on_event(move |event| {
                 let version: u64 = event.entry().id.version.to_string().parse().unwrap();
                 let initial = matches!(event, Event::Added { initial: true, .. });
                 seen.lock().push((version, initial));
@@ -123,9 +123,9 @@ async fn handlers_that_join_during_a_storm_see_each_version_once() {
 async fn a_handler_that_stays_misses_nothing_while_others_come_and_go_during_a_storm() {
     const CHANGES: usize = 2000;
     let fake = Fake::listing(5, &[object("a", "1", 5)]);
-    let informer = fake.informer().backlog_mark(1_000_000).build();
+    let informer = fake.informer().coalesce_threshold(1_000_000).build();
     let log = Log::new();
-    let _stays = informer.on(log.writer());
+    let _stays = informer.on_event(log.writer());
     informer.start();
     informer.wait_for_sync(WITHIN).await.unwrap();
     let over = tokio::sync::watch::Sender::new(());
@@ -134,7 +134,7 @@ async fn a_handler_that_stays_misses_nothing_while_others_come_and_go_during_a_s
         async move {
             let mut rounds = 0_usize;
             while rounds < 2 || !over.has_changed().unwrap() {
-                let registration = informer.on(|_| ());
+                let registration = informer.on_event(|_| ());
                 match rounds % 2 {
                     0 => registration.remove().await,
                     _ => registration.remove_after_delivery().await,
@@ -164,12 +164,12 @@ async fn a_panicking_handler_stays_registered_and_disturbs_nobody() {
     let informer = fake.informer().build();
     let log = Log::new();
     let writer = log.clone();
-    let panicking = informer.on(move |event| {
+    let panicking = informer.on_event(move |event| {
         writer.write(short(event));
         assert!(event.key().name() != "a", "told of a");
     });
     let calm = Log::new();
-    let _calm = informer.on(calm.writer());
+    let _calm = informer.on_event(calm.writer());
     informer.start();
     assert!(panicking.wait_for_sync(WITHIN).await);
     fake.modified(object("a", "1", 6)).await;
@@ -186,8 +186,8 @@ async fn no_call_follows_a_removal_and_the_others_go_on() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().build();
     let (removed, stays) = (Log::new(), Log::new());
-    let registration = informer.on(removed.writer());
-    let _stays = informer.on(stays.writer());
+    let registration = informer.on_event(removed.writer());
+    let _stays = informer.on_event(stays.writer());
     informer.start();
     removed.reach(1).await;
     registration.remove().await;
@@ -209,7 +209,7 @@ async fn a_removal_drops_or_delivers_what_is_queued_as_asked() {
         let (log, wait) = (Log::new(), Arc::clone(&gate));
         let mut first = true;
         let writer = log.clone();
-        let registration = informer.on(move |event| {
+        let registration = informer.on_event(move |event| {
             if std::mem::take(&mut first) {
                 enter.try_send(()).unwrap();
                 wait.wait(); // a call is running while the handler is removed
@@ -246,7 +246,7 @@ async fn a_handler_that_panics_at_each_call_can_be_removed_all_the_same() {
         let informer = fake.informer().build();
         let (held, log) = (Arc::new(()), Log::new());
         let (left, writer) = (Arc::downgrade(&held), log.clone());
-        let registration = informer.on(move |event| {
+        let registration = informer.on_event(move |event| {
             let _held = &held;
             writer.write(short(event));
             panic!("at each call");
@@ -274,7 +274,7 @@ async fn a_resync_shows_the_cached_state_at_each_handlers_own_period() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().default_resync(Duration::from_secs(60)).build();
     let (minute, hour, never) = (Log::new(), Log::new(), Log::new());
-    let _minute = informer.on(minute.writer());
+    let _minute = informer.on_event(minute.writer());
     struct To(Log);
     impl EventHandler<ConfigMap> for To {
         fn on_update(&mut self, old: &Entry<ConfigMap>, new: &Entry<ConfigMap>) {
@@ -306,7 +306,7 @@ async fn a_stream_gives_the_same_events_and_ends_with_the_informer() {
     assert!(events.has_synced());
     fake.deleted(object("a", "1", 7)).await;
     let other = Log::new();
-    let _other = informer.on(other.writer());
+    let _other = informer.on_event(other.writer());
     while events.pending() == 0 {
         tokio::task::yield_now().await;
     }
@@ -333,13 +333,13 @@ async fn a_stopped_informer_takes_no_handler_and_its_cache_can_still_be_read() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().build();
     let log = Log::new();
-    let before = [informer.on(log.writer()), informer.on(log.writer())];
+    let before = [informer.on_event(log.writer()), informer.on_event(log.writer())];
     informer.start();
     log.reach(2).await;
     informer.stop().await;
     informer.start();
     assert_eq!(informer.lister().len(), 1);
-    let after = informer.on(|_: &Event<ConfigMap>| panic!("called after the end"));
+    let after = informer.on_event(|_: &Event<ConfigMap>| panic!("called after the end"));
     let removing = async {
         let [first, second] = before;
         first.remove().await;
@@ -372,7 +372,7 @@ async fn an_informer_ends_when_nobody_can_see_it_any_more() {
         let index = informer.add_index("name", |object: &ConfigMap| object.metadata.name.clone()).unwrap();
         let index = (keeper == "index").then_some(index);
         let log = Log::new();
-        let handler = (keeper == "handler").then(|| informer.on(log.writer()));
+        let handler = (keeper == "handler").then(|| informer.on_event(log.writer()));
         let stream = (keeper == "stream").then(|| informer.events());
         drop(informer);
         if keeper != "nothing" {

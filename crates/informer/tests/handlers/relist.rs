@@ -15,7 +15,7 @@ async fn a_relist_tells_what_was_missed() {
     let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4), object("c", "3", 5)]);
     let informer = fake.informer().build();
     let log = Log::new();
-    let _registration = informer.on(log.writer());
+    let _registration = informer.on_event(log.writer());
     informer.start();
     log.reach(3).await;
     fake.list_from_now_on(9, &[object("b", "new", 7), object("c", "3", 8), object("d", "4", 9)]);
@@ -39,7 +39,7 @@ async fn during_the_calls_of_a_relist_the_store_shows_all_of_it() {
         shown.join(" ")
     };
     let (told, seen) = (log.clone(), writer.clone());
-    let _registration = informer.on(move |event| {
+    let _registration = informer.on_event(move |event| {
         told.write(short(event));
         seen.write(shown());
     });
@@ -94,7 +94,7 @@ async fn a_relist_on_request_corrects_the_cache() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().build();
     let log = Log::new();
-    let _registration = informer.on(log.writer());
+    let _registration = informer.on_event(log.writer());
     informer.start();
     log.reach(1).await;
     fake.list_from_now_on(9, &[object("b", "2", 8)]);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_informer::{Event, Filtered, handler_fn};
+use kube_informer::{Event, FilteringEventHandler, handler_fn};
 use kube_listwatch::Error;
 
 use crate::{
@@ -16,8 +16,8 @@ async fn a_person_reads_the_status_in_a_few_lines_and_no_object_is_in_it() {
     let fake = Fake::listing(5, &[object("secret", "1", 3)]);
     let informer = fake.informer().build();
     let log = Log::new();
-    let audit = informer.on(log.writer()).named("audit");
-    let filtered = Filtered::new(|_: &_| true, handler_fn(|_: &Event<_>| panic!("told")));
+    let audit = informer.on_event(log.writer()).named("audit");
+    let filtered = FilteringEventHandler::new(|_: &_| true, handler_fn(|_: &Event<_>| panic!("told")));
     let _unnamed = informer.add_handler(filtered);
     let unread = informer.events().named("unread");
     assert_eq!(
@@ -57,9 +57,9 @@ ConfigMaps of a fake: watching, synced, 1 objects, up to resourceVersion 9
 #[tokio::test(start_paused = true)]
 async fn a_program_reads_how_far_each_handler_is() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
-    let informer = fake.informer().backlog_mark(2).build();
+    let informer = fake.informer().coalesce_threshold(2).build();
     let log = Log::new();
-    let first = informer.on(log.writer());
+    let first = informer.on_event(log.writer());
     let stream = informer.events();
     informer.start();
     for version in 6..10 {
@@ -69,10 +69,10 @@ async fn a_program_reads_how_far_each_handler_is() {
     let handlers = informer.status().handlers;
     assert_eq!(handlers.iter().map(|handler| handler.name.as_str()).collect::<Vec<_>>(), ["#0", "#1"]);
     assert_eq!(handlers.iter().map(|handler| handler.pending).collect::<Vec<_>>(), [0, 3]);
-    assert_eq!(handlers.iter().map(|handler| handler.merging).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(handlers.iter().map(|handler| handler.coalescing).collect::<Vec<_>>(), [false, true]);
     assert_eq!(handlers.iter().map(|handler| handler.synced).collect::<Vec<_>>(), [true, false]);
     first.remove().await;
-    let _third = informer.on(|_| ());
+    let _third = informer.on_event(|_| ());
     let names: Vec<_> = informer.status().handlers.into_iter().map(|handler| handler.name).collect();
     assert_eq!(names, ["#1", "#2"], "a number is not used again");
     drop(stream);
@@ -84,7 +84,7 @@ async fn ages_grow_until_something_comes() {
     let fake = Fake::listing(5, &[]);
     let informer = fake.informer().build();
     let log = Log::new();
-    let _registration = informer.on(log.writer());
+    let _registration = informer.on_event(log.writer());
     informer.start();
     informer.wait_for_sync(WITHIN).await.unwrap();
     assert_eq!((informer.status().event_age, informer.status().bookmark_age), (None, None));

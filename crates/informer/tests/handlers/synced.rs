@@ -86,7 +86,7 @@ async fn synced_means_the_list_is_stored_and_each_initial_add_has_returned() {
     assert_eq!(log.reach(3).await, [initial, initial, live]);
 
     let late = Log::new();
-    let _late = informer.on(late.writer());
+    let _late = informer.on_event(late.writer());
     let mut lines = late.reach(3).await;
     lines.sort();
     assert_eq!(lines, ["!a@3", "!b@4", "!c@6"]);
@@ -111,7 +111,7 @@ async fn what_comes_during_an_initial_add_does_not_make_its_handler_synced() {
             gate.recv().unwrap();
         });
         let registration = informer.add_blocking_handler(blocking).unwrap();
-        let _others = informer.on(others.writer());
+        let _others = informer.on_event(others.writer());
         informer.start();
         for calls in [1, 2] {
             assert_eq!(log.reach(calls).await.len(), calls);
@@ -133,11 +133,11 @@ async fn what_comes_during_an_initial_add_does_not_make_its_handler_synced() {
 async fn an_informer_and_a_handler_of_an_empty_list_sync_too() {
     let fake = Fake::listing(5, &[]);
     let informer = fake.informer().build();
-    let registration = informer.on(|_| ());
+    let registration = informer.on_event(|_| ());
     informer.start();
     informer.wait_for_sync(WITHIN).await.unwrap();
     assert!(registration.wait_for_sync(WITHIN).await);
-    assert!(informer.on(|_| ()).wait_for_sync(WITHIN).await);
+    assert!(informer.on_event(|_| ()).wait_for_sync(WITHIN).await);
     informer.stop().await;
 }
 
@@ -157,7 +157,7 @@ async fn a_handler_that_is_stopped_amid_its_initial_adds_is_never_synced() {
     informer.start();
     assert_eq!(log.reach(1).await.len(), 1);
     // Nothing of what is queued for this one is taken before the stop.
-    let before = informer.on(others.writer());
+    let before = informer.on_event(others.writer());
     let stopping = informer.stop();
     tokio::pin!(stopping);
     assert!(futures_util::poll!(&mut stopping).is_pending());

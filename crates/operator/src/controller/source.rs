@@ -11,7 +11,7 @@ use futures_util::{FutureExt, Stream, StreamExt, future::BoxFuture};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_client::Resource;
 use kube_informer::{
-    Entry, Event, HandlerRegistration, Informer, InformerFactory, Object, ObjectKey, Phase, Scope,
+    Entry, Event, HandlerRegistration, Informer, InformerFactory, Object, ObjectKey, Phase, Scope, handler_fn,
 };
 use kube_workqueue::{Priority, WorkQueue};
 use parking_lot::Mutex;
@@ -110,20 +110,21 @@ where
     fn begin(self: Box<Self>, queue: Keys, stop: CancellationToken) -> BoxFuture<'static, Ending> {
         let Self { name, informer, filter, keys, are_its_own } = *self;
         let begun = async move {
-            let registered = Registered(Some(informer.on_every(move |event| {
-                let tell = || {
-                    if stop.is_cancelled() || !filter.passes(event) {
-                        return;
+            let registered =
+                Registered(Some(informer.add_backpressured_handler(handler_fn(move |event: &Event<T>| {
+                    let tell = || {
+                        if stop.is_cancelled() || !filter.passes(event) {
+                            return;
+                        }
+                        let object = (!are_its_own).then(|| event.key().clone());
+                        let reason =
+                            Reason { source: Arc::clone(&name), object, change: Change::from_event(event) };
+                        keys(event, &mut |key| queue.add(key, reason.clone()));
+                    };
+                    if catch_unwind(AssertUnwindSafe(tell)).is_err() {
+                        queue.broke(&name);
                     }
-                    let object = (!are_its_own).then(|| event.key().clone());
-                    let reason =
-                        Reason { source: Arc::clone(&name), object, change: Change::from_event(event) };
-                    keys(event, &mut |key| queue.add(key, reason.clone()));
-                };
-                if catch_unwind(AssertUnwindSafe(tell)).is_err() {
-                    queue.broke(&name);
-                }
-            })));
+                }))));
             registered.shown_all().await;
             Ending(registered.end().boxed())
         };

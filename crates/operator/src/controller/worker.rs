@@ -3,7 +3,7 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
-use kube_informer::{Cached, Informer, ObjectKey, StaleRead};
+use kube_informer::{Cached, CachedReadError, Informer, ObjectKey};
 use kube_workqueue::Item;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -75,7 +75,7 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
             let caught_up = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Left::WasTold,
-                caught_up = self.catch_up(&item) => caught_up,
+                caught_up = self.wait_for_writes(&item) => caught_up,
             };
             // After the last wait before a run. Nothing has to have run since the lease expired: this asks the clock.
             if !self.leadership.is_leader() {
@@ -90,19 +90,21 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
 
     /// What this program has written of the object itself is in what its run is shown. Other objects are read through a
     /// `CachedApi`, which waits for theirs.
-    async fn catch_up(&self, key: &ObjectKey) -> Result<(), StaleRead> {
-        match self.informer.catch_up(Some(key), PATIENCE).await {
+    async fn wait_for_writes(&self, key: &ObjectKey) -> Result<(), CachedReadError> {
+        match self.informer.wait_for_writes(Some(key), PATIENCE).await {
             // Said of writes of the lost history, once; of this one there may be writes, too.
-            Err(StaleRead::Restored { .. }) => match self.informer.catch_up(Some(key), PATIENCE).await {
-                Err(StaleRead::Restored { .. }) => Ok(()),
-                other => other,
-            },
+            Err(CachedReadError::ServerRestored { .. }) => {
+                match self.informer.wait_for_writes(Some(key), PATIENCE).await {
+                    Err(CachedReadError::ServerRestored { .. }) => Ok(()),
+                    other => other,
+                }
+            }
             other => other,
         }
     }
 
     /// No run was begun: its reasons wait for the one that will be.
-    fn not_shown(&self, item: Item<ObjectKey>, stale: StaleRead) {
+    fn not_shown(&self, item: Item<ObjectKey>, stale: CachedReadError) {
         let _entered = self.span(&item).entered();
         let reasons = self.state.keys.waiting.lock().of(&item);
         let (failures, outcome) = (item.num_requeues(), Outcome::Failed(stale.into()));

@@ -1,6 +1,6 @@
 //! `ManagerError` describes a failed start or an early stop of a manager.
 
-use kube_informer::NotSynced;
+use kube_informer::CacheSyncError;
 
 use super::task_group::TaskFailure;
 use crate::{ElectionError, ElectionOptions, Failure, MissingRule};
@@ -29,7 +29,7 @@ pub enum ManagerError {
     #[error("{error}{}", hint(missing))]
     CacheSync {
         /// The informers that are not synced, with their last errors.
-        error: NotSynced,
+        error: CacheSyncError,
         /// RBAC rules that the account lacks, according to the server.
         missing: Vec<MissingRule>,
     },

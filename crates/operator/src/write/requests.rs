@@ -102,7 +102,7 @@ where
     K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     let object = send(api.api(), name, request).await?;
-    api.wrote(&object);
+    api.record_write(&object);
     Ok(object)
 }
 

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use kube_client::Error;
-use kube_informer::{ObjectKey, StaleRead};
+use kube_informer::{CachedReadError, ObjectKey};
 
 /// What was done about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,7 +52,7 @@ impl<K> Written<K> {
 pub enum WriteError {
     /// The cache does not show what this program has written before.
     #[error(transparent)]
-    Stale(#[from] StaleRead),
+    Stale(#[from] CachedReadError),
     /// It has no name.
     #[error("an object without a name can't be written in this way: give it one (generateName is none)")]
     MissingName,

@@ -126,7 +126,7 @@ pub(crate) async fn runs(
     mut rng: Rng,
 ) -> Result<(), ManagerError> {
     let options = ReflectorOptions { seed: Some(rng.u64(..)), ..ReflectorOptions::default() };
-    let factory = InformerFactory::new(client.clone()).namespace("default").reflector(options);
+    let factory = InformerFactory::new(client.clone()).namespace("default").reflector_options(options);
     let election = ElectionOptions {
         namespace: "default".to_owned(),
         name: LEASE.to_owned(),

@@ -396,7 +396,7 @@ async fn what_waits_behind_changes_does_so_again_when_it_comes_back_after_a_time
 async fn a_run_is_shown_what_was_written_after_a_restore() {
     let mut world = World::new();
     let options = ReflectorOptions { watch_timeout: 5 * SECOND, ..ReflectorOptions::default() };
-    world.factory = world.factory.reflector(options);
+    world.factory = world.factory.reflector_options(options);
     world.create("a", "1").await;
     let maps = CachedApi::new(Api::default_namespaced(world.client.clone()), &world.maps());
     let (server, backup) = (world.server.clone(), world.server.resource_version());

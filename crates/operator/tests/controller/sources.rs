@@ -123,8 +123,8 @@ async fn what_is_watched_is_filtered_too() {
 async fn types_that_are_known_only_at_run_time_are_worked_on_like_others() {
     let world = World::new();
     let (namespaces, secrets) = (ApiResource::erase::<Namespace>(&()), ApiResource::erase::<Secret>(&()));
-    let owners = world.factory.dynamic::<DynamicObject>(&namespaces, Scope::Cluster).unwrap();
-    let owned = world.factory.dynamic::<DynamicObject>(&secrets, Scope::Namespaced).unwrap();
+    let owners = world.factory.dynamic_informer::<DynamicObject>(&namespaces, Scope::Cluster).unwrap();
+    let owned = world.factory.dynamic_informer::<DynamicObject>(&secrets, Scope::Namespaced).unwrap();
     let keys = |_: &kube_informer::Event<DynamicObject>| ["watching".parse().unwrap()];
     let controller =
         Controller::dynamic(&owners, &namespaces, Scope::Cluster).owns(&owned).watches(&owned, keys);
@@ -264,7 +264,7 @@ async fn a_function_that_panics_ends_the_controller_since_keys_are_missing() {
 #[tokio::test(start_paused = true)]
 async fn what_was_there_for_a_moment_is_told_to_whom_it_concerned() {
     let mut world = World::new();
-    world.factory = world.factory.backlog_mark(0);
+    world.factory = world.factory.coalesce_threshold(0);
     world.create_owned("s", "a", true).await;
     let secrets: Informer<Secret> = world.factory.informer().unwrap();
     let task = world.run(Controller::new(&world.maps()).owns(&secrets), |_| wait());

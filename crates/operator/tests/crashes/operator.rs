@@ -152,7 +152,7 @@ pub(crate) async fn live(life: &Life, service: ApiService, mut rng: Rng) {
     };
     let client = life.client(service);
     let options = ReflectorOptions { seed: Some(rng.u64(..)), ..ReflectorOptions::default() };
-    let factory = InformerFactory::new(client.clone()).namespace("default").reflector(options);
+    let factory = InformerFactory::new(client.clone()).namespace("default").reflector_options(options);
     let manager = manager(life, client, &factory, rng);
     life.world.begins(&life.identity, manager.leadership());
     life.world.tell(format_args!("{} begins: {:?}", life.identity, life.fate));

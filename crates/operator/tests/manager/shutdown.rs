@@ -161,7 +161,7 @@ async fn blocked_informer_handler_does_not_block_the_shutdown() {
     let started = Arc::new(Notify::new());
     let tell = Arc::clone(&started);
     let (unblock, blocked) = std::sync::mpsc::channel::<()>();
-    let _registered = world.manager.factory().informer::<ConfigMap>().unwrap().on(move |_| {
+    let _registered = world.manager.factory().informer::<ConfigMap>().unwrap().on_event(move |_| {
         tell.notify_one();
         let _ended = blocked.recv();
     });
@@ -269,7 +269,7 @@ async fn dropped_manager_leaves_only_its_lease() {
     world.create("web").await;
     let stuck = StuckController::add(&mut world);
     let secrets = world.manager.factory().informer::<k8s_openapi::api::core::v1::Secret>().unwrap();
-    let _registered = secrets.on(|_| {}); // the program still holds a registration
+    let _registered = secrets.on_event(|_| {}); // the program still holds a registration
     let (server, _stop, running) = world.run();
     stuck.started.notified().await;
     running.abort();

@@ -88,35 +88,37 @@ impl Suite {
 
         let (requests, client) = self.connect().await?;
         let typed = Informer::<ConfigMap>::builder(Api::all(client));
-        let typed = typed.reflector(options(1)).backlog_mark(MARK).build();
+        let typed = typed.reflector_options(options(1)).coalesce_threshold(MARK).build();
         self.subjects.push(Subject::new("typed", all(), requests, typed)?);
 
         let (requests, client) = self.connect().await?;
         let metadata = Informer::<PartialObjectMeta<ConfigMap>>::builder(Api::all(client));
-        let metadata = metadata.reflector(options(2)).backlog_mark(MARK).build();
+        let metadata = metadata.reflector_options(options(2)).coalesce_threshold(MARK).build();
         self.subjects.push(Subject::new("metadata", all(), requests, metadata)?);
 
         let (requests, client) = self.connect().await?;
         let paging = ReflectorOptions { page_size: Some(400), streaming_lists: false, ..options(3) };
         let pages = Informer::<ConfigMap>::builder(Api::all(client));
-        let pages = pages.reflector(paging).backlog_mark(MARK).build();
+        let pages = pages.reflector_options(paging).coalesce_threshold(MARK).build();
         self.subjects.push(Subject::new("pages", all(), requests, pages)?);
 
         let (requests, client) = self.connect().await?;
         let chosen = ListWatch::<ConfigMap>::new(Api::all(client)).labels(CHOSEN);
-        let chosen = Informer::from_source(chosen).reflector(options(4)).backlog_mark(MARK).build();
+        let chosen =
+            Informer::from_source(chosen).reflector_options(options(4)).coalesce_threshold(MARK).build();
         let scope = Scope { labels: Some(CHOSEN), ..all() };
         self.subjects.push(Subject::new("label selector", scope, requests, chosen)?);
 
         let (requests, client) = self.connect().await?;
         let second = Informer::<ConfigMap>::builder(Api::namespaced(client, NAMESPACES[1]));
-        let second = second.reflector(options(5)).backlog_mark(MARK).build();
+        let second = second.reflector_options(options(5)).coalesce_threshold(MARK).build();
         let scope = Scope { namespace: Some(NAMESPACES[1]), ..all() };
         self.subjects.push(Subject::new("one namespace", scope, requests, second)?);
 
         let (requests, client) = self.connect().await?;
         let dynamic = ListWatch::<DynamicObject>::dynamic(Api::all_with(client, gadgets), gadgets);
-        let dynamic = Informer::from_source(dynamic).reflector(options(6)).backlog_mark(MARK).build();
+        let dynamic =
+            Informer::from_source(dynamic).reflector_options(options(6)).coalesce_threshold(MARK).build();
         let scope = Scope::all(gadgets.clone());
         self.subjects.push(Subject::new("custom resource", scope, requests, dynamic)?);
         Ok(())

@@ -63,7 +63,7 @@ impl<T: Object> Watched for Informer<T> {
     }
 
     fn join(&self, tell: Tell) -> Box<dyn Joined> {
-        Box::new(self.on(move |event| tell.note(event)))
+        Box::new(self.on_event(move |event| tell.note(event)))
     }
 
     fn stop(&self) -> BoxFuture<'_, ()> {

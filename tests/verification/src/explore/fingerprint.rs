@@ -178,7 +178,7 @@ fn delta(delta: &Delta<Thing>, hasher: &mut impl Hasher) {
 
 fn member(member: &Member, hasher: &mut impl Hasher) {
     (member.id, member.complete, member.synced).hash(hasher);
-    (member.backlog.merged_keys(), member.backlog.initial_pending()).hash(hasher);
+    (member.backlog.coalesced_keys(), member.backlog.initial_pending()).hash(hasher);
     if let Some((delivery, at)) = &member.in_hand {
         at.hash(hasher);
         events(delivery, hasher);

@@ -302,7 +302,7 @@ impl World {
             member.in_hand = Some((delivery, at + 1));
             return self.call(id);
         }
-        member.backlog.returned(&mut delivery);
+        member.backlog.acknowledge(&mut delivery);
         member.backlog.check();
         let drained = member.backlog.is_empty();
         self.show_synced()?;

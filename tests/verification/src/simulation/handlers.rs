@@ -9,7 +9,9 @@ use std::{
 
 use fastrand::Rng;
 use futures_util::StreamExt;
-use kube_informer::{Entry, EventHandler, EventStream, Filtered, HandlerRegistration, Informer, handler_fn};
+use kube_informer::{
+    Entry, EventHandler, EventStream, FilteringEventHandler, HandlerRegistration, Informer, handler_fn,
+};
 use parking_lot::Mutex;
 use tokio::{
     task::JoinHandle,
@@ -67,9 +69,9 @@ impl<T: Form> Seat<T> {
         let panics = (choice == 5).then(|| rng.fork());
         let filter = (choice == 0).then(|| Filter::new(eye.clone()));
         let shown = filter.as_ref().map(|filter| Arc::clone(&filter.shown));
-        let mut probe = Probe { id, eye: eye.clone(), panics, filter };
+        let probe = Probe { id, eye: eye.clone(), panics, filter };
         let registration = Arc::new(match is_waited_for {
-            true => informer.on_every(move |event| probe.call(event)),
+            true => informer.add_backpressured_handler(probe),
             false => informer.add_handler_with_resync(probe, resync),
         });
         let ticker = resync.map(|period| ticker(id, period, eye.clone(), Arc::downgrade(&registration)));
@@ -261,7 +263,7 @@ impl<T: Form> Filter<T> {
         let told: Arc<Mutex<Vec<Event>>> = Arc::default();
         let (tells, sees) = (Arc::clone(&told), eye.clone());
         let behind = handler_fn(move |event: &kube_informer::Event<T>| tells.lock().push(sees.event(event)));
-        let filtered = Box::new(Filtered::new(|entry: &Entry<T>| entry.is_even(), behind));
+        let filtered = Box::new(FilteringEventHandler::new(|entry: &Entry<T>| entry.is_even(), behind));
         Self { eye, filtered, told, shown: Arc::default() }
     }
 

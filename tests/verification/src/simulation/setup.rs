@@ -25,8 +25,8 @@ pub(super) struct InformerSetup {
     pub(super) form: Representation,
     pub(super) scope: Scope,
     pub(super) options: ReflectorOptions,
-    pub(super) backlog_mark: usize,
-    pub(super) queue_bound: usize,
+    pub(super) coalesce_threshold: usize,
+    pub(super) queue_capacity: usize,
     /// It comes from a factory, which has marks and bounds of its own.
     pub(super) by_factory: bool,
     /// Its `on_error` panics now and then, and its transform over what can't be decoded.
@@ -139,8 +139,8 @@ fn informer(namespace: Option<&'static str>, labelled: bool, rng: &mut Rng) -> I
         form,
         scope: Scope { namespace, labelled, status: form != Representation::MetadataOnly },
         options,
-        backlog_mark: rng.usize(1..=8),
-        queue_bound: rng.usize(1..=8),
+        coalesce_threshold: rng.usize(1..=8),
+        queue_capacity: rng.usize(1..=8),
         by_factory: rng.u8(..8) == 0,
         panics: (rng.u8(..10) == 0).then(|| rng.fork()),
         second_replica: (rng.u8(..4) == 0).then(|| lag(rng)),

@@ -86,7 +86,7 @@ impl<T: Form> Built<T> {
         let eye = Eye::new(&informer, desk);
         let witness = Witness::new(&informer, eye.clone());
         let phases = follow(&informer, Arc::clone(eye.desk()));
-        let mark = setup.backlog_mark;
+        let mark = setup.coalesce_threshold;
         Self { informer, _factory: factory, eye, witness, phases, mark, seats: Vec::new(), next_seat: 0 }
     }
 }
@@ -131,9 +131,9 @@ fn alone<T: Form>(
     let desk = Arc::clone(desk);
     builder
         .on_error(move |_| Desk::may_panic(&desk))
-        .reflector(setup.options.clone())
-        .backlog_mark(setup.backlog_mark)
-        .queue_bound(setup.queue_bound)
+        .reflector_options(setup.options.clone())
+        .coalesce_threshold(setup.coalesce_threshold)
+        .queue_capacity(setup.queue_capacity)
         .build()
 }
 
@@ -146,9 +146,9 @@ fn of_factory<T: Form>(
     let desk = Arc::clone(desk);
     let factory = InformerFactory::new(client)
         .on_error(move |_| Desk::may_panic(&desk))
-        .reflector(setup.options.clone())
-        .backlog_mark(setup.backlog_mark)
-        .queue_bound(setup.queue_bound)
+        .reflector_options(setup.options.clone())
+        .coalesce_threshold(setup.coalesce_threshold)
+        .queue_capacity(setup.queue_capacity)
         .transform(transform);
     let selected = factory
         .select_dynamic::<T>(&T::resource(), Lives::Namespaced)

@@ -1,5 +1,4 @@
-//! `Changes`: the last version of each object that was written, found by its key, and forgotten in the order of versions.
-//! Reads come more often than writes, and a cache that lags has many of them ahead of it: no read goes through all.
+//! `PendingChanges`: the last written version of each object, by key and by version.
 
 use std::{
     cmp::Ordering,
@@ -8,45 +7,49 @@ use std::{
 
 use kube_object::{ObjectKey, ResourceVersion, Uid};
 
-/// Invariant: both hold the same. No version is opaque.
+/// Two indexes of the same changes. Reads are more frequent than writes, and a lagging cache can
+/// have many pending writes, so no read may scan all of them.
+///
+/// Invariant: both indexes contain the same changes, and no version is opaque.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(super) struct PendingChanges {
     by_key: HashMap<ObjectKey, (ResourceVersion, Uid)>,
-    by_version: BTreeSet<Change>,
+    by_version: BTreeSet<VersionedKey>,
 }
 
 #[derive(Debug, Clone)]
-struct Change {
+struct VersionedKey {
     version: ResourceVersion,
     key: ObjectKey,
 }
 
-impl Changes {
+impl PendingChanges {
     pub(super) fn get(&self, key: &ObjectKey) -> Option<&ResourceVersion> {
         self.by_key.get(key).map(|(version, _)| version)
     }
 
-    /// Which object of this name it was that was written.
+    /// Returns the uid of the written object of this name.
     pub(super) fn uid(&self, key: &ObjectKey) -> Option<&Uid> {
         self.by_key.get(key).map(|(_, uid)| uid)
     }
 
-    /// The last version of all.
+    /// Returns the highest version of all changes.
     pub(super) fn latest(&self) -> Option<&ResourceVersion> {
         self.by_version.last().map(|change| &change.version)
     }
 
-    /// `version` is a number: only these have an order.
+    /// `version` must not be opaque: opaque versions have no order.
     pub(super) fn insert(&mut self, key: ObjectKey, uid: Uid, version: ResourceVersion) {
         if let Some((before, _)) = self.by_key.insert(key.clone(), (version.clone(), uid)) {
-            self.by_version.remove(&Change { version: before, key: key.clone() });
+            self.by_version.remove(&VersionedKey { version: before, key: key.clone() });
         }
-        self.by_version.insert(Change { version, key });
+        self.by_version.insert(VersionedKey { version, key });
     }
 
-    /// Forgets those with such a version. With a version it holds for all that are lower.
-    pub(super) fn forget_up_to(&mut self, is_seen: impl Fn(&ResourceVersion) -> bool) {
-        while self.by_version.first().is_some_and(|change| is_seen(&change.version)) {
+    /// Removes the changes that the cache shows. If `is_visible` holds for a version, it must hold
+    /// for all lower ones.
+    pub(super) fn remove_up_to(&mut self, is_visible: impl Fn(&ResourceVersion) -> bool) {
+        while self.by_version.first().is_some_and(|change| is_visible(&change.version)) {
             if let Some(change) = self.by_version.pop_first() {
                 self.by_key.remove(&change.key);
             }
@@ -59,23 +62,23 @@ impl Changes {
     }
 }
 
-impl Ord for Change {
+impl Ord for VersionedKey {
     fn cmp(&self, other: &Self) -> Ordering {
         let versions = self.version.partial_cmp(&other.version).unwrap_or(Ordering::Equal);
         versions.then_with(|| self.key.cmp(&other.key))
     }
 }
 
-impl PartialOrd for Change {
+impl PartialOrd for VersionedKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Change {
+impl PartialEq for VersionedKey {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Change {}
+impl Eq for VersionedKey {}

@@ -1,4 +1,5 @@
-//! `WatcherEvents`: an informer as the watcher of kube-runtime. With the feature `kube-runtime`.
+//! `WatcherEvents`: the events of an informer as those of kube-runtime's watcher. Requires the
+//! feature `kube-runtime`.
 
 use std::{
     collections::VecDeque,
@@ -11,23 +12,25 @@ use futures_util::Stream;
 use kube_object::{Event, Object};
 use kube_runtime::watcher;
 
-use crate::{EventStream, Informer};
+use super::EventStream;
+use crate::Informer;
 
 impl<T: Object + Clone> Informer<T> {
-    /// The events in the words of kube-runtime's `watcher`, for what is built on one: its `reflector` and with it its
-    /// `Controller`. Many controllers share this informer's watch and cache.
+    /// Returns the events in the form of kube-runtime's `watcher`, for code that is built on it: its
+    /// `reflector`, and with that its `Controller`. Many controllers can share the informer's watch
+    /// and cache.
     ///
-    /// kube-runtime owns its objects, so that each is cloned. There is one `Init`, as what was missed is told as changes
-    /// and deletions; and no error, as the informer goes on by itself ([`Informer::status`] says how it is). A resync
-    /// period shows each object again as an `Apply`.
+    /// Each object is cloned, because kube-runtime owns its objects. There is exactly one `Init`:
+    /// after a lost watch, differences arrive as changes and deletions. There are no errors, because
+    /// the informer retries; see [`Informer::status`]. A resync delivers each object as an `Apply`.
     ///
     /// ```no_run
-    /// # use futures_util::StreamExt;
-    /// # use k8s_openapi::api::core::v1::ConfigMap;
-    /// # use kube_informer::Informer;
-    /// # async fn example(informer: Informer<ConfigMap>) {
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube_informer::Informer;
     /// use kube_runtime::{WatchStreamExt, reflector};
     ///
+    /// # use futures_util::StreamExt;
+    /// # async fn example(informer: Informer<ConfigMap>) {
     /// let (reader, writer) = reflector::store::<ConfigMap>();
     /// let touched = reflector(writer, informer.watcher_events()).applied_objects();
     /// // kube_runtime::Controller::for_stream(touched, reader) ...
@@ -36,30 +39,31 @@ impl<T: Object + Clone> Informer<T> {
     /// # }
     /// ```
     pub fn watcher_events(&self) -> WatcherEvents<T> {
-        WatcherEvents { events: self.events(), phase: Phase::Before, ready: VecDeque::new() }
+        WatcherEvents { events: self.events(), phase: InitPhase::Before, ready: VecDeque::new() }
     }
 }
 
-/// See [`Informer::watcher_events`]. Ends when the informer is stopped; dropping it unregisters it.
+/// The stream of [`Informer::watcher_events`]. It ends when the informer is stopped. Dropping it
+/// unsubscribes.
 pub struct WatcherEvents<T: Object> {
     events: EventStream<T>,
-    phase: Phase,
+    phase: InitPhase,
     ready: VecDeque<watcher::Event<T>>,
 }
 
-/// How far the initial state is told.
+/// The progress of the initial list.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum InitPhase {
     Before,
     Initial,
     After,
 }
 
 impl<T: Object + Clone> WatcherEvents<T> {
-    /// Initial adds come before anything else, so whatever else comes ends the initial state.
+    /// Initial adds come before all other events, so any other event ends the initial list.
     fn translate(&mut self, event: Event<T>) {
         match (self.phase, event) {
-            (Phase::Initial, Event::Added { object, initial: true }) => {
+            (InitPhase::Initial, Event::Added { object, initial: true }) => {
                 self.ready.push_back(watcher::Event::InitApply(Arc::unwrap_or_clone(object.object)));
             }
             (_, event) => {
@@ -74,8 +78,8 @@ impl<T: Object + Clone> WatcherEvents<T> {
     }
 
     fn end_initial(&mut self) {
-        if self.phase != Phase::After {
-            self.phase = Phase::After;
+        if self.phase != InitPhase::After {
+            self.phase = InitPhase::After;
             self.ready.push_back(watcher::Event::InitDone);
         }
     }
@@ -85,8 +89,8 @@ impl<T: Object + Clone> Stream for WatcherEvents<T> {
     type Item = watcher::Result<watcher::Event<T>>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.phase == Phase::Before {
-            self.phase = Phase::Initial;
+        if self.phase == InitPhase::Before {
+            self.phase = InitPhase::Initial;
             return Poll::Ready(Some(Ok(watcher::Event::Init)));
         }
         loop {
@@ -94,8 +98,8 @@ impl<T: Object + Clone> Stream for WatcherEvents<T> {
                 return Poll::Ready(Some(Ok(event)));
             }
             let polled = Pin::new(&mut self.events).poll_next(context);
-            // No event is left of an initial state that is complete.
-            if polled.is_pending() && self.events.has_synced() && self.phase == Phase::Initial {
+            // The initial list is complete, and all of its events were yielded.
+            if polled.is_pending() && self.events.has_synced() && self.phase == InitPhase::Initial {
                 self.end_initial();
                 continue;
             }
@@ -107,5 +111,5 @@ impl<T: Object + Clone> Stream for WatcherEvents<T> {
     }
 }
 
-// Nothing of it is referred to from within.
+// No field is pinned.
 impl<T: Object> Unpin for WatcherEvents<T> {}

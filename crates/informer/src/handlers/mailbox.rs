@@ -1,8 +1,8 @@
-//! `Mailbox`: a handler's backlog between the informer that fills it and the task or stream that
-//! empties it.
+//! `Mailbox`: the queued events of one subscriber.
 //!
-//! One writer (the informer, under its lock) and one reader. The reader registers its waker
-//! before it looks, so a push between the look and the wait wakes it.
+//! There is one writer, the informer under its lock, and one reader, a task or a stream. The reader
+//! registers its waker before it checks the queue. A push between the check and the wait therefore
+//! wakes it.
 
 use std::{
     sync::{
@@ -21,40 +21,41 @@ use tokio::sync::{Notify, watch};
 use crate::HandlerStatus;
 
 pub(crate) struct Mailbox<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<MailboxState<T>>,
     reader: AtomicWaker,
-    /// Whether each initial add has returned; set while `state` is locked.
+    /// Whether the handler has returned from each initial add. Set while `state` is locked.
     synced: watch::Sender<bool>,
-    /// Closed and emptied: the reader also leaves what it has in hand.
+    /// Closed and emptied: the reader also skips the rest of its current delivery.
     abandoned: AtomicBool,
     panics: AtomicU64,
-    /// Those of all mailboxes of its informer: a count that never falls.
+    /// The panics in all mailboxes of the informer, including closed ones.
     all_panics: Arc<AtomicU64>,
-    /// From so many events on the writer waits for the reader, where nothing is merged.
-    waits_from: Option<usize>,
-    /// There may be room again. One waits at most.
+    /// The number of pending events from which the writer waits for the reader; `None` without
+    /// backpressure.
+    backpressure_threshold: Option<usize>,
+    /// Notified when there may be room again. There is at most one waiter.
     room: Notify,
 }
 
-struct State<T> {
+struct MailboxState<T> {
     backlog: Backlog<T>,
-    /// The initial state has been pushed, so that no pending initial adds means synced.
+    /// The initial list was pushed. From then on, no pending initial adds means synced.
     complete: bool,
     closed: bool,
-    /// What status and logs call the handler.
+    /// The handler in status and logs.
     name: Arc<str>,
 }
 
-/// What happens where a reader is behind by as many events as the mark.
+/// What happens when the number of pending events reaches the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Behind {
-    /// What it is told is merged, and nobody waits for it.
-    IsMerged,
-    /// It is told everything, and the informer waits for it.
-    IsWaitedFor,
+pub(crate) enum LagPolicy {
+    /// Later events are coalesced. The informer does not wait.
+    Coalesce,
+    /// No event is coalesced. The informer waits for the reader.
+    Backpressure,
 }
 
-/// What becomes of queued events when a mailbox is closed.
+/// What happens to queued events when a mailbox is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Queued {
     Drop,
@@ -62,14 +63,14 @@ pub(crate) enum Queued {
 }
 
 impl<T> Mailbox<T> {
-    pub(crate) fn new(mark: usize, behind: Behind, name: &str, all_panics: Arc<AtomicU64>) -> Self {
-        let (merges_from, waits_from) = match behind {
-            Behind::IsMerged => (mark, None),
-            Behind::IsWaitedFor => (usize::MAX, Some(mark.max(1))),
+    pub(crate) fn new(threshold: usize, policy: LagPolicy, name: &str, all_panics: Arc<AtomicU64>) -> Self {
+        let (coalesce_threshold, backpressure_threshold) = match policy {
+            LagPolicy::Coalesce => (threshold, None),
+            LagPolicy::Backpressure => (usize::MAX, Some(threshold.max(1))),
         };
         Self {
-            state: Mutex::new(State {
-                backlog: Backlog::new(merges_from),
+            state: Mutex::new(MailboxState {
+                backlog: Backlog::new(coalesce_threshold),
                 complete: false,
                 closed: false,
                 name: name.into(),
@@ -79,30 +80,30 @@ impl<T> Mailbox<T> {
             abandoned: AtomicBool::new(false),
             panics: AtomicU64::new(0),
             all_panics,
-            waits_from,
+            backpressure_threshold,
             room: Notify::new(),
         }
     }
 
-    /// Comes when another batch may be pushed: at once, unless this reader is to be waited for.
-    pub(crate) async fn has_room(&self) {
-        let Some(mark) = self.waits_from else { return };
-        while !self.is_closed_or_below(mark) {
-            // What is taken since the look has left a permit.
+    /// Waits until another batch may be pushed. Returns immediately without backpressure.
+    pub(crate) async fn wait_for_room(&self) {
+        let Some(threshold) = self.backpressure_threshold else { return };
+        while !self.is_closed_or_below(threshold) {
+            // A `take` since the check has stored a permit.
             self.room.notified().await;
         }
     }
 
-    pub(crate) fn is_waited_for(&self) -> bool {
-        self.waits_from.is_some()
+    pub(crate) fn has_backpressure(&self) -> bool {
+        self.backpressure_threshold.is_some()
     }
 
-    fn is_closed_or_below(&self, mark: usize) -> bool {
+    fn is_closed_or_below(&self, threshold: usize) -> bool {
         let state = self.state.lock();
-        state.closed || state.backlog.pending() < mark
+        state.closed || state.backlog.pending() < threshold
     }
 
-    /// Queues events; `complete` once the initial state is among what was pushed.
+    /// Queues events. `complete`: with them, the whole initial list was pushed.
     pub(crate) fn push(&self, events: Arc<[Event<T>]>, complete: bool) {
         let mut state = self.state.lock();
         if state.closed {
@@ -110,12 +111,12 @@ impl<T> Mailbox<T> {
         }
         state.complete |= complete;
         state.backlog.push(events);
-        self.show_synced(&state);
+        self.update_synced(&state);
         drop(state);
         self.reader.wake();
     }
 
-    /// Queues a resync of the whole cache; the caller keeps the cache from changing meanwhile.
+    /// Queues a resync of the whole cache. The caller must prevent writes to the cache meanwhile.
     pub(crate) fn push_resync(&self, entries: impl IntoIterator<Item = Entry<T>>) {
         let mut state = self.state.lock();
         if !state.closed {
@@ -125,13 +126,13 @@ impl<T> Mailbox<T> {
         }
     }
 
-    /// The next events; `None` once the mailbox is closed and empty.
+    /// Takes the next events. Returns `None` once the mailbox is closed and empty.
     pub(crate) fn poll_take(&self, context: &mut Context<'_>) -> Poll<Option<Delivery<T>>> {
         self.reader.register(context.waker());
         let mut state = self.state.lock();
         match state.backlog.take() {
             Some(delivery) => {
-                if self.is_waited_for() {
+                if self.has_backpressure() {
                     self.room.notify_one();
                 }
                 Poll::Ready(Some(delivery))
@@ -141,27 +142,28 @@ impl<T> Mailbox<T> {
         }
     }
 
-    /// The handler has returned from each event of the delivery, or never will be called.
-    pub(crate) fn returned(&self, mut delivery: Delivery<T>) {
+    /// Records that the handler has returned from each event of the delivery, or will skip the rest.
+    pub(crate) fn acknowledge(&self, mut delivery: Delivery<T>) {
         let mut state = self.state.lock();
-        state.backlog.returned(&mut delivery);
-        self.show_synced(&state);
-        drop(state); // before the delivery: the last references to objects may be in it
+        state.backlog.acknowledge(&mut delivery);
+        self.update_synced(&state);
+        drop(state); // before the delivery, which may hold the last references to objects
     }
 
-    /// Takes nothing more.
-    pub(crate) fn close(&self, queued: Queued) {
+    /// Refuses all later events. Returns the events that are not delivered.
+    #[must_use = "drop the events after all locks are free: they may hold the last references to objects"]
+    pub(crate) fn close(&self, queued: Queued) -> Option<Backlog<T>> {
         let mut state = self.state.lock();
         state.closed = true;
         let dropped = (queued == Queued::Drop).then(|| {
             self.abandoned.store(true, Ordering::Release);
             state.backlog.clear()
         });
-        self.show_synced(&state);
-        drop(state); // before the events: the last references to objects may be in them
+        self.update_synced(&state);
+        drop(state);
         self.reader.wake();
         self.room.notify_one();
-        drop(dropped);
+        dropped
     }
 
     pub(crate) fn is_abandoned(&self) -> bool {
@@ -182,7 +184,7 @@ impl<T> Mailbox<T> {
             name: (*state.name).to_owned(),
             synced: *self.synced.borrow(),
             pending: state.backlog.pending(),
-            merging: state.backlog.is_merging(),
+            coalescing: state.backlog.is_coalescing(),
             panics: self.panics(),
         }
     }
@@ -204,8 +206,8 @@ impl<T> Mailbox<T> {
         self.all_panics.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Unless the handler was left before it knew everything: then it never will.
-    fn show_synced(&self, state: &State<T>) {
+    /// An abandoned mailbox never becomes synced: its handler did not receive the whole initial list.
+    fn update_synced(&self, state: &MailboxState<T>) {
         if state.complete && state.backlog.initial_pending() == 0 && !self.is_abandoned() {
             self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
         }

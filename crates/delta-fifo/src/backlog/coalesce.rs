@@ -1,0 +1,237 @@
+//! `coalesce`: combines a pending change with a newer event of the same key.
+
+use std::sync::Arc;
+
+use kube_object::{Entry, Event, ObjectKey};
+
+/// The events of one key that a handler has not received: the shortest history from the state that
+/// the handler knows to the newest state. Before an `Add` the handler does not know the key. Before
+/// an `Update`, a `Delete` or a `Replace` it does.
+pub(super) enum PendingChange<T> {
+    Add {
+        object: Entry<T>,
+        initial: bool,
+    },
+    Update {
+        old: Entry<T>,
+        new: Entry<T>,
+    },
+    Delete(Deletion<T>),
+    /// A Delete, then an Add of the same name.
+    Replace {
+        deletion: Deletion<T>,
+        object: Entry<T>,
+        initial: bool,
+    },
+}
+
+/// The Delete that the handler will receive.
+pub(super) struct Deletion<T> {
+    last: Entry<T>,
+    final_state_unknown: bool,
+}
+
+/// The state of a key after an event. The rules are total because they use this state: an event that
+/// cannot follow (for example an Add of an existing object) still leads to the newest state.
+enum Outcome<T> {
+    Present { object: Entry<T>, initial: bool },
+    Absent(Deletion<T>),
+}
+
+/// Combines a pending change with a newer event. Returns `None` if the handler never saw the object
+/// and never will.
+///
+/// - An Add keeps its own `initial`: whether the object was in the initial list does not depend on
+///   its later states.
+/// - Update, then Delete: the `last` and `final_state_unknown` of the Delete. They describe the last
+///   state in the cache, which is newer than the state that the handler knows.
+/// - Delete, then Add: both events, because the uids can differ. If the second object is deleted
+///   too, the first Delete stays unchanged: it is about the object that the handler knows.
+pub(super) fn coalesce<T>(older: PendingChange<T>, newer: Event<T>) -> Option<PendingChange<T>> {
+    use Outcome::{Absent, Present};
+    use PendingChange::{Add, Delete, Replace, Update};
+    match (older, Outcome::from(newer)) {
+        (Add { initial, .. }, Present { object, .. }) => Some(Add { object, initial }),
+        (Add { .. }, Absent(_)) => None,
+        (Update { old, .. }, Present { object: new, .. }) => Some(Update { old, new }),
+        (Update { .. }, Absent(deletion)) => Some(Delete(deletion)),
+        (Delete(deletion), Present { object, initial }) => Some(Replace { deletion, object, initial }),
+        (Delete(deletion), Absent(_)) => Some(Delete(deletion)),
+        (Replace { deletion, initial, .. }, Present { object, .. }) => {
+            Some(Replace { deletion, object, initial })
+        }
+        (Replace { deletion, .. }, Absent(_)) => Some(Delete(deletion)),
+    }
+}
+
+impl<T> From<Event<T>> for Outcome<T> {
+    fn from(event: Event<T>) -> Self {
+        match event {
+            Event::Added { object, initial } => Outcome::Present { object, initial },
+            Event::Updated { new, .. } => Outcome::Present { object: new, initial: false },
+            Event::Deleted { last, final_state_unknown } => {
+                Outcome::Absent(Deletion { last, final_state_unknown })
+            }
+        }
+    }
+}
+
+impl<T> From<Event<T>> for PendingChange<T> {
+    fn from(event: Event<T>) -> Self {
+        match event {
+            Event::Added { object, initial } => PendingChange::Add { object, initial },
+            Event::Updated { old, new } => PendingChange::Update { old, new },
+            Event::Deleted { last, final_state_unknown } => {
+                PendingChange::Delete(Deletion { last, final_state_unknown })
+            }
+        }
+    }
+}
+
+impl<T> PendingChange<T> {
+    pub(super) fn key(&self) -> &ObjectKey {
+        match self {
+            PendingChange::Add { object, .. } | PendingChange::Replace { object, .. } => object.key(),
+            PendingChange::Update { new, .. } => new.key(),
+            PendingChange::Delete(deletion) => deletion.last.key(),
+        }
+    }
+
+    /// Whether this contains an initial Add.
+    pub(super) fn is_initial(&self) -> bool {
+        matches!(
+            self,
+            PendingChange::Add { initial: true, .. } | PendingChange::Replace { initial: true, .. }
+        )
+    }
+
+    /// Returns the events to deliver, in order.
+    pub(super) fn into_events(self) -> Arc<[Event<T>]> {
+        match self {
+            PendingChange::Add { object, initial } => Arc::new([Event::Added { object, initial }]),
+            PendingChange::Update { old, new } => Arc::new([Event::Updated { old, new }]),
+            PendingChange::Delete(deletion) => Arc::new([deletion.into()]),
+            PendingChange::Replace { deletion, object, initial } => {
+                Arc::new([deletion.into(), Event::Added { object, initial }])
+            }
+        }
+    }
+}
+
+impl<T> Clone for PendingChange<T> {
+    fn clone(&self) -> Self {
+        match self {
+            PendingChange::Add { object, initial } => {
+                PendingChange::Add { object: object.clone(), initial: *initial }
+            }
+            PendingChange::Update { old, new } => {
+                PendingChange::Update { old: old.clone(), new: new.clone() }
+            }
+            PendingChange::Delete(deletion) => PendingChange::Delete(deletion.clone()),
+            PendingChange::Replace { deletion, object, initial } => PendingChange::Replace {
+                deletion: deletion.clone(),
+                object: object.clone(),
+                initial: *initial,
+            },
+        }
+    }
+}
+
+impl<T> Clone for Deletion<T> {
+    fn clone(&self) -> Self {
+        Self { last: self.last.clone(), final_state_unknown: self.final_state_unknown }
+    }
+}
+
+impl<T> From<Deletion<T>> for Event<T> {
+    fn from(deletion: Deletion<T>) -> Self {
+        Event::Deleted { last: deletion.last, final_state_unknown: deletion.final_state_unknown }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{added, deleted, entry, incarnation, initial, lost, updated};
+
+    /// Returns the events that a handler receives if all of these are coalesced.
+    fn coalesced(events: impl IntoIterator<Item = Event<()>>) -> Vec<Event<()>> {
+        let step = |older: Option<PendingChange<()>>, event| match older {
+            Some(older) => coalesce(older, event),
+            None => Some(event.into()),
+        };
+        events.into_iter().fold(None, step).map_or(vec![], |pending| pending.into_events().to_vec())
+    }
+
+    #[test]
+    fn an_updated_add_shows_the_newest_state_and_stays_as_initial_as_it_was() {
+        let [a, b, c] = [1, 2, 3].map(|version| entry("x", version));
+        assert_eq!(coalesced([initial(&a), updated(&a, &b), updated(&b, &c)]), [initial(&c)]);
+        assert_eq!(coalesced([added(&a), updated(&a, &b)]), [added(&b)]);
+    }
+
+    #[test]
+    fn what_came_and_went_unseen_is_nothing() {
+        let [a, b] = [1, 2].map(|version| entry("x", version));
+        assert_eq!(coalesced([added(&a), deleted(&a)]), []);
+        assert_eq!(coalesced([initial(&a), updated(&a, &b), lost(&b)]), []);
+    }
+
+    /// Property 12: it came back after the handler began to look.
+    #[test]
+    fn an_object_that_comes_back_after_its_initial_add_was_merged_away_is_not_initial() {
+        let [a, b] = ["1", "2"].map(|uid| incarnation("x", uid, 1));
+        assert_eq!(coalesced([initial(&a), deleted(&a), added(&b)]), [added(&b)]);
+    }
+
+    #[test]
+    fn updates_become_one_from_the_first_old_state_to_the_last_new_one() {
+        let [a, b, c] = [1, 2, 3].map(|version| entry("x", version));
+        assert_eq!(coalesced([updated(&a, &b), updated(&b, &c)]), [updated(&a, &c)]);
+    }
+
+    /// Property 18: the last known state is that of the cache, newer than what the handler saw.
+    #[test]
+    fn an_update_before_a_delete_leaves_the_delete_as_it_came() {
+        let [a, b] = [1, 2].map(|version| entry("x", version));
+        assert_eq!(coalesced([updated(&a, &b), deleted(&b)]), [deleted(&b)]);
+        assert_eq!(coalesced([updated(&a, &b), lost(&b)]), [lost(&b)]);
+    }
+
+    /// Property 3: the incarnations are told apart.
+    #[test]
+    fn a_delete_and_the_add_of_the_next_incarnation_stay_two_events() {
+        let [old, new] = ["1", "2"].map(|uid| incarnation("x", uid, 1));
+        let newer = incarnation("x", "2", 2);
+        assert_eq!(coalesced([lost(&old), added(&new)]), [lost(&old), added(&new)]);
+        assert_eq!(
+            coalesced([deleted(&old), added(&new), updated(&new, &newer)]),
+            [deleted(&old), added(&newer)]
+        );
+    }
+
+    /// Property 18: the handler knows the first incarnation and never hears of the second.
+    #[test]
+    fn when_the_next_incarnation_goes_too_the_first_delete_is_left_as_it_was() {
+        let [first, second, third] = ["1", "2", "3"].map(|uid| incarnation("x", uid, 1));
+        let both = [deleted(&first), added(&second), lost(&second)];
+        assert_eq!(coalesced(both.clone()), [deleted(&first)]);
+        assert_eq!(coalesced(both.into_iter().chain([added(&third)])), [deleted(&first), added(&third)]);
+    }
+
+    #[test]
+    fn a_resync_in_front_of_a_change_is_absorbed_by_it() {
+        let [a, b] = [1, 2].map(|version| entry("x", version));
+        assert_eq!(coalesced([updated(&a, &a), updated(&a, &b)]), [updated(&a, &b)]);
+        assert_eq!(coalesced([updated(&a, &a), deleted(&a)]), [deleted(&a)]);
+    }
+
+    #[test]
+    fn events_that_can_not_follow_each_other_still_lead_to_the_newest_state() {
+        let [a, b] = [1, 2].map(|version| entry("x", version));
+        assert_eq!(coalesced([initial(&a), added(&b)]), [initial(&b)]);
+        assert_eq!(coalesced([updated(&a, &a), added(&b)]), [updated(&a, &b)]);
+        assert_eq!(coalesced([deleted(&a), updated(&a, &b)]), [deleted(&a), added(&b)]);
+        assert_eq!(coalesced([deleted(&a), lost(&b)]), [deleted(&a)]);
+    }
+}

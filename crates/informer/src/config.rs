@@ -1,0 +1,41 @@
+//! The settings of an informer, as plain data.
+
+use std::{sync::Arc, time::Duration};
+
+use kube_listwatch::{Error, ListerWatcher};
+use kube_reflector::Options;
+
+pub(crate) type OnError = Arc<dyn Fn(&Error) + Send + Sync>;
+
+/// Holds everything that an informer was built with.
+pub(crate) struct InformerConfig<T> {
+    pub(crate) source: Arc<dyn ListerWatcher<T>>,
+    /// The informer in errors and logs.
+    pub(crate) name: String,
+    pub(crate) settings: InformerSettings,
+}
+
+/// Holds the settings that a factory passes to all its informers.
+#[derive(Clone)]
+pub(crate) struct InformerSettings {
+    pub(crate) reflector: Options,
+    pub(crate) on_error: Option<OnError>,
+    /// The resync period of handlers without their own.
+    pub(crate) resync: Option<Duration>,
+    /// Pending events of one handler.
+    pub(crate) coalesce_threshold: usize,
+    /// Objects between the reflector and the store.
+    pub(crate) queue_capacity: usize,
+}
+
+impl Default for InformerSettings {
+    fn default() -> Self {
+        Self {
+            reflector: Options::default(),
+            on_error: None,
+            resync: None,
+            coalesce_threshold: kube_delta_fifo::DEFAULT_COALESCE_THRESHOLD,
+            queue_capacity: kube_delta_fifo::DEFAULT_CAPACITY,
+        }
+    }
+}

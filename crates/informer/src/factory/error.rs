@@ -1,0 +1,22 @@
+//! Errors of a factory.
+
+/// The factory cannot return an informer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FactoryError {
+    /// [`InformerFactory::shutdown`](crate::InformerFactory::shutdown) was called. Contains the kind
+    /// and the URL of the informer.
+    #[error("cannot create informer {0}: factory is shut down")]
+    ShutDown(String),
+    /// The namespace is empty, or the type is cluster-scoped.
+    #[error(
+        "cannot create informer of {kind} in namespace {namespace:?}: \
+         requires a namespace name and a namespaced type"
+    )]
+    InvalidNamespace {
+        /// The kind of the objects.
+        kind: String,
+        /// The requested namespace.
+        namespace: String,
+    },
+}

@@ -1,0 +1,445 @@
+//! `MultiNamespaceInformer`: one type in several namespaces, which can be added and removed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use kube_object::{Cached, Entry, KeyRef, Object};
+use kube_store::LabelSelector;
+use parking_lot::Mutex;
+use tokio::{sync::watch, time::Instant};
+
+use super::{FactoryError, Selection};
+use crate::{CacheSyncError, EventHandler, HandlerRegistration, Informer, sync};
+
+/// Runs one informer for each of several namespaces, with handlers for all of them. Use it if you
+/// may read only some namespaces, or if the set of namespaces changes at run time.
+///
+/// If a namespace is added, its objects are initial adds for each handler. If a namespace is removed,
+/// each handler receives a delete of each of its objects, whose final state is unknown. To a handler,
+/// the objects of the current namespaces are all that exist.
+///
+/// The informers are reference-counted ([`Selection::ref_counted_informer`]). An informer that has
+/// other users is shared with them, and continues for them after its namespace is removed here. Each
+/// informer has its own cache and resourceVersion, so a read of several namespaces does not show one
+/// moment.
+///
+/// This type is cheap to clone, and all clones are one. A registered handler keeps the informers of
+/// its namespaces alive.
+///
+/// ```no_run
+/// use k8s_openapi::api::core::v1::Secret;
+/// use kube_informer::{Event, InformerFactory, handler_fn};
+///
+/// # async fn example(factory: InformerFactory) -> Result<(), Box<dyn std::error::Error>> {
+/// let secrets = factory.select::<Secret>().namespaces(["shop", "bank"])?;
+/// let registration =
+///     secrets.add_handler(handler_fn(|event: &Event<Secret>| println!("{}", event.key())));
+/// factory.start();
+/// secrets.add("post").await?;
+/// secrets.remove("bank").await;
+/// # Ok(()) }
+/// ```
+pub struct MultiNamespaceInformer<T: Cached> {
+    selection: Selection<T>,
+    inner: Arc<Inner<T>>,
+}
+
+/// Refers to a handler of several informers. Dropping it only detaches, like a
+/// [`HandlerRegistration`].
+pub struct MultiNamespaceRegistration<T> {
+    id: usize,
+    inner: Arc<Inner<T>>,
+}
+
+/// No lock is held across an await, or while a handler is called or dropped.
+struct Inner<T> {
+    /// Held to change which handlers are registered in which namespaces. Methods of informers are
+    /// called under it, and those wait for index functions.
+    changes: Mutex<()>,
+    /// Also locked for reads, even within index functions. No other code is called under it.
+    table: Mutex<NamespaceTable<T>>,
+}
+
+struct NamespaceTable<T> {
+    namespaces: BTreeMap<String, NamespaceEntry<T>>,
+    handlers: BTreeMap<usize, SharedHandler<T>>,
+    next_id: usize,
+}
+
+enum NamespaceEntry<T> {
+    Active {
+        informer: Informer<T>,
+        /// By the id of the handler.
+        registrations: BTreeMap<usize, HandlerRegistration<T>>,
+    },
+    /// The handlers still receive deletes. Until their tasks end, the namespace cannot be added
+    /// again: two tasks would report its objects at the same time.
+    Removing(EndSignals),
+}
+
+/// One receiver for each handler task, which drops the sender at its end.
+type EndSignals = Vec<watch::Receiver<()>>;
+type RemovedNamespace<T> = (Informer<T>, BTreeMap<usize, HandlerRegistration<T>>, EndSignals);
+type RemovedHandler<T> = (Option<SharedHandler<T>>, Vec<HandlerRegistration<T>>, EndSignals);
+
+/// A handler that the tasks of several informers call in turn.
+struct SharedHandler<T>(Arc<Mutex<Box<dyn EventHandler<T>>>>);
+
+impl<T> Clone for SharedHandler<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T: 'static> EventHandler<T> for SharedHandler<T> {
+    fn on_add(&mut self, object: &Entry<T>, is_in_initial_list: bool) {
+        self.0.lock().on_add(object, is_in_initial_list);
+    }
+
+    fn on_update(&mut self, old: &Entry<T>, new: &Entry<T>) {
+        self.0.lock().on_update(old, new);
+    }
+
+    fn on_delete(&mut self, last_known: &Entry<T>, final_state_unknown: bool) {
+        self.0.lock().on_delete(last_known, final_state_unknown);
+    }
+}
+
+impl<T: Cached> Clone for MultiNamespaceInformer<T> {
+    fn clone(&self) -> Self {
+        Self { selection: self.selection.clone(), inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<T: Cached> Selection<T> {
+    /// Returns an informer for each of these namespaces, in place of the factory's namespace. More
+    /// can be added later.
+    ///
+    /// # Errors
+    /// Same as [`MultiNamespaceInformer::add`].
+    pub fn namespaces<N: Into<String>>(
+        self,
+        namespaces: impl IntoIterator<Item = N>,
+    ) -> Result<MultiNamespaceInformer<T>, FactoryError> {
+        MultiNamespaceInformer::new(self, namespaces.into_iter().map(Into::into))
+    }
+}
+
+impl<T: Cached> MultiNamespaceInformer<T> {
+    fn new(
+        selection: Selection<T>,
+        namespaces: impl IntoIterator<Item = String>,
+    ) -> Result<Self, FactoryError> {
+        let mut table = NamespaceTable { namespaces: BTreeMap::new(), handlers: BTreeMap::new(), next_id: 0 };
+        for namespace in namespaces {
+            let informer = selection.clone().single_namespace(&namespace)?.ref_counted_informer()?;
+            let active = NamespaceEntry::Active { informer, registrations: BTreeMap::new() };
+            table.namespaces.insert(namespace, active);
+        }
+        let inner = Inner { changes: Mutex::new(()), table: Mutex::new(table) };
+        Ok(Self { selection, inner: Arc::new(inner) })
+    }
+
+    /// Adds a namespace. Returns `false` if it was added before.
+    ///
+    /// If the factory is started, the new informer starts immediately. If the namespace is being
+    /// removed, this waits until its handlers have received all deletes.
+    ///
+    /// If the informer of the namespace was stopped, it is replaced. Unlike
+    /// [`MultiNamespaceInformer::remove`], this delivers no deletes. The objects that the new
+    /// informer finds are initial adds.
+    ///
+    /// # Errors
+    /// The factory is shut down, the name is empty, or the type is cluster-scoped.
+    ///
+    /// # Cancel safety
+    /// Safe: nothing is added before this returns. A stopped informer may already be removed.
+    pub async fn add(&self, namespace: impl Into<String>) -> Result<bool, FactoryError> {
+        let namespace = namespace.into();
+        // Not under the lock: this may call user code that describes the resource.
+        let informer = self.selection.clone().single_namespace(&namespace)?.ref_counted_informer()?;
+        loop {
+            let (ending, stopped) = match self.inner.insert(&namespace, &informer) {
+                InsertOutcome::Added => return Ok(true),
+                InsertOutcome::Exists => return Ok(false),
+                InsertOutcome::StillRemoving(ending) => (ending, None),
+                InsertOutcome::RemovedStopped((stopped, _, ending)) => (ending, Some(stopped)),
+            };
+            drop(stopped);
+            wait_for_ends(ending).await;
+        }
+    }
+
+    /// Removes a namespace. Returns `false` if it was not added.
+    ///
+    /// When this returns, each handler has received its queued events and then a delete of each
+    /// object of the namespace. If the informer was stopped, handlers receive nothing more. Do not
+    /// await this within a call of a handler.
+    ///
+    /// # Cancel safety
+    /// The namespace is removed at the first poll. Only the wait is lost.
+    pub async fn remove(&self, namespace: &str) -> bool {
+        let removed = self.inner.begin_removal(namespace);
+        let Some((informer, registrations, ending)) = removed else { return false };
+        for registration in registrations.into_values() {
+            registration.remove_with_deletes();
+        }
+        drop(informer);
+        wait_for_ends(ending).await;
+        self.inner.table.lock().finish_removal(namespace);
+        true
+    }
+
+    /// Returns the namespaces, sorted by name.
+    pub fn namespaces(&self) -> BTreeSet<String> {
+        self.map_active(|namespace, _| namespace.to_owned()).into_iter().collect()
+    }
+
+    /// Returns the informer of a namespace. It lives as long as it is used.
+    pub fn informer(&self, namespace: &str) -> Option<Informer<T>> {
+        match self.inner.table.lock().namespaces.get(namespace)? {
+            NamespaceEntry::Active { informer, .. } => Some(informer.clone()),
+            NamespaceEntry::Removing(_) => None,
+        }
+    }
+
+    /// Returns all informers, sorted by namespace.
+    pub fn informers(&self) -> Vec<Informer<T>> {
+        self.map_active(|_, informer| informer.clone())
+    }
+
+    fn map_active<R>(&self, map: impl Fn(&str, &Informer<T>) -> R) -> Vec<R> {
+        let table = self.inner.table.lock();
+        let active = |(name, entry): (&String, &NamespaceEntry<T>)| match entry {
+            NamespaceEntry::Active { informer, .. } => Some(map(name, informer)),
+            NamespaceEntry::Removing(_) => None,
+        };
+        table.namespaces.iter().filter_map(active).collect()
+    }
+
+    /// Registers a handler for all current and later namespaces, with the factory's resync period.
+    ///
+    /// Its calls are sequential across namespaces: the tasks of the informers wait for each other.
+    /// The handler must not block.
+    pub fn add_handler(&self, handler: impl EventHandler<T>) -> MultiNamespaceRegistration<T> {
+        let handler = SharedHandler(Arc::new(Mutex::new(Box::new(handler) as Box<dyn EventHandler<T>>)));
+        let _change = self.inner.changes.lock();
+        let active = self.map_active(|namespace, informer| (namespace.to_owned(), informer.clone()));
+        let registrations: Vec<_> = active
+            .into_iter()
+            .map(|(namespace, informer)| (namespace, informer.add_handler(handler.clone())))
+            .collect();
+        let id = self.inner.table.lock().register(handler, registrations);
+        MultiNamespaceRegistration { id, inner: Arc::clone(&self.inner) }
+    }
+
+    /// Returns the object of this key, which is a [`KeyRef`] or an `&ObjectKey`.
+    pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
+        let key = key.into();
+        self.informer(key.namespace()?)?.lister().get_by_key(key)
+    }
+
+    /// Returns the objects of all namespaces that match this selector, in no particular order.
+    pub fn list(&self, selector: &LabelSelector) -> Vec<Arc<T>> {
+        self.informers().iter().flat_map(|informer| informer.lister().list(selector)).collect()
+    }
+
+    /// Returns whether the initial list of each namespace is cached.
+    pub fn has_synced(&self) -> bool {
+        self.informers().iter().all(Informer::has_synced)
+    }
+
+    /// Waits until the initial list of each current namespace is cached.
+    ///
+    /// # Errors
+    /// Same as [`InformerFactory::wait_for_sync`](crate::InformerFactory::wait_for_sync).
+    ///
+    /// # Cancel safety
+    /// Safe: only the wait is lost.
+    pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), CacheSyncError> {
+        let timeout = sync::effective_timeout(timeout);
+        let informers = self.informers();
+        let waits = informers.iter().map(|informer| informer.wait_for_sync(timeout));
+        let errors = join_all(waits).await.into_iter().filter_map(Result::err);
+        let informers: Vec<_> = errors.flat_map(|error| error.informers).collect();
+        if informers.is_empty() { Ok(()) } else { Err(CacheSyncError { timeout, informers }) }
+    }
+}
+
+enum InsertOutcome<T> {
+    Added,
+    Exists,
+    StillRemoving(EndSignals),
+    /// The informer was stopped, so its removal has begun.
+    RemovedStopped(RemovedNamespace<T>),
+}
+
+impl<T: Object> Inner<T> {
+    fn insert(&self, namespace: &str, informer: &Informer<T>) -> InsertOutcome<T> {
+        let _change = self.changes.lock();
+        let mut table = self.table.lock();
+        table.finish_removal(namespace);
+        match table.namespaces.get(namespace) {
+            Some(NamespaceEntry::Active { informer, .. }) if informer.is_stopped() => {
+                return table
+                    .begin_removal(namespace)
+                    .map_or(InsertOutcome::Exists, InsertOutcome::RemovedStopped);
+            }
+            Some(NamespaceEntry::Active { .. }) => return InsertOutcome::Exists,
+            Some(NamespaceEntry::Removing(ending)) => return InsertOutcome::StillRemoving(ending.clone()),
+            None => {}
+        }
+        let handlers = table.handlers.clone();
+        drop(table);
+        let register = |(id, handler): (usize, SharedHandler<T>)| (id, informer.add_handler(handler));
+        let registrations = handlers.into_iter().map(register).collect();
+        let active = NamespaceEntry::Active { informer: informer.clone(), registrations };
+        self.table.lock().namespaces.insert(namespace.to_owned(), active);
+        InsertOutcome::Added
+    }
+
+    fn begin_removal(&self, namespace: &str) -> Option<RemovedNamespace<T>> {
+        let _change = self.changes.lock();
+        self.table.lock().begin_removal(namespace)
+    }
+
+    fn remove_handler(&self, id: usize) -> RemovedHandler<T> {
+        let _change = self.changes.lock();
+        self.table.lock().remove_handler(id)
+    }
+}
+
+impl<T: Object> NamespaceTable<T> {
+    /// Adds a handler with its registrations by namespace, and returns its id.
+    fn register(
+        &mut self,
+        handler: SharedHandler<T>,
+        by_namespace: Vec<(String, HandlerRegistration<T>)>,
+    ) -> usize {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.handlers.insert(id, handler);
+        for (namespace, registration) in by_namespace {
+            if let Some(NamespaceEntry::Active { registrations, .. }) = self.namespaces.get_mut(&namespace) {
+                registrations.insert(id, registration);
+            }
+        }
+        id
+    }
+
+    /// Begins to remove a namespace. Returns its informer, its registrations, and the signals of
+    /// their ends.
+    fn begin_removal(&mut self, namespace: &str) -> Option<RemovedNamespace<T>> {
+        let found = self.namespaces.get_mut(namespace)?;
+        let NamespaceEntry::Active { registrations, .. } = found else { return None };
+        let ending: Vec<_> = registrations.values().map(|registration| registration.ended.clone()).collect();
+        match std::mem::replace(found, NamespaceEntry::Removing(ending.clone())) {
+            NamespaceEntry::Active { informer, registrations } => Some((informer, registrations, ending)),
+            NamespaceEntry::Removing(_) => None,
+        }
+    }
+
+    /// Removes a namespace whose handler tasks have ended.
+    fn finish_removal(&mut self, namespace: &str) {
+        if let Some(NamespaceEntry::Removing(ending)) = self.namespaces.get(namespace)
+            && ending.iter().all(|ended| ended.has_changed().is_err())
+        {
+            self.namespaces.remove(namespace);
+        }
+    }
+
+    /// Removes a handler. Returns it with its registrations, and the end signals of namespaces that
+    /// are being removed.
+    fn remove_handler(&mut self, id: usize) -> RemovedHandler<T> {
+        let handler = self.handlers.remove(&id);
+        let (mut removed, mut ending) = (Vec::new(), Vec::new());
+        for entry in self.namespaces.values_mut() {
+            match entry {
+                NamespaceEntry::Active { registrations, .. } => removed.extend(registrations.remove(&id)),
+                NamespaceEntry::Removing(ended) => ending.extend(ended.iter().cloned()),
+            }
+        }
+        (handler, removed, ending)
+    }
+}
+
+async fn wait_for_ends(signals: EndSignals) {
+    for mut ended in signals {
+        while ended.changed().await.is_ok() {}
+    }
+}
+
+impl<T: Object> MultiNamespaceRegistration<T> {
+    /// Returns whether the handler has returned from each initial add of the current namespaces.
+    pub fn has_synced(&self) -> bool {
+        self.map_registrations(HandlerRegistration::has_synced).into_iter().all(|synced| synced)
+    }
+
+    /// Waits until the handler has returned from each initial add, including those of namespaces
+    /// that are added during the wait.
+    ///
+    /// Returns `false` after the timeout, or if an informer was stopped.
+    ///
+    /// # Cancel safety
+    /// Safe: only the wait is lost.
+    pub async fn wait_for_sync(&self, timeout: Duration) -> bool {
+        let timeout = sync::effective_timeout(timeout);
+        // A deadline that the clock cannot represent never expires.
+        let deadline = Instant::now().checked_add(timeout);
+        let left = || deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+        let unsynced = |registration: &HandlerRegistration<T>| {
+            let synced = registration.subscription.mailbox.synced();
+            (!registration.has_synced()).then(|| (synced, registration.ended.clone()))
+        };
+        while let Some((synced, ended)) = self.map_registrations(unsynced).into_iter().flatten().next() {
+            // A registration in an active namespace ends only if its informer was stopped.
+            if ended.has_changed().is_err() || left().is_zero() {
+                return false;
+            }
+            tokio::select! {
+                biased;
+                _ = sync::wait_true(synced, left()) => {}
+                () = wait_for_ends(vec![ended]) => {}
+            }
+        }
+        true
+    }
+
+    /// Returns the number of events that wait for the handler, in all namespaces.
+    pub fn pending(&self) -> usize {
+        self.map_registrations(HandlerRegistration::pending).into_iter().sum()
+    }
+
+    /// Returns how many calls of the handler have panicked, for objects of the current namespaces.
+    pub fn panics(&self) -> u64 {
+        self.map_registrations(HandlerRegistration::panics).into_iter().sum()
+    }
+
+    fn map_registrations<R>(&self, map: impl Fn(&HandlerRegistration<T>) -> R) -> Vec<R> {
+        let table = self.inner.table.lock();
+        let registration = |entry: &NamespaceEntry<T>| match entry {
+            NamespaceEntry::Active { registrations, .. } => registrations.get(&self.id).map(&map),
+            NamespaceEntry::Removing(_) => None,
+        };
+        table.namespaces.values().filter_map(registration).collect()
+    }
+
+    /// Removes the handler and drops its queued events.
+    ///
+    /// When this returns, no call is running and none will follow. If the handler still receives
+    /// deletes of a namespace that is being removed, this waits for them. Do not await this within
+    /// a call of the handler.
+    ///
+    /// # Cancel safety
+    /// The handler is removed at the first poll. Only the wait for a running call is lost.
+    pub async fn remove(self) {
+        let (handler, registrations, ending) = self.inner.remove_handler(self.id);
+        drop(handler);
+        join_all(registrations.into_iter().map(HandlerRegistration::remove)).await;
+        wait_for_ends(ending).await;
+    }
+}

@@ -1,0 +1,27 @@
+//! Handlers and streams: how the events of a cache reach a program.
+//!
+//! The informer pushes events into the [`mailbox`] of each subscriber. The [`task`] of a handler
+//! takes them out and calls the handler, on the task or on a [`thread`]. A stream
+//! ([`event_stream`]) takes them out when it is polled.
+
+mod call;
+mod event_handler;
+mod event_stream;
+mod filtering;
+mod mailbox;
+mod registration;
+mod resync;
+mod task;
+mod thread;
+#[cfg(feature = "kube-runtime")]
+mod watcher_events;
+
+pub use event_handler::{EventHandler, HandlerFn, handler_fn};
+pub use event_stream::EventStream;
+pub use filtering::FilteringEventHandler;
+pub(crate) use mailbox::{LagPolicy, Mailbox, Queued};
+pub use registration::HandlerRegistration;
+pub(crate) use task::{deliver, deliver_to_thread};
+pub(crate) use thread::HandlerThread;
+#[cfg(feature = "kube-runtime")]
+pub use watcher_events::WatcherEvents;

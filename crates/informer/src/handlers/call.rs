@@ -1,0 +1,33 @@
+//! One call of a handler, which may panic.
+
+use std::panic::AssertUnwindSafe;
+
+use kube_object::Event;
+
+use super::{EventHandler, Mailbox};
+
+/// Delivers an event to the handler. Returns `false` if the mailbox is abandoned, so that the
+/// handler must not be called. A panic is caught, counted and logged.
+pub(super) fn call_unless_abandoned<T>(
+    mailbox: &Mailbox<T>,
+    handler: &mut impl EventHandler<T>,
+    event: &Event<T>,
+) -> bool {
+    if mailbox.is_abandoned() {
+        return false;
+    }
+    if std::panic::catch_unwind(AssertUnwindSafe(|| call(handler, event))).is_err() {
+        mailbox.count_panic();
+        let handler = mailbox.name();
+        tracing::error!(%handler, key = %event.key(), "event handler panicked; it stays registered");
+    }
+    true
+}
+
+fn call<T>(handler: &mut impl EventHandler<T>, event: &Event<T>) {
+    match event {
+        Event::Added { object, initial } => handler.on_add(object, *initial),
+        Event::Updated { old, new } => handler.on_update(old, new),
+        Event::Deleted { last, final_state_unknown } => handler.on_delete(last, *final_state_unknown),
+    }
+}

@@ -1,0 +1,81 @@
+//! `EventHandler`: the reaction of a program to the events of a cache.
+
+use kube_object::{Entry, Event};
+
+/// Receives the events of a cache. Equivalent to client-go's `ResourceEventHandler`.
+///
+/// # Contract
+/// 1. Calls are sequential, on the handler's own task or thread.
+/// 2. The store and every index show a change before the handler is called with it.
+/// 3. The calls for one object form a history: one `on_add`, any number of `on_update`, one
+///    `on_delete`, then perhaps an `on_add` again. An object that is deleted and created again under
+///    the same name is a delete and an add, even if the watch missed the moment between.
+/// 4. If a handler lags, its events are coalesced. It still receives the latest state of every
+///    object, and the delete of every object that it has received. A handler of
+///    [`Informer::add_backpressured_handler`](crate::Informer::add_backpressured_handler) receives
+///    every event, and the cache waits for it.
+/// 5. A panic is caught, counted and logged. The handler stays registered.
+///
+/// A handler must not block, and cannot await. It can add keys to a work queue. To await, read
+/// [`Informer::events`](crate::Informer::events) as a stream. To block, register the handler with
+/// [`Informer::add_blocking_handler`](crate::Informer::add_blocking_handler), which runs it on a
+/// thread.
+///
+/// See also [`handler_fn`] for closures and
+/// [`FilteringEventHandler`](crate::FilteringEventHandler).
+pub trait EventHandler<T>: Send + 'static {
+    /// Called when an object appears. `is_in_initial_list`: it was cached before this handler
+    /// received its first event, or is part of the informer's initial list.
+    fn on_add(&mut self, object: &Entry<T>, is_in_initial_list: bool) {
+        let _ = (object, is_in_initial_list);
+    }
+
+    /// Called when an object changes. In a resync, `old` and `new` are the same value.
+    fn on_update(&mut self, old: &Entry<T>, new: &Entry<T>) {
+        let _ = (old, new);
+    }
+
+    /// Called when an object disappears. `final_state_unknown`: the deletion was not watched, so
+    /// `last_known` may be older than the last state (client-go's `DeletedFinalStateUnknown`).
+    fn on_delete(&mut self, last_known: &Entry<T>, final_state_unknown: bool) {
+        let _ = (last_known, final_state_unknown);
+    }
+}
+
+impl<T: 'static> EventHandler<T> for Box<dyn EventHandler<T>> {
+    fn on_add(&mut self, object: &Entry<T>, is_in_initial_list: bool) {
+        (**self).on_add(object, is_in_initial_list);
+    }
+
+    fn on_update(&mut self, old: &Entry<T>, new: &Entry<T>) {
+        (**self).on_update(old, new);
+    }
+
+    fn on_delete(&mut self, last_known: &Entry<T>, final_state_unknown: bool) {
+        (**self).on_delete(last_known, final_state_unknown);
+    }
+}
+
+/// An [`EventHandler`] that calls a closure: see [`handler_fn`].
+pub struct HandlerFn<F>(F);
+
+/// Turns a closure over events into an [`EventHandler`].
+///
+/// [`Informer::on_event`](crate::Informer::on_event) accepts the closure itself.
+pub fn handler_fn<T, F: FnMut(&Event<T>) + Send + 'static>(handler: F) -> HandlerFn<F> {
+    HandlerFn(handler)
+}
+
+impl<T, F: FnMut(&Event<T>) + Send + 'static> EventHandler<T> for HandlerFn<F> {
+    fn on_add(&mut self, object: &Entry<T>, initial: bool) {
+        (self.0)(&Event::Added { object: object.clone(), initial });
+    }
+
+    fn on_update(&mut self, old: &Entry<T>, new: &Entry<T>) {
+        (self.0)(&Event::Updated { old: old.clone(), new: new.clone() });
+    }
+
+    fn on_delete(&mut self, last: &Entry<T>, final_state_unknown: bool) {
+        (self.0)(&Event::Deleted { last: last.clone(), final_state_unknown });
+    }
+}

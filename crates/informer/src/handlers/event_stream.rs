@@ -1,0 +1,107 @@
+//! `EventStream`: the events of an informer as a `Stream`.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures_util::Stream;
+use kube_delta_fifo::Delivery;
+use kube_object::{Event, Object};
+use tokio::time::Interval;
+
+use super::resync;
+use crate::shared::{Removal, Shared, Subscription};
+
+/// Yields the events of an informer as a [`Stream`], under the contract of an
+/// [`EventHandler`](crate::EventHandler). An event counts as handled when the next one is polled.
+///
+/// If the reader lags, its events are coalesced: memory is bounded by the number of objects, not of
+/// events. The stream ends when the informer is stopped. Dropping it unsubscribes. If there is a
+/// resync period, poll it on a tokio runtime.
+pub struct EventStream<T: Object> {
+    subscription: Subscription<T>,
+    /// An informer that is not started lives as long as its streams.
+    shared: Arc<Shared<T>>,
+    /// The current delivery, and how many of its events were yielded.
+    current: Option<(Delivery<T>, usize)>,
+    /// Taken in the first poll: a stream can be created before a runtime with a clock exists.
+    period: Option<Duration>,
+    resync: Option<Interval>,
+}
+
+impl<T: Object> EventStream<T> {
+    pub(crate) fn new(
+        subscription: Subscription<T>,
+        shared: Arc<Shared<T>>,
+        period: Option<Duration>,
+    ) -> Self {
+        Self { subscription, shared, current: None, period, resync: None }
+    }
+
+    /// Sets the name of the stream in the informer's status. The default is `#` and the number of
+    /// the registration.
+    #[must_use]
+    pub fn named(self, name: impl AsRef<str>) -> Self {
+        self.subscription.mailbox.set_name(name.as_ref());
+        self
+    }
+
+    /// Returns whether each object of the initial list was handled.
+    pub fn has_synced(&self) -> bool {
+        *self.subscription.mailbox.synced().borrow()
+    }
+
+    /// Returns the number of events that wait for the reader. If its events are coalesced, there is
+    /// one for each changed object.
+    pub fn pending(&self) -> usize {
+        let left = self.current.as_ref().map_or(0, |(delivery, yielded)| delivery.len() - yielded);
+        left + self.subscription.mailbox.pending()
+    }
+
+    /// Returns the next event of the current delivery, and acknowledges the delivery after its last.
+    fn next_of_current(&mut self) -> Option<Event<T>> {
+        let (delivery, yielded) = self.current.as_mut()?;
+        if let Some(event) = delivery.get(*yielded).cloned() {
+            *yielded += 1;
+            return Some(event);
+        }
+        if let Some((delivery, _)) = self.current.take() {
+            self.subscription.mailbox.acknowledge(delivery);
+        }
+        None
+    }
+}
+
+impl<T: Object> Stream for EventStream<T> {
+    type Item = Event<T>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<T>>> {
+        if let Some(period) = self.period.take() {
+            self.resync = resync::ticks(period);
+        }
+        loop {
+            if let Some(event) = self.next_of_current() {
+                return Poll::Ready(Some(event));
+            }
+            let ticked = self.resync.as_mut().is_some_and(|ticks| ticks.poll_tick(context).is_ready());
+            if ticked {
+                self.shared.resync(&self.subscription.mailbox);
+                continue;
+            }
+            match self.subscription.mailbox.poll_take(context) {
+                Poll::Ready(Some(delivery)) => self.current = Some((delivery, 0)),
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+impl<T: Object> Drop for EventStream<T> {
+    fn drop(&mut self) {
+        self.subscription.cancel(Removal::DropQueued);
+    }
+}

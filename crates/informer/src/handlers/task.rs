@@ -1,0 +1,97 @@
+//! The task of a handler: takes deliveries out of the mailbox and calls the handler, on this task or
+//! on a thread.
+
+use std::{
+    future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, resume_unwind},
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use kube_object::Object;
+
+use super::{EventHandler, HandlerThread, Mailbox, Queued, call::call_unless_abandoned, resync};
+use crate::shared::Shared;
+
+/// Calls a handler on this task until the mailbox is closed.
+pub(crate) async fn deliver<T: Object>(
+    shared: Weak<Shared<T>>,
+    mailbox: Arc<Mailbox<T>>,
+    mut handler: impl EventHandler<T>,
+    resync: Option<Duration>,
+) {
+    let resyncing = resync_periodically(&shared, &mailbox, resync);
+    let delivering = async {
+        while let Some(delivery) = poll_fn(|context| mailbox.poll_take(context)).await {
+            for event in delivery.iter() {
+                if !call_unless_abandoned(&mailbox, &mut handler, event) {
+                    break;
+                }
+                // A long list or backlog must not block other tasks of this worker thread.
+                tokio::task::consume_budget().await;
+            }
+            mailbox.acknowledge(delivery);
+        }
+    };
+    run_until_closed(&mailbox, delivering, resyncing).await;
+}
+
+/// Calls a handler on its thread until the mailbox is closed, then waits for the end of the thread.
+pub(crate) async fn deliver_to_thread<T: Object>(
+    shared: Weak<Shared<T>>,
+    mailbox: Arc<Mailbox<T>>,
+    mut thread: HandlerThread<T>,
+    resync: Option<Duration>,
+) {
+    let resyncing = resync_periodically(&shared, &mailbox, resync);
+    let delivering = async {
+        while let Some(delivery) = poll_fn(|context| mailbox.poll_take(context)).await {
+            let Some(delivery) = thread.call(&mailbox, delivery).await else { break };
+            mailbox.acknowledge(delivery);
+        }
+    };
+    run_until_closed(&mailbox, delivering, resyncing).await;
+    thread.end().await;
+}
+
+/// Closes the mailbox even after a panic outside of the handler's calls, for example in the `Drop`
+/// of an object or of a panic payload. Otherwise the informer would wait for this reader
+/// indefinitely.
+async fn run_until_closed<T>(
+    mailbox: &Mailbox<T>,
+    delivering: impl Future<Output = ()>,
+    resyncing: impl Future<Output = ()>,
+) {
+    let both = async {
+        tokio::select! {
+            biased;
+            () = delivering => {}
+            () = resyncing => {}
+        }
+    };
+    let ended = AssertUnwindSafe(both).catch_unwind().await;
+    if ended.is_err() {
+        tracing::error!(handler = %mailbox.name(), "event handler removed: a value panicked when it was dropped");
+    }
+    drop(mailbox.close(Queued::Drop));
+    if let Err(panicked) = ended {
+        resume_unwind(panicked);
+    }
+}
+
+/// Never returns.
+async fn resync_periodically<T: Object>(
+    shared: &Weak<Shared<T>>,
+    mailbox: &Mailbox<T>,
+    period: Option<Duration>,
+) {
+    let Some(mut ticks) = period.and_then(resync::ticks) else { return std::future::pending().await };
+    loop {
+        ticks.tick().await;
+        // Weak: before the start, the informer itself holds the tasks of its handlers.
+        if let Some(shared) = shared.upgrade() {
+            shared.resync(mailbox);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! A thread for a handler that may block.
+//!
+//! The thread receives one delivery at a time and returns it. The handler's task does everything
+//! else: it waits, resyncs and ends.
+
+use std::{io, sync::Arc, thread};
+
+use kube_delta_fifo::Delivery;
+use kube_object::Object;
+use tokio::{runtime::Handle, sync::mpsc};
+
+use super::{EventHandler, Mailbox, call::call_unless_abandoned};
+
+/// One delivery, its mailbox, and the runtime of the informer.
+type ThreadInput<T> = (Arc<Mailbox<T>>, Delivery<T>, Handle);
+
+/// If this is dropped without [`HandlerThread::end`], the thread ends after the running call.
+pub(crate) struct HandlerThread<T> {
+    deliveries: mpsc::Sender<ThreadInput<T>>,
+    returned: mpsc::Receiver<Delivery<T>>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl<T: Object> HandlerThread<T> {
+    /// Spawns the thread. `held` is dropped after the handler, at the end of the thread.
+    pub(crate) fn spawn(
+        mut handler: impl EventHandler<T>,
+        held: impl Send + 'static,
+    ) -> Result<Self, io::Error> {
+        let (deliveries, mut input) = mpsc::channel::<ThreadInput<T>>(1);
+        let (output, returned) = mpsc::channel(1);
+        let run = move || {
+            while let Some((mailbox, delivery, runtime)) = input.blocking_recv() {
+                let _entered = runtime.enter();
+                for event in delivery.iter() {
+                    if !call_unless_abandoned(&mailbox, &mut handler, event) {
+                        break;
+                    }
+                }
+                if output.blocking_send(delivery).is_err() {
+                    break;
+                }
+            }
+            drop(handler);
+            drop(held);
+        };
+        let thread = thread::Builder::new().name("informer-handler".to_owned()).spawn(run)?;
+        Ok(Self { deliveries, returned, thread })
+    }
+
+    /// Calls the handler with each event. Returns `None` if the thread has ended, which only a panic
+    /// in the `Drop` of an object can cause.
+    pub(crate) async fn call(
+        &mut self,
+        mailbox: &Arc<Mailbox<T>>,
+        delivery: Delivery<T>,
+    ) -> Option<Delivery<T>> {
+        self.deliveries.send((Arc::clone(mailbox), delivery, Handle::current())).await.ok()?;
+        self.returned.recv().await
+    }
+
+    /// Ends the thread and waits for its end.
+    pub(crate) async fn end(self) {
+        let Self { deliveries, mut returned, thread } = self;
+        drop(deliveries);
+        while returned.recv().await.is_some() {}
+        // The closure has returned: this blocks only for the destructors of the thread.
+        if thread.join().is_err() {
+            tracing::error!("event handler panicked when it was dropped");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Errors of reads from a cache.
+
+use std::time::Duration;
+
+use kube_object::{ObjectKey, ResourceVersion};
+
+use crate::sync::UnsyncedInformer;
+
+/// A read from a cache failed, because the cache does not show a write of this program or is not
+/// synced.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CachedReadError {
+    /// The initial list was not cached within the timeout, so absence from the cache means nothing.
+    /// A later read waits again. Either the informer was not started, or its LIST fails.
+    #[error("initial list not cached within {timeout:?}: {informer}")]
+    NotSynced {
+        /// The informer, its phase, and its last failure.
+        informer: UnsyncedInformer,
+        /// The duration of the wait.
+        timeout: Duration,
+    },
+    /// The cache did not reach the resourceVersion of a write within the timeout. A later read
+    /// waits again.
+    #[error(
+        "cache of {informer} does not show the write at resourceVersion {written} after {timeout:?}; it {}",
+        progress(.reached.as_ref())
+    )]
+    WriteNotVisible {
+        /// The informer: its kind and URL.
+        informer: String,
+        /// The version of the write.
+        written: ResourceVersion,
+        /// The version of the cache; `None` if it contains nothing with a version.
+        reached: Option<ResourceVersion>,
+        /// The duration of the wait.
+        timeout: Duration,
+    },
+    /// The cache still contained a deleted object after the timeout. A later read waits again.
+    #[error(
+        "cache of {informer} still contains the deleted object {key} after {timeout:?}; it {}",
+        progress(.reached.as_ref())
+    )]
+    DeletionNotVisible {
+        /// The informer: its kind and URL.
+        informer: String,
+        /// The deleted object.
+        key: ObjectKey,
+        /// The version of the cache; `None` if it contains nothing with a version.
+        reached: Option<ResourceVersion>,
+        /// The duration of the wait.
+        timeout: Duration,
+    },
+    /// The server lost its history after a write, for example by a restore of etcd. The write may be
+    /// undone.
+    ///
+    /// Every read that waits for such a write returns this error; if none waits, the next read does.
+    /// Later reads do not wait for earlier writes.
+    #[error(
+        "server history was restored: the write to {informer} at resourceVersion {written} may be undone"
+    )]
+    ServerRestored {
+        /// The informer: its kind and URL.
+        informer: String,
+        /// The version of the last write of the lost history.
+        written: ResourceVersion,
+    },
+    /// A namespaced object was read by its name through an `Api` of all namespaces, which can find
+    /// no object.
+    #[error(
+        "cannot find {name:?} without a namespace: {informer} caches namespaced objects; \
+         use an Api of one namespace, or a lister"
+    )]
+    NamespaceRequired {
+        /// The informer: its kind and URL.
+        informer: String,
+        /// The requested name.
+        name: String,
+    },
+    /// The cache does not show a write, and the read runs outside of a tokio runtime, so it cannot
+    /// wait.
+    #[error("cache of {informer} does not show the write; waiting for it requires a tokio runtime")]
+    NoRuntime {
+        /// The informer: its kind and URL.
+        informer: String,
+    },
+    /// The informer was stopped before its cache showed a write.
+    #[error("informer stopped before its cache showed the write: {informer}")]
+    Stopped {
+        /// The informer: its kind and URL.
+        informer: String,
+    },
+}
+
+fn progress(reached: Option<&ResourceVersion>) -> String {
+    reached.map_or_else(|| "is empty".to_owned(), |version| format!("is at {version}"))
+}

@@ -1,0 +1,144 @@
+//! `PendingWrites`: the writes of a program that its cache may not show yet. Plain data.
+
+mod changes;
+mod deletions;
+
+use kube_object::{Object, ObjectId, ObjectKey, ResourceVersion, Uid};
+use kube_store::Snapshot;
+
+use changes::PendingChanges;
+use deletions::{DeletionNumber, PendingDeletions};
+
+/// The number of recorded deletions that triggers the first cleanup. Most programs delete fewer
+/// objects at a time.
+const MIN_CLEANUP_LEN: usize = 16;
+
+/// Holds the writes of one epoch that a cache does not show yet.
+///
+/// Each snapshot passed in must be taken while this is locked. In an older snapshot, a write that
+/// was recorded since looks as if it was missing or deleted.
+///
+/// Invariant: each entry is a write that the cache does not show. Deletions are the exception:
+/// visible ones are removed when their number has doubled.
+#[derive(Debug, Default)]
+pub(super) struct PendingWrites {
+    epoch: u64,
+    changes: PendingChanges,
+    deletions: PendingDeletions,
+    /// Above this number of deletions, the visible ones are removed.
+    cleanup_len: usize,
+    /// The last pending version when the epoch changed, until a read has reported it.
+    lost: Option<ResourceVersion>,
+}
+
+/// The writes that one read must observe: those recorded before it began.
+///
+/// A read ignores later writes. Otherwise it could wait as long as other tasks write.
+#[derive(Debug, Clone)]
+pub(super) struct ReadBarrier {
+    epoch: u64,
+    version: Option<ResourceVersion>,
+    last_deletion: DeletionNumber,
+}
+
+/// The write that a cache does not show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum NotVisible {
+    /// The cache has not reached this version.
+    Write(ResourceVersion),
+    /// The cache still contains a deleted object.
+    Deletion(ObjectKey),
+    /// A new epoch began. This version belongs to the lost history.
+    LostEpoch(ResourceVersion),
+}
+
+impl PendingWrites {
+    /// Records a write. `covered`: whether the informer selects the object; `None` if only the
+    /// server can decide.
+    pub(super) fn record_write<T: Object>(
+        &mut self,
+        id: &ObjectId,
+        covered: Option<bool>,
+        cache: &Snapshot<T>,
+    ) {
+        self.advance(cache);
+        // An object that leaves the selection arrives as a deletion at the version of this write.
+        let delivers_event = covered != Some(false) || self.may_contain(&id.key, cache);
+        // Responses can arrive in a different order than the writes.
+        let is_newest = self.changes.get(&id.key).is_none_or(|before| id.version.at_least(before));
+        if delivers_event && is_newest && !id.version.is_opaque() && !cache.has_reached(&id.version) {
+            self.changes.insert(id.key.clone(), id.uid.clone(), id.version.clone());
+            self.deletions.record_earlier_change(&id.key, &id.uid, &id.version);
+        }
+    }
+
+    /// Records that an object was removed from the server.
+    pub(super) fn record_delete<T: Object>(&mut self, key: ObjectKey, uid: Uid, cache: &Snapshot<T>) {
+        self.advance(cache);
+        if self.may_contain(&key, cache) {
+            // A server that returns no uid has deleted the last object of this name.
+            let cached = || cache.get(&key).map(|entry| &entry.id.uid);
+            let last = self.changes.uid(&key).or_else(cached).filter(|_| uid.is_empty()).cloned();
+            let uid = last.unwrap_or(uid);
+            let after = self.changes.get(&key).cloned();
+            self.deletions.insert(key, uid, after);
+        }
+        if self.deletions.len() > self.cleanup_len {
+            self.deletions.remove_visible(cache);
+            self.cleanup_len = 2 * self.deletions.len() + MIN_CLEANUP_LEN;
+        }
+    }
+
+    fn may_contain<T: Object>(&self, key: &ObjectKey, cache: &Snapshot<T>) -> bool {
+        cache.get(key).is_some() || self.changes.get(key).is_some()
+    }
+
+    /// Returns the barrier of a read of this object, or of all objects, that begins now.
+    pub(super) fn barrier<T: Object>(&mut self, key: Option<&ObjectKey>, cache: &Snapshot<T>) -> ReadBarrier {
+        self.advance(cache);
+        let version = key.map_or_else(|| self.changes.latest(), |key| self.changes.get(key));
+        ReadBarrier {
+            epoch: self.epoch,
+            version: version.cloned(),
+            last_deletion: self.deletions.last_number(),
+        }
+    }
+
+    /// Returns a write before the barrier that the cache does not show, and removes visible ones.
+    ///
+    /// A lost history is reported to each read whose barrier belongs to it. If there is no such
+    /// read, it is reported to the next one.
+    pub(super) fn not_visible<T: Object>(
+        &mut self,
+        barrier: &ReadBarrier,
+        key: Option<&ObjectKey>,
+        cache: &Snapshot<T>,
+    ) -> Option<NotVisible> {
+        self.advance(cache);
+        let (lost, is_current) = (self.lost.take(), barrier.epoch == self.epoch);
+        let lost = if is_current { lost } else { barrier.version.clone().or(lost) };
+        if let Some(lost) = lost {
+            return Some(NotVisible::LostEpoch(lost));
+        }
+        if !is_current {
+            return None;
+        }
+        if let Some(version) = barrier.version.as_ref().filter(|version| !cache.has_reached(version)) {
+            return Some(NotVisible::Write(version.clone()));
+        }
+        self.deletions.first_not_visible(key, barrier.last_deletion, cache).map(NotVisible::Deletion)
+    }
+
+    /// Removes the changes that the cache shows, and everything if its epoch changed.
+    fn advance<T: Object>(&mut self, cache: &Snapshot<T>) {
+        let epoch = cache.position().epoch;
+        if self.epoch != epoch {
+            let before = std::mem::replace(self, Self { epoch, ..Self::default() });
+            self.lost = before.lost.or_else(|| before.changes.latest().cloned());
+        }
+        self.changes.remove_up_to(|version| cache.has_reached(version));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,280 @@
+//! What is awaited of a cache after each kind of write, without a clock.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_object::{Delta, Entry};
+use kube_store::Store;
+
+use super::*;
+
+fn map(name: &str, uid: &str, version: &str) -> ConfigMap {
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some(name.into());
+    map.metadata.uid = Some(uid.into());
+    map.metadata.resource_version = Some(version.into());
+    map
+}
+
+/// A store that was listed at 10 and has these objects.
+fn cache(objects: &[(&str, &str, &str)]) -> Store<ConfigMap> {
+    let store = Store::new();
+    store.replace(objects.iter().map(|(name, uid, version)| map(name, uid, version)), "10".into());
+    store
+}
+
+fn put(store: &Store<ConfigMap>, name: &str, uid: &str, version: &str) {
+    store.apply(vec![Delta::Put(Entry::of(map(name, uid, version)))]);
+}
+
+fn remove(store: &Store<ConfigMap>, name: &str, uid: &str, version: &str) {
+    store.apply(vec![Delta::Remove { id: id(name, uid, version), last: None }]);
+}
+
+fn id(name: &str, uid: &str, version: &str) -> ObjectId {
+    ObjectId { key: key(name), uid: uid.into(), version: version.into() }
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new(None, name)
+}
+
+/// For a read that begins now.
+fn not_visible(
+    pending: &mut PendingWrites,
+    key: Option<&ObjectKey>,
+    store: &Store<ConfigMap>,
+) -> Option<NotVisible> {
+    let cache = store.snapshot();
+    let barrier = pending.barrier(key, &cache);
+    pending.not_visible(&barrier, key, &cache)
+}
+
+fn change(version: &str) -> Option<NotVisible> {
+    Some(NotVisible::Write(version.into()))
+}
+
+#[test]
+fn a_change_is_unseen_until_the_cache_has_its_version() {
+    let (store, mut pending) = (cache(&[]), PendingWrites::default());
+    pending.record_write(&id("a", "u", "12"), Some(true), &store.snapshot());
+    pending.record_write(&id("b", "v", "13"), Some(true), &store.snapshot());
+    assert_eq!(not_visible(&mut pending, None, &store), change("13"));
+    assert_eq!(not_visible(&mut pending, Some(&key("a")), &store), change("12"));
+    assert_eq!(not_visible(&mut pending, Some(&key("c")), &store), None);
+    put(&store, "a", "u", "12");
+    assert_eq!(not_visible(&mut pending, Some(&key("a")), &store), None);
+    assert_eq!(not_visible(&mut pending, None, &store), change("13"));
+    // Somebody else's event, or a bookmark, at a later version.
+    put(&store, "z", "w", "14");
+    assert_eq!(not_visible(&mut pending, None, &store), None);
+    assert!(pending.changes.is_empty(), "what is seen is forgotten");
+}
+
+#[test]
+fn only_the_last_change_of_an_object_counts() {
+    let (store, mut pending) = (cache(&[]), PendingWrites::default());
+    for version in ["12", "15", "14"] {
+        pending.record_write(&id("a", "u", version), Some(true), &store.snapshot());
+    }
+    assert_eq!(not_visible(&mut pending, None, &store), change("15"));
+}
+
+#[test]
+fn an_object_that_was_written_again_is_awaited_at_its_later_version() {
+    let (store, mut pending) = (cache(&[]), PendingWrites::default());
+    for (name, version) in [("a", "12"), ("a", "15"), ("b", "12"), ("c", "12")] {
+        pending.record_write(&id(name, "u", version), Some(true), &store.snapshot());
+    }
+    put(&store, "z", "w", "12");
+    assert_eq!(not_visible(&mut pending, Some(&key("a")), &store), change("15"));
+    assert_eq!(not_visible(&mut pending, Some(&key("b")), &store), None);
+    assert_eq!(not_visible(&mut pending, Some(&key("c")), &store), None);
+    put(&store, "z", "w", "15");
+    assert_eq!(not_visible(&mut pending, Some(&key("a")), &store), None);
+    assert!(pending.changes.is_empty());
+}
+
+/// Nobody reads: what the cache shows by now is forgotten by the deletions that follow.
+#[test]
+fn deletions_that_the_cache_shows_do_not_pile_up() {
+    let (store, mut pending) = (cache(&[]), PendingWrites::default());
+    for version in 11..1011 {
+        let (name, at) = (format!("o{version}"), version.to_string());
+        put(&store, &name, "u", &at);
+        pending.record_delete(key(&name), "u".into(), &store.snapshot());
+        remove(&store, &name, "u", &at);
+    }
+    assert!(pending.deletions.len() < 100, "{} are kept", pending.deletions.len());
+}
+
+#[test]
+fn an_object_that_the_cache_does_not_cover_is_not_awaited() {
+    let (store, mut pending) = (cache(&[]), PendingWrites::default());
+    pending.record_write(&id("a", "u", "12"), Some(false), &store.snapshot());
+    assert_eq!(not_visible(&mut pending, None, &store), None);
+    pending.record_write(&id("b", "u", "13"), None, &store.snapshot());
+    assert_eq!(not_visible(&mut pending, None, &store), change("13"), "only the server knows");
+}
+
+#[test]
+fn an_object_that_leaves_what_the_cache_covers_is_awaited() {
+    let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
+    pending.record_write(&id("a", "u", "12"), Some(false), &store.snapshot());
+    assert_eq!(not_visible(&mut pending, None, &store), change("12"));
+    let (store, mut pending) = (cache(&[]), PendingWrites::default());
+    pending.record_write(&id("a", "u", "12"), Some(true), &store.snapshot());
+    pending.record_write(&id("a", "u", "13"), Some(false), &store.snapshot());
+    assert_eq!(
+        not_visible(&mut pending, None, &store),
+        change("13"),
+        "created in it, and gone from it again"
+    );
+}
+
+#[test]
+fn a_deletion_is_unseen_while_the_cache_holds_the_object() {
+    let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
+    pending.record_delete(key("a"), "u".into(), &store.snapshot());
+    assert_eq!(not_visible(&mut pending, None, &store), Some(NotVisible::Deletion(key("a"))));
+    assert_eq!(not_visible(&mut pending, Some(&key("b")), &store), None);
+    remove(&store, "a", "u", "12");
+    assert_eq!(not_visible(&mut pending, None, &store), None);
+}
+
+#[test]
+fn another_object_of_the_name_is_not_the_one_that_was_deleted() {
+    let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
+    pending.record_delete(key("a"), "u".into(), &store.snapshot());
+    put(&store, "a", "other", "12");
+    assert_eq!(not_visible(&mut pending, None, &store), None);
+}
+
+/// The answer to a write may come after its event, and after the events of what others did next.
+#[test]
+fn what_the_cache_has_shown_and_lost_again_is_not_awaited() {
+    for successor in [None, Some("v")] {
+        let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
+        put(&store, "a", "u", "12");
+        remove(&store, "a", "u", "13");
+        if let Some(uid) = successor {
+            put(&store, "a", uid, "14");
+        }
+        pending.record_write(&id("a", "u", "12"), Some(true), &store.snapshot());
+        assert!(pending.changes.is_empty());
+        assert_eq!(not_visible(&mut pending, None, &store), None);
+    }
+}
+
+#[test]
+fn an_object_that_was_created_and_deleted_is_awaited_in_both() {
+    let (store, mut pending) = (cache(&[]), PendingWrites::default());
+    pending.record_write(&id("a", "u", "12"), Some(true), &store.snapshot());
+    pending.record_delete(key("a"), "u".into(), &store.snapshot());
+    assert_eq!(not_visible(&mut pending, None, &store), change("12"));
+    put(&store, "a", "u", "12");
+    assert_eq!(not_visible(&mut pending, None, &store), Some(NotVisible::Deletion(key("a"))));
+    remove(&store, "a", "u", "13");
+    assert_eq!(not_visible(&mut pending, None, &store), None);
+}
+
+/// Property 13.
+#[test]
+fn what_belongs_to_a_lost_history_is_said_once() {
+    let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
+    pending.record_write(&id("a", "u", "12"), Some(true), &store.snapshot());
+    store.replace([map("a", "u", "5")], "8".into());
+    pending.record_write(&id("b", "v", "9"), Some(true), &store.snapshot());
+    assert_eq!(not_visible(&mut pending, None, &store), Some(NotVisible::LostEpoch("12".into())));
+    assert_eq!(not_visible(&mut pending, None, &store), change("9"));
+}
+
+#[test]
+fn a_version_that_is_no_number_is_not_awaited() {
+    let (store, mut pending) = (cache(&[]), PendingWrites::default());
+    pending.record_write(&id("a", "u", "abc"), Some(true), &store.snapshot());
+    assert_eq!(not_visible(&mut pending, None, &store), None);
+}
+
+#[test]
+fn what_is_written_after_a_read_has_begun_is_not_awaited_by_it() {
+    let (store, mut pending) = (cache(&[("gone", "u", "3"), ("later", "u", "4")]), PendingWrites::default());
+    pending.record_write(&id("a", "u", "12"), Some(true), &store.snapshot());
+    pending.record_delete(key("gone"), "u".into(), &store.snapshot());
+    let (all, one) = (None, Some(key("a")));
+    let barriers = [all.as_ref(), one.as_ref()].map(|key| (key, pending.barrier(key, &store.snapshot())));
+    pending.record_write(&id("a", "u", "13"), Some(true), &store.snapshot());
+    pending.record_delete(key("later"), "u".into(), &store.snapshot());
+    put(&store, "a", "u", "12");
+    remove(&store, "gone", "u", "12");
+    for (key, barrier) in barriers {
+        assert_eq!(pending.not_visible(&barrier, key, &store.snapshot()), None);
+        assert_eq!(not_visible(&mut pending, key, &store), change("13"), "for one that begins now");
+    }
+    put(&store, "a", "u", "13");
+    assert_eq!(not_visible(&mut pending, None, &store), Some(NotVisible::Deletion(key("later"))));
+}
+
+#[test]
+fn each_of_two_objects_of_one_name_that_were_deleted_is_awaited() {
+    let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
+    pending.record_delete(key("a"), "u".into(), &store.snapshot());
+    pending.record_write(&id("a", "v", "12"), Some(true), &store.snapshot());
+    pending.record_delete(key("a"), "v".into(), &store.snapshot());
+    let deletion = Some(NotVisible::Deletion(key("a")));
+    let barrier = pending.barrier(None, &store.snapshot());
+    put(&store, "z", "w", "11");
+    assert_eq!(pending.not_visible(&barrier, None, &store.snapshot()), change("12"));
+    put(&store, "a", "v", "12");
+    assert_eq!(pending.not_visible(&barrier, None, &store.snapshot()), deletion);
+    assert_eq!(not_visible(&mut pending, Some(&key("a")), &store), deletion);
+    remove(&store, "a", "v", "13");
+    assert_eq!(pending.not_visible(&barrier, None, &store.snapshot()), None);
+}
+
+/// The first of them goes unsaid where the second one has been seen.
+#[test]
+fn an_object_that_the_cache_holds_is_awaited_though_another_of_its_name_was_deleted_after_it() {
+    let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
+    pending.record_delete(key("a"), "u".into(), &store.snapshot());
+    pending.record_delete(key("a"), "v".into(), &store.snapshot());
+    assert_eq!(not_visible(&mut pending, Some(&key("a")), &store), Some(NotVisible::Deletion(key("a"))));
+    remove(&store, "a", "u", "12");
+    assert_eq!(not_visible(&mut pending, Some(&key("a")), &store), None);
+}
+
+#[test]
+fn an_answer_that_comes_after_that_of_the_deletion_is_of_what_was_deleted() {
+    let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
+    pending.record_delete(key("a"), "u".into(), &store.snapshot());
+    remove(&store, "a", "u", "6"); // by a relist, say, which has missed what came then
+    pending.record_write(&id("a", "u", "12"), Some(true), &store.snapshot());
+    put(&store, "a", "u", "12");
+    assert_eq!(not_visible(&mut pending, None, &store), Some(NotVisible::Deletion(key("a"))));
+}
+
+#[test]
+fn a_read_that_waits_is_told_of_a_restore_though_another_one_was_told_before() {
+    let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
+    pending.record_write(&id("a", "u", "12"), Some(true), &store.snapshot());
+    let barriers = [None, None].map(|key| pending.barrier(key, &store.snapshot()));
+    store.replace([map("a", "u", "5")], "8".into());
+    for barrier in barriers {
+        assert_eq!(
+            pending.not_visible(&barrier, None, &store.snapshot()),
+            Some(NotVisible::LostEpoch("12".into()))
+        );
+    }
+    assert_eq!(not_visible(&mut pending, None, &store), None, "it began later");
+}
+
+/// Some aggregated servers answer with a status without a uid.
+#[test]
+fn a_deletion_without_a_uid_is_of_the_object_that_was_there_last() {
+    let (store, mut pending) = (cache(&[("a", "old", "5")]), PendingWrites::default());
+    pending.record_write(&id("a", "new", "12"), Some(true), &store.snapshot());
+    pending.record_delete(key("a"), Uid::new(""), &store.snapshot());
+    put(&store, "a", "new", "12");
+    assert_eq!(not_visible(&mut pending, None, &store), Some(NotVisible::Deletion(key("a"))));
+    pending.record_write(&id("a", "again", "15"), Some(true), &store.snapshot());
+    put(&store, "a", "again", "15");
+    assert_eq!(not_visible(&mut pending, None, &store), None);
+}

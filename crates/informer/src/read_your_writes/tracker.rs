@@ -1,0 +1,63 @@
+//! `WriteTracker`: the pending writes of one cache, and the wait until the cache shows them.
+
+use std::time::Duration;
+
+use kube_object::{Object, ObjectId, ObjectKey, ResourceVersion, Uid};
+use kube_store::Store;
+use parking_lot::Mutex;
+
+use super::pending_writes::{NotVisible, PendingWrites};
+
+pub(crate) struct WriteTracker<T> {
+    store: Store<T>,
+    /// Locked before a snapshot is taken: see [`PendingWrites`].
+    pending: Mutex<PendingWrites>,
+}
+
+/// The state of the cache at the end of a wait.
+pub(super) struct WaitOutcome {
+    pub(super) not_visible: Option<NotVisible>,
+    /// The initial list is in the store.
+    pub(super) synced: bool,
+    /// The watermark of the store.
+    pub(super) reached: Option<ResourceVersion>,
+}
+
+impl<T: Object> WriteTracker<T> {
+    pub(crate) fn new(store: Store<T>) -> Self {
+        Self { store, pending: Mutex::default() }
+    }
+
+    /// Records a write. `covered`: whether the informer selects the object; `None` if only the
+    /// server can decide.
+    pub(super) fn record_write(&self, id: &ObjectId, covered: Option<bool>) {
+        let mut pending = self.pending.lock();
+        pending.record_write(id, covered, &self.store.snapshot());
+    }
+
+    /// Records that an object was removed from the server.
+    pub(super) fn record_delete(&self, key: ObjectKey, uid: Uid) {
+        let mut pending = self.pending.lock();
+        pending.record_delete(key, uid, &self.store.snapshot());
+    }
+
+    /// Waits until the cache is synced and shows the recorded writes to this object, or to all.
+    pub(super) async fn wait(&self, key: Option<&ObjectKey>, timeout: Duration) -> WaitOutcome {
+        let (mut barrier, mut not_visible, mut synced) = (None, None, false);
+        let is_visible = self.store.wait_for(timeout, |_| {
+            let mut pending = self.pending.lock();
+            let cache = self.store.snapshot();
+            let barrier = barrier.get_or_insert_with(|| pending.barrier(key, &cache));
+            not_visible = pending.not_visible(barrier, key, &cache);
+            synced = cache.position().synced;
+            matches!(not_visible, Some(NotVisible::LostEpoch(_))) || (not_visible.is_none() && synced)
+        });
+        let reached = is_visible.await.watermark().cloned();
+        WaitOutcome { not_visible, synced, reached }
+    }
+
+    /// Whether the store is closed, so that a wait is useless.
+    pub(super) fn is_closed(&self) -> bool {
+        self.store.is_closed()
+    }
+}

@@ -1,0 +1,48 @@
+//! `Informer::wait_for_writes`.
+
+use std::time::Duration;
+
+use kube_object::{Object, ObjectKey};
+use tokio::runtime::Handle;
+
+use super::{error::CachedReadError, pending_writes::NotVisible, tracker::WaitOutcome};
+use crate::{Informer, sync};
+
+impl<T: Object> Informer<T> {
+    /// Waits until the initial list is cached and the cache shows the writes to an object, or to
+    /// all objects if `key` is `None`.
+    ///
+    /// The wait covers each write through a [`CachedApi`](crate::CachedApi) of this informer that
+    /// completed before the wait began.
+    ///
+    /// # Errors
+    /// [`CachedReadError`].
+    ///
+    /// # Cancel safety
+    /// Safe: only the wait is lost.
+    pub async fn wait_for_writes(
+        &self,
+        key: Option<&ObjectKey>,
+        timeout: Duration,
+    ) -> Result<(), CachedReadError> {
+        let writes = &self.shared.writes;
+        let WaitOutcome { not_visible, synced, reached } = writes.wait(key, timeout).await;
+        let informer = self.shared.config.name.clone();
+        Err(match not_visible {
+            None if synced => return Ok(()),
+            None => {
+                let timeout = sync::effective_timeout(timeout);
+                CachedReadError::NotSynced { informer: self.unsynced(), timeout }
+            }
+            Some(NotVisible::LostEpoch(written)) => CachedReadError::ServerRestored { informer, written },
+            Some(_) if writes.is_closed() => CachedReadError::Stopped { informer },
+            Some(_) if Handle::try_current().is_err() => CachedReadError::NoRuntime { informer },
+            Some(NotVisible::Write(written)) => {
+                CachedReadError::WriteNotVisible { informer, written, reached, timeout }
+            }
+            Some(NotVisible::Deletion(key)) => {
+                CachedReadError::DeletionNotVisible { informer, key, reached, timeout }
+            }
+        })
+    }
+}
