@@ -61,7 +61,7 @@ pub use handlers::{
     EventHandler, EventStream, FilteringEventHandler, HandlerFn, HandlerRegistration, handler_fn,
 };
 pub use informer::Informer;
-pub use read_your_writes::{CachedApi, CachedReadError};
+pub use read_your_writes::{ApiObject, CachedApi, CachedReadError};
 pub use status::{HandlerStatus, InformerStatus};
 pub use sync::{CacheSyncError, UnsyncedInformer};
 

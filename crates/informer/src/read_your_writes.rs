@@ -5,6 +5,7 @@
 //! The upper half is for users: [`CachedApi`] decides which writes the informer will see
 //! ([`coverage`]), records them, and waits before it reads ([`wait`]).
 
+mod api_object;
 mod cached_api;
 mod coverage;
 mod error;
@@ -12,6 +13,7 @@ mod pending_writes;
 mod tracker;
 mod wait;
 
+pub use api_object::ApiObject;
 pub use cached_api::CachedApi;
 pub use error::CachedReadError;
 pub(crate) use tracker::WriteTracker;

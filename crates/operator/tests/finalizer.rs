@@ -1,19 +1,18 @@
 //! Finalizers through a server, under a paused clock: what runs, in which order, and what a stale cache can't do.
 
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{
-    Api, Client, Resource,
+    Api, Client,
     api::{ApiResource, DynamicObject},
 };
-use kube_informer::{CachedApi, InformerFactory, Scope};
+use kube_informer::{ApiObject, CachedApi, InformerFactory, Scope};
 use kube_operator::{
     Action, Controller, Failure, Finalizer, FinalizerError, FinalizerEvent, Leadership, Predicate, Request,
 };
 use kube_testserver::{Fault, Match, Server, Verb};
 use parking_lot::Mutex;
-use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -370,7 +369,7 @@ async fn an_object_that_requests_would_not_find_is_an_error() {
 /// An object of any type is applied, deleted and cleaned up.
 async fn lives_and_goes<K>(factory: &InformerFactory, api: &CachedApi<K>, delete: impl Fn())
 where
-    K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: ApiObject,
 {
     factory.start();
     factory.wait_for_sync(60 * SECOND).await.unwrap();

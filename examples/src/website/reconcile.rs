@@ -1,6 +1,6 @@
 //! The reconciler: creates and updates the children of a site.
 
-use std::{fmt::Debug, sync::Arc};
+use std::sync::Arc;
 
 use k8s_openapi::{
     api::{
@@ -11,12 +11,11 @@ use k8s_openapi::{
 };
 use kube::{Resource, ResourceExt};
 use kube_client::api::PostParams;
-use kube_informer::CachedApi;
+use kube_informer::{ApiObject, CachedApi};
 use kube_operator::{
     Action, Applier, EventRecorder, Failure, Finalizer, FinalizerEvent, Reconciler, Request, find_condition,
     set_condition, update_status,
 };
-use serde::{Serialize, de::DeserializeOwned};
 
 use super::{FIELD_MANAGER, Website, children::Children, directory::Directory, state::SiteState};
 
@@ -99,7 +98,7 @@ impl Websites {
         mut child: K,
     ) -> Result<Option<Arc<K>>, Failure>
     where
-        K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
+        K: ApiObject,
     {
         let Some(existing) = api.get(&child.name_any()).await? else {
             // A create fails if another client has created the object first. An apply would change

@@ -12,7 +12,7 @@ use kube_object::{Cached, Object, ObjectId, ObjectKey, Uid};
 use kube_store::{LabelSelector, Lister, Snapshot};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{coverage::covers, error::CachedReadError};
+use super::{api_object::ApiObject, coverage::covers, error::CachedReadError};
 use crate::{Informer, Scope};
 
 const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
@@ -202,7 +202,7 @@ impl<T: Cached> CachedApi<T> {
 /// A cancelled write may have reached the server, and is not recorded.
 impl<T: Cached> CachedApi<T>
 where
-    T::Resource: Object + Clone + Serialize + DeserializeOwned + Debug,
+    T::Resource: ApiObject,
 {
     /// Calls [`Api::create`] and records the write.
     ///

@@ -12,7 +12,7 @@ use kube_client::{
     api::{Patch, PatchParams},
     core::ObjectMeta,
 };
-use kube_informer::{CachedApi, ObjectKey};
+use kube_informer::{ApiObject, CachedApi, ObjectKey};
 use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -36,7 +36,7 @@ use super::{
 ///
 /// ```no_run
 /// # use k8s_openapi::api::core::v1::ConfigMap;
-/// # use kube_informer::CachedApi;
+/// # use kube_informer::{ApiObject, CachedApi};
 /// # use kube_operator::{Applier, WriteError};
 /// # use serde_json::json;
 /// # async fn example(maps: CachedApi<ConfigMap>) -> Result<(), WriteError> {
@@ -126,7 +126,7 @@ impl Applier {
         object: &impl Serialize,
     ) -> Result<Written<K>, WriteError>
     where
-        K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
+        K: ApiObject,
     {
         self.send(api, object, Part::Main).await
     }
@@ -144,7 +144,7 @@ impl Applier {
         object: &impl Serialize,
     ) -> Result<Written<K>, WriteError>
     where
-        K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
+        K: ApiObject,
     {
         self.send(api, object, Part::Status).await
     }
@@ -167,7 +167,7 @@ impl Applier {
         part: Part,
     ) -> Result<Written<K>, WriteError>
     where
-        K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
+        K: ApiObject,
     {
         let no_json = |key: &ObjectKey, source| WriteError::Serialize { key: key.clone(), source };
         let nameless = ObjectKey::new(api.api().namespace(), "");

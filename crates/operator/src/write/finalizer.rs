@@ -14,9 +14,9 @@ use kube_client::{
     api::{Patch, PatchParams},
     core::ObjectMeta,
 };
-use kube_informer::{CachedApi, Object, ObjectId, ObjectKey, Uid};
+use kube_informer::{ApiObject, CachedApi, Object, ObjectId, ObjectKey, Uid};
 use parking_lot::Mutex;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::requests;
@@ -32,7 +32,7 @@ const TRIES: usize = 3;
 ///
 /// ```no_run
 /// # use k8s_openapi::api::core::v1::ConfigMap;
-/// # use kube_informer::CachedApi;
+/// # use kube_informer::{ApiObject, CachedApi};
 /// # use kube_operator::{Action, Failure, Finalizer, FinalizerEvent, Reconciler, Request};
 /// struct Buckets { maps: CachedApi<ConfigMap>, finalizer: Finalizer }
 ///
@@ -191,7 +191,7 @@ impl Finalizer {
         run: impl FnOnce(FinalizerEvent<K>) -> F,
     ) -> Result<Action, Failure>
     where
-        K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
+        K: ApiObject,
         F: Future<Output = Result<Action, Failure>>,
     {
         let id = identity(api, &*object)?;
@@ -221,7 +221,7 @@ impl Finalizer {
         mut object: Arc<K>,
     ) -> Result<Option<FinalizerEvent<K>>, FinalizerError>
     where
-        K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
+        K: ApiObject,
     {
         let mut known = match self.holds(id) {
             true => Known::Held,
@@ -277,7 +277,7 @@ impl Finalizer {
         mut object: Arc<K>,
     ) -> Result<(), FinalizerError>
     where
-        K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
+        K: ApiObject,
     {
         let mut tries = 0;
         loop {
@@ -301,7 +301,7 @@ impl Finalizer {
     /// The object as the server itself has it, from no cache; `None` where it is gone or another one has its name.
     async fn read<K>(&self, api: &CachedApi<K>, id: &ObjectId) -> Result<Option<Arc<K>>, FinalizerError>
     where
-        K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
+        K: ApiObject,
     {
         match requests::get(api, id.key.name()).await {
             Ok(object) if object.id().uid == id.uid => Ok(Some(Arc::new(object))),
@@ -418,7 +418,7 @@ async fn patch<K>(
     operations: Vec<PatchOperation>,
 ) -> Result<Arc<K>, Refused>
 where
-    K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: ApiObject,
 {
     let patch = Patch::<()>::Json(JsonPatch(operations));
     match requests::patch(api, key.name(), &PatchParams::default(), &patch).await {

@@ -1,7 +1,7 @@
 //! The requests of the helpers: those of an `Api`, of which nothing is logged. kube-client would log an answer that it can't
 //! decode as a whole and, at level debug, each refusal with what it quotes.
 
-use std::{fmt::Debug, time::Duration};
+use std::time::Duration;
 
 use http::{Request as HttpRequest, StatusCode};
 use http_body_util::BodyExt;
@@ -11,7 +11,7 @@ use kube_client::{
     client::Body,
     core::{Request, Status, request},
 };
-use kube_informer::CachedApi;
+use kube_informer::{ApiObject, CachedApi};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
@@ -24,7 +24,7 @@ const WORDS: usize = 1024;
 /// As the server itself has it, from no cache.
 pub(crate) async fn get<K>(api: &CachedApi<K>, name: &str) -> Result<K>
 where
-    K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: ApiObject,
 {
     let params = GetParams::default();
     let request = match K::metadata_api() {
@@ -36,7 +36,7 @@ where
 
 pub(crate) async fn create<K>(api: &CachedApi<K>, object: &K) -> Result<K>
 where
-    K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: ApiObject,
 {
     let request = at(api.api()).create(&PostParams::default(), json(object)?);
     write(api, "create", request).await
@@ -44,7 +44,7 @@ where
 
 pub(crate) async fn replace<K>(api: &CachedApi<K>, name: &str, object: &K) -> Result<K>
 where
-    K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: ApiObject,
 {
     let request = at(api.api()).replace(name, &PostParams::default(), json(object)?);
     write(api, "replace", request).await
@@ -52,7 +52,7 @@ where
 
 pub(crate) async fn replace_status<K>(api: &CachedApi<K>, name: &str, object: &K) -> Result<K>
 where
-    K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: ApiObject,
 {
     let params = PostParams::default();
     let request = at(api.api()).replace_subresource("status", name, &params, json(object)?);
@@ -66,7 +66,7 @@ pub(crate) async fn patch<K>(
     patch: &Patch<impl Serialize>,
 ) -> Result<K>
 where
-    K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: ApiObject,
 {
     let request = match K::metadata_api() {
         true => at(api.api()).patch_metadata(name, params, patch),
@@ -82,7 +82,7 @@ pub(crate) async fn patch_status<K>(
     patch: &Patch<impl Serialize>,
 ) -> Result<K>
 where
-    K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: ApiObject,
 {
     let request = at(api.api()).patch_subresource("status", name, params, patch);
     write(api, "patch_status", request).await
@@ -99,7 +99,7 @@ fn json(object: &impl Serialize) -> Result<Vec<u8>> {
 /// What was written is remembered: reads of the cache wait for it.
 async fn write<K>(api: &CachedApi<K>, name: &'static str, request: Built) -> Result<K>
 where
-    K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: ApiObject,
 {
     let object = send(api.api(), name, request).await?;
     api.record_write(&object);

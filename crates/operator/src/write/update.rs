@@ -3,7 +3,7 @@
 use std::{fmt::Debug, sync::Arc};
 
 use kube_client::Resource;
-use kube_informer::{CachedApi, ObjectKey};
+use kube_informer::{ApiObject, CachedApi, ObjectKey};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
@@ -28,7 +28,7 @@ use crate::Failure;
 ///
 /// ```no_run
 /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
-/// # use kube_informer::CachedApi;
+/// # use kube_informer::{ApiObject, CachedApi};
 /// # use kube_operator::{Failure, OperationResult, create_or_update, set_controller_reference};
 /// # async fn example(maps: CachedApi<ConfigMap>, owner: &Deployment) -> Result<(), Failure> {
 /// let mut settings = ConfigMap::default();
@@ -59,7 +59,7 @@ pub async fn create_or_update<K>(
     mutate: impl FnOnce(&mut K) -> Result<(), Failure>,
 ) -> Result<Written<K>, Failure>
 where
-    K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: ApiObject,
 {
     if initial.meta().namespace.is_none() {
         initial.meta_mut().namespace = api.api().namespace().map(str::to_owned);
@@ -88,7 +88,7 @@ pub async fn update_status<K>(
     mutate: impl FnOnce(&mut K) -> Result<(), Failure>,
 ) -> Result<Written<K>, Failure>
 where
-    K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: ApiObject,
 {
     place(api, &*current)?;
     replace(api, current, mutate, Part::Status).await
@@ -108,7 +108,7 @@ async fn replace<K>(
     part: Part,
 ) -> Result<Written<K>, Failure>
 where
-    K: Resource + Clone + Serialize + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: ApiObject,
 {
     let key = key(&*current);
     let mut object = K::clone(&current);
