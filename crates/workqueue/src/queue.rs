@@ -18,8 +18,8 @@ use crate::state_machine::TakenKey;
 use crate::status::QueueStatus;
 use crate::sync::{Mutex, Notify, now, sleep_until};
 
-/// A deduplicating queue of keys. The [crate page](crate) lists its guarantees and the bounds of
-/// its memory.
+/// Holds each key at most once, and passes a key to one worker at a time. The [crate page](crate)
+/// lists the guarantees and the bounds of memory.
 ///
 /// This is a handle: all clones share one queue. The methods may be called from any thread. Only
 /// [`WorkQueue::get`] needs a Tokio runtime with a timer, and only if keys are delayed.

@@ -16,7 +16,7 @@ pub(super) fn sentences(kind: Kind, line: usize, text: &str) -> Vec<Sentence> {
     let mut found = Vec::new();
     let (mut paragraph, mut start, mut in_code) = (String::new(), line, false);
     for (index, raw) in text.lines().enumerate() {
-        let trimmed = raw.trim();
+        let trimmed = raw.trim().trim_start_matches('>').trim_start();
         let is_fence = trimmed.starts_with("```") || trimmed.starts_with("~~~");
         in_code ^= is_fence;
         let is_code = in_code || is_fence;
@@ -25,16 +25,17 @@ pub(super) fn sentences(kind: Kind, line: usize, text: &str) -> Vec<Sentence> {
             || regex!(r"^([-*+]|\d+[.)])\s|^#|^\||^\[[^\]]+\]:\s").is_match(trimmed)
         {
             flush(kind, start, &mut paragraph, &mut found);
-            start = line + index;
         }
         if is_code || regex!(r"^\[[^\]]+\]:\s").is_match(trimmed) {
             continue;
+        }
+        if paragraph.trim().is_empty() {
+            start = line + index;
         }
         paragraph.push_str(regex!(r"^([-*+]|\d+[.)]|#+)\s+").replace(trimmed, "").as_ref());
         paragraph.push(' ');
         if trimmed.starts_with('#') {
             flush(kind, start, &mut paragraph, &mut found);
-            start = line + index + 1;
         }
     }
     flush(kind, start, &mut paragraph, &mut found);
@@ -58,8 +59,8 @@ fn plain(text: &str) -> String {
     text.replace('*', "")
 }
 
-/// Splits a paragraph after `.`, `!` and `?` when an upper-case letter follows. Fragments of fewer than three words
-/// are dropped.
+/// Splits a paragraph after `.`, `!` and `?` if an upper-case letter follows. Drops fragments of fewer
+/// than three words.
 pub(super) fn split(text: &str) -> Vec<String> {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut found = Vec::new();
@@ -87,20 +88,20 @@ mod tests {
 
     #[test]
     fn paragraphs_lists_and_headings_are_split_into_sentences() {
-        let text = "# The first heading\nOne short sentence. Another one\nends here.\n\n- a list item here\n- second item is here\n";
+        let text = "# The first heading\nThis sentence is short. The second sentence\nfollows.\n\n- the first list item\n- the second list item\n";
         let expected = [
             (1, "The first heading"),
-            (2, "One short sentence."),
-            (2, "Another one ends here."),
-            (5, "a list item here"),
-            (6, "second item is here"),
+            (2, "This sentence is short."),
+            (2, "The second sentence follows."),
+            (5, "the first list item"),
+            (6, "the second list item"),
         ];
         assert_eq!(read(text), expected.map(|(line, text)| (line, text.to_owned())));
     }
 
     #[test]
     fn code_links_and_table_markup_are_removed() {
-        let text = "Call `get` with [a key](x.md#y) now.\n\n```rust\nlet what = nobody;\n```\n\n| the first cell | the second cell |\n|---|---|\n";
+        let text = "Call `get` with [a key](x.md#y) now.\n\n```rust\nlet hidden = 1;\n```\n\n| the first cell | the second cell |\n|---|---|\n";
         let texts: Vec<_> = read(text).into_iter().map(|(_, text)| text).collect();
         assert_eq!(texts, ["Call X with a key now.", "the first cell", "the second cell"]);
     }

@@ -1,7 +1,7 @@
 //! Checks the English of the project: pages, rustdoc, comments, messages and test names.
 //!
-//! `extract` and `markdown` read sentences from files. `rules` holds the constructions to avoid, which are data in
-//! `avoid.txt`. `report` counts them for each page and crate.
+//! `rust` and `markdown` read sentences from files. `rules` holds the constructions to avoid, which are
+//! data in `avoid.txt`. `report` counts them for each page and crate.
 
 mod markdown;
 mod report;
@@ -13,7 +13,7 @@ pub use rules::{Match, Rule, Rules};
 
 use std::path::Path;
 
-/// Names the place that a sentence comes from.
+/// Distinguishes the sources of sentences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A Markdown page.
@@ -28,7 +28,7 @@ pub enum Kind {
     TestName,
 }
 
-/// Holds one sentence and its place.
+/// Holds a sentence and its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sentence {
     /// The kind of text.
@@ -46,7 +46,7 @@ impl Sentence {
     }
 }
 
-/// Reads the sentences of a Markdown page or a Rust source. Other files have none.
+/// Reads the sentences of a Markdown page or a Rust source. Other files contain no sentences.
 pub fn sentences(path: &Path, text: &str) -> Vec<Sentence> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("md") => markdown::sentences(Kind::Page, 1, text),

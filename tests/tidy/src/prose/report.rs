@@ -28,6 +28,19 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// Adds the counts of some sentences.
+    pub fn add(&mut self, sentences: &[Sentence], rules: &Rules) {
+        for sentence in sentences {
+            let words = sentence.words();
+            self.words += words;
+            self.sentences += 1;
+            self.flags += rules.check(&sentence.text).len();
+            if sentence.kind != super::Kind::Message {
+                self.longest = self.longest.max(words);
+            }
+        }
+    }
+
     /// Returns the number of flagged constructions per 1,000 words.
     #[allow(clippy::cast_precision_loss)]
     pub fn per_thousand(&self) -> f64 {
@@ -42,8 +55,8 @@ impl Totals {
 }
 
 impl Corpus {
-    /// Reads a file, or all Markdown and Rust files below a folder. Folders named `target` or `bin`, and hidden
-    /// folders, are skipped.
+    /// Reads a file, or all Markdown and Rust files below a folder. Folders named `target` or `bin`, and
+    /// hidden folders, are skipped.
     pub fn read(name: impl Into<String>, path: &Path) -> anyhow::Result<Self> {
         let mut paths = Vec::new();
         collect(path, &mut paths).with_context(|| format!("cannot read {}", path.display()))?;
@@ -67,14 +80,8 @@ impl Corpus {
     /// Counts words, sentences and flagged constructions.
     pub fn totals(&self, rules: &Rules) -> Totals {
         let mut totals = Totals::default();
-        for (_, sentence) in self.sentences() {
-            let words = sentence.words();
-            totals.words += words;
-            totals.sentences += 1;
-            totals.flags += rules.check(&sentence.text).len();
-            if sentence.kind != super::Kind::Message {
-                totals.longest = totals.longest.max(words);
-            }
+        for (_, found) in &self.files {
+            totals.add(found, rules);
         }
         totals
     }

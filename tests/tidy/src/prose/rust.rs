@@ -98,7 +98,7 @@ fn comment_kind(comment: &str) -> (Kind, &str) {
     }
 }
 
-/// Returns the content of a string literal at the start of `rest`, and the length of the whole literal.
+/// Returns the content of a string literal at the start of `rest`, and the length of the entire literal.
 fn literal<'a>(rest: &'a str, before: &str) -> Option<(&'a str, usize)> {
     if let Some(open) = regex!(r##"^r(#*)""##).captures(rest) {
         if before.ends_with(|c: char| c.is_alphanumeric() || c == '_') && !before.ends_with('b') {
@@ -120,9 +120,11 @@ fn newlines(text: &str) -> usize {
 mod tests {
     use super::*;
 
-    const SOURCE: &str = "//! A page of\n//! two lines.\n\n/// Returns a value.\nfn f<'a>() {\n    // Why it does so.\n    \
-        let x = r#\"raw // text \"in\" here\"#; // trailing remark here\n    error!(\"can't read {key} at all\");\n    \
-        let c = '\"';\n}\n#[tokio::test(start_paused = true)]\nasync fn list_is_empty() {}\n";
+    const SOURCE: &str = "//! A page of\n//! two lines.\n\n/// Returns a value.\nfn f<'a>() {\n\
+        \x20   // The reason follows below.\n\
+        \x20   let x = r#\"raw // text \"in\" here\"#; // trailing remark here\n\
+        \x20   error!(\"can't read {key} at all\");\n\
+        \x20   let c = '\"';\n}\n#[tokio::test(start_paused = true)]\nasync fn list_is_empty() {}\n";
 
     #[test]
     fn comments_literals_and_test_names_are_read() {
@@ -131,7 +133,7 @@ mod tests {
         let expected = [
             (Kind::Rustdoc, 1, " A page of\n two lines."),
             (Kind::Rustdoc, 4, " Returns a value."),
-            (Kind::Comment, 6, " Why it does so."),
+            (Kind::Comment, 6, " The reason follows below."),
             (Kind::Message, 7, "raw // text \"in\" here"),
             (Kind::Comment, 7, " trailing remark here"),
             (Kind::Message, 8, "can't read {key} at all"),
@@ -144,7 +146,7 @@ mod tests {
     fn data_in_literals_is_not_a_message() {
         assert_eq!(message("can't read {key:?} at all"), Some("can't read X at all".to_owned()));
         assert_eq!(message("{\"kind\": \"Pod of a node\"}"), None);
-        assert_eq!(message("reads a/b/c and d too"), Some("reads a/b/c and d too".to_owned()));
+        assert_eq!(message("reads a/b/c and more"), Some("reads a/b/c and more".to_owned()));
         assert_eq!(message("reads a/b/c/d and some more"), None);
         assert_eq!(message("two words"), None);
     }

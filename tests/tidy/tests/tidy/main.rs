@@ -6,15 +6,18 @@ use std::path::Path;
 mod bans;
 mod commands;
 mod lexer;
+mod links;
 mod map;
 mod neighbours;
 mod numbers;
 mod parity;
 mod shape;
 mod spawns;
+mod style;
 mod words;
 mod workspace;
 
+use kube_informer_tidy::prose::{Rules, Totals, sentences};
 use workspace::{File, Violation, Workspace};
 
 fn workspace() -> Workspace {
@@ -105,4 +108,71 @@ fn each_test_of_the_neighbours_has_a_row_on_the_page_of_parity() {
 #[test]
 fn each_command_of_the_pages_names_what_there_is() {
     assert_none(&commands::check(&workspace()));
+}
+
+#[test]
+fn relative_links_of_pages_are_valid() {
+    assert_none(&links::check(&workspace()));
+}
+
+/// The pages and packages whose text follows CONTRIBUTING.md so far. The checks of style read no others.
+const REWRITTEN: [&str; 12] = [
+    "README.md",
+    "docs/SUMMARY.md",
+    "docs/dependencies.md",
+    "docs/from-client-go.md",
+    "docs/from-controller-runtime.md",
+    "docs/from-kube-runtime.md",
+    "docs/guide.md",
+    "docs/introduction.md",
+    "docs/operator.md",
+    "crates/workqueue/",
+    "examples/",
+    "tests/tidy/src/prose/",
+];
+
+/// Runs `check` over the files of each entry of `REWRITTEN`.
+#[track_caller]
+fn assert_rewritten(check: impl Fn(&str, &[&File]) -> Vec<Violation>) {
+    let workspace = workspace();
+    let mut found = Vec::new();
+    for name in REWRITTEN {
+        let files: Vec<_> = workspace.files.iter().filter(|file| file.path.starts_with(name)).collect();
+        assert!(!files.is_empty(), "{name} does not exist");
+        found.extend(check(name, &files));
+    }
+    assert_none(&found);
+}
+
+#[test]
+fn text_has_few_constructions_to_avoid() {
+    let rules = Rules::of_this_project();
+    assert_rewritten(|name, files| {
+        let mut totals = Totals::default();
+        for file in files {
+            totals.add(&sentences(Path::new(&file.path), &file.text), &rules);
+        }
+        style::constructions(name, totals, &rules, files)
+    });
+}
+
+#[test]
+fn sentences_are_short() {
+    assert_rewritten(|_, files| files.iter().flat_map(|file| style::sentence_lengths(file)).collect());
+}
+
+#[test]
+fn comments_are_not_wide() {
+    assert_rewritten(|_, files| {
+        let rust = files.iter().filter(|file| file.is_rust());
+        rust.flat_map(|file| style::comment_widths(file)).collect()
+    });
+}
+
+#[test]
+fn rustdoc_of_public_items_begins_with_a_verb() {
+    assert_rewritten(|_, files| {
+        let library = files.iter().filter(|file| file.is_library(&[]));
+        library.flat_map(|file| style::first_verbs(file)).collect()
+    });
 }
