@@ -169,7 +169,7 @@ mod tests {
 
     /// Property 14: popping by key would take a@9 before b@7 and make the watermark lie.
     #[test]
-    fn a_key_that_comes_again_ends_the_batch_before_it() {
+    fn repeated_key_ends_batch() {
         let mut fifo = queue_of([put("a", 5), put("b", 7), put("a", 9), put("c", 10)]);
         assert_eq!(text(fifo.pop_batch(usize::MAX)), text([put("a", 5), put("b", 7)]));
         assert_eq!(text(fifo.pop_batch(usize::MAX)), text([put("a", 9), put("c", 10)]));
@@ -177,7 +177,7 @@ mod tests {
 
     /// Property 16.
     #[test]
-    fn a_delete_or_an_undecodable_state_counts_as_its_key() {
+    fn delete_and_undecodable_delta_end_batch_of_same_key() {
         let undecodable = || Delta::Undecodable(crate::testing::entry("a", 3).id);
         let fifo = queue_of([put("a", 1), remove("a", 2), undecodable(), put("a", 4)]);
         assert_eq!(batch_lengths(fifo), [1, 1, 1, 1]);
@@ -185,20 +185,20 @@ mod tests {
 
     /// Property 14: a bookmark may move the watermark only past what was applied before it.
     #[test]
-    fn bookmarks_stay_in_their_place_and_do_not_end_a_batch() {
+    fn bookmarks_keep_position_and_do_not_end_batch() {
         let mut fifo = queue_of([bookmark(1), put("a", 2), bookmark(3), put("b", 4), bookmark(5)]);
         let batch = fifo.pop_batch(usize::MAX);
         assert_eq!(text(batch), text([bookmark(1), put("a", 2), bookmark(3), put("b", 4), bookmark(5)]));
     }
 
     #[test]
-    fn each_part_of_a_relist_is_a_batch_of_its_own() {
+    fn each_part_of_relist_is_separate_batch() {
         let fifo = queue_of([put("a", 1), begin(), page(3), page(2), put("b", 2), end(9), put("c", 10)]);
         assert_eq!(batch_lengths(fifo), [1, 1, 1, 1, 1, 1, 1]);
     }
 
     #[test]
-    fn a_delta_above_the_bound_is_given_back_and_fits_when_the_queue_is_empty() {
+    fn delta_above_capacity_is_returned_unless_queue_is_empty() {
         let mut fifo = DeltaFifo::new(4);
         assert!(fifo.push(page(3)).is_none());
         assert!(fifo.push(put("a", 1)).is_none());
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_of_zero_admits_one_delta_at_a_time() {
+    fn capacity_zero_admits_one_delta_at_a_time() {
         let mut fifo = DeltaFifo::new(0);
         assert!(fifo.push(put("a", 1)).is_none());
         assert!(fifo.push(put("b", 2)).is_some());
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_queue_takes_nothing_and_gives_what_it_has() {
+    fn closed_queue_refuses_deltas_and_returns_queued_ones() {
         let mut fifo = queue_of([put("a", 1)]);
         fifo.close();
         assert!(fifo.push(put("b", 2)).is_some());
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn as_much_is_moved_as_there_is_room_for() {
+    fn push_all_moves_deltas_that_fit() {
         let mut fifo = DeltaFifo::new(2);
         let mut deltas = VecDeque::from([put("a", 1), put("b", 2), put("c", 3)]);
         fifo.push_all(&mut deltas);

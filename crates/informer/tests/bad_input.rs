@@ -197,7 +197,7 @@ fn bad_lists() -> Vec<(&'static str, Fault, &'static str)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bad_first_list_is_named_counted_and_tried_again() {
+async fn malformed_initial_list_is_reported_counted_and_retried() {
     for (case, fault, says) in bad_lists() {
         let stack = Stack::new();
         stack.server.faults().next(lists(), fault);
@@ -214,7 +214,7 @@ async fn a_bad_first_list_is_named_counted_and_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bad_relist_deletes_nothing() {
+async fn malformed_relist_deletes_no_object() {
     for (case, fault, says) in bad_lists() {
         let stack = Stack::watching().await;
         stack.server.faults().next(lists(), fault);
@@ -227,7 +227,7 @@ async fn a_bad_relist_deletes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_without_a_name_is_counted_and_deletes_nothing() {
+async fn item_without_name_is_counted_and_deletes_no_object() {
     let item = r#"{"metadata":{"labels":{}},"data":{"p":"hunter2"}}"#;
     let status = r#"{"kind":"Status","metadata":{},"message":"hunter2"}"#;
     for item in [item, status, "null", "7", "\"hunter2\"", "[[]]"] {
@@ -242,7 +242,7 @@ async fn an_item_without_a_name_is_counted_and_deletes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_whose_versions_are_no_numbers_is_taken_and_left_again() {
+async fn list_with_opaque_versions_is_cached_and_replaced() {
     for version in ["", "abc", "-1", "0", "007", "99999999999999999999999999"] {
         let stack = Stack::new();
         let item = json!({"metadata": {"name": "s", "namespace": "default", "resourceVersion": version}});
@@ -316,7 +316,7 @@ fn bad_frames() -> Vec<(&'static str, String, &'static str)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bad_frame_of_a_watch_is_named_counted_and_recovered_from() {
+async fn malformed_watch_frame_is_reported_counted_and_recovered() {
     for (case, frame, says) in bad_frames() {
         let stack = Stack::watching().await;
         assert_eq!(stack.server.inject(&watches(), frame), 1);
@@ -328,7 +328,7 @@ async fn a_bad_frame_of_a_watch_is_named_counted_and_recovered_from() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_breaks_in_the_middle_of_a_frame_loses_nothing() {
+async fn watch_broken_inside_frame_loses_no_event() {
     for (case, cut) in [("a broken connection", true), ("a clean end", false)] {
         let stack = Stack::watching().await;
         stack.server.inject(&watches(), r#"{"type":"ADDED","object":{"data":"hunter2"#);
@@ -351,7 +351,7 @@ async fn a_watch_that_breaks_in_the_middle_of_a_frame_loses_nothing() {
 
 /// The last good state stays, marked as stale, until one comes that can be decoded.
 #[tokio::test(start_paused = true)]
-async fn an_object_of_another_kind_or_shape_is_counted_and_the_cached_one_stays() {
+async fn undecodable_event_is_counted_and_cached_object_stays() {
     let meta = r#""metadata":{"name":"s","namespace":"default","resourceVersion":"odd"}"#;
     for object in [
         format!(r#"{{"kind":"Pod",{meta}}}"#),
@@ -373,7 +373,7 @@ async fn an_object_of_another_kind_or_shape_is_counted_and_the_cached_one_stays(
 }
 
 #[tokio::test(start_paused = true)]
-async fn repeats_and_deletions_of_the_unknown_are_told_to_nobody() {
+async fn repeated_events_and_unknown_deletions_are_ignored() {
     let stack = Stack::watching().await;
     let s = stack.server.get("v1", "Secret", Some("default"), "s").unwrap();
     let stranger = json!({"metadata": {"name": "x", "namespace": "default", "resourceVersion": "odd"}});
@@ -395,7 +395,7 @@ async fn repeats_and_deletions_of_the_unknown_are_told_to_nobody() {
 
 /// A version from the future makes all that follows look old: the silence gives it away.
 #[tokio::test(start_paused = true)]
-async fn a_version_from_the_future_does_not_blind_the_cache_for_ever() {
+async fn future_version_does_not_block_cache_forever() {
     let stack = Stack::watching().await;
     let mut s = stack.server.get("v1", "Secret", Some("default"), "s").unwrap();
     s["metadata"]["resourceVersion"] = "99999999999999999999999999".into();
@@ -405,7 +405,7 @@ async fn a_version_from_the_future_does_not_blind_the_cache_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_answers_is_given_up_and_asked_again() {
+async fn unanswered_request_times_out_and_is_retried() {
     for (matches, verb) in [(lists(), "LIST"), (watches(), "WATCH")] {
         let stack = Stack::new();
         stack.server.faults().next(matches, Fault::Hang);
@@ -417,7 +417,7 @@ async fn a_server_that_never_answers_is_given_up_and_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_expires_everything_or_closes_at_once_is_asked_seldom() {
+async fn expired_versions_and_closed_watches_stay_within_budget() {
     let expired = Fault::status(410, "Expired", None);
     let empty = Fault::Raw { status: 200, content_type: "application/json".into(), body: "".into() };
     for (case, fault) in [("expired", expired), ("closed", empty)] {

@@ -183,7 +183,7 @@ fn raw(body: &str) -> Fault {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_refuses_is_asked_seldom() {
+async fn error_statuses_stay_within_budget() {
     let refusals = [
         ("401", Fault::status(401, "Unauthorized", None)),
         ("403", Fault::Forbidden { user: "nobody".into() }),
@@ -207,7 +207,7 @@ async fn a_server_that_refuses_is_asked_seldom() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_breaks_off_or_says_nothing_is_asked_seldom() {
+async fn broken_and_silent_responses_stay_within_budget() {
     let broken = [
         ("reset", Fault::Reset),
         ("an answer that is lost", Fault::LoseAnswer),
@@ -230,7 +230,7 @@ async fn a_server_that_breaks_off_or_says_nothing_is_asked_seldom() {
 
 /// Why a list leads nowhere, and each list that could take its place, too.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_has_a_reason_against_each_list_is_asked_seldom() {
+async fn rejected_lists_stay_within_budget() {
     let page = || Match::verb(Verb::List).with_parameter("continue");
     let full = || Match::verb(Verb::List).when(|request| request.parameter("limit").is_none());
     let later_or_full = || {
@@ -260,7 +260,7 @@ async fn a_server_that_has_a_reason_against_each_list_is_asked_seldom() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_whose_lists_are_odd_is_asked_seldom() {
+async fn unusual_lists_stay_within_budget() {
     let list = |metadata: &str, item: &str| {
         raw(&format!(
             r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{{metadata}}},"items":[{item}]}}"#
@@ -283,7 +283,7 @@ async fn a_server_whose_lists_are_odd_is_asked_seldom() {
 type Break = fn(&Server) -> usize;
 
 #[tokio::test(start_paused = true)]
-async fn a_server_whose_open_watches_break_all_the_time_is_asked_seldom() {
+async fn breaking_watches_stay_within_budget() {
     let breaks: [(&str, Break); 6] = [
         ("expired", |server| server.fail_watches(&Match::any(), Status::expired())),
         ("broken", |server| server.cut_watches(&Match::any())),
@@ -301,7 +301,7 @@ async fn a_server_whose_open_watches_break_all_the_time_is_asked_seldom() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_whose_watches_end_lie_or_are_silent_is_asked_seldom() {
+async fn ending_false_and_silent_watches_stay_within_budget() {
     let faults = [
         ("silence", Fault::Silence),
         ("a clean end", Fault::Close(0)),
@@ -326,7 +326,7 @@ async fn a_server_whose_watches_end_lie_or_are_silent_is_asked_seldom() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_forgets_restarts_or_goes_back_at_each_request_is_asked_seldom() {
+async fn server_restarts_and_restores_stay_within_budget() {
     let disruptions = [
         Disruption::Compact,
         Disruption::ExpireLists,
@@ -350,7 +350,7 @@ async fn a_server_that_forgets_restarts_or_goes_back_at_each_request_is_asked_se
 type Begin = fn(&Server) -> Box<dyn Send>;
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_away_or_knows_no_streaming_lists_is_asked_seldom() {
+async fn unreachable_server_and_no_streaming_lists_stay_within_budget() {
     let faults: [(&str, Begin); 6] = [
         ("refused", |server| Box::new(server.outage(Outage::Refused))),
         ("frozen", |server| Box::new(server.outage(Outage::Frozen))),
@@ -379,7 +379,7 @@ async fn a_server_that_is_away_or_knows_no_streaming_lists_is_asked_seldom() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn replicas_of_different_age_are_asked_seldom() {
+async fn replicas_of_different_age_stay_within_budget() {
     for turn in [Turn::Alternate, Turn::Seeded(7)] {
         for lag in [Lag::Frozen, Lag::Revisions(20), Lag::Time(MINUTE)] {
             for way in WAYS {
@@ -394,7 +394,7 @@ async fn replicas_of_different_age_are_asked_seldom() {
 
 /// A mixture of everything, with half of the requests met by some fault.
 #[tokio::test(start_paused = true)]
-async fn a_server_of_many_troubles_is_asked_seldom() {
+async fn mixed_faults_stay_within_request_budget() {
     for seed in 0..10 {
         for way in WAYS {
             let server = new_server();

@@ -72,7 +72,7 @@ fn without_deadlock(story: impl FnOnce() + Send + 'static) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_period_of_zero_is_none_and_no_other_period_panics_or_spins() {
+async fn zero_resync_period_disables_and_no_period_panics_or_spins() {
     for (period, expected) in [
         (Duration::ZERO, 0..=0),
         (Duration::from_nanos(1), 1..=11),
@@ -102,7 +102,7 @@ async fn a_resync_period_of_zero_is_none_and_no_other_period_panics_or_spins() {
 }
 
 #[test]
-fn handlers_indexes_and_streams_can_be_made_before_there_is_a_runtime() {
+fn handlers_indexes_and_streams_need_no_runtime() {
     let informer = quiet(1).default_resync(WITHIN).build();
     let mut events = informer.events();
     let registration = informer.on_event(|_| ());
@@ -118,7 +118,7 @@ fn handlers_indexes_and_streams_can_be_made_before_there_is_a_runtime() {
 
 /// Property 20.
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_was_stopped_before_its_start_asks_nothing() {
+async fn informer_stopped_before_start_sends_no_request() {
     for stop_first in [true, false] {
         let requests = Arc::new(AtomicUsize::new(0));
         let (lists, watches) = (Arc::clone(&requests), Arc::clone(&requests));
@@ -143,7 +143,7 @@ async fn an_informer_that_was_stopped_before_its_start_asks_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_was_stopped_says_so_and_nobody_waits_for_it() {
+async fn stopped_informer_fails_waits_immediately() {
     for start in [true, false] {
         let informer = mute().build();
         let registration = informer.on_event(|_| ());
@@ -182,7 +182,7 @@ async fn an_informer_that_was_stopped_says_so_and_nobody_waits_for_it() {
 }
 
 #[test]
-fn what_waits_for_an_informer_ends_when_its_runtime_is_dropped() {
+fn waits_end_when_runtime_is_dropped() {
     let first = runtime();
     let informer = quiet(2).build();
     let late = mute().build();
@@ -221,7 +221,7 @@ impl Drop for Nosy {
 }
 
 #[test]
-fn a_handler_may_use_its_informer_while_it_is_dropped() {
+fn handler_can_use_its_informer_in_drop() {
     without_deadlock(|| {
         let informer = quiet(1).build();
         let registration = informer.add_handler(Nosy(informer.clone()));
@@ -245,7 +245,7 @@ fn a_handler_may_use_its_informer_while_it_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_may_use_everything_of_its_informer() {
+async fn handler_can_call_all_methods_of_its_informer() {
     let informer = quiet(3).build();
     let (same, calls) = (informer.clone(), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&calls);
@@ -272,7 +272,7 @@ async fn a_handler_may_use_everything_of_its_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_function_may_read_the_cache_and_may_panic() {
+async fn index_function_can_read_cache_and_panic() {
     let informer = quiet(3).build();
     let lister = informer.lister();
     let index = informer
@@ -290,7 +290,7 @@ async fn an_index_function_may_read_the_cache_and_may_panic() {
 
 /// On a runtime with one thread everything else would stand still meanwhile, the watch included.
 #[tokio::test(start_paused = true)]
-async fn a_long_list_does_not_keep_the_thread_from_other_tasks() {
+async fn long_list_yields_to_other_tasks() {
     let informer = quiet(10_000).build();
     let (streak, longest) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (count, most) = (Arc::clone(&streak), Arc::clone(&longest));
@@ -312,7 +312,7 @@ async fn a_long_list_does_not_keep_the_thread_from_other_tasks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_handlers_come_and_go() {
+async fn thousand_handlers_are_added_and_removed() {
     let informer = quiet(10).build();
     informer.start();
     let handlers: Vec<_> = (0..1000).map(|_| informer.on_event(|_| ())).collect();
@@ -328,7 +328,7 @@ async fn a_thousand_handlers_come_and_go() {
 
 /// Property 13: the first list may show any state, which after a panic could be an older one.
 #[tokio::test(start_paused = true)]
-async fn after_a_panic_of_a_callback_the_cache_does_not_go_back() {
+async fn after_callback_panic_cache_does_not_go_back() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let listed = Arc::clone(&asked);
     let list = move |request: ListRequest| {
@@ -409,7 +409,7 @@ fn without_a_runtime_nothing_panics() {
 
 /// Properties 2 and 13: meanwhile the server may have been restored, so that another state has the version of a cached one.
 #[tokio::test(start_paused = true)]
-async fn after_a_panic_of_a_callback_nothing_of_the_cache_is_reused() {
+async fn after_callback_panic_list_reuses_no_cached_object() {
     let listed = Arc::new(AtomicUsize::new(0));
     let lists = Arc::clone(&listed);
     let list = move |_: ListRequest| {

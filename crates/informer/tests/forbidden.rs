@@ -78,7 +78,7 @@ async fn ten_minutes(refused: bool, streaming: bool) -> (Story, Story) {
 
 /// Where kube-runtime's controller waits for all that it watches when one of its watches is refused.
 #[tokio::test(start_paused = true)]
-async fn a_type_that_is_refused_slows_no_other_of_its_factory() {
+async fn forbidden_type_delays_no_other_type() {
     for streaming in [true, false] {
         let (told, asked) = ten_minutes(true, streaming).await;
         let (told_otherwise, asked_otherwise) = ten_minutes(false, streaming).await;
@@ -91,7 +91,7 @@ async fn a_type_that_is_refused_slows_no_other_of_its_factory() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rights_that_are_revoked_stay_visible_and_the_cache_stays_until_they_are_granted_again() {
+async fn revoked_permission_stays_in_status_and_keeps_cache() {
     for streaming in [true, false] {
         let server = Server::new();
         write(&server, "ConfigMap", "a");

@@ -62,7 +62,7 @@ fn short(event: &Event<DynamicObject>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_cached_of_a_resource_that_is_gone_is_kept_or_cleared_by_choice() {
+async fn removed_resource_keeps_or_clears_cache_by_option() {
     for (clear, streaming) in [(false, false), (false, true), (true, false), (true, true)] {
         let case = format!("clear {clear}, streaming {streaming}");
         let server = Server::new();

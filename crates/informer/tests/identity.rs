@@ -85,7 +85,7 @@ fn short(event: &Event<ConfigMap>) -> String {
 
 /// Property 3, where the watch itself has lost the deletion.
 #[tokio::test(start_paused = true)]
-async fn another_uid_under_the_same_name_is_a_delete_and_an_add() {
+async fn new_uid_under_same_name_is_delete_and_add() {
     for streaming in [false, true] {
         let stack = Stack::watching(streaming).await;
         let before = stack.a()["metadata"]["uid"].clone();
@@ -102,7 +102,7 @@ async fn another_uid_under_the_same_name_is_a_delete_and_an_add() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_can_not_be_decoded_is_kept_out_and_the_last_good_version_is_stale_until_a_good_one_comes() {
+async fn undecodable_update_keeps_stale_state_until_next_good_one() {
     for streaming in [false, true] {
         let stack = Stack::watching(streaming).await;
         let good = stack.informer.lister().get_by_key(&"default/a".parse().unwrap()).unwrap();
@@ -122,7 +122,7 @@ async fn what_can_not_be_decoded_is_kept_out_and_the_last_good_version_is_stale_
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_uid_that_can_not_be_decoded_deletes_the_cached_one() {
+async fn undecodable_object_with_other_uid_deletes_cached_object() {
     let stack = Stack::watching(false).await;
     stack.spoil(&"another".into());
     stack.until(|stack| stack.told.lock().len() == 2).await;
@@ -134,7 +134,7 @@ async fn another_uid_that_can_not_be_decoded_deletes_the_cached_one() {
 
 /// Items of a list that can't be decoded count as seen: they delete nothing and hide nobody.
 #[tokio::test(start_paused = true)]
-async fn a_list_with_an_object_that_can_not_be_decoded_shows_the_others_and_marks_it() {
+async fn undecodable_listed_object_is_stale_and_others_are_cached() {
     let stack = Stack::watching(false).await;
     let mut spoiled = stack.a();
     spoiled["metadata"]["resourceVersion"] = stack.new_version().into();

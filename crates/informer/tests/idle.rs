@@ -36,7 +36,7 @@ async fn wakeups(objects: usize) -> u64 {
 /// A bookmark a minute, and a watch that ends and is opened again every five to ten minutes, are what an idle hour has.
 /// Each of them takes a few turns of the runtime, the server's included; something that ticks each second would take 3600.
 #[tokio::test(start_paused = true)]
-async fn an_idle_informer_wakes_up_for_bookmarks_and_time_outs_only_however_many_objects_it_has() {
+async fn idle_informer_wakes_only_for_bookmarks_and_timeouts() {
     for objects in [1, 1000] {
         let wakeups = wakeups(objects).await;
         assert!((60..600).contains(&wakeups), "{wakeups} with {objects} objects");

@@ -107,7 +107,7 @@ fn truth(server: &Server, namespaces: &[&str]) -> BTreeMap<ObjectKey, String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_is_told_of_namespaces_that_come_and_go() {
+async fn handler_gets_events_of_added_and_removed_namespaces() {
     let server = server();
     let factory = factory(&server);
     let informers = factory.select::<ConfigMap>().namespaces(["a", "b"]).unwrap();
@@ -141,7 +141,7 @@ async fn a_handler_is_told_of_namespaces_that_come_and_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_comes_back_only_after_handlers_were_told_that_it_is_gone() {
+async fn namespace_is_added_again_only_after_deletes_are_delivered() {
     let server = server();
     let factory = factory(&server);
     let informers = factory.select::<ConfigMap>().namespaces(["a"]).unwrap();
@@ -164,7 +164,7 @@ async fn a_namespace_comes_back_only_after_handlers_were_told_that_it_is_gone() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_others_use_goes_on_for_them() {
+async fn shared_informer_survives_removal_of_its_namespace() {
     let server = server();
     let factory = factory(&server);
     let informers = factory.select::<ConfigMap>().namespaces(["a", "b"]).unwrap();
@@ -183,7 +183,7 @@ async fn an_informer_that_others_use_goes_on_for_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_is_removed_is_told_nothing_more() {
+async fn removed_handler_gets_no_events() {
     let server = server();
     let factory = factory(&server);
     let informers = factory.select::<ConfigMap>().namespaces(["a", "b"]).unwrap();
@@ -202,7 +202,7 @@ async fn a_handler_that_is_removed_is_told_nothing_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_lives_in_no_namespace_is_refused_and_so_is_a_namespace_without_a_name() {
+async fn cluster_scoped_type_and_empty_namespace_are_refused() {
     let factory = factory(&server());
     let error = factory.select::<Node>().namespaces(["a"]).err();
     let expected = FactoryError::InvalidNamespace { kind: "Node".into(), namespace: "a".into() };
@@ -215,7 +215,7 @@ async fn what_lives_in_no_namespace_is_refused_and_so_is_a_namespace_without_a_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_was_stopped_never_lets_a_handler_be_synced() {
+async fn handler_of_stopped_informer_is_never_synced() {
     let server = server();
     let factory = factory(&server);
     let informers = factory.select::<ConfigMap>().namespaces(["a", "b"]).unwrap();
@@ -230,7 +230,7 @@ async fn an_informer_that_was_stopped_never_lets_a_handler_be_synced() {
 
 /// Its cache would never be fresh again.
 #[tokio::test(start_paused = true)]
-async fn a_namespace_whose_informer_somebody_has_stopped_can_be_added_again() {
+async fn namespace_with_stopped_informer_can_be_added_again() {
     let server = server();
     let factory = factory(&server);
     let informers = factory.select::<ConfigMap>().namespaces(["a"]).unwrap();
@@ -252,7 +252,7 @@ async fn a_namespace_whose_informer_somebody_has_stopped_can_be_added_again() {
 
 /// An index function runs while its cache is written, and who registers a handler waits for that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_index_function_may_read_all_namespaces_while_handlers_and_namespaces_are_added() {
+async fn index_function_can_read_namespaces_during_changes() {
     for adds_handler in [true, false] {
         let server = server();
         let factory = factory(&server);
@@ -316,7 +316,7 @@ async fn calls_of_one_handler_never_overlap() {
 /// Properties 2, 5 and 8: with namespaces and objects that come and go in any order, a handler has a history for each
 /// object, and in the end knows what is there.
 #[tokio::test(start_paused = true)]
-async fn at_any_time_the_namespaces_that_are_there_are_all_that_there_is() {
+async fn handler_state_matches_active_namespaces() {
     const NAMESPACES: [&str; 4] = ["a", "b", "c", "d"];
     for seed in 0..20_u64 {
         let server = server();

@@ -64,7 +64,7 @@ fn merge(patch: serde_json::Value) -> Patch<serde_json::Value> {
 
 /// Each write is made while the cache can't have it yet, and the read after it shows it.
 #[tokio::test(start_paused = true)]
-async fn each_kind_of_write_is_seen_by_the_read_after_it() {
+async fn each_kind_of_write_is_visible_to_next_read() {
     let server = Server::new();
     let (factory, maps) = started(&server, "").await;
     server.set_lag(LAG);
@@ -86,7 +86,7 @@ async fn each_kind_of_write_is_seen_by_the_read_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_object_with_a_finalizer_is_seen_as_being_deleted() {
+async fn deleted_object_with_finalizer_is_read_with_timestamp() {
     let server = Server::new();
     let (factory, maps) = started(&server, "").await;
     let mut held = map("a", "web");
@@ -100,7 +100,7 @@ async fn a_deleted_object_with_a_finalizer_is_seen_as_being_deleted() {
 
 /// What holds a namespace stands in its spec.
 #[tokio::test(start_paused = true)]
-async fn a_deleted_namespace_is_seen_as_being_deleted() {
+async fn deleted_namespace_is_read_with_deletion_timestamp() {
     let server = Server::new();
     let client = Client::new(server.service(), "default");
     let factory = InformerFactory::new(client.clone());
@@ -120,7 +120,7 @@ async fn a_deleted_namespace_is_seen_as_being_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_written_through_one_is_read_through_each_of_the_same_informer_in_every_namespace() {
+async fn write_is_visible_through_every_cached_api_of_informer() {
     let server = Server::new();
     let client = Client::new(server.service(), "default");
     let shop: Namespace = serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap();
@@ -138,7 +138,7 @@ async fn what_was_written_through_one_is_read_through_each_of_the_same_informer_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_is_no_write() {
+async fn dry_run_is_not_recorded_as_write() {
     let server = Server::new();
     let (factory, maps) = started(&server, "").await;
     let dry = PostParams { dry_run: true, ..PostParams::default() };
@@ -149,7 +149,7 @@ async fn a_dry_run_is_no_write() {
 
 /// What the informer's selector leaves out would never come.
 #[tokio::test(start_paused = true)]
-async fn what_the_informer_does_not_cover_stalls_no_read() {
+async fn write_outside_selection_delays_no_read() {
     let server = Server::new();
     let (factory, maps) = started(&server, "app=web").await;
     let began = tokio::time::Instant::now();
@@ -161,7 +161,7 @@ async fn what_the_informer_does_not_cover_stalls_no_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_leaves_the_selection_is_seen_to_be_gone() {
+async fn write_that_leaves_selection_is_read_as_missing() {
     let server = Server::new();
     let (factory, maps) = started(&server, "app=web").await;
     maps.create(&PostParams::default(), &map("a", "web")).await.unwrap();
@@ -174,7 +174,7 @@ async fn what_leaves_the_selection_is_seen_to_be_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_that_does_not_come_there_is_an_error_that_says_how_far_it_is() {
+async fn read_timeout_error_reports_version_of_cache() {
     let server = Server::new();
     let (factory, maps) = started(&server, "").await;
     let before = maps.create(&PostParams::default(), &map("before", "web")).await.unwrap();
@@ -202,7 +202,7 @@ async fn a_cache_that_does_not_come_there_is_an_error_that_says_how_far_it_is() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_that_does_not_know_says_of_nothing_that_it_is_not_there() {
+async fn read_before_initial_list_is_error() {
     let server = Server::new();
     let (factory, maps) = cached(&server, "");
     maps.create(&PostParams::default(), &map("a", "web")).await.unwrap();
@@ -227,7 +227,7 @@ async fn a_cache_that_does_not_know_says_of_nothing_that_it_is_not_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_is_stopped_ends_the_wait() {
+async fn stopped_informer_ends_wait_for_sync() {
     let server = Server::new();
     let (factory, maps) = started(&server, "").await;
     server.set_lag(LAG);
@@ -238,7 +238,7 @@ async fn an_informer_that_is_stopped_ends_the_wait() {
 
 /// Property 13, seen by a reader.
 #[tokio::test(start_paused = true)]
-async fn a_restore_of_the_servers_history_is_said_once() {
+async fn server_restore_is_reported_once() {
     let server = Server::new();
     let client = Client::new(server.service(), "default");
     let options = ReflectorOptions { watch_timeout: Duration::from_secs(5), ..ReflectorOptions::default() };
@@ -268,7 +268,7 @@ async fn a_restore_of_the_servers_history_is_said_once() {
 
 /// Property 13, seen by several readers at once: none of them takes the old state for what it has written.
 #[tokio::test(start_paused = true)]
-async fn each_read_that_waits_for_a_write_is_told_of_a_restore() {
+async fn every_waiting_read_reports_server_restore() {
     let server = Server::new();
     let client = Client::new(server.service(), "default");
     let options = ReflectorOptions { watch_timeout: Duration::from_secs(5), ..ReflectorOptions::default() };
@@ -312,7 +312,7 @@ async fn each_read_that_waits_for_a_write_is_told_of_a_restore() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_text_in_a_field_keeps_out_of_the_cache_is_not_waited_for() {
+async fn write_excluded_by_selected_field_is_not_awaited() {
     let server = Server::new();
     let (factory, pods) = started_pods(&server, "spec.nodeName=here").await;
     server.set_lag(LAG);
@@ -329,7 +329,7 @@ async fn what_another_text_in_a_field_keeps_out_of_the_cache_is_not_waited_for()
 
 /// Others go on writing while a read waits: their writes are not its business.
 #[tokio::test(start_paused = true)]
-async fn a_read_waits_for_what_was_written_before_it_and_for_no_more() {
+async fn read_waits_only_for_earlier_writes() {
     let server = Server::new();
     let (factory, maps) = started(&server, "").await;
     maps.create(&PostParams::default(), &map("a", "web")).await.unwrap();
@@ -356,7 +356,7 @@ async fn a_read_waits_for_what_was_written_before_it_and_for_no_more() {
 
 /// Whether a write is covered only the server knows: the next event or bookmark says that the cache has passed it.
 #[tokio::test(start_paused = true)]
-async fn with_a_selector_that_only_the_server_can_judge_a_read_waits_for_the_next_event_or_bookmark() {
+async fn undecidable_selector_waits_for_next_event_or_bookmark() {
     let server = Server::new();
     let (factory, pods) = started_pods(&server, "spec.hostNetwork=false").await;
     let pods = pods.read_timeout(4 * WITHIN);
@@ -377,7 +377,7 @@ async fn with_a_selector_that_only_the_server_can_judge_a_read_waits_for_the_nex
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_without_its_namespace_is_an_error_and_not_an_object_that_is_missing() {
+async fn name_without_namespace_is_error() {
     let server = Server::new();
     let client = Client::new(server.service(), "default");
     let factory = InformerFactory::new(client.clone());
@@ -407,7 +407,7 @@ async fn a_name_without_its_namespace_is_an_error_and_not_an_object_that_is_miss
 
 /// 404 while a write is waited for: the wait goes on until the resource is back, or its time is over.
 #[tokio::test(start_paused = true)]
-async fn a_resource_that_is_gone_and_comes_back_is_waited_for_with_what_was_written() {
+async fn read_waits_while_resource_is_removed_and_restored() {
     for clear_when_gone in [false, true] {
         let server = Server::new();
         let client = Client::new(server.service(), "default");

@@ -93,7 +93,7 @@ fn short(event: &Event<ConfigMap>) -> String {
 
 /// Properties 2 and 3: the cache converges, deletions missed while away included.
 #[tokio::test(start_paused = true)]
-async fn whatever_is_lost_of_a_watch_the_cache_becomes_what_the_server_has() {
+async fn cache_matches_server_after_any_lost_watch_event() {
     let losses = [Loss::Compacted, Loss::HttpGone, Loss::Broken];
     for (loss, streaming) in losses.into_iter().flat_map(|loss| [(loss, false), (loss, true)]) {
         let stack = Stack::watching(streaming).await;
@@ -129,7 +129,7 @@ async fn whatever_is_lost_of_a_watch_the_cache_becomes_what_the_server_has() {
 
 /// A failure costs a relist at most once: the server's journal counts.
 #[tokio::test(start_paused = true)]
-async fn an_expiry_costs_one_list_and_a_broken_connection_none() {
+async fn expired_watch_costs_one_list_and_broken_watch_none() {
     let costs = [(Loss::Compacted, 2), (Loss::HttpGone, 2), (Loss::Broken, 1)];
     for (loss, lists, streaming) in
         costs.into_iter().flat_map(|(loss, lists)| [(loss, lists, false), (loss, lists, true)])
@@ -176,7 +176,7 @@ async fn an_expiry_costs_one_list_and_a_broken_connection_none() {
 /// Property 2, where the server can't read what it would have to say: as long as the object is there nothing can be
 /// listed, and its deletion, which kube-apiserver allows without reading it, can't be watched.
 #[tokio::test(start_paused = true)]
-async fn an_object_that_can_not_be_read_stays_until_it_is_deleted_and_the_others_stay() {
+async fn undecodable_object_stays_cached_until_deleted() {
     for streaming in [false, true] {
         let stack = Stack::watching(streaming).await;
         let corruption = stack.server.corrupt("v1", "ConfigMap", Some("default"), "changed").unwrap();

@@ -140,7 +140,7 @@ async fn story_of<T: Shaped>(streaming_lists: bool) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_representation_tells_handlers_listers_selectors_and_indexes_the_same() {
+async fn all_representations_give_same_events_and_reads() {
     let told = story::<ConfigMap>().await;
     let expected = [
         "ns/a0 round",
@@ -161,7 +161,7 @@ async fn every_representation_tells_handlers_listers_selectors_and_indexes_the_s
 
 /// What is not listed for the first time is not even decoded, whatever form it has.
 #[tokio::test(start_paused = true)]
-async fn what_a_relist_has_not_changed_is_not_made_again() {
+async fn unchanged_objects_are_not_decoded_again_by_relist() {
     async fn check<T: Shaped>() {
         let server = server(3);
         let decoded = Arc::new(AtomicUsize::new(0));
@@ -195,7 +195,7 @@ async fn what_a_relist_has_not_changed_is_not_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn managed_fields_are_left_out_unless_they_are_kept() {
+async fn managed_fields_are_removed_unless_kept() {
     async fn managers<T: Shaped>(kept: bool, count: impl Fn(&T) -> usize) -> usize {
         let server = server(1);
         let factory = InformerFactory::new(Client::new(server.service(), "default"));
@@ -217,7 +217,7 @@ async fn managed_fields_are_left_out_unless_they_are_kept() {
 
 /// With the dictionary that is made of the first objects.
 #[tokio::test(start_paused = true)]
-async fn many_compressed_objects_read_as_they_were_and_take_a_fraction() {
+async fn compressed_objects_read_back_unchanged_in_less_memory() {
     let server = server(300);
     let informer =
         Informer::<Compressed<ConfigMap>>::builder(Api::all(Client::new(server.service(), "default")))
@@ -238,7 +238,7 @@ async fn many_compressed_objects_read_as_they_were_and_take_a_fraction() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_what_it_should_be_is_found_out_by_who_looks() {
+async fn lazy_object_of_wrong_shape_fails_on_access() {
     let server = server(0);
     let mut odd = config_map("odd", "round");
     odd["data"] = json!({"shape": "round"});

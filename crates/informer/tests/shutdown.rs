@@ -226,7 +226,7 @@ impl Traces {
 
 /// Property 20.
 #[tokio::test(start_paused = true)]
-async fn a_stop_at_any_moment_leaves_nothing() {
+async fn stop_at_any_moment_leaves_no_task_or_request() {
     for moment in MOMENTS {
         let (informer, events, traces) = at(moment).await;
         let requests = traces.open.load(Ordering::SeqCst);
@@ -258,7 +258,7 @@ async fn drain(events: impl Stream<Item = Event<ConfigMap>>) -> u64 {
 
 /// Property 20.
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_nobody_holds_leaves_as_little() {
+async fn dropped_informer_leaves_no_task_or_request() {
     for moment in MOMENTS {
         let (informer, events, traces) = at(moment).await;
         // The handlers that are registered keep it alive: here they go with it.
@@ -273,7 +273,7 @@ async fn an_informer_that_nobody_holds_leaves_as_little() {
 
 /// Property 20: a stop that is given up in its middle has happened all the same.
 #[tokio::test(start_paused = true)]
-async fn a_stop_that_is_not_waited_for_leaves_nothing_either() {
+async fn cancelled_stop_leaves_no_task_or_request() {
     for moment in MOMENTS {
         let (informer, events, traces) = at(moment).await;
         let _ = futures_util::poll!(std::pin::pin!(informer.stop()));

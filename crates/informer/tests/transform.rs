@@ -98,7 +98,7 @@ fn lines_of(informer: &Informer<ConfigMap>) -> Lines {
 
 /// Property 17.
 #[tokio::test(start_paused = true)]
-async fn a_transform_comes_before_all_who_look_and_never_runs_for_what_is_cached() {
+async fn transform_runs_before_all_readers_and_once_per_state() {
     for streaming in [true, false] {
         let server = server();
         create(&server, "a", "calm");
@@ -138,7 +138,7 @@ async fn a_transform_comes_before_all_who_look_and_never_runs_for_what_is_cached
 
 /// Property 17, where the last known state is not one that the server sent just now.
 #[tokio::test(start_paused = true)]
-async fn what_a_relist_finds_gone_is_told_as_it_was_transformed_once() {
+async fn delete_from_relist_contains_transformed_state() {
     for streaming in [true, false] {
         let server = server();
         create(&server, "a", "calm");
@@ -163,7 +163,7 @@ async fn what_a_relist_finds_gone_is_told_as_it_was_transformed_once() {
 
 /// Where client-go loses the event and moves on.
 #[tokio::test(start_paused = true)]
-async fn what_a_transform_refuses_is_reported_and_the_last_good_version_stays_stale() {
+async fn failed_transform_is_reported_and_cached_state_is_stale() {
     for (streaming, refused) in [(true, "bad"), (false, "bad"), (true, "worse"), (false, "worse")] {
         let server = server();
         create(&server, "a", "calm");
@@ -208,7 +208,7 @@ async fn what_a_transform_refuses_is_reported_and_the_last_good_version_stays_st
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_factory_transforms_the_types_that_it_was_told_of() {
+async fn factory_applies_transforms_of_configured_types() {
     let server = server();
     create(&server, "a", "calm");
     let calls = Arc::default();
@@ -253,7 +253,7 @@ fn of_functions(calls: &Arc<AtomicUsize>, announced: fn() -> Vec<Announced>) -> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_two_functions_give_is_transformed_just_the_same() {
+async fn function_source_objects_are_transformed() {
     let announced = || {
         let put = |data, version| Decoded::Object(Entry::of(object("a", data, version)));
         let last = Entry::of(object("a", "last", 8));
@@ -277,7 +277,7 @@ async fn what_two_functions_give_is_transformed_just_the_same() {
 
 /// Property 17, where what is listed is no text that would have to be decoded.
 #[tokio::test(start_paused = true)]
-async fn what_two_functions_list_again_is_not_transformed_again() {
+async fn relisted_function_source_objects_are_not_transformed_again() {
     let calls = Arc::new(AtomicUsize::new(0));
     let informer = of_functions(&calls, Vec::new).build();
     informer.start();
@@ -290,7 +290,7 @@ async fn what_two_functions_list_again_is_not_transformed_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_its_source_still_holds_is_refused_rather_than_shown_untransformed() {
+async fn shared_object_is_reported_instead_of_untransformed() {
     let calls = Arc::new(AtomicUsize::new(0));
     let held: Entry<ConfigMap> = Entry::of(object("b", "held", 6));
     let shared = held.clone();

@@ -164,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn an_updated_add_shows_the_newest_state_and_stays_as_initial_as_it_was() {
+    fn add_then_update_is_add_with_original_initial_flag() {
         let [a, b, c] = [1, 2, 3].map(|version| entry("x", version));
         assert_eq!(coalesced([initial(&a), updated(&a, &b), updated(&b, &c)]), [initial(&c)]);
         assert_eq!(coalesced([added(&a), updated(&a, &b)]), [added(&b)]);
     }
 
     #[test]
-    fn what_came_and_went_unseen_is_nothing() {
+    fn add_then_delete_cancels_out() {
         let [a, b] = [1, 2].map(|version| entry("x", version));
         assert_eq!(coalesced([added(&a), deleted(&a)]), []);
         assert_eq!(coalesced([initial(&a), updated(&a, &b), lost(&b)]), []);
@@ -179,20 +179,20 @@ mod tests {
 
     /// Property 12: it came back after the handler began to look.
     #[test]
-    fn an_object_that_comes_back_after_its_initial_add_was_merged_away_is_not_initial() {
+    fn object_added_again_after_cancelled_initial_add_is_not_initial() {
         let [a, b] = ["1", "2"].map(|uid| incarnation("x", uid, 1));
         assert_eq!(coalesced([initial(&a), deleted(&a), added(&b)]), [added(&b)]);
     }
 
     #[test]
-    fn updates_become_one_from_the_first_old_state_to_the_last_new_one() {
+    fn updates_become_one_from_first_old_to_last_new() {
         let [a, b, c] = [1, 2, 3].map(|version| entry("x", version));
         assert_eq!(coalesced([updated(&a, &b), updated(&b, &c)]), [updated(&a, &c)]);
     }
 
     /// Property 18: the last known state is that of the cache, newer than what the handler saw.
     #[test]
-    fn an_update_before_a_delete_leaves_the_delete_as_it_came() {
+    fn update_then_delete_becomes_delete() {
         let [a, b] = [1, 2].map(|version| entry("x", version));
         assert_eq!(coalesced([updated(&a, &b), deleted(&b)]), [deleted(&b)]);
         assert_eq!(coalesced([updated(&a, &b), lost(&b)]), [lost(&b)]);
@@ -200,7 +200,7 @@ mod tests {
 
     /// Property 3: the incarnations are told apart.
     #[test]
-    fn a_delete_and_the_add_of_the_next_incarnation_stay_two_events() {
+    fn delete_and_add_of_new_uid_remain_two_events() {
         let [old, new] = ["1", "2"].map(|uid| incarnation("x", uid, 1));
         let newer = incarnation("x", "2", 2);
         assert_eq!(coalesced([lost(&old), added(&new)]), [lost(&old), added(&new)]);
@@ -212,7 +212,7 @@ mod tests {
 
     /// Property 18: the handler knows the first incarnation and never hears of the second.
     #[test]
-    fn when_the_next_incarnation_goes_too_the_first_delete_is_left_as_it_was() {
+    fn second_deletion_leaves_first_delete_unchanged() {
         let [first, second, third] = ["1", "2", "3"].map(|uid| incarnation("x", uid, 1));
         let both = [deleted(&first), added(&second), lost(&second)];
         assert_eq!(coalesced(both.clone()), [deleted(&first)]);
@@ -220,14 +220,14 @@ mod tests {
     }
 
     #[test]
-    fn a_resync_in_front_of_a_change_is_absorbed_by_it() {
+    fn pending_resync_coalesces_into_later_change() {
         let [a, b] = [1, 2].map(|version| entry("x", version));
         assert_eq!(coalesced([updated(&a, &a), updated(&a, &b)]), [updated(&a, &b)]);
         assert_eq!(coalesced([updated(&a, &a), deleted(&a)]), [deleted(&a)]);
     }
 
     #[test]
-    fn events_that_can_not_follow_each_other_still_lead_to_the_newest_state() {
+    fn inconsistent_events_still_lead_to_newest_state() {
         let [a, b] = [1, 2].map(|version| entry("x", version));
         assert_eq!(coalesced([initial(&a), added(&b)]), [initial(&b)]);
         assert_eq!(coalesced([updated(&a, &a), added(&b)]), [updated(&a, &b)]);

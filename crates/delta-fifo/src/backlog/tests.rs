@@ -23,7 +23,7 @@ fn drain(backlog: &mut Backlog<()>) -> Vec<Event<()>> {
 }
 
 #[test]
-fn a_batch_below_the_mark_is_shared_and_not_copied() {
+fn batch_below_threshold_is_shared() {
     let batch: Arc<[Event<()>]> = Arc::new([added(&entry("a", 1)), added(&entry("b", 2))]);
     let [mut first, mut second] = [Backlog::default(), Backlog::default()];
     for backlog in [&mut first, &mut second] {
@@ -34,7 +34,7 @@ fn a_batch_below_the_mark_is_shared_and_not_copied() {
 
 /// Property 5.
 #[test]
-fn below_the_mark_each_change_is_handed_out_as_it_was_pushed() {
+fn events_below_threshold_are_delivered_unchanged() {
     let [a, b, c] = [1, 2, 3].map(|version| entry("x", version));
     let events = [added(&a), updated(&a, &b), updated(&b, &c), deleted(&c)];
     let mut backlog = Backlog::new(4);
@@ -45,7 +45,7 @@ fn below_the_mark_each_change_is_handed_out_as_it_was_pushed() {
 
 /// Property 8: merged only past the mark, and what was queued before it stays as it is.
 #[test]
-fn past_the_mark_the_changes_of_a_key_become_one() {
+fn changes_of_key_above_threshold_become_one() {
     let [a, b, c, d] = [1, 2, 3, 4].map(|version| entry("x", version));
     let mut backlog = Backlog::new(1);
     push_all(&mut backlog, [added(&a), updated(&a, &b), updated(&b, &c), updated(&c, &d)]);
@@ -55,7 +55,7 @@ fn past_the_mark_the_changes_of_a_key_become_one() {
 }
 
 #[test]
-fn what_was_handed_out_is_never_merged() {
+fn delivered_events_are_never_coalesced() {
     let [a, b, c] = [1, 2, 3].map(|version| entry("x", version));
     let mut backlog = Backlog::new(0);
     push_all(&mut backlog, [added(&a)]);
@@ -67,7 +67,7 @@ fn what_was_handed_out_is_never_merged() {
 
 /// Property 5: a shared batch would overtake the merged changes.
 #[test]
-fn batches_are_shared_again_only_after_the_merged_changes_are_drained() {
+fn batches_are_shared_again_after_coalesced_changes_drain() {
     let [a, b, c] = ["a", "b", "c"].map(|name| entry(name, 1));
     let mut backlog = Backlog::new(1);
     push_all(&mut backlog, [added(&a), added(&b)]);
@@ -81,7 +81,7 @@ fn batches_are_shared_again_only_after_the_merged_changes_are_drained() {
 
 /// Property 8: a key that never rests can't be put off by its own changes.
 #[test]
-fn a_key_keeps_the_place_of_its_first_pending_change() {
+fn key_keeps_position_of_its_first_pending_change() {
     let [a, b, c] = [entry("a", 1), entry("b", 2), entry("a", 3)];
     let mut backlog = Backlog::new(0);
     push_all(&mut backlog, [added(&a), added(&b), updated(&a, &c)]);
@@ -91,7 +91,7 @@ fn a_key_keeps_the_place_of_its_first_pending_change() {
 }
 
 #[test]
-fn objects_that_come_and_go_past_the_mark_take_no_memory() {
+fn added_and_deleted_objects_above_threshold_take_no_memory() {
     let mut backlog = Backlog::new(0);
     for at in 0..10_000 {
         let object = entry(&format!("job-{at}"), at + 1);
@@ -102,7 +102,7 @@ fn objects_that_come_and_go_past_the_mark_take_no_memory() {
 
 /// Property 15.
 #[test]
-fn a_resync_is_dropped_for_a_key_with_anything_queued() {
+fn resync_skips_keys_with_queued_events() {
     let [a, b, c] = ["a", "b", "c"].map(|name| entry(name, 1));
     let mut backlog = Backlog::new(1);
     push_all(&mut backlog, [added(&a), added(&b)]);
@@ -113,7 +113,7 @@ fn a_resync_is_dropped_for_a_key_with_anything_queued() {
 
 /// Property 15: not even one that was read from the cache too early.
 #[test]
-fn a_resync_does_not_overwrite_a_newer_state_that_is_queued() {
+fn resync_does_not_replace_newer_queued_state() {
     let [a, b] = [1, 2].map(|version| entry("x", version));
     for mark in [0, 1] {
         let mut backlog = Backlog::new(mark);
@@ -125,7 +125,7 @@ fn a_resync_does_not_overwrite_a_newer_state_that_is_queued() {
 
 /// Property 15: the entry was read before its delete came.
 #[test]
-fn a_resync_does_not_bring_back_an_object_whose_delete_is_queued() {
+fn resync_skips_object_with_queued_delete() {
     let a = entry("x", 1);
     for mark in [0, 1] {
         let mut backlog = Backlog::new(mark);
@@ -138,7 +138,7 @@ fn a_resync_does_not_bring_back_an_object_whose_delete_is_queued() {
 
 /// Property 15: the change that comes after a resync absorbs it.
 #[test]
-fn a_resync_that_waits_is_never_older_than_what_follows() {
+fn pending_resync_is_never_older_than_later_events() {
     let [a, b] = [1, 2].map(|version| entry("x", version));
     let mut backlog = Backlog::new(0);
     backlog.push_resync([a.clone()]);
@@ -151,7 +151,7 @@ fn a_resync_that_waits_is_never_older_than_what_follows() {
 
 /// Property 11.
 #[test]
-fn an_initial_add_is_pending_until_its_delivery_has_returned() {
+fn initial_add_is_pending_until_acknowledged() {
     let [a, b] = ["a", "b"].map(|name| entry(name, 1));
     let mut backlog = Backlog::default();
     backlog.push(Arc::new([initial(&a), initial(&b)]));
@@ -165,7 +165,7 @@ fn an_initial_add_is_pending_until_its_delivery_has_returned() {
 
 /// Property 11: its object is gone, so the handler has nothing to return from.
 #[test]
-fn an_initial_add_that_is_merged_away_counts_as_returned() {
+fn initial_add_cancelled_by_delete_is_not_pending() {
     let [a, b, c] = [entry("a", 1), entry("b", 2), entry("a", 3)];
     let mut backlog = Backlog::new(0);
     push_all(&mut backlog, [initial(&a), initial(&b), updated(&a, &c)]);
@@ -178,7 +178,7 @@ fn an_initial_add_that_is_merged_away_counts_as_returned() {
 
 /// Property 3: the rules keep incarnations apart although they share a key.
 #[test]
-fn a_new_incarnation_past_the_mark_is_a_delete_and_an_add() {
+fn new_uid_above_threshold_is_delete_and_add() {
     let [old, new] = ["1", "2"].map(|uid| incarnation("x", uid, 1));
     let mut backlog = Backlog::new(0);
     push_all(&mut backlog, [updated(&old, &old), deleted(&old), added(&new)]);
@@ -186,7 +186,7 @@ fn a_new_incarnation_past_the_mark_is_a_delete_and_an_add() {
 }
 
 #[test]
-fn clearing_leaves_only_what_was_handed_out_to_wait_for() {
+fn after_clear_only_current_delivery_is_pending() {
     let objects = ["a", "b", "c"].map(|name| entry(name, 1));
     let mut backlog = Backlog::new(2);
     push_all(&mut backlog, objects.iter().map(initial));
@@ -201,7 +201,7 @@ fn clearing_leaves_only_what_was_handed_out_to_wait_for() {
 }
 
 #[test]
-fn an_empty_batch_is_nothing_to_deliver() {
+fn empty_batch_is_not_queued() {
     let mut backlog = Backlog::<()>::default();
     backlog.push(Arc::new([]));
     backlog.push_resync([]);

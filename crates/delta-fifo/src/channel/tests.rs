@@ -38,7 +38,7 @@ fn take(receiver: &mut Receiver<()>) -> Vec<String> {
 }
 
 #[test]
-fn a_full_queue_makes_the_sender_wait_until_a_batch_is_taken() {
+fn sender_waits_while_queue_is_full() {
     let (mut sender, mut receiver) = channel(2);
     let (wakes, waker) = waker();
     let mut cx = Context::from_waker(&waker);
@@ -56,7 +56,7 @@ fn a_full_queue_makes_the_sender_wait_until_a_batch_is_taken() {
 }
 
 #[test]
-fn an_idle_receiver_is_woken_by_a_delta() {
+fn delta_wakes_idle_receiver() {
     let (mut sender, mut receiver) = channel(2);
     let (wakes, waker) = waker();
     let mut cx = Context::from_waker(&waker);
@@ -71,7 +71,7 @@ fn an_idle_receiver_is_woken_by_a_delta() {
 /// The interleaving of the page: room is made after the sender looked and before it waits.
 /// Here the wake-up even comes before the sender polls at all.
 #[test]
-fn a_wake_up_that_comes_before_the_wait_is_kept() {
+fn wake_up_before_wait_is_stored() {
     let (sender, mut receiver) = channel(1);
     let mut deltas = versions(1..=2);
     sender.fill(&mut deltas).unwrap();
@@ -81,7 +81,7 @@ fn a_wake_up_that_comes_before_the_wait_is_kept() {
 }
 
 #[test]
-fn a_cancelled_send_keeps_what_was_not_queued() {
+fn cancelled_send_keeps_unqueued_deltas() {
     let (mut sender, mut receiver) = channel(2);
     let mut deltas = versions(1..=5);
     assert!(sender.send(&mut deltas).now_or_never().is_none());
@@ -94,7 +94,7 @@ fn a_cancelled_send_keeps_what_was_not_queued() {
 }
 
 #[test]
-fn a_receiver_cancelled_after_its_wake_up_loses_no_batch() {
+fn receiver_cancelled_after_wake_up_loses_no_batch() {
     let (mut sender, mut receiver) = channel(2);
     let (wakes, waker) = waker();
     {
@@ -107,7 +107,7 @@ fn a_receiver_cancelled_after_its_wake_up_loses_no_batch() {
 }
 
 #[test]
-fn a_sender_cancelled_after_its_wake_up_finds_the_room() {
+fn sender_cancelled_after_wake_up_can_send_again() {
     let (mut sender, mut receiver) = channel(1);
     let mut deltas = versions(1..=2);
     {
@@ -119,7 +119,7 @@ fn a_sender_cancelled_after_its_wake_up_finds_the_room() {
 }
 
 #[test]
-fn a_dropped_sender_lets_the_receiver_drain_the_queue() {
+fn receiver_drains_queue_after_sender_is_dropped() {
     let (mut sender, mut receiver) = channel(8);
     let mut deltas = VecDeque::from([put("a", 1), put("a", 2)]);
     sender.send(&mut deltas).now_or_never().unwrap().unwrap();
@@ -132,7 +132,7 @@ fn a_dropped_sender_lets_the_receiver_drain_the_queue() {
 }
 
 #[test]
-fn a_waiting_receiver_ends_when_the_sender_is_dropped() {
+fn waiting_receiver_ends_when_sender_is_dropped() {
     let (sender, mut receiver) = channel::<()>(8);
     let (wakes, waker) = waker();
     let mut cx = Context::from_waker(&waker);
@@ -144,7 +144,7 @@ fn a_waiting_receiver_ends_when_the_sender_is_dropped() {
 }
 
 #[test]
-fn a_waiting_send_fails_when_the_receiver_is_dropped() {
+fn waiting_send_fails_when_receiver_is_dropped() {
     let (mut sender, receiver) = channel(1);
     let (wakes, waker) = waker();
     let mut cx = Context::from_waker(&waker);
@@ -161,7 +161,7 @@ fn a_waiting_send_fails_when_the_receiver_is_dropped() {
 }
 
 #[test]
-fn a_sender_with_nothing_to_send_learns_that_the_receiver_is_gone() {
+fn closed_resolves_when_receiver_is_dropped() {
     let (mut sender, mut receiver) = channel(1);
     sender.send(&mut versions(1..=1)).now_or_never().unwrap().unwrap();
     take(&mut receiver);
@@ -171,7 +171,7 @@ fn a_sender_with_nothing_to_send_learns_that_the_receiver_is_gone() {
 }
 
 #[test]
-fn a_dropped_receiver_frees_the_objects_that_were_queued() {
+fn dropped_receiver_frees_queued_objects() {
     let (mut sender, receiver) = channel(8);
     let object = crate::testing::entry("a", 1);
     sender.send(&mut VecDeque::from([Delta::Put(object.clone())])).now_or_never().unwrap().unwrap();
@@ -181,7 +181,7 @@ fn a_dropped_receiver_frees_the_objects_that_were_queued() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_store_slows_the_reflector_and_not_the_other_way_round() {
+async fn slow_store_slows_reflector() {
     let (mut sender, mut receiver) = channel(1);
     let store = tokio::spawn(async move {
         let mut seen = Vec::new();
@@ -202,7 +202,7 @@ async fn a_slow_store_slows_the_reflector_and_not_the_other_way_round() {
 /// Two threads and a queue of one delta: a lost wake-up on either side would end in a standstill.
 /// Property 14: whatever the threads do, the order stays.
 #[test]
-fn nothing_stands_still_and_nothing_changes_place_between_two_threads() {
+fn channel_between_threads_keeps_order_and_never_stalls() {
     const COUNT: u64 = 20_000;
     let block_on = |future: std::pin::Pin<Box<dyn Future<Output = u64> + Send>>| {
         tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)

@@ -229,7 +229,7 @@ impl Handler {
 proptest! {
     /// Properties 3, 5, 8, 9, 11, 12, 15 and 18, by their checkers and by the model.
     #[test]
-    fn a_handler_is_led_to_the_true_state_by_events_that_follow_each_other(
+    fn handler_reaches_true_state_by_consistent_events(
         mark in 0..8usize,
         first in prop::collection::btree_set(0..KEYS, 0..=KEYS),
         steps in prop::collection::vec(step(), 0..60),
@@ -262,7 +262,7 @@ proptest! {
 
     /// Property 8: a slow handler changes nothing for a fast one beside it.
     #[test]
-    fn handlers_with_different_marks_end_with_the_same_state(
+    fn handlers_with_different_thresholds_reach_same_state(
         steps in prop::collection::vec(step(), 0..60),
     ) {
         let mut world = World::default();

@@ -86,7 +86,7 @@ fn texts(deltas: &[Delta<()>]) -> Vec<String> {
 proptest! {
     /// Properties 14 and 16: batches are prefixes with distinct keys, nothing changes its place.
     #[test]
-    fn batches_are_the_longest_prefixes_with_distinct_keys_within_the_bound(
+    fn batches_are_longest_prefixes_with_distinct_keys(
         bound in 0..20usize,
         steps in prop::collection::vec(step(), 0..200),
     ) {

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_labels_names_decide() {
+    fn namespace_labels_and_name_decide_coverage() {
         assert_eq!(verdict(None, "", ""), Some(true));
         assert_eq!(verdict(Some("shop"), "app=web", "metadata.name=a,metadata.namespace==shop"), Some(true));
         assert_eq!(verdict(Some("other"), "", ""), Some(false));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn another_text_at_the_path_of_a_field_decides() {
+    fn other_text_in_selected_field_excludes_object() {
         assert_eq!(of(&pod(Some("m")), "spec.nodeName=n"), Some(false));
         assert_eq!(of(&pod(None), "spec.nodeName=n"), Some(false), "it waits for a node");
         assert_eq!(of(&pod(Some("n")), "spec.nodeName="), Some(false));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_another_label_and_what_is_not_there_at_all_is_left_open() {
+    fn renamed_and_missing_fields_are_undecided() {
         let status = JobStatus { succeeded: Some(1), ..JobStatus::default() };
         let job = Job { status: Some(status), ..Job::default() };
         assert_eq!(of(&job, "status.successful=1"), None);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_type_would_not_show_is_left_open() {
+    fn field_that_type_cannot_represent_is_undecided() {
         let resource = ApiResource::erase::<Pod>(&());
         let mut paint = kube_client::core::Object::<Paint, NotUsed>::new("a", &resource, Paint::default());
         assert_eq!(of(&paint, "spec.colour=Blue"), Some(false));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_server_knows_is_left_open_unless_something_else_decides() {
+    fn unknown_selectors_are_undecided_unless_other_part_excludes() {
         assert_eq!(verdict(None, "", "spec.nodeName=n"), None);
         assert_eq!(verdict(Some("other"), "", "spec.nodeName=n"), Some(false));
         assert_eq!(verdict(None, "not a selector!", ""), None);

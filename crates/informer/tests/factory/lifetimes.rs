@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use crate::{WITHIN, client, factory, server, watched};
 
 #[tokio::test(start_paused = true)]
-async fn a_counted_informer_ends_when_nobody_has_a_use_for_it() {
+async fn ref_counted_informer_stops_when_unused() {
     let server = server();
     let factory = factory(&server);
     factory.start();
@@ -45,7 +45,7 @@ async fn a_counted_informer_ends_when_nobody_has_a_use_for_it() {
 
 /// A lister, or a handler that was only registered, is a use for it also while nothing runs.
 #[tokio::test(start_paused = true)]
-async fn a_counted_informer_of_a_factory_that_is_not_started_waits_for_the_start() {
+async fn ref_counted_informer_waits_for_factory_start() {
     let server = server();
     let factory = factory(&server);
     let lister = factory.select::<ConfigMap>().ref_counted_informer().unwrap().lister();
@@ -73,7 +73,7 @@ async fn a_counted_informer_of_a_factory_that_is_not_started_waits_for_the_start
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_before_the_start_ends_whatever_is_still_held() {
+async fn shutdown_before_start_stops_held_informers() {
     let factory = factory(&server());
     let lister = factory.select::<ConfigMap>().ref_counted_informer().unwrap().lister();
     let _detached =
@@ -85,7 +85,7 @@ async fn a_shutdown_before_the_start_ends_whatever_is_still_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_is_also_asked_for_uncounted_stays() {
+async fn informer_also_requested_without_ref_count_stays() {
     let server = server();
     let factory = factory(&server);
     factory.start();
@@ -98,7 +98,7 @@ async fn an_informer_that_is_also_asked_for_uncounted_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removed_informer_is_stopped_and_the_next_is_a_new_one() {
+async fn removed_informer_is_stopped_and_replaced_on_request() {
     let server = server();
     let factory = factory(&server);
     factory.start();
@@ -116,7 +116,7 @@ async fn a_removed_informer_is_stopped_and_the_next_is_a_new_one() {
 
 /// Property 20: who waits for a factory to be shut down waits for whatever it has ever started.
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_waits_for_informers_that_ended_before_and_were_not_waited_for() {
+async fn shutdown_waits_for_tasks_of_earlier_informers() {
     for way in ["stopped", "removed", "let go of"] {
         let server = server();
         let factory = factory(&server);
@@ -150,7 +150,7 @@ async fn a_shutdown_waits_for_informers_that_ended_before_and_were_not_waited_fo
 
 /// Its cache is full and never fresh again: who asks later must not be given it.
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_somebody_has_stopped_is_given_to_nobody() {
+async fn stopped_informer_is_not_returned_by_factory() {
     let server = server();
     let factory = factory(&server);
     factory.start();
@@ -165,7 +165,7 @@ async fn an_informer_that_somebody_has_stopped_is_given_to_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_adopted_informer_is_started_shown_once_and_stopped_with_the_others() {
+async fn adopted_informer_is_started_reported_and_stopped() {
     let (server, elsewhere) = (server(), server());
     let (factory, other) = (factory(&server), factory(&elsewhere));
     let own = factory.informer::<ConfigMap>().unwrap();

@@ -51,7 +51,7 @@ fn asked(server: &Server, verb: Verb) -> Request {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_type_is_the_same_informer_and_another_representation_is_not() {
+async fn same_type_shares_informer_and_representation_does_not() {
     let server = server();
     let factory = factory(&server);
     let (first, second) =
@@ -69,7 +69,7 @@ async fn the_same_type_is_the_same_informer_and_another_representation_is_not() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn handlers_have_the_backlog_mark_of_their_factory() {
+async fn handlers_use_coalesce_threshold_of_factory() {
     for (mark, merges) in [(1, true), (1024, false)] {
         let server = server();
         let factory = factory(&server).coalesce_threshold(mark);
@@ -88,7 +88,7 @@ async fn handlers_have_the_backlog_mark_of_their_factory() {
 /// What waits between reflector and store is written in one step, so that index functions, which run before the write,
 /// see how much that was.
 #[tokio::test(start_paused = true)]
-async fn informers_have_the_queue_bound_of_their_factory() {
+async fn informers_use_queue_capacity_of_factory() {
     for (bound, seen) in [(1, [3, 4, 5]), (1024, [3, 3, 3])] {
         let server = server();
         let factory = factory(&server).queue_capacity(bound);
@@ -110,7 +110,7 @@ async fn informers_have_the_queue_bound_of_their_factory() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_of_a_started_factory_starts_by_itself() {
+async fn informer_of_started_factory_starts_immediately() {
     let server = server();
     let factory = factory(&server);
     factory.start();
@@ -151,7 +151,7 @@ async fn typed_dynamic_and_metadata_only_informers_share_a_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_error_of_a_wait_names_each_informer_that_is_late_and_why() {
+async fn sync_error_lists_each_unsynced_informer_with_cause() {
     let server = server();
     let forbidden = Fault::status(403, "Forbidden", None);
     let _pods = server.faults().always(Match::any().resource("pods"), forbidden.clone());
@@ -178,7 +178,7 @@ async fn the_error_of_a_wait_names_each_informer_that_is_late_and_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_leaves_no_task_and_no_watch() {
+async fn shutdown_leaves_no_task_and_no_watch() {
     let server = server();
     let alive = || Handle::current().metrics().num_alive_tasks();
     let before = alive();
@@ -210,7 +210,7 @@ async fn a_shutdown_leaves_no_task_and_no_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn namespace_labels_fields_and_options_go_into_each_list_and_watch() {
+async fn namespace_and_options_apply_to_each_list_and_watch() {
     let server = server();
     let factory = factory(&server)
         .namespace("default")
@@ -257,7 +257,7 @@ fn short(event: &Event<ConfigMap>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_namespace_means_all_of_them() {
+async fn empty_namespace_means_all_namespaces() {
     let server = server();
     let factory = factory(&server).namespace("");
     let maps = factory.informer::<ConfigMap>().unwrap();
@@ -268,7 +268,7 @@ async fn an_empty_namespace_means_all_of_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn handlers_have_the_resync_period_of_their_factory() {
+async fn handlers_use_resync_period_of_factory() {
     let server = server();
     let factory = factory(&server).namespace("kube-system").default_resync(WITHIN);
     let maps = factory.informer::<ConfigMap>().unwrap();
@@ -282,7 +282,7 @@ async fn handlers_have_the_resync_period_of_their_factory() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_factory_configured_after_its_start_begins_anew_and_lets_go_of_the_old_informers() {
+async fn factory_configured_after_start_drops_its_informers() {
     let server = server();
     let all = factory(&server);
     drop(all.informer::<ConfigMap>().unwrap());
@@ -340,7 +340,7 @@ impl Resource for Hooked {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_asked_for_while_the_factory_shuts_down_is_refused() {
+async fn informer_requested_during_shutdown_is_refused() {
     let server = server();
     let factory = factory(&server);
     factory.start();
@@ -362,7 +362,7 @@ fn watched(server: &Server, parameter: &str, value: &str) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_selection_of_a_type_has_an_informer_of_its_own() {
+async fn each_selection_has_its_own_informer() {
     let server = server();
     let factory = factory(&server);
     factory.start();
@@ -383,7 +383,7 @@ async fn each_selection_of_a_type_has_an_informer_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_selection_stands_in_place_of_the_factorys() {
+async fn selection_overrides_selectors_of_factory() {
     let server = server();
     let factory = factory(&server).namespace("default").labels("app=db");
     factory.start();

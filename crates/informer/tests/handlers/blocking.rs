@@ -39,7 +39,7 @@ fn has_ended(thread: &watch::Receiver<()>) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_blocking_handler_is_told_the_same_and_keeps_nobody_waiting() {
+async fn blocking_handler_gets_same_events_and_delays_no_handler() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().build();
     let (log, others) = (Log::new(), Log::new());
@@ -87,7 +87,7 @@ impl EventHandler<ConfigMap> for Blocked {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_removal_and_a_stop_wait_for_the_call_that_runs_and_for_the_end_of_the_thread() {
+async fn remove_and_stop_wait_for_running_call_and_thread() {
     for end in ["remove", "remove after delivery", "stop", "drop of the informer"] {
         let objects: Vec<_> = (1..=20).map(|n| object(&format!("o{n}"), &n.to_string(), n)).collect();
         let fake = Fake::listing(20, &objects);
@@ -127,7 +127,7 @@ async fn a_removal_and_a_stop_wait_for_the_call_that_runs_and_for_the_end_of_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_blocking_handler_that_is_never_called_leaves_no_thread_either() {
+async fn blocking_handler_never_called_leaves_no_thread() {
     struct Held(#[expect(dead_code, reason = "it is dropped with the handler")] watch::Sender<()>);
     impl EventHandler<ConfigMap> for Held {}
     for story in ["dropped unstarted", "stopped unstarted", "removed unstarted", "joined too late"] {
@@ -153,7 +153,7 @@ async fn a_blocking_handler_that_is_never_called_leaves_no_thread_either() {
 }
 
 #[test]
-fn a_runtime_that_is_dropped_ends_the_thread_after_its_call() {
+fn dropped_runtime_ends_handler_thread_after_running_call() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4)]);
     let informer = fake.informer().build();
@@ -184,7 +184,7 @@ fn a_runtime_that_is_dropped_ends_the_thread_after_its_call() {
 
 /// Tasks, timers and waits of tokio are at hand, as they are in `spawn_blocking`.
 #[tokio::test]
-async fn a_blocking_handler_may_spawn_and_wait_for_what_is_asynchronous() {
+async fn blocking_handler_can_spawn_and_block_on_futures() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().build();
     let (log, lister) = (Log::new(), informer.lister());
@@ -205,7 +205,7 @@ async fn a_blocking_handler_may_spawn_and_wait_for_what_is_asynchronous() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_blocking_handler_is_resynced_and_merged_for_like_any_other() {
+async fn blocking_handler_gets_resyncs_and_coalesced_events() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().coalesce_threshold(1).default_resync(Duration::from_secs(1)).build();
     let log = Log::new();

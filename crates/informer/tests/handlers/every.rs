@@ -30,7 +30,7 @@ async fn told_of_a_burst(every: bool) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_wants_every_event_is_told_what_others_are_not() {
+async fn backpressured_handler_gets_every_event() {
     let every = ["!a@3", "~a@3>6", "~a@6>7", "~a@7>8", "-a@9", "+b@10", "-b@11", "+last@12"];
     assert_eq!(told_of_a_burst(true).await, every);
     let merged = told_of_a_burst(false).await;
@@ -39,7 +39,7 @@ async fn who_wants_every_event_is_told_what_others_are_not() {
 
 /// The handler holds its thread until it is let go.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_cache_waits_for_who_wants_every_event_until_it_is_removed() {
+async fn cache_waits_for_backpressured_handler_until_removed() {
     let fake = Fake::listing(5, &[]);
     let informer = fake.informer().coalesce_threshold(2).queue_capacity(4).build();
     let (let_go, held) = mpsc::channel::<()>();
@@ -76,7 +76,7 @@ impl Drop for Bomb {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_a_handler_that_is_gone() {
+async fn cache_does_not_wait_for_ended_handler() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().coalesce_threshold(1).queue_capacity(1).build();
     let gone =

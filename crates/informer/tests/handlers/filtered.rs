@@ -18,7 +18,7 @@ fn is_shown(object: &Entry<ConfigMap>) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_edge_of_a_filter_is_an_add_or_a_delete_and_what_never_passed_is_not_spoken_of() {
+async fn filter_crossings_become_adds_and_deletes() {
     let fake = Fake::listing(5, &[kept("in", "1", 3, true), kept("out", "2", 4, false)]);
     let informer = fake.informer().build();
     let (log, all) = (Log::new(), Log::new());
@@ -43,7 +43,7 @@ async fn the_edge_of_a_filter_is_an_add_or_a_delete_and_what_never_passed_is_not
 
 /// A handler that lags is shown merged changes: what the filter is asked about need not be what it was asked before.
 #[tokio::test(start_paused = true)]
-async fn a_filter_in_front_of_merged_changes_neither_forgets_a_delete_nor_invents_one() {
+async fn filter_with_coalesced_events_keeps_deletes_exact() {
     let fake = Fake::listing(5, &[kept("told", "1", 3, true), kept("untold", "2", 4, false)]);
     let informer = fake.informer().coalesce_threshold(0).build();
     let log = Log::new();
@@ -69,7 +69,7 @@ async fn a_filter_in_front_of_merged_changes_neither_forgets_a_delete_nor_invent
 
 /// The same without a queue between: what a merged history looks like to the handler.
 #[test]
-fn a_filter_goes_by_what_it_has_shown_and_not_by_what_a_state_looks_like() {
+fn filter_decides_by_passed_keys_not_by_old_state() {
     let log = Log::new();
     let mut handler: Box<dyn EventHandler<ConfigMap>> = Box::new(FilteringEventHandler::new(
         Box::new(is_shown) as Box<dyn FnMut(&Entry<ConfigMap>) -> bool + Send>,
@@ -84,7 +84,7 @@ fn a_filter_goes_by_what_it_has_shown_and_not_by_what_a_state_looks_like() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_test_that_panics_is_a_panic_of_the_handler_and_changes_nothing() {
+async fn panicking_predicate_counts_as_handler_panic() {
     let fake = Fake::listing(5, &[kept("a", "1", 3, true)]);
     let informer = fake.informer().build();
     let (log, all) = (Log::new(), Log::new());
@@ -105,7 +105,7 @@ async fn a_test_that_panics_is_a_panic_of_the_handler_and_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_test_that_has_changed_its_mind_shows_it_with_the_next_resync() {
+async fn changed_predicate_takes_effect_with_next_resync() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().build();
     let log = Log::new();
@@ -123,7 +123,7 @@ async fn a_test_that_has_changed_its_mind_shows_it_with_the_next_resync() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closures_trait_objects_and_streams_are_told_the_same() {
+async fn closures_trait_objects_and_streams_get_same_events() {
     use futures_util::StreamExt;
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().build();

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 const WITHIN: Duration = Duration::from_secs(60);
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_is_told_of_the_first_list_and_of_everything_after_it() {
+async fn handler_gets_initial_list_and_later_changes() {
     let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4)]);
     let informer = fake.informer().build();
     let log = Log::new();
@@ -37,7 +37,7 @@ async fn a_handler_is_told_of_the_first_list_and_of_everything_after_it() {
 
 /// Property 6: a notification comes after the store and every index show it.
 #[tokio::test(start_paused = true)]
-async fn store_and_indexes_show_a_change_before_the_handler_is_told() {
+async fn store_and_indexes_show_change_before_handler_call() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().build();
     let by_uid = informer.add_index("uid", |object: &ConfigMap| object.metadata.uid.clone()).unwrap();
@@ -61,7 +61,7 @@ async fn store_and_indexes_show_a_change_before_the_handler_is_told() {
 
 /// Property 9: a late handler misses nothing and sees nothing twice.
 #[tokio::test(start_paused = true)]
-async fn a_late_handler_sees_the_state_it_finds_and_then_every_change() {
+async fn late_handler_gets_cached_state_then_every_change() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().build();
     informer.start();
@@ -82,7 +82,7 @@ async fn a_late_handler_sees_the_state_it_finds_and_then_every_change() {
 
 /// Property 9, the race itself: handlers join while changes pour in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn handlers_that_join_during_a_storm_see_each_version_once() {
+async fn handlers_added_during_writes_get_each_version_once() {
     const CHANGES: u64 = 2000;
     let fake = Fake::listing(5, &[object("a", "1", 5)]);
     let informer = fake.informer().coalesce_threshold(1_000_000).build();
@@ -120,7 +120,7 @@ async fn handlers_that_join_during_a_storm_see_each_version_once() {
 
 /// Property 8: handlers that join and leave all the time disturb neither those that stay nor each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handler_that_stays_misses_nothing_while_others_come_and_go_during_a_storm() {
+async fn handler_misses_no_event_while_others_are_added_and_removed() {
     const CHANGES: usize = 2000;
     let fake = Fake::listing(5, &[object("a", "1", 5)]);
     let informer = fake.informer().coalesce_threshold(1_000_000).build();
@@ -159,7 +159,7 @@ async fn a_handler_that_stays_misses_nothing_while_others_come_and_go_during_a_s
 
 /// Property 8, and the contract of a panicking handler.
 #[tokio::test(start_paused = true)]
-async fn a_panicking_handler_stays_registered_and_disturbs_nobody() {
+async fn a_panicking_handler_stays_registered_and_affects_no_other() {
     let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4)]);
     let informer = fake.informer().build();
     let log = Log::new();
@@ -182,7 +182,7 @@ async fn a_panicking_handler_stays_registered_and_disturbs_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_call_follows_a_removal_and_the_others_go_on() {
+async fn no_call_follows_a_removal_and_others_continue() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().build();
     let (removed, stays) = (Log::new(), Log::new());
@@ -199,7 +199,7 @@ async fn no_call_follows_a_removal_and_the_others_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_removal_drops_or_delivers_what_is_queued_as_asked() {
+async fn removal_drops_or_delivers_queued_events() {
     for deliver in [false, true] {
         let objects: Vec<_> = (1..=50).map(|n| object(&format!("o{n}"), &n.to_string(), n)).collect();
         let fake = Fake::listing(50, &objects);
@@ -240,7 +240,7 @@ async fn a_removal_drops_or_delivers_what_is_queued_as_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_panics_at_each_call_can_be_removed_all_the_same() {
+async fn handler_that_always_panics_can_be_removed() {
     for deliver in [false, true] {
         let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4)]);
         let informer = fake.informer().build();
@@ -270,7 +270,7 @@ async fn a_handler_that_panics_at_each_call_can_be_removed_all_the_same() {
 
 /// Property 15, and that each handler has a period of its own.
 #[tokio::test(start_paused = true)]
-async fn a_resync_shows_the_cached_state_at_each_handlers_own_period() {
+async fn resync_delivers_cached_state_at_period_of_each_handler() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().default_resync(Duration::from_secs(60)).build();
     let (minute, hour, never) = (Log::new(), Log::new(), Log::new());
@@ -294,7 +294,7 @@ async fn a_resync_shows_the_cached_state_at_each_handlers_own_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_gives_the_same_events_and_ends_with_the_informer() {
+async fn stream_yields_same_events_and_ends_with_informer() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().build();
     let mut events = informer.events();
@@ -329,7 +329,7 @@ async fn dropping_a_stream_unregisters_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_informer_takes_no_handler_and_its_cache_can_still_be_read() {
+async fn stopped_informer_refuses_handlers_and_stays_readable() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().build();
     let log = Log::new();
@@ -362,7 +362,7 @@ async fn released(source: &std::sync::Weak<()>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_ends_when_nobody_can_see_it_any_more() {
+async fn informer_stops_when_last_reference_is_dropped() {
     for keeper in ["nothing", "lister", "index", "handler", "stream"] {
         let fake = Fake::listing(5, &[object("a", "1", 3)]);
         let (informer, held) = fake.informer_with_canary();

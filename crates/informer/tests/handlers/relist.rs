@@ -11,7 +11,7 @@ use crate::{
 
 /// Properties 2, 3 and 7: what happened while no watch was open is told, deletions first.
 #[tokio::test(start_paused = true)]
-async fn a_relist_tells_what_was_missed() {
+async fn a_relist_delivers_missed_changes() {
     let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4), object("c", "3", 5)]);
     let informer = fake.informer().build();
     let log = Log::new();
@@ -27,7 +27,7 @@ async fn a_relist_tells_what_was_missed() {
 
 /// Property 7: deletions too are told when all of the list is shown, and when nothing of what is gone is shown any more.
 #[tokio::test(start_paused = true)]
-async fn during_the_calls_of_a_relist_the_store_shows_all_of_it() {
+async fn relist_is_fully_visible_during_handler_calls() {
     let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4), object("c", "3", 5)]);
     let informer = fake.informer().build();
     let (log, writer, lister) = (Log::new(), Log::new(), informer.lister());
@@ -53,7 +53,7 @@ async fn during_the_calls_of_a_relist_the_store_shows_all_of_it() {
 
 /// Properties 8 and 15: what was missed is told once, after resyncs of the old state and before those of the new.
 #[tokio::test(start_paused = true)]
-async fn what_was_missed_is_told_to_handlers_with_and_without_a_resync() {
+async fn missed_changes_reach_handlers_with_and_without_resync() {
     let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4), object("c", "3", 5)]);
     let informer = fake.informer().build();
     let (often, never) = (Log::new(), Log::new());
@@ -90,7 +90,7 @@ fn is_resync(line: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_on_request_corrects_the_cache() {
+async fn requested_relist_corrects_cache() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().build();
     let log = Log::new();

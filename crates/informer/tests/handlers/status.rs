@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_person_reads_the_status_in_a_few_lines_and_no_object_is_in_it() {
+async fn status_display_is_short_and_contains_no_object() {
     let fake = Fake::listing(5, &[object("secret", "1", 3)]);
     let informer = fake.informer().build();
     let log = Log::new();
@@ -55,7 +55,7 @@ ConfigMaps of a fake: watching, synced, 1 objects, up to resourceVersion 9
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_program_reads_how_far_each_handler_is() {
+async fn status_reports_progress_of_each_handler() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().coalesce_threshold(2).build();
     let log = Log::new();
@@ -80,7 +80,7 @@ async fn a_program_reads_how_far_each_handler_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ages_grow_until_something_comes() {
+async fn ages_grow_until_next_event() {
     let fake = Fake::listing(5, &[]);
     let informer = fake.informer().build();
     let log = Log::new();

@@ -95,7 +95,7 @@ async fn synced_means_the_list_is_stored_and_each_initial_add_has_returned() {
 
 /// Property 11, where a change comes while the last of the calls runs; for a handler that joins late, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_comes_during_an_initial_add_does_not_make_its_handler_synced() {
+async fn change_during_last_initial_add_does_not_sync_handler() {
     for late in [false, true] {
         let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4)]);
         let informer = fake.informer().build();
@@ -130,7 +130,7 @@ async fn what_comes_during_an_initial_add_does_not_make_its_handler_synced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_and_a_handler_of_an_empty_list_sync_too() {
+async fn empty_list_syncs_informer_and_handler() {
     let fake = Fake::listing(5, &[]);
     let informer = fake.informer().build();
     let registration = informer.on_event(|_| ());
@@ -143,7 +143,7 @@ async fn an_informer_and_a_handler_of_an_empty_list_sync_too() {
 
 /// Property 11: what was dropped was not returned from. Streams are given what is queued, and may be synced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handler_that_is_stopped_amid_its_initial_adds_is_never_synced() {
+async fn handler_stopped_during_initial_adds_is_never_synced() {
     let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4)]);
     let informer = fake.informer().build();
     let (log, others) = (Log::new(), Log::new());

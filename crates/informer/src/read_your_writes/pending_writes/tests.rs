@@ -53,7 +53,7 @@ fn change(version: &str) -> Option<NotVisible> {
 }
 
 #[test]
-fn a_change_is_unseen_until_the_cache_has_its_version() {
+fn write_is_pending_until_cache_reaches_its_version() {
     let (store, mut pending) = (cache(&[]), PendingWrites::default());
     pending.record_write(&id("a", "u", "12"), Some(true), &store.snapshot());
     pending.record_write(&id("b", "v", "13"), Some(true), &store.snapshot());
@@ -70,7 +70,7 @@ fn a_change_is_unseen_until_the_cache_has_its_version() {
 }
 
 #[test]
-fn only_the_last_change_of_an_object_counts() {
+fn only_latest_write_of_object_is_pending() {
     let (store, mut pending) = (cache(&[]), PendingWrites::default());
     for version in ["12", "15", "14"] {
         pending.record_write(&id("a", "u", version), Some(true), &store.snapshot());
@@ -79,7 +79,7 @@ fn only_the_last_change_of_an_object_counts() {
 }
 
 #[test]
-fn an_object_that_was_written_again_is_awaited_at_its_later_version() {
+fn later_write_of_same_object_replaces_pending_version() {
     let (store, mut pending) = (cache(&[]), PendingWrites::default());
     for (name, version) in [("a", "12"), ("a", "15"), ("b", "12"), ("c", "12")] {
         pending.record_write(&id(name, "u", version), Some(true), &store.snapshot());
@@ -95,7 +95,7 @@ fn an_object_that_was_written_again_is_awaited_at_its_later_version() {
 
 /// Nobody reads: what the cache shows by now is forgotten by the deletions that follow.
 #[test]
-fn deletions_that_the_cache_shows_do_not_pile_up() {
+fn visible_deletions_do_not_accumulate() {
     let (store, mut pending) = (cache(&[]), PendingWrites::default());
     for version in 11..1011 {
         let (name, at) = (format!("o{version}"), version.to_string());
@@ -107,7 +107,7 @@ fn deletions_that_the_cache_shows_do_not_pile_up() {
 }
 
 #[test]
-fn an_object_that_the_cache_does_not_cover_is_not_awaited() {
+fn write_outside_selection_is_not_pending() {
     let (store, mut pending) = (cache(&[]), PendingWrites::default());
     pending.record_write(&id("a", "u", "12"), Some(false), &store.snapshot());
     assert_eq!(not_visible(&mut pending, None, &store), None);
@@ -116,7 +116,7 @@ fn an_object_that_the_cache_does_not_cover_is_not_awaited() {
 }
 
 #[test]
-fn an_object_that_leaves_what_the_cache_covers_is_awaited() {
+fn write_that_leaves_selection_is_pending() {
     let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
     pending.record_write(&id("a", "u", "12"), Some(false), &store.snapshot());
     assert_eq!(not_visible(&mut pending, None, &store), change("12"));
@@ -131,7 +131,7 @@ fn an_object_that_leaves_what_the_cache_covers_is_awaited() {
 }
 
 #[test]
-fn a_deletion_is_unseen_while_the_cache_holds_the_object() {
+fn deletion_is_pending_while_object_is_cached() {
     let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
     pending.record_delete(key("a"), "u".into(), &store.snapshot());
     assert_eq!(not_visible(&mut pending, None, &store), Some(NotVisible::Deletion(key("a"))));
@@ -141,7 +141,7 @@ fn a_deletion_is_unseen_while_the_cache_holds_the_object() {
 }
 
 #[test]
-fn another_object_of_the_name_is_not_the_one_that_was_deleted() {
+fn object_with_other_uid_is_not_pending_deletion() {
     let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
     pending.record_delete(key("a"), "u".into(), &store.snapshot());
     put(&store, "a", "other", "12");
@@ -150,7 +150,7 @@ fn another_object_of_the_name_is_not_the_one_that_was_deleted() {
 
 /// The answer to a write may come after its event, and after the events of what others did next.
 #[test]
-fn what_the_cache_has_shown_and_lost_again_is_not_awaited() {
+fn write_already_deleted_in_cache_is_not_pending() {
     for successor in [None, Some("v")] {
         let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
         put(&store, "a", "u", "12");
@@ -165,7 +165,7 @@ fn what_the_cache_has_shown_and_lost_again_is_not_awaited() {
 }
 
 #[test]
-fn an_object_that_was_created_and_deleted_is_awaited_in_both() {
+fn create_then_delete_are_both_pending() {
     let (store, mut pending) = (cache(&[]), PendingWrites::default());
     pending.record_write(&id("a", "u", "12"), Some(true), &store.snapshot());
     pending.record_delete(key("a"), "u".into(), &store.snapshot());
@@ -178,7 +178,7 @@ fn an_object_that_was_created_and_deleted_is_awaited_in_both() {
 
 /// Property 13.
 #[test]
-fn what_belongs_to_a_lost_history_is_said_once() {
+fn lost_epoch_is_reported_once() {
     let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
     pending.record_write(&id("a", "u", "12"), Some(true), &store.snapshot());
     store.replace([map("a", "u", "5")], "8".into());
@@ -188,14 +188,14 @@ fn what_belongs_to_a_lost_history_is_said_once() {
 }
 
 #[test]
-fn a_version_that_is_no_number_is_not_awaited() {
+fn opaque_version_is_not_pending() {
     let (store, mut pending) = (cache(&[]), PendingWrites::default());
     pending.record_write(&id("a", "u", "abc"), Some(true), &store.snapshot());
     assert_eq!(not_visible(&mut pending, None, &store), None);
 }
 
 #[test]
-fn what_is_written_after_a_read_has_begun_is_not_awaited_by_it() {
+fn writes_after_barrier_are_not_awaited() {
     let (store, mut pending) = (cache(&[("gone", "u", "3"), ("later", "u", "4")]), PendingWrites::default());
     pending.record_write(&id("a", "u", "12"), Some(true), &store.snapshot());
     pending.record_delete(key("gone"), "u".into(), &store.snapshot());
@@ -214,7 +214,7 @@ fn what_is_written_after_a_read_has_begun_is_not_awaited_by_it() {
 }
 
 #[test]
-fn each_of_two_objects_of_one_name_that_were_deleted_is_awaited() {
+fn both_deletions_of_one_name_are_pending() {
     let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
     pending.record_delete(key("a"), "u".into(), &store.snapshot());
     pending.record_write(&id("a", "v", "12"), Some(true), &store.snapshot());
@@ -232,7 +232,7 @@ fn each_of_two_objects_of_one_name_that_were_deleted_is_awaited() {
 
 /// The first of them goes unsaid where the second one has been seen.
 #[test]
-fn an_object_that_the_cache_holds_is_awaited_though_another_of_its_name_was_deleted_after_it() {
+fn first_of_two_deletions_of_one_name_is_pending() {
     let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
     pending.record_delete(key("a"), "u".into(), &store.snapshot());
     pending.record_delete(key("a"), "v".into(), &store.snapshot());
@@ -242,7 +242,7 @@ fn an_object_that_the_cache_holds_is_awaited_though_another_of_its_name_was_dele
 }
 
 #[test]
-fn an_answer_that_comes_after_that_of_the_deletion_is_of_what_was_deleted() {
+fn write_response_after_delete_response_belongs_to_old_uid() {
     let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
     pending.record_delete(key("a"), "u".into(), &store.snapshot());
     remove(&store, "a", "u", "6"); // by a relist, say, which has missed what came then
@@ -252,7 +252,7 @@ fn an_answer_that_comes_after_that_of_the_deletion_is_of_what_was_deleted() {
 }
 
 #[test]
-fn a_read_that_waits_is_told_of_a_restore_though_another_one_was_told_before() {
+fn lost_epoch_is_reported_to_every_waiting_read() {
     let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
     pending.record_write(&id("a", "u", "12"), Some(true), &store.snapshot());
     let barriers = [None, None].map(|key| pending.barrier(key, &store.snapshot()));
@@ -268,7 +268,7 @@ fn a_read_that_waits_is_told_of_a_restore_though_another_one_was_told_before() {
 
 /// Some aggregated servers answer with a status without a uid.
 #[test]
-fn a_deletion_without_a_uid_is_of_the_object_that_was_there_last() {
+fn deletion_without_uid_applies_to_last_object() {
     let (store, mut pending) = (cache(&[("a", "old", "5")]), PendingWrites::default());
     pending.record_write(&id("a", "new", "12"), Some(true), &store.snapshot());
     pending.record_delete(key("a"), Uid::new(""), &store.snapshot());
