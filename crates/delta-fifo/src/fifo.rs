@@ -167,7 +167,7 @@ mod tests {
         .collect()
     }
 
-    /// Property 14: popping by key would take a@9 before b@7 and make the watermark lie.
+    /// Property 14: popping by key would return a@9 before b@7, and the watermark would be wrong.
     #[test]
     fn repeated_key_ends_batch() {
         let mut fifo = queue_of([put("a", 5), put("b", 7), put("a", 9), put("c", 10)]);
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(batch_lengths(fifo), [1, 1, 1, 1]);
     }
 
-    /// Property 14: a bookmark may move the watermark only past what was applied before it.
+    /// Property 14: a bookmark may move the watermark only past earlier deltas.
     #[test]
     fn bookmarks_keep_position_and_do_not_end_batch() {
         let mut fifo = queue_of([bookmark(1), put("a", 2), bookmark(3), put("b", 4), bookmark(5)]);

@@ -1,10 +1,10 @@
-//! Short names for the data that the unit tests of this crate are made of.
+//! Constructors of test data, with short names.
 
 use std::sync::Arc;
 
 use kube_object::{Delta, Entry, Event, Listed, ObjectId, ObjectKey, ResourceVersion, Uid};
 
-/// An object without content: only its identity matters here.
+/// Returns an entry without content: these tests use only the identity.
 pub(crate) fn entry(name: &str, version: u64) -> Entry<()> {
     incarnation(name, "uid-1", version)
 }
@@ -59,7 +59,7 @@ pub(crate) fn end(version: u64) -> Delta<()> {
     Delta::End { version: ResourceVersion::from(version), complete: true }
 }
 
-/// What a test compares deltas by: identities and versions, never objects.
+/// Returns the identities and versions of deltas, for comparison.
 pub(crate) fn text(deltas: impl IntoIterator<Item = Delta<()>>) -> Vec<String> {
     deltas.into_iter().map(|delta| format!("{delta:?}")).collect()
 }

@@ -1,5 +1,5 @@
-//! A broken or hostile server under the whole stack: each bad answer is an error with a name and the URL, is counted
-//! in the status, shows nothing of an object, changes nothing in the cache, and is recovered from.
+//! A broken or hostile server under the whole stack. Each malformed response is reported as an error
+//! with the URL, is counted, reveals no content, leaves the cache unchanged, and is recovered from.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use logged::Logged;
 #[path = "support/logged.rs"]
 mod logged;
 
-/// What no error, status or log line may show.
+/// Content that no error, status or log line may contain.
 const CONTENTS: &str = "hunter2";
 const LIMIT: usize = 4096;
 const SECRETS: &str = "/api/v1/secrets";
@@ -26,7 +26,7 @@ fn secret(server: &Server, name: &str) {
     server.create(object).unwrap();
 }
 
-/// An informer of Secrets, what its `on_error` was given, and what a handler was told.
+/// An informer of Secrets, the errors of its `on_error`, and the events of a handler.
 struct Stack {
     server: Server,
     informer: Informer<Secret>,
@@ -37,7 +37,7 @@ struct Stack {
 }
 
 impl Stack {
-    /// Not started; the server has the Secret `s`.
+    /// The informer is not started. The server contains the Secret `s`.
     fn new() -> Self {
         let logged = Logged::begin();
         let server = Server::new();
@@ -58,7 +58,7 @@ impl Stack {
         Self { server, informer, errors, debugged, told, logged }
     }
 
-    /// Started, and its watch is open.
+    /// The informer is started, and its watch is open.
     async fn watching() -> Self {
         let stack = Self::new();
         stack.informer.start();
@@ -66,7 +66,7 @@ impl Stack {
         stack
     }
 
-    /// The clock is paused, so that hours of waiting pass at once.
+    /// The clock is paused, so hours of waiting take no time.
     async fn until(&self, reached: impl Fn(&Self) -> bool) {
         let reaching = async {
             while !reached(self) {
@@ -83,7 +83,7 @@ impl Stack {
         }
     }
 
-    /// The cache follows the server again, and nothing has shown what a Secret holds.
+    /// Asserts that the cache follows the server again, and that no content of a Secret was revealed.
     async fn recovers(self, case: &str) {
         secret(&self.server, "later");
         self.until(|stack| stack.told.lock().iter().any(|line| line == "+later")).await;
@@ -101,7 +101,7 @@ impl Stack {
         assert_eq!(self.server.open_watches(), 0, "{case}");
     }
 
-    /// The one error there was, and that it names what was asked.
+    /// Returns the only error, after a check that it contains the request.
     fn the_error(&self, case: &str, verb: &str) -> String {
         let errors = self.errors.lock();
         let error = errors.first().unwrap_or_else(|| panic!("{case} is no error")).clone();
@@ -130,7 +130,7 @@ fn watches() -> Match {
     Match::verb(Verb::Watch).resource("secrets")
 }
 
-/// Answers to a LIST and what their errors say.
+/// Responses to a LIST, with the expected errors.
 fn bad_lists() -> Vec<(&'static str, Fault, &'static str)> {
     let json = |body: &str| Fault::json(body.to_owned());
     let endless =
@@ -254,7 +254,7 @@ async fn list_with_opaque_versions_is_cached_and_replaced() {
     }
 }
 
-/// Frames of a watch and what their errors say.
+/// Frames of a watch, with the expected errors.
 fn bad_frames() -> Vec<(&'static str, String, &'static str)> {
     let added = |object: &str| format!("{{\"type\":\"ADDED\",\"object\":{object}}}\n");
     let line = |text: &str| format!("{text}\n");
@@ -349,7 +349,7 @@ async fn watch_broken_inside_frame_loses_no_event() {
     stack.recovers("a cut on the way").await;
 }
 
-/// The last good state stays, marked as stale, until one comes that can be decoded.
+/// The last good state stays cached and counts as stale until a decodable state arrives.
 #[tokio::test(start_paused = true)]
 async fn undecodable_event_is_counted_and_cached_object_stays() {
     let meta = r#""metadata":{"name":"s","namespace":"default","resourceVersion":"odd"}"#;
@@ -393,7 +393,7 @@ async fn repeated_events_and_unknown_deletions_are_ignored() {
     stack.informer.stop().await;
 }
 
-/// A version from the future makes all that follows look old: the silence gives it away.
+/// After a version from the future, later events look old. The reflector detects the silence.
 #[tokio::test(start_paused = true)]
 async fn future_version_does_not_block_cache_forever() {
     let stack = Stack::watching().await;

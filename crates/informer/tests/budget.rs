@@ -1,6 +1,6 @@
-//! However the server fails, an informer asks seldom: at most 14 list attempts in the first minute of a failure and 4 in
-//! any minute after it, and at most 5 other requests a second over any 10 seconds. The pages of one list count once, and
-//! there are no more of them than it has; a streaming list is a list.
+//! An informer limits its requests in every failure of the server. Limits: 14 list attempts in the
+//! first minute of a failure, 4 in any later minute, and 5 other requests per second over any 10
+//! seconds. The pages of one list count once. A streaming list counts as a list.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use serde_json::json;
 const MINUTE: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Objects that are there when a fault begins, and those that are written meanwhile.
+/// Objects that exist at the start of a fault, and objects that are written during it.
 const OBJECTS: usize = 5;
 const WRITTEN: usize = 100;
 
-/// Seeds whose first delays are so short that seven attempts fit into a minute.
+/// Seeds with short first delays: seven attempts fit into a minute.
 const SHORT: [u64; 2] = [17, 259];
 
-/// How the informers of each case list. Between them they take every way to a list.
+/// How the informers of each case list. Together they use every kind of list.
 const WAYS: [Way; 4] = [
     Way { streaming: true, page_size: None, seed: 7, healthy_first: false },
     Way { streaming: true, page_size: None, seed: 7, healthy_first: true },
@@ -37,7 +37,7 @@ struct Way {
     streaming: bool,
     page_size: Option<u32>,
     seed: u64,
-    /// The fault begins under a watch that has been open for a while.
+    /// The fault begins while a watch is open.
     healthy_first: bool,
 }
 
@@ -67,8 +67,8 @@ fn watches() -> Match {
     Match::verb(Verb::Watch).when(|request| request.parameter("sendInitialEvents").is_none())
 }
 
-/// Ten minutes of a fault, with a write every few seconds; then what was asked must be within the budget. Whatever is open
-/// then breaks and expires once, so that there are requests to meet the fault.
+/// Runs ten minutes of a fault with a write every few seconds, then checks the requests against the
+/// budget. First, open watches break and expire once, so that new requests meet the fault.
 async fn holds<F>(case: &str, way: Way, server: &Server, service: ApiService, begin: impl FnOnce() -> F) {
     let breaks = |n| match n {
         0 => server.fail_watches(&Match::any(), Status::expired()),
@@ -78,7 +78,7 @@ async fn holds<F>(case: &str, way: Way, server: &Server, service: ApiService, be
     holds_while(case, way, server, service, begin, breaks).await;
 }
 
-/// The same with something that happens after each write.
+/// Same, with an action after each write.
 async fn holds_while<F>(
     case: &str,
     way: Way,
@@ -102,7 +102,7 @@ async fn holds_while<F>(
     }
     informer.start();
     if let Some(begin) = begin {
-        informer.wait_for_sync(MINUTE).await.expect("nothing fails yet");
+        informer.wait_for_sync(MINUTE).await.expect("the fault has not begun");
         tokio::time::sleep(5 * MINUTE).await;
         fault = Some(begin());
     }
@@ -114,7 +114,7 @@ async fn holds_while<F>(
             during(n);
         }
     };
-    // Whoever asks without a pause would stop the clock.
+    // A busy loop of requests would stop the paused clock.
     let first = server.journal().requests().len() as u64;
     tokio::select! {
         () = writing => {}
@@ -147,7 +147,7 @@ fn check(case: &str, requests: &[Request]) {
     assert!(most <= 50, "{case}: {most} other requests in 10 s");
 }
 
-/// The largest number of moments within any such time.
+/// Returns the largest number of instants within any window of this length.
 fn most_within(moments: &[Duration], time: Duration) -> usize {
     let from = |(first, at): (usize, &Duration)| {
         moments[first..].iter().take_while(|later| **later - *at < time).count()
@@ -155,19 +155,19 @@ fn most_within(moments: &[Duration], time: Duration) -> usize {
     moments.iter().enumerate().map(from).max().unwrap_or_default()
 }
 
-/// A fault that each request meets which `matches` picks, in every way to list.
+/// Tests a fault of all matching requests, with every kind of list.
 async fn always(case: &str, matches: Match, fault: Fault) {
     for way in WAYS {
         let server = new_server();
         let begin = || server.faults().always(matches.clone(), fault.clone());
         holds(case, way, &server, server.service(), begin).await;
-        // Without this the case would show nothing.
+        // Otherwise the case would prove nothing.
         let met = server.journal().count_where(|request| request.fault == Some(fault.kind()));
         assert!(met > 0, "{case}, {way:?}: no request met the fault");
     }
 }
 
-/// The same in all requests, in lists alone, in watches alone.
+/// Same, for all requests, for lists only, and for watches only.
 async fn everywhere(case: &str, fault: &Fault) {
     for (of, matches) in [("everything", Match::any()), ("lists", lists()), ("watches", watches())] {
         always(&format!("{case} of {of}"), matches, fault.clone()).await;
@@ -228,7 +228,7 @@ async fn broken_and_silent_responses_stay_within_budget() {
     }
 }
 
-/// Why a list leads nowhere, and each list that could take its place, too.
+/// Faults of a list and of all lists that could replace it.
 #[tokio::test(start_paused = true)]
 async fn rejected_lists_stay_within_budget() {
     let page = || Match::verb(Verb::List).with_parameter("continue");
@@ -279,7 +279,7 @@ async fn unusual_lists_stay_within_budget() {
     }
 }
 
-/// What can be done to open watches, over and over.
+/// Faults of open watches, repeated.
 type Break = fn(&Server) -> usize;
 
 #[tokio::test(start_paused = true)]
@@ -346,7 +346,7 @@ async fn server_restarts_and_restores_stay_within_budget() {
     }
 }
 
-/// What a fault of the whole server is, and what ends it.
+/// Faults of the whole server, with the value that ends them.
 type Begin = fn(&Server) -> Box<dyn Send>;
 
 #[tokio::test(start_paused = true)]
@@ -392,7 +392,7 @@ async fn replicas_of_different_age_stay_within_budget() {
     }
 }
 
-/// A mixture of everything, with half of the requests met by some fault.
+/// A mixture of all faults that affects half of the requests.
 #[tokio::test(start_paused = true)]
 async fn mixed_faults_stay_within_request_budget() {
     for seed in 0..10 {

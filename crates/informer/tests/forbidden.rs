@@ -1,4 +1,5 @@
-//! Rights that are missing or revoked: the refusal stays visible, what is cached stays, and nobody else is slowed.
+//! Missing or revoked permissions: the error stays visible, the cache stays, and other informers are
+//! not delayed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +12,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::Instant;
 
-/// What handlers were told.
+/// The events of the handlers.
 type Told = Arc<Mutex<Story>>;
 
 fn refuse(server: &Server, resource: &str) -> FaultGuard {
@@ -41,11 +42,11 @@ fn writer<T: Object>(told: &Told) -> impl FnMut(&Event<T>) + Send + 'static {
     }
 }
 
-/// What happened, and when.
+/// Events with their times.
 type Story = Vec<(Duration, String)>;
 
-/// Ten minutes of a factory whose ConfigMaps and Secrets change in turns: what its handlers are told, and what is asked
-/// for both. Where `refused`, its Pods are not to be read.
+/// Runs ten minutes of a factory whose ConfigMaps and Secrets change in turn. Returns the events of
+/// its handlers and the requests for both. If `refused`, reads of Pods are forbidden.
 async fn ten_minutes(refused: bool, streaming: bool) -> (Story, Story) {
     let server = Server::new();
     write(&server, "ConfigMap", "first");
@@ -64,7 +65,7 @@ async fn ten_minutes(refused: bool, streaming: bool) -> (Story, Story) {
         write(&server, kind, &format!("o{second}"));
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(began.elapsed(), Duration::from_secs(601), "somebody kept the thread");
+    assert_eq!(began.elapsed(), Duration::from_secs(601), "a task blocked the thread");
     assert_eq!(pods.has_synced(), !refused);
     let requests = server.journal().since(mark);
     let of_others = requests.iter().filter(|request| request.about.resource != "pods");
@@ -76,7 +77,7 @@ async fn ten_minutes(refused: bool, streaming: bool) -> (Story, Story) {
     (told, asked)
 }
 
-/// Where kube-runtime's controller waits for all that it watches when one of its watches is refused.
+/// kube-runtime's controller waits for all of its watches if one is forbidden.
 #[tokio::test(start_paused = true)]
 async fn forbidden_type_delays_no_other_type() {
     for streaming in [true, false] {
@@ -86,7 +87,7 @@ async fn forbidden_type_delays_no_other_type() {
         assert_eq!(told, told_otherwise, "streaming: {streaming}");
         assert_eq!(asked, asked_otherwise, "streaming: {streaming}");
         let late = told.iter().filter(|(at, _)| at.subsec_nanos() > 0).collect::<Vec<_>>();
-        assert!(late.is_empty(), "told later than in the second of the change: {late:?}");
+        assert!(late.is_empty(), "events delivered later than in the second of the change: {late:?}");
     }
 }
 
@@ -115,7 +116,7 @@ async fn revoked_permission_stays_in_status_and_keeps_cache() {
             assert!(status.to_string().contains("403 Forbidden"), "{status}");
             assert_eq!((status.synced, status.objects, registration.has_synced()), (true, 1, true));
         }
-        assert_eq!(maps.status().reflector.lists, 1, "nothing was lost: there is no reason for another list");
+        assert_eq!(maps.status().reflector.lists, 1, "no event was lost, so no second list is needed");
         drop(revoked);
         tokio::time::sleep(Duration::from_secs(120)).await;
         let status = maps.status();

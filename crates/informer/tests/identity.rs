@@ -1,4 +1,4 @@
-//! Who an object is, and what becomes of one that can't be decoded, through the whole stack.
+//! The identity of objects, and undecodable objects, through the whole stack.
 
 use std::{sync::Arc, time::Duration};
 
@@ -51,14 +51,14 @@ impl Stack {
         self.server.get("v1", "ConfigMap", Some("default"), "a").unwrap()
     }
 
-    /// A version that the watch has not seen, and the server has reached by a write of another type.
+    /// Returns a version that the server has reached by a write of another type.
     fn new_version(&self) -> String {
         let metadata = json!({"generateName": "s", "namespace": "default"});
         self.server.create(json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})).unwrap();
         self.server.resource_version().to_string()
     }
 
-    /// Announces that `a` is now something that is no ConfigMap.
+    /// Sends an event in which `a` is not a ConfigMap.
     fn spoil(&self, uid: &Value) {
         let metadata =
             json!({"name": "a", "namespace": "default", "uid": uid, "resourceVersion": self.new_version()});
@@ -83,7 +83,7 @@ fn short(event: &Event<ConfigMap>) -> String {
     }
 }
 
-/// Property 3, where the watch itself has lost the deletion.
+/// Property 3, if the watch has lost the deletion.
 #[tokio::test(start_paused = true)]
 async fn new_uid_under_same_name_is_delete_and_add() {
     for streaming in [false, true] {
@@ -113,7 +113,8 @@ async fn undecodable_update_keeps_stale_state_until_next_good_one() {
         assert!(status.to_string().contains("1 objects, 1 of them stale"), "{status}");
         let shown = stack.informer.lister().get_by_key(&"default/a".parse().unwrap()).unwrap();
         assert!(Arc::ptr_eq(&good, &shown));
-        // A list that has it in a good state ends it. By its digest that is the state which is cached: nobody is told.
+        // A list with a decodable state ends the staleness. By its digest this is the cached state, so
+        // no event is delivered.
         stack.informer.relist();
         stack.until(|stack| stack.informer.status().stale == 0).await;
         assert_eq!(*stack.told.lock(), ["!a"], "streaming {streaming}");
@@ -132,7 +133,7 @@ async fn undecodable_object_with_other_uid_deletes_cached_object() {
     stack.informer.stop().await;
 }
 
-/// Items of a list that can't be decoded count as seen: they delete nothing and hide nobody.
+/// Undecodable items of a list count as listed: they neither delete nor hide objects.
 #[tokio::test(start_paused = true)]
 async fn undecodable_listed_object_is_stale_and_others_are_cached() {
     let stack = Stack::watching(false).await;

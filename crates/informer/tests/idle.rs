@@ -1,4 +1,4 @@
-//! An informer whose objects don't change costs nothing: how often its runtime wakes up, with everything that is in it.
+//! The cost of an idle informer: the number of wake-ups of its runtime.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// How often an informer of so many objects, and its server, wake up in an hour in which nothing happens.
+/// Returns the wake-ups of an informer with `objects` objects, and of its server, in an idle hour.
 async fn wakeups(objects: usize) -> u64 {
     let server = Server::new();
     let client = Client::new(server.service(), "default");
@@ -33,8 +33,8 @@ async fn wakeups(objects: usize) -> u64 {
     after - before
 }
 
-/// A bookmark a minute, and a watch that ends and is opened again every five to ten minutes, are what an idle hour has.
-/// Each of them takes a few turns of the runtime, the server's included; something that ticks each second would take 3600.
+/// An idle hour has a bookmark per minute, and a new watch every five to ten minutes. Each takes a few
+/// wake-ups, including those of the server. A timer of one second would cause 3600.
 #[tokio::test(start_paused = true)]
 async fn idle_informer_wakes_only_for_bookmarks_and_timeouts() {
     for objects in [1, 1000] {

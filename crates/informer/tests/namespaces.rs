@@ -1,4 +1,4 @@
-//! Informers of several namespaces: handlers see the objects of the namespaces that are there as all that there are.
+//! `MultiNamespaceInformer`: the events of a handler describe the objects of the active namespaces.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +27,7 @@ fn config_map(server: &Server, namespace: &str, name: &str) {
     server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
 }
 
-/// An object in each of four namespaces.
+/// Returns a server with one object in each of four namespaces.
 fn server() -> Server {
     let server = Server::new();
     for namespace in ["a", "b", "c", "d"] {
@@ -45,7 +45,7 @@ fn factory(server: &Server) -> InformerFactory {
     factory
 }
 
-/// What a handler has been told, in words, and what it must think that there is.
+/// The events of a handler as text, and the resulting set of objects.
 #[derive(Clone, Default)]
 struct Told {
     lines: Arc<Mutex<Vec<String>>>,
@@ -68,7 +68,7 @@ impl Told {
             }
             Event::Updated { old, new } => {
                 let before = objects.insert(key.clone(), version(new));
-                assert_eq!(before, Some(version(old)), "an update of {key} is out of order");
+                assert_eq!(before, Some(version(old)), "the update of {key} is out of order");
                 format!("~{key}")
             }
             Event::Deleted { final_state_unknown, .. } => {
@@ -83,7 +83,7 @@ impl Told {
         std::mem::take(&mut self.lines.lock())
     }
 
-    /// Waits until it knows exactly these.
+    /// Waits until the handler's objects are exactly these.
     async fn knows(&self, objects: &BTreeMap<ObjectKey, String>) {
         for _ in 0..100 {
             if *self.objects.lock() == *objects {
@@ -95,7 +95,7 @@ impl Told {
     }
 }
 
-/// What the server has in these namespaces.
+/// Returns the objects of these namespaces on the server.
 fn truth(server: &Server, namespaces: &[&str]) -> BTreeMap<ObjectKey, String> {
     let objects = server.list("v1", "ConfigMap", None).unwrap();
     let text = |object: &serde_json::Value, field| object["metadata"][field].as_str().unwrap().to_owned();
@@ -128,11 +128,11 @@ async fn handler_gets_events_of_added_and_removed_namespaces() {
 
     assert!(informers.remove("a").await);
     assert!(!informers.remove("a").await);
-    assert_eq!(told.lines(), ["-a/first unknown"], "when the removal returns it has been told");
+    assert_eq!(told.lines(), ["-a/first unknown"], "the deletes are delivered before the removal returns");
     config_map(&server, "a", "unseen");
     tokio::time::sleep(WITHIN).await;
     assert_eq!(told.lines(), [""; 0]);
-    assert_eq!(server.open_watches(), 2, "the watch of a namespace that was removed has ended");
+    assert_eq!(server.open_watches(), 2, "the watch of a removed namespace is closed");
     assert_eq!(informers.namespaces().into_iter().collect::<Vec<_>>(), ["b", "c"]);
     assert_eq!(informers.list(&LabelSelector::everything()).len(), 3);
     assert!(informers.get(KeyRef::new(Some("c"), "second")).is_some());
@@ -156,7 +156,7 @@ async fn namespace_is_added_again_only_after_deletes_are_delivered() {
     let back = ["-a/first unknown", "+a/first initially"];
     assert_eq!(told.lines(), [&["+a/first initially"][..], &back, &back, &back].concat());
 
-    assert!(informers.remove("a").now_or_never().is_none(), "the removal is not waited for");
+    assert!(informers.remove("a").now_or_never().is_none(), "the removal cannot complete in one poll");
     assert_eq!(informers.add("a").await, Ok(true));
     told.knows(&truth(&server, &["a"])).await;
     assert_eq!(told.lines(), back);
@@ -172,7 +172,7 @@ async fn shared_informer_survives_removal_of_its_namespace() {
     let told = Told::default();
     let registration = told.listen(&informers);
     assert!(registration.wait_for_sync(WITHIN).await);
-    assert_eq!(server.journal().count(Verb::Watch, "configmaps"), 2, "it is the same informer");
+    assert_eq!(server.journal().count(Verb::Watch, "configmaps"), 2, "the informer is shared");
     assert!(informers.remove("a").await);
     config_map(&server, "a", "second");
     while of_a.lister().len() < 2 {
@@ -198,7 +198,7 @@ async fn removed_handler_gets_no_events() {
     other.knows(&truth(&server, &["b", "c"])).await;
     assert_eq!(told.lines(), [""; 0]);
     factory.shutdown().await;
-    assert!(others.wait_for_sync(Duration::MAX).await, "what was synced stays so");
+    assert!(others.wait_for_sync(Duration::MAX).await, "a synced handler stays synced");
 }
 
 #[tokio::test(start_paused = true)]
@@ -209,7 +209,7 @@ async fn cluster_scoped_type_and_empty_namespace_are_refused() {
     assert_eq!(error, Some(expected));
     let informers = factory.select::<ConfigMap>().namespaces([""; 0]).unwrap();
     assert!(matches!(informers.add("").await, Err(FactoryError::InvalidNamespace { .. })));
-    informers.wait_for_sync(WITHIN).await.expect("there is nothing to wait for");
+    informers.wait_for_sync(WITHIN).await.expect("there is no namespace to wait for");
     factory.shutdown().await;
     assert!(matches!(informers.add("a").await, Err(FactoryError::ShutDown(_))));
 }
@@ -224,11 +224,11 @@ async fn handler_of_stopped_informer_is_never_synced() {
     assert!(!registration.wait_for_sync(Duration::MAX).await);
     assert!(informers.wait_for_sync(WITHIN).await.unwrap_err().to_string().contains("/namespaces/a/"));
     assert!(informers.remove("a").await);
-    assert!(registration.wait_for_sync(WITHIN).await, "what is not there is not waited for");
+    assert!(registration.wait_for_sync(WITHIN).await, "removed namespaces are not awaited");
     factory.shutdown().await;
 }
 
-/// Its cache would never be fresh again.
+/// The cache of a stopped informer is never updated again.
 #[tokio::test(start_paused = true)]
 async fn namespace_with_stopped_informer_can_be_added_again() {
     let server = server();
@@ -239,7 +239,7 @@ async fn namespace_with_stopped_informer_can_be_added_again() {
     assert!(registration.wait_for_sync(WITHIN).await);
     informers.informer("a").unwrap().stop().await;
     config_map(&server, "a", "second");
-    // Nobody tells the handler that the first is gone.
+    // The handler receives no delete of the first object.
     told.objects.lock().clear();
     told.lines();
     assert_eq!(informers.add("a").await, Ok(true));
@@ -250,7 +250,7 @@ async fn namespace_with_stopped_informer_can_be_added_again() {
     factory.shutdown().await;
 }
 
-/// An index function runs while its cache is written, and who registers a handler waits for that.
+/// An index function runs while its cache is written, and the registration of a handler waits for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn index_function_can_read_namespaces_during_changes() {
     for adds_handler in [true, false] {
@@ -285,12 +285,12 @@ async fn index_function_can_read_namespaces_during_changes() {
                 false => assert_eq!(all.add("a").await, Ok(true)),
             }
         });
-        tokio::time::timeout(WITHIN, adding).await.expect("a deadlock").unwrap();
+        tokio::time::timeout(WITHIN, adding).await.expect("the registration must not deadlock").unwrap();
         factory.shutdown().await;
     }
 }
 
-/// Property 5: over several namespaces too.
+/// Property 5, for several namespaces.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn calls_of_one_handler_never_overlap() {
     let server = server();
@@ -313,8 +313,8 @@ async fn calls_of_one_handler_never_overlap() {
     factory.shutdown().await;
 }
 
-/// Properties 2, 5 and 8: with namespaces and objects that come and go in any order, a handler has a history for each
-/// object, and in the end knows what is there.
+/// Properties 2, 5 and 8: namespaces and objects are added and removed in any order. The events of each
+/// object form a history, and the final set of objects is correct.
 #[tokio::test(start_paused = true)]
 async fn handler_state_matches_active_namespaces() {
     const NAMESPACES: [&str; 4] = ["a", "b", "c", "d"];
@@ -334,7 +334,7 @@ async fn handler_state_matches_active_namespaces() {
             match draw(6) {
                 0 => _ = informers.add(namespace).await.unwrap(),
                 1 => _ = informers.remove(namespace).await,
-                // A removal that nobody waits for.
+                // A removal whose future is dropped.
                 2 => _ = informers.remove(namespace).now_or_never(),
                 3 => config_map(&server, namespace, &format!("object-{step}")),
                 4 => {

@@ -1,4 +1,4 @@
-//! A program reads what it has written, from a cache that lags behind.
+//! Reads through a `CachedApi` show the program's own writes although the cache lags.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use serde_json::json;
 use tokio::time::Instant;
 
 const WITHIN: Duration = Duration::from_secs(60);
-/// How far the watches of these servers lag behind.
+/// The delay of the servers' watch events.
 const LAG: Lag = Lag::Time(Duration::from_secs(2));
 
-/// Not started yet; `label` restricts the informer.
+/// Returns a factory that is not started, and a `CachedApi`. `label` restricts the informer.
 fn cached(server: &Server, label: &str) -> (InformerFactory, CachedApi<ConfigMap>) {
     let client = Client::new(server.service(), "default");
     let factory = InformerFactory::new(client.clone()).namespace("default").labels(label);
@@ -35,7 +35,7 @@ async fn started(server: &Server, label: &str) -> (InformerFactory, CachedApi<Co
     (factory, maps)
 }
 
-/// Pods with these fields.
+/// Returns a factory and a `CachedApi` of Pods with these fields.
 async fn started_pods(server: &Server, fields: &str) -> (InformerFactory, CachedApi<Pod>) {
     let client = Client::new(server.service(), "default");
     let factory = InformerFactory::new(client.clone()).namespace("default");
@@ -62,7 +62,7 @@ fn merge(patch: serde_json::Value) -> Patch<serde_json::Value> {
     Patch::Merge(patch)
 }
 
-/// Each write is made while the cache can't have it yet, and the read after it shows it.
+/// The cache cannot contain a write immediately, and the next read shows it anyway.
 #[tokio::test(start_paused = true)]
 async fn each_kind_of_write_is_visible_to_next_read() {
     let server = Server::new();
@@ -98,7 +98,7 @@ async fn deleted_object_with_finalizer_is_read_with_timestamp() {
     factory.shutdown().await;
 }
 
-/// What holds a namespace stands in its spec.
+/// The finalizers of a namespace are in its spec.
 #[tokio::test(start_paused = true)]
 async fn deleted_namespace_is_read_with_deletion_timestamp() {
     let server = Server::new();
@@ -147,7 +147,7 @@ async fn dry_run_is_not_recorded_as_write() {
     factory.shutdown().await;
 }
 
-/// What the informer's selector leaves out would never come.
+/// An event of an object outside of the selection never arrives.
 #[tokio::test(start_paused = true)]
 async fn write_outside_selection_delays_no_read() {
     let server = Server::new();
@@ -193,11 +193,14 @@ async fn read_timeout_error_reports_version_of_cache() {
             versions[0], versions[1]
         )
     );
-    // An object that was not written is read at once.
+    // A read of an object without pending writes returns immediately.
     assert!(maps.get("before").await.unwrap().is_some());
     drop(silent);
     let patient = maps.clone().read_timeout(WITHIN);
-    assert!(patient.get("a").await.unwrap().is_some(), "the clone remembers, and the cache comes there");
+    assert!(
+        patient.get("a").await.unwrap().is_some(),
+        "the clone shares the pending writes, and the cache reaches the write"
+    );
     factory.shutdown().await;
 }
 
@@ -220,10 +223,10 @@ async fn read_before_initial_list_is_error() {
         server.faults().always(Match::any().resource("configmaps"), Fault::Delay(Duration::from_secs(3)));
     factory.start();
     assert!(maps.get("b").await.unwrap().is_none() && maps.get("a").await.unwrap().is_some());
-    assert_eq!(began.elapsed(), Duration::from_secs(18), "it waits for no longer than for the list");
+    assert_eq!(began.elapsed(), Duration::from_secs(18), "the read waits only for the list");
     drop(slow);
     factory.shutdown().await;
-    assert!(maps.get("b").await.unwrap().is_none(), "what was known is");
+    assert!(maps.get("b").await.unwrap().is_none(), "the cache is synced");
 }
 
 #[tokio::test(start_paused = true)]
@@ -236,7 +239,7 @@ async fn stopped_informer_ends_wait_for_sync() {
     assert!(matches!(read, Err(CachedReadError::Stopped { .. })), "{read:?}");
 }
 
-/// Property 13, seen by a reader.
+/// Property 13, for one reader.
 #[tokio::test(start_paused = true)]
 async fn server_restore_is_reported_once() {
     let server = Server::new();
@@ -266,7 +269,7 @@ async fn server_restore_is_reported_once() {
     factory.shutdown().await;
 }
 
-/// Property 13, seen by several readers at once: none of them takes the old state for what it has written.
+/// Property 13, for concurrent readers: no reader mistakes the old state for its write.
 #[tokio::test(start_paused = true)]
 async fn every_waiting_read_reports_server_restore() {
     let server = Server::new();
@@ -305,7 +308,7 @@ async fn every_waiting_read_reports_server_restore() {
     assert!(matches!(lost, Err(CachedReadError::ServerRestored { .. })), "{lost:?}");
     assert!(matches!(too, Err(CachedReadError::ServerRestored { .. })), "{too:?}");
     assert!(matches!(all, Err(CachedReadError::ServerRestored { .. })));
-    assert!(unwritten.unwrap().is_some(), "it was not waited for");
+    assert!(unwritten.unwrap().is_some(), "a read without a pending write does not wait");
     assert!(others[0].get("too").await.unwrap().is_none());
     assert_eq!(maps.list(&LabelSelector::everything()).await.unwrap().len(), 1);
     factory.shutdown().await;
@@ -318,7 +321,7 @@ async fn write_excluded_by_selected_field_is_not_awaited() {
     server.set_lag(LAG);
     for (name, node) in [("waits", None), ("other", Some("there"))] {
         pods.create(&PostParams::default(), &pod(name, node)).await.unwrap();
-        assert!(pods.get(name).now_or_never().expect("it is not waited for").unwrap().is_none());
+        assert!(pods.get(name).now_or_never().expect("the read does not wait").unwrap().is_none());
         assert!(pods.lister().now_or_never().is_some_and(|all| all.is_ok()));
     }
     pods.create(&PostParams::default(), &pod("mine", Some("here"))).await.unwrap();
@@ -327,7 +330,7 @@ async fn write_excluded_by_selected_field_is_not_awaited() {
     factory.shutdown().await;
 }
 
-/// Others go on writing while a read waits: their writes are not its business.
+/// Other tasks continue to write while a read waits. The read ignores their writes.
 #[tokio::test(start_paused = true)]
 async fn read_waits_only_for_earlier_writes() {
     let server = Server::new();
@@ -354,7 +357,8 @@ async fn read_waits_only_for_earlier_writes() {
     factory.shutdown().await;
 }
 
-/// Whether a write is covered only the server knows: the next event or bookmark says that the cache has passed it.
+/// Only the server can decide whether the informer selects a write. The next event or bookmark shows
+/// that the cache has passed the write.
 #[tokio::test(start_paused = true)]
 async fn undecidable_selector_waits_for_next_event_or_bookmark() {
     let server = Server::new();
@@ -366,10 +370,10 @@ async fn undecidable_selector_waits_for_next_event_or_bookmark() {
     let mut other = pod("other", None);
     other.spec.as_mut().unwrap().host_network = Some(true);
     pods.create(&PostParams::default(), &other).await.unwrap();
-    assert!(pods.get("mine").now_or_never().is_some(), "what is seen is not waited for");
-    assert!(pods.get("other").now_or_never().is_none(), "it may be covered");
+    assert!(pods.get("mine").now_or_never().is_some(), "a visible write is not awaited");
+    assert!(pods.get("other").now_or_never().is_none(), "the informer may select the object");
     assert!(pods.get("other").await.unwrap().is_none());
-    // It leaves the selection, as the server sees it.
+    // The object leaves the selection on the server.
     let patch = merge(json!({"metadata": {"labels": {"seen": "yes"}}}));
     pods.patch("mine", &PatchParams::default(), &patch).await.unwrap();
     assert!(pods.get("mine").await.unwrap().unwrap().metadata.labels.is_some());
@@ -393,7 +397,7 @@ async fn name_without_namespace_is_error() {
         "cannot find \"a\" without a namespace: ConfigMap /api/v1/configmaps caches namespaced objects; \
          use an Api of one namespace, or a lister"
     );
-    assert!(dynamic.get("a").await.unwrap().is_none(), "there is none");
+    assert!(dynamic.get("a").await.unwrap().is_none(), "no object exists");
     let metadata = json!({"name": "a", "namespace": "default"});
     server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
     while dynamic.lister().await.unwrap().is_empty() {
@@ -405,7 +409,7 @@ async fn name_without_namespace_is_error() {
     factory.shutdown().await;
 }
 
-/// 404 while a write is waited for: the wait goes on until the resource is back, or its time is over.
+/// HTTP 404 during a wait: the wait continues until the resource returns or the timeout expires.
 #[tokio::test(start_paused = true)]
 async fn read_waits_while_resource_is_removed_and_restored() {
     for clear_when_gone in [false, true] {

@@ -1,4 +1,4 @@
-//! What happened while no watch was open is told, however the server says that its history is gone.
+//! Changes that happen while no watch is open are delivered, whatever the form of the "expired" answer.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,14 +10,14 @@ use kube_testserver::{Fault, Match, Server, Verb};
 use parking_lot::Mutex;
 use serde_json::json;
 
-/// Ways to lose what a watch would have said.
+/// How a watch loses its events.
 #[derive(Debug, Clone, Copy)]
 enum Loss {
-    /// The version has expired: 200 and an ERROR event, as kube-apiserver says it.
+    /// The version has expired: 200 and an ERROR event, as from kube-apiserver.
     Compacted,
-    /// HTTP 410, as proxies and aggregated servers say it.
+    /// The version has expired: HTTP 410, as from proxies and aggregated servers.
     HttpGone,
-    /// Nothing but closed and broken connections: the watch resumes and nothing is lost.
+    /// Connections close or break: the watch resumes without loss.
     Broken,
 }
 
@@ -43,8 +43,7 @@ impl Stack {
         informer.start();
         let stack = Self { server, informer, told };
         stack.until(|stack| stack.server.open_watches() == 1 && stack.told.lock().len() == 4).await;
-        // A watch that has lived and said something: what fails from here on is no sequel of a bad start, which
-        // would lead to a relist by itself.
+        // The watch has delivered an event. A watch that fails at its start would cause a relist anyway.
         tokio::time::sleep(Duration::from_secs(5)).await;
         stack.server.patch("v1", "ConfigMap", Some("default"), "kept", &json!({"data": {"a": "b"}})).unwrap();
         stack.until(|stack| stack.told.lock().len() == 5).await;
@@ -52,7 +51,7 @@ impl Stack {
         stack
     }
 
-    /// The clock is paused: an hour of backoff passes at once.
+    /// The clock is paused, so an hour of backoff takes no time.
     async fn until(&self, reached: impl Fn(&Self) -> bool) {
         let reaching = async {
             while !reached(self) {
@@ -64,7 +63,7 @@ impl Stack {
         }
     }
 
-    /// Everything that can happen to an object, while nobody watches.
+    /// Changes objects in every way, while no watch is open.
     fn change_unseen(&self) {
         let server = &self.server;
         let patch = json!({"data": {"key": "new"}});
@@ -91,14 +90,14 @@ fn short(event: &Event<ConfigMap>) -> String {
     }
 }
 
-/// Properties 2 and 3: the cache converges, deletions missed while away included.
+/// Properties 2 and 3: the cache converges, including missed deletions.
 #[tokio::test(start_paused = true)]
 async fn cache_matches_server_after_any_lost_watch_event() {
     let losses = [Loss::Compacted, Loss::HttpGone, Loss::Broken];
     for (loss, streaming) in losses.into_iter().flat_map(|loss| [(loss, false), (loss, true)]) {
         let stack = Stack::watching(streaming).await;
         let watches = Match::verb(Verb::Watch);
-        // The next attempt fails, so that the changes happen while nobody watches.
+        // The next attempt fails, so the changes happen while no watch is open.
         stack.server.faults().next(watches.clone(), Fault::Reset);
         stack.server.close_watches();
         stack.until(|stack| stack.server.faults().waiting() == 0).await;
@@ -116,7 +115,7 @@ async fn cache_matches_server_after_any_lost_watch_event() {
             Loss::Compacted | Loss::HttpGone => ["+added", "+replaced", "?deleted", "?replaced", "~changed"],
         };
         told.sort();
-        // After an expiry no version is trusted, so what did not change is shown again.
+        // After an expiry no version is trusted, so unchanged objects are delivered again.
         told.retain(|line| line != "~kept");
         assert_eq!(told, expected, "{loss:?}");
         let mut keys: Vec<String> =
@@ -127,7 +126,7 @@ async fn cache_matches_server_after_any_lost_watch_event() {
     }
 }
 
-/// A failure costs a relist at most once: the server's journal counts.
+/// Each failure causes at most one relist, according to the server's journal.
 #[tokio::test(start_paused = true)]
 async fn expired_watch_costs_one_list_and_broken_watch_none() {
     let costs = [(Loss::Compacted, 2), (Loss::HttpGone, 2), (Loss::Broken, 1)];
@@ -173,8 +172,8 @@ async fn expired_watch_costs_one_list_and_broken_watch_none() {
     }
 }
 
-/// Property 2, where the server can't read what it would have to say: as long as the object is there nothing can be
-/// listed, and its deletion, which kube-apiserver allows without reading it, can't be watched.
+/// Property 2, with an object that the server cannot read. While the object exists, a list fails. Its
+/// deletion, which kube-apiserver allows without a read, has no watch event.
 #[tokio::test(start_paused = true)]
 async fn undecodable_object_stays_cached_until_deleted() {
     for streaming in [false, true] {

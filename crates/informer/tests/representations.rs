@@ -1,4 +1,5 @@
-//! Each representation of the same objects: handlers, listers, selectors and indexes see the same of it.
+//! All representations of the same objects give the same results in handlers, listers, selectors and
+//! indexes.
 
 use std::{
     sync::{
@@ -17,7 +18,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 
-/// What the tests look at; a projection has nothing else.
+/// The fields that the tests use. A projection contains only these.
 #[derive(Deserialize)]
 struct Shape {
     data: Option<Data>,
@@ -28,7 +29,7 @@ struct Data {
     shape: Option<String>,
 }
 
-/// The shape of an object, where a representation can say it.
+/// Returns the shape of an object, if the representation contains it.
 trait Shaped: Cached<Resource = ConfigMap> {
     fn shape(&self) -> Option<String>;
 }
@@ -86,17 +87,17 @@ fn change(server: &Server, name: &str, shape: &str) {
     server.patch("v1", "ConfigMap", Some("ns"), name, &change).unwrap();
 }
 
-/// The clock is paused: an hour passes at once where nothing happens.
+/// The clock is paused, so an idle hour takes no time.
 async fn until(reached: impl Fn() -> bool) {
     let reaching = async {
         while !reached() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(3600), reaching).await.expect("it does not happen");
+    tokio::time::timeout(Duration::from_secs(3600), reaching).await.expect("the condition is never met");
 }
 
-/// All that a representation is asked, over lists of both kinds.
+/// Tests all reads of a representation, with plain and streaming lists.
 async fn story<T: Shaped>() -> Vec<String> {
     let mut told = Vec::new();
     for streaming_lists in [true, false] {
@@ -159,7 +160,7 @@ async fn all_representations_give_same_events_and_reads() {
     assert_eq!(story::<Compressed<ConfigMap>>().await, expected);
 }
 
-/// What is not listed for the first time is not even decoded, whatever form it has.
+/// Objects that a relist finds unchanged are not decoded, in any representation.
 #[tokio::test(start_paused = true)]
 async fn unchanged_objects_are_not_decoded_again_by_relist() {
     async fn check<T: Shaped>() {
@@ -215,7 +216,7 @@ async fn managed_fields_are_removed_unless_kept() {
     assert_eq!((managers(false, compressed).await, managers(true, compressed).await), (0, 1));
 }
 
-/// With the dictionary that is made of the first objects.
+/// Uses the dictionary that is trained with the first objects.
 #[tokio::test(start_paused = true)]
 async fn compressed_objects_read_back_unchanged_in_less_memory() {
     let server = server(300);
@@ -243,10 +244,10 @@ async fn lazy_object_of_wrong_shape_fails_on_access() {
     let mut odd = config_map("odd", "round");
     odd["data"] = json!({"shape": "round"});
     server.create(odd).unwrap();
-    /// Of another shape than the server's objects.
+    /// A type whose shape differs from the server's objects.
     #[derive(Debug, Deserialize)]
     struct Numbers {
-        #[allow(dead_code, reason = "it is never read: that is the point")]
+        #[allow(dead_code, reason = "the field only makes decoding fail")]
         data: u32,
     }
     let client = Client::new(server.service(), "default");

@@ -1,4 +1,4 @@
-//! Whatever an informer is doing when it is stopped, no task, request, thread or timer of it is left.
+//! A stop leaves no task, request, thread or timer, whatever the informer is doing.
 
 use std::{
     cell::RefCell,
@@ -17,27 +17,27 @@ use kube_listwatch::{Decoded, ListEnd, ListPart, ListRequest, WatchEvent, WatchF
 use kube_object::Known;
 use tokio::{runtime::Handle, sync::watch};
 
-/// What the informer is in the middle of.
+/// The activity of the informer at the stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Moment {
     NeverStarted,
     /// The first request has not been sent.
     JustStarted,
-    /// A list is asked for and not answered.
+    /// A list request is not answered.
     ListUnanswered,
-    /// Some of a list has come.
+    /// A part of a list has arrived.
     List,
-    /// Some of a streaming list has come.
+    /// A part of a streaming list has arrived.
     StreamingList,
-    /// A streaming list has become a watch, or a watch is open.
+    /// A watch is open.
     Watch,
-    /// A request has failed, and the next one waits.
+    /// A request has failed, and the reflector backs off.
     Backoff,
     /// The resource does not exist.
     Suspended,
-    /// A function of the user's has panicked.
+    /// A user function has panicked.
     Panicked,
-    /// Far more waits for the handlers than their mark.
+    /// More events wait for the handlers than their threshold.
     Backlog,
 }
 
@@ -56,10 +56,10 @@ const MOMENTS: [Moment; 10] = [
 
 const OBJECTS: u64 = 100;
 
-/// Of the runtime, seconds: a thread of a handler ends on its own.
+/// In seconds of real time, because a handler's thread does not use the paused clock.
 const TURNS: usize = 10_000_000;
 
-/// A source that comes as far as the moment, and no further. Counts its open requests.
+/// A source that stops at a `Moment`. Counts its open requests.
 struct Until {
     moment: Moment,
     open: Arc<AtomicUsize>,
@@ -88,7 +88,7 @@ fn status(code: u16) -> ListWatchError {
 }
 
 impl Until {
-    /// These items, and then nothing more for ever; the request is open until it is dropped.
+    /// Returns these items and then blocks. The request is open until the stream is dropped.
     fn then_hang<I: Send + 'static>(&self, items: Vec<I>) -> BoxStream<'static, I> {
         self.open.fetch_add(1, Ordering::SeqCst);
         let open = Open(Arc::clone(&self.open));
@@ -116,7 +116,7 @@ impl ListerWatcher<ConfigMap> for Until {
             Moment::List => vec![Ok(Self::items())],
             Moment::Backoff => vec![Err(status(500))],
             Moment::Suspended => vec![Err(status(404))],
-            Moment::Panicked => panic!("a ListFunc panicked"),
+            Moment::Panicked => panic!("the list function panicked"),
             Moment::Watch | Moment::Backlog => vec![Ok(Self::items()), Ok(end)],
             _ => Vec::new(),
         })
@@ -142,19 +142,19 @@ impl ListerWatcher<ConfigMap> for Until {
 }
 
 thread_local! {
-    /// Dropped with the thread that has put something there.
+    /// Dropped at the end of the thread that set it.
     static AT_THE_END: RefCell<Option<watch::Sender<()>>> = const { RefCell::new(None) };
 }
 
-/// What must be gone after a stop.
+/// Resources that must not exist after a stop.
 struct Traces {
     tasks: usize,
     open: Arc<AtomicUsize>,
-    /// Lives as long as anything that the informer was built with.
+    /// Lives as long as the configuration of the informer.
     built_with: Weak<()>,
-    /// Live as long as the handlers.
+    /// These live as long as the handlers.
     handlers: Vec<Weak<()>>,
-    /// Its sender lives as long as the thread of the blocking handler.
+    /// The sender lives as long as the thread of the blocking handler.
     thread: watch::Receiver<()>,
 }
 
@@ -162,7 +162,7 @@ fn alive_tasks() -> usize {
     Handle::current().metrics().num_alive_tasks()
 }
 
-/// A closure that holds something, and leaves the thread's end something to drop.
+/// Returns a closure that owns a value, and sets a thread-local value that is dropped at the thread's end.
 fn holding(thread: Option<watch::Sender<()>>) -> (impl FnMut(&Event<ConfigMap>) + Send + 'static, Weak<()>) {
     let held = Arc::new(());
     let (weak, mut thread) = (Arc::downgrade(&held), thread);
@@ -177,7 +177,7 @@ fn holding(thread: Option<watch::Sender<()>>) -> (impl FnMut(&Event<ConfigMap>) 
 
 type Running = (Informer<ConfigMap>, BoxStream<'static, Event<ConfigMap>>, Traces);
 
-/// An informer with a handler of each kind, resyncing, that has come to this moment.
+/// Returns an informer with a handler of each kind and resyncs, at this moment.
 async fn at(moment: Moment) -> Running {
     let tasks = alive_tasks();
     let open = Arc::new(AtomicUsize::new(0));
@@ -193,7 +193,7 @@ async fn at(moment: Moment) -> Running {
     let (blocking, blocking_holds) = holding(Some(ends));
     let _registrations = (
         informer.on_event(task),
-        informer.add_blocking_handler(handler_fn(blocking)).expect("a thread can be had"),
+        informer.add_blocking_handler(handler_fn(blocking)).expect("a thread can be spawned"),
     );
     let events = informer.events().boxed();
     if moment != Moment::NeverStarted {
@@ -240,18 +240,18 @@ async fn stop_at_any_moment_leaves_no_task_or_request() {
         assert_eq!(informer.status().reflector.phase, Phase::Stopped);
         let left = drain(events).await;
         let told = matches!(moment, Moment::Watch | Moment::Backlog);
-        // Who is still told what it is owed has the timer of its resyncs.
+        // A handler that still receives queued events has a resync timer.
         assert!(told || took == Duration::ZERO, "{moment:?}: a stop waits for no timer, and took {took:?}");
         assert_eq!(left, if told { OBJECTS } else { 0 }, "{moment:?}: a stream ends after what it is owed");
         drop(informer);
         assert!(traces.built_with.upgrade().is_none(), "{moment:?}");
-        // Nothing comes back to life when its time comes.
+        // No timer fires later.
         tokio::time::sleep(Duration::from_secs(24 * 60 * 60)).await;
         traces.must_be_gone(moment);
     }
 }
 
-/// A stream that is read to its end.
+/// Reads a stream to its end.
 async fn drain(events: impl Stream<Item = Event<ConfigMap>>) -> u64 {
     events.count().await as u64
 }
@@ -261,7 +261,7 @@ async fn drain(events: impl Stream<Item = Event<ConfigMap>>) -> u64 {
 async fn dropped_informer_leaves_no_task_or_request() {
     for moment in MOMENTS {
         let (informer, events, traces) = at(moment).await;
-        // The handlers that are registered keep it alive: here they go with it.
+        // Registered handlers keep the informer alive, so they are removed.
         let stopping = informer.clone();
         drop((informer, events));
         stopping.stop().await;
@@ -271,7 +271,7 @@ async fn dropped_informer_leaves_no_task_or_request() {
     }
 }
 
-/// Property 20: a stop that is given up in its middle has happened all the same.
+/// Property 20: a stop takes effect even if its future is dropped.
 #[tokio::test(start_paused = true)]
 async fn cancelled_stop_leaves_no_task_or_request() {
     for moment in MOMENTS {

@@ -1,4 +1,4 @@
-//! A transform runs once for each object, before anyone sees it, and what it refuses is undecodable.
+//! A transform runs once for each object, before any reader. An object that it rejects is undecodable.
 
 use std::{
     sync::{
@@ -41,7 +41,7 @@ fn is(object: &ConfigMap) -> &str {
     object.data.as_ref().and_then(|data| data.get("is")).map_or("", String::as_str)
 }
 
-/// Shouts what an object is; refuses `bad`, panics at `worse`. Counts its calls.
+/// Changes an object to upper case, rejects `bad`, panics at `worse`, and counts its calls.
 fn shouting(
     calls: &Arc<AtomicUsize>,
 ) -> impl Fn(&mut ConfigMap) -> Result<(), &'static str> + Send + Sync + 'static {
@@ -49,12 +49,12 @@ fn shouting(
     move |object| {
         calls.fetch_add(1, Ordering::SeqCst);
         let louder = match is(object) {
-            "bad" => return Err("it is bad"),
+            "bad" => return Err("the object is bad"),
             "worse" => panic!("worse"),
             other => format!("{}!", other.to_uppercase()),
         };
         object.data = Some([("is".to_owned(), louder)].into());
-        // Who it is the server says.
+        // The identity comes from the server.
         object.metadata.name = Some("nobody".into());
         object.metadata.uid = None;
         object.metadata.resource_version = Some("0".into());
@@ -79,14 +79,14 @@ fn short(event: &Event<ConfigMap>) -> String {
     }
 }
 
-/// The clock is paused: an hour passes at once where nothing happens.
+/// The clock is paused, so an idle hour takes no time.
 async fn until(reached: impl Fn() -> bool) {
     let reaching = async {
         while !reached() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(3600), reaching).await.expect("it does not happen");
+    tokio::time::timeout(Duration::from_secs(3600), reaching).await.expect("the condition is never met");
 }
 
 fn lines_of(informer: &Informer<ConfigMap>) -> Lines {
@@ -115,11 +115,12 @@ async fn transform_runs_before_all_readers_and_once_per_state() {
         until(|| lines.lock().len() == 2).await;
         assert_eq!(*lines.lock(), ["+a CALM!", "+b CALM!"]);
         assert_eq!((index.len("CALM!"), index.len("calm")), (2, 0));
-        let shown = informer.lister().namespace("ns").get("a").expect("it has its own name in the cache");
+        let shown =
+            informer.lister().namespace("ns").get("a").expect("the cache uses the name from the server");
         assert_eq!(shown.metadata.name.as_deref(), Some("nobody"));
         assert_eq!(calls.load(Ordering::SeqCst), 2);
 
-        // Neither a relist nor a resync is a reason to run it again.
+        // A relist or a resync does not run the transform again.
         let lists = informer.status().reflector.lists;
         informer.relist();
         until(|| informer.status().reflector.lists > lists && informer.status().synced).await;
@@ -136,7 +137,7 @@ async fn transform_runs_before_all_readers_and_once_per_state() {
     }
 }
 
-/// Property 17, where the last known state is not one that the server sent just now.
+/// Property 17, for a last known state that the server did not send again.
 #[tokio::test(start_paused = true)]
 async fn delete_from_relist_contains_transformed_state() {
     for streaming in [true, false] {
@@ -161,7 +162,7 @@ async fn delete_from_relist_contains_transformed_state() {
     }
 }
 
-/// Where client-go loses the event and moves on.
+/// client-go loses the event in this case.
 #[tokio::test(start_paused = true)]
 async fn failed_transform_is_reported_and_cached_state_is_stale() {
     for (streaming, refused) in [(true, "bad"), (false, "bad"), (true, "worse"), (false, "worse")] {
@@ -188,7 +189,7 @@ async fn failed_transform_is_reported_and_cached_state_is_stale() {
         assert_eq!(
             status.watermark.map(|version| version.to_string()),
             newest,
-            "its place in history is known"
+            "the watermark includes the rejected object"
         );
         assert_eq!(
             informer.lister().namespace("ns").get("a").map(|object| is(&object).to_owned()).unwrap(),
@@ -235,7 +236,7 @@ fn object(name: &str, data: &str, version: u64) -> ConfigMap {
 
 type Announced = Result<WatchEvent<ConfigMap>, ListWatchError>;
 
-/// Of a source made of two functions: one list, and a watch that says this and then nothing.
+/// Returns a source of two functions: one list, and a watch with these events that then stays silent.
 fn of_functions(calls: &Arc<AtomicUsize>, announced: fn() -> Vec<Announced>) -> InformerBuilder<ConfigMap> {
     let items = || vec![object("a", "calm", 3), object("never", "bad", 4)];
     let list =
@@ -271,11 +272,11 @@ async fn function_source_objects_are_transformed() {
     until(|| lines.lock().len() == 4).await;
     assert_eq!(*lines.lock(), ["+a CALM!", "~a CALM! NEW!", "-a LAST!", "+a BACK!"]);
     assert_eq!(informer.status().reflector.undecodable, 2);
-    assert_eq!(informer.lister().list_all()[0].immutable, Some(true), "the second follows the first");
+    assert_eq!(informer.lister().list_all()[0].immutable, Some(true), "transforms run in order");
     informer.stop().await;
 }
 
-/// Property 17, where what is listed is no text that would have to be decoded.
+/// Property 17, for a source that returns values instead of JSON.
 #[tokio::test(start_paused = true)]
 async fn relisted_function_source_objects_are_not_transformed_again() {
     let calls = Arc::new(AtomicUsize::new(0));
@@ -285,7 +286,7 @@ async fn relisted_function_source_objects_are_not_transformed_again() {
     assert_eq!(calls.load(Ordering::SeqCst), 2);
     informer.relist();
     until(|| informer.status().reflector.undecodable == 2).await;
-    assert_eq!(calls.load(Ordering::SeqCst), 3, "only what could not be cached is tried again");
+    assert_eq!(calls.load(Ordering::SeqCst), 3, "only the object that was not cached is transformed again");
     informer.stop().await;
 }
 

@@ -46,7 +46,7 @@ enum Outcome<T> {
 /// - Update, then Delete: the `last` and `final_state_unknown` of the Delete. They describe the last
 ///   state in the cache, which is newer than the state that the handler knows.
 /// - Delete, then Add: both events, because the uids can differ. If the second object is deleted
-///   too, the first Delete stays unchanged: it is about the object that the handler knows.
+///   too, the first Delete stays unchanged, because it is about the object that the handler knows.
 pub(super) fn coalesce<T>(older: PendingChange<T>, newer: Event<T>) -> Option<PendingChange<T>> {
     use Outcome::{Absent, Present};
     use PendingChange::{Add, Delete, Replace, Update};
@@ -97,7 +97,7 @@ impl<T> PendingChange<T> {
         }
     }
 
-    /// Whether this contains an initial Add.
+    /// Returns whether this contains an initial Add.
     pub(super) fn is_initial(&self) -> bool {
         matches!(
             self,
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(coalesced([initial(&a), updated(&a, &b), lost(&b)]), []);
     }
 
-    /// Property 12: it came back after the handler began to look.
+    /// Property 12: the second Add is later than the initial list.
     #[test]
     fn object_added_again_after_cancelled_initial_add_is_not_initial() {
         let [a, b] = ["1", "2"].map(|uid| incarnation("x", uid, 1));
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(coalesced([updated(&a, &b), updated(&b, &c)]), [updated(&a, &c)]);
     }
 
-    /// Property 18: the last known state is that of the cache, newer than what the handler saw.
+    /// Property 18: the last known state comes from the cache, and is newer than the handler's.
     #[test]
     fn update_then_delete_becomes_delete() {
         let [a, b] = [1, 2].map(|version| entry("x", version));
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(coalesced([updated(&a, &b), lost(&b)]), [lost(&b)]);
     }
 
-    /// Property 3: the incarnations are told apart.
+    /// Property 3: two objects with different uids stay separate.
     #[test]
     fn delete_and_add_of_new_uid_remain_two_events() {
         let [old, new] = ["1", "2"].map(|uid| incarnation("x", uid, 1));
@@ -210,7 +210,7 @@ mod tests {
         );
     }
 
-    /// Property 18: the handler knows the first incarnation and never hears of the second.
+    /// Property 18: the handler has received the first object and never receives the second.
     #[test]
     fn second_deletion_leaves_first_delete_unchanged() {
         let [first, second, third] = ["1", "2", "3"].map(|uid| incarnation("x", uid, 1));

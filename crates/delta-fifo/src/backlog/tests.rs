@@ -1,9 +1,9 @@
-//! What a handler is given, step by step; `tests/model` covers random scripts.
+//! Deliveries of a backlog, step by step. `tests/model` covers random sequences.
 
 use super::*;
 use crate::testing::{added, deleted, entry, incarnation, initial, updated};
 
-/// Pushes each event as a batch of its own.
+/// Pushes each event as a separate batch.
 fn push_all(backlog: &mut Backlog<()>, events: impl IntoIterator<Item = Event<()>>) {
     for event in events {
         backlog.push(Arc::new([event]));
@@ -11,15 +11,15 @@ fn push_all(backlog: &mut Backlog<()>, events: impl IntoIterator<Item = Event<()
     }
 }
 
-/// Delivers everything that is queued.
+/// Takes and acknowledges all queued events.
 fn drain(backlog: &mut Backlog<()>) -> Vec<Event<()>> {
-    let mut given = Vec::new();
+    let mut delivered = Vec::new();
     while let Some(mut delivery) = backlog.take() {
-        given.extend_from_slice(&delivery);
+        delivered.extend_from_slice(&delivery);
         backlog.acknowledge(&mut delivery);
         backlog.check();
     }
-    given
+    delivered
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn events_below_threshold_are_delivered_unchanged() {
     assert_eq!(drain(&mut backlog), events);
 }
 
-/// Property 8: merged only past the mark, and what was queued before it stays as it is.
+/// Property 8: only events above the threshold are coalesced. Earlier ones stay unchanged.
 #[test]
 fn changes_of_key_above_threshold_become_one() {
     let [a, b, c, d] = [1, 2, 3, 4].map(|version| entry("x", version));
@@ -65,7 +65,7 @@ fn delivered_events_are_never_coalesced() {
     assert_eq!(drain(&mut backlog), [updated(&a, &c)]);
 }
 
-/// Property 5: a shared batch would overtake the merged changes.
+/// Property 5: a shared batch would overtake the coalesced changes.
 #[test]
 fn batches_are_shared_again_after_coalesced_changes_drain() {
     let [a, b, c] = ["a", "b", "c"].map(|name| entry(name, 1));
@@ -79,7 +79,7 @@ fn batches_are_shared_again_after_coalesced_changes_drain() {
     assert!(!backlog.is_coalescing());
 }
 
-/// Property 8: a key that never rests can't be put off by its own changes.
+/// Property 8: frequent changes of a key do not delay its delivery.
 #[test]
 fn key_keeps_position_of_its_first_pending_change() {
     let [a, b, c] = [entry("a", 1), entry("b", 2), entry("a", 3)];
@@ -111,24 +111,24 @@ fn resync_skips_keys_with_queued_events() {
     assert_eq!(drain(&mut backlog), [added(&a), added(&b), updated(&c, &c)]);
 }
 
-/// Property 15: not even one that was read from the cache too early.
+/// Property 15: this holds even for an entry that was read from the cache too early.
 #[test]
 fn resync_does_not_replace_newer_queued_state() {
     let [a, b] = [1, 2].map(|version| entry("x", version));
-    for mark in [0, 1] {
-        let mut backlog = Backlog::new(mark);
+    for threshold in [0, 1] {
+        let mut backlog = Backlog::new(threshold);
         push_all(&mut backlog, [updated(&a, &b)]);
         backlog.push_resync([a.clone()]);
         assert_eq!(drain(&mut backlog), [updated(&a, &b)]);
     }
 }
 
-/// Property 15: the entry was read before its delete came.
+/// Property 15: the entry was read from the cache before the delete.
 #[test]
 fn resync_skips_object_with_queued_delete() {
     let a = entry("x", 1);
-    for mark in [0, 1] {
-        let mut backlog = Backlog::new(mark);
+    for threshold in [0, 1] {
+        let mut backlog = Backlog::new(threshold);
         push_all(&mut backlog, [deleted(&a)]);
         backlog.push_resync([a.clone()]);
         backlog.check();
@@ -136,7 +136,7 @@ fn resync_skips_object_with_queued_delete() {
     }
 }
 
-/// Property 15: the change that comes after a resync absorbs it.
+/// Property 15: a later change replaces the resync.
 #[test]
 fn pending_resync_is_never_older_than_later_events() {
     let [a, b] = [1, 2].map(|version| entry("x", version));
@@ -163,7 +163,7 @@ fn initial_add_is_pending_until_acknowledged() {
     }
 }
 
-/// Property 11: its object is gone, so the handler has nothing to return from.
+/// Property 11: the object was deleted, so the handler is never called with the Add.
 #[test]
 fn initial_add_cancelled_by_delete_is_not_pending() {
     let [a, b, c] = [entry("a", 1), entry("b", 2), entry("a", 3)];
@@ -176,7 +176,7 @@ fn initial_add_cancelled_by_delete_is_not_pending() {
     assert_eq!(backlog.initial_pending(), 0);
 }
 
-/// Property 3: the rules keep incarnations apart although they share a key.
+/// Property 3: two objects with one key and different uids stay separate.
 #[test]
 fn new_uid_above_threshold_is_delete_and_add() {
     let [old, new] = ["1", "2"].map(|uid| incarnation("x", uid, 1));

@@ -1,4 +1,4 @@
-//! Waiting, waking and cancelling, polled by hand; one run between two threads.
+//! Waits, wake-ups and cancellation, polled by hand. One test uses two threads.
 
 use std::{
     future::Future,
@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 use super::*;
 use crate::testing::{bookmark, page, put, text};
 
-/// Counts how often a task was told to look again.
+/// Counts the wake-ups of a task.
 #[derive(Default)]
 struct Wakes(AtomicUsize);
 
@@ -32,9 +32,9 @@ fn versions(range: std::ops::RangeInclusive<u64>) -> VecDeque<Delta<()>> {
     range.map(|version| put(&format!("object-{version}"), version)).collect()
 }
 
-/// Takes a batch that must be there.
+/// Receives a batch that must be queued.
 fn take(receiver: &mut Receiver<()>) -> Vec<String> {
-    text(receiver.recv().now_or_never().expect("nothing to take").expect("the channel has ended"))
+    text(receiver.recv().now_or_never().expect("no batch is queued").expect("the channel is closed"))
 }
 
 #[test]
@@ -68,16 +68,16 @@ fn delta_wakes_idle_receiver() {
     assert_eq!(text(batch), text(versions(1..=1)));
 }
 
-/// The interleaving of the page: room is made after the sender looked and before it waits.
-/// Here the wake-up even comes before the sender polls at all.
+/// The interleaving of the docs of `channel`: room is freed between the check and the wait of the
+/// sender. Here the wake-up even precedes the first poll.
 #[test]
 fn wake_up_before_wait_is_stored() {
     let (sender, mut receiver) = channel(1);
     let mut deltas = versions(1..=2);
     sender.fill(&mut deltas).unwrap();
-    assert_eq!(deltas.len(), 1, "looked: full");
+    assert_eq!(deltas.len(), 1, "the queue is full");
     take(&mut receiver);
-    assert!(sender.shared.room.notified().now_or_never().is_some(), "the wait ends at once");
+    assert!(sender.shared.room.notified().now_or_never().is_some(), "the wait ends immediately");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn closed_resolves_when_receiver_is_dropped() {
     let (mut sender, mut receiver) = channel(1);
     sender.send(&mut versions(1..=1)).now_or_never().unwrap().unwrap();
     take(&mut receiver);
-    assert!(sender.closed().now_or_never().is_none(), "room is not the end");
+    assert!(sender.closed().now_or_never().is_none(), "room does not mean closed");
     drop(receiver);
     assert!(sender.closed().now_or_never().is_some());
 }
@@ -193,14 +193,14 @@ async fn slow_store_slows_reflector() {
     });
     let start = tokio::time::Instant::now();
     sender.send(&mut versions(1..=10)).await.unwrap();
-    // The last of ten enters the queue when the ninth is taken, after eight pauses.
+    // The last of ten deltas is queued when the ninth is received, after eight pauses.
     assert_eq!(start.elapsed().as_secs(), 8);
     drop(sender);
     assert_eq!(store.await.unwrap(), text(versions(1..=10)));
 }
 
-/// Two threads and a queue of one delta: a lost wake-up on either side would end in a standstill.
-/// Property 14: whatever the threads do, the order stays.
+/// With a queue of one delta, a lost wake-up on either side would block both threads.
+/// Property 14: the order does not depend on the threads.
 #[test]
 fn channel_between_threads_keeps_order_and_never_stalls() {
     const COUNT: u64 = 20_000;

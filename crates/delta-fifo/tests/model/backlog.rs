@@ -1,5 +1,5 @@
-//! `Backlog` against a naive one that keeps whole histories, and against the handler's view: a
-//! mirror that applies what is delivered and objects to every event that can't follow.
+//! Compares `Backlog` with a naive one that keeps whole histories, and with a mirror of the handler
+//! that applies the delivered events and rejects inconsistent ones.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -19,9 +19,9 @@ const KEYS: usize = 5;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// One write of the store: each key at most once.
+    /// One write to the store: each key at most once.
     Write(BTreeMap<usize, Change>),
-    /// The handler returns from what it was given last and takes the next.
+    /// The handler returns from its delivery and takes the next one.
     Take,
     Resync,
 }
@@ -42,8 +42,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The rules as one sentence about a whole history instead of one about a pair: what leads from
-/// the state before its first event to the state after its last.
+/// The rules for a whole history instead of a pair of events: the shortest history from the state
+/// before the first event to the state after the last one.
 fn shortest(history: &[Event<()>]) -> Vec<Event<()>> {
     let (Some(first), Some(last)) = (history.first(), history.last()) else { return vec![] };
     let known_before = !matches!(first, Event::Added { .. });
@@ -68,15 +68,15 @@ fn is_initial(event: &Event<()>) -> bool {
 
 #[derive(Default)]
 struct Naive {
-    mark: usize,
+    threshold: usize,
     batches: VecDeque<Vec<Event<()>>>,
-    /// All events of a key since it was last handed out or came to nothing, oldest key first.
+    /// The events of each key since its last delivery or cancellation, oldest key first.
     histories: VecDeque<Vec<Event<()>>>,
 }
 
 impl Naive {
     fn push(&mut self, events: &[Event<()>]) {
-        if self.histories.is_empty() && self.batches.iter().map(Vec::len).sum::<usize>() < self.mark {
+        if self.histories.is_empty() && self.batches.iter().map(Vec::len).sum::<usize>() < self.threshold {
             self.batches.extend((!events.is_empty()).then(|| events.to_vec()));
             return;
         }
@@ -102,39 +102,39 @@ impl Naive {
     }
 
     fn queued(&self) -> Vec<Event<()>> {
-        let merged = self.histories.iter().flat_map(|history| shortest(history));
-        self.batches.iter().flatten().cloned().chain(merged).collect()
+        let coalesced = self.histories.iter().flat_map(|history| shortest(history));
+        self.batches.iter().flatten().cloned().chain(coalesced).collect()
     }
 }
 
-/// What a handler knows that does nothing but believe its events.
+/// The state of a handler that only applies its events.
 #[derive(Default)]
 struct Mirror(BTreeMap<ObjectKey, Entry<()>>);
 
 impl Mirror {
-    /// Properties 5, 15 and 18: each event follows from what was delivered before it.
+    /// Properties 5, 15 and 18: each event is consistent with the events before.
     fn apply(&mut self, event: &Event<()>) {
         let key = event.key().clone();
         match event {
             Event::Added { object, .. } => {
-                assert_eq!(self.0.insert(key, object.clone()), None, "an Add of what is known");
+                assert_eq!(self.0.insert(key, object.clone()), None, "an Add of a known object");
             }
             Event::Updated { old, new } => {
                 let before = self.0.insert(key, new.clone());
-                assert_eq!(before.as_ref(), Some(old), "an Update from a state never shown");
-                assert!(new.id.version >= old.id.version, "back in time");
-                assert_eq!(new.id.uid, old.id.uid, "an Update across incarnations");
+                assert_eq!(before.as_ref(), Some(old), "an Update from a state that was not delivered");
+                assert!(new.id.version >= old.id.version, "an older version than before");
+                assert_eq!(new.id.uid, old.id.uid, "an Update with another uid");
             }
             Event::Deleted { last, .. } => {
-                let before = self.0.remove(&key).expect("a Delete of what is not known");
-                assert_eq!(before.id.uid, last.id.uid, "a Delete of another incarnation");
-                assert!(last.id.version >= before.id.version, "the last state is older than one shown");
+                let before = self.0.remove(&key).expect("a Delete of an unknown object");
+                assert_eq!(before.id.uid, last.id.uid, "a Delete with another uid");
+                assert!(last.id.version >= before.id.version, "the last state is older than a delivered one");
             }
         }
     }
 }
 
-/// One handler: its backlog, the model of it, and what it was given.
+/// One handler with its backlog, the naive model, and the mirror.
 struct Handler {
     backlog: Backlog<()>,
     naive: Naive,
@@ -145,24 +145,24 @@ struct Handler {
 }
 
 impl Handler {
-    fn new(mark: usize, world: &World) -> Self {
+    fn new(threshold: usize, world: &World) -> Self {
         Self {
-            watched: Watched::new(mark, world),
-            backlog: Backlog::new(mark),
-            naive: Naive { mark, ..Naive::default() },
+            watched: Watched::new(threshold, world),
+            backlog: Backlog::new(threshold),
+            naive: Naive { threshold, ..Naive::default() },
             mirror: Mirror::default(),
             out: None,
             largest_batch: 0,
         }
     }
 
-    /// What the cache showed when the handler joined.
+    /// Pushes the snapshot at the registration of the handler.
     fn start(&mut self, snapshot: &Arc<[Event<()>]>) {
         self.push(snapshot);
         self.watched.synced(self.backlog.initial_pending() == 0);
     }
 
-    /// The changes of one write, after which the cache is this.
+    /// Pushes the events of one write. `world` is the cache after the write.
     fn write(&mut self, events: &Arc<[Event<()>]>, world: &World) {
         self.watched.changed(events, world);
         self.push(events);
@@ -181,7 +181,7 @@ impl Handler {
         self.backlog.push_resync(world.alive.values().cloned());
     }
 
-    /// Property 8: what the naive backlog would give is given, no more and no less.
+    /// Property 8: the deliveries equal those of the naive backlog.
     fn take(&mut self) {
         if let Some(mut delivery) = self.out.take() {
             self.backlog.acknowledge(&mut delivery);
@@ -208,7 +208,7 @@ impl Handler {
         let initial = queued.iter().chain(out).filter(|event| is_initial(event)).count();
         assert_eq!(self.backlog.initial_pending(), initial);
         assert_eq!(self.backlog.is_empty(), queued.is_empty());
-        // What is queued leads from what the handler knows to what is true.
+        // The queued events lead from the handler's state to the true state.
         let mut then = Mirror(self.mirror.0.clone());
         queued.iter().for_each(|event| then.apply(event));
         assert_eq!(then.0, world.alive);
@@ -218,11 +218,14 @@ impl Handler {
         let mut seen = Mirror(self.mirror.0.clone());
         self.naive.batches.iter().flatten().for_each(|event| seen.apply(event));
         let keys: BTreeSet<_> = seen.0.keys().chain(world.alive.keys()).collect();
-        let past_the_mark = self.naive.histories.len();
-        assert!(past_the_mark <= keys.len(), "a change is kept of a key that nobody knows");
-        assert_eq!(self.backlog.is_coalescing(), past_the_mark > 0);
-        let batched = self.backlog.pending() - past_the_mark;
-        assert!(batched < self.naive.mark + self.largest_batch || batched == 0, "more than a batch too many");
+        let coalesced = self.naive.histories.len();
+        assert!(coalesced <= keys.len(), "a change remains for an unknown key");
+        assert_eq!(self.backlog.is_coalescing(), coalesced > 0);
+        let batched = self.backlog.pending() - coalesced;
+        assert!(
+            batched < self.naive.threshold + self.largest_batch || batched == 0,
+            "more than one batch above the threshold"
+        );
     }
 }
 
@@ -230,13 +233,13 @@ proptest! {
     /// Properties 3, 5, 8, 9, 11, 12, 15 and 18, by their checkers and by the model.
     #[test]
     fn handler_reaches_true_state_by_consistent_events(
-        mark in 0..8usize,
+        threshold in 0..8usize,
         first in prop::collection::btree_set(0..KEYS, 0..=KEYS),
         steps in prop::collection::vec(step(), 0..60),
     ) {
         let mut world = World::default();
         let snapshot: Arc<[_]> = first.iter().flat_map(|key| world.apply(*key, Change::Put, true)).collect();
-        let mut handler = Handler::new(mark, &world);
+        let mut handler = Handler::new(threshold, &world);
         handler.start(&snapshot);
         handler.check(&world);
         for step in steps {
@@ -260,7 +263,7 @@ proptest! {
         prop_assert_eq!(handler.mirror.0, world.alive);
     }
 
-    /// Property 8: a slow handler changes nothing for a fast one beside it.
+    /// Property 8: a slow handler does not affect a fast one.
     #[test]
     fn handlers_with_different_thresholds_reach_same_state(
         steps in prop::collection::vec(step(), 0..60),
@@ -277,7 +280,7 @@ proptest! {
                 }
             }
             fast.take();
-            prop_assert!(fast.backlog.is_empty(), "one take empties what one write gave");
+            prop_assert!(fast.backlog.is_empty(), "one delivery contains one write");
             prop_assert_eq!(&fast.mirror.0, &world.alive);
         }
         while !slow.backlog.is_empty() {

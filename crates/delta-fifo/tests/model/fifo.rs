@@ -1,4 +1,4 @@
-//! `DeltaFifo` against a plain list of everything pushed.
+//! Compares `DeltaFifo` with a plain list of the pushed deltas.
 
 use std::collections::HashSet;
 
@@ -10,13 +10,13 @@ use crate::world::entry;
 
 #[derive(Debug, Clone)]
 enum Step {
-    Push(Kind),
+    Push(DeltaKind),
     Pop { max: usize },
     Close,
 }
 
 #[derive(Debug, Clone)]
-enum Kind {
+enum DeltaKind {
     Begin,
     Page(usize),
     End,
@@ -27,16 +27,16 @@ enum Kind {
     Clear,
 }
 
-fn kind() -> impl Strategy<Value = Kind> {
+fn kind() -> impl Strategy<Value = DeltaKind> {
     prop_oneof![
-        1 => Just(Kind::Begin),
-        1 => (0..12usize).prop_map(Kind::Page),
-        1 => Just(Kind::End),
-        8 => (0..6usize).prop_map(Kind::Put),
-        3 => (0..6usize).prop_map(Kind::Remove),
-        1 => (0..6usize).prop_map(Kind::Undecodable),
-        3 => Just(Kind::Bookmark),
-        1 => Just(Kind::Clear),
+        1 => Just(DeltaKind::Begin),
+        1 => (0..12usize).prop_map(DeltaKind::Page),
+        1 => Just(DeltaKind::End),
+        8 => (0..6usize).prop_map(DeltaKind::Put),
+        3 => (0..6usize).prop_map(DeltaKind::Remove),
+        1 => (0..6usize).prop_map(DeltaKind::Undecodable),
+        3 => Just(DeltaKind::Bookmark),
+        1 => Just(DeltaKind::Clear),
     ]
 }
 
@@ -48,32 +48,32 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A delta that no other of the script equals as text.
-fn delta(kind: &Kind, version: u64) -> Delta<()> {
+/// Returns a delta whose text is unique in the sequence.
+fn delta(kind: &DeltaKind, version: u64) -> Delta<()> {
     let object = |key: &usize| entry(*key, 1, version);
     match kind {
-        Kind::Begin => Delta::Begin { fresh: version.is_multiple_of(2) },
-        Kind::Page(size) => Delta::Page((0..*size).map(|key| Listed::Object(object(&key))).collect()),
-        Kind::End => Delta::End { version: version.into(), complete: true },
-        Kind::Put(key) => Delta::Put(object(key)),
-        Kind::Remove(key) => Delta::Remove { id: object(key).id, last: None },
-        Kind::Undecodable(key) => Delta::Undecodable(object(key).id),
-        Kind::Bookmark => Delta::Bookmark(ResourceVersion::from(version)),
-        Kind::Clear => Delta::Clear,
+        DeltaKind::Begin => Delta::Begin { fresh: version.is_multiple_of(2) },
+        DeltaKind::Page(size) => Delta::Page((0..*size).map(|key| Listed::Object(object(&key))).collect()),
+        DeltaKind::End => Delta::End { version: version.into(), complete: true },
+        DeltaKind::Put(key) => Delta::Put(object(key)),
+        DeltaKind::Remove(key) => Delta::Remove { id: object(key).id, last: None },
+        DeltaKind::Undecodable(key) => Delta::Undecodable(object(key).id),
+        DeltaKind::Bookmark => Delta::Bookmark(ResourceVersion::from(version)),
+        DeltaKind::Clear => Delta::Clear,
     }
 }
 
-/// Whether these deltas may leave the queue together.
+/// Returns whether these deltas can form one batch.
 fn may_be_a_batch(deltas: &[Delta<()>]) -> bool {
-    let part = |delta: &Delta<()>| {
+    let is_separate = |delta: &Delta<()>| {
         matches!(delta, Delta::Begin { .. } | Delta::Page(_) | Delta::End { .. } | Delta::Clear)
     };
     let mut keys = HashSet::new();
     deltas.len() == 1
-        || deltas.iter().all(|delta| !part(delta) && delta.key().is_none_or(|key| keys.insert(key)))
+        || deltas.iter().all(|delta| !is_separate(delta) && delta.key().is_none_or(|key| keys.insert(key)))
 }
 
-/// The longest prefix of `queued` that may be a batch.
+/// Returns the length of the longest prefix of `queued` that can form a batch.
 fn longest_batch(queued: &[Delta<()>], max: usize) -> usize {
     let longest = queued.len().min(max.max(1));
     (1..=longest).rev().find(|len| may_be_a_batch(&queued[..*len])).unwrap_or(0)
@@ -84,7 +84,7 @@ fn texts(deltas: &[Delta<()>]) -> Vec<String> {
 }
 
 proptest! {
-    /// Properties 14 and 16: batches are prefixes with distinct keys, nothing changes its place.
+    /// Properties 14 and 16: batches are prefixes with distinct keys, and the order never changes.
     #[test]
     fn batches_are_longest_prefixes_with_distinct_keys(
         bound in 0..20usize,

@@ -1,4 +1,4 @@
-//! The queues against naive models: random scripts, one step at a time, compared after each.
+//! Compares the queues with naive models after each step of random sequences.
 
 mod backlog;
 mod fifo;

@@ -1,11 +1,11 @@
-//! A handler as the checkers of the properties see it.
+//! Reports the events of a handler to the checkers of the properties.
 
 use kube_informer_properties::{Cause, Event as Seen, Judge, Mark, Object, Observation, Shown};
 use kube_object::{Entry, Event};
 
 use crate::world::World;
 
-/// The only handler of a cache, and what is broken at once.
+/// The only handler of a cache. Panics when a property is violated.
 pub(crate) struct Watched {
     judge: Judge,
     running: bool,
@@ -13,7 +13,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// A handler that joins a cache that shows this.
+    /// Registers a handler with a cache of these objects.
     pub(crate) fn new(mark: usize, world: &World) -> Self {
         let mut watched = Self { judge: Judge::new(), running: false, synced: false };
         world.alive.values().for_each(|entry| watched.wrote(entry));
@@ -34,12 +34,12 @@ impl Watched {
     fn shows(&mut self, world: &World, events: Option<&[Seen]>, cause: Cause) {
         let objects: Vec<Object> = world.alive.values().map(object).collect();
         let mark = Mark { epoch: 0, version: Some(world.clock) };
-        // What the server had in between is not told: it is what the cache shows.
+        // Intermediate states of the server are not reported: they equal the cache.
         let shown = Shown { objects: &objects, stale: &[], mark, events, cause, exact: false };
         self.observe(Observation::Cache(shown));
     }
 
-    /// The server has written this, and the cache shows it.
+    /// Reports a write on the server that the cache contains.
     pub(crate) fn changed(&mut self, events: &[Event<()>], world: &World) {
         for event in events {
             match event {
@@ -58,7 +58,7 @@ impl Watched {
         self.observe(Observation::Resynced { handler: 0 });
     }
 
-    /// The call before this one has returned.
+    /// Reports a handler call, after the return of the previous one.
     pub(crate) fn told(&mut self, event: &Event<()>) {
         self.returned();
         self.observe(Observation::Told { handler: 0, event: seen(event), view: None });

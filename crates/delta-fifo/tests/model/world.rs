@@ -1,10 +1,10 @@
-//! A cache without a queue: what is alive, and the events that a write of it gives.
+//! A cache without a queue: its objects, and the events of each write.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use kube_object::{Entry, Event, ObjectId, ObjectKey, ResourceVersion, Uid};
 
-/// Each call makes an object of its own, so that two entries are equal only if shared.
+/// Each call creates a new object, so two entries are equal only if they share it.
 pub(crate) fn entry(key: usize, uid: u64, version: u64) -> Entry<()> {
     let id = ObjectId {
         key: ObjectKey::new(Some("test"), &format!("object-{key}")),
@@ -14,7 +14,7 @@ pub(crate) fn entry(key: usize, uid: u64, version: u64) -> Entry<()> {
     Entry::new(id, Arc::new(()))
 }
 
-/// What one write does to one key.
+/// The effect of one write on one key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Change {
     /// An Add or an Update.
@@ -31,7 +31,7 @@ pub(crate) struct World {
     pub(crate) alive: BTreeMap<ObjectKey, Entry<()>>,
     /// The version of the last write.
     pub(crate) clock: u64,
-    /// The uid that each key has, or had last.
+    /// The last uid of each key.
     uids: BTreeMap<usize, u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Whether a source covers an object, as far as that can be said without asking the server.
+//! Decides whether an informer selects an object, without a request to the server.
 
 use kube_listwatch::Coverage;
 use kube_object::Object;
@@ -6,8 +6,9 @@ use kube_store::LabelSelector;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-/// `None` where only the server knows: fields that are no text, parameters of one's own.
-pub(crate) fn covers<T: Answered>(coverage: &Coverage, object: &T) -> Option<bool> {
+/// Returns whether a source selects an object. Returns `None` if only the server can decide: for
+/// selected fields that are not text, and for custom query parameters.
+pub(crate) fn covers<T: WriteResponse>(coverage: &Coverage, object: &T) -> Option<bool> {
     let options = &coverage.options;
     let verdicts = [
         Some(
@@ -23,17 +24,17 @@ pub(crate) fn covers<T: Answered>(coverage: &Coverage, object: &T) -> Option<boo
     all(verdicts)
 }
 
-/// What a write answers with.
-pub(crate) trait Answered: Object + Serialize + DeserializeOwned {}
+/// The type of the response to a write.
+pub(crate) trait WriteResponse: Object + Serialize + DeserializeOwned {}
 
-impl<T: Object + Serialize + DeserializeOwned> Answered for T {}
+impl<T: Object + Serialize + DeserializeOwned> WriteResponse for T {}
 
 fn labels(selector: &str, object: &impl Object) -> Option<bool> {
     let selector: LabelSelector = selector.parse().ok()?;
     Some(selector.matches(object))
 }
 
-fn fields<T: Answered>(selector: &str, object: &T) -> Option<bool> {
+fn fields<T: WriteResponse>(selector: &str, object: &T) -> Option<bool> {
     // A backslash makes the comma or equals sign after it a part of the value.
     if selector.contains('\\') {
         return None;
@@ -42,7 +43,7 @@ fn fields<T: Answered>(selector: &str, object: &T) -> Option<bool> {
 }
 
 /// One requirement: `metadata.name=a`, `metadata.name==a`, `metadata.name!=a`.
-fn field<T: Answered>(part: &str, object: &T) -> Option<bool> {
+fn field<T: WriteResponse>(part: &str, object: &T) -> Option<bool> {
     let (field, wanted) = part.split_once('=')?;
     let (field, equal) = match field.strip_suffix('!') {
         Some(field) => (field, false),
@@ -56,11 +57,13 @@ fn field<T: Answered>(part: &str, object: &T) -> Option<bool> {
     }
 }
 
-/// Whether there is other text than this at this path. `None` unless the type would show this text, if the server had said it:
-/// types leave out fields, and put what they don't know into one word.
-fn has_another_text<T: Answered>(path: &str, object: &T, wanted: &str) -> Option<bool> {
-    // Of a Pod a second name for `spec.nodeName`. Numbers and truth have other names here and there, too: `status.successful`
-    // of a Job is its `status.succeeded`.
+/// Returns whether the value at this path is other text than `wanted`.
+///
+/// Returns `None` if the type cannot represent `wanted` at this path. Types omit fields, and map
+/// unknown values to one variant. The absence of `wanted` then does not mean that the server lacks it.
+fn has_another_text<T: WriteResponse>(path: &str, object: &T, wanted: &str) -> Option<bool> {
+    // `spec.host` of a Pod is a second name of `spec.nodeName`. Numbers and booleans can have second
+    // names too: `status.successful` of a Job is its field `status.succeeded`.
     if path == "spec.host" || wanted.parse::<f64>().is_ok() || wanted.parse::<bool>().is_ok() {
         return None;
     }
@@ -77,20 +80,21 @@ fn has_another_text<T: Answered>(path: &str, object: &T, wanted: &str) -> Option
     (*text_at(path, &mut shown)? == wanted).then(|| there != wanted)
 }
 
-/// The value at this path, null where its parent does not have it. Who keeps no more than metadata has no such parent.
+/// Returns the value at this path, or null if the parent object lacks the field. Returns `None` if there
+/// is no parent, as in types that keep only metadata.
 fn text_at<'a>(path: &str, object: &'a mut Value) -> Option<&'a mut Value> {
     let (parents, name) = path.rsplit_once('.')?;
     let parent = parents.split('.').try_fold(object, |value, part| value.get_mut(part))?;
     Some(parent.as_object_mut()?.entry(name).or_insert(Value::Null))
 }
 
-/// All of them; one that fails decides, whatever is not known of the others.
+/// Combines verdicts: one `Some(false)` decides, otherwise one `None` makes the result unknown.
 fn all(verdicts: impl IntoIterator<Item = Option<bool>>) -> Option<bool> {
     let verdicts: Vec<Option<bool>> = verdicts.into_iter().collect();
-    match verdicts.contains(&Some(false)) {
-        true => Some(false),
-        false => verdicts.iter().all(Option::is_some).then_some(true),
+    if verdicts.contains(&Some(false)) {
+        return Some(false);
     }
+    verdicts.iter().all(Option::is_some).then_some(true)
 }
 
 #[cfg(test)]
@@ -117,7 +121,7 @@ mod tests {
         verdict_of(&map(), namespace, labels, fields)
     }
 
-    fn verdict_of<T: Answered>(
+    fn verdict_of<T: WriteResponse>(
         object: &T,
         namespace: Option<&str>,
         labels: &str,
@@ -142,7 +146,7 @@ mod tests {
         assert_eq!(verdict(None, "", "metadata.name=b"), Some(false));
     }
 
-    fn of<T: Answered>(object: &T, fields: &str) -> Option<bool> {
+    fn of<T: WriteResponse>(object: &T, fields: &str) -> Option<bool> {
         verdict_of(object, None, "", fields)
     }
 
@@ -156,7 +160,7 @@ mod tests {
     #[test]
     fn other_text_in_selected_field_excludes_object() {
         assert_eq!(of(&pod(Some("m")), "spec.nodeName=n"), Some(false));
-        assert_eq!(of(&pod(None), "spec.nodeName=n"), Some(false), "it waits for a node");
+        assert_eq!(of(&pod(None), "spec.nodeName=n"), Some(false), "the Pod is not scheduled");
         assert_eq!(of(&pod(Some("n")), "spec.nodeName="), Some(false));
         assert_eq!(of(&pod(Some("m")), "status.phase=Running,spec.nodeName==n"), Some(false));
         for pod in [pod(Some("n")), pod(None)] {
@@ -165,7 +169,7 @@ mod tests {
             dynamic.data = serde_json::json!({"spec": {"nodeName": node}});
             let expected = if node.is_some() { None } else { Some(false) };
             assert_eq!((of(&pod, "spec.nodeName=n"), of(&dynamic, "spec.nodeName=n")), (expected, expected));
-            assert_eq!((of(&pod, "spec.host=n"), of(&dynamic, "spec.host=n")), (None, None), "another name");
+            assert_eq!((of(&pod, "spec.host=n"), of(&dynamic, "spec.host=n")), (None, None), "a second name");
         }
     }
 
@@ -174,16 +178,16 @@ mod tests {
         let status = JobStatus { succeeded: Some(1), ..JobStatus::default() };
         let job = Job { status: Some(status), ..Job::default() };
         assert_eq!(of(&job, "status.successful=1"), None);
-        assert_eq!(of(&job, "status.succeeded=many"), None, "it is no text");
+        assert_eq!(of(&job, "status.succeeded=many"), None, "a number is not text");
         let meta: PartialObjectMeta<Pod> = serde_json::from_str(r#"{"metadata": {"name": "a"}}"#).unwrap();
-        assert_eq!(of(&meta, "spec.nodeName=n"), None, "nobody has said so");
+        assert_eq!(of(&meta, "spec.nodeName=n"), None, "the type has only metadata");
         assert_eq!(of(&Secret::default(), "type=Opaque"), None);
         for fields in ["spec.hostNetwork=true", "spec.hostNetwork!=", "spec.nodeName!=n", "spec.nodeName!="] {
             assert_eq!(of(&pod(None), fields), None, "{fields}");
         }
     }
 
-    /// A type of a user's that knows two colours, and has no field for the size.
+    /// A user type with two colours and without a field for the size.
     #[derive(Clone, Debug, Default, Deserialize, Serialize)]
     struct Paint {
         colour: Colour,
@@ -205,7 +209,7 @@ mod tests {
         assert_eq!(of(&paint, "spec.colour=Blue"), Some(false));
         paint.spec.colour = Colour::Unknown;
         assert_eq!(of(&paint, "spec.colour=Blue"), Some(false));
-        assert_eq!(of(&paint, "spec.colour=Purple"), None, "it may be that");
+        assert_eq!(of(&paint, "spec.colour=Purple"), None, "the value is unknown to the type");
         assert_eq!(of(&paint, "spec.size=large"), None);
         assert_eq!(of(&paint, "status.phase=Dry"), None);
     }
@@ -215,7 +219,7 @@ mod tests {
         assert_eq!(verdict(None, "", "spec.nodeName=n"), None);
         assert_eq!(verdict(Some("other"), "", "spec.nodeName=n"), Some(false));
         assert_eq!(verdict(None, "not a selector!", ""), None);
-        assert_eq!(verdict(None, "", r"metadata.name=a\,b"), None, "a name may hold a comma");
+        assert_eq!(verdict(None, "", r"metadata.name=a\,b"), None, "the value can contain a comma");
         let mut coverage = Coverage::default();
         coverage.options.parameters.push(("shardSelector".into(), "x".into()));
         assert_eq!(covers(&coverage, &map()), None);

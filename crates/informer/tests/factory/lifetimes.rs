@@ -1,4 +1,4 @@
-//! How long the informers of a factory live: counted ones, removed and stopped ones, before the start and at the end.
+//! The lifetimes of a factory's informers: reference-counted, removed, stopped and adopted ones.
 
 use std::{sync::Arc, time::Duration};
 
@@ -38,12 +38,12 @@ async fn ref_counted_informer_stops_when_unused() {
     assert_eq!(factory.status().len(), 0);
     let lister = factory.select::<ConfigMap>().ref_counted_informer().unwrap().lister();
     until_open(1).await;
-    assert_eq!(lister.len(), 3, "a new one");
+    assert_eq!(lister.len(), 3, "a new informer");
     factory.shutdown().await;
     assert_eq!(server.open_watches(), 0);
 }
 
-/// A lister, or a handler that was only registered, is a use for it also while nothing runs.
+/// A lister or a registered handler keeps an informer alive, even before the start.
 #[tokio::test(start_paused = true)]
 async fn ref_counted_informer_waits_for_factory_start() {
     let server = server();
@@ -60,7 +60,7 @@ async fn ref_counted_informer_waits_for_factory_start() {
             .on_event(move |_| *telling.lock() += 1),
     );
     drop(factory.select::<ConfigMap>().labels("app=db").ref_counted_informer().unwrap());
-    assert_eq!(factory.status().len(), 2, "nobody has a use for the third");
+    assert_eq!(factory.status().len(), 2, "the third informer is unused");
     factory.start();
     factory.wait_for_sync(WITHIN).await.unwrap();
     assert_eq!(lister.len(), 3);
@@ -68,7 +68,7 @@ async fn ref_counted_informer_waits_for_factory_start() {
     assert_eq!((*told.lock(), server.open_watches()), (2, 2));
     drop(lister);
     tokio::time::sleep(WITHIN).await;
-    assert_eq!((factory.status().len(), server.open_watches()), (1, 1), "the start keeps nothing alive");
+    assert_eq!((factory.status().len(), server.open_watches()), (1, 1), "the start keeps no informer alive");
     factory.shutdown().await;
 }
 
@@ -80,7 +80,7 @@ async fn shutdown_before_start_stops_held_informers() {
         factory.select::<ConfigMap>().labels("app=web").ref_counted_informer().unwrap().on_event(|_| {});
     tokio::time::timeout(WITHIN, factory.shutdown())
         .await
-        .expect("a shutdown that waits for what never began");
+        .expect("a shutdown must not wait for unstarted informers");
     assert!(!lister.is_synced());
 }
 
@@ -107,14 +107,14 @@ async fn removed_informer_is_stopped_and_replaced_on_request() {
     assert!(factory.select::<ConfigMap>().remove().await);
     assert_eq!((server.open_watches(), removed.status().reflector.phase), (0, Phase::Stopped));
     assert!(!factory.select::<ConfigMap>().remove().await);
-    assert_eq!(removed.lister().len(), 3, "its cache can still be read");
+    assert_eq!(removed.lister().len(), 3, "the cache can still be read");
     let again = factory.informer::<ConfigMap>().unwrap();
     again.wait_for_sync(WITHIN).await.unwrap();
     assert_eq!(watched(&server, "watch", "true"), 2);
     factory.shutdown().await;
 }
 
-/// Property 20: who waits for a factory to be shut down waits for whatever it has ever started.
+/// Property 20: a shutdown waits for all tasks that the factory ever started.
 #[tokio::test(start_paused = true)]
 async fn shutdown_waits_for_tasks_of_earlier_informers() {
     for way in ["stopped", "removed", "let go of"] {
@@ -148,7 +148,7 @@ async fn shutdown_waits_for_tasks_of_earlier_informers() {
     }
 }
 
-/// Its cache is full and never fresh again: who asks later must not be given it.
+/// The cache of a stopped informer is never updated again, so the factory must not return it.
 #[tokio::test(start_paused = true)]
 async fn stopped_informer_is_not_returned_by_factory() {
     let server = server();
@@ -174,14 +174,14 @@ async fn adopted_informer_is_started_reported_and_stopped() {
         factory.adopt(&own).unwrap();
         factory.adopt(&built).unwrap();
     }
-    assert_eq!(factory.status().len(), 2, "its own is not adopted, and nothing twice");
+    assert_eq!(factory.status().len(), 2, "own and adopted informers are not adopted again");
     factory.start();
     factory.wait_for_sync(WITHIN).await.unwrap();
     assert_eq!(built.lister().len(), 3);
     let late: Informer<ConfigMap> =
         Informer::from_source(ListWatch::new(Api::all(client(&elsewhere)))).build();
     factory.adopt(&late).unwrap();
-    late.wait_for_sync(WITHIN).await.expect("the factory has been started");
+    late.wait_for_sync(WITHIN).await.expect("the factory is started");
     factory.shutdown().await;
     assert_eq!((server.journal().unanswered(), elsewhere.journal().unanswered()), (0, 0));
     assert!(matches!(factory.adopt(&late), Err(FactoryError::ShutDown(_))));

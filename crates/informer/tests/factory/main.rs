@@ -1,4 +1,4 @@
-//! Factories against the embedded server: which informers there are, when they start and end, and what they ask.
+//! Factories with the embedded server: identity, start, stop and requests of their informers.
 
 mod lifetimes;
 
@@ -28,7 +28,7 @@ fn config_map(server: &Server, namespace: &str, name: &str, app: &str) {
     server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
 }
 
-/// Two ConfigMaps in `default`, one in `kube-system`.
+/// Returns a server with two ConfigMaps in `default` and one in `kube-system`.
 fn server() -> Server {
     let server = Server::new();
     config_map(&server, "default", "a", "web");
@@ -47,7 +47,7 @@ fn factory(server: &Server) -> InformerFactory {
 
 fn asked(server: &Server, verb: Verb) -> Request {
     let requests = server.journal().requests();
-    requests.into_iter().find(|request| request.about.verb == verb).expect("nothing was asked")
+    requests.into_iter().find(|request| request.about.verb == verb).expect("no such request was sent")
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,13 +80,13 @@ async fn handlers_use_coalesce_threshold_of_factory() {
         config_map(&server, "default", "d", "web");
         tokio::time::sleep(WITHIN).await;
         let handler = &informer.status().handlers[0];
-        assert_eq!((handler.pending, handler.coalescing), (4, merges), "with a mark of {mark}");
+        assert_eq!((handler.pending, handler.coalescing), (4, merges), "with a threshold of {mark}");
         factory.shutdown().await;
     }
 }
 
-/// What waits between reflector and store is written in one step, so that index functions, which run before the write,
-/// see how much that was.
+/// A batch of the queue is one write. Index functions run before the write and see the length of the
+/// batch.
 #[tokio::test(start_paused = true)]
 async fn informers_use_queue_capacity_of_factory() {
     for (bound, seen) in [(1, [3, 4, 5]), (1024, [3, 3, 3])] {
@@ -104,7 +104,7 @@ async fn informers_use_queue_capacity_of_factory() {
         lengths.lock().clear(); // those of what was there before
         ["d", "e", "f"].iter().for_each(|name| config_map(&server, "default", name, "web"));
         tokio::time::sleep(WITHIN).await;
-        assert_eq!(*lengths.lock(), seen, "with a bound of {bound}");
+        assert_eq!(*lengths.lock(), seen, "with a capacity of {bound}");
         factory.shutdown().await;
     }
 }
@@ -167,13 +167,13 @@ async fn sync_error_lists_each_unsynced_informer_with_cause() {
     let late = factory.wait_for_sync(WITHIN).await.unwrap_err();
     assert!(synced.has_synced());
     let names: Vec<_> = late.informers.iter().map(|late| late.informer.as_str()).collect();
-    assert_eq!(names, ["Node /api/v1/nodes", "Pod /api/v1/pods"], "each once, in the order of their names");
+    assert_eq!(names, ["Node /api/v1/nodes", "Pod /api/v1/pods"], "each informer once, sorted by name");
     for late in &late.informers {
         let why = late.last_error.as_deref().unwrap();
         assert!(why.contains("403 Forbidden") && why.contains("LIST /api/v1/"), "{why}");
     }
     drop((_pods, _nodes));
-    factory.wait_for_sync(Duration::MAX).await.expect("they have gone on trying");
+    factory.wait_for_sync(Duration::MAX).await.expect("the informers continue to try");
     factory.shutdown().await;
 }
 
@@ -198,10 +198,10 @@ async fn shutdown_leaves_no_task_and_no_watch() {
     for informer in [maps.status(), pods.status()] {
         assert_eq!((informer.reflector.phase, informer.handlers.len()), (Phase::Stopped, 0));
     }
-    assert_eq!(maps.lister().len(), 3, "what was cached can still be read");
+    assert_eq!(maps.lister().len(), 3, "the cache can still be read");
     let error = factory.informer::<ConfigMap>().err();
     assert_eq!(error, Some(FactoryError::ShutDown("ConfigMap /api/v1/configmaps".into())));
-    // The client has a task of its own, which ends with its last clone.
+    // The client has its own task, which ends with its last clone.
     drop((factory, maps, pods, events));
     for _ in 0..100 {
         tokio::task::yield_now().await;
@@ -290,16 +290,16 @@ async fn factory_configured_after_start_drops_its_informers() {
     all.wait_for_sync(WITHIN).await.unwrap();
     let one = all.namespace("kube-system");
     let maps = one.informer::<ConfigMap>().unwrap();
-    assert_eq!(maps.status().reflector.phase, Phase::Idle, "a new factory has not been started");
+    assert_eq!(maps.status().reflector.phase, Phase::Idle, "the new factory is not started");
     one.start();
     one.wait_for_sync(WITHIN).await.unwrap();
     assert_eq!(maps.lister().len(), 1);
     tokio::time::sleep(WITHIN).await;
-    assert_eq!(server.open_watches(), 1, "nobody can see the old informer any more");
+    assert_eq!(server.open_watches(), 1, "the old informer is unused");
     one.shutdown().await;
 }
 
-/// A ConfigMap whose type does something at the last moment before its informer is registered.
+/// A ConfigMap whose type runs a hook immediately before its informer is registered.
 #[derive(Deserialize)]
 struct Hooked {
     metadata: ObjectMeta,
@@ -347,12 +347,12 @@ async fn informer_requested_during_shutdown_is_refused() {
     let same = factory.clone();
     let hook = Hook(Arc::new(move || same.shutdown().now_or_never().expect("there is nothing to wait for")));
     let late = factory.dynamic_informer::<Hooked>(&hook, Scope::Namespaced);
-    assert!(late.is_err(), "an informer runs that no shutdown will stop");
+    assert!(late.is_err(), "an informer would outlive the shutdown");
     tokio::time::sleep(WITHIN).await;
     assert_eq!((server.open_watches(), factory.status().len()), (0, 0));
 }
 
-/// How many watches the server has seen of these objects.
+/// Returns the number of watches with this parameter.
 fn watched(server: &Server, parameter: &str, value: &str) -> usize {
     let requests = server.journal().requests();
     let alike = |request: &&Request| {
@@ -391,6 +391,6 @@ async fn selection_overrides_selectors_of_factory() {
     selected.wait_for_sync(WITHIN).await.unwrap();
     assert_eq!(selected.lister().len(), 3);
     let nodes = factory.select::<k8s_openapi::api::core::v1::Node>().namespace("default").informer().unwrap();
-    assert_eq!(nodes.status().name, "Node /api/v1/nodes labels app=db", "nodes live in no namespace");
+    assert_eq!(nodes.status().name, "Node /api/v1/nodes labels app=db", "nodes are cluster-scoped");
     factory.shutdown().await;
 }

@@ -1,4 +1,4 @@
-//! Handlers that may block, on a thread of their own.
+//! Handlers that may block, on their own threads.
 
 use std::{
     cell::RefCell,
@@ -17,11 +17,11 @@ use crate::{
 };
 
 thread_local! {
-    /// Dropped with the thread that has put something there.
+    /// Dropped at the end of the thread that set it.
     static AT_THE_END: RefCell<Option<watch::Sender<()>>> = const { RefCell::new(None) };
 }
 
-/// Notes what it is told; its second end is closed when its thread has ended.
+/// Logs its events. The channel closes when its thread has ended.
 fn on_a_thread(log: &Log) -> (impl FnMut(&Event<ConfigMap>) + Send + use<>, watch::Receiver<()>) {
     let (thread, ended) = watch::channel(());
     let (log, mut thread) = (log.clone(), Some(thread));
@@ -48,7 +48,7 @@ async fn blocking_handler_gets_same_events_and_delays_no_handler() {
     let blocking = handler_fn(move |event: &Event<ConfigMap>| {
         gate.recv().unwrap();
         writer.write(short(event));
-        assert!(event.key().name() != "b", "told of b");
+        assert!(event.key().name() != "b", "event of b");
     });
     let registration = informer.add_blocking_handler(blocking).unwrap().named("writer of files");
     let _others = informer.on_event(others.writer());
@@ -67,7 +67,7 @@ async fn blocking_handler_gets_same_events_and_delays_no_handler() {
     informer.stop().await;
 }
 
-/// A handler that is blocked until a test opens its gate.
+/// A handler that blocks until a test opens its gate.
 struct Blocked {
     log: Log,
     entered: watch::Sender<bool>,
@@ -106,13 +106,13 @@ async fn remove_and_stop_wait_for_running_call_and_thread() {
                 "remove after delivery" => registration.remove_after_delivery().await,
                 "stop" => informer.stop().await,
                 _ => {
-                    // Nobody else is left: the handler is what keeps it alive, until it is removed.
+                    // Only the handler keeps the informer alive, until its removal.
                     drop(informer);
                     registration.remove().await;
                 }
             }
         });
-        // The first poll removes the handler or stops the informer; what is left is to wait.
+        // The first poll removes the handler or stops the informer. Later polls only wait.
         assert!(
             futures_util::poll!(&mut ending).is_pending() && !has_ended(&ended),
             "{end}: a call is running"
@@ -173,7 +173,7 @@ fn dropped_runtime_ends_handler_thread_after_running_call() {
     another.block_on(async {
         let stopping = informer.stop();
         tokio::pin!(stopping);
-        assert!(futures_util::poll!(&mut stopping).is_pending(), "the call is part of the informer");
+        assert!(futures_util::poll!(&mut stopping).is_pending(), "the stop waits for the call");
         gate.wait();
         stopping.await;
         assert!(!registration.wait_for_sync(Duration::from_secs(3600)).await, "the second add is dropped");
@@ -182,7 +182,7 @@ fn dropped_runtime_ends_handler_thread_after_running_call() {
     assert_eq!(log.lines(), ["!a@3"]);
 }
 
-/// Tasks, timers and waits of tokio are at hand, as they are in `spawn_blocking`.
+/// Tasks, timers and `block_on` work as in `spawn_blocking`.
 #[tokio::test]
 async fn blocking_handler_can_spawn_and_block_on_futures() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);

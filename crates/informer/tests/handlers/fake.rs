@@ -1,4 +1,4 @@
-//! A source that lists and announces exactly what a test says.
+//! A source whose lists and events the test controls.
 
 use std::sync::{
     Arc, Weak,
@@ -15,7 +15,7 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc};
 
 type Announced = Result<WatchEvent<ConfigMap>, Error>;
 
-/// What the source says when asked.
+/// The responses of the source.
 pub(crate) struct Fake {
     listed: Arc<Mutex<(u64, Vec<ConfigMap>)>>,
     announce: mpsc::Sender<Announced>,
@@ -24,7 +24,7 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    /// Lists these objects at this version.
+    /// Returns a source that lists these objects at this version.
     pub(crate) fn listing(version: u64, objects: &[ConfigMap]) -> Self {
         let (announce, announced) = mpsc::channel(1000);
         Self {
@@ -35,7 +35,7 @@ impl Fake {
         }
     }
 
-    /// What the next list shows.
+    /// Sets the next list.
     pub(crate) fn list_from_now_on(&self, version: u64, objects: &[ConfigMap]) {
         *self.listed.lock() = (version, objects.to_vec());
     }
@@ -65,17 +65,17 @@ impl Fake {
         self.announce.send(event).await.unwrap();
     }
 
-    /// How many watches were opened.
+    /// Returns the number of opened watches.
     pub(crate) fn watches(&self) -> usize {
         self.watches.load(Ordering::SeqCst)
     }
 
-    /// An informer of what this source says.
+    /// Returns a builder for an informer of this source.
     pub(crate) fn informer(&self) -> InformerBuilder<ConfigMap> {
         Informer::from_source(self.source()).name("ConfigMaps of a fake")
     }
 
-    /// The same, and something that lives as long as any task of it does.
+    /// Same, with a value that lives as long as the tasks of the informer.
     pub(crate) fn informer_with_canary(&self) -> (Informer<ConfigMap>, Weak<()>) {
         let canary = Arc::new(());
         let held = Arc::downgrade(&canary);
@@ -101,7 +101,7 @@ impl Fake {
     }
 }
 
-/// A ConfigMap of namespace `ns`.
+/// Returns a ConfigMap of namespace `ns`.
 pub(crate) fn object(name: &str, uid: &str, version: u64) -> ConfigMap {
     let mut object = ConfigMap::default();
     object.metadata.namespace = Some("ns".into());
@@ -116,12 +116,12 @@ fn failed(code: u16, reason: &str) -> Error {
     Error::watch_function(KubeError::Api(Box::new(status)))
 }
 
-/// The server no longer has the version.
+/// Returns the error for an expired version.
 pub(crate) fn expired() -> Error {
     failed(410, "Expired")
 }
 
-/// Something failed inside the server.
+/// Returns an internal error of the server.
 pub(crate) fn broken() -> Error {
     failed(500, "InternalError")
 }

@@ -1,4 +1,4 @@
-//! What a handler was told, one short line for each call.
+//! A log of handler calls, with one short line for each call.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ impl Log {
         Self { lines: Arc::default(), written: watch::Sender::new(0) }
     }
 
-    /// A closure for `Informer::on_event`.
+    /// Returns a closure for `Informer::on_event`.
     pub(crate) fn writer(&self) -> impl FnMut(&Event<ConfigMap>) + Send + 'static {
         let log = self.clone();
         move |event| log.write(short(event))
@@ -34,8 +34,7 @@ impl Log {
         self.lines.lock().clone()
     }
 
-    /// Waits for this many lines; the clock is paused, so a day passes at once when nothing
-    /// is left to do.
+    /// Waits for this many lines. The clock is paused, so an idle day takes no time.
     pub(crate) async fn reach(&self, count: usize) -> Vec<String> {
         let mut written = self.written.subscribe();
         let reached = written.wait_for(|lines| *lines >= count);

@@ -1,9 +1,9 @@
-//! What handlers are promised, with a source that says exactly what a test wants.
+//! The contract of handlers, with a source that the test controls.
 
+mod backpressure;
 mod blocking;
-mod every;
 mod fake;
-mod filtered;
+mod filtering;
 mod log;
 mod relist;
 mod status;
@@ -35,7 +35,7 @@ async fn handler_gets_initial_list_and_later_changes() {
     informer.stop().await;
 }
 
-/// Property 6: a notification comes after the store and every index show it.
+/// Property 6: the store and every index show a change before the handler call.
 #[tokio::test(start_paused = true)]
 async fn store_and_indexes_show_change_before_handler_call() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
@@ -59,7 +59,7 @@ async fn store_and_indexes_show_change_before_handler_call() {
     informer.stop().await;
 }
 
-/// Property 9: a late handler misses nothing and sees nothing twice.
+/// Property 9: a late handler receives each change once.
 #[tokio::test(start_paused = true)]
 async fn late_handler_gets_cached_state_then_every_change() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
@@ -80,7 +80,7 @@ async fn late_handler_gets_cached_state_then_every_change() {
     informer.stop().await;
 }
 
-/// Property 9, the race itself: handlers join while changes pour in.
+/// Property 9, as a race: handlers are added during writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handlers_added_during_writes_get_each_version_once() {
     const CHANGES: u64 = 2000;
@@ -118,7 +118,7 @@ async fn handlers_added_during_writes_get_each_version_once() {
     informer.stop().await;
 }
 
-/// Property 8: handlers that join and leave all the time disturb neither those that stay nor each other.
+/// Property 8: handlers that are added and removed do not affect each other or the remaining ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handler_misses_no_event_while_others_are_added_and_removed() {
     const CHANGES: usize = 2000;
@@ -152,7 +152,7 @@ async fn handler_misses_no_event_while_others_are_added_and_removed() {
     assert_eq!(log.reach(expected.len()).await, expected);
     over.send_replace(());
     for handlers in fickle {
-        tokio::time::timeout(WITHIN, handlers).await.expect("a removal does not end").unwrap();
+        tokio::time::timeout(WITHIN, handlers).await.expect("a removal must complete").unwrap();
     }
     informer.stop().await;
 }
@@ -166,7 +166,7 @@ async fn a_panicking_handler_stays_registered_and_affects_no_other() {
     let writer = log.clone();
     let panicking = informer.on_event(move |event| {
         writer.write(short(event));
-        assert!(event.key().name() != "a", "told of a");
+        assert!(event.key().name() != "a", "event of a");
     });
     let calm = Log::new();
     let _calm = informer.on_event(calm.writer());
@@ -228,7 +228,7 @@ async fn removal_drops_or_delivers_queued_events() {
             while !informer.status().handlers.is_empty() {
                 tokio::task::yield_now().await;
             }
-            // The removal is under way: the mailbox is closed right after the handler is forgotten.
+            // The removal has begun.
             tokio::task::yield_now().await;
             let gate = Arc::clone(&gate);
             tokio::task::spawn_blocking(move || gate.wait()).await.unwrap();
@@ -259,16 +259,20 @@ async fn handler_that_always_panics_can_be_removed() {
                 false => registration.remove().await,
             }
         };
-        tokio::time::timeout(WITHIN, removing).await.expect("the removal does not end");
-        assert!(left.upgrade().is_none(), "the handler is still there");
+        tokio::time::timeout(WITHIN, removing).await.expect("the removal must complete");
+        assert!(left.upgrade().is_none(), "the handler must be dropped");
         assert_eq!(log.lines(), ["!a@3", "!b@4"]);
         let status = informer.status();
-        assert_eq!((status.handlers.len(), status.handler_panics), (0, 2), "a count never falls");
+        assert_eq!(
+            (status.handlers.len(), status.handler_panics),
+            (0, 2),
+            "the count includes removed handlers"
+        );
         informer.stop().await;
     }
 }
 
-/// Property 15, and that each handler has a period of its own.
+/// Property 15. Each handler has its own period.
 #[tokio::test(start_paused = true)]
 async fn resync_delivers_cached_state_at_period_of_each_handler() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
@@ -278,7 +282,7 @@ async fn resync_delivers_cached_state_at_period_of_each_handler() {
     struct To(Log);
     impl EventHandler<ConfigMap> for To {
         fn on_update(&mut self, old: &Entry<ConfigMap>, new: &Entry<ConfigMap>) {
-            assert!(Arc::ptr_eq(&old.object, &new.object), "a resync shows one value twice");
+            assert!(Arc::ptr_eq(&old.object, &new.object), "a resync delivers one value as old and new");
             self.0.write(format!("~{}", new.id.version));
         }
     }
@@ -300,7 +304,7 @@ async fn stream_yields_same_events_and_ends_with_informer() {
     let mut events = informer.events();
     informer.start();
     assert_eq!(short(&events.next().await.unwrap()), "!a@3");
-    assert!(!events.has_synced(), "the first event has not been handled yet");
+    assert!(!events.has_synced(), "the first event is not handled yet");
     fake.modified(object("a", "1", 6)).await;
     assert_eq!(short(&events.next().await.unwrap()), "~a@3>6");
     assert!(events.has_synced());
@@ -346,19 +350,19 @@ async fn stopped_informer_refuses_handlers_and_stays_readable() {
         second.remove_after_delivery().await;
         after.remove().await;
     };
-    tokio::time::timeout(WITHIN, removing).await.expect("a removal waits for what has stopped");
+    tokio::time::timeout(WITHIN, removing).await.expect("a removal must not wait for a stopped informer");
     assert_eq!(log.lines(), ["!a@3", "!a@3"]);
     assert!(informer.events().next().await.is_none());
 }
 
-/// Waits until the source has no user left: the informer's tasks are gone.
+/// Waits until the informer's tasks have dropped the source.
 async fn released(source: &std::sync::Weak<()>) {
     let gone = async {
         while source.upgrade().is_some() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(WITHIN, gone).await.expect("the informer goes on though nobody can see it");
+    tokio::time::timeout(WITHIN, gone).await.expect("the unused informer must stop");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! What handlers are told after a relist, and what the store shows meanwhile.
+//! Events of a relist, and the store during their delivery.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::{
     log::{Log, short},
 };
 
-/// Properties 2, 3 and 7: what happened while no watch was open is told, deletions first.
+/// Properties 2, 3 and 7: changes without an open watch are delivered, deletions first.
 #[tokio::test(start_paused = true)]
 async fn a_relist_delivers_missed_changes() {
     let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4), object("c", "3", 5)]);
@@ -25,7 +25,7 @@ async fn a_relist_delivers_missed_changes() {
     informer.stop().await;
 }
 
-/// Property 7: deletions too are told when all of the list is shown, and when nothing of what is gone is shown any more.
+/// Property 7: the store shows the whole list, and no deleted object, before the deletes are delivered.
 #[tokio::test(start_paused = true)]
 async fn relist_is_fully_visible_during_handler_calls() {
     let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4), object("c", "3", 5)]);
@@ -51,7 +51,8 @@ async fn relist_is_fully_visible_during_handler_calls() {
     informer.stop().await;
 }
 
-/// Properties 8 and 15: what was missed is told once, after resyncs of the old state and before those of the new.
+/// Properties 8 and 15: missed changes are delivered once, after resyncs of the old state and before
+/// resyncs of the new state.
 #[tokio::test(start_paused = true)]
 async fn missed_changes_reach_handlers_with_and_without_resync() {
     let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4), object("c", "3", 5)]);
@@ -78,11 +79,11 @@ async fn missed_changes_reach_handlers_with_and_without_resync() {
     assert!(of(&lines[..relist]).iter().eq(["~a@3>3", "~b@4>4", "~c@5>5"]), "{lines:?}");
     assert!(of(&lines[relist..]).iter().eq(["~b@7>7", "~c@8>8", "~d@9>9"]), "{lines:?}");
     assert!(resyncs.len() >= 3 * 20, "{} in more than twenty seconds", resyncs.len());
-    assert_eq!(never.lines(), changes, "it asked for no resync");
+    assert_eq!(never.lines(), changes, "the handler has no resync period");
     informer.stop().await;
 }
 
-/// `~a@3>3`: an update that changes nothing.
+/// Matches `~a@3>3`: an update without a change.
 fn is_resync(line: &str) -> bool {
     line.split_once('@')
         .and_then(|(_, versions)| versions.split_once('>'))

@@ -1,4 +1,4 @@
-//! What an informer says of itself and of its handlers.
+//! The status of an informer and its handlers.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ async fn status_reports_progress_of_each_handler() {
     first.remove().await;
     let _third = informer.on_event(|_| ());
     let names: Vec<_> = informer.status().handlers.into_iter().map(|handler| handler.name).collect();
-    assert_eq!(names, ["#1", "#2"], "a number is not used again");
+    assert_eq!(names, ["#1", "#2"], "a number is never reused");
     drop(stream);
     informer.stop().await;
 }

@@ -1,4 +1,4 @@
-//! When an informer and its handlers are synced, and which adds are initial.
+//! `has_synced` of informers and handlers, and initial adds.
 
 use std::{
     future,
@@ -18,7 +18,7 @@ use crate::{
     log::{Log, short},
 };
 
-/// Writes down at each add whether it is an initial one, and what status says of the handler while the call runs.
+/// Records for each add whether it is initial, and the handler's status during the call.
 struct Noting {
     informer: Informer<ConfigMap>,
     log: Log,
@@ -31,7 +31,7 @@ impl EventHandler<ConfigMap> for Noting {
     }
 }
 
-/// Lists `a` and, on a second page that is not answered before the gate is open, `b`. Its watch adds `c`.
+/// Lists `a`, and `b` on a second page that waits for the gate. The watch adds `c`.
 #[derive(Clone, Default)]
 struct Gated {
     asked: Arc<Notify>,
@@ -71,11 +71,11 @@ async fn synced_means_the_list_is_stored_and_each_initial_add_has_returned() {
     let (source, log) = (Gated::default(), Log::new());
     let informer = source.informer();
     let registration = informer.add_handler(Noting { informer: informer.clone(), log: log.clone() });
-    assert!(!informer.has_synced() && !registration.has_synced(), "nothing has been listed yet");
+    assert!(!informer.has_synced() && !registration.has_synced(), "the list has not begun");
     informer.start();
     source.asked.notified().await;
     tokio::time::sleep(Duration::from_secs(1)).await; // the clock is paused: until nothing else is left to do
-    assert!(!informer.has_synced() && !registration.has_synced(), "half of the list is missing");
+    assert!(!informer.has_synced() && !registration.has_synced(), "the list is incomplete");
 
     source.open.notify_one();
     informer.wait_for_sync(WITHIN).await.unwrap();
@@ -93,7 +93,7 @@ async fn synced_means_the_list_is_stored_and_each_initial_add_has_returned() {
     informer.stop().await;
 }
 
-/// Property 11, where a change comes while the last of the calls runs; for a handler that joins late, too.
+/// Property 11, for a change during the last initial call. Also tests a late handler.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn change_during_last_initial_add_does_not_sync_handler() {
     for late in [false, true] {
@@ -120,7 +120,7 @@ async fn change_during_last_initial_add_does_not_sync_handler() {
             assert!(!registration.has_synced(), "late {late}: synced during {:?}", log.lines());
             go.send(()).unwrap();
         }
-        assert!(registration.wait_for_sync(WITHIN).await, "it waits for calls that are not initial");
+        assert!(registration.wait_for_sync(WITHIN).await, "non-initial calls must not delay the sync");
         (0..2).for_each(|_| go.send(()).unwrap());
         let mut lines = log.reach(4).await;
         lines[..2].sort();
@@ -141,7 +141,7 @@ async fn empty_list_syncs_informer_and_handler() {
     informer.stop().await;
 }
 
-/// Property 11: what was dropped was not returned from. Streams are given what is queued, and may be synced.
+/// Property 11: dropped events do not count as handled. Streams yield queued events and may be synced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handler_stopped_during_initial_adds_is_never_synced() {
     let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4)]);
@@ -156,7 +156,7 @@ async fn handler_stopped_during_initial_adds_is_never_synced() {
     let amid = informer.add_blocking_handler(blocking).unwrap();
     informer.start();
     assert_eq!(log.reach(1).await.len(), 1);
-    // Nothing of what is queued for this one is taken before the stop.
+    // No queued event of this stream is read before the stop.
     let before = informer.on_event(others.writer());
     let stopping = informer.stop();
     tokio::pin!(stopping);

@@ -1,12 +1,12 @@
-//! What is logged while a test runs, by whichever crate and at every level.
+//! Captures the log of a test, from all crates and at every level.
 //!
-//! tracing asks only once whether anybody wants what is logged in some place of the code, for the whole process; and while
-//! there is one subscriber at most, it asks that of the thread which comes there first. So a subscriber of one thread
-//! (`set_default`) misses whatever a test of another thread, without one, has come to before. Here one subscriber is the
-//! whole process's, it wants everything, and it sorts what it is told by threads: each test has one, and its runtime runs
-//! there, too.
+//! tracing caches for the whole process whether a log statement is enabled. With at most one
+//! subscriber, the first thread that reaches the statement decides. A subscriber of one thread
+//! (`set_default`) therefore misses statements that a thread without one has reached before. This
+//! module installs one global subscriber that enables everything and sorts the log by thread. Each
+//! test and its runtime run on one thread.
 //!
-//! Each test of a binary that has this begins with [`Logged::begin`]; none of them has a subscriber of its own.
+//! Each test of the binary must begin with [`Logged::begin`] and must not set another subscriber.
 
 use std::{cell::RefCell, fmt, marker::PhantomData, sync::LazyLock};
 
@@ -17,15 +17,15 @@ use tracing::{
 };
 
 thread_local! {
-    /// What was logged on this thread, each line with the crate that has logged it, if a test runs there that wants it.
+    /// The log of this thread, each line with its crate; `None` if no test captures it.
     static LINES: RefCell<Option<Vec<(&'static str, String)>>> = const { RefCell::new(None) };
 }
 
 static SUBSCRIBER: LazyLock<()> = LazyLock::new(|| {
-    tracing::subscriber::set_global_default(ByThread).expect("it is the only one of its process");
+    tracing::subscriber::set_global_default(ByThread).expect("no other global subscriber is set");
 });
 
-/// What is logged on this thread, from its beginning on until it is dropped.
+/// Captures the log of this thread until it is dropped.
 pub(crate) struct Logged {
     stays_on_its_thread: PhantomData<*const ()>,
 }
@@ -36,16 +36,16 @@ impl Logged {
         LINES.set(Some(Vec::new()));
         let logged = Self { stays_on_its_thread: PhantomData };
         tracing::trace!("it begins");
-        assert!(logged.text().contains("it begins"), "nothing is kept of what is logged");
+        assert!(logged.text().contains("it begins"), "the log is not captured");
         logged
     }
 
-    /// A line for each field of each event and span.
+    /// Returns one line for each field of each event and span.
     pub(crate) fn text(&self) -> String {
         self.text_of(|_| true)
     }
 
-    /// The lines of those crates that this picks.
+    /// Returns the lines of the selected crates.
     pub(crate) fn text_of(&self, picks: impl Fn(&str) -> bool) -> String {
         LINES.with_borrow(|lines| {
             let picked = lines.iter().flatten().filter(|(name, _)| picks(name));
@@ -86,14 +86,14 @@ fn crate_of(metadata: &Metadata<'static>) -> &'static str {
     target.split_once("::").map_or(target, |(name, _)| name)
 }
 
-/// Keeps each field as a line of this crate.
+/// Records each field as a line.
 struct Keep(&'static str);
 
 impl Visit for Keep {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // Before the borrow: it may log, too.
+        // Before the borrow: `Debug` of the value may log.
         let line = format!("{field}={value:?}");
-        // A thread may log when its locals are gone already.
+        // A thread may log after its locals were dropped.
         let _at_its_end = LINES.try_with(|lines| {
             if let Some(lines) = &mut *lines.borrow_mut() {
                 lines.push((self.0, line));

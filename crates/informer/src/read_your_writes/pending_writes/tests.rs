@@ -1,4 +1,4 @@
-//! What is awaited of a cache after each kind of write, without a clock.
+//! Which writes are pending after each kind of write and event. Runs without a clock.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_object::{Delta, Entry};
@@ -14,7 +14,7 @@ fn map(name: &str, uid: &str, version: &str) -> ConfigMap {
     map
 }
 
-/// A store that was listed at 10 and has these objects.
+/// Returns a store with these objects from a list at version 10.
 fn cache(objects: &[(&str, &str, &str)]) -> Store<ConfigMap> {
     let store = Store::new();
     store.replace(objects.iter().map(|(name, uid, version)| map(name, uid, version)), "10".into());
@@ -37,7 +37,7 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::new(None, name)
 }
 
-/// For a read that begins now.
+/// Returns the pending write that a new read must wait for.
 fn not_visible(
     pending: &mut PendingWrites,
     key: Option<&ObjectKey>,
@@ -63,10 +63,10 @@ fn write_is_pending_until_cache_reaches_its_version() {
     put(&store, "a", "u", "12");
     assert_eq!(not_visible(&mut pending, Some(&key("a")), &store), None);
     assert_eq!(not_visible(&mut pending, None, &store), change("13"));
-    // Somebody else's event, or a bookmark, at a later version.
+    // An event of another object, or a bookmark, has a later version.
     put(&store, "z", "w", "14");
     assert_eq!(not_visible(&mut pending, None, &store), None);
-    assert!(pending.changes.is_empty(), "what is seen is forgotten");
+    assert!(pending.changes.is_empty(), "visible writes are removed");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn later_write_of_same_object_replaces_pending_version() {
     assert!(pending.changes.is_empty());
 }
 
-/// Nobody reads: what the cache shows by now is forgotten by the deletions that follow.
+/// Without reads, later deletions remove the visible ones.
 #[test]
 fn visible_deletions_do_not_accumulate() {
     let (store, mut pending) = (cache(&[]), PendingWrites::default());
@@ -103,7 +103,7 @@ fn visible_deletions_do_not_accumulate() {
         pending.record_delete(key(&name), "u".into(), &store.snapshot());
         remove(&store, &name, "u", &at);
     }
-    assert!(pending.deletions.len() < 100, "{} are kept", pending.deletions.len());
+    assert!(pending.deletions.len() < 100, "{} remain", pending.deletions.len());
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn write_outside_selection_is_not_pending() {
     pending.record_write(&id("a", "u", "12"), Some(false), &store.snapshot());
     assert_eq!(not_visible(&mut pending, None, &store), None);
     pending.record_write(&id("b", "u", "13"), None, &store.snapshot());
-    assert_eq!(not_visible(&mut pending, None, &store), change("13"), "only the server knows");
+    assert_eq!(not_visible(&mut pending, None, &store), change("13"), "only the server can decide");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn write_that_leaves_selection_is_pending() {
     assert_eq!(
         not_visible(&mut pending, None, &store),
         change("13"),
-        "created in it, and gone from it again"
+        "created in the selection, then moved out"
     );
 }
 
@@ -148,7 +148,7 @@ fn object_with_other_uid_is_not_pending_deletion() {
     assert_eq!(not_visible(&mut pending, None, &store), None);
 }
 
-/// The answer to a write may come after its event, and after the events of what others did next.
+/// The response to a write can arrive after its event, and after later events of other clients.
 #[test]
 fn write_already_deleted_in_cache_is_not_pending() {
     for successor in [None, Some("v")] {
@@ -207,7 +207,7 @@ fn writes_after_barrier_are_not_awaited() {
     remove(&store, "gone", "u", "12");
     for (key, barrier) in barriers {
         assert_eq!(pending.not_visible(&barrier, key, &store.snapshot()), None);
-        assert_eq!(not_visible(&mut pending, key, &store), change("13"), "for one that begins now");
+        assert_eq!(not_visible(&mut pending, key, &store), change("13"), "for a new read");
     }
     put(&store, "a", "u", "13");
     assert_eq!(not_visible(&mut pending, None, &store), Some(NotVisible::Deletion(key("later"))));
@@ -230,7 +230,7 @@ fn both_deletions_of_one_name_are_pending() {
     assert_eq!(pending.not_visible(&barrier, None, &store.snapshot()), None);
 }
 
-/// The first of them goes unsaid where the second one has been seen.
+/// The first deletion must stay pending although the second one is visible.
 #[test]
 fn first_of_two_deletions_of_one_name_is_pending() {
     let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
@@ -245,7 +245,7 @@ fn first_of_two_deletions_of_one_name_is_pending() {
 fn write_response_after_delete_response_belongs_to_old_uid() {
     let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
     pending.record_delete(key("a"), "u".into(), &store.snapshot());
-    remove(&store, "a", "u", "6"); // by a relist, say, which has missed what came then
+    remove(&store, "a", "u", "6"); // for example by a relist that missed the later change
     pending.record_write(&id("a", "u", "12"), Some(true), &store.snapshot());
     put(&store, "a", "u", "12");
     assert_eq!(not_visible(&mut pending, None, &store), Some(NotVisible::Deletion(key("a"))));
@@ -263,10 +263,10 @@ fn lost_epoch_is_reported_to_every_waiting_read() {
             Some(NotVisible::LostEpoch("12".into()))
         );
     }
-    assert_eq!(not_visible(&mut pending, None, &store), None, "it began later");
+    assert_eq!(not_visible(&mut pending, None, &store), None, "the read began after the restore");
 }
 
-/// Some aggregated servers answer with a status without a uid.
+/// Some aggregated servers return a Status without a uid.
 #[test]
 fn deletion_without_uid_applies_to_last_object() {
     let (store, mut pending) = (cache(&[("a", "old", "5")]), PendingWrites::default());

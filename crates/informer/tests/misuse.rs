@@ -1,4 +1,4 @@
-//! Users who do what they should not: none of it may panic elsewhere, hang or leave something behind.
+//! Misuse of the API must not cause other panics, deadlocks or leaks.
 
 use std::{
     sync::{
@@ -40,14 +40,14 @@ fn page(objects: usize) -> Result<ListPage<ConfigMap>, ListWatchError> {
     Ok(ListPage { items, version: 5.into(), next: None })
 }
 
-/// Lists so many objects, and its watches say nothing.
+/// Lists this many objects. Its watches stay silent.
 fn quiet(objects: usize) -> InformerBuilder<ConfigMap> {
     let list = move |_: ListRequest| async move { page(objects) };
     let watch = |_: WatchRequest| stream::pending::<Result<WatchEvent<ConfigMap>, ListWatchError>>();
     Informer::from_source(ListWatch::from_functions(list, watch))
 }
 
-/// Its list never answers.
+/// A source whose list never completes.
 fn mute() -> InformerBuilder<ConfigMap> {
     let list = |_: ListRequest| std::future::pending();
     let watch = |_: WatchRequest| stream::pending();
@@ -58,7 +58,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Runs on a thread of its own, so that a deadlock fails the test instead of hanging it.
+/// Runs on a separate thread, so that a deadlock fails the test instead of blocking it.
 fn without_deadlock(story: impl FnOnce() + Send + 'static) {
     let (done, finished) = mpsc::channel();
     let telling = std::thread::spawn(move || {
@@ -165,11 +165,11 @@ async fn stopped_informer_fails_waits_immediately() {
             stopping
         );
         assert!(matches!(there, Err(NotReached::Stopped { .. })), "{there:?}");
-        assert_eq!(lister.wait_until(&version, Duration::MAX).await, there, "who comes later");
+        assert_eq!(lister.wait_until(&version, Duration::MAX).await, there, "for a later call");
         assert_eq!(informer.status().reflector.phase, Phase::Stopped);
         assert_eq!(filled.unwrap_err().informers[0].phase, Phase::Stopped);
         assert!(!synced);
-        assert_eq!(began.elapsed(), Duration::ZERO, "somebody waited for what can't happen any more");
+        assert_eq!(began.elapsed(), Duration::ZERO, "a call waited for an impossible event");
         informer.start();
         informer.stop().await;
     }
@@ -178,7 +178,7 @@ async fn stopped_informer_fails_waits_immediately() {
     informer.wait_for_sync(WITHIN).await.unwrap();
     informer.stop().await;
     assert_eq!(informer.status().reflector.phase, Phase::Stopped);
-    informer.wait_for_sync(WITHIN).await.expect("it was synced before it was stopped");
+    informer.wait_for_sync(WITHIN).await.expect("the informer was synced before the stop");
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn waits_end_when_runtime_is_dropped() {
     drop(first);
     runtime().block_on(async {
         let all = async {
-            assert_eq!(events.by_ref().count().await, 2, "what is queued is still given");
+            assert_eq!(events.by_ref().count().await, 2, "queued events are still yielded");
             assert!(late.wait_for_sync(Duration::from_secs(3600)).await.is_err());
             registration.remove().await;
             informer.on_event(|_| panic!("called after the end")).remove().await;
@@ -204,11 +204,11 @@ fn waits_end_when_runtime_is_dropped() {
             assert_eq!(informer.lister().len(), 2);
             informer.stop().await;
         };
-        tokio::time::timeout(WITHIN, all).await.expect("something waits for a runtime that is gone");
+        tokio::time::timeout(WITHIN, all).await.expect("a wait must end with its runtime");
     });
 }
 
-/// A handler that looks at its informer whenever it can, also while it is dropped.
+/// A handler that calls its informer in each event and in `drop`.
 struct Nosy(Informer<ConfigMap>);
 
 impl EventHandler<ConfigMap> for Nosy {}
@@ -283,12 +283,12 @@ async fn index_function_can_read_cache_and_panic() {
         .unwrap();
     informer.start();
     informer.wait_for_sync(WITHIN).await.unwrap();
-    assert_eq!(index.len(&0), 2, "the list shows in one step, after its indexes were computed");
+    assert_eq!(index.len(&0), 2, "the list becomes visible in one step, after the index functions");
     assert_eq!(informer.lister().len(), 3);
     informer.stop().await;
 }
 
-/// On a runtime with one thread everything else would stand still meanwhile, the watch included.
+/// On a runtime with one thread, all other tasks would block, including the watch.
 #[tokio::test(start_paused = true)]
 async fn long_list_yields_to_other_tasks() {
     let informer = quiet(10_000).build();
@@ -326,7 +326,7 @@ async fn thousand_handlers_are_added_and_removed() {
     informer.stop().await;
 }
 
-/// Property 13: the first list may show any state, which after a panic could be an older one.
+/// Property 13: the first list may return any state, which could be older after a panic.
 #[tokio::test(start_paused = true)]
 async fn after_callback_panic_cache_does_not_go_back() {
     let asked = Arc::new(Mutex::new(Vec::new()));
@@ -357,7 +357,7 @@ async fn after_callback_panic_cache_does_not_go_back() {
     informer.stop().await;
 }
 
-/// Who is outside of a runtime can read, and is told what can't be waited for.
+/// Outside of a runtime, reads work and waits return an error.
 #[test]
 fn without_a_runtime_nothing_panics() {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -388,10 +388,10 @@ fn without_a_runtime_nothing_panics() {
     assert_eq!(lister.wait_until(&ResourceVersion::new("1"), WITHIN).now_or_never(), Some(Ok(())));
 
     server.set_lag(Lag::None);
-    // Its informer runs where the factory was started.
+    // The informer runs on the runtime of the factory's start.
     assert_eq!(informers.add("kube-system").now_or_never(), Some(Ok(true)));
     let registration = informers.add_handler(handler_fn(|_: &Event<ConfigMap>| {}));
-    // What is there already is open.
+    // Events that are queued can be read.
     _ = informers.list(&LabelSelector::everything());
     _ = informers.wait_for_sync(WITHIN).now_or_never().unwrap();
     _ = factory.wait_for_sync(WITHIN).now_or_never().unwrap();
@@ -407,7 +407,8 @@ fn without_a_runtime_nothing_panics() {
     });
 }
 
-/// Properties 2 and 13: meanwhile the server may have been restored, so that another state has the version of a cached one.
+/// Properties 2 and 13: a restore of the server may assign the version of a cached state to another
+/// state.
 #[tokio::test(start_paused = true)]
 async fn after_callback_panic_list_reuses_no_cached_object() {
     let listed = Arc::new(AtomicUsize::new(0));

@@ -1,4 +1,4 @@
-//! Handlers that are told of some objects only.
+//! Handlers behind a filter.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_informer::{Entry, Event, EventHandler, FilteringEventHandler, handler_fn};
@@ -8,7 +8,7 @@ use crate::{
     log::Log,
 };
 
-/// An object that passes if `shown`.
+/// Returns an object that matches the predicate if `shown`.
 fn kept(name: &str, uid: &str, version: u64, shown: bool) -> ConfigMap {
     ConfigMap { immutable: Some(shown), ..object(name, uid, version) }
 }
@@ -31,9 +31,9 @@ async fn filter_crossings_become_adds_and_deletes() {
     fake.modified(kept("in", "1", 8, false)).await;
     fake.deleted(kept("in", "1", 9, false)).await;
     fake.added(kept("never", "3", 10, false)).await;
-    // Its last state passes, but nobody was told of it.
+    // The last state matches, but the handler never received the object.
     fake.deleted(kept("never", "3", 11, true)).await;
-    // Its last state does not pass, but it was told of.
+    // The last state does not match, but the handler has received the object.
     fake.deleted(kept("out", "2", 12, false)).await;
     fake.added(kept("end", "4", 13, true)).await;
     all.reach(10).await;
@@ -41,7 +41,7 @@ async fn filter_crossings_become_adds_and_deletes() {
     informer.stop().await;
 }
 
-/// A handler that lags is shown merged changes: what the filter is asked about need not be what it was asked before.
+/// Events of a lagging handler are coalesced. The predicate may therefore never have seen the old state.
 #[tokio::test(start_paused = true)]
 async fn filter_with_coalesced_events_keeps_deletes_exact() {
     let fake = Fake::listing(5, &[kept("told", "1", 3, true), kept("untold", "2", 4, false)]);
@@ -51,7 +51,7 @@ async fn filter_with_coalesced_events_keeps_deletes_exact() {
     let filtered = informer.add_handler(FilteringEventHandler::new(is_shown, handler_fn(writer)));
     informer.start();
     assert!(filtered.wait_for_sync(crate::WITHIN).await);
-    // All of it in one go, before the handler's task runs again: each object's changes are one delete.
+    // All changes arrive before the handler's task runs again, so each object has one delete.
     fake.modified(kept("told", "1", 6, false)).await;
     fake.modified(kept("untold", "2", 7, true)).await;
     fake.deleted(kept("told", "1", 8, false)).await;
@@ -67,7 +67,7 @@ async fn filter_with_coalesced_events_keeps_deletes_exact() {
     informer.stop().await;
 }
 
-/// The same without a queue between: what a merged history looks like to the handler.
+/// Same, without a queue: the filter receives a coalesced history.
 #[test]
 fn filter_decides_by_passed_keys_not_by_old_state() {
     let log = Log::new();
@@ -89,7 +89,7 @@ async fn panicking_predicate_counts_as_handler_panic() {
     let informer = fake.informer().build();
     let (log, all) = (Log::new(), Log::new());
     let test = |object: &Entry<ConfigMap>| {
-        assert!(object.id.version != 6.into(), "told of 6");
+        assert!(object.id.version != 6.into(), "event of version 6");
         is_shown(object)
     };
     let filtered = informer.add_handler(FilteringEventHandler::new(test, handler_fn(log.writer())));

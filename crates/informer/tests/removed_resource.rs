@@ -1,4 +1,4 @@
-//! A CRD that disappears and comes back, as an informer of its objects sees it.
+//! An informer of a custom resource whose CRD is deleted and created again.
 
 use std::{sync::Arc, time::Duration};
 
@@ -38,7 +38,7 @@ fn informer(server: &Server, clear_when_gone: bool, streaming_lists: bool) -> In
     Informer::from_source(source).reflector_options(options).build()
 }
 
-/// The clock is paused: an hour of backoff passes at once.
+/// The clock is paused, so an hour of backoff takes no time.
 async fn until(informer: &Informer<DynamicObject>, reached: impl Fn() -> bool) {
     let reaching = async {
         while !reached() {
@@ -71,7 +71,7 @@ async fn removed_resource_keeps_or_clears_cache_by_option() {
         let lines = Arc::clone(&told);
         let _detached = informer.on_event(move |event| lines.lock().push(short(event)));
         informer.start();
-        // It does not exist yet: nothing is told, and an empty cache is not taken for a list.
+        // The resource does not exist yet: no event is delivered, and the cache is not synced.
         until(&informer, || informer.status().reflector.phase == Phase::Suspended).await;
         assert!(!informer.has_synced(), "{case}");
         server.create(crd()).unwrap();
@@ -82,7 +82,7 @@ async fn removed_resource_keeps_or_clears_cache_by_option() {
         assert_eq!(*told.lock(), ["!a", "!b"], "{case}");
         assert!(!informer.status().reflector.cleared, "{case}");
 
-        // It goes while nobody can watch.
+        // The object is deleted while no watch is open.
         let broken = server.faults().always(Match::any().group("ex.test"), Fault::Reset);
         server.close_watches();
         until(&informer, || informer.status().reflector.phase == Phase::Waiting).await;

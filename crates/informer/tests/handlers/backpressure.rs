@@ -1,15 +1,15 @@
-//! Handlers that are told of every state, and that the cache waits for.
+//! Handlers with backpressure: they receive every event, and the cache waits for them.
 
 use std::sync::mpsc;
 
 use super::*;
 
-/// What a handler is told that is behind from the second event on.
-async fn told_of_a_burst(every: bool) -> Vec<String> {
+/// Returns the events of a handler with a threshold of one event, during a burst.
+async fn events_of_burst(backpressure: bool) -> Vec<String> {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().coalesce_threshold(1).build();
     let log = Log::new();
-    let _registration = match every {
+    let _registration = match backpressure {
         true => informer.add_backpressured_handler(handler_fn(log.writer())),
         false => informer.on_event(log.writer()),
     };
@@ -32,17 +32,17 @@ async fn told_of_a_burst(every: bool) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn backpressured_handler_gets_every_event() {
     let every = ["!a@3", "~a@3>6", "~a@6>7", "~a@7>8", "-a@9", "+b@10", "-b@11", "+last@12"];
-    assert_eq!(told_of_a_burst(true).await, every);
-    let merged = told_of_a_burst(false).await;
-    assert!(merged.len() < every.len(), "it was not behind: {merged:?}");
+    assert_eq!(events_of_burst(true).await, every);
+    let coalesced = events_of_burst(false).await;
+    assert!(coalesced.len() < every.len(), "no events were coalesced: {coalesced:?}");
 }
 
-/// The handler holds its thread until it is let go.
+/// The handler blocks its thread until the test releases it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cache_waits_for_backpressured_handler_until_removed() {
     let fake = Fake::listing(5, &[]);
     let informer = fake.informer().coalesce_threshold(2).queue_capacity(4).build();
-    let (let_go, held) = mpsc::channel::<()>();
+    let (release, held) = mpsc::channel::<()>();
     let slow = informer.add_backpressured_handler(handler_fn(move |_: &Event<ConfigMap>| {
         _ = tokio::task::block_in_place(|| held.recv())
     }));
@@ -56,17 +56,17 @@ async fn cache_waits_for_backpressured_handler_until_removed() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     tokio::time::sleep(Duration::from_millis(50)).await;
-    // In hand, up to the mark, and a batch of the queue on top.
+    // The current delivery, the events up to the threshold, and one batch of the queue.
     let cached = informer.lister().len();
     assert!(cached <= 4 + 2 + 4, "{cached} are cached");
-    drop(let_go);
+    drop(release);
     slow.remove().await;
     informer.lister().wait_until(&"99".into(), WITHIN).await.unwrap();
     assert_eq!(informer.lister().len(), 90);
     informer.stop().await;
 }
 
-/// What a handler panics with, and panics again when it is dropped.
+/// A panic payload that panics again when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {
