@@ -1,4 +1,4 @@
-//! `Controller`: which objects are worked on, what makes a run necessary, and how many runs there are at once.
+//! `Controller`: maps events to keys, queues the keys, and calls the reconciler for them.
 
 pub(crate) mod action;
 pub(crate) mod predicate;
@@ -8,7 +8,13 @@ pub(crate) mod source;
 pub(crate) mod state;
 pub(crate) mod worker;
 
-use std::{panic::resume_unwind, pin::pin, sync::Arc, time::Duration};
+use std::{
+    any::TypeId,
+    panic::resume_unwind,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{
     FutureExt, Stream,
@@ -23,31 +29,34 @@ use tokio_util::sync::CancellationToken;
 use self::{
     predicate::Predicate,
     reconcile::Reconciler,
-    source::{Asked, Ending, Events, Keys, Owned, OwnerKind, Source, called, owners},
+    source::{
+        EventSource, KeyQueue, OwnerKind, OwnerMatch, Source, SourceShutdown, StreamSource, kind_name, owners,
+    },
     state::ControllerState,
-    worker::{Left, Worker},
+    worker::{Worker, WorkerExit},
 };
 use crate::{Leadership, observe::metrics::Metrics};
 
-/// How long a key waits after its first failure; twice as long after each one that follows.
-const FIRST_DELAY: Duration = Duration::from_millis(5);
+/// The delay of a key after its first failure. It doubles with each further failure.
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(5);
 
-/// No key waits longer.
-const LONGEST_DELAY: Duration = Duration::from_secs(1000);
+/// The longest delay of a key after a failure.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(1000);
 
-/// A controller has ended before it was told to.
+/// The reason why a controller ended before it was stopped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControllerError {
-    /// Somebody has stopped an informer of its: stop the controller first.
-    #[error("the informer {0} was stopped while a controller needs it; its changes would go unnoticed")]
+    /// An informer of the controller was stopped first. Stop the controller before its informers.
+    #[error("informer {0} stopped while the controller was running; stop the controller first")]
     InformerStopped(String),
-    /// A filter, a function of a watch or a stream: keys may be missing, so that only a new start finds all that is to be done.
-    #[error("what leads from {0} to keys has panicked; some are missing")]
+    /// A predicate, a mapper or a stream panicked. Some keys may be missing. Only a new start finds
+    /// all objects to reconcile.
+    #[error("source {0} panicked; some objects were not queued. Restart the controller")]
     SourcePanicked(String),
 }
 
-/// Runs a [`Reconciler`] for each object of a type whenever something has changed that concerns it.
+/// Calls a [`Reconciler`] for each object of a type, whenever an event concerns the object.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -57,8 +66,8 @@ pub enum ControllerError {
 /// # use tokio_util::sync::CancellationToken;
 /// # async fn example(client: kube_client::Client, stop: CancellationToken) -> Result<(), Box<dyn std::error::Error>> {
 /// async fn reconcile(request: Request<Deployment>) -> Result<Action, Failure> {
-///     let Some(deployment) = request.object else { return Ok(Action::AwaitChange) }; // it is gone
-///     // ... make it so ...
+///     let Some(deployment) = request.object else { return Ok(Action::AwaitChange) }; // deleted
+///     // ... bring actual state closer to desired state ...
 ///     Ok(Action::RequeueAfter(Duration::from_secs(600)))
 /// }
 ///
@@ -73,19 +82,19 @@ pub enum ControllerError {
 /// controller.run(reconcile, Leadership::always(), stop).await?;
 /// # Ok(()) }
 /// ```
-#[must_use = "it does nothing before `run`, or before a manager has it"]
+#[must_use = "a controller does nothing until `run` is called or a manager runs it"]
 pub struct Controller<T: Cached> {
     informer: Informer<T>,
     owner: OwnerKind,
     filter: Predicate<T>,
     sources: Vec<Box<dyn Source>>,
-    options: Options,
+    options: ControllerOptions,
     limiter: Box<dyn RateLimiter<ObjectKey>>,
 }
 
-/// What a controller was told about its runs.
+/// Holds the settings of a controller.
 #[derive(Clone, Debug)]
-pub(crate) struct Options {
+pub(crate) struct ControllerOptions {
     pub(crate) name: Arc<str>,
     pub(crate) concurrency: usize,
     pub(crate) reconcile_timeout: Option<Duration>,
@@ -93,7 +102,7 @@ pub(crate) struct Options {
 }
 
 impl<T: Cached> Controller<T> {
-    /// A controller of the objects that this informer holds, which is named by their kind.
+    /// Creates a controller for the objects of this informer. Its name is the kind in lower case.
     pub fn new(informer: &Informer<T>) -> Self
     where
         <T::Resource as Resource>::DynamicType: Default,
@@ -103,14 +112,14 @@ impl<T: Cached> Controller<T> {
         Self::dynamic(informer, &Default::default(), scope)
     }
 
-    /// The same, for a type that is known only at run time.
+    /// Creates a controller for a type that is known only at run time.
     pub fn dynamic(
         informer: &Informer<T>,
         resource: &<T::Resource as Resource>::DynamicType,
         scope: Scope,
     ) -> Self {
         let kind = T::Resource::kind(resource).into_owned();
-        let options = Options {
+        let options = ControllerOptions {
             name: kind.to_lowercase().into(),
             concurrency: 1,
             reconcile_timeout: None,
@@ -122,88 +131,98 @@ impl<T: Cached> Controller<T> {
             filter: Predicate::always(),
             sources: Vec::new(),
             options,
-            limiter: Box::new(ItemExponentialFailureRateLimiter::new(FIRST_DELAY, LONGEST_DELAY)),
+            limiter: Box::new(ItemExponentialFailureRateLimiter::new(MIN_RETRY_DELAY, MAX_RETRY_DELAY)),
         }
     }
 
-    /// What logs and metrics call it; the kind in lower case, unless set.
+    /// Sets the name in logs and metrics. The default is the kind in lower case.
     pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
         self.options.name = name.into();
         self
     }
 
-    /// Which events of the objects themselves are worth a run; all, unless set.
+    /// Sets the predicate for events of the objects themselves. The default accepts every event.
     pub fn filter(mut self, filter: Predicate<T>) -> Self {
         self.filter = filter;
         self
     }
 
-    /// How many runs there may be at once, of different keys; one, unless set.
+    /// Sets the maximum number of concurrent reconciles, each of another key. The default is 1.
     pub fn concurrency(mut self, runs: usize) -> Self {
         self.options.concurrency = runs.max(1);
         self
     }
 
-    /// A run that takes longer is dropped and has failed. None is, unless set: a run that hangs holds up its key, and with as
-    /// many as may run at once all others. Requests of an `Api` have no time limit of their own; those of the helpers of this
-    /// crate have.
+    /// Sets the maximum duration of one reconcile. A longer reconcile is dropped and counts as
+    /// failed.
+    ///
+    /// There is no limit by default. A reconcile that hangs blocks its key, and it occupies one of
+    /// the [concurrent reconciles](Self::concurrency). Requests through a plain `Api` have no
+    /// timeout. Requests of this crate's helpers have one.
     pub fn reconcile_timeout(mut self, after: Duration) -> Self {
         self.options.reconcile_timeout = Some(after);
         self
     }
 
-    /// After a run that ended in [`Action::Done`](crate::Action::Done) another one follows after this time, or earlier if
-    /// something changes; never, unless set.
+    /// Requeues an object after this delay when its reconcile ends with
+    /// [`Action::Done`](crate::Action::Done). The object is reconciled earlier if something
+    /// changes. By default, it is not requeued.
     pub fn requeue_after_success(mut self, after: Duration) -> Self {
         self.options.requeue_after_success = Some(after);
         self
     }
 
-    /// How long a key waits after a run that has failed; as controller-runtime has it, unless set: from 5 ms doubling to
-    /// 1000 s, each key by itself. [`default_rate_limiter`](kube_workqueue::default_rate_limiter) is client-go's: no more than
-    /// 10 a second of all keys as well, after a burst of 100.
+    /// Sets the delay of a key after a failed reconcile.
+    ///
+    /// The default is that of controller-runtime: 5 ms, doubled with each failure up to 1000 s, for
+    /// each key separately. [`default_rate_limiter`](kube_workqueue::default_rate_limiter) is that
+    /// of client-go. It also limits all keys together to 10 per second after a burst of 100.
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<ObjectKey>) -> Self {
         self.limiter = Box::new(limiter);
         self
     }
 
-    /// Events of objects that an object of this controller owns, as their controller, lead to a run of the owner.
+    /// Reconciles the controlling owner of an object when the object changes. Only owners of this
+    /// controller's type count.
     pub fn owns<O: Cached + Resource>(self, informer: &Informer<O>) -> Self {
         self.owns_filtered(informer, Predicate::always())
     }
 
-    /// The same, for the events that this lets pass.
+    /// Like [`owns`](Self::owns), for the events that the predicate accepts.
     pub fn owns_filtered<O: Cached + Resource>(self, informer: &Informer<O>, filter: Predicate<O>) -> Self {
-        self.owned(Owned::AsController, informer, filter)
+        self.owned(OwnerMatch::Controller, informer, filter)
     }
 
-    /// The same, for objects that have several owners of which none need be their controller: events lead to all owners of
-    /// this controller's type (controller-runtime's `MatchEveryOwner`).
+    /// Like [`owns_filtered`](Self::owns_filtered), for every owner of this controller's type. The
+    /// owner reference need not be a controller reference. This is `MatchEveryOwner` in
+    /// controller-runtime.
     pub fn owns_any_reference<O: Cached + Resource>(
         self,
         informer: &Informer<O>,
         filter: Predicate<O>,
     ) -> Self {
-        self.owned(Owned::InAnyWay, informer, filter)
+        self.owned(OwnerMatch::AnyReference, informer, filter)
     }
 
     fn owned<O: Cached + Resource>(
         mut self,
-        owned: Owned,
+        owned: OwnerMatch,
         informer: &Informer<O>,
         filter: Predicate<O>,
     ) -> Self {
-        let name = format!("owned {}", called(informer)).into();
+        let name = format!("owned {}", kind_name(informer)).into();
         let owner = self.owner.clone();
         let keys =
-            move |event: &Event<O>, found: &mut dyn FnMut(ObjectKey)| owners(event, &owner, owned, found);
+            move |event: &Event<O>, add_key: &mut dyn FnMut(ObjectKey)| owners(event, &owner, owned, add_key);
         let informer = informer.clone();
-        self.sources.push(Box::new(Events { name, informer, filter, keys, are_its_own: false }));
+        self.sources.push(Box::new(EventSource { name, informer, filter, keys, is_primary: false }));
         self
     }
 
-    /// Events of any other objects lead to runs of the keys that `keys` gives for them: from an index, from a name that is in
-    /// the object, from anything that can be looked up without waiting. Of an update both states can be asked.
+    /// Reconciles the keys that `keys` returns for an event of another object.
+    ///
+    /// `keys` may use an index, a name in the object, or any other lookup that does not block. For
+    /// an update, both states of the object are available.
     pub fn watches<O, I>(self, informer: &Informer<O>, keys: impl Fn(&Event<O>) -> I + Send + 'static) -> Self
     where
         O: Cached,
@@ -212,7 +231,7 @@ impl<T: Cached> Controller<T> {
         self.watches_filtered(informer, Predicate::always(), keys)
     }
 
-    /// The same, for the events that this lets pass.
+    /// Like [`watches`](Self::watches), for the events that the predicate accepts.
     pub fn watches_filtered<O, I>(
         mut self,
         informer: &Informer<O>,
@@ -223,35 +242,42 @@ impl<T: Cached> Controller<T> {
         O: Cached,
         I: IntoIterator<Item = ObjectKey>,
     {
-        let name = called(informer).into();
-        let keys =
-            move |event: &Event<O>, found: &mut dyn FnMut(ObjectKey)| keys(event).into_iter().for_each(found);
+        let name = kind_name(informer).into();
+        let keys = move |event: &Event<O>, add_key: &mut dyn FnMut(ObjectKey)| {
+            keys(event).into_iter().for_each(add_key)
+        };
         let informer = informer.clone();
-        self.sources.push(Box::new(Events { name, informer, filter, keys, are_its_own: false }));
+        self.sources.push(Box::new(EventSource { name, informer, filter, keys, is_primary: false }));
         self
     }
 
-    /// Keys from anywhere else; `name` is what reasons call it. It is asked for keys while this process leads. The end of the
-    /// stream ends nothing else.
+    /// Reconciles the keys of a stream. `name` is the source in [`Reason`](crate::Reason).
+    ///
+    /// The stream is polled only while this process is leader. The controller continues when the
+    /// stream ends.
     pub fn watches_stream(
         mut self,
         name: impl Into<Arc<str>>,
         keys: impl Stream<Item = ObjectKey> + Send + 'static,
     ) -> Self {
-        self.sources.push(Box::new(Asked { name: name.into(), keys }));
+        self.sources.push(Box::new(StreamSource { name: name.into(), keys }));
         self
     }
 
-    /// Starts the informers, waits until all is cached and this process leads, and works until it is told to stop, and then
-    /// waits for the runs that are under way; or until it leads no more, and then drops them where they wait. If it is to
-    /// work again for a later term, it is made anew, and so are the finalizers and appliers of its runs.
+    /// Runs the controller until `stop` is cancelled or leadership is lost.
+    ///
+    /// First it starts the informers, and waits until the caches are synced and this process is
+    /// leader. After `stop`, it waits for running reconciles. When leadership is lost, it drops
+    /// them at their next `await`. For the next term, create a new controller, and new
+    /// [`Finalizer`](crate::Finalizer)s and [`Applier`](crate::Applier)s.
     ///
     /// # Errors
-    /// An informer of its was stopped before, or a function that leads to keys has panicked; runs that were under way have
-    /// ended.
+    /// Returns a [`ControllerError`] if an informer was stopped first, or if a predicate, a mapper
+    /// or a stream panicked. Running reconciles have ended by then.
     ///
     /// # Cancel safety
-    /// Dropped, it ends as if it had crashed: runs are dropped where they wait, and its handlers are removed.
+    /// Dropping the future is like a crash: reconciles are dropped at their current `await`, and
+    /// the handlers are removed.
     pub async fn run(
         self,
         reconciler: impl Reconciler<T>,
@@ -261,124 +287,132 @@ impl<T: Cached> Controller<T> {
         self.prepare(reconciler, &Metrics::default()).run(leadership, stop).await
     }
 
-    /// All that it takes to run, with the type forgotten.
-    pub(crate) fn prepare(self, reconciler: impl Reconciler<T>, metrics: &Metrics) -> Prepared {
+    /// Combines the controller with its reconciler and erases the object type.
+    pub(crate) fn prepare(self, reconciler: impl Reconciler<T>, metrics: &Metrics) -> PreparedController {
         let Self { informer, owner, filter, mut sources, options, limiter } = self;
         let kind: Arc<str> = owner.kind.into();
-        let keys = |event: &Event<T>, found: &mut dyn FnMut(ObjectKey)| found(event.key().clone());
-        let (name, all) = (Arc::clone(&kind), informer.clone());
-        sources.insert(0, Box::new(Events { name, informer: all, filter, keys, are_its_own: true }));
+        let keys = |event: &Event<T>, add_key: &mut dyn FnMut(ObjectKey)| add_key(event.key().clone());
+        let (name, primary) = (Arc::clone(&kind), informer.clone());
+        sources.insert(0, Box::new(EventSource { name, informer: primary, filter, keys, is_primary: true }));
         let state = Arc::new(ControllerState::new(options, limiter, metrics));
-        let seen = Arc::clone(&state);
-        let work = move |sources, leadership, stop: CancellationToken| {
-            let worker = Worker { state, kind, informer, reconciler, leadership, stop: stop.child_token() };
+        let worker_state = Arc::clone(&state);
+        let run = move |sources, leadership, stop: CancellationToken| {
+            let worker = Worker {
+                state: worker_state,
+                kind,
+                informer,
+                reconciler,
+                leadership,
+                stop: stop.child_token(),
+            };
             run(Arc::new(worker), sources).boxed()
         };
-        Prepared { state: seen, sources, work: Box::new(work) }
+        PreparedController { state, sources, run: Box::new(run) }
     }
 }
 
 type Sources = Vec<Box<dyn Source>>;
-type Ended = Result<(), ControllerError>;
+type RunResult = Result<(), ControllerError>;
 
-/// A controller with its reconciler, which has not begun.
-pub(crate) struct Prepared {
+/// Holds a controller and its reconciler before they run. The type of the objects is erased.
+pub(crate) struct PreparedController {
     pub(crate) state: Arc<ControllerState>,
     sources: Sources,
-    work: Box<dyn FnOnce(Sources, Leadership, CancellationToken) -> BoxFuture<'static, Ended> + Send>,
+    run: Box<dyn FnOnce(Sources, Leadership, CancellationToken) -> BoxFuture<'static, RunResult> + Send>,
 }
 
-impl Prepared {
-    /// Its informers start, are waited for, shown and stopped with those of this factory.
+impl PreparedController {
+    /// Adds the informers of the sources to the factory, which then starts, reports and stops them.
     pub(crate) fn join(&self, factory: &InformerFactory) {
         self.sources.iter().for_each(|source| source.join(factory));
     }
 
-    pub(crate) async fn run(self, leadership: Leadership, stop: CancellationToken) -> Ended {
-        (self.work)(self.sources, leadership, stop).await
+    pub(crate) async fn run(self, leadership: Leadership, stop: CancellationToken) -> RunResult {
+        (self.run)(self.sources, leadership, stop).await
     }
 }
 
-async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: Sources) -> Ended {
-    let stop = worker.stop.clone();
-    let mut trouble = pin!(trouble(&worker.state.keys, &sources));
-    let begun = tokio::select! {
+async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: Sources) -> RunResult {
+    let mut source_failure = pin!(source_failure(&worker.state.keys, &sources));
+    let started = tokio::select! {
         biased;
-        () = stop.cancelled() => return Ok(()),
-        error = &mut trouble => return Err(error),
-        begun = begin(&worker, sources) => begun,
+        () = worker.stop.cancelled() => return Ok(()),
+        error = &mut source_failure => return Err(error),
+        started = start_sources(&worker, sources) => started,
     };
-    let Some(endings) = begun else { return Ok(()) };
-    let mut workers: JoinSet<Left> =
-        (0..worker.state.options.concurrency).map(|_| Arc::clone(&worker).work()).collect();
-    let mut lost = pin!(worker.leadership.lost().fuse());
-    let name = &worker.state.options.name;
-    let mut ended = Ok(());
+    let Some(shutdowns) = started else { return Ok(()) };
+    supervise(&worker, source_failure).await;
+    worker.stop.cancel();
+    join_all(shutdowns.into_iter().map(|shutdown| shutdown.0)).await;
+    worker.state.result()
+}
+
+/// Runs the workers, and returns when all of them have ended.
+async fn supervise<T: Cached, R: Reconciler<T>>(
+    worker: &Arc<Worker<T, R>>,
+    mut source_failure: Pin<&mut impl Future<Output = ControllerError>>,
+) {
+    let Worker { state, leadership, stop, .. } = &**worker;
+    let mut workers: JoinSet<WorkerExit> =
+        (0..state.options.concurrency).map(|_| Arc::clone(worker).work()).collect();
+    let mut lost = pin!(leadership.lost().fuse());
     loop {
-        let joined = tokio::select! {
+        let lost_leadership = tokio::select! {
             biased;
-            () = &mut lost => {
+            () = &mut lost => true,
+            joined = workers.join_next() => match joined {
+                None => return,
+                // A worker checks the clock, so it may notice the loss before the timer fires.
+                Some(Ok(exit)) => exit == WorkerExit::LostLeadership,
+                Some(Err(error)) => {
+                    // For example, a user's rate limiter panicked. Do not continue with fewer workers.
+                    if let Ok(panic) = error.try_into_panic() {
+                        resume_unwind(panic);
+                    }
+                    false
+                }
+            },
+            error = &mut source_failure, if !state.has_failed() && !stop.is_cancelled() => {
                 stop.cancel();
-                worker.state.cut_short();
-                workers.abort_all();
-                continue;
-            }
-            joined = workers.join_next() => joined,
-            error = &mut trouble, if ended.is_ok() && !stop.is_cancelled() => {
-                stop.cancel();
-                tracing::error!(controller = %name, %error, "takes no more keys");
-                worker.state.trouble.send_replace(Some(error.clone()));
-                ended = Err(error);
-                continue;
+                tracing::error!(controller = %state.options.name, %error, "controller stops because a source failed");
+                state.fail(error);
+                false
             }
         };
-        match joined {
-            None => break,
-            Some(Ok(Left::WasTold)) => {}
-            // It may have asked the clock before the timer comes. This process may lead again before the others' runs end, which
-            // were begun for another term.
-            Some(Ok(Left::LeadsNoMore)) => {
-                stop.cancel();
-                worker.state.cut_short();
-                workers.abort_all();
-            }
-            // A limiter of the user's, perhaps: with fewer workers than were asked for it would go on in silence.
-            Some(Err(error)) => {
-                if let Ok(panicked) = error.try_into_panic() {
-                    resume_unwind(panicked);
-                }
-            }
+        if lost_leadership {
+            // This process may become leader again before the reconciles of the old term end. Drop them.
+            stop.cancel();
+            state.record_cut_short();
+            workers.abort_all();
         }
     }
-    stop.cancel();
-    join_all(endings.into_iter().map(|ending| ending.0)).await;
-    ended
 }
 
-/// Comes when keys are missing, or will be.
-fn trouble(keys: &Keys, sources: &Sources) -> impl Future<Output = ControllerError> + use<> {
-    let stopped = select_all(sources.iter().map(|source| source.stopped()));
-    let mut broken = keys.broken.subscribe();
+/// Waits until a source fails. Keys are then missing, or will be.
+fn source_failure(keys: &KeyQueue, sources: &Sources) -> impl Future<Output = ControllerError> + use<> {
+    let stopped = select_all(sources.iter().map(|source| source.informer_stopped()));
+    let mut panicked = keys.panicked_source.subscribe();
     async move {
-        let broken = async {
-            match broken.wait_for(Option::is_some).await.ok().and_then(|source| source.clone()) {
+        let panicked = async {
+            match panicked.wait_for(Option::is_some).await.ok().and_then(|source| source.clone()) {
                 Some(source) => source.to_string(),
-                None => std::future::pending().await, // nobody is left who could tell
+                None => std::future::pending().await, // the sender is gone, so no source can panic
             }
         };
         tokio::select! {
-            source = broken => ControllerError::SourcePanicked(source),
+            source = panicked => ControllerError::SourcePanicked(source),
             (informer, ..) = stopped => ControllerError::InformerStopped(informer),
         }
     }
 }
 
-/// Comes when all is queued that is there in the beginning; with nothing if this process never leads.
-async fn begin<T: Cached, R>(worker: &Worker<T, R>, sources: Sources) -> Option<Vec<Ending>> {
-    join_all(sources.iter().map(|source| source.cached())).await;
+/// Waits for the caches and for leadership, then starts the sources. Returns when the existing objects are queued, or `None`
+/// if this process can no longer become leader.
+async fn start_sources<T: Cached, R>(worker: &Worker<T, R>, sources: Sources) -> Option<Vec<SourceShutdown>> {
+    join_all(sources.iter().map(|source| source.wait_for_cache())).await;
     if !worker.leadership.acquired().await {
         return None;
     }
-    let begin = |source: Box<dyn Source>| source.begin(worker.state.keys.clone(), worker.stop.clone());
-    Some(join_all(sources.into_iter().map(begin)).await)
+    let start = |source: Box<dyn Source>| source.start(worker.state.keys.clone(), worker.stop.clone());
+    Some(join_all(sources.into_iter().map(start)).await)
 }

@@ -173,7 +173,7 @@ mod tests {
     const REFUSED: &str = "the server answered 422 Invalid (data.password, metadata.name)";
 
     #[test]
-    fn of_a_refusal_its_code_reason_and_fields_are_said() {
+    fn status_error_shows_code_reason_and_fields() {
         assert_eq!(redact(&refused()), REFUSED);
         assert_eq!(redact(&status(&[])), "the server answered 422 Invalid");
         for reason in ["", NO_STATUS] {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_not_quoted_by_what_stands_around_it() {
+    fn outer_errors_do_not_quote_the_status() {
         let key = ObjectKey::new(Some("shop"), "a");
         let failed = WriteError::Request { key, source: refused() };
         assert_eq!(redact(&failed), format!("can't write shop/a: {REFUSED}"));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_is_not_understood_it_is_said_where_it_stands() {
+    fn decode_error_shows_only_the_position() {
         let expected = "JSON that is not as expected (data, line 2, column 9)";
         assert_eq!(redact(&undecoded()), expected);
         assert_eq!(redact(&kube_client::Error::SerdeError(undecoded())), expected);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn other_errors_have_their_own_words_on_one_line_cut() {
+    fn other_errors_are_shown_on_one_line_and_truncated() {
         let broken = std::io::Error::other("the \x1b[31mpipe\nis broken");
         let service = kube_client::Error::Service(Box::new(broken));
         assert_eq!(redact(&service), "ServiceError: the  [31mpipe is broken");

@@ -94,7 +94,7 @@ fn is_conflict(failure: &Failure) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_created_then_updated_and_then_left_alone() {
+async fn create_or_update_writes_only_differences() {
     let mut world = World::new().await;
     world.server.set_lag(Lag::Time(SECOND));
     for (says, result, requests) in
@@ -109,7 +109,7 @@ async fn an_object_is_created_then_updated_and_then_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_have_put_into_an_object_stays() {
+async fn update_preserves_fields_of_others() {
     let mut world = World::new().await;
     world.say("1").await.unwrap();
     world.interfere(json!({"data": {"more": "x"}, "metadata": {"labels": {"team": "shop"}}})).await;
@@ -122,7 +122,7 @@ async fn what_others_have_put_into_an_object_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_version_that_is_cached_is_replaced() {
+async fn update_of_stale_version_is_a_conflict() {
     let world = World::new().await;
     world.say("1").await.unwrap();
     world.maps.get("a").await.unwrap();
@@ -148,7 +148,7 @@ async fn only_the_version_that_is_cached_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_function_that_fails_or_makes_another_object_writes_nothing() {
+async fn failing_or_renaming_mutate_writes_nothing() {
     let mut world = World::new().await;
     for _ in 0..2 {
         let failed = create_or_update(&world.maps, map("a"), |_| Err(Failure::terminal("never"))).await;
@@ -176,7 +176,7 @@ async fn a_function_that_fails_or_makes_another_object_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_is_set_by_the_function_and_makes_no_difference_again() {
+async fn unchanged_owner_reference_is_not_written_again() {
     let mut world = World::new().await;
     world.server.create(site("shop", "hello", &[])).unwrap();
     sleep(SECOND).await;
@@ -192,7 +192,7 @@ async fn an_owner_is_set_by_the_function_and_makes_no_difference_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_is_written_where_it_changes_and_nothing_else_of_the_object() {
+async fn update_status_writes_only_status_changes() {
     let mut world = World::new().await;
     world.server.create(site("a", "hello", &[])).unwrap();
     sleep(SECOND).await;
@@ -226,7 +226,7 @@ async fn a_status_is_written_where_it_changes_and_nothing_else_of_the_object() {
 
 /// A server takes what it takes of a Deployment's metadata from a status, too.
 #[tokio::test(start_paused = true)]
-async fn a_status_takes_no_metadata_with_it() {
+async fn update_status_does_not_write_metadata() {
     let world = World::new().await;
     let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}},
         "spec": {"containers": [{"name": "a", "image": "b"}]}}});
@@ -251,7 +251,7 @@ async fn a_status_takes_no_metadata_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_is_applied_once_and_again_after_a_start() {
+async fn same_apply_is_sent_once_per_applier() {
     let mut world = World::new().await;
     world.server.set_lag(Lag::Time(SECOND));
     let applier = Applier::new("site-operator");
@@ -272,7 +272,7 @@ async fn the_same_is_applied_once_and_again_after_a_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_change_is_looked_at_and_mended_only_where_it_was_asked_for() {
+async fn apply_restores_only_requested_fields() {
     let mut world = World::new().await;
     let applier = Applier::new("site-operator").force();
     applier.apply(&world.maps, &asked("1")).await.unwrap();
@@ -298,7 +298,7 @@ async fn what_others_change_is_looked_at_and_mended_only_where_it_was_asked_for(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_gone_or_was_made_anew_is_applied_again() {
+async fn deleted_or_recreated_object_is_applied_again() {
     let mut world = World::new().await;
     let applier = Applier::new("site-operator").force();
     applier.apply(&world.maps, &asked("1")).await.unwrap();
@@ -321,7 +321,7 @@ async fn an_object_that_is_gone_or_was_made_anew_is_applied_again() {
 
 /// What the server was asked for last is not known then.
 #[tokio::test(start_paused = true)]
-async fn an_apply_whose_answer_was_lost_is_sent_again_whichever_is_asked_for_next() {
+async fn apply_after_lost_answer_is_always_sent() {
     let mut world = World::new().await;
     world.server.set_lag(Lag::Time(SECOND));
     let applier = Applier::new("site-operator");
@@ -337,7 +337,7 @@ async fn an_apply_whose_answer_was_lost_is_sent_again_whichever_is_asked_for_nex
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_field_of_another_manager_is_a_conflict_unless_it_is_taken() {
+async fn field_of_other_manager_is_conflict_without_force() {
     let world = World::new().await;
     let [ours, theirs] = ["site-operator", "other"].map(Applier::new);
     theirs.apply(&world.maps, &asked("1")).await.unwrap();
@@ -349,7 +349,7 @@ async fn a_field_of_another_manager_is_a_conflict_unless_it_is_taken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_is_applied_and_remembered_by_itself() {
+async fn status_and_main_applies_are_remembered_separately() {
     let mut world = World::new().await;
     let applier = Applier::new("site-operator").force();
     let spec =
@@ -368,7 +368,7 @@ async fn a_status_is_applied_and_remembered_by_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_apply_without_a_name_or_to_another_namespace_is_refused() {
+async fn apply_without_name_or_to_other_namespace_fails() {
     let mut world = World::new().await;
     let applier = Applier::new("site-operator");
     let nameless = applier.apply(&world.maps, &json!({"metadata": {}})).await.unwrap_err();
@@ -381,7 +381,7 @@ async fn an_apply_without_a_name_or_to_another_namespace_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn types_that_are_known_only_at_run_time_are_created_updated_and_applied() {
+async fn dynamic_types_are_created_updated_and_applied() {
     let mut world = World::new().await;
     let client = Client::new(world.server.service(), "default");
     let (factory, resource) = (InformerFactory::new(client.clone()), ApiResource::erase::<Site>(&()));
@@ -410,7 +410,7 @@ async fn types_that_are_known_only_at_run_time_are_created_updated_and_applied()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_is_never_answered_fails() {
+async fn unanswered_write_times_out() {
     let world = World::new().await;
     let _hangs = world.server.faults().always(Match::verb(Verb::Patch), Fault::Hang);
     let asked = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});

@@ -143,7 +143,7 @@ async fn finish(_: FinalizerEvent<Site>) -> Result<Action, Failure> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_finalizer_is_there_before_anything_of_apply_runs() {
+async fn finalizer_is_added_before_apply_runs() {
     for (before, after) in [(&[][..], json!([OURS])), (&[OTHER], json!([OTHER, OURS]))] {
         let (world, site) = World::with_site(before).await;
         let finalizer = Finalizer::new(OURS);
@@ -159,7 +159,7 @@ async fn the_finalizer_is_there_before_anything_of_apply_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_that_the_server_takes_and_does_not_keep_is_not_added_for_ever() {
+async fn finalizer_removed_by_webhook_is_an_error() {
     let (world, site) = World::with_site(&[]).await;
     let unchanged = Fault::json(serde_json::to_string(&*site).unwrap());
     let _webhook = world.server.faults().always(Match::verb(Verb::Patch).resource("sites"), unchanged);
@@ -170,7 +170,7 @@ async fn a_finalizer_that_the_server_takes_and_does_not_keep_is_not_added_for_ev
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_apply_fails_with_comes_back_as_it_is() {
+async fn error_of_apply_is_returned_unchanged() {
     let (world, site) = World::with_site(&[]).await;
     let failed = world.run(&Finalizer::new(OURS), &site, Err(Failure::terminal("never"))).await.unwrap_err();
     assert_eq!((failed.is_terminal(), failed.to_string()), (true, "never".to_owned()));
@@ -179,7 +179,7 @@ async fn what_apply_fails_with_comes_back_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_asked_for_once_after_a_start_and_then_no_more() {
+async fn object_is_read_from_server_once_per_finalizer() {
     let (world, site) = World::with_site(&[]).await;
     let finalizer = Finalizer::new(OURS);
     world.run(&finalizer, &site, done()).await.unwrap();
@@ -201,7 +201,7 @@ async fn an_object_is_asked_for_once_after_a_start_and_then_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cleanup_that_fails_or_has_to_wait_leaves_the_finalizer_where_it_is() {
+async fn incomplete_cleanup_keeps_the_finalizer() {
     let (world, site) = World::with_deleted_site(&[OURS]).await;
     let finalizer = Finalizer::new(OURS);
     for waits in [Action::AwaitChange, Action::RequeueAfter(SECOND)] {
@@ -221,7 +221,7 @@ async fn a_cleanup_that_fails_or_has_to_wait_leaves_the_finalizer_where_it_is() 
 
 /// The answer to the removal is lost, and the finalizer of somebody else keeps the object.
 #[tokio::test(start_paused = true)]
-async fn no_cleanup_follows_an_accepted_removal_whatever_the_cache_shows() {
+async fn stale_cache_does_not_repeat_cleanup_after_removal() {
     let (world, stale) = World::with_deleted_site(&[OURS, OTHER]).await;
     let finalizer = Finalizer::new(OURS);
     world.server.faults().next(Match::verb(Verb::Patch).resource("sites"), Fault::LoseAnswer);
@@ -240,7 +240,7 @@ async fn no_cleanup_follows_an_accepted_removal_whatever_the_cache_shows() {
 
 /// A process that was just started, before a cache that shows a state from before the deletion.
 #[tokio::test(start_paused = true)]
-async fn nothing_is_made_for_what_is_being_deleted_or_gone_whatever_the_cache_shows() {
+async fn stale_cache_does_not_apply_to_deleted_object() {
     let (world, stale) = World::with_site(&[OURS]).await;
     let patch = json!({"spec": {"says": "bye"}});
     world.server.patch(VERSION, "Site", Some("default"), "a", &patch).unwrap();
@@ -258,7 +258,7 @@ async fn nothing_is_made_for_what_is_being_deleted_or_gone_whatever_the_cache_sh
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_finalizers_of_others_come_and_go_and_stay_as_they_are() {
+async fn other_finalizers_are_preserved() {
     let (world, stale) = World::with_site(&["a.example.com/x"]).await;
     world.set_finalizers(&["a.example.com/x", OTHER]);
     let finalizer = Finalizer::new(OURS);
@@ -277,7 +277,7 @@ async fn the_finalizers_of_others_come_and_go_and_stay_as_they_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_that_somebody_else_has_taken_away_meanwhile_is_none_to_take_away() {
+async fn finalizer_removed_during_cleanup_is_not_an_error() {
     let (world, site) = World::with_deleted_site(&[OURS, OTHER]).await;
     let finalizer = Finalizer::new(OURS);
     let cleanup = world.run_and(&finalizer, &site, |_| {
@@ -290,7 +290,7 @@ async fn a_finalizer_that_somebody_else_has_taken_away_meanwhile_is_none_to_take
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_goes_or_is_replaced_before_its_finalizer_is_added_is_left_alone() {
+async fn deleted_or_replaced_object_gets_no_finalizer() {
     let (world, stale) = World::with_site(&[]).await;
     world.delete();
     let finalizer = Finalizer::new(OURS);
@@ -312,7 +312,7 @@ async fn an_object_that_goes_or_is_replaced_before_its_finalizer_is_added_is_lef
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_that_is_refused_again_and_again_is_an_error_and_cleaned_up_is_again() {
+async fn rejected_patch_is_an_error_and_cleanup_repeats() {
     let invalid = || Fault::status(422, "Invalid", None);
     let (world, site) = World::with_site(&[]).await;
     let finalizer = Finalizer::new(OURS);
@@ -337,7 +337,7 @@ async fn a_patch_that_is_refused_again_and_again_is_an_error_and_cleaned_up_is_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_the_server_can_not_say_what_it_has_nothing_runs() {
+async fn failed_read_runs_nothing() {
     let missing =
         Fault::Raw { status: 404, content_type: "text/plain".to_owned(), body: "404 page not found".into() };
     let (world, site) = World::with_deleted_site(&[OURS]).await;
@@ -351,7 +351,7 @@ async fn where_the_server_can_not_say_what_it_has_nothing_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_requests_would_not_find_is_an_error() {
+async fn wrong_namespace_or_missing_uid_is_an_error() {
     let (world, site) = World::with_site(&[]).await;
     let finalizer = Finalizer::new(OURS);
     for api in [Api::all(world.client.clone()), Api::namespaced(world.client.clone(), "ops")] {
@@ -390,7 +390,7 @@ where
 }
 
 #[tokio::test(start_paused = true)]
-async fn types_that_are_built_in_or_known_only_at_run_time_will_do() {
+async fn finalizer_works_for_built_in_and_dynamic_types() {
     let server = support::server(None);
     let client = Client::new(server.service(), "default");
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
@@ -409,7 +409,7 @@ async fn types_that_are_built_in_or_known_only_at_run_time_will_do() {
 
 /// Adding a finalizer is no change of the generation, so that no event would come of it.
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_looks_at_generations_only_applies_and_cleans_up() {
+async fn finalizer_works_with_generation_changed_predicate() {
     let world = World::new().await;
     let (finalizer, ran) = (Arc::new(Finalizer::new(OURS)), Arc::new(Mutex::new(Vec::new())));
     let (sites, log, stop) = (world.sites.clone(), Arc::clone(&ran), CancellationToken::new());

@@ -123,7 +123,7 @@ async fn fails_without_a_quote(verb: Verb, what: &str, fail: impl AsyncFn(World)
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_apply_that_is_refused_quotes_nothing() {
+async fn rejected_apply_does_not_leak_contents() {
     fails_without_a_quote(Verb::Patch, "can't write default/a: ", async |world| {
         let asked = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"password": CONTENTS},
@@ -143,7 +143,7 @@ async fn an_apply_that_is_refused_quotes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_and_an_update_that_are_refused_quote_nothing() {
+async fn rejected_create_or_update_does_not_leak_contents() {
     fails_without_a_quote(Verb::Create, "can't write default/a: ", async |world| {
         let failure = world.create_or_update().await;
         (world, failure)
@@ -158,7 +158,7 @@ async fn a_create_and_an_update_that_are_refused_quote_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_that_is_refused_quotes_nothing() {
+async fn rejected_status_update_does_not_leak_contents() {
     fails_without_a_quote(Verb::Update, "can't write default/a: ", async |world| {
         let site = world.sites.get("a").await.unwrap().unwrap();
         let written = update_status(&world.sites, site, |site| {
@@ -172,7 +172,7 @@ async fn a_status_that_is_refused_quotes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_that_is_refused_quotes_nothing() {
+async fn rejected_finalizer_patch_does_not_leak_contents() {
     const OURS: &str = "shop.example.com/site";
     fails_without_a_quote(Verb::Patch, "can't add the finalizer", async |world| {
         let failure = world.finalize(&Finalizer::new(OURS)).await;
@@ -192,7 +192,7 @@ async fn a_finalizer_that_is_refused_quotes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_an_event_that_is_not_written_a_log_says_its_object_and_the_server_s_answer_and_quotes_nothing() {
+async fn lost_event_is_logged_without_contents() {
     let logged = Logged::begin();
     let server = Server::new();
     let client = Client::new(server.service(), "default");
@@ -221,7 +221,7 @@ async fn of_an_event_that_is_not_written_a_log_says_its_object_and_the_server_s_
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_many_events_that_are_lost_a_log_says_it_once_in_ten_seconds_and_how_many_there_were() {
+async fn lost_events_are_logged_once_per_ten_seconds() {
     let logged = Logged::begin();
     let server = Server::new();
     let client = Client::new(server.service(), "default");
@@ -278,7 +278,7 @@ async fn copy(client: Client) -> Result<Action, Failure> {
 /// Without a paused clock: pages come over a socket. kube-client, whose request this is, logs at level debug what a server has
 /// refused, and always what it can't decode: the crate's page says so.
 #[tokio::test]
-async fn a_reconciler_s_failed_request_is_logged_and_shown_on_pages_without_a_quote() {
+async fn failed_request_of_reconciler_does_not_leak_contents() {
     for (fault, expected) in answers() {
         let logged = Logged::begin();
         let world = World::new().await.with_map().await;

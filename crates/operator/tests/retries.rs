@@ -53,7 +53,7 @@ fn busy() -> [Fault; 3] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guarded_write_is_sent_once_and_fails_with_the_answer() {
+async fn guarded_write_is_sent_once() {
     for fault in busy() {
         let server = Server::new();
         let plain = Api::<ConfigMap>::default_namespaced(retrying(&server));
@@ -79,7 +79,7 @@ async fn a_guarded_write_is_sent_once_and_fails_with_the_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guarded_read_is_tried_again() {
+async fn guarded_read_is_retried() {
     for fault in busy() {
         let server = Server::new();
         let guarded = Api::<ConfigMap>::default_namespaced(Leadership::always().guard(retrying(&server)));
@@ -91,7 +91,7 @@ async fn a_guarded_read_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_leader_could_not_write_is_not_sent_when_it_leads_no_more() {
+async fn pending_retry_is_not_sent_after_leadership_is_lost() {
     let server = Server::new();
     let options = ElectionOptions {
         namespace: "default".to_owned(),
@@ -124,7 +124,7 @@ async fn what_a_leader_could_not_write_is_not_sent_when_it_leads_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recorder_asks_twelve_times_whatever_its_client_does() {
+async fn recorder_tries_twelve_times_despite_client_retries() {
     for fault in busy() {
         for guarded in [false, true] {
             let server = Server::new();
@@ -150,7 +150,7 @@ async fn a_recorder_asks_twelve_times_whatever_its_client_does() {
 
 /// Over a socket, and so without a paused clock; nothing here waits for long.
 #[tokio::test]
-async fn a_guard_holds_for_an_ordinary_client() {
+async fn guard_works_with_default_client_stack() {
     let server = Server::new();
     let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
     let client = Client::try_from(Config::new(listening.url().parse().unwrap())).unwrap();

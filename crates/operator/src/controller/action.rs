@@ -1,55 +1,64 @@
-//! What a run asks for: `Action`, or a `Failure`.
+//! `Action` and `Failure`: the results of a reconcile.
 
 use std::{error::Error, fmt, time::Duration};
 
 use crate::redact::redact;
 
-/// What a run that has succeeded asks for.
+/// The next step after a successful reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing is left to do. Where the controller looks at every object from time to time
-    /// ([`Controller::requeue_after_success`](crate::Controller::requeue_after_success)), it will look at this one, too.
+    /// Nothing is left to do. If the controller has
+    /// [`requeue_after_success`](crate::Controller::requeue_after_success), the key is requeued
+    /// after that delay.
     Done,
-    /// Another run after this time, or earlier if something changes. After none at all it runs again at once, behind the keys
-    /// that wait: where that is for want of something, a [`Failure`] is better, which waits longer each time.
+    /// Reconcile again after this delay, or earlier if something changes.
+    ///
+    /// With a zero delay, the key is requeued immediately, behind the keys that wait. If a resource
+    /// is missing, return a [`Failure`] instead: its backoff grows.
     RequeueAfter(Duration),
-    /// Another run when something changes. One that an earlier run has asked for after some time still comes, as with
-    /// client-go's queue: nothing is lost by that, and a run finds nothing to do.
+    /// Reconcile again when something changes.
+    ///
+    /// A requeue that an earlier reconcile requested still happens, as in client-go's queue. It is
+    /// harmless, because reconciling is idempotent.
     AwaitChange,
 }
 
-/// A run has failed: with a `?` on any type that is an [`Error`], as [`Failure::retry`] or as [`Failure::terminal`].
+/// The error of a failed reconcile. Use `?` on any [`Error`], or [`Failure::retry`] or
+/// [`Failure::terminal`].
 ///
-/// What the error and its causes say is logged and shown on debug pages, each in at most 512 characters: it should quote
-/// nothing of an object. Of a server's refusal, which quotes, no more than the code, the reason and the names of the fields is
-/// shown, of JSON that is not as expected only where it stands; the rest is in [`Failure::error`].
+/// Logs and debug pages show the messages of the error and its sources, each up to 512 characters.
+/// The messages should not quote objects. For an error response of the server, which quotes
+/// objects, only the code, the reason and the field names are shown. For unexpected JSON, only the
+/// position is shown. [`Failure::error`] returns the complete error.
 pub struct Failure {
     error: Box<dyn Error + Send + Sync>,
     is_terminal: bool,
 }
 
 impl Failure {
-    /// One that another try would not mend: it is counted and reported, and the key waits for a change.
+    /// Creates a failure that a retry cannot fix. It is counted and logged, and the key waits for a
+    /// change.
     pub fn terminal(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { error: error.into(), is_terminal: true }
     }
 
-    /// To be tried again: for what is no [`Error`] itself, such as an `anyhow::Error` or a boxed one, which `?` does not take.
+    /// Creates a failure that is retried, from an error that `?` does not accept. Examples are
+    /// `anyhow::Error` and boxed errors, which do not implement [`Error`].
     pub fn retry(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { error: error.into(), is_terminal: false }
     }
 
-    /// In words of one's own, to be tried again.
+    /// Creates a failure that is retried, with this message.
     pub fn message(message: impl Into<String>) -> Self {
         Self { error: message.into().into(), is_terminal: false }
     }
 
-    /// No other try would mend it.
+    /// Returns whether the failure is not retried.
     pub fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
-    /// What has gone wrong.
+    /// Returns the error.
     pub fn error(&self) -> &(dyn Error + Send + Sync + 'static) {
         &*self.error
     }
@@ -69,7 +78,7 @@ impl fmt::Display for Failure {
 
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.is_terminal { "terminal" } else { "to be tried again" };
+        let kind = if self.is_terminal { "terminal" } else { "retried" };
         write!(f, "Failure({kind}: {self})")
     }
 }

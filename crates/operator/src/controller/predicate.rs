@@ -1,21 +1,25 @@
-//! `Predicate`: which events of an object are worth a run.
+//! `Predicate`: decides which events cause a reconcile.
 
 use std::sync::Arc;
 
 use kube_client::Resource;
 use kube_informer::{Event, Object};
 
-/// Whether an event of a `T` is worth a run. Combined by [`and`](Predicate::and), [`or`](Predicate::or) and
-/// [`not`](Predicate::not).
+/// Decides whether an event of a `T` causes a reconcile. Combine predicates with
+/// [`and`](Predicate::and), [`or`](Predicate::or) and [`not`](Predicate::not).
 ///
-/// Those that compare two states let additions and deletions pass, which have one only.
+/// Predicates that compare two states accept additions and deletions, which have only one state.
 ///
-/// # Deletes
-/// What a predicate says of a deletion decides whether the deletion is seen at all: where an object was passed over while it
-/// lived and its deletion is passed over too, nothing was lost; where it was worked on, its deletion has to be. A predicate
-/// that looks at the state (a label, a phase) is asked about the *last* state of a deleted object, which may be another one
-/// than that which was worked on. A finalizer is the safe way: then a deletion comes as an update first. Each state that the
-/// cache has had is asked about, also one that was there for a moment; one that came and went between two lists it has not had.
+/// # Deletions
+/// A predicate also decides whether a deletion is seen. If the object was reconciled before, its
+/// deletion must pass. If none of its events passed, its deletion may be dropped too.
+///
+/// A predicate on the state (a label, a phase) sees the *last* state of a deleted object. The
+/// reconciled state may have been another one. A finalizer is the safe way: the deletion first
+/// arrives as an update.
+///
+/// The predicate is called for each state that the cache had, however short. The cache does not see
+/// a state that appeared and disappeared between two lists.
 pub struct Predicate<T>(Arc<Passes<T>>);
 
 type Passes<T> = dyn Fn(&Event<T>) -> bool + Send + Sync;
@@ -27,17 +31,17 @@ impl<T> Clone for Predicate<T> {
 }
 
 impl<T: Object> Predicate<T> {
-    /// Events for which this says so.
+    /// Creates a predicate from a function.
     pub fn new(passes: impl Fn(&Event<T>) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(passes))
     }
 
-    /// Every event.
+    /// Accepts every event.
     pub fn always() -> Self {
         Self::new(|_| true)
     }
 
-    /// Updates for whose two states this says so, and all that are no updates.
+    /// Accepts updates for which the function returns `true`, and all additions and deletions.
     pub fn updates(passes: impl Fn(&T, &T) -> bool + Send + Sync + 'static) -> Self {
         Self::new(move |event| match event {
             Event::Updated { old, new } => passes(old, new),
@@ -45,7 +49,8 @@ impl<T: Object> Predicate<T> {
         })
     }
 
-    /// Updates to another resourceVersion: a resync shows the same one again.
+    /// Accepts updates that change the resourceVersion, and all additions and deletions. A resync
+    /// is an update with the same resourceVersion.
     pub fn resource_version_changed() -> Self {
         Self::new(|event| match event {
             Event::Updated { old, new } => old.id.version != new.id.version,
@@ -53,48 +58,51 @@ impl<T: Object> Predicate<T> {
         })
     }
 
-    /// Events that both let pass.
+    /// Accepts events that both predicates accept.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self::new(move |event| self.passes(event) && other.passes(event))
     }
 
-    /// Events that one of both lets pass.
+    /// Accepts events that at least one of the predicates accepts.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self::new(move |event| self.passes(event) || other.passes(event))
     }
 
-    /// Events that this does not let pass: of those that compare two states, no addition and no deletion.
+    /// Accepts events that this predicate rejects. The negation of a predicate that compares two
+    /// states rejects additions and deletions.
     #[must_use]
     #[expect(
         clippy::should_implement_trait,
-        reason = "a method beside `and` and `or`, which no operators are"
+        reason = "a method like `and` and `or`, which are not operators either"
     )]
     pub fn not(self) -> Self {
         Self::new(move |event| !self.passes(event))
     }
 
-    /// Whether this event is worth a run.
+    /// Returns whether the event causes a reconcile.
     pub fn passes(&self, event: &Event<T>) -> bool {
         (self.0)(event)
     }
 }
 
 impl<K: Resource + Object> Predicate<K> {
-    /// Updates that change the generation: the server counts it up where the spec changes, and where an object is being
-    /// deleted. Types without a status subresource count up for every change, and some types (ConfigMaps, Secrets) not at
-    /// all: no update of those passes.
+    /// Accepts updates that change the generation.
+    ///
+    /// The server increments the generation when the spec changes and when the deletion begins. For
+    /// types without a status subresource, every change increments it. Some types (ConfigMaps,
+    /// Secrets) have no generation, so none of their updates pass.
     pub fn generation_changed() -> Self {
         Self::updates(|old, new| old.meta().generation != new.meta().generation)
     }
 
-    /// Updates that change a label.
+    /// Accepts updates that change a label.
     pub fn labels_changed() -> Self {
         Self::updates(|old, new| old.meta().labels != new.meta().labels)
     }
 
-    /// Updates that change an annotation.
+    /// Accepts updates that change an annotation.
     pub fn annotations_changed() -> Self {
         Self::updates(|old, new| old.meta().annotations != new.meta().annotations)
     }
@@ -120,7 +128,7 @@ mod tests {
         Event::Updated { old: map("1", from), new: map("2", to) }
     }
 
-    fn others() -> [Event<ConfigMap>; 2] {
+    fn other_events() -> [Event<ConfigMap>; 2] {
         let object = || map("1", json!({}));
         [
             Event::Added { object: object(), initial: false },
@@ -129,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn each_looks_at_its_part_of_an_update_and_lets_the_rest_pass() {
+    fn update_predicates_compare_their_part_and_accept_other_events() {
         let generation = updated(json!({"generation": 1}), json!({"generation": 2}));
         let labels = updated(json!({"labels": {"a": "1"}}), json!({"labels": {"a": "2"}}));
         let annotations = updated(json!({}), json!({"annotations": {"a": "2"}}));
@@ -146,12 +154,12 @@ mod tests {
         ] {
             let passes = [&generation, &labels, &annotations, &resync].map(|event| predicate.passes(event));
             assert_eq!(passes, expected);
-            assert_eq!(others().map(|event| predicate.passes(&event)), [true, true]);
+            assert_eq!(other_events().map(|event| predicate.passes(&event)), [true, true]);
         }
     }
 
     #[test]
-    fn they_are_combined_as_they_are_named() {
+    fn and_or_not_combine_predicates() {
         let event = updated(json!({}), json!({"labels": {"a": "1"}}));
         let (yes, no) = (Predicate::labels_changed, Predicate::annotations_changed);
         assert_eq!((yes().passes(&event), no().passes(&event)), (true, false));

@@ -1,47 +1,47 @@
-//! `Reason`: why a key is to be worked on. `Reasons`: those of all keys that wait. Plain data.
+//! `Reason`: the cause of a reconcile. `PendingReasons`: the reasons of all queued keys.
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use kube_informer::{Event, ObjectKey};
 
-/// So many reasons of a key are kept; of more, only how many.
-const KEPT: usize = 8;
+/// The number of reasons kept for a key. Further reasons are only counted.
+const MAX_REASONS_PER_KEY: usize = 8;
 
-/// Why a key is to be worked on.
+/// The cause of a reconcile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// Where it comes from, as the controller names its sources: the type itself, a type that it owns, one that it watches, a
-    /// stream.
+    /// The source of the event, under the name that the controller uses: its own type, an owned
+    /// type, a watched type, or a stream.
     pub source: Arc<str>,
-    /// Which object of the source has changed, if it is another one.
+    /// The object that changed, if it is not the reconciled object.
     pub object: Option<ObjectKey>,
-    /// What has happened to it.
+    /// The change.
     pub change: Change,
 }
 
-/// What has happened.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It was there when the program began to look.
+    /// The object was in the initial list.
     Listed,
-    /// It is new.
+    /// The object was added.
     Added,
-    /// It has changed.
+    /// The object was updated.
     Updated,
-    /// Nothing has: it is shown again from time to time.
+    /// The object did not change. The informer delivered it again in a resync.
     Resynced,
-    /// It is gone.
+    /// The object was deleted.
     Deleted,
-    /// Somebody asked for it, outside of the cluster.
+    /// A stream requested the reconcile.
     Requested,
-    /// The last run has failed.
+    /// The last reconcile failed.
     Failed,
-    /// The last run has asked for another one after some time.
+    /// The last reconcile requested another one after a delay.
     Requeued,
 }
 
 impl Change {
-    /// What an event tells.
+    /// Returns the change that an event describes.
     pub fn from_event<T>(event: &Event<T>) -> Self {
         match event {
             Event::Added { initial: true, .. } => Self::Listed,
@@ -59,11 +59,11 @@ impl fmt::Display for Change {
             Self::Listed => "was listed",
             Self::Added => "was added",
             Self::Updated => "was updated",
-            Self::Resynced => "was shown again",
+            Self::Resynced => "was resynced",
             Self::Deleted => "was deleted",
-            Self::Requested => "was asked for",
-            Self::Failed => "the last run has failed",
-            Self::Requeued => "the last run has asked for another one",
+            Self::Requested => "was requested",
+            Self::Failed => "the last reconcile failed",
+            Self::Requeued => "the last reconcile requested a requeue",
         })
     }
 }
@@ -78,12 +78,12 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The reasons of a key: the first ones, each once, and how many more there were.
+/// The reasons of one key. It keeps the first ones without repeats, and counts the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reasons {
-    /// In the order in which they came.
+    /// The first reasons, in order of arrival.
     pub first: Vec<Reason>,
-    /// How many came after those, repeats of them not counted.
+    /// The number of further reasons. Repeats of `first` are not counted.
     pub omitted: usize,
 }
 
@@ -92,28 +92,29 @@ impl Reasons {
         if self.first.contains(&reason) {
             return;
         }
-        match self.first.len() < KEPT {
-            true => self.first.push(reason),
-            false => self.omitted += 1,
+        if self.first.len() < MAX_REASONS_PER_KEY {
+            self.first.push(reason);
+        } else {
+            self.omitted += 1;
         }
     }
 }
 
-/// The reasons of all keys that are to be worked on. Bounded by those keys.
+/// Holds the reasons of all queued keys. The number of these keys bounds its size.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting(HashMap<ObjectKey, Reasons>);
+pub(crate) struct PendingReasons(HashMap<ObjectKey, Reasons>);
 
-impl Waiting {
+impl PendingReasons {
     pub(crate) fn add(&mut self, key: ObjectKey, reason: Reason) {
         self.0.entry(key).or_default().add(reason);
     }
 
-    /// Those of a key that waits.
-    pub(crate) fn of(&self, key: &ObjectKey) -> Reasons {
+    /// Returns a copy of the reasons of a key.
+    pub(crate) fn get(&self, key: &ObjectKey) -> Reasons {
         self.0.get(key).cloned().unwrap_or_default()
     }
 
-    /// Those of a key whose run begins.
+    /// Removes and returns the reasons of a key when its reconcile starts.
     pub(crate) fn take(&mut self, key: &ObjectKey) -> Reasons {
         self.0.remove(key).unwrap_or_default()
     }
@@ -129,24 +130,24 @@ mod tests {
     }
 
     #[test]
-    fn a_key_s_reasons_are_kept_until_its_run_begins() {
-        let (mut waiting, key) = (Waiting::default(), ObjectKey::new(Some("shop"), "web"));
+    fn reasons_of_key_are_kept_until_it_is_reconciled() {
+        let (mut pending, key) = (PendingReasons::default(), ObjectKey::new(Some("shop"), "web"));
         for object in ["shop/a", "shop/b", "shop/a"] {
-            waiting.add(key.clone(), reason(object));
+            pending.add(key.clone(), reason(object));
         }
-        let reasons = waiting.take(&key);
+        let reasons = pending.take(&key);
         assert_eq!(reasons, Reasons { first: vec![reason("shop/a"), reason("shop/b")], omitted: 0 });
         assert_eq!(reasons.first[0].to_string(), "owned Deployment shop/a was updated");
-        assert_eq!(waiting.take(&key), Reasons::default());
+        assert_eq!(pending.take(&key), Reasons::default());
     }
 
     #[test]
-    fn of_many_reasons_the_first_are_kept_and_the_others_are_counted() {
+    fn reasons_beyond_the_limit_are_counted() {
         let mut reasons = Reasons::default();
         for number in 0..100 {
             reasons.add(reason(&format!("shop/a-{number}")));
         }
-        assert_eq!((reasons.first.len(), reasons.omitted), (KEPT, 100 - KEPT));
+        assert_eq!((reasons.first.len(), reasons.omitted), (MAX_REASONS_PER_KEY, 100 - MAX_REASONS_PER_KEY));
         assert_eq!(reasons.first[0], reason("shop/a-0"));
     }
 }

@@ -1,4 +1,4 @@
-//! `Reconciler`: what a controller does about one object.
+//! `Reconciler` and `Request`: the user code of a controller, and its argument.
 
 use std::{fmt, sync::Arc};
 
@@ -9,16 +9,16 @@ use super::{
     reason::Reasons,
 };
 
-/// One run is asked for. Its `Debug` shows nothing of the object but whether it is there.
+/// A request to reconcile one object. Its `Debug` output does not contain the object.
 pub struct Request<T> {
-    /// Which object.
+    /// The key of the object.
     pub key: ObjectKey,
-    /// As the cache shows it now; `None` if it is gone, or was never there.
+    /// The object in the cache now. `None` if it does not exist.
     pub object: Option<Arc<T>>,
-    /// Why. None are given where the run before was told them: it began after this one was asked for, or after an earlier run
-    /// had asked for one after some time.
+    /// The reasons for this reconcile. Empty if an earlier reconcile received them, because it
+    /// started after they were queued.
     pub reasons: Reasons,
-    /// How many runs have failed since the last one that did not.
+    /// The number of consecutive failed reconciles before this one.
     pub failures: u32,
 }
 
@@ -34,18 +34,22 @@ impl<T> fmt::Debug for Request<T> {
     }
 }
 
-/// Brings the world closer to what one object asks for.
+/// Brings the actual state closer to the desired state of one object.
 ///
-/// A run looks at how things are, not at what has happened: events are merged, runs are repeated, and one may begin that has
-/// nothing to do. No two runs of one key overlap. Runs of different keys do, as many as the controller allows.
+/// Reconciliation is level-triggered: it compares actual state with desired state, and must be
+/// idempotent. Events are coalesced, reconciles are repeated, and a reconcile may find nothing to
+/// do. Reconciles of one key never overlap. Reconciles of different keys overlap up to the
+/// [concurrency](crate::Controller::concurrency) of the controller.
 ///
-/// Any `Fn(Request<T>) -> impl Future` is one; a struct that holds clients and caches is usual.
+/// Every `Fn(Request<T>) -> impl Future` is a reconciler. Most operators use a struct that holds
+/// clients and caches.
 ///
 /// # Cancel safety
-/// A run is dropped at an await where it takes longer than the controller's time-out, where a stop's grace period is over, or
-/// at once when the lease is lost: the next one has to be able to go on from there, as after a crash.
+/// A reconcile is dropped at an `await` if it exceeds the controller's timeout, if the grace period
+/// of a shutdown ends, or immediately when leadership is lost. The next reconcile must be able to
+/// continue from there, as after a crash.
 pub trait Reconciler<T: Cached>: Send + Sync + 'static {
-    /// One run.
+    /// Reconciles one object.
     fn reconcile(&self, request: Request<T>) -> impl Future<Output = Result<Action, Failure>> + Send;
 }
 

@@ -1,4 +1,4 @@
-//! Where keys come from: events of an informer, mapped to the objects that they concern, and streams.
+//! The sources of keys: events of an informer, mapped to keys, and streams of keys.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -20,224 +20,237 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
     predicate::Predicate,
-    reason::{Change, Reason, Waiting},
+    reason::{Change, PendingReasons, Reason},
 };
 
-/// Where the keys of a controller go, with their reasons.
+/// Holds the queued keys of a controller, and their reasons.
 #[derive(Clone)]
-pub(crate) struct Keys {
+pub(crate) struct KeyQueue {
     pub(crate) queue: WorkQueue<ObjectKey>,
-    pub(crate) waiting: Arc<Mutex<Waiting>>,
-    /// The first source that has panicked: keys of its are missing.
-    pub(crate) broken: watch::Sender<Option<Arc<str>>>,
+    pub(crate) reasons: Arc<Mutex<PendingReasons>>,
+    /// The first source that panicked. Some of its keys are missing.
+    pub(crate) panicked_source: watch::Sender<Option<Arc<str>>>,
 }
 
-impl Keys {
-    /// What was there before the program waits behind what changes.
+impl KeyQueue {
+    /// Queues a key. Keys of the initial list and of resyncs have low priority, so changes come
+    /// first.
     pub(crate) fn add(&self, key: ObjectKey, reason: Reason) {
         let priority = match reason.change {
             Change::Listed | Change::Resynced => Priority::LOW,
             _ => Priority::NORMAL,
         };
-        // A run that begins in between takes this reason, and begins after what it tells.
-        self.waiting.lock().add(key.clone(), reason);
+        // The reason comes first: a reconcile that starts in between takes it, and observes the
+        // change.
+        self.reasons.lock().add(key.clone(), reason);
         self.queue.add_with_priority(key, priority);
     }
 
-    fn broke(&self, source: &Arc<str>) {
-        self.broken.send_if_modified(|broken| broken.replace(Arc::clone(source)).is_none());
+    fn record_panic(&self, source: &Arc<str>) {
+        self.panicked_source
+            .send_if_modified(|panicked_source| panicked_source.replace(Arc::clone(source)).is_none());
     }
 }
 
-/// Something that gives a controller keys. It gives none before it begins, which is when this process leads: what a follower
-/// collected would have no bound.
+/// Queues keys for a controller. It queues none before `start`, which is called when this process
+/// is leader. The keys that a follower would collect are unbounded.
 pub(crate) trait Source: Send {
-    /// Puts its informer among those of a factory.
+    /// Adds the informer to the factory.
     fn join(&self, factory: &InformerFactory);
-    /// Starts its informer, and comes when that is cached.
-    fn cached(&self) -> BoxFuture<'static, ()>;
-    /// Comes when its informer is stopped, with the informer's name: it will tell of nothing any more.
-    fn stopped(&self) -> BoxFuture<'static, String>;
-    /// Comes when all was queued that is there in the beginning, with what ends the source. If either future is dropped the
-    /// source has ended, too.
-    fn begin(self: Box<Self>, keys: Keys, stop: CancellationToken) -> BoxFuture<'static, Ending>;
+    /// Starts the informer, and waits until its cache is synced.
+    fn wait_for_cache(&self) -> BoxFuture<'static, ()>;
+    /// Waits until the informer is stopped, and returns its name. It delivers no further events.
+    fn informer_stopped(&self) -> BoxFuture<'static, String>;
+    /// Starts the source, and waits until the existing objects are queued. Dropping this future or
+    /// the returned one stops the source.
+    fn start(self: Box<Self>, queue: KeyQueue, stop: CancellationToken)
+    -> BoxFuture<'static, SourceShutdown>;
 }
 
-/// Comes when nothing more will be queued.
-pub(crate) struct Ending(pub(crate) BoxFuture<'static, ()>);
+/// Completes when the source queues no further keys.
+pub(crate) struct SourceShutdown(pub(crate) BoxFuture<'static, ()>);
 
-/// Events of an informer for which `keys` names whom they concern.
-pub(crate) struct Events<T, F> {
+/// Maps the events of an informer to keys.
+pub(crate) struct EventSource<T, F> {
     pub(crate) name: Arc<str>,
     pub(crate) informer: Informer<T>,
     pub(crate) filter: Predicate<T>,
     pub(crate) keys: F,
-    /// The objects are those that runs are for.
-    pub(crate) are_its_own: bool,
+    /// The events are those of the reconciled objects themselves.
+    pub(crate) is_primary: bool,
 }
 
-impl<T: Object, F> Source for Events<T, F>
+impl<T: Object, F> Source for EventSource<T, F>
 where
     F: Fn(&Event<T>, &mut dyn FnMut(ObjectKey)) + Send + 'static,
 {
     fn join(&self, factory: &InformerFactory) {
         if let Err(error) = factory.adopt(&self.informer) {
-            tracing::warn!(%error, "an informer of a controller does not belong to its manager");
+            tracing::warn!(%error, "informer of a controller cannot join its manager; the manager does not start or stop it");
         }
     }
 
-    fn cached(&self) -> BoxFuture<'static, ()> {
+    fn wait_for_cache(&self) -> BoxFuture<'static, ()> {
         let informer = self.informer.clone();
         let cached = async move {
             informer.start();
-            if informer.wait_for_sync(FOR_EVER).await.is_err() {
-                std::future::pending::<()>().await; // it is stopped
+            if informer.wait_for_sync(NO_TIMEOUT).await.is_err() {
+                std::future::pending::<()>().await; // the informer is stopped
             }
         };
         cached.boxed()
     }
 
-    fn stopped(&self) -> BoxFuture<'static, String> {
+    fn informer_stopped(&self) -> BoxFuture<'static, String> {
         let mut status = self.informer.reflector_status();
         let name = self.informer.name().to_owned();
         let stopped = async move {
-            let _gone = status.wait_for(|status| status.phase == Phase::Stopped).await;
+            let _closed = status.wait_for(|status| status.phase == Phase::Stopped).await;
             name
         };
         stopped.boxed()
     }
 
-    fn begin(self: Box<Self>, queue: Keys, stop: CancellationToken) -> BoxFuture<'static, Ending> {
-        let Self { name, informer, filter, keys, are_its_own } = *self;
-        let begun = async move {
-            let registered =
-                Registered(Some(informer.add_backpressured_handler(handler_fn(move |event: &Event<T>| {
-                    let tell = || {
-                        if stop.is_cancelled() || !filter.passes(event) {
-                            return;
-                        }
-                        let object = (!are_its_own).then(|| event.key().clone());
-                        let reason =
-                            Reason { source: Arc::clone(&name), object, change: Change::from_event(event) };
-                        keys(event, &mut |key| queue.add(key, reason.clone()));
-                    };
-                    if catch_unwind(AssertUnwindSafe(tell)).is_err() {
-                        queue.broke(&name);
+    fn start(
+        self: Box<Self>,
+        queue: KeyQueue,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, SourceShutdown> {
+        let Self { name, informer, filter, keys, is_primary } = *self;
+        let started = async move {
+            let handler = HandlerGuard(Some(informer.on_every(move |event| {
+                let add_keys = || {
+                    if stop.is_cancelled() || !filter.passes(event) {
+                        return;
                     }
-                }))));
-            registered.shown_all().await;
-            Ending(registered.end().boxed())
+                    let object = (!is_primary).then(|| event.key().clone());
+                    let reason =
+                        Reason { source: Arc::clone(&name), object, change: Change::from_event(event) };
+                    keys(event, &mut |key| queue.add(key, reason.clone()));
+                };
+                if catch_unwind(AssertUnwindSafe(add_keys)).is_err() {
+                    queue.record_panic(&name);
+                }
+            })));
+            handler.wait_for_sync().await;
+            SourceShutdown(handler.remove().boxed())
         };
-        begun.boxed()
+        started.boxed()
     }
 }
 
-/// A handler that is removed with this, even if nobody waits for it.
-struct Registered<T: Object>(Option<HandlerRegistration<T>>);
+/// Removes its handler when it is dropped.
+struct HandlerGuard<T: Object>(Option<HandlerRegistration<T>>);
 
-impl<T: Object> Registered<T> {
-    async fn shown_all(&self) {
+impl<T: Object> HandlerGuard<T> {
+    async fn wait_for_sync(&self) {
         let Some(registration) = &self.0 else { return };
-        if !registration.wait_for_sync(FOR_EVER).await {
-            std::future::pending::<()>().await; // its informer is stopped
+        if !registration.wait_for_sync(NO_TIMEOUT).await {
+            std::future::pending::<()>().await; // the informer is stopped
         }
     }
 
-    async fn end(mut self) {
+    async fn remove(mut self) {
         if let Some(registration) = self.0.take() {
             registration.remove().await;
         }
     }
 }
 
-impl<T: Object> Drop for Registered<T> {
+impl<T: Object> Drop for HandlerGuard<T> {
     fn drop(&mut self) {
         if let Some(registration) = self.0.take() {
-            // The first poll removes it.
+            // The first poll removes the handler.
             let _removed = registration.remove().now_or_never();
         }
     }
 }
 
 /// Longer than any program runs.
-const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+const NO_TIMEOUT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// Keys from anywhere.
-pub(crate) struct Asked<S> {
+/// Queues the keys of a stream.
+pub(crate) struct StreamSource<S> {
     pub(crate) name: Arc<str>,
     pub(crate) keys: S,
 }
 
-impl<S: Stream<Item = ObjectKey> + Send + 'static> Source for Asked<S> {
+impl<S: Stream<Item = ObjectKey> + Send + 'static> Source for StreamSource<S> {
     fn join(&self, _: &InformerFactory) {}
 
-    fn cached(&self) -> BoxFuture<'static, ()> {
+    fn wait_for_cache(&self) -> BoxFuture<'static, ()> {
         std::future::ready(()).boxed()
     }
 
-    fn stopped(&self) -> BoxFuture<'static, String> {
+    fn informer_stopped(&self) -> BoxFuture<'static, String> {
         std::future::pending().boxed()
     }
 
-    fn begin(self: Box<Self>, queue: Keys, stop: CancellationToken) -> BoxFuture<'static, Ending> {
+    fn start(
+        self: Box<Self>,
+        queue: KeyQueue,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, SourceShutdown> {
         let Self { name, keys } = *self;
         let source = Arc::clone(&name);
-        let adding = queue.clone();
-        let adds = async move {
+        let sender = queue.clone();
+        let forward = async move {
             let reason = Reason { source, object: None, change: Change::Requested };
             let mut keys = pin!(keys.take_until(stop.cancelled_owned()));
             while let Some(key) = keys.next().await {
-                adding.add(key, reason.clone());
+                sender.add(key, reason.clone());
             }
         };
         let task = async move {
-            if AssertUnwindSafe(adds).catch_unwind().await.is_err() {
-                queue.broke(&name);
+            if AssertUnwindSafe(forward).catch_unwind().await.is_err() {
+                queue.record_panic(&name);
             }
         };
-        async move { Ending(AbortOnDropHandle::new(tokio::spawn(task)).map(drop).boxed()) }.boxed()
+        async move { SourceShutdown(AbortOnDropHandle::new(tokio::spawn(task)).map(drop).boxed()) }.boxed()
     }
 }
 
-/// What an informer's objects are called: their kind, where nobody has named it otherwise.
-pub(crate) fn called<T: Object>(informer: &Informer<T>) -> &str {
+/// Returns the kind of the objects of an informer, or the name that the user gave the informer.
+pub(crate) fn kind_name<T: Object>(informer: &Informer<T>) -> &str {
     let name = informer.name();
     name.split_once(" /").map_or(name, |(kind, _)| kind)
 }
 
-/// The objects that own an object now, or owned it before.
+/// Passes the keys of the owners of an object to `add_key`. For an update, the owners before and
+/// after it.
 pub(crate) fn owners<O: Resource + Object>(
     event: &Event<O>,
     owner: &OwnerKind,
-    owned: Owned,
-    found: &mut dyn FnMut(ObjectKey),
+    owned: OwnerMatch,
+    add_key: &mut dyn FnMut(ObjectKey),
 ) {
-    let mut tell = |entry: &Entry<O>| {
+    let mut add_owners = |entry: &Entry<O>| {
         let references = entry.meta().owner_references.as_deref().unwrap_or_default();
-        for reference in references.iter().filter(|reference| owner.is(reference, owned)) {
+        for reference in references.iter().filter(|reference| owner.matches(reference, owned)) {
             let namespace = entry.key().namespace().filter(|_| owner.scope == Scope::Namespaced);
-            found(ObjectKey::new(namespace, &reference.name));
+            add_key(ObjectKey::new(namespace, &reference.name));
         }
     };
     match event {
         Event::Updated { old, new } => {
-            tell(old);
-            tell(new);
+            add_owners(old);
+            add_owners(new);
         }
-        Event::Added { object, .. } | Event::Deleted { last: object, .. } => tell(object),
+        Event::Added { object, .. } | Event::Deleted { last: object, .. } => add_owners(object),
     }
 }
 
-/// Whose events lead to an owner.
+/// Selects the owner references that lead to a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owned {
-    /// Those of what it controls: who owns without controlling has somebody else to answer for it.
-    AsController,
-    /// Those of all that refer to it.
-    InAnyWay,
+pub(crate) enum OwnerMatch {
+    /// Only the controller reference. Owners that do not control the object leave it to its
+    /// controller.
+    Controller,
+    /// Every reference.
+    AnyReference,
 }
 
-/// Which references mean an object of the controller's type.
+/// The type of the owners that a controller reconciles.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnerKind {
     pub(crate) group: String,
@@ -246,10 +259,10 @@ pub(crate) struct OwnerKind {
 }
 
 impl OwnerKind {
-    /// Versions of a type are one type.
-    fn is(&self, reference: &OwnerReference, owned: Owned) -> bool {
+    /// Compares group and kind. All versions of a type are the same type.
+    fn matches(&self, reference: &OwnerReference, owned: OwnerMatch) -> bool {
         let group = reference.api_version.rsplit_once('/').map_or("", |(group, _)| group);
-        let counts = owned == Owned::InAnyWay || reference.controller == Some(true);
-        counts && reference.kind == self.kind && group == self.group
+        let is_selected = owned == OwnerMatch::AnyReference || reference.controller == Some(true);
+        is_selected && reference.kind == self.kind && group == self.group
     }
 }

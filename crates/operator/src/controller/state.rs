@@ -1,4 +1,5 @@
-//! `ControllerState`: what a controller is doing and has done, for metrics and for people. It holds keys and words, never objects.
+//! `ControllerState`: the present and past work of a controller, for metrics and debug pages. It
+//! holds keys and messages, never objects.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,106 +13,125 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 use tokio_util::task::TaskTracker;
 
-use super::{ControllerError, Options, reason::Reasons, source::Keys};
+use super::{ControllerError, ControllerOptions, reason::Reasons, source::KeyQueue};
 use crate::observe::metrics::{ControllerMetrics, Metrics};
 
-/// The last run is remembered of so many keys with which it went well, and of so many with which it failed: those that ran last.
-pub(crate) const REMEMBERED: usize = 1024;
+/// The number of keys whose last reconcile is remembered: this many successes, and this many
+/// failures.
+pub(crate) const MAX_REMEMBERED_RUNS: usize = 1024;
 
-/// A controller, as seen from outside.
+/// The state of a controller that others observe.
 pub(crate) struct ControllerState {
-    pub(crate) options: Options,
-    pub(crate) keys: Keys,
+    pub(crate) options: ControllerOptions,
+    pub(crate) keys: KeyQueue,
     pub(crate) metrics: ControllerMetrics,
-    /// The runs that have begun and not ended.
-    pub(crate) runs: TaskTracker,
-    /// Why it takes no more keys, as soon as that is known: runs that are under way may take long to end.
-    pub(crate) trouble: watch::Sender<Option<ControllerError>>,
-    /// When a run was last dropped where it waited, or has panicked: a request of its may still be on its way.
-    cut_short: Mutex<Option<Instant>>,
-    last: Mutex<LastRuns>,
+    /// The running reconciles.
+    pub(crate) reconciles: TaskTracker,
+    /// Why the controller starts no further reconciles. Set before the running reconciles end,
+    /// which may take long.
+    failure: watch::Sender<Option<ControllerError>>,
+    /// When a reconcile was last dropped or panicked. Its last request may still be in flight.
+    cut_short_at: Mutex<Option<Instant>>,
+    history: Mutex<RunHistory>,
 }
 
 impl ControllerState {
-    pub(crate) fn new(options: Options, limiter: impl RateLimiter<ObjectKey>, metrics: &Metrics) -> Self {
+    pub(crate) fn new(
+        options: ControllerOptions,
+        limiter: impl RateLimiter<ObjectKey>,
+        metrics: &Metrics,
+    ) -> Self {
         let metrics = metrics.for_controller(&options.name);
         let queue = WorkQueue::with_observer(limiter, metrics.clone());
         Self {
             options,
-            keys: Keys { queue, waiting: Arc::default(), broken: watch::Sender::default() },
+            keys: KeyQueue { queue, reasons: Arc::default(), panicked_source: watch::Sender::default() },
             metrics,
-            runs: TaskTracker::new(),
-            trouble: watch::Sender::default(),
-            cut_short: Mutex::default(),
-            last: Mutex::default(),
+            reconciles: TaskTracker::new(),
+            failure: watch::Sender::default(),
+            cut_short_at: Mutex::default(),
+            history: Mutex::default(),
         }
     }
 
-    /// A run is dropped now, or has panicked.
-    pub(crate) fn cut_short(&self) {
-        *self.cut_short.lock() = Some(Instant::now());
+    /// Records that a reconcile is dropped now, or panicked.
+    pub(crate) fn record_cut_short(&self) {
+        *self.cut_short_at.lock() = Some(Instant::now());
     }
 
-    /// That was no longer ago.
+    /// Returns whether a reconcile was dropped or panicked within the given time.
     pub(crate) fn was_cut_short_within(&self, time: Duration) -> bool {
-        self.cut_short.lock().is_some_and(|at| at.elapsed() < time)
+        self.cut_short_at.lock().is_some_and(|at| at.elapsed() < time)
     }
 
-    /// Returns when it takes no more keys, and not otherwise.
-    pub(crate) async fn in_trouble(&self) -> ControllerError {
-        let mut trouble = self.trouble.subscribe();
-        match trouble.wait_for(Option::is_some).await.ok().and_then(|trouble| trouble.clone()) {
-            Some(trouble) => trouble,
-            None => std::future::pending().await, // never: the sender is in here
+    /// Records why the controller starts no further reconciles.
+    pub(crate) fn fail(&self, error: ControllerError) {
+        self.failure.send_replace(Some(error));
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failure.borrow().is_some()
+    }
+
+    /// Returns the failure of the controller, if there is one.
+    pub(crate) fn result(&self) -> Result<(), ControllerError> {
+        self.failure.borrow().clone().map_or(Ok(()), Err)
+    }
+
+    /// Waits until the controller fails. Never returns if it does not fail.
+    pub(crate) async fn wait_for_failure(&self) -> ControllerError {
+        let mut failure = self.failure.subscribe();
+        match failure.wait_for(Option::is_some).await.ok().and_then(|failure| failure.clone()) {
+            Some(failure) => failure,
+            None => std::future::pending().await, // unreachable: `self` holds the sender
         }
     }
 
-    pub(crate) fn ran(&self, key: &ObjectKey, run: LastRun) {
-        self.last.lock().add(key, run);
+    pub(crate) fn record_run(&self, key: &ObjectKey, run: LastRun) {
+        self.history.lock().add(key, run);
     }
 
-    /// How the last run of this key went, unless that is long ago.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only pages read this"))]
+    /// Returns the last reconcile of the key, if it is remembered.
     pub(crate) fn last_run(&self, key: &ObjectKey) -> Option<LastRun> {
-        self.last.lock().by_key.get(key).map(|(_, run)| run.clone())
+        self.history.lock().by_key.get(key).map(|(_, run)| run.clone())
     }
 
-    /// Those keys whose last run has failed, with what was said; the latest first. There may be more than [`REMEMBERED`].
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only pages read this"))]
+    /// Returns the keys whose last reconcile failed, with the error message, latest first. At most
+    /// [`MAX_REMEMBERED_RUNS`].
     pub(crate) fn failures(&self) -> Vec<(ObjectKey, String)> {
-        let last = self.last.lock();
-        let failed = last.failed.values().rev().filter_map(|key| {
-            let (_, run) = last.by_key.get(key)?;
+        let history = self.history.lock();
+        let failed = history.failed.values().rev().filter_map(|key| {
+            let (_, run) = history.by_key.get(key)?;
             run.failure.clone().map(|failure| (key.clone(), failure))
         });
         failed.collect()
     }
 }
 
-/// A run that has ended.
+/// A completed reconcile.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only pages read this"))]
 pub(crate) struct LastRun {
     pub(crate) reasons: Reasons,
-    /// How many runs before it had failed in a row.
+    /// The number of consecutive failures before it.
     pub(crate) failures: u32,
     pub(crate) ended: Instant,
     pub(crate) took: Duration,
-    /// What went wrong, in words; `None` after a success.
+    /// The error message; `None` after a success.
     pub(crate) failure: Option<String>,
 }
 
-/// The last runs of the keys that ran last, each with the number of its run.
+/// Remembers the last reconcile of recently reconciled keys, each with a sequence number.
 #[derive(Default)]
-struct LastRuns {
+struct RunHistory {
     by_key: HashMap<ObjectKey, (u64, LastRun)>,
     succeeded: BTreeMap<u64, ObjectKey>,
-    /// Apart: keys that do well must not hide one that waits for a person.
+    /// Separate from `succeeded`, so that successes do not evict failures.
     failed: BTreeMap<u64, ObjectKey>,
     runs: u64,
 }
 
-impl LastRuns {
+impl RunHistory {
     fn add(&mut self, key: &ObjectKey, run: LastRun) {
         self.runs += 1;
         let has_failed = run.failure.is_some();
@@ -119,10 +139,10 @@ impl LastRuns {
             self.succeeded.remove(&before);
             self.failed.remove(&before);
         }
-        let alike = if has_failed { &mut self.failed } else { &mut self.succeeded };
-        alike.insert(self.runs, key.clone());
-        if alike.len() > REMEMBERED
-            && let Some((_, oldest)) = alike.pop_first()
+        let same_result = if has_failed { &mut self.failed } else { &mut self.succeeded };
+        same_result.insert(self.runs, key.clone());
+        if same_result.len() > MAX_REMEMBERED_RUNS
+            && let Some((_, oldest)) = same_result.pop_first()
         {
             self.by_key.remove(&oldest);
         }
@@ -143,28 +163,31 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_last_runs_of_the_keys_that_ran_last_are_remembered() {
-        let mut last = LastRuns::default();
-        (0..REMEMBERED).for_each(|number| last.add(&key(number), run(None)));
-        last.add(&key(0), run(None));
-        last.add(&key(REMEMBERED), run(None));
+    async fn history_keeps_the_most_recently_reconciled_keys() {
+        let mut history = RunHistory::default();
+        (0..MAX_REMEMBERED_RUNS).for_each(|number| history.add(&key(number), run(None)));
+        history.add(&key(0), run(None));
+        history.add(&key(MAX_REMEMBERED_RUNS), run(None));
 
-        assert_eq!((last.by_key.len(), last.succeeded.len()), (REMEMBERED, REMEMBERED));
-        assert!(!last.by_key.contains_key(&key(1)), "it ran longest ago");
-        assert!(last.by_key.contains_key(&key(0)));
+        assert_eq!(
+            (history.by_key.len(), history.succeeded.len()),
+            (MAX_REMEMBERED_RUNS, MAX_REMEMBERED_RUNS)
+        );
+        assert!(!history.by_key.contains_key(&key(1)), "the oldest one");
+        assert!(history.by_key.contains_key(&key(0)));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_failure_is_remembered_however_many_keys_succeed_after_it() {
-        let mut last = LastRuns::default();
-        last.add(&key(0), run(Some("no")));
-        (1..=2 * REMEMBERED).for_each(|number| last.add(&key(number), run(None)));
-        assert_eq!(last.by_key[&key(0)].1.failure.as_deref(), Some("no"));
-        assert_eq!((last.failed.len(), last.by_key.len()), (1, REMEMBERED + 1));
+    async fn successes_do_not_evict_failures_from_history() {
+        let mut history = RunHistory::default();
+        history.add(&key(0), run(Some("no")));
+        (1..=2 * MAX_REMEMBERED_RUNS).for_each(|number| history.add(&key(number), run(None)));
+        assert_eq!(history.by_key[&key(0)].1.failure.as_deref(), Some("no"));
+        assert_eq!((history.failed.len(), history.by_key.len()), (1, MAX_REMEMBERED_RUNS + 1));
 
-        last.add(&key(0), run(None));
-        assert_eq!((last.failed.len(), last.by_key.len()), (0, REMEMBERED));
-        (0..=REMEMBERED).for_each(|number| last.add(&key(number), run(Some("no"))));
-        assert_eq!(last.failed.len(), REMEMBERED, "nothing grows without a bound");
+        history.add(&key(0), run(None));
+        assert_eq!((history.failed.len(), history.by_key.len()), (0, MAX_REMEMBERED_RUNS));
+        (0..=MAX_REMEMBERED_RUNS).for_each(|number| history.add(&key(number), run(Some("no"))));
+        assert_eq!(history.failed.len(), MAX_REMEMBERED_RUNS, "failures are bounded too");
     }
 }

@@ -1,4 +1,4 @@
-//! One run after the other: what is done with a key, and what becomes of it.
+//! `Worker`: takes keys from the queue, calls the reconciler, and handles the result.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -17,10 +17,10 @@ use super::{
 };
 use crate::{Leadership, observe::ReconcileResult};
 
-/// How long a run waits for the cache to show what was written of its object.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a reconcile waits until the cache contains this process's own writes of the object.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the workers of a controller share.
+/// The state that all workers of a controller share.
 pub(crate) struct Worker<T, R> {
     pub(crate) state: Arc<ControllerState>,
     pub(crate) kind: Arc<str>,
@@ -30,72 +30,74 @@ pub(crate) struct Worker<T, R> {
     pub(crate) stop: CancellationToken,
 }
 
-/// Why a worker works no more.
+/// Why a worker ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
-    WasTold,
-    LeadsNoMore,
+pub(crate) enum WorkerExit {
+    Stopped,
+    LostLeadership,
 }
 
-/// How a run has ended.
+/// The result of a reconcile.
 #[derive(Debug)]
-enum Outcome {
+enum RunOutcome {
     Success(Action),
     Failed(Failure),
     TimedOut(Duration),
-    /// What it said is not kept: it may quote an object.
+    /// The panic message is not kept, because it may quote an object.
     Panicked,
 }
 
-impl Outcome {
-    /// What went wrong, in words.
+impl RunOutcome {
+    /// Returns the error message, if the reconcile failed.
     fn failure(&self) -> Option<String> {
         match self {
             Self::Success(_) => None,
             Self::Failed(failure) => Some(failure.to_string()),
-            Self::TimedOut(after) => Some(format!("took longer than {after:?}")),
-            Self::Panicked => Some("panicked".to_owned()),
+            Self::TimedOut(after) => Some(format!("reconcile timed out after {after:?}")),
+            Self::Panicked => Some("reconcile panicked".to_owned()),
         }
     }
 }
 
 impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
-    /// Works until it is told to stop, or this process leads no more.
-    pub(crate) async fn work(self: Arc<Self>) -> Left {
+    /// Reconciles keys until the controller stops or leadership is lost.
+    pub(crate) async fn work(self: Arc<Self>) -> WorkerExit {
         loop {
             let item = tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return Left::WasTold,
-                () = self.leadership.lost() => return Left::LeadsNoMore,
+                () = self.stop.cancelled() => return WorkerExit::Stopped,
+                () = self.leadership.lost() => return WorkerExit::LostLeadership,
                 item = self.state.keys.queue.get() => item,
             };
-            let Some(item) = item else { return Left::WasTold };
-            // Whoever waits for runs to end waits for this one from here on.
-            let _under_way = self.state.runs.token();
+            let Some(item) = item else { return WorkerExit::Stopped };
+            // From here on, a shutdown waits for this key.
+            let _token = self.state.reconciles.token();
             let caught_up = tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return Left::WasTold,
-                caught_up = self.wait_for_writes(&item) => caught_up,
+                () = self.stop.cancelled() => return WorkerExit::Stopped,
+                caught_up = self.catch_up(&item) => caught_up,
             };
-            // After the last wait before a run. Nothing has to have run since the lease expired: this asks the clock.
+            // After the last await before the reconcile. This reads the clock, so no task need have
+            // run since the lease expired.
             if !self.leadership.is_leader() {
-                return Left::LeadsNoMore;
+                return WorkerExit::LostLeadership;
             }
             match caught_up {
                 Ok(()) => self.run(item).await,
-                Err(stale) => self.not_shown(item, stale),
+                Err(stale) => self.record_stale_cache(item, stale),
             }
         }
     }
 
-    /// What this program has written of the object itself is in what its run is shown. Other objects are read through a
-    /// `CachedApi`, which waits for theirs.
-    async fn wait_for_writes(&self, key: &ObjectKey) -> Result<(), CachedReadError> {
-        match self.informer.wait_for_writes(Some(key), PATIENCE).await {
-            // Said of writes of the lost history, once; of this one there may be writes, too.
-            Err(CachedReadError::ServerRestored { .. }) => {
-                match self.informer.wait_for_writes(Some(key), PATIENCE).await {
-                    Err(CachedReadError::ServerRestored { .. }) => Ok(()),
+    /// Waits until the cache contains this process's own writes of the object. For other objects,
+    /// `CachedApi` waits.
+    async fn catch_up(&self, key: &ObjectKey) -> Result<(), StaleRead> {
+        match self.informer.catch_up(Some(key), CATCH_UP_TIMEOUT).await {
+            // Reported once, for writes of the lost history. There may be writes of the new history
+            // too.
+            Err(StaleRead::Restored { .. }) => {
+                match self.informer.catch_up(Some(key), CATCH_UP_TIMEOUT).await {
+                    Err(StaleRead::Restored { .. }) => Ok(()),
                     other => other,
                 }
             }
@@ -103,110 +105,111 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
         }
     }
 
-    /// No run was begun: its reasons wait for the one that will be.
-    fn not_shown(&self, item: Item<ObjectKey>, stale: CachedReadError) {
+    /// Records a failure. The reconciler was not called, so the reasons stay queued for the retry.
+    fn record_stale_cache(&self, item: Item<ObjectKey>, stale: StaleRead) {
         let _entered = self.span(&item).entered();
-        let reasons = self.state.keys.waiting.lock().of(&item);
-        let (failures, outcome) = (item.num_requeues(), Outcome::Failed(stale.into()));
+        let reasons = self.state.keys.reasons.lock().get(&item);
+        let (failures, outcome) = (item.num_requeues(), RunOutcome::Failed(stale.into()));
         let (ended, took, failure) = (Instant::now(), Duration::ZERO, outcome.failure());
-        self.state.ran(&item, LastRun { reasons, failures, ended, took, failure });
-        self.settle(item, outcome, false);
+        self.state.record_run(&item, LastRun { reasons, failures, ended, took, failure });
+        self.finish(item, outcome, false);
     }
 
     async fn run(&self, item: Item<ObjectKey>) {
         let request = Request {
             key: item.clone(),
             object: self.informer.lister().get_by_key(&*item),
-            reasons: self.state.keys.waiting.lock().take(&item),
+            reasons: self.state.keys.reasons.lock().take(&item),
             failures: item.num_requeues(),
         };
         let span = self.span(&item);
         let (reasons, failures) = (request.reasons.clone(), request.failures);
-        let is_gone = request.object.is_none();
-        let begun = Instant::now();
-        let outcome = self.outcome(request).instrument(span.clone()).await;
-        let (ended, took) = (Instant::now(), begun.elapsed());
+        let is_deleted = request.object.is_none();
+        let started = Instant::now();
+        let outcome = self.reconcile(request).instrument(span.clone()).await;
+        let (ended, took) = (Instant::now(), started.elapsed());
         let _entered = span.enter();
         self.state.metrics.record_duration(took);
-        self.state.ran(&item, LastRun { reasons, failures, ended, took, failure: outcome.failure() });
-        self.settle(item, outcome, is_gone);
+        self.state.record_run(&item, LastRun { reasons, failures, ended, took, failure: outcome.failure() });
+        self.finish(item, outcome, is_deleted);
     }
 
-    /// Of the highest level: whoever logs no more than warnings wants to know whose they are.
+    /// Uses the highest level, so that warnings show their controller and key even if only warnings
+    /// are logged.
     fn span(&self, key: &ObjectKey) -> Span {
         tracing::error_span!("reconcile", controller = %self.state.options.name, %key)
     }
 
-    async fn outcome(&self, request: Request<T>) -> Outcome {
-        let begun = Instant::now();
-        // Also what panics before it gives a future.
+    async fn reconcile(&self, request: Request<T>) -> RunOutcome {
+        let started = Instant::now();
+        // The async block also catches a panic before the reconciler returns its future.
         let run = AssertUnwindSafe(async { self.reconciler.reconcile(request).await }).catch_unwind();
-        let ended = match self.state.options.reconcile_timeout {
+        let result = match self.state.options.reconcile_timeout {
             Some(after) => timeout(after, run).await,
             None => Ok(run.await),
         };
-        match ended {
-            Ok(Ok(Ok(action))) => Outcome::Success(action),
-            Ok(Ok(Err(failure))) => Outcome::Failed(failure),
+        match result {
+            Ok(Ok(Ok(action))) => RunOutcome::Success(action),
+            Ok(Ok(Err(failure))) => RunOutcome::Failed(failure),
             Ok(Err(_)) => {
-                self.state.cut_short();
-                Outcome::Panicked
+                self.state.record_cut_short();
+                RunOutcome::Panicked
             }
             Err(_) => {
-                self.state.cut_short();
-                Outcome::TimedOut(begun.elapsed())
+                self.state.record_cut_short();
+                RunOutcome::TimedOut(started.elapsed())
             }
         }
     }
 
-    /// Whether and when the key comes back.
-    fn settle(&self, item: Item<ObjectKey>, outcome: Outcome, is_gone: bool) {
-        self.count(&outcome);
+    /// Decides whether and when the key is requeued.
+    fn finish(&self, item: Item<ObjectKey>, outcome: RunOutcome, is_deleted: bool) {
+        self.record_result(&outcome);
         match outcome {
-            Outcome::Success(action) => {
-                tracing::debug!(?action, "done");
+            RunOutcome::Success(action) => {
+                tracing::debug!(?action, "reconcile succeeded");
                 item.forget();
-                let again = match action {
-                    Action::Done => self.state.options.requeue_after_success.filter(|_| !is_gone),
+                let requeue_after = match action {
+                    Action::Done => self.state.options.requeue_after_success.filter(|_| !is_deleted),
                     Action::RequeueAfter(after) => Some(after),
                     Action::AwaitChange => None,
                 };
-                if let Some(after) = again {
-                    self.because(&item, Change::Requeued);
-                    // What waits behind changes does so again.
+                if let Some(after) = requeue_after {
+                    self.add_reason(&item, Change::Requeued);
+                    // Keep the priority: keys with low priority stay behind changes.
                     self.state.keys.queue.add_after_with_priority(item.clone(), after, item.priority());
                 }
             }
-            Outcome::Failed(failure) if failure.is_terminal() => {
-                tracing::error!(%failure, "failed, and is not tried again before something changes");
+            RunOutcome::Failed(failure) if failure.is_terminal() => {
+                tracing::error!(%failure, "reconcile failed; waiting for a change");
                 item.forget();
             }
             failed => {
                 match failed {
-                    Outcome::Failed(failure) => tracing::warn!(%failure, "failed, and is tried again"),
-                    Outcome::TimedOut(after) => tracing::warn!(?after, "took too long, and is tried again"),
-                    _ => tracing::error!("panicked, and is tried again"),
+                    RunOutcome::Failed(failure) => tracing::warn!(%failure, "reconcile failed; retrying"),
+                    RunOutcome::TimedOut(after) => tracing::warn!(?after, "reconcile timed out; retrying"),
+                    _ => tracing::error!("reconcile panicked; retrying"),
                 }
-                self.because(&item, Change::Failed);
+                self.add_reason(&item, Change::Failed);
                 item.retry();
             }
         }
     }
 
-    fn count(&self, outcome: &Outcome) {
+    fn record_result(&self, outcome: &RunOutcome) {
         let result = match outcome {
-            Outcome::Success(Action::RequeueAfter(_)) => ReconcileResult::RequeueAfter,
-            Outcome::Success(_) => ReconcileResult::Success,
-            Outcome::Failed(failure) if failure.is_terminal() => ReconcileResult::FailedTerminally,
-            Outcome::Failed(_) => ReconcileResult::Failed,
-            Outcome::TimedOut(_) => ReconcileResult::TimedOut,
-            Outcome::Panicked => ReconcileResult::Panicked,
+            RunOutcome::Success(Action::RequeueAfter(_)) => ReconcileResult::RequeueAfter,
+            RunOutcome::Success(_) => ReconcileResult::Success,
+            RunOutcome::Failed(failure) if failure.is_terminal() => ReconcileResult::FailedTerminally,
+            RunOutcome::Failed(_) => ReconcileResult::Failed,
+            RunOutcome::TimedOut(_) => ReconcileResult::TimedOut,
+            RunOutcome::Panicked => ReconcileResult::Panicked,
         };
         self.state.metrics.record_result(result);
     }
 
-    fn because(&self, key: &ObjectKey, change: Change) {
+    fn add_reason(&self, key: &ObjectKey, change: Change) {
         let reason = Reason { source: Arc::clone(&self.kind), object: None, change };
-        self.state.keys.waiting.lock().add(key.clone(), reason);
+        self.state.keys.reasons.lock().add(key.clone(), reason);
     }
 }

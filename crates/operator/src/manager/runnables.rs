@@ -76,7 +76,7 @@ impl Runnables {
         Box::new(move |leadership, stop| {
             async move {
                 let report = async {
-                    let error = state.in_trouble().await;
+                    let error = state.wait_for_failure().await;
                     reporter.report(TaskFailure::Failed(name, error.into()));
                     std::future::pending().await
                 };
@@ -97,12 +97,12 @@ impl Runnables {
         let tasks_in_time = self.tasks.stop(deadline.max(Instant::now() + ABORT_TIMEOUT)).await;
         let reconciles = async {
             for (_, state) in &self.states {
-                state.runs.close();
-                state.runs.wait().await;
+                state.reconciles.close();
+                state.reconciles.wait().await;
             }
         };
         let _in_time = timeout(ABORT_TIMEOUT, reconciles).await;
-        let reconciling = self.states.iter().filter(|(_, state)| !state.runs.is_empty());
+        let reconciling = self.states.iter().filter(|(_, state)| !state.reconciles.is_empty());
         let reconciling = reconciling.map(|(name, _)| name.clone());
         let mut still_running: Vec<_> = self.controllers.still_running();
         still_running.extend(self.tasks.still_running());

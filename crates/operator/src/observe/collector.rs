@@ -40,7 +40,7 @@ impl ManagerCollector {
         let name = "controller_runtime_max_concurrent_reconciles";
         gauges(encoder, name, "Maximum number of concurrent reconciles", concurrency)?;
         let active =
-            all.iter().map(|state| (controller_labels(&state.options.name), state.runs.len() as f64));
+            all.iter().map(|state| (controller_labels(&state.options.name), state.reconciles.len() as f64));
         gauges(encoder, "controller_runtime_active_workers", "Number of running reconciles", active)?;
 
         let queues: Vec<_> =

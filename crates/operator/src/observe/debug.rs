@@ -115,7 +115,7 @@ pub(crate) async fn why(
     json_page(&json!({
         "controller": name,
         "key": key.to_string(),
-        "waitsBecause": reasons_json(&controller.keys.waiting.lock().of(&key)),
+        "waitsBecause": reasons_json(&controller.keys.reasons.lock().get(&key)),
         "runningForSeconds": running,
         "failures": controller.keys.queue.num_requeues(&key),
         "lastRun": last,

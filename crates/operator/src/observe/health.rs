@@ -11,7 +11,7 @@ use kube_informer::{ErrorClass, InformerStatus, Phase};
 
 use super::{ManagerPhase, pages::PageState};
 use crate::{
-    controller::state::{ControllerState, REMEMBERED},
+    controller::state::{ControllerState, MAX_REMEMBERED_RUNS},
     election::ElectionView,
     redact::line,
 };
@@ -128,7 +128,7 @@ fn controller_line(controller: &ControllerState) -> String {
     let mut text = match failures.first() {
         None => "no failed keys".to_owned(),
         Some((key, failure)) => {
-            let or_more = if failures.len() < REMEMBERED { "" } else { " or more" };
+            let or_more = if failures.len() < MAX_REMEMBERED_RUNS { "" } else { " or more" };
             format!("failed keys: {}{or_more}; latest: {key}: {failure}", failures.len())
         }
     };
@@ -183,11 +183,11 @@ mod tests {
     use tokio::time::sleep;
 
     use super::*;
-    use crate::{controller::Options, observe::metrics::Metrics};
+    use crate::{controller::ControllerOptions, observe::metrics::Metrics};
 
     #[tokio::test(start_paused = true)]
     async fn long_reconcile_is_named() {
-        let options = Options {
+        let options = ControllerOptions {
             name: "a".into(),
             concurrency: 1,
             reconcile_timeout: None,

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_gives_its_burst_then_one_at_a_time_and_is_full_again_after_a_while() {
+    fn bucket_allows_burst_then_refills() {
         let (mut budget, now) = (Budget::new(10, 25), Instant::now());
         let mut take = |after: Duration| budget.take(subject("a", EventType::Normal), now + after);
         assert_eq!((0..30).filter(|_| take(Duration::ZERO)).count(), 25);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn each_object_and_type_has_a_bucket_of_its_own() {
+    fn each_object_and_type_has_its_own_bucket() {
         let (mut budget, now) = (Budget::new(10, 25), Instant::now());
         let mut take = |name, event_type| budget.take(subject(name, event_type), now);
         while take("a", EventType::Normal) {}
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_that_is_full_again_makes_room_first() {
+    fn full_bucket_is_evicted_first() {
         let (mut budget, now) = (Budget::new(2, 25), Instant::now());
         for (name, tokens) in [("early", 1), ("late", 3)] {
             assert!((0..tokens).all(|_| budget.take(subject(name, EventType::Normal), now)));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_buckets_are_kept_than_allowed_and_the_emptiest_stay() {
+    fn bucket_count_is_limited_and_emptiest_remain() {
         let (mut budget, now) = (Budget::new(3, 25), Instant::now());
         while budget.take(subject("loud", EventType::Normal), now) {}
         for quiet in 0..20 {

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_the_same_one_at_each_version() {
+    fn reference_ignores_resource_version() {
         assert_eq!(pod("a", "1"), pod("a", "2"));
         assert_ne!(pod("a", "1"), pod("b", "1"));
         let other_uid = ObjectReference { uid: Some("u".to_owned()), ..pod("a", "1").0 };
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_has_a_possible_name_whatever_its_object_is_called() {
+    fn event_name_is_valid_for_any_object_name() {
         assert_eq!(name(&pod("web", "1"), 255), "web.ff");
         let odd =
             [pod("system:node", "1"), pod(&"a".repeat(253), "1"), pod("", "1")].map(|odd| name(&odd, 255));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_would_refuse_is_cut_or_does_not_fit() {
+    fn invalid_event_is_truncated_or_rejected() {
         let event = NewEvent {
             regarding: pod("a", "1").0,
             reason: "R".repeat(129),

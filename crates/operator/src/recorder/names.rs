@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_that_the_api_server_takes() {
+    fn name_rules_match_the_api_server() {
         for good in ["a", "A", "website-operator", "k8s.io/job_controller", "a.b/C.d-e", &"a".repeat(63)] {
             assert!(is_qualified_name(good), "{good}");
         }
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_cut_between_two_characters() {
+    fn truncate_cuts_at_char_boundary() {
         assert_eq!(cut("aä€".to_owned(), 6), "aä€");
         assert_eq!(cut("aä€".to_owned(), 5), "aä");
         assert_eq!(cut("aä€".to_owned(), 2), "a");
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_takes_no_memory() {
+    fn truncate_releases_memory() {
         let mut roomy = String::with_capacity(1 << 20);
         roomy.push('a');
         for text in ["a".repeat(1 << 20), roomy] {

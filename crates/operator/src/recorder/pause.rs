@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_doubles_up_to_its_limit_and_begins_anew_after_an_answer() {
+    fn backoff_doubles_up_to_limit_and_resets() {
         let (mut pause, now) = (Pause::new(7), Instant::now());
         let mut after_failure = |retry_after| {
             pause.failed(now, retry_after);

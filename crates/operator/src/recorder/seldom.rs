@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_a_line_each_ten_seconds_which_says_how_many_there_were_in_between() {
+    fn throttle_allows_one_line_per_ten_seconds() {
         let (mut seldom, now) = (Seldom::default(), Instant::now());
         let mut lines = Vec::new();
         for second in 0..25 {

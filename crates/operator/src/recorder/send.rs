@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_pass_is_tried_again_and_nothing_else_is() {
+    fn only_transient_statuses_are_retried() {
         let after = |creates, code| outcome(creates, StatusCode::from_u16(code).unwrap(), &HeaderMap::new());
         for creates in [true, false] {
             for code in [200, 201] {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_says_how_long_it_wants_to_be_left_alone() {
+    fn retry_after_header_is_used() {
         let mut headers = HeaderMap::new();
         headers.insert(header::RETRY_AFTER, "7".parse().unwrap());
         let seven = Some(Duration::from_secs(7));

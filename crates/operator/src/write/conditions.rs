@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_condition_is_that_of_its_last_change_of_status() {
+    fn transition_time_changes_only_with_status() {
         let mut conditions = vec![new_condition("Other", "True", "R", "")];
         let mut set = |new: Condition| {
             let changes = set_condition(&mut conditions, new);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_found_judged_and_removed_by_their_type() {
+    fn conditions_are_found_and_removed_by_type() {
         let mut conditions = vec![at(1, "True", "R"), new_condition("Other", "Unknown", "R", "")];
         assert!(is_condition_true(&conditions, "Ready"));
         assert!(!is_condition_true(&conditions, "Other") && !is_condition_true(&conditions, "None"));

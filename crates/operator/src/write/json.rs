@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_the_same_where_they_mean_the_same() {
+    fn equivalent_values_are_equal() {
         let object = json!({"a": 1, "b": [{"c": "x"}], "d": {}});
         for alike in [
             json!({"d": {}, "b": [{"c": "x"}], "a": 1}),
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_held_where_nothing_of_it_is_missing_or_another() {
+    fn json_contains_requires_every_requested_value() {
         let there =
             json!({"a": 1, "b": [{"c": "x", "default": 1}, {"c": "y"}], "d": {"e": 1, "f": 2}, "g": {}});
         for asked in [

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_is_set_once_and_brought_up_to_date() {
+    fn controller_reference_is_set_once_and_refreshed() {
         let mut pod = child();
         let owner = owner("shop", "u1");
         set_controller_reference(&owner, &(), &mut pod).unwrap();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_that_do_not_control_stand_beside_the_controller() {
+    fn plain_owners_coexist_with_controller() {
         let mut pod = child();
         set_owner_reference(&owner("shop", "u1"), &(), &mut pod).unwrap();
         set_controller_reference(&owner("shop", "u2"), &(), &mut pod).unwrap();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_becomes_the_controller_where_there_is_none() {
+    fn plain_owner_can_become_controller() {
         let mut pod = child();
         set_owner_reference(&owner("shop", "u1"), &(), &mut pod).unwrap();
         set_controller_reference(&owner("shop", "u1"), &(), &mut pod).unwrap();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn another_controller_is_named_and_stays() {
+    fn second_controller_is_an_error() {
         let mut pod = child();
         set_controller_reference(&owner("shop", "u1"), &(), &mut pod).unwrap();
         let before = pod.clone();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_of_another_namespace_or_of_what_has_none_is_refused() {
+    fn cross_namespace_owner_is_an_error() {
         let (mut pod, mut node) = (child(), Node::default());
         node.metadata.name = Some("n".to_owned());
         for set in [set_controller_reference::<Deployment, Pod>, set_owner_reference] {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_of_the_whole_cluster_owns_anything() {
+    fn cluster_scoped_owner_can_own_any_object() {
         let metadata = json!({"name": "shop", "uid": "u"});
         let namespace: Namespace = serde_json::from_value(json!({"metadata": metadata})).unwrap();
         set_controller_reference(&namespace, &(), &mut child()).unwrap();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_no_server_has_sent_is_refused() {
+    fn owner_without_name_or_uid_is_an_error() {
         for (name, uid) in
             [(None, Some("u")), (Some("a"), None), (Some("a"), Some("")), (Some(""), Some("u"))]
         {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_that_is_known_only_at_run_time_owns_by_its_own_name() {
+    fn dynamic_owner_yields_the_same_reference() {
         let resource = ApiResource::erase::<Deployment>(&());
         let mut dynamic = DynamicObject::new("web", &resource).within("shop");
         dynamic.metadata.uid = Some("u1".to_owned());

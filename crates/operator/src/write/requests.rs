@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_the_server_s_status_or_its_words() {
+    fn error_status_is_the_response_status_or_its_text() {
         let status =
             json!({"kind": "Status", "code": 409, "reason": "Conflict", "message": "another version"});
         let status = refusal(StatusCode::CONFLICT, status.to_string().as_bytes());

@@ -134,7 +134,7 @@ async fn wait() -> Result<Action, Failure> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_worked_on_when_it_is_there_changes_and_goes() {
+async fn object_is_reconciled_when_listed_updated_and_deleted() {
     let world = World::new();
     world.create("a", "1").await;
     let task = world.run(Controller::new(&world.maps()), |_| wait());
@@ -168,7 +168,7 @@ fn keys_from_outside()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_fails_panics_or_hangs_is_tried_again_later_each_time() {
+async fn failed_panicked_or_hung_reconcile_is_retried_with_backoff() {
     let world = World::new();
     world.create("a", "1").await;
     let controller = Controller::new(&world.maps()).reconcile_timeout(SECOND / 100);
@@ -183,7 +183,7 @@ async fn a_run_that_fails_panics_or_hangs_is_tried_again_later_each_time() {
     let runs = world.runs().await;
     let failures: Vec<u32> = runs.iter().map(|run| run.failures).collect();
     assert_eq!(failures, [0, 1, 2, 3]);
-    assert_eq!(runs[1].reasons, ["the last run has failed"]);
+    assert_eq!(runs[1].reasons, ["the last reconcile failed"]);
     let millis: Vec<u128> = runs.windows(2).map(|two| (two[1].at - two[0].at).as_millis()).collect();
     assert!(millis[0] >= 5 && millis[1] >= 10 && millis[2] >= 30, "{millis:?}");
 
@@ -193,7 +193,7 @@ async fn a_run_that_fails_panics_or_hangs_is_tried_again_later_each_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_terminal_failure_waits_for_a_change() {
+async fn terminal_failure_waits_for_a_change() {
     let world = World::new();
     world.create("a", "1").await;
     let task = world.run(Controller::new(&world.maps()), |_| async { Err(Failure::terminal("never")) });
@@ -206,7 +206,7 @@ async fn a_terminal_failure_waits_for_a_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_may_ask_for_another_one_and_a_controller_may_look_again_after_those_that_are_done() {
+async fn action_decides_whether_and_when_key_is_requeued() {
     for (action, every) in [
         (Action::RequeueAfter(60 * SECOND), Some(60)),
         (Action::Done, Some(600)),
@@ -220,13 +220,13 @@ async fn a_run_may_ask_for_another_one_and_a_controller_may_look_again_after_tho
         sleep(3600 * SECOND).await;
         let runs = world.runs().await;
         assert_eq!(runs.len(), every.map_or(0, |every| 3600 / every), "{action:?}");
-        assert!(runs.iter().all(|run| run.reasons == ["the last run has asked for another one"]));
+        assert!(runs.iter().all(|run| run.reasons == ["the last reconcile requested a requeue"]));
         world.end(task).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_is_shown_what_the_one_before_it_has_written() {
+async fn reconcile_sees_write_of_previous_reconcile() {
     let world = World::new();
     world.create("a", "1").await;
     let maps = CachedApi::new(Api::default_namespaced(world.client.clone()), &world.maps());
@@ -253,7 +253,7 @@ async fn a_run_is_shown_what_the_one_before_it_has_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconciler_that_panics_before_it_gives_a_future_is_tried_again() {
+async fn panic_before_future_is_returned_is_retried() {
     let world = World::new();
     world.create("a", "1").await;
     let task = world.run(Controller::new(&world.maps()), |number| {
@@ -266,7 +266,7 @@ async fn a_reconciler_that_panics_before_it_gives_a_future_is_tried_again() {
 
 /// The lease expires while a run waits for the cache to show what the one before it has written.
 #[tokio::test(start_paused = true)]
-async fn no_run_begins_when_the_lease_has_expired_meanwhile() {
+async fn no_reconcile_starts_after_lease_expired_during_catch_up() {
     let world = World::new();
     world.create("a", "1").await;
     let options = ElectionOptions {
@@ -305,7 +305,7 @@ async fn no_run_begins_when_the_lease_has_expired_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn runs_of_different_keys_overlap_as_far_as_is_allowed_and_those_of_one_never_do() {
+async fn reconciles_of_different_keys_overlap_up_to_concurrency() {
     let world = World::new();
     for name in ["a", "b", "c", "d", "e"] {
         world.create(name, "1").await;
@@ -334,7 +334,7 @@ async fn runs_of_different_keys_overlap_as_far_as_is_allowed_and_those_of_one_ne
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_waits_for_what_runs_and_begins_nothing() {
+async fn stop_waits_for_running_reconcile_and_starts_none() {
     let world = World::new();
     for name in ["a", "b"] {
         world.create(name, "1").await;
@@ -353,7 +353,7 @@ async fn a_stop_waits_for_what_runs_and_begins_nothing() {
 
 /// No bucket for all keys: who fails pays for itself.
 #[tokio::test(start_paused = true)]
-async fn keys_that_fail_wait_each_for_its_own_time() {
+async fn each_failing_key_has_its_own_backoff() {
     let world = World::new();
     for number in 0..200 {
         world.create(&format!("a-{number}"), "1").await;
@@ -370,7 +370,7 @@ async fn keys_that_fail_wait_each_for_its_own_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_behind_changes_does_so_again_when_it_comes_back_after_a_time() {
+async fn requeued_key_keeps_its_low_priority() {
     let world = World::new();
     world.create("listed", "1").await;
     let task = world.run(Controller::new(&world.maps()), |number| async move {
@@ -393,7 +393,7 @@ async fn what_waits_behind_changes_does_so_again_when_it_comes_back_after_a_time
 
 /// One write is lost with its history, and the next one is of the new history.
 #[tokio::test(start_paused = true)]
-async fn a_run_is_shown_what_was_written_after_a_restore() {
+async fn reconcile_sees_own_write_after_a_restore() {
     let mut world = World::new();
     let options = ReflectorOptions { watch_timeout: 5 * SECOND, ..ReflectorOptions::default() };
     world.factory = world.factory.reflector_options(options);

@@ -8,7 +8,7 @@ use kube_workqueue::RateLimiter;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn what_an_object_owns_leads_to_it_and_what_somebody_else_controls_does_not() {
+async fn owns_reconciles_only_the_controlling_owner() {
     let world = World::new();
     world.create("a", "1").await;
     let secrets: Informer<Secret> = world.factory.informer().unwrap();
@@ -23,7 +23,7 @@ async fn what_an_object_owns_leads_to_it_and_what_somebody_else_controls_does_no
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_objects_and_streams_lead_to_whom_they_concern() {
+async fn watches_and_streams_queue_the_mapped_keys() {
     let world = World::new();
     let secrets: Informer<Secret> = world.factory.informer().unwrap();
     let (asked, asks) = keys_from_outside();
@@ -42,7 +42,7 @@ async fn other_objects_and_streams_lead_to_whom_they_concern() {
 
     asked.try_send("default/c".parse().unwrap()).unwrap();
     let runs = world.runs().await;
-    assert_eq!((runs.len(), &*runs[0].name, &*runs[0].reasons[0]), (1, "c", "a webhook was asked for"));
+    assert_eq!((runs.len(), &*runs[0].name, &*runs[0].reasons[0]), (1, "c", "a webhook was requested"));
     drop(asked);
     world.create("d", "1").await;
     assert_eq!(world.runs().await.len(), 1, "the end of a stream ends nothing else");
@@ -50,7 +50,7 @@ async fn other_objects_and_streams_lead_to_whom_they_concern() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filter_keeps_out_what_is_worth_no_run() {
+async fn filter_drops_events_that_do_not_pass() {
     let world = World::new();
     world.create("a", "1").await;
     let task = world.run(Controller::new(&world.maps()).filter(Predicate::labels_changed()), |_| wait());
@@ -63,7 +63,7 @@ async fn a_filter_keeps_out_what_is_worth_no_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_several_own_leads_to_each_of_them_where_that_is_asked_for() {
+async fn owns_any_reference_reconciles_every_owner() {
     let world = World::new();
     let secrets: Informer<Secret> = world.factory.informer().unwrap();
     let controller = Controller::new(&world.maps()).owns_any_reference(&secrets, Predicate::always());
@@ -78,7 +78,7 @@ async fn what_several_own_leads_to_each_of_them_where_that_is_asked_for() {
 
 /// Where kube-runtime's controller waits before it takes the next event of anything else.
 #[tokio::test(start_paused = true)]
-async fn what_may_be_read_no_more_holds_up_nothing_else() {
+async fn forbidden_watch_does_not_delay_other_sources() {
     let world = World::new();
     let secrets: Informer<Secret> = world.factory.informer().unwrap();
     let task = world.run(Controller::new(&world.maps()).owns(&secrets), |_| wait());
@@ -100,7 +100,7 @@ async fn what_may_be_read_no_more_holds_up_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_watched_is_filtered_too() {
+async fn watches_filtered_drops_events_that_do_not_pass() {
     let world = World::new();
     world.create_owned("s", "nobody", true).await;
     let secrets: Informer<Secret> = world.factory.informer().unwrap();
@@ -120,7 +120,7 @@ async fn what_is_watched_is_filtered_too() {
 
 /// Both its own type and what it owns are known only at run time; owners are in no namespace.
 #[tokio::test(start_paused = true)]
-async fn types_that_are_known_only_at_run_time_are_worked_on_like_others() {
+async fn dynamic_types_are_reconciled_owned_and_watched() {
     let world = World::new();
     let (namespaces, secrets) = (ApiResource::erase::<Namespace>(&()), ApiResource::erase::<Secret>(&()));
     let owners = world.factory.dynamic_informer::<DynamicObject>(&namespaces, Scope::Cluster).unwrap();
@@ -156,7 +156,7 @@ async fn types_that_are_known_only_at_run_time_are_worked_on_like_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_whose_informer_is_stopped_ends_with_an_error_and_begins_nothing() {
+async fn stopped_informer_ends_controller_with_error() {
     let world = World::new();
     world.create("a", "1").await;
     let hangs = world.server.faults().always(Match::any().resource("secrets"), Fault::Hang);
@@ -196,7 +196,7 @@ impl RateLimiter<ObjectKey> for Panics {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_is_dropped_or_panics_leaves_no_handler_and_no_task() {
+async fn dropped_or_panicked_controller_leaves_no_handler_or_task() {
     for panics in [false, true] {
         let world = World::new();
         world.create("a", "1").await;
@@ -218,7 +218,7 @@ async fn a_controller_that_is_dropped_or_panics_leaves_no_handler_and_no_task() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn controllers_of_one_factory_watch_a_type_once() {
+async fn controllers_of_one_factory_share_watches() {
     let world = World::new();
     world.create("a", "1").await;
     let mut tasks = Vec::new();
@@ -239,7 +239,7 @@ async fn controllers_of_one_factory_watch_a_type_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_function_that_panics_ends_the_controller_since_keys_are_missing() {
+async fn panicking_source_ends_controller_with_error() {
     let panics = |_: &kube_informer::Event<Secret>| -> [ObjectKey; 1] { panic!("on purpose") };
     let stream =
         || futures_util::stream::poll_fn(|_| -> std::task::Poll<Option<ObjectKey>> { panic!("on purpose") });
@@ -262,7 +262,7 @@ async fn a_function_that_panics_ends_the_controller_since_keys_are_missing() {
 
 /// The first is given to another owner and deleted, the second one comes and goes; both while handlers are behind.
 #[tokio::test(start_paused = true)]
-async fn what_was_there_for_a_moment_is_told_to_whom_it_concerned() {
+async fn owners_of_intermediate_states_are_reconciled() {
     let mut world = World::new();
     world.factory = world.factory.coalesce_threshold(0);
     world.create_owned("s", "a", true).await;

@@ -13,7 +13,7 @@ fn hold(server: &Server, holder: Option<&str>) {
 
 /// What was begun in one term would write in the next one otherwise, of what it knew in the first.
 #[tokio::test(start_paused = true)]
-async fn a_run_of_a_term_that_is_over_is_dropped_and_its_controller_ends() {
+async fn lost_term_drops_reconcile_and_ends_controller() {
     let world = World::new();
     world.create("a", "1").await;
     let options = ElectionOptions {

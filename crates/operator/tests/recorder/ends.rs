@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Recording, SECOND, asked, client, count, creating, event, events, map};
 
 #[tokio::test(start_paused = true)]
-async fn what_is_counted_and_what_is_queued_at_the_stop_is_written_before_the_end() {
+async fn stop_writes_queued_events_and_counted_repeats() {
     let server = Server::new();
     let recording = Recording::new(&server);
     for _ in 0..5 {
@@ -29,7 +29,7 @@ async fn what_is_counted_and_what_is_queued_at_the_stop_is_written_before_the_en
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_holds_up_the_end_for_ten_seconds() {
+async fn unresponsive_server_delays_stop_by_ten_seconds() {
     let server = Server::new();
     let recording = Recording::new(&server);
     let _hangs = server.faults().always(creating(), Fault::Hang);
@@ -44,7 +44,7 @@ async fn a_server_that_does_not_answer_holds_up_the_end_for_ten_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_never_runs_counts_what_is_lost() {
+async fn dropped_broadcaster_counts_events_as_dropped() {
     let server = Server::new();
     let (recorder, broadcaster) = EventRecorder::new(client(&server), "shop", "shop-0").unwrap();
     recorder.event(&map("a"), EventType::Normal, "Tested", "Test", "");
@@ -55,7 +55,7 @@ async fn who_never_runs_counts_what_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_reported_before_the_run_is_written_by_it() {
+async fn events_reported_before_run_are_written() {
     let server = Server::new();
     let (recorder, broadcaster) = EventRecorder::new(client(&server), "shop", "shop-0").unwrap();
     for _ in 0..3 {

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{MINUTE, Recording, SECOND, asked, client, count, creating, event, map};
 
 #[tokio::test(start_paused = true)]
-async fn failures_that_pass_cost_nothing_but_time() {
+async fn transient_failures_lose_no_event() {
     let unavailable = Fault::status(503, "ServiceUnavailable", None);
     for fault in [unavailable, Fault::internal_error("x"), Fault::Reset, Fault::Hang, Fault::LoseAnswer] {
         let server = Server::new();
@@ -22,7 +22,7 @@ async fn failures_that_pass_cost_nothing_but_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_try_that_was_made_without_an_answer_does_not_hide_what_came_later() {
+async fn repeat_after_lost_answer_is_counted_in_series() {
     let server = Server::new();
     let recording = Recording::new(&server);
     server.faults().next(creating(), Fault::LoseAnswer);
@@ -35,7 +35,7 @@ async fn a_try_that_was_made_without_an_answer_does_not_hide_what_came_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_whose_name_is_another_s_counts_as_failed() {
+async fn event_name_conflict_counts_as_failed() {
     let server = Server::new();
     let recording = Recording::new(&server);
     server.faults().next(creating(), Fault::status(409, "AlreadyExists", None));
@@ -48,7 +48,7 @@ async fn an_event_whose_name_is_another_s_counts_as_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_asks_to_be_left_alone_is() {
+async fn retry_after_delays_the_next_write() {
     for fault in [Fault::status(429, "TooManyRequests", Some(30)), Fault::Throttled { retry_after: 30 }] {
         let server = Server::new();
         let recording = Recording::new(&server);
@@ -64,7 +64,7 @@ async fn a_server_that_asks_to_be_left_alone_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_always_fails_is_asked_twelve_times_and_less_and_less_often() {
+async fn failing_write_is_tried_twelve_times_with_backoff() {
     let server = Server::new();
     let recording = Recording::new(&server);
     let _fails = server.faults().always(creating(), Fault::status(500, "InternalError", None));
@@ -79,7 +79,7 @@ async fn a_server_that_always_fails_is_asked_twelve_times_and_less_and_less_ofte
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_server_refuses_is_not_tried_again() {
+async fn rejected_event_is_not_retried() {
     for (code, reason) in [(403, "Forbidden"), (422, "Invalid"), (404, "NotFound")] {
         let server = Server::new();
         let recording = Recording::new(&server);
@@ -96,7 +96,7 @@ async fn what_the_server_refuses_is_not_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_can_not_be_written_holds_up_no_other() {
+async fn failing_event_does_not_block_other_events() {
     let server = Server::new();
     let recording = Recording::new(&server);
     let bad = Match::verb(Verb::Create).resource("events").namespace("bad");
@@ -112,7 +112,7 @@ async fn an_event_that_can_not_be_written_holds_up_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_a_guarded_client_only_a_leader_writes() {
+async fn guarded_client_writes_events_only_while_leader() {
     let server = Server::new();
     let options = ElectionOptions {
         namespace: "default".to_owned(),

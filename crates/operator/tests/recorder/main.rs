@@ -99,7 +99,7 @@ fn asked(server: &Server) -> (usize, usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_says_who_has_done_what_to_which_object() {
+async fn event_has_object_action_reason_and_reporter() {
     let server = Server::new();
     let recording = Recording::new(&server);
     recording.recorder.event(&map("a"), EventType::Warning, "FailedCreate", "Create", "there is no room");
@@ -123,7 +123,7 @@ async fn an_event_says_who_has_done_what_to_which_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_of_any_kind_have_events_and_those_without_a_namespace_in_default() {
+async fn cluster_scoped_object_has_events_in_default_namespace() {
     let server = Server::new();
     let recording = Recording::new(&server);
     let node: Node = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
@@ -151,7 +151,7 @@ async fn objects_of_any_kind_have_events_and_those_without_a_namespace_in_defaul
 }
 
 #[tokio::test(start_paused = true)]
-async fn repeats_become_a_series_that_is_written_twice() {
+async fn repeats_become_series_that_is_written_twice() {
     let server = Server::new();
     let recording = Recording::new(&server);
     for version in 0..10 {
@@ -177,7 +177,7 @@ async fn repeats_become_a_series_that_is_written_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_series_that_goes_on_is_written_every_half_hour() {
+async fn active_series_is_written_every_half_hour() {
     let server = Server::new();
     let recording = Recording::new(&server);
     for _ in 0..121 {
@@ -190,7 +190,7 @@ async fn a_series_that_goes_on_is_written_every_half_hour() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_series_whose_event_the_server_has_forgotten_is_created_anew() {
+async fn series_of_deleted_event_is_created_again() {
     let server = Server::new();
     let recording = Recording::new(&server);
     for _ in 0..3 {
@@ -205,7 +205,7 @@ async fn a_series_whose_event_the_server_has_forgotten_is_created_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reporting_never_waits_and_what_does_not_fit_is_counted() {
+async fn full_queue_drops_and_counts_new_events() {
     let server = Server::new();
     let recording = Recording::new(&server);
     let hangs = server.faults().always(creating(), Fault::Hang);
@@ -224,7 +224,7 @@ async fn reporting_never_waits_and_what_does_not_fit_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn too_much_about_one_object_is_dropped_and_the_rest_goes_on() {
+async fn rate_limit_of_one_object_spares_other_objects() {
     let server = Server::new();
     let recording = Recording::new(&server);
     for number in 0..30 {
@@ -239,7 +239,7 @@ async fn too_much_about_one_object_is_dropped_and_the_rest_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_too_long_is_cut_and_what_has_no_reason_is_dropped() {
+async fn long_text_is_truncated_and_missing_reason_is_dropped() {
     let server = Server::new();
     let recording = Recording::new(&server);
     recording.recorder.event(&map("a"), EventType::Normal, &"R".repeat(500), "Test", "€".repeat(1000));
@@ -253,7 +253,7 @@ async fn what_is_too_long_is_cut_and_what_has_no_reason_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_that_a_server_refuses_are_refused_at_once() {
+async fn recorder_rejects_names_that_the_server_rejects() {
     let server = Server::new();
     let error =
         |controller: &str, instance: &str| EventRecorder::new(client(&server), controller, instance).err();

@@ -97,7 +97,7 @@ fn what_does_not_come_again_is_forgotten_without_a_write() {
 }
 
 #[test]
-fn a_series_that_goes_on_is_written_every_half_hour() {
+fn active_series_is_written_every_half_hour() {
     let (mut series, now) = series();
     let mut writes = Vec::new();
     for minute in 0..100 {

@@ -15,7 +15,7 @@ fn meta(finalizers: &[&str], is_deleted: bool) -> ObjectMeta {
 }
 
 #[test]
-fn what_is_done_depends_on_where_the_object_was_read() {
+fn step_depends_on_where_the_object_was_read() {
     use Known::{Asked, Cached, Held};
     for (finalizers, is_deleted, expected) in [
         (&[][..], true, [Step::Leave, Step::Leave, Step::Leave]),
@@ -38,7 +38,7 @@ fn patched(operations: &[PatchOperation], there: &[&str], uid: &str) -> Option<V
 }
 
 #[test]
-fn the_finalizer_is_added_where_nobody_has_changed_the_others() {
+fn addition_requires_unchanged_finalizers() {
     let add = |seen: &[&str], there: &[&str], uid| patched(&addition(&meta(seen, false), OURS), there, uid);
     assert_eq!(add(&[], &[], "u"), Some(json!([OURS])));
     assert_eq!(add(&["x"], &["x"], "u"), Some(json!(["x", OURS])));
@@ -49,7 +49,7 @@ fn the_finalizer_is_added_where_nobody_has_changed_the_others() {
 }
 
 #[test]
-fn the_finalizer_is_removed_from_each_place_where_it_still_stands() {
+fn removal_removes_every_occurrence() {
     let remove = |seen: &[&str], there: &[&str], uid| patched(&removal(&meta(seen, true), OURS), there, uid);
     assert_eq!(remove(&["x", OURS, "y"], &["x", OURS, "y"], "u"), Some(json!(["x", "y"])));
     assert_eq!(remove(&["x", OURS], &["x", OURS, "y"], "u"), Some(json!(["x", "y"])));
