@@ -18,7 +18,7 @@ use super::{
 use crate::{Leadership, observe::ReconcileResult};
 
 /// How long a reconcile waits until the cache contains this process's own writes of the object.
-const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The state that all workers of a controller share.
 pub(crate) struct Worker<T, R> {
@@ -75,7 +75,7 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
             let caught_up = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return WorkerExit::Stopped,
-                caught_up = self.catch_up(&item) => caught_up,
+                caught_up = self.wait_for_writes(&item) => caught_up,
             };
             // After the last await before the reconcile. This reads the clock, so no task need have
             // run since the lease expired.
@@ -91,13 +91,13 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
 
     /// Waits until the cache contains this process's own writes of the object. For other objects,
     /// `CachedApi` waits.
-    async fn catch_up(&self, key: &ObjectKey) -> Result<(), StaleRead> {
-        match self.informer.catch_up(Some(key), CATCH_UP_TIMEOUT).await {
+    async fn wait_for_writes(&self, key: &ObjectKey) -> Result<(), CachedReadError> {
+        match self.informer.wait_for_writes(Some(key), READ_TIMEOUT).await {
             // Reported once, for writes of the lost history. There may be writes of the new history
             // too.
-            Err(StaleRead::Restored { .. }) => {
-                match self.informer.catch_up(Some(key), CATCH_UP_TIMEOUT).await {
-                    Err(StaleRead::Restored { .. }) => Ok(()),
+            Err(CachedReadError::ServerRestored { .. }) => {
+                match self.informer.wait_for_writes(Some(key), READ_TIMEOUT).await {
+                    Err(CachedReadError::ServerRestored { .. }) => Ok(()),
                     other => other,
                 }
             }
@@ -106,7 +106,7 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
     }
 
     /// Records a failure. The reconciler was not called, so the reasons stay queued for the retry.
-    fn record_stale_cache(&self, item: Item<ObjectKey>, stale: StaleRead) {
+    fn record_stale_cache(&self, item: Item<ObjectKey>, stale: CachedReadError) {
         let _entered = self.span(&item).entered();
         let reasons = self.state.keys.reasons.lock().get(&item);
         let (failures, outcome) = (item.num_requeues(), RunOutcome::Failed(stale.into()));
