@@ -1,13 +1,14 @@
-//! `EventRecorder`: events about objects, as `kubectl describe` shows them, written without anybody having to wait.
+//! `EventRecorder`: reports events about objects, which `kubectl describe` shows. Reporting never
+//! waits.
 
-mod budget;
+mod backoff;
 mod event;
-mod names;
-mod pause;
-mod seldom;
+mod log_throttle;
+mod rate_limit;
 mod send;
 mod series;
 mod status;
+mod text;
 
 use std::{
     fmt,
@@ -27,44 +28,50 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    event::{Source, TEXT_LIMIT},
-    seldom::Seldom,
-    series::{Limits, Next, Outcome, Series, Write},
+    event::{MAX_TEXT_BYTES, Reporter},
+    log_throttle::LogThrottle,
+    series::{EventWrite, NextStep, RecorderLimits, Series, WriteOutcome},
 };
 use crate::election::no_retry::NoRetry;
 
 pub use event::{EventType, NewEvent};
 pub use status::{DroppedEvents, RecorderStatus};
 
-/// What is still waiting when the stop comes is written within this time.
-const GRACE: Duration = Duration::from_secs(10);
+/// The time to write the remaining events after a stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A name that an API server would refuse in every event.
+/// The reason why a recorder was not created: the API server would reject all its events.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecorderError {
-    /// It has to be a qualified name.
+    /// The name must be a qualified name.
     #[error(
-        "{0:?} can't report events: give a name such as website-operator or example.com/website-operator"
+        "invalid reporting controller {0:?}; use a name such as website-operator or example.com/website-operator"
     )]
     InvalidController(String),
-    /// It may be any text of 1 to 128 bytes.
-    #[error("an instance of {0} bytes: give the Pod's name, or another text of 1 to 128 bytes")]
+    /// The instance must be a text of 1 to 128 bytes.
+    #[error(
+        "invalid reporting instance of {0} bytes; use the name of the Pod, or another text of 1 to 128 bytes"
+    )]
     InvalidInstance(usize),
 }
 
-/// Reports events about objects; clones report to the same [`EventBroadcaster`], which writes them.
+/// Reports events about objects. Clones report to the same [`EventBroadcaster`], which writes the
+/// events.
 ///
-/// Reporting never waits and never fails. What becomes of an event shows in [`EventRecorder::status`]:
-/// - What is reported again (the same type, reason and action about the same object, with the same related one; the note does
-///   not count) becomes a series. Its event keeps the first note. The server is told when it begins, every half hour while it
-///   goes on, and when nothing has come for 6 minutes, or at the end. At most 4096 series are counted at once; the oldest
-///   makes room.
-/// - About one object, and of one type, 25 events are taken at once, then one each 5 minutes; the rest is dropped. Repeats are
-///   free.
-/// - While 1000 writes wait, as they do when the server can't be reached, new events are dropped. Repeats are counted.
+/// Reporting never waits and never fails. [`EventRecorder::status`] counts what happened to the
+/// events:
+/// - Repeats become a series. A repeat has the same type, reason, action, object and related
+///   object; the note does not count. The event keeps the first note. The series is written when it
+///   begins, every 30 minutes while it continues, and when it ends: after 6 minutes without a
+///   repeat, or at the stop. At most 4096 series are counted. A new series then ends the oldest
+///   one.
+/// - For each object and event type, a burst of 25 events is accepted, then one per 5 minutes. The
+///   others are dropped. Repeats are not limited.
+/// - While 1000 writes wait, for example during an outage of the server, new events are dropped.
+///   Repeats are counted.
 ///
-/// These are client-go's numbers. A log says what was refused or given up, and that something can't be an event, each at most
-/// once in 10 s, with the number of others.
+/// These are client-go's numbers. Rejected, lost and invalid events are logged, each at most once
+/// per 10 s, with the number of suppressed lines.
 ///
 /// ```no_run
 /// # use k8s_openapi::api::apps::v1::Deployment;
@@ -85,60 +92,65 @@ pub struct EventRecorder {
     shared: Arc<Shared>,
 }
 
-/// Writes events, in [`EventBroadcaster::run`].
-#[must_use = "nothing is written before `run`, nor when it is dropped"]
+/// Writes events to the server, in [`EventBroadcaster::run`].
+#[must_use = "events are written only while `run` is polled"]
 pub struct EventBroadcaster {
     client: Client,
-    source: Source,
+    reporter: Reporter,
     shared: Arc<Shared>,
 }
 
 struct Shared {
     series: Mutex<Series>,
-    /// There is something new to write.
+    /// Notified when there is something to write.
     wake: Notify,
-    /// Of events that can't be.
-    invalid_lines: Mutex<Seldom>,
-    /// Of events that were given up.
-    lost_lines: Mutex<Seldom>,
+    /// For invalid events.
+    invalid_log: Mutex<LogThrottle>,
+    /// For events that were given up.
+    lost_log: Mutex<LogThrottle>,
 }
 
 impl EventRecorder {
-    /// `controller` is the name of the program or of one of its controllers; `instance` is another one in each process, such
-    /// as the Pod's name. The client needs the rights to create and patch `events` of `events.k8s.io`, in the namespaces of
-    /// the objects, and in `default` for objects without one.
+    /// Creates a recorder and its broadcaster.
     ///
-    /// Nothing is written before [`EventBroadcaster::run`]; what is reported until then waits.
+    /// `controller` is the name of the program or of one of its controllers. `instance` must be
+    /// unique per process, for example the name of the Pod. The client needs permission to create
+    /// and patch `events` of `events.k8s.io` in the namespaces of the objects. Events of
+    /// cluster-scoped objects are in the namespace `default`.
+    ///
+    /// Events that are reported before [`EventBroadcaster::run`] wait for it.
     ///
     /// # Errors
-    /// A name that servers refuse.
+    /// Returns a [`RecorderError`] if the server would reject one of the names.
     pub fn new(
         client: Client,
         controller: impl Into<String>,
         instance: impl Into<String>,
     ) -> Result<(Self, EventBroadcaster), RecorderError> {
-        let source = Source { controller: controller.into(), instance: instance.into() };
-        if !names::is_qualified_name(&source.controller) {
-            return Err(RecorderError::InvalidController(source.controller));
+        let reporter = Reporter { controller: controller.into(), instance: instance.into() };
+        if !text::is_qualified_name(&reporter.controller) {
+            return Err(RecorderError::InvalidController(reporter.controller));
         }
-        if source.instance.is_empty() || source.instance.len() > TEXT_LIMIT {
-            return Err(RecorderError::InvalidInstance(source.instance.len()));
+        if reporter.instance.is_empty() || reporter.instance.len() > MAX_TEXT_BYTES {
+            return Err(RecorderError::InvalidInstance(reporter.instance.len()));
         }
         let mut seed = DefaultHasher::new();
-        source.hash(&mut seed);
-        let series = Mutex::new(Series::new(Limits::USUAL, seed.finish()));
+        reporter.hash(&mut seed);
+        let series = Mutex::new(Series::new(RecorderLimits::DEFAULT, seed.finish()));
         let shared = Arc::new(Shared {
             series,
             wake: Notify::new(),
-            invalid_lines: Mutex::default(),
-            lost_lines: Mutex::default(),
+            invalid_log: Mutex::default(),
+            lost_log: Mutex::default(),
         });
-        Ok((Self { shared: Arc::clone(&shared) }, EventBroadcaster { client, source, shared }))
+        Ok((Self { shared: Arc::clone(&shared) }, EventBroadcaster { client, reporter, shared }))
     }
 
-    /// Reports something about an object: why (`FailedCreate`), what was done or tried (`Create`), and the whole story.
+    /// Reports an event about an object. `reason` is the cause (`FailedCreate`), `action` is what
+    /// was done or attempted (`Create`), and `note` is the message for users.
     ///
-    /// What is too long is cut: see [`NewEvent`], which also takes objects of a dynamic type and names related ones.
+    /// Long texts are truncated: see [`NewEvent`], which also supports dynamic types and related
+    /// objects.
     pub fn event<K>(
         &self,
         regarding: &K,
@@ -163,25 +175,25 @@ impl EventRecorder {
     /// Reports an event.
     pub fn publish(&self, event: NewEvent) {
         let (time, now) = (Timestamp::now(), Instant::now());
-        let is_news = match event.fit() {
+        let is_ready = match event.validate() {
             Some((key, note)) => self.shared.series.lock().observe(key, note, time, now),
             None => {
                 self.shared.series.lock().invalid();
-                if let Some(others) = self.shared.invalid_lines.lock().line(now) {
+                if let Some(suppressed) = self.shared.invalid_log.lock().allow(now) {
                     tracing::warn!(
-                        others,
-                        "an event without a reason or an action, or about an object in no possible namespace"
+                        suppressed,
+                        "invalid event dropped: reason or action is empty, or the namespace of the object is invalid"
                     );
                 }
                 false
             }
         };
-        if is_news {
+        if is_ready {
             self.shared.wake.notify_one();
         }
     }
 
-    /// What has become of the events.
+    /// Returns the number of events by their state.
     pub fn status(&self) -> RecorderStatus {
         self.shared.series.lock().status()
     }
@@ -194,25 +206,29 @@ impl fmt::Debug for EventRecorder {
 }
 
 impl EventBroadcaster {
-    /// Writes events until it is told to stop; then what is still waiting, for at most 10 s. What is reported after the stop
-    /// is dropped: stop controllers first, and this when they have ended.
+    /// Writes events until `stop` is cancelled. Then it writes the remaining events, for at most 10
+    /// s.
     ///
-    /// One request is made at a time. While the server fails, everything waits, for longer each time, and for as long as a
-    /// `Retry-After` says; a write is given up after 12 tries, or when the server refuses it. Retries of the client itself
-    /// play no part in that: each try is one request.
+    /// Events that are reported after the stop are dropped. Stop the controllers first, and the
+    /// broadcaster after them.
+    ///
+    /// The broadcaster sends one request at a time. While the server fails, all writes wait with a
+    /// growing backoff, at least as long as `Retry-After` requests. A write is given up after 12
+    /// tries, or if the server rejects it. The client's own retries are disabled: each try is one
+    /// request.
     ///
     /// # Cancel safety
-    /// Dropped, it loses what is not written, and counts it as dropped.
+    /// If the future is dropped, events that are not written are lost and counted as dropped.
     pub async fn run(self, stop: CancellationToken) {
         let no_retry = NoRetry::new();
-        let too_late = async {
+        let stop_timeout = async {
             stop.cancelled().await;
-            sleep(GRACE).await;
+            sleep(STOP_TIMEOUT).await;
         };
         tokio::select! {
             biased;
             () = self.write_all(&stop, &no_retry) => {}
-            () = too_late => tracing::warn!("not all events were written in time"),
+            () = stop_timeout => tracing::warn!("recorder stopped before all events were written"),
         }
     }
 
@@ -220,36 +236,36 @@ impl EventBroadcaster {
         loop {
             let is_stopped = stop.is_cancelled();
             match self.next(is_stopped) {
-                Next::Write(write) => self.write(&write, no_retry).await,
-                Next::Wait(until) => tokio::select! {
+                NextStep::Write(write) => self.write(&write, no_retry).await,
+                NextStep::Wait(until) => tokio::select! {
                     biased;
                     () = stop.cancelled(), if !is_stopped => {}
                     () = self.shared.wake.notified() => {}
-                    () = until_then(until) => {}
+                    () = sleep_until_some(until) => {}
                 },
-                Next::End => return,
+                NextStep::End => return,
             }
         }
     }
 
-    fn next(&self, is_stopped: bool) -> Next {
+    fn next(&self, is_stopped: bool) -> NextStep {
         let mut series = self.shared.series.lock();
         if is_stopped {
-            series.end();
+            series.stop();
         }
         series.next(Instant::now())
     }
 
-    async fn write(&self, write: &Write, no_retry: &NoRetry) {
-        let (answer, outcome) = send::send(&self.client, no_retry, &self.source, write).await;
-        let is_given_up = self.shared.series.lock().settle(write, outcome, Instant::now());
+    async fn write(&self, write: &EventWrite, no_retry: &NoRetry) {
+        let (response, outcome) = send::send(&self.client, no_retry, &self.reporter, write).await;
+        let is_lost = self.shared.series.lock().settle(write, outcome, Instant::now());
         let regarding = &write.record.key.regarding;
-        if is_given_up {
-            if let Some(others) = self.shared.lost_lines.lock().line(Instant::now()) {
-                tracing::warn!(%regarding, %answer, others, "an event was not written");
+        if is_lost {
+            if let Some(suppressed) = self.shared.lost_log.lock().allow(Instant::now()) {
+                tracing::warn!(%regarding, %response, suppressed, "event was not written; giving up");
             }
-        } else if matches!(outcome, Outcome::Failed(_) | Outcome::Unknown(_)) {
-            tracing::debug!(%regarding, %answer, "an event is not written yet");
+        } else if matches!(outcome, WriteOutcome::Failed(_) | WriteOutcome::Unknown(_)) {
+            tracing::debug!(%regarding, %response, "event was not written; retrying");
         }
     }
 }
@@ -260,7 +276,7 @@ impl Drop for EventBroadcaster {
     }
 }
 
-async fn until_then(until: Option<Instant>) {
+async fn sleep_until_some(until: Option<Instant>) {
     match until {
         Some(until) => sleep_until(until).await,
         None => std::future::pending().await,

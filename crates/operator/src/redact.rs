@@ -1,8 +1,10 @@
-//! What is shown of errors in logs, on pages and in the words of a [`Failure`](crate::Failure): enough to find the cause,
-//! and nothing of an object.
+//! `redact`: the only function that turns an error into text for logs, debug pages and
+//! [`Failure`](crate::Failure)s. The text contains enough to find the cause, and no contents of
+//! objects.
 //!
-//! A server quotes what it refuses, and serde_json what it does not understand. Of a refusal its code, its reason and the
-//! names of the fields are shown; of what is not understood, where it stands. Everything else has its own words, cut.
+//! Servers quote the objects that they reject, and serde_json quotes the value that it cannot
+//! decode. For an error response, the code, the reason and the field names are shown. For JSON that
+//! cannot be decoded, the position is shown. All other errors show their messages, truncated.
 
 use std::{error::Error, iter::successors};
 
@@ -10,85 +12,97 @@ use http::StatusCode;
 use kube_client::core::Status;
 use serde_json::error::Category;
 
-/// So many characters of the words of one error are shown, and so many causes of it.
-const WORDS: usize = 512;
-const CAUSES: usize = 32;
-/// So many fields of a refusal are named, each with so many characters.
-const FIELDS: usize = 8;
-const FIELD: usize = 64;
+/// The length of one error message, in characters.
+const MAX_ERROR_CHARS: usize = 512;
+/// The number of sources that are shown for an error.
+const MAX_CAUSES: usize = 32;
+/// The number of field names that are shown for an error response.
+const MAX_FIELDS: usize = 8;
+/// The length of a field name or a reason, in characters.
+const MAX_FIELD_CHARS: usize = 64;
 
-/// kube-client's reason where an answer is no Status, as of a proxy.
-const NO_STATUS: &str = "Failed to parse error data";
+/// The reason that kube-client sets if the response is not a `Status`, for example from a proxy.
+const UNPARSED_REASON: &str = "Failed to parse error data";
 
-/// What may be said of this error and its causes, on one line.
+/// Returns the messages of an error and its sources on one line, without contents of objects.
 pub(crate) fn redact(error: &(dyn Error + 'static)) -> String {
-    let mut said: Vec<String> = Vec::new();
-    let mut say = |words: &str| {
-        let words = line(words, WORDS);
-        // Some errors say what their cause says.
-        if !words.is_empty() && !said.last().is_some_and(|before| before.contains(&words)) {
-            said.push(words);
+    let mut messages: Vec<String> = Vec::new();
+    let mut add = |message: &str| {
+        let message = single_line(message, MAX_ERROR_CHARS);
+        // Some errors repeat the message of their source.
+        if !message.is_empty() && !messages.last().is_some_and(|outer| outer.contains(&message)) {
+            messages.push(message);
         }
     };
-    let chain = || successors(Some(error), |error| (**error).source()).take(CAUSES);
-    let Some((at, quoting)) = chain().enumerate().find_map(|(at, error)| Some((at, Quoting::of(error)?)))
+    let chain = || successors(Some(error), |error| (**error).source()).take(MAX_CAUSES);
+    let Some((depth, sensitive)) =
+        chain().enumerate().find_map(|(depth, error)| Some((depth, SensitiveError::new(error)?)))
     else {
-        chain().for_each(|error| say(&error.to_string()));
-        return said.join(": ");
+        chain().for_each(|error| add(&error.to_string()));
+        return messages.join(": ");
     };
-    for outer in chain().take(at) {
-        let words = outer.to_string().replace(&quoting.in_full, &quoting.shown);
-        if !quoting.quotes.iter().any(|quote| words.contains(quote)) {
-            say(&words);
+    for outer in chain().take(depth) {
+        let message = outer.to_string().replace(&sensitive.full_text, &sensitive.redacted);
+        if !sensitive.quotes.iter().any(|quote| message.contains(quote)) {
+            add(&message);
         }
     }
-    say(&quoting.shown);
-    said.join(": ")
+    add(&sensitive.redacted);
+    messages.join(": ")
 }
 
-/// An error whose own words may quote an object. Its causes are the same in other words.
-struct Quoting {
-    /// Its own words, which those around it may repeat.
-    in_full: String,
-    /// Those of them that quote, as they are and as `Debug` shows them.
+/// An error whose message may quote an object. Its sources repeat the same message.
+struct SensitiveError {
+    /// The message. Outer errors may contain it.
+    full_text: String,
+    /// The parts that quote an object, plain and as formatted by `Debug`.
     quotes: Vec<String>,
-    shown: String,
+    /// The text to show instead.
+    redacted: String,
 }
 
-impl Quoting {
-    fn of(error: &(dyn Error + 'static)) -> Option<Self> {
+impl SensitiveError {
+    fn new(error: &(dyn Error + 'static)) -> Option<Self> {
         let status = match error.downcast_ref::<kube_client::Error>() {
             Some(kube_client::Error::Api(status)) => Some(&**status),
             Some(kube_client::Error::SerdeError(undecoded)) => {
-                return Some(Self::undecoded(error, undecoded));
+                return Some(Self::from_json(error, undecoded));
             }
-            // The cause of an `Api` is the box itself.
+            // The source of an `Api` is the box itself.
             _ => error
                 .downcast_ref::<Status>()
                 .or_else(|| error.downcast_ref::<Box<Status>>().map(|boxed| &**boxed)),
         };
         match status {
-            Some(status) => Some(Self::refusal(error, status)),
-            None => Some(Self::undecoded(error, error.downcast_ref()?)),
+            Some(status) => Some(Self::from_status(error, status)),
+            None => Some(Self::from_json(error, error.downcast_ref()?)),
         }
     }
 
-    fn refusal(error: &dyn Error, status: &Status) -> Self {
+    fn from_status(error: &dyn Error, status: &Status) -> Self {
         let causes = || status.details.iter().flat_map(|details| &details.causes);
         let messages = [&status.message].into_iter().chain(causes().map(|cause| &cause.message));
         let code = StatusCode::from_u16(status.code).ok();
         let reason = match status.reason.as_str() {
-            "" | NO_STATUS => code.and_then(|code| code.canonical_reason()).unwrap_or("without a reason"),
+            "" | UNPARSED_REASON => {
+                code.and_then(|code| code.canonical_reason()).unwrap_or("without a reason")
+            }
             reason => reason,
         };
-        let fields = causes().map(|cause| line(&cause.field, FIELD)).filter(|field| !field.is_empty());
-        let fields: Vec<String> = fields.take(FIELDS).collect();
-        let about = if fields.is_empty() { String::new() } else { format!(" ({})", fields.join(", ")) };
-        let shown = format!("the server answered {} {}{about}", status.code, line(reason, FIELD));
-        Self { in_full: error.to_string(), quotes: quotes(messages.map(String::as_str)), shown }
+        let fields = causes()
+            .map(|cause| single_line(&cause.field, MAX_FIELD_CHARS))
+            .filter(|field| !field.is_empty());
+        let fields: Vec<String> = fields.take(MAX_FIELDS).collect();
+        let field_list = if fields.is_empty() { String::new() } else { format!(" ({})", fields.join(", ")) };
+        let redacted = format!(
+            "the server answered {} {}{field_list}",
+            status.code,
+            single_line(reason, MAX_FIELD_CHARS)
+        );
+        Self { full_text: error.to_string(), quotes: quotes(messages.map(String::as_str)), redacted }
     }
 
-    fn undecoded(error: &dyn Error, json: &serde_json::Error) -> Self {
+    fn from_json(error: &dyn Error, json: &serde_json::Error) -> Self {
         let category = match json.classify() {
             Category::Io => "I/O",
             Category::Syntax => "syntax",
@@ -96,25 +110,25 @@ impl Quoting {
             Category::Eof => "end of input",
         };
         let (line, column) = (json.line(), json.column());
-        let shown = format!("JSON that is not as expected ({category}, line {line}, column {column})");
-        Self { in_full: error.to_string(), quotes: quotes([json.to_string().as_str()]), shown }
+        let redacted = format!("unexpected JSON ({category}, line {line}, column {column})");
+        Self { full_text: error.to_string(), quotes: quotes([json.to_string().as_str()]), redacted }
     }
 }
 
-fn quotes<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    let debugged = |words: &str| {
-        let quoted = format!("{words:?}");
+fn quotes<'a>(messages: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let escaped = |message: &str| {
+        let quoted = format!("{message:?}");
         quoted[1..quoted.len() - 1].to_owned()
     };
-    let words = words.into_iter().filter(|words| !words.is_empty());
-    words.flat_map(|words| [words.to_owned(), debugged(words)]).collect()
+    let messages = messages.into_iter().filter(|message| !message.is_empty());
+    messages.flat_map(|message| [message.to_owned(), escaped(message)]).collect()
 }
 
-/// As much as so many characters of it, on one line, without characters that a terminal would obey.
-pub(crate) fn line(words: &str, limit: usize) -> String {
+/// Returns at most `limit` characters of the text on one line, without control characters.
+pub(crate) fn single_line(text: &str, limit: usize) -> String {
     let printable = |c: char| if c.is_control() { ' ' } else { c };
-    let mut line: String = words.chars().take(limit).map(printable).collect();
-    if words.chars().nth(limit).is_some() {
+    let mut line: String = text.chars().take(limit).map(printable).collect();
+    if text.chars().nth(limit).is_some() {
         line.push('…');
     }
     line
@@ -130,7 +144,7 @@ mod tests {
     use super::*;
     use crate::{Failure, WriteError};
 
-    /// What must not be shown.
+    /// Must not appear in the output.
     const CONTENTS: &str = "hunter2";
 
     fn status(fields: &[&str]) -> Status {
@@ -151,7 +165,7 @@ mod tests {
         Status::failure(&message, "Invalid").with_code(422).with_details(details)
     }
 
-    fn refused() -> kube_client::Error {
+    fn rejected() -> kube_client::Error {
         kube_client::Error::Api(Box::new(status(&["data.password", "", "metadata.name"])))
     }
 
@@ -159,24 +173,24 @@ mod tests {
         serde_json::from_str::<Vec<u8>>(&format!("\n\"{CONTENTS}\"")).unwrap_err()
     }
 
-    /// As many programs have one.
+    /// A typical error type of a program.
     #[derive(Debug, thiserror::Error)]
-    enum Own {
-        #[error("can't make the Secret: {0}")]
-        Said(#[source] kube_client::Error),
-        #[error("can't make the Secret")]
-        Silent(#[source] Arc<kube_client::Error>),
-        #[error("can't make the Secret, {0:?}")]
+    enum UserError {
+        #[error("failed to create the Secret: {0}")]
+        WithSource(#[source] kube_client::Error),
+        #[error("failed to create the Secret")]
+        WithoutSource(#[source] Arc<kube_client::Error>),
+        #[error("failed to create the Secret, {0:?}")]
         Debugged(#[source] Box<Status>),
     }
 
-    const REFUSED: &str = "the server answered 422 Invalid (data.password, metadata.name)";
+    const REJECTED: &str = "the server answered 422 Invalid (data.password, metadata.name)";
 
     #[test]
     fn status_error_shows_code_reason_and_fields() {
-        assert_eq!(redact(&refused()), REFUSED);
+        assert_eq!(redact(&rejected()), REJECTED);
         assert_eq!(redact(&status(&[])), "the server answered 422 Invalid");
-        for reason in ["", NO_STATUS] {
+        for reason in ["", UNPARSED_REASON] {
             let bare = Status::failure(CONTENTS, reason).with_code(503);
             assert_eq!(redact(&bare), "the server answered 503 Service Unavailable");
         }
@@ -187,22 +201,29 @@ mod tests {
     #[test]
     fn outer_errors_do_not_quote_the_status() {
         let key = ObjectKey::new(Some("shop"), "a");
-        let failed = WriteError::Request { key, source: refused() };
-        assert_eq!(redact(&failed), format!("can't write shop/a: {REFUSED}"));
-        assert_eq!(redact(&Own::Said(refused())), format!("can't make the Secret: {REFUSED}"));
-        assert_eq!(redact(&Own::Debugged(Box::new(status(&["a"])))), "the server answered 422 Invalid (a)");
-        let shared = Own::Silent(Arc::new(refused()));
-        assert_eq!(redact(&shared), format!("can't make the Secret: {REFUSED}"));
-        let failure = Failure::terminal(Box::new(refused()) as Box<dyn Error + Send + Sync>);
+        let failed =
+            WriteError::Request { verb: "update", resource: "secrets".to_owned(), key, source: rejected() };
+        assert_eq!(redact(&failed), format!("failed to update secrets shop/a: {REJECTED}"));
+        assert_eq!(
+            redact(&UserError::WithSource(rejected())),
+            format!("failed to create the Secret: {REJECTED}")
+        );
+        assert_eq!(
+            redact(&UserError::Debugged(Box::new(status(&["a"])))),
+            "the server answered 422 Invalid (a)"
+        );
+        let shared = UserError::WithoutSource(Arc::new(rejected()));
+        assert_eq!(redact(&shared), format!("failed to create the Secret: {REJECTED}"));
+        let failure = Failure::terminal(Box::new(rejected()) as Box<dyn Error + Send + Sync>);
         assert_eq!(
             (failure.to_string(), format!("{failure:?}")),
-            (REFUSED.to_owned(), format!("Failure(terminal: {REFUSED})"))
+            (REJECTED.to_owned(), format!("Failure(terminal: {REJECTED})"))
         );
     }
 
     #[test]
     fn decode_error_shows_only_the_position() {
-        let expected = "JSON that is not as expected (data, line 2, column 9)";
+        let expected = "unexpected JSON (data, line 2, column 9)";
         assert_eq!(redact(&undecoded()), expected);
         assert_eq!(redact(&kube_client::Error::SerdeError(undecoded())), expected);
         let body = kube_client::core::request::Error::SerializeBody(undecoded());
@@ -216,6 +237,6 @@ mod tests {
         let service = kube_client::Error::Service(Box::new(broken));
         assert_eq!(redact(&service), "ServiceError: the  [31mpipe is broken");
         let long = redact(&std::io::Error::other("ä".repeat(10_000)));
-        assert_eq!(long, format!("{}…", "ä".repeat(WORDS)));
+        assert_eq!(long, format!("{}…", "ä".repeat(MAX_ERROR_CHARS)));
     }
 }

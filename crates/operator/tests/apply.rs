@@ -159,7 +159,7 @@ async fn failing_or_renaming_mutate_writes_nothing() {
         });
         assert_eq!(
             renamed.await.unwrap_err().to_string(),
-            "default/a was given another name or namespace: write default/b by itself"
+            "failed to write default/a: the function renamed it to default/b; write default/b separately"
         );
         assert_eq!(world.requests(), 0);
         world.say("1").await.unwrap();

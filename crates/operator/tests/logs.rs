@@ -53,10 +53,7 @@ fn answers() -> [(Fault, &'static str); 4] {
         (quoting(422, "Invalid"), "the server answered 422 Invalid (data.password)"),
         (quoting(500, "InternalError"), "the server answered 500 InternalError (data.password)"),
         (answer(502, CONTENTS), "the server answered 502 Bad Gateway"),
-        (
-            answer(200, &format!("{{\"metadata\": \"{CONTENTS}\"}}")),
-            "JSON that is not as expected (data, line 1,",
-        ),
+        (answer(200, &format!("{{\"metadata\": \"{CONTENTS}\"}}")), "unexpected JSON (data, line 1,"),
     ]
 }
 
@@ -124,7 +121,7 @@ async fn fails_without_a_quote(verb: Verb, what: &str, fail: impl AsyncFn(World)
 
 #[tokio::test(start_paused = true)]
 async fn rejected_apply_does_not_leak_contents() {
-    fails_without_a_quote(Verb::Patch, "can't write default/a: ", async |world| {
+    fails_without_a_quote(Verb::Patch, "failed to apply configmaps default/a: ", async |world| {
         let asked = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"password": CONTENTS},
         });
@@ -132,7 +129,7 @@ async fn rejected_apply_does_not_leak_contents() {
         (world, failure)
     })
     .await;
-    fails_without_a_quote(Verb::Patch, "can't write default/a: ", async |world| {
+    fails_without_a_quote(Verb::Patch, "failed to apply the status of sites default/a: ", async |world| {
         let asked = json!({
             "apiVersion": support::VERSION, "kind": "Site", "metadata": {"name": "a"}, "status": {"said": CONTENTS},
         });
@@ -144,12 +141,12 @@ async fn rejected_apply_does_not_leak_contents() {
 
 #[tokio::test(start_paused = true)]
 async fn rejected_create_or_update_does_not_leak_contents() {
-    fails_without_a_quote(Verb::Create, "can't write default/a: ", async |world| {
+    fails_without_a_quote(Verb::Create, "failed to create configmaps default/a: ", async |world| {
         let failure = world.create_or_update().await;
         (world, failure)
     })
     .await;
-    fails_without_a_quote(Verb::Update, "can't write default/a: ", async |world| {
+    fails_without_a_quote(Verb::Update, "failed to update configmaps default/a: ", async |world| {
         let world = world.with_map().await;
         let failure = world.create_or_update().await;
         (world, failure)
@@ -159,7 +156,7 @@ async fn rejected_create_or_update_does_not_leak_contents() {
 
 #[tokio::test(start_paused = true)]
 async fn rejected_status_update_does_not_leak_contents() {
-    fails_without_a_quote(Verb::Update, "can't write default/a: ", async |world| {
+    fails_without_a_quote(Verb::Update, "failed to update the status of sites default/a: ", async |world| {
         let site = world.sites.get("a").await.unwrap().unwrap();
         let written = update_status(&world.sites, site, |site| {
             site.status.get_or_insert_default().said = CONTENTS.to_owned();
@@ -174,7 +171,7 @@ async fn rejected_status_update_does_not_leak_contents() {
 #[tokio::test(start_paused = true)]
 async fn rejected_finalizer_patch_does_not_leak_contents() {
     const OURS: &str = "shop.example.com/site";
-    fails_without_a_quote(Verb::Patch, "can't add the finalizer", async |world| {
+    fails_without_a_quote(Verb::Patch, "failed to add the finalizer", async |world| {
         let failure = world.finalize(&Finalizer::new(OURS)).await;
         (world, failure)
     })
@@ -187,8 +184,8 @@ async fn rejected_finalizer_patch_does_not_leak_contents() {
         let failure = world.finalize(&Finalizer::new(OURS)).await;
         (world, failure)
     };
-    fails_without_a_quote(Verb::Get, "can't ask whether default/a has", being_deleted).await;
-    fails_without_a_quote(Verb::Patch, "can't remove the finalizer", being_deleted).await;
+    fails_without_a_quote(Verb::Get, "failed to read default/a", being_deleted).await;
+    fails_without_a_quote(Verb::Patch, "failed to remove the finalizer", being_deleted).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use super::{ManagerPhase, pages::PageState};
 use crate::{
     controller::state::{ControllerState, MAX_REMEMBERED_RUNS},
     election::ElectionView,
-    redact::line,
+    redact::single_line,
 };
 
 /// An informer is stale if all of its requests have failed for longer than this.
@@ -41,7 +41,7 @@ struct CheckReport(Vec<(String, Result<String, String>)>);
 
 impl CheckReport {
     fn add(&mut self, name: &str, result: Result<String, String>) {
-        self.0.push((line(name, MAX_LINE_CHARS), result));
+        self.0.push((single_line(name, MAX_LINE_CHARS), result));
     }
 
     fn run(&mut self, checks: &[(String, Check)]) {
@@ -54,7 +54,7 @@ impl CheckReport {
     fn verbose(self) -> Response {
         self.response(|result| {
             let text = result.as_ref().unwrap_or_else(|error| error);
-            format!(": {}", line(text, MAX_LINE_CHARS))
+            format!(": {}", single_line(text, MAX_LINE_CHARS))
         })
     }
 

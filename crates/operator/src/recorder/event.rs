@@ -1,4 +1,4 @@
-//! `NewEvent`: what a controller reports; and what it is on the server.
+//! `NewEvent`: an event as it is reported, and its conversion to an object.
 
 use std::{
     fmt,
@@ -15,22 +15,22 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
 
-use super::names::{cut, is_subdomain};
+use super::text::{is_subdomain, truncate};
 
-/// kube-apiserver takes no longer notes, in bytes (pkg/apis/core/validation/events.go).
-const NOTE_LIMIT: usize = 1024;
-/// Nor longer reasons, actions and names of instances.
-pub(crate) const TEXT_LIMIT: usize = 128;
-/// There are the events of objects that have no namespace.
+/// The limit of kube-apiserver for notes (pkg/apis/core/validation/events.go).
+const MAX_NOTE_BYTES: usize = 1024;
+/// The limit of kube-apiserver for reasons, actions and instance names.
+pub(crate) const MAX_TEXT_BYTES: usize = 128;
+/// The namespace for events of cluster-scoped objects.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Whether somebody should look at it.
+/// The severity of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// Nothing to worry about.
+    /// Informational.
     #[default]
     Normal,
-    /// Something is not as it should be.
+    /// Something is wrong.
     Warning,
 }
 
@@ -43,83 +43,87 @@ impl EventType {
     }
 }
 
-/// An event as it is reported. It belongs to the namespace of its object; that of an object without one to `default`.
+/// An event to report. It is written to the namespace of its object, or to `default` for a
+/// cluster-scoped object.
 #[derive(Clone, Debug, Default)]
 pub struct NewEvent {
-    /// The object that it is about: `object.object_ref(&dynamic_type)` of a kube `Resource`.
+    /// The object that the event is about: `object.object_ref(&dynamic_type)` of a kube `Resource`.
     pub regarding: ObjectReference,
-    /// Another object that has part in it, such as one that was created.
+    /// Another object that is involved, for example one that was created.
     pub related: Option<ObjectReference>,
-    /// Whether somebody should look at it.
+    /// The severity.
     pub event_type: EventType,
-    /// Why, in a word that a program can compare: `FailedCreate`. Needed; what is beyond 128 bytes is cut off.
+    /// The cause, as a machine-readable word: `FailedCreate`. Required. Truncated after 128 bytes.
     pub reason: String,
-    /// What the controller has done or tried to do: `Create`. Needed; what is beyond 128 bytes is cut off.
+    /// The action that the controller did or attempted: `Create`. Required. Truncated after 128
+    /// bytes.
     pub action: String,
-    /// The whole story, for people. What is beyond 1024 bytes is cut off.
+    /// The message for users. Truncated after 1024 bytes.
     pub note: String,
 }
 
 impl NewEvent {
-    /// As a server takes it; `None` where a reason, an action or a possible namespace is missing.
-    pub(crate) fn fit(self) -> Option<(EventKey, String)> {
+    /// Truncates the texts. Returns `None` if the reason or the action is empty, or the namespace
+    /// is invalid.
+    pub(crate) fn validate(self) -> Option<(EventKey, String)> {
         let key = EventKey {
             event_type: self.event_type,
-            reason: cut(self.reason, TEXT_LIMIT),
-            action: cut(self.action, TEXT_LIMIT),
-            regarding: Reference(self.regarding),
-            related: self.related.map(Reference),
+            reason: truncate(self.reason, MAX_TEXT_BYTES),
+            action: truncate(self.action, MAX_TEXT_BYTES),
+            regarding: ObjectIdentity(self.regarding),
+            related: self.related.map(ObjectIdentity),
         };
         let fits =
             !key.reason.is_empty() && !key.action.is_empty() && is_subdomain(key.regarding.namespace());
-        fits.then(|| (key, cut(self.note, NOTE_LIMIT)))
+        fits.then(|| (key, truncate(self.note, MAX_NOTE_BYTES)))
     }
 }
 
-/// Two events are one and its repeat when they are equal in this. The note does not count, as in client-go.
+/// Identifies repeats: two events with equal keys belong to one series. The note does not count, as
+/// in client-go.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct EventKey {
     pub(crate) event_type: EventType,
     pub(crate) reason: String,
     pub(crate) action: String,
-    pub(crate) regarding: Reference,
-    pub(crate) related: Option<Reference>,
+    pub(crate) regarding: ObjectIdentity,
+    pub(crate) related: Option<ObjectIdentity>,
 }
 
-/// An object, the same one at any resourceVersion: client-go compares that, too, so that an object that changes between
-/// two events has no series.
+/// An object without its resourceVersion. client-go compares the resourceVersion too, so events of
+/// an object that changes in between form no series.
 #[derive(Clone, Debug)]
-pub(crate) struct Reference(pub(crate) ObjectReference);
+pub(crate) struct ObjectIdentity(pub(crate) ObjectReference);
 
-impl Reference {
+impl ObjectIdentity {
     fn identity(&self) -> [Option<&str>; 6] {
         let ObjectReference { api_version, kind, namespace, name, uid, field_path, resource_version: _ } =
             &self.0;
         [api_version, kind, namespace, name, uid, field_path].map(Option::as_deref)
     }
 
-    /// Where events about it belong.
+    /// Returns the namespace for events of the object.
     pub(crate) fn namespace(&self) -> &str {
         self.0.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or(DEFAULT_NAMESPACE)
     }
 }
 
-impl PartialEq for Reference {
+impl PartialEq for ObjectIdentity {
     fn eq(&self, other: &Self) -> bool {
         self.identity() == other.identity()
     }
 }
 
-impl Eq for Reference {}
+impl Eq for ObjectIdentity {}
 
-impl Hash for Reference {
+impl Hash for ObjectIdentity {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.identity().hash(state);
     }
 }
 
-/// Kind and key: what a log may say.
-impl fmt::Display for Reference {
+/// Shows kind and key, for logs.
+impl fmt::Display for ObjectIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [_, kind, namespace, name, ..] = self.identity().map(Option::unwrap_or_default);
         match namespace {
@@ -129,30 +133,30 @@ impl fmt::Display for Reference {
     }
 }
 
-/// In whose name events are written.
+/// The reporting controller of events.
 #[derive(Clone, Debug, Hash)]
-pub(crate) struct Source {
+pub(crate) struct Reporter {
     pub(crate) controller: String,
     pub(crate) instance: String,
 }
 
-/// An event as it was first seen.
+/// The first event of a series.
 #[derive(Debug)]
-pub(crate) struct Record {
+pub(crate) struct EventRecord {
     pub(crate) key: Arc<EventKey>,
     pub(crate) name: String,
     note: String,
     time: Timestamp,
 }
 
-impl Record {
-    /// `stamp` is another one for each event.
+impl EventRecord {
+    /// `stamp` must be unique per event.
     pub(crate) fn new(key: Arc<EventKey>, note: String, time: Timestamp, stamp: i128) -> Self {
         Self { name: name(&key.regarding, stamp), key, note, time }
     }
 
-    /// The object to be created.
-    pub(crate) fn event(&self, source: &Source, series: Option<EventSeries>) -> Event {
+    /// Returns the object to create.
+    pub(crate) fn event(&self, reporter: &Reporter, series: Option<EventSeries>) -> Event {
         let EventKey { event_type, reason, action, regarding, related } = &*self.key;
         Event {
             metadata: ObjectMeta {
@@ -167,16 +171,17 @@ impl Record {
             note: Some(self.note.clone()),
             regarding: Some(regarding.0.clone()),
             related: related.as_ref().map(|related| related.0.clone()),
-            reporting_controller: Some(source.controller.clone()),
-            reporting_instance: Some(source.instance.clone()),
+            reporting_controller: Some(reporter.controller.clone()),
+            reporting_instance: Some(reporter.instance.clone()),
             series,
             ..Event::default()
         }
     }
 }
 
-/// As client-go's: the object's name and the time. Some kinds have names that an event can't have.
-fn name(regarding: &Reference, stamp: i128) -> String {
+/// Returns the name of an event: the name of the object and a stamp, as in client-go. Names of some
+/// kinds are not valid in the name of an event. A hash replaces them.
+fn name(regarding: &ObjectIdentity, stamp: i128) -> String {
     let name = format!("{}.{stamp:x}", regarding.0.name.as_deref().unwrap_or_default());
     if is_subdomain(&name) {
         return name;
@@ -190,8 +195,8 @@ fn name(regarding: &Reference, stamp: i128) -> String {
 mod tests {
     use super::*;
 
-    fn pod(name: &str, version: &str) -> Reference {
-        Reference(ObjectReference {
+    fn pod(name: &str, version: &str) -> ObjectIdentity {
+        ObjectIdentity(ObjectReference {
             kind: Some("Pod".to_owned()),
             namespace: Some("shop".to_owned()),
             name: Some(name.to_owned()),
@@ -205,18 +210,18 @@ mod tests {
         assert_eq!(pod("a", "1"), pod("a", "2"));
         assert_ne!(pod("a", "1"), pod("b", "1"));
         let other_uid = ObjectReference { uid: Some("u".to_owned()), ..pod("a", "1").0 };
-        assert_ne!(pod("a", "1"), Reference(other_uid));
+        assert_ne!(pod("a", "1"), ObjectIdentity(other_uid));
         assert_eq!(pod("a", "1").to_string(), "Pod shop/a");
-        assert_eq!(Reference(ObjectReference::default()).namespace(), "default");
+        assert_eq!(ObjectIdentity(ObjectReference::default()).namespace(), "default");
     }
 
     #[test]
     fn event_name_is_valid_for_any_object_name() {
         assert_eq!(name(&pod("web", "1"), 255), "web.ff");
-        let odd =
-            [pod("system:node", "1"), pod(&"a".repeat(253), "1"), pod("", "1")].map(|odd| name(&odd, 255));
-        assert!(odd.iter().all(|name| is_subdomain(name) && name.starts_with("event-")), "{odd:?}");
-        assert_ne!(odd[0], odd[1]);
+        let unusual = [pod("system:node", "1"), pod(&"a".repeat(253), "1"), pod("", "1")]
+            .map(|unusual| name(&unusual, 255));
+        assert!(unusual.iter().all(|name| is_subdomain(name) && name.starts_with("event-")), "{unusual:?}");
+        assert_ne!(unusual[0], unusual[1]);
     }
 
     #[test]
@@ -228,11 +233,11 @@ mod tests {
             note: "ä".repeat(600),
             ..NewEvent::default()
         };
-        let (key, note) = event.clone().fit().unwrap();
+        let (key, note) = event.clone().validate().unwrap();
         assert_eq!((key.reason.len(), key.action.len(), note.len()), (128, 128, 1024));
-        assert!(NewEvent { reason: String::new(), ..event.clone() }.fit().is_none());
-        assert!(NewEvent { action: String::new(), ..event.clone() }.fit().is_none());
+        assert!(NewEvent { reason: String::new(), ..event.clone() }.validate().is_none());
+        assert!(NewEvent { action: String::new(), ..event.clone() }.validate().is_none());
         let nowhere = ObjectReference { namespace: Some("a/../b".to_owned()), ..event.regarding.clone() };
-        assert!(NewEvent { regarding: nowhere, ..event }.fit().is_none());
+        assert!(NewEvent { regarding: nowhere, ..event }.validate().is_none());
     }
 }

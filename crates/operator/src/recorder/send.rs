@@ -1,5 +1,5 @@
-//! One write: the request, and what its answer means. Of an answer only the status and `Retry-After` are looked at, so that
-//! nothing of an object can get from there into a log.
+//! Sends one write, and interprets the response. Only the status and `Retry-After` are used, so the
+//! contents of objects cannot reach a log.
 
 use std::{error::Error, fmt, time::Duration};
 
@@ -16,86 +16,88 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::{
-    event::Source,
-    series::{Outcome, Write},
+    event::Reporter,
+    series::{EventWrite, WriteOutcome},
 };
 use crate::{NotLeading, election::no_retry::NoRetry};
 
-/// For one try. An admission webhook has 10 s, unless somebody says otherwise.
-const TIME_OUT: Duration = Duration::from_secs(15);
+/// The timeout of one try. The default timeout of an admission webhook is 10 s.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What the server has made of it.
+/// The response to a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum WriteResponse {
     Status(StatusCode),
-    /// No connection, or it broke.
+    /// The connection failed.
     None,
     TimedOut,
-    /// The client writes only for a leader.
+    /// The client writes only while this process is leader.
     NotLeading,
-    /// There is no such request.
+    /// The request cannot be built.
     Unsendable,
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for WriteResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Status(status) => write!(f, "the server answered {status}"),
-            Self::None => f.write_str("no answer from the server"),
-            Self::TimedOut => write!(f, "no answer within {TIME_OUT:?}"),
+            Self::None => f.write_str("the server did not answer"),
+            Self::TimedOut => write!(f, "the server did not answer within {REQUEST_TIMEOUT:?}"),
             Self::NotLeading => write!(f, "{NotLeading}"),
-            Self::Unsendable => f.write_str("the request can't be made"),
+            Self::Unsendable => f.write_str("the request is invalid"),
         }
     }
 }
 
-/// Writes it, and says what has come of it.
+/// Sends the write, and returns its response and outcome.
 pub(crate) async fn send(
     client: &Client,
     no_retry: &NoRetry,
-    source: &Source,
-    write: &Write,
-) -> (Answer, Outcome) {
-    let Some(request) = request(source, write) else { return (Answer::Unsendable, Outcome::Refused) };
+    reporter: &Reporter,
+    write: &EventWrite,
+) -> (WriteResponse, WriteOutcome) {
+    let Some(request) = request(reporter, write) else {
+        return (WriteResponse::Unsendable, WriteOutcome::Refused);
+    };
     let sent = async { client.send(no_retry.wrap(request.map(Body::from)).await?).await };
-    match timeout(TIME_OUT, sent).await {
+    match timeout(REQUEST_TIMEOUT, sent).await {
         Ok(Ok(response)) => {
             let (parts, body) = response.into_parts();
-            let _in_time = timeout(TIME_OUT, read_off(body)).await;
-            (Answer::Status(parts.status), outcome(write.creates, parts.status, &parts.headers))
+            let _in_time = timeout(REQUEST_TIMEOUT, drain(body)).await;
+            (WriteResponse::Status(parts.status), outcome(write.creates, parts.status, &parts.headers))
         }
-        Ok(Err(error)) if is_not_leading(&error) => (Answer::NotLeading, Outcome::Refused),
-        Ok(Err(_)) => (Answer::None, Outcome::Unknown(None)),
-        Err(_) => (Answer::TimedOut, Outcome::Unknown(None)),
+        Ok(Err(error)) if is_not_leading(&error) => (WriteResponse::NotLeading, WriteOutcome::Refused),
+        Ok(Err(_)) => (WriteResponse::None, WriteOutcome::Unknown(None)),
+        Err(_) => (WriteResponse::TimedOut, WriteOutcome::Unknown(None)),
     }
 }
 
-fn request(source: &Source, write: &Write) -> Option<Request<Vec<u8>>> {
+fn request(reporter: &Reporter, write: &EventWrite) -> Option<Request<Vec<u8>>> {
     let events = ApiRequest::new(Event::url_path(&(), Some(write.record.key.regarding.namespace())));
     let series = write.series();
     if write.creates {
-        let event = serde_json::to_vec(&write.record.event(source, series)).ok()?;
+        let event = serde_json::to_vec(&write.record.event(reporter, series)).ok()?;
         return events.create(&PostParams::default(), event).ok();
     }
     let patch = Patch::Merge(json!({ "series": series }));
     events.patch(&write.record.name, &PatchParams::default(), &patch).ok()
 }
 
-/// Only then can the connection be used again.
-async fn read_off(mut body: Body) {
+/// Reads the rest of the body, so that the connection can be reused.
+async fn drain(mut body: Body) {
     while let Some(Ok(_)) = body.frame().await {}
 }
 
-fn outcome(creates: bool, status: StatusCode, headers: &HeaderMap) -> Outcome {
+fn outcome(creates: bool, status: StatusCode, headers: &HeaderMap) -> WriteOutcome {
     match status.as_u16() {
-        200..300 => Outcome::Written,
-        404 if !creates => Outcome::Gone,
-        409 if creates => Outcome::Exists,
-        // An expired token; another write of the same event; too many requests.
-        401 | 409 | 429 => Outcome::Failed(retry_after(headers)),
-        // What servers and proxies say of themselves. etcd may have it.
-        408 | 500.. => Outcome::Unknown(retry_after(headers)),
-        _ => Outcome::Refused,
+        200..300 => WriteOutcome::Written,
+        404 if !creates => WriteOutcome::Gone,
+        409 if creates => WriteOutcome::Exists,
+        // An expired token, a concurrent write of the same event, or too many requests.
+        401 | 409 | 429 => WriteOutcome::Failed(retry_after(headers)),
+        // Errors of servers and proxies. The event may be in etcd.
+        408 | 500.. => WriteOutcome::Unknown(retry_after(headers)),
+        _ => WriteOutcome::Refused,
     }
 }
 
@@ -124,20 +126,20 @@ mod tests {
         let after = |creates, code| outcome(creates, StatusCode::from_u16(code).unwrap(), &HeaderMap::new());
         for creates in [true, false] {
             for code in [200, 201] {
-                assert_eq!(after(creates, code), Outcome::Written);
+                assert_eq!(after(creates, code), WriteOutcome::Written);
             }
             for code in [401, 429] {
-                assert_eq!(after(creates, code), Outcome::Failed(None), "{code}");
+                assert_eq!(after(creates, code), WriteOutcome::Failed(None), "{code}");
             }
             for code in [408, 500, 502, 503, 504] {
-                assert_eq!(after(creates, code), Outcome::Unknown(None), "{code}");
+                assert_eq!(after(creates, code), WriteOutcome::Unknown(None), "{code}");
             }
             for code in [301, 400, 403, 405, 410, 413, 415, 422] {
-                assert_eq!(after(creates, code), Outcome::Refused, "{code}");
+                assert_eq!(after(creates, code), WriteOutcome::Refused, "{code}");
             }
         }
-        assert_eq!((after(true, 409), after(false, 409)), (Outcome::Exists, Outcome::Failed(None)));
-        assert_eq!((after(true, 404), after(false, 404)), (Outcome::Refused, Outcome::Gone));
+        assert_eq!((after(true, 409), after(false, 409)), (WriteOutcome::Exists, WriteOutcome::Failed(None)));
+        assert_eq!((after(true, 404), after(false, 404)), (WriteOutcome::Refused, WriteOutcome::Gone));
     }
 
     #[test]
@@ -145,8 +147,8 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::RETRY_AFTER, "7".parse().unwrap());
         let seven = Some(Duration::from_secs(7));
-        assert_eq!(outcome(true, StatusCode::TOO_MANY_REQUESTS, &headers), Outcome::Failed(seven));
+        assert_eq!(outcome(true, StatusCode::TOO_MANY_REQUESTS, &headers), WriteOutcome::Failed(seven));
         headers.insert(header::RETRY_AFTER, "Wed, 21 Oct 2026 07:28:00 GMT".parse().unwrap());
-        assert_eq!(outcome(true, StatusCode::TOO_MANY_REQUESTS, &headers), Outcome::Failed(None));
+        assert_eq!(outcome(true, StatusCode::TOO_MANY_REQUESTS, &headers), WriteOutcome::Failed(None));
     }
 }

@@ -1,10 +1,11 @@
-//! `Series`: which events are remembered, how often each was seen, and what of that is to be written next. Plain data: no I/O
-//! and no clock, `now` is an argument.
+//! `Series`: the reported events, how often each was observed, and the next write. Plain data: no
+//! I/O and no clock; `now` is an argument.
 //!
-//! What is seen for the first time is written as an event, and again when it is seen for the second time, as a series. Later
-//! repeats are counted here. The count is written when the last write is [`REFRESH`] ago, and when the series is finished:
-//! after a while without a repeat, as the oldest of too many, or at the end. A repeat never waits in the queue beside its
-//! event: what is written is always the count at that moment.
+//! The first observation is written as an event, and the second one as a series. Further repeats
+//! are only counted. The count is written [`REFRESH_INTERVAL`] after the last write, and when the
+//! series ends: after a while without a repeat, as the oldest of too many, or at the stop. A repeat
+//! never waits in the queue in addition to its event: a write always contains the count at that
+//! moment.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -17,115 +18,118 @@ use k8s_openapi::{api::events::v1::EventSeries, apimachinery::pkg::apis::meta::v
 use tokio::time::Instant;
 
 use super::{
-    budget::{Budget, Subject},
-    event::{EventKey, Record},
-    pause::Pause,
+    backoff::Backoff,
+    event::{EventKey, EventRecord},
+    rate_limit::{EventRateLimiter, RateLimitKey},
     status::{DroppedEvents, RecorderStatus},
 };
 
-/// Without a repeat for so long a series is finished. client-go's.
-pub(crate) const FINISH: Duration = Duration::from_secs(6 * 60);
-/// A series that goes on is written so often. client-go's: a server forgets an event an hour after its last write.
-pub(crate) const REFRESH: Duration = Duration::from_secs(30 * 60);
-/// How often one write is tried: for some minutes, more where others are tried in between. client-go's.
-pub(crate) const TRIES: u32 = 12;
+/// A series ends after this time without a repeat, as in client-go.
+pub(crate) const SERIES_TIMEOUT: Duration = Duration::from_secs(6 * 60);
+/// The interval of the writes of an active series, as in client-go. A server deletes an event an
+/// hour after its last write.
+pub(crate) const REFRESH_INTERVAL: Duration = Duration::from_secs(30 * 60);
+/// The number of tries of one write, as in client-go. They take some minutes, and more if other
+/// writes are tried in between.
+pub(crate) const MAX_TRIES: u32 = 12;
 
-/// How much is kept.
+/// The limits of memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// Nothing new is taken while so many writes wait.
+pub(crate) struct RecorderLimits {
+    /// New events are dropped while this many writes wait.
     pub(crate) queue: usize,
-    /// So many series are counted at once. With the queue this is all that is ever held.
+    /// The number of tracked series. Together with the queue, this bounds all entries.
     pub(crate) series: usize,
-    /// Of so many objects it is known how much was said about them.
-    pub(crate) subjects: usize,
-    /// So many events about one object are taken at once.
+    /// The number of objects with a rate limit.
+    pub(crate) rate_limited_objects: usize,
+    /// The burst of events about one object.
     pub(crate) burst: u32,
 }
 
-impl Limits {
-    /// client-go's.
-    pub(crate) const USUAL: Self = Self { queue: 1000, series: 4096, subjects: 4096, burst: 25 };
+impl RecorderLimits {
+    /// The limits of client-go.
+    pub(crate) const DEFAULT: Self =
+        Self { queue: 1000, series: 4096, rate_limited_objects: 4096, burst: 25 };
 }
 
-/// An event to be created, or its series to be written.
+/// Creates an event, or patches its series.
 #[derive(Clone, Debug)]
-pub(crate) struct Write {
+pub(crate) struct EventWrite {
     pub(crate) id: u64,
-    pub(crate) record: Arc<Record>,
-    /// The server does not have it: otherwise this is a patch of its series.
+    pub(crate) record: Arc<EventRecord>,
+    /// The event is not on the server. Otherwise this patches its series.
     pub(crate) creates: bool,
-    /// So often it was seen by now.
+    /// The number of observations.
     pub(crate) count: i32,
     last: Timestamp,
 }
 
-impl Write {
-    /// What was seen once only is none.
+impl EventWrite {
+    /// Returns the series, or `None` after a single observation.
     pub(crate) fn series(&self) -> Option<EventSeries> {
         let series = EventSeries { count: self.count, last_observed_time: MicroTime(self.last) };
         (self.count > 1).then_some(series)
     }
 }
 
-/// What a write has come to.
+/// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum WriteOutcome {
     Written,
-    /// It was to be created, and one of its name is there: made by an earlier try whose answer did not come; another's, if
-    /// there was none.
+    /// An event of this name exists. An earlier try whose response was lost created it. Without
+    /// such a try, another client did.
     Exists,
-    /// What was to be patched is there no more.
+    /// The event to patch does not exist.
     Gone,
-    /// Not this time; the server has asked to be left alone for so long.
+    /// The server did not write the event, and requests this delay before a retry.
     Failed(Option<Duration>),
-    /// The same, but that the server may have it.
+    /// Like `Failed`, but the server may have written the event.
     Unknown(Option<Duration>),
-    /// Nor at any other time.
+    /// The server rejected the event. A retry would fail too.
     Refused,
 }
 
-/// What is to be done next.
+/// The next step of the broadcaster.
 #[derive(Clone, Debug)]
-pub(crate) enum Next {
-    Write(Write),
-    /// Nothing until then, or until there is something new.
+pub(crate) enum NextStep {
+    Write(EventWrite),
+    /// Wait until this instant, or until a new event.
     Wait(Option<Instant>),
-    /// All is written that was there at the end.
+    /// The recorder is stopped, and all events are written.
     End,
 }
 
-/// Whether a write of it is on its way.
+/// The state of the write of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// The server has it, if not as of the last count.
+enum WriteStage {
+    /// The server has the event, possibly with an older count.
     Idle,
     Queued,
     Writing,
 }
 
-/// One event, and how often it was seen.
+/// An event, and how often it was observed.
 #[derive(Debug)]
-struct Entry {
-    record: Arc<Record>,
-    stage: Stage,
+struct SeriesEntry {
+    record: Arc<EventRecord>,
+    stage: WriteStage,
     count: i32,
     last: Timestamp,
     observed: Instant,
-    /// The count that the server has; 0 if it does not have the event.
+    /// The count on the server. 0 if the server does not have the event.
     written: i32,
     written_at: Instant,
-    /// How many of them the server has ever had.
+    /// The highest count that the server ever had.
     sent: i32,
     tries: u32,
-    /// It was to be created, and nobody knows whether it was.
-    may_be_there: bool,
-    /// No more repeats are counted here. It stays until it is written.
+    /// A create had an unknown outcome.
+    may_exist: bool,
+    /// Repeats are no longer counted here. The entry stays until it is written.
     is_finished: bool,
 }
 
-impl Entry {
-    /// Whether it is written without waiting for more.
+impl SeriesEntry {
+    /// Returns whether the entry must be written without waiting for more repeats.
     fn is_due(&self) -> bool {
         match self.written {
             0 => true,
@@ -134,29 +138,29 @@ impl Entry {
         }
     }
 
-    /// How many of them the server has never had.
+    /// Returns the number of observations that the server never had.
     fn unsent(&self) -> u64 {
         (self.count - self.sent).unsigned_abs().into()
     }
 }
 
-/// All that a recorder remembers.
+/// The state of a recorder.
 #[derive(Debug)]
 pub(crate) struct Series {
-    limits: Limits,
-    entries: HashMap<u64, Entry>,
-    /// Those that are not finished.
+    limits: RecorderLimits,
+    entries: HashMap<u64, SeriesEntry>,
+    /// The entries that are not finished.
     by_key: HashMap<Arc<EventKey>, u64>,
-    /// The same, by when they were last seen.
+    /// The entries that are not finished, by their last observation.
     by_age: BTreeSet<(Instant, u64)>,
-    /// Those whose stage says so.
+    /// The entries in the stage `Queued`.
     queue: VecDeque<u64>,
-    budget: Budget,
-    pause: Pause,
+    rate_limiter: EventRateLimiter,
+    backoff: Backoff,
     next_id: u64,
-    /// The stamp in the name of the last event.
+    /// The stamp in the name of the latest event.
     last_stamp: i128,
-    is_over: bool,
+    is_stopped: bool,
     reported: u64,
     sent: u64,
     failed: u64,
@@ -164,18 +168,18 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    pub(crate) fn new(limits: Limits, seed: u64) -> Self {
+    pub(crate) fn new(limits: RecorderLimits, seed: u64) -> Self {
         Self {
             limits,
             entries: HashMap::new(),
             by_key: HashMap::new(),
             by_age: BTreeSet::new(),
             queue: VecDeque::new(),
-            budget: Budget::new(limits.subjects, limits.burst),
-            pause: Pause::new(seed),
+            rate_limiter: EventRateLimiter::new(limits.rate_limited_objects, limits.burst),
+            backoff: Backoff::new(seed),
             next_id: 0,
             last_stamp: 0,
-            is_over: false,
+            is_stopped: false,
             reported: 0,
             sent: 0,
             failed: 0,
@@ -194,22 +198,22 @@ impl Series {
         }
     }
 
-    /// An event that does not fit was reported.
+    /// Records an invalid event.
     pub(crate) fn invalid(&mut self) {
         self.reported += 1;
         self.dropped.invalid += 1;
     }
 
-    /// An event was reported. Says whether there is something to write now.
+    /// Records an event. Returns whether there is something to write now.
     pub(crate) fn observe(&mut self, key: EventKey, note: String, time: Timestamp, now: Instant) -> bool {
         self.reported += 1;
-        if self.is_over {
+        if self.is_stopped {
             self.dropped.stopped += 1;
         } else if let Some(&id) = self.by_key.get(&key) {
             return self.repeat(id, time, now);
         } else if self.queue.len() >= self.limits.queue {
             self.dropped.queue_full += 1;
-        } else if !self.budget.take(Subject::of(&key), now) {
+        } else if !self.rate_limiter.take(RateLimitKey::of(&key), now) {
             self.dropped.rate_limited += 1;
         } else {
             self.begin(key, note, time, now);
@@ -224,8 +228,8 @@ impl Series {
         self.by_age.insert((now, id));
         entry.count = entry.count.saturating_add(1);
         (entry.last, entry.observed) = (time, now);
-        let is_due = entry.is_due() || now >= entry.written_at + REFRESH;
-        if is_due && entry.stage == Stage::Idle {
+        let is_due = entry.is_due() || now >= entry.written_at + REFRESH_INTERVAL;
+        if is_due && entry.stage == WriteStage::Idle {
             self.enqueue(id);
             return true;
         }
@@ -243,9 +247,9 @@ impl Series {
         self.last_stamp = time.as_nanosecond().max(self.last_stamp + 1);
         self.by_key.insert(Arc::clone(&key), id);
         self.by_age.insert((now, id));
-        let entry = Entry {
-            record: Arc::new(Record::new(key, note, time, self.last_stamp)),
-            stage: Stage::Idle,
+        let entry = SeriesEntry {
+            record: Arc::new(EventRecord::new(key, note, time, self.last_stamp)),
+            stage: WriteStage::Idle,
             count: 1,
             last: time,
             observed: now,
@@ -253,7 +257,7 @@ impl Series {
             written_at: now,
             sent: 0,
             tries: 0,
-            may_be_there: false,
+            may_exist: false,
             is_finished: false,
         };
         self.entries.insert(id, entry);
@@ -262,82 +266,83 @@ impl Series {
 
     fn enqueue(&mut self, id: u64) {
         if let Some(entry) = self.entries.get_mut(&id) {
-            entry.stage = Stage::Queued;
+            entry.stage = WriteStage::Queued;
             self.queue.push_back(id);
         }
     }
 
-    /// No more repeats are counted with it.
+    /// Ends a series. Repeats are no longer counted in it.
     fn finish(&mut self, id: u64) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         self.by_key.remove(&entry.record.key);
         self.by_age.remove(&(entry.observed, id));
         entry.is_finished = true;
         match entry.stage {
-            Stage::Idle if entry.is_due() => self.enqueue(id),
-            Stage::Idle => drop(self.entries.remove(&id)),
-            Stage::Queued | Stage::Writing => {}
+            WriteStage::Idle if entry.is_due() => self.enqueue(id),
+            WriteStage::Idle => drop(self.entries.remove(&id)),
+            WriteStage::Queued | WriteStage::Writing => {}
         }
     }
 
-    pub(crate) fn next(&mut self, now: Instant) -> Next {
+    pub(crate) fn next(&mut self, now: Instant) -> NextStep {
         while let Some(&(observed, oldest)) = self.by_age.first()
-            && now >= observed + FINISH
+            && now >= observed + SERIES_TIMEOUT
         {
             self.finish(oldest);
         }
-        if self.queue.is_empty() && self.is_over {
-            return Next::End;
+        if self.queue.is_empty() && self.is_stopped {
+            return NextStep::End;
         }
         if !self.queue.is_empty()
-            && let Some(until) = self.pause.until(now)
+            && let Some(until) = self.backoff.until(now)
         {
-            return Next::Wait(Some(until));
+            return NextStep::Wait(Some(until));
         }
         match self.take() {
-            Some(write) => Next::Write(write),
-            None => Next::Wait(self.by_age.first().map(|(observed, _)| *observed + FINISH)),
+            Some(write) => NextStep::Write(write),
+            None => NextStep::Wait(self.by_age.first().map(|(observed, _)| *observed + SERIES_TIMEOUT)),
         }
     }
 
-    fn take(&mut self) -> Option<Write> {
+    fn take(&mut self) -> Option<EventWrite> {
         let id = self.queue.pop_front()?;
         let entry = self.entries.get_mut(&id)?;
-        entry.stage = Stage::Writing;
+        entry.stage = WriteStage::Writing;
         let record = Arc::clone(&entry.record);
-        Some(Write { id, record, creates: entry.written == 0, count: entry.count, last: entry.last })
+        Some(EventWrite { id, record, creates: entry.written == 0, count: entry.count, last: entry.last })
     }
 
-    /// What a write has come to. Says whether it was given up.
-    pub(crate) fn settle(&mut self, write: &Write, outcome: Outcome, now: Instant) -> bool {
+    /// Records the outcome of a write. Returns whether the event was given up.
+    pub(crate) fn settle(&mut self, write: &EventWrite, outcome: WriteOutcome, now: Instant) -> bool {
         match outcome {
-            Outcome::Failed(retry_after) | Outcome::Unknown(retry_after) => {
-                self.pause.failed(now, retry_after);
+            WriteOutcome::Failed(retry_after) | WriteOutcome::Unknown(retry_after) => {
+                self.backoff.failed(now, retry_after);
             }
-            _ => self.pause.over(),
+            _ => self.backoff.reset(),
         }
         let Some(entry) = self.entries.get_mut(&write.id) else { return false };
-        entry.stage = Stage::Idle;
+        entry.stage = WriteStage::Idle;
         entry.tries += 1;
         match outcome {
-            Outcome::Written => {
+            WriteOutcome::Written => {
                 entry.tries = 0;
-                self.sent += has(entry, write.count, now);
+                self.sent += record_written(entry, write.count, now);
             }
-            // With which count is not known: if it was seen again since, its series is written.
-            Outcome::Exists if entry.may_be_there => self.sent += has(entry, 1, now),
-            Outcome::Gone => (entry.written, entry.may_be_there) = (0, false),
-            Outcome::Unknown(_) => entry.may_be_there |= write.creates,
-            Outcome::Exists | Outcome::Failed(_) | Outcome::Refused => {}
+            // The count on the server is unknown. If the event was observed again, its series is written.
+            WriteOutcome::Exists if entry.may_exist => self.sent += record_written(entry, 1, now),
+            WriteOutcome::Gone => (entry.written, entry.may_exist) = (0, false),
+            WriteOutcome::Unknown(_) => entry.may_exist |= write.creates,
+            WriteOutcome::Exists | WriteOutcome::Failed(_) | WriteOutcome::Refused => {}
         }
-        let is_anothers = outcome == Outcome::Exists && !entry.may_be_there;
-        let again = matches!(outcome, Outcome::Failed(_) | Outcome::Unknown(_)) || entry.is_due();
-        if outcome == Outcome::Refused || is_anothers || (again && entry.tries >= TRIES) {
-            self.give_up(write.id);
+        let is_name_conflict = outcome == WriteOutcome::Exists && !entry.may_exist;
+        let is_pending =
+            matches!(outcome, WriteOutcome::Failed(_) | WriteOutcome::Unknown(_)) || entry.is_due();
+        if outcome == WriteOutcome::Refused || is_name_conflict || (is_pending && entry.tries >= MAX_TRIES) {
+            self.fail(write.id);
             return true;
         }
-        if again {
-            // Behind the others: what can't be written for itself holds nothing up.
+        if is_pending {
+            // Behind the other writes, so that an event that cannot be written does not block them.
             self.enqueue(write.id);
         } else if entry.is_finished {
             self.entries.remove(&write.id);
@@ -347,7 +352,7 @@ impl Series {
         false
     }
 
-    fn give_up(&mut self, id: u64) {
+    fn fail(&mut self, id: u64) {
         if let Some(entry) = self.entries.remove(&id) {
             self.failed += entry.unsent();
             if !entry.is_finished {
@@ -357,17 +362,17 @@ impl Series {
         }
     }
 
-    /// Nothing new is taken; what was counted is to be written.
-    pub(crate) fn end(&mut self) {
-        self.is_over = true;
+    /// Accepts no further events, and ends all series, so that their counts are written.
+    pub(crate) fn stop(&mut self) {
+        self.is_stopped = true;
         while let Some(&(_, oldest)) = self.by_age.first() {
             self.finish(oldest);
         }
     }
 
-    /// Nothing is written any more.
+    /// Drops everything that is not written.
     pub(crate) fn close(&mut self) {
-        self.is_over = true;
+        self.is_stopped = true;
         self.dropped.stopped += self.entries.drain().map(|(_, entry)| entry.unsent()).sum::<u64>();
         self.by_key.clear();
         self.by_age.clear();
@@ -375,8 +380,9 @@ impl Series {
     }
 }
 
-/// The server has it with this count. Gives how many of these it never had before.
-fn has(entry: &mut Entry, count: i32, now: Instant) -> u64 {
+/// Records that the server has the entry with this count. Returns how many of the observations are
+/// new to the server.
+fn record_written(entry: &mut SeriesEntry, count: i32, now: Instant) -> u64 {
     (entry.written, entry.written_at) = (count, now);
     let news = (count - entry.sent).max(0);
     entry.sent += news;

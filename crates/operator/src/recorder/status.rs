@@ -1,37 +1,37 @@
-//! `RecorderStatus`: what has become of the events.
+//! `RecorderStatus`: the number of events by their state.
 
-/// What has become of all events that were reported: each is counted in one of `sent`, `waiting`, `failed` and `dropped`.
+/// Counts all reported events. Each is counted once: as `sent`, `waiting`, `failed` or `dropped`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecorderStatus {
-    /// The server has them: as events, or as a number in a series.
+    /// The server has them, as an event or in the count of a series.
     pub sent: u64,
-    /// Not written yet, those among them that are counted for a later write of their series.
+    /// Not written yet. Includes repeats that are counted for the next write of their series.
     pub waiting: u64,
-    /// Lost with a write that the server has refused, or that has failed too often.
+    /// Lost because the server rejected the write, or because all tries failed.
     pub failed: u64,
     /// Never tried.
     pub dropped: DroppedEvents,
-    /// How many series are remembered now: a repeat of one of these is counted with it.
+    /// The number of series that are tracked now. A repeat of one of them is counted in it.
     pub tracked_series: usize,
 }
 
-/// Events that were never tried, by why.
+/// Counts dropped events by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DroppedEvents {
-    /// Too many were waiting to be written.
+    /// Too many writes were waiting.
     pub queue_full: u64,
-    /// There were too many about the same object.
+    /// Too many events about the same object.
     pub rate_limited: u64,
-    /// Without a reason or an action, or about an object in a namespace that can't be.
+    /// The reason or the action was empty, or the namespace of the object was invalid.
     pub invalid: u64,
     /// Reported after the stop, or not written in time after it.
     pub stopped: u64,
 }
 
 impl DroppedEvents {
-    /// All of them.
+    /// Returns the sum.
     pub fn total(&self) -> u64 {
         self.queue_full + self.rate_limited + self.invalid + self.stopped
     }

@@ -1,4 +1,4 @@
-//! `Applier`: server-side apply that asks nothing of the server where nothing is to be done.
+//! `Applier`: server-side apply that sends no request if the object is up to date.
 
 use std::{
     collections::HashMap,
@@ -18,21 +18,25 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
-    json::holds,
-    requests,
+    json::json_contains,
+    requests::{self, ObjectPart},
     written::{OperationResult, WriteError, Written},
 };
 
-/// Applies objects in the name of one field manager, and remembers what it has applied.
+/// Applies objects as one field manager, and skips applies that would change nothing.
 ///
-/// A reconciler asks for the same again in each run, mostly of objects that are as they should be. An apply is not sent where
-/// this has asked for the same of the same object before, and either nobody has written it since, or all that is asked for is
-/// in it as it is: in the cache, which shows at least what this has written. Everything else is sent: the first apply of
-/// an object after a start, another wish, one for an object that is gone or was created anew, one that somebody has
-/// interfered with, one whose answer was lost.
+/// Each reconcile usually applies the same objects again. [`Applier::apply`] sends nothing if both
+/// hold:
+/// - The same object was applied before with the same fields.
+/// - The object is unchanged since then, or the cached object still contains all applied fields.
+///   The cache contains at least the writes of this process.
 ///
-/// What the server keeps in another form than it was asked for (`1000m` of a quantity) or puts more elements into (a list of
-/// finalizers) is sent again after each change of the object, which does no harm.
+/// Everything else is sent: the first apply after a start, changed fields, a deleted or recreated
+/// object, an object whose applied fields another client changed, and an apply after a lost
+/// response.
+///
+/// If the server stores a value differently (`1000m` for a quantity), or adds elements to a list
+/// (`finalizers`), the apply is sent again after each change of the object. That is harmless.
 ///
 /// ```no_run
 /// # use k8s_openapi::api::core::v1::ConfigMap;
@@ -41,85 +45,84 @@ use super::{
 /// # use serde_json::json;
 /// # async fn example(maps: CachedApi<ConfigMap>) -> Result<(), WriteError> {
 /// let applier = Applier::new("website-operator").force(); // one for all runs
-/// let asked = json!({
+/// let requested = json!({
 ///     "apiVersion": "v1", "kind": "ConfigMap",
 ///     "metadata": {"name": "settings"}, "data": {"colour": "blue"},
 /// });
-/// applier.apply(&maps, &asked).await?;
+/// applier.apply(&maps, &requested).await?;
 /// # Ok(()) }
 /// ```
 ///
 /// # Limits
-/// That a field is in the object does not say that it is this manager's: where another one has set a field to the same
-/// value before this asked for it, or has taken it over, that shows only in `managedFields`, which caches leave out. It is
-/// mended by the next apply that is sent. Fields that another process has applied in the name of this manager, such as another
-/// version of the program, and that this does not ask for, stay until then. After a restore of the server's history a version may stand for another state, which
-/// is mended when the object changes next.
+/// A field can have the right value and belong to another field manager. Only `managedFields` would
+/// show that, which caches remove. The next apply that is sent takes the field over.
 ///
-/// Two applies of one object at a time would be remembered in any order: no two runs of one key overlap. An `Applier` is for
-/// the objects of one cluster.
+/// Another process, such as another version of the program, may have applied further fields as the
+/// same field manager. They stay until the next apply that is sent.
+///
+/// After a restore of the server's history, a resourceVersion may stand for another state. The next
+/// change of the object corrects that.
+///
+/// Do not apply one object concurrently: the responses may be recorded in any order. Reconciles of
+/// one key never overlap. Use an `Applier` for the objects of one cluster only.
 #[derive(Debug)]
 pub struct Applier {
     manager: String,
     force: bool,
     hasher: RandomState,
-    /// One for each object, or status of one, that was applied, unless [`Applier::forget`] was told.
-    applied: Mutex<HashMap<Target, Applied>>,
+    /// The last apply of each object or status. [`Applier::forget`] removes entries.
+    applied: Mutex<HashMap<ApplyTarget, LastApplied>>,
 }
 
-/// What an apply is about.
+/// The object, or the status of an object, that an apply changes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Target {
-    /// Of the collection, which tells type and namespace.
+struct ApplyTarget {
+    /// The URL of the collection. It contains type and namespace.
     url: String,
     name: String,
-    part: Part,
+    part: ObjectPart,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Part {
-    Main,
-    Status,
-}
-
-/// What was asked for last, and which object has come of it.
+/// The last apply of a target, and the resulting object.
 #[derive(Clone, Debug)]
-struct Applied {
-    /// A digest of the JSON.
-    asked: u64,
+struct LastApplied {
+    /// A hash of the applied JSON.
+    digest: u64,
     uid: Option<String>,
-    /// At this version the object holds what is asked for.
-    version: Option<String>,
+    /// At this resourceVersion, the object contains the applied fields.
+    resource_version: Option<String>,
 }
 
-impl Applied {
-    fn new(asked: u64, object: &ObjectMeta) -> Self {
-        Self { asked, uid: object.uid.clone(), version: object.resource_version.clone() }
+impl LastApplied {
+    fn new(digest: u64, object: &ObjectMeta) -> Self {
+        Self { digest, uid: object.uid.clone(), resource_version: object.resource_version.clone() }
     }
 }
 
 impl Applier {
-    /// Applies as this field manager. What another manager has set otherwise is a conflict.
+    /// Creates an applier with this field manager. A field that another manager has set to another
+    /// value is a conflict.
     pub fn new(manager: impl Into<String>) -> Self {
         Self { manager: manager.into(), force: false, hasher: RandomState::new(), applied: Mutex::default() }
     }
 
-    /// What another manager has set otherwise is taken from it: usual for controllers, whose objects these are.
+    /// Takes over fields of other managers instead of failing with a conflict. Usual for
+    /// controllers, which own their objects.
     #[must_use]
     pub fn force(self) -> Self {
         Self { force: true, ..self }
     }
 
-    /// Applies this object, if need be: with its `apiVersion`, `kind` and name, and the fields that it is to have. Fields that
-    /// were asked for before and are no more go.
+    /// Applies an object if necessary. `object` contains `apiVersion`, `kind`, a name, and the
+    /// desired fields. Fields of an earlier apply that are no longer contained are removed.
     ///
-    /// The result is [`OperationResult::Created`] where the cache had no such object.
+    /// The result is [`OperationResult::Created`] if the cache did not contain the object.
     ///
     /// # Errors
-    /// [`WriteError`]; a conflict with another manager, too, is [`WriteError::Conflict`].
+    /// Returns a [`WriteError`]. A conflict with another field manager is [`WriteError::Conflict`].
     ///
     /// # Cancel safety
-    /// One that is cancelled may have been made; the next one is sent.
+    /// If the future is dropped, the apply may have happened. The next apply is sent.
     pub async fn apply<K>(
         &self,
         api: &CachedApi<K>,
@@ -128,16 +131,17 @@ impl Applier {
     where
         K: ApiObject,
     {
-        self.send(api, object, Part::Main).await
+        self.send(api, object, ObjectPart::Main).await
     }
 
-    /// The same for its status: `object` has its `apiVersion`, `kind` and name, and a `status`.
+    /// Applies the status of an object, like [`apply`](Self::apply). `object` contains
+    /// `apiVersion`, `kind`, a name, and `status`.
     ///
     /// # Errors
-    /// [`WriteError`]; a conflict with another manager, too, is [`WriteError::Conflict`].
+    /// Returns a [`WriteError`]. A conflict with another field manager is [`WriteError::Conflict`].
     ///
     /// # Cancel safety
-    /// One that is cancelled may have been made; the next one is sent.
+    /// If the future is dropped, the apply may have happened. The next apply is sent.
     pub async fn apply_status<K>(
         &self,
         api: &CachedApi<K>,
@@ -146,17 +150,18 @@ impl Applier {
     where
         K: ApiObject,
     {
-        self.send(api, object, Part::Status).await
+        self.send(api, object, ObjectPart::Status).await
     }
 
-    /// Forgets what was asked for of an object: one that is gone, or whose next apply is to be sent in any case.
+    /// Forgets the applies of an object. Call it for deleted objects, or to make sure that the next
+    /// apply is sent.
     pub fn forget<K>(&self, api: &CachedApi<K>, name: &str)
     where
         K: Resource + DeserializeOwned + Send + Sync + 'static,
     {
         let mut applied = self.applied.lock();
-        for part in [Part::Main, Part::Status] {
-            applied.remove(&Target::new(api, name, part));
+        for part in [ObjectPart::Main, ObjectPart::Status] {
+            applied.remove(&ApplyTarget::new(api, name, part));
         }
     }
 
@@ -164,73 +169,76 @@ impl Applier {
         &self,
         api: &CachedApi<K>,
         object: &impl Serialize,
-        part: Part,
+        part: ObjectPart,
     ) -> Result<Written<K>, WriteError>
     where
         K: ApiObject,
     {
-        let no_json = |key: &ObjectKey, source| WriteError::Serialize { key: key.clone(), source };
-        let nameless = ObjectKey::new(api.api().namespace(), "");
-        let mut asked = serde_json::to_value(object).map_err(|source| no_json(&nameless, source))?;
-        // With serde_json's feature `preserve_order` a `HashMap` has another order, and so another digest, each time.
-        asked.sort_all_objects();
-        let key = key(api, &asked)?;
-        let target = Target::new(api, key.name(), part);
-        let digest = self.hasher.hash_one(asked.to_string());
+        let serialize_error = |key: &ObjectKey, source| WriteError::Serialize { key: key.clone(), source };
+        let unnamed = ObjectKey::new(api.api().namespace(), "");
+        let mut requested =
+            serde_json::to_value(object).map_err(|source| serialize_error(&unnamed, source))?;
+        // With the `preserve_order` feature of serde_json, the order of a `HashMap` would change the digest.
+        requested.sort_all_objects();
+        let key = key(api, &requested)?;
+        let target = ApplyTarget::new(api, key.name(), part);
+        let digest = self.hasher.hash_one(requested.to_string());
         let cached = api.get(key.name()).await?;
         if let Some(cached) = &cached {
-            let is_done = self.is_done(&target, digest, &**cached, &asked);
-            if is_done.map_err(|source| no_json(&key, source))? {
+            let is_up_to_date = self.is_up_to_date(&target, digest, &**cached, &requested);
+            if is_up_to_date.map_err(|source| serialize_error(&key, source))? {
                 return Ok(Written::unchanged(Arc::clone(cached)));
             }
         }
-        // From here on it is not known what the server has been asked for last.
+        // From here until the response, the last applied fields are unknown.
         self.applied.lock().remove(&target);
         let params = PatchParams { force: self.force, ..PatchParams::apply(&self.manager) };
-        let patch = Patch::Apply(&asked);
-        let answer = match part {
-            Part::Main => requests::patch(api, key.name(), &params, &patch).await,
-            Part::Status => requests::patch_status(api, key.name(), &params, &patch).await,
+        let patch = Patch::Apply(&requested);
+        let (verb, response) = match part {
+            ObjectPart::Main => ("apply", requests::patch(api, key.name(), &params, &patch).await),
+            ObjectPart::Status => {
+                ("apply the status of", requests::patch_status(api, key.name(), &params, &patch).await)
+            }
         };
-        let answer = answer.map_err(|error| WriteError::of(&key, error))?;
-        self.applied.lock().insert(target, Applied::new(digest, answer.meta()));
+        let response = response.map_err(|error| WriteError::request(api, verb, &key, error))?;
+        self.applied.lock().insert(target, LastApplied::new(digest, response.meta()));
         let result = match cached {
             None => OperationResult::Created,
-            Some(cached) if cached.meta().resource_version == answer.meta().resource_version => {
+            Some(cached) if cached.meta().resource_version == response.meta().resource_version => {
                 OperationResult::Unchanged
             }
             Some(_) => OperationResult::Updated,
         };
-        Ok(Written { result, object: Arc::new(answer) })
+        Ok(Written { result, object: Arc::new(response) })
     }
 
-    /// Whether the same was asked for before, and is still so.
-    fn is_done<K: Resource + Serialize>(
+    /// Returns whether the same fields were applied before, and the object still contains them.
+    fn is_up_to_date<K: Resource + Serialize>(
         &self,
-        target: &Target,
+        target: &ApplyTarget,
         digest: u64,
         cached: &K,
-        asked: &Value,
+        requested: &Value,
     ) -> Result<bool, serde_json::Error> {
-        let now = Applied::new(digest, cached.meta());
+        let now = LastApplied::new(digest, cached.meta());
         let Some(before) = self.applied.lock().get(target).cloned() else { return Ok(false) };
-        if (before.asked, &before.uid) != (now.asked, &now.uid) {
+        if (before.digest, &before.uid) != (now.digest, &now.uid) {
             return Ok(false);
         }
-        if before.version.is_some() && before.version == now.version {
+        if before.resource_version.is_some() && before.resource_version == now.resource_version {
             return Ok(true);
         }
-        if !is_in(cached, asked)? {
+        if !contains_all(cached, requested)? {
             return Ok(false);
         }
-        // The next look need not be as close.
+        // The next comparison needs only the resourceVersion.
         self.applied.lock().insert(target.clone(), now);
         Ok(true)
     }
 }
 
-impl Target {
-    fn new<K>(api: &CachedApi<K>, name: &str, part: Part) -> Self
+impl ApplyTarget {
+    fn new<K>(api: &CachedApi<K>, name: &str, part: ObjectPart) -> Self
     where
         K: Resource + DeserializeOwned + Send + Sync + 'static,
     {
@@ -238,26 +246,28 @@ impl Target {
     }
 }
 
-/// Whether all that is asked for is in the object. Of which type it is was asked already, and not each cached object says it.
-fn is_in(cached: &impl Serialize, asked: &Value) -> Result<bool, serde_json::Error> {
+/// Returns whether the object contains all requested fields. Cached objects may lack `apiVersion`
+/// and `kind`, and the type is known already.
+fn contains_all(cached: &impl Serialize, requested: &Value) -> Result<bool, serde_json::Error> {
     let cached = serde_json::to_value(cached)?;
     let is_type = |field: &String| matches!(field.as_str(), "apiVersion" | "kind");
-    let mut fields = asked.as_object().into_iter().flatten().filter(|(field, _)| !is_type(field));
-    Ok(fields.all(|(field, asked)| holds(&cached[field.as_str()], asked)))
+    let mut fields = requested.as_object().into_iter().flatten().filter(|(field, _)| !is_type(field));
+    Ok(fields.all(|(field, requested)| json_contains(&cached[field.as_str()], requested)))
 }
 
-/// The key of what is asked for, which goes to the namespace of the API.
-fn key<K>(api: &CachedApi<K>, asked: &Value) -> Result<ObjectKey, WriteError>
+/// Returns the key of the requested object, or an error if this `CachedApi` cannot write it.
+fn key<K>(api: &CachedApi<K>, requested: &Value) -> Result<ObjectKey, WriteError>
 where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
 {
-    let text = |field: &str| asked["metadata"][field].as_str().filter(|text| !text.is_empty());
+    let text = |field: &str| requested["metadata"][field].as_str().filter(|text| !text.is_empty());
     let name = text("name").ok_or(WriteError::MissingName)?;
     let own = api.api().namespace();
     let namespace = text("namespace").or(own);
     let key = ObjectKey::new(namespace, name);
-    match namespace == own {
-        true => Ok(key),
-        false => Err(WriteError::NamespaceMismatch { key, namespace: own.map(str::to_owned) }),
+    if namespace == own {
+        Ok(key)
+    } else {
+        Err(WriteError::NamespaceMismatch { key, namespace: own.map(str::to_owned) })
     }
 }

@@ -1,11 +1,12 @@
-//! Conditions in a status, as the helpers of apimachinery's `meta` package treat them.
+//! Conditions of a status. The functions behave like those of apimachinery's `meta` package.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// A condition whose status, if it is a change, has changed now; without an observed generation.
+/// Creates a condition with the current time as its transition time, and without an observed
+/// generation.
 ///
-/// `status` is `True`, `False` or `Unknown`; `reason` is a word in CamelCase, and may not be empty.
+/// `status` is `True`, `False` or `Unknown`. `reason` is a non-empty word in CamelCase.
 pub fn new_condition(
     type_: impl Into<String>,
     status: impl Into<String>,
@@ -22,8 +23,10 @@ pub fn new_condition(
     }
 }
 
-/// Sets a condition, as `meta.SetStatusCondition` does: its time is taken only where its status is another one than
-/// before, or where there was none of its type. Whether anything is different now.
+/// Sets a condition, as `meta.SetStatusCondition` does, and returns whether anything changed.
+///
+/// The transition time of `new` is used only if the status changes, or if there was no condition of
+/// this type.
 ///
 /// ```
 /// # use kube_operator::{is_condition_true, new_condition, set_condition};
@@ -37,29 +40,30 @@ pub fn set_condition(conditions: &mut Vec<Condition>, new: Condition) -> bool {
         conditions.push(new);
         return true;
     };
-    let last_transition_time = match before.status == new.status {
-        true => before.last_transition_time.clone(),
-        false => new.last_transition_time.clone(),
+    let last_transition_time = if before.status == new.status {
+        before.last_transition_time.clone()
+    } else {
+        new.last_transition_time.clone()
     };
     let after = Condition { last_transition_time, ..new };
-    let changes = *before != after;
+    let is_changed = *before != after;
     *before = after;
-    changes
+    is_changed
 }
 
-/// Removes the condition of this type. Whether there was one.
+/// Removes the condition of this type, and returns whether it existed.
 pub fn remove_condition(conditions: &mut Vec<Condition>, type_: &str) -> bool {
     let before = conditions.len();
     conditions.retain(|condition| condition.type_ != type_);
     conditions.len() != before
 }
 
-/// The condition of this type.
+/// Returns the condition of this type.
 pub fn find_condition<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 
-/// Whether the condition of this type is there and `True`.
+/// Returns whether the condition of this type exists and is `True`.
 pub fn is_condition_true(conditions: &[Condition], type_: &str) -> bool {
     find_condition(conditions, type_).is_some_and(|condition| condition.status == "True")
 }

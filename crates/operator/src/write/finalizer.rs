@@ -1,4 +1,4 @@
-//! `Finalizer`: what was made for an object is cleaned up before the object is gone.
+//! `Finalizer`: cleans up before an object is deleted.
 
 use std::{
     collections::HashMap,
@@ -22,13 +22,14 @@ use serde_json::Value;
 use super::requests;
 use crate::{Action, Failure};
 
-/// So often a patch is made anew that was refused because somebody else has changed the object's finalizers meanwhile.
-const TRIES: usize = 3;
+/// How often a patch is retried because another client changed the finalizers of the object.
+const MAX_PATCH_RETRIES: usize = 3;
 
-/// Cleans up what was made for an object before the object is gone, by an entry in its `metadata.finalizers`: kube-runtime's
-/// `finalizer()`.
+/// Cleans up before an object is deleted, by an entry in `metadata.finalizers`, as kube-runtime's
+/// `finalizer()` does.
 ///
-/// A reconciler holds one, and does its whole work in the function that it hands to [`Finalizer::reconcile`].
+/// A reconciler holds one `Finalizer`, and does all its work in the function that it passes to
+/// [`Finalizer::reconcile`].
 ///
 /// ```no_run
 /// # use k8s_openapi::api::core::v1::ConfigMap;
@@ -54,38 +55,44 @@ const TRIES: usize = 3;
 /// # async fn delete_bucket(_: &ConfigMap) -> Result<Action, Failure> { Ok(Action::Done) }
 /// ```
 ///
-/// # What is promised
-/// Where only one process works on an object at a time, and only this takes its finalizer away:
+/// # Guarantees
+/// They hold if only one process reconciles an object at a time, and only this `Finalizer` removes
+/// its entry:
 ///
-/// - The finalizer is in the object, on the server, before anything of `Apply` runs, and for as long as it does.
-/// - `Cleanup` runs until it ends in [`Action::Done`]; not before that the finalizer is taken away.
-/// - `Cleanup` does not run any more once the server has taken the finalizer away, whatever the cache shows.
+/// - Before and while `Apply` runs, the object on the server has the finalizer.
+/// - `Cleanup` runs until it returns [`Action::Done`]. Only then is the finalizer removed.
+/// - After the server has removed the finalizer, `Cleanup` does not run again, even if the cache is
+///   stale.
 ///
-/// A cache may be behind, above all that of a process which was just started. So an object is asked for from the server
-/// itself before each cleanup, and once in the life of a `Finalizer` where the cache shows the finalizer: that is one request
-/// per object after a start. From then on nobody but this process can take it away, and the cache will do.
+/// A cache may be stale, especially after a start. Therefore the object is read from the server
+/// before each cleanup. It is also read once per `Finalizer` if the cache shows the finalizer,
+/// which is one request per object after a start. After that, only this process can remove the
+/// finalizer, and the cache is sufficient.
 ///
-/// # What is not
-/// Both have to be idempotent. A run is repeated at any time, a process may crash anywhere, and a crash after a cleanup and
-/// before the server has taken the finalizer away cleans up again. `Cleanup` has to bear that `Apply` has never run, or was
-/// dropped halfway. A request that a process has sent before its end may arrive after the next process has asked.
+/// # Limits
+/// `Apply` and `Cleanup` must be idempotent. Reconciles are repeated, and a process may crash at
+/// any point. After a crash between the cleanup and the removal of the finalizer, `Cleanup` runs
+/// again. `Cleanup` must also work if `Apply` never ran, or was dropped halfway. A request that a
+/// process sends before it exits may reach the server after the next process has read the object.
 ///
-/// A process that has led, does not, and leads again takes a new `Finalizer`: another one may have cleaned up meanwhile.
-/// Whoever takes the finalizer away by hand takes these promises with it.
+/// For each term of leadership, create a new `Finalizer`: another leader may have cleaned up in
+/// between. If a user removes the finalizer by hand, the guarantees no longer hold.
 #[derive(Debug)]
 pub struct Finalizer {
     name: String,
-    /// Objects of which the server has said that the finalizer is in them, and that have not been cleaned up since. As many as
-    /// there are, unless [`Finalizer::forget`] is not told of those that vanish.
-    held: Mutex<HashMap<ObjectKey, Uid>>,
+    /// Objects whose finalizer the server has confirmed, and that have not been cleaned up since.
+    /// It grows with the number of objects, if [`Finalizer::forget`] is not called for deleted
+    /// objects.
+    confirmed: Mutex<HashMap<ObjectKey, Uid>>,
 }
 
-/// What is to be done about an object. It may be newer than the one that the run was shown. Its `Debug` shows nothing of it.
+/// The work to do for an object. The object may be newer than that of the request. The `Debug`
+/// output does not contain it.
 pub enum FinalizerEvent<K> {
-    /// It lives: bring the world closer to what it asks for.
+    /// The object is not being deleted. Bring actual state closer to its desired state.
     Apply(Arc<K>),
-    /// It is being deleted: take away all that was made for it. [`Action::Done`] says that nothing is left; any other action
-    /// that there is more to wait for, and leaves the finalizer where it is.
+    /// The object is being deleted. Remove everything that was created for it. [`Action::Done`]
+    /// means that nothing is left. Any other action keeps the finalizer.
     Cleanup(Arc<K>),
 }
 
@@ -98,46 +105,47 @@ impl<K> fmt::Debug for FinalizerEvent<K> {
     }
 }
 
-/// A finalizer can't be put into an object, or taken away. Its source may quote the object, as that of a `WriteError`.
+/// The reason why a finalizer was not added or removed. Its source may quote the object, as that of
+/// a `WriteError`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FinalizerError {
-    /// The object was not read from a server.
-    #[error("{0} has no name or no uid: take an object as the server has sent it")]
+    /// The object was not read from the server.
+    #[error("{0} has no name or no uid; use an object that was read from the server")]
     MissingIdentity(ObjectKey),
-    /// Requests for this object would go elsewhere.
+    /// The object and the [`CachedApi`] have different namespaces.
     #[error(
-        "{key} is not in the namespace of its CachedApi ({namespace:?}): take its `namespace` or `with_api`"
+        "{key} is not in the namespace of its CachedApi ({namespace:?}); use `CachedApi::namespace` or `with_api`"
     )]
     NamespaceMismatch {
         /// The object.
         key: ObjectKey,
-        /// That of the [`CachedApi`].
+        /// The namespace of the [`CachedApi`].
         namespace: Option<String>,
     },
-    /// What the server has of the object is not known.
-    #[error("can't ask whether {key} has the finalizer {finalizer}")]
+    /// The server did not return the object.
+    #[error("failed to read {key}, which may have the finalizer {finalizer}")]
     Read {
         /// The object.
         key: ObjectKey,
         /// The finalizer.
         finalizer: String,
-        /// What the server says.
+        /// The error of the request.
         source: Error,
     },
-    /// Nothing was done for the object.
-    #[error("can't add the finalizer {finalizer} to {key}")]
+    /// The patch failed. The user function did not run.
+    #[error("failed to add the finalizer {finalizer} to {key}")]
     Add {
         /// The object.
         key: ObjectKey,
         /// The finalizer.
         finalizer: String,
-        /// What the server says.
+        /// The error of the request.
         source: Error,
     },
-    /// Nothing was done for the object.
+    /// A webhook may have removed the finalizer. The user function did not run.
     #[error(
-        "the server took the finalizer {finalizer} for {key} and has not kept it: does a webhook take it away?"
+        "the server accepted the finalizer {finalizer} for {key} and did not keep it; check whether a webhook removes it"
     )]
     NotPersisted {
         /// The object.
@@ -145,45 +153,50 @@ pub enum FinalizerError {
         /// The finalizer.
         finalizer: String,
     },
-    /// It was cleaned up, and will be again.
-    #[error("can't remove the finalizer {finalizer} of {key}, which is cleaned up")]
+    /// The cleanup is complete, and will run again.
+    #[error("failed to remove the finalizer {finalizer} from {key} after the cleanup")]
     Remove {
         /// The object.
         key: ObjectKey,
         /// The finalizer.
         finalizer: String,
-        /// What the server says.
+        /// The error of the request.
         source: Error,
     },
 }
 
 impl Finalizer {
-    /// A finalizer of this name, which no other program uses: a domain and a name, as `shop.example.com/buckets`.
+    /// Creates a finalizer with this name. It must be unique among programs: a domain and a name,
+    /// such as `shop.example.com/buckets`.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), held: Mutex::default() }
+        Self { name: name.into(), confirmed: Mutex::default() }
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Forgets an object that is gone.
+    /// Forgets a deleted object.
     pub fn forget(&self, key: &ObjectKey) {
-        self.held.lock().remove(key);
+        self.confirmed.lock().remove(key);
     }
 
-    /// Adds the finalizer if need be and runs `Apply` for an object that lives; runs `Cleanup` for one that is being deleted
-    /// and takes the finalizer away. Nothing is run for one that is gone, has been replaced under its name, or is being
+    /// Runs `Apply` or `Cleanup` for an object.
+    ///
+    /// If the object is not being deleted, this adds the finalizer if necessary, and runs `Apply`.
+    /// If it is being deleted, this runs `Cleanup` and removes the finalizer. Nothing runs if the
+    /// object no longer exists, was replaced by another object of the same name, or is being
     /// deleted without this finalizer.
     ///
-    /// The [`CachedApi`] is of the object's namespace, and its client may write what it writes.
+    /// The [`CachedApi`] must be for the object's namespace. Its client must have permission to get
+    /// and patch the object.
     ///
     /// # Errors
-    /// What `run` fails with, as it is; otherwise a [`FinalizerError`].
+    /// Returns the error of `run` unchanged. Other errors are a [`FinalizerError`].
     ///
     /// # Cancel safety
-    /// Dropped, it leaves what a crash at that moment leaves: the next run goes on from there.
+    /// Dropping the future is like a crash at that point. The next reconcile continues from there.
     pub async fn reconcile<K, F>(
         &self,
         api: &CachedApi<K>,
@@ -198,22 +211,22 @@ impl Finalizer {
         let Some(event) = self.prepare(api, &id, object).await? else {
             return Ok(Action::AwaitChange);
         };
-        let leaving = match &event {
+        let deleted = match &event {
             FinalizerEvent::Apply(_) => return run(event).await,
             FinalizerEvent::Cleanup(object) => Arc::clone(object),
         };
         match run(event).await? {
-            Action::Done => self.remove(api, &id, leaving).await?,
-            more => {
+            Action::Done => self.remove(api, &id, deleted).await?,
+            action => {
                 let (key, finalizer) = (&id.key, &self.name);
-                tracing::info!(%key, %finalizer, ?more, "the cleanup is not done: the finalizer stays");
-                return Ok(more);
+                tracing::info!(%key, %finalizer, ?action, "cleanup is not complete; keeping the finalizer");
+                return Ok(action);
             }
         }
         Ok(Action::AwaitChange)
     }
 
-    /// Asks and writes until it is known what to run, if anything.
+    /// Sends requests until it is clear which event to run, if any.
     async fn prepare<K>(
         &self,
         api: &CachedApi<K>,
@@ -223,35 +236,32 @@ impl Finalizer {
     where
         K: ApiObject,
     {
-        let mut known = match self.holds(id) {
-            true => Known::Held,
-            false => Known::Cached,
-        };
-        let mut tries = 0;
+        let mut read_from = if self.is_confirmed(id) { ReadFrom::ConfirmedCache } else { ReadFrom::Cache };
+        let mut retries = 0;
         loop {
-            let newer = match step(object.meta(), &self.name, known) {
-                Step::Leave => None,
+            let newer = match step(object.meta(), &self.name, read_from) {
+                Step::Skip => None,
                 Step::Apply => {
-                    self.held.lock().insert(id.key.clone(), id.uid.clone());
+                    self.confirmed.lock().insert(id.key.clone(), id.uid.clone());
                     return Ok(Some(FinalizerEvent::Apply(object)));
                 }
                 Step::Cleanup => {
                     self.forget(&id.key);
                     return Ok(Some(FinalizerEvent::Cleanup(object)));
                 }
-                Step::Ask => self.read(api, id).await?,
+                Step::Read => self.read(api, id).await?,
                 Step::Add => match patch(api, &id.key, addition(object.meta(), &self.name)).await {
-                    Ok(added) if is_kept(added.meta(), id, &self.name) => Some(added),
+                    Ok(added) if is_persisted(added.meta(), id, &self.name) => Some(added),
                     Ok(_) => {
                         let (key, finalizer) = (id.key.clone(), self.name.clone());
                         return Err(FinalizerError::NotPersisted { key, finalizer });
                     }
-                    Err(Refused::Gone) => None,
-                    Err(Refused::Changed(_)) if tries < TRIES => {
-                        tries += 1;
+                    Err(PatchError::Gone) => None,
+                    Err(PatchError::Changed(_)) if retries < MAX_PATCH_RETRIES => {
+                        retries += 1;
                         self.read(api, id).await?
                     }
-                    Err(Refused::Changed(source) | Refused::Failed(source)) => {
+                    Err(PatchError::Changed(source) | PatchError::Failed(source)) => {
                         let (key, finalizer) = (id.key.clone(), self.name.clone());
                         return Err(FinalizerError::Add { key, finalizer, source });
                     }
@@ -261,15 +271,15 @@ impl Finalizer {
                 self.forget(&id.key);
                 return Ok(None);
             };
-            (object, known) = (newer, Known::Asked);
+            (object, read_from) = (newer, ReadFrom::Server);
         }
     }
 
-    fn holds(&self, id: &ObjectId) -> bool {
-        self.held.lock().get(&id.key) == Some(&id.uid)
+    fn is_confirmed(&self, id: &ObjectId) -> bool {
+        self.confirmed.lock().get(&id.key) == Some(&id.uid)
     }
 
-    /// Takes the finalizer away, wherever it stands by now.
+    /// Removes the finalizer, at its current position in the list.
     async fn remove<K>(
         &self,
         api: &CachedApi<K>,
@@ -279,26 +289,27 @@ impl Finalizer {
     where
         K: ApiObject,
     {
-        let mut tries = 0;
+        let mut retries = 0;
         loop {
             let source = match patch(api, &id.key, removal(object.meta(), &self.name)).await {
-                Ok(_) | Err(Refused::Gone) => return Ok(()),
-                Err(Refused::Changed(_)) if tries < TRIES => {
-                    tries += 1;
+                Ok(_) | Err(PatchError::Gone) => return Ok(()),
+                Err(PatchError::Changed(_)) if retries < MAX_PATCH_RETRIES => {
+                    retries += 1;
                     match self.read(api, id).await? {
-                        Some(now) if has(now.meta(), &self.name) => object = now,
+                        Some(current) if has_finalizer(current.meta(), &self.name) => object = current,
                         _ => return Ok(()),
                     }
                     continue;
                 }
-                Err(Refused::Changed(source) | Refused::Failed(source)) => source,
+                Err(PatchError::Changed(source) | PatchError::Failed(source)) => source,
             };
             let (key, finalizer) = (id.key.clone(), self.name.clone());
             return Err(FinalizerError::Remove { key, finalizer, source });
         }
     }
 
-    /// The object as the server itself has it, from no cache; `None` where it is gone or another one has its name.
+    /// Reads the object from the server. Returns `None` if it does not exist, or if another object
+    /// has its name.
     async fn read<K>(&self, api: &CachedApi<K>, id: &ObjectId) -> Result<Option<Arc<K>>, FinalizerError>
     where
         K: ApiObject,
@@ -315,47 +326,48 @@ impl Finalizer {
     }
 }
 
-/// Where what is known of an object comes from.
+/// The origin of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
-    /// From a cache, which may be behind.
-    Cached,
-    /// From a cache; and the server has said before that the finalizer is in the object.
-    Held,
-    /// From the server, in this run.
-    Asked,
+enum ReadFrom {
+    /// A cache, which may be stale.
+    Cache,
+    /// A cache, after the server confirmed that the object has the finalizer.
+    ConfirmedCache,
+    /// The server, in this reconcile.
+    Server,
 }
 
-/// What to do next about an object.
+/// The next step for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    Ask,
+    Read,
     Add,
     Apply,
     Cleanup,
-    /// It is being deleted, and not held by this finalizer.
-    Leave,
+    /// The object is being deleted, and does not have this finalizer.
+    Skip,
 }
 
-fn step(object: &ObjectMeta, finalizer: &str, known: Known) -> Step {
-    match (has(object, finalizer), object.deletion_timestamp.is_some(), known) {
-        // Neither can come back: nobody adds a finalizer to what is being deleted.
-        (false, true, _) => Step::Leave,
-        // The patch itself finds out whether the cache is behind.
+fn step(object: &ObjectMeta, finalizer: &str, read_from: ReadFrom) -> Step {
+    match (has_finalizer(object, finalizer), object.deletion_timestamp.is_some(), read_from) {
+        // Final: the server accepts no new finalizers during a deletion.
+        (false, true, _) => Step::Skip,
+        // The patch has a precondition, so it fails if the cache is stale.
         (false, false, _) => Step::Add,
-        (true, _, Known::Cached) | (true, true, Known::Held) => Step::Ask,
-        (true, false, Known::Held | Known::Asked) => Step::Apply,
-        (true, true, Known::Asked) => Step::Cleanup,
+        (true, _, ReadFrom::Cache) | (true, true, ReadFrom::ConfirmedCache) => Step::Read,
+        (true, false, ReadFrom::ConfirmedCache | ReadFrom::Server) => Step::Apply,
+        (true, true, ReadFrom::Server) => Step::Cleanup,
     }
 }
 
-/// Whether a patch that was accepted has done what it says; in what is being deleted by now it need not.
-fn is_kept(object: &ObjectMeta, id: &ObjectId, finalizer: &str) -> bool {
+/// Returns whether the response contains the added finalizer. It need not if the object is now
+/// being deleted.
+fn is_persisted(object: &ObjectMeta, id: &ObjectId, finalizer: &str) -> bool {
     let is_same = object.uid.as_deref().is_some_and(|uid| uid == id.uid.to_string());
-    is_same && (has(object, finalizer) || object.deletion_timestamp.is_some())
+    is_same && (has_finalizer(object, finalizer) || object.deletion_timestamp.is_some())
 }
 
-fn has(object: &ObjectMeta, finalizer: &str) -> bool {
+fn has_finalizer(object: &ObjectMeta, finalizer: &str) -> bool {
     finalizers(object).iter().any(|name| name == finalizer)
 }
 
@@ -363,19 +375,20 @@ fn finalizers(object: &ObjectMeta) -> &[String] {
     object.finalizers.as_deref().unwrap_or_default()
 }
 
-/// Appends the finalizer, if nobody has changed the finalizers of this very object meanwhile.
+/// Returns a patch that appends the finalizer. It fails if the finalizers or the uid of the object
+/// have changed.
 fn addition(object: &ObjectMeta, finalizer: &str) -> Vec<PatchOperation> {
     let list = path(&["finalizers"]);
     let (unchanged, added) = match &object.finalizers {
-        // The server takes a list that is not there for null.
+        // The server treats an absent list as null.
         None => (Value::Null, add(list.clone(), vec![finalizer].into())),
         Some(before) => (before.as_slice().into(), add(path(&["finalizers", "-"]), finalizer.into())),
     };
     vec![is_same(object), test(list, unchanged), added]
 }
 
-/// Removes the finalizer, wherever this object shows it, if it still stands there; the last one first, so that the places of
-/// the others stay.
+/// Returns a patch that removes each occurrence of the finalizer. It fails if the positions have
+/// changed. The last occurrence comes first, so that the other positions stay valid.
 fn removal(object: &ObjectMeta, finalizer: &str) -> Vec<PatchOperation> {
     let mut patch = vec![is_same(object)];
     let places = finalizers(object).iter().enumerate().filter(|(_, name)| *name == finalizer);
@@ -399,15 +412,16 @@ fn add(path: PointerBuf, value: Value) -> PatchOperation {
     PatchOperation::Add(AddOperation { path, value })
 }
 
-/// A place in the metadata.
+/// Returns a path in the metadata.
 fn path(steps: &[&str]) -> PointerBuf {
     PointerBuf::from_tokens(["metadata"].iter().chain(steps).copied())
 }
 
-/// Why a patch was not made.
-enum Refused {
+/// Why a patch failed.
+enum PatchError {
     Gone,
-    /// A test has failed; or the object is refused as it would be, which the server says in the same words.
+    /// A test of the patch failed. A rejected object cannot be distinguished from that: the server
+    /// reports the same reason.
     Changed(Error),
     Failed(Error),
 }
@@ -416,27 +430,28 @@ async fn patch<K>(
     api: &CachedApi<K>,
     key: &ObjectKey,
     operations: Vec<PatchOperation>,
-) -> Result<Arc<K>, Refused>
+) -> Result<Arc<K>, PatchError>
 where
     K: ApiObject,
 {
     let patch = Patch::<()>::Json(JsonPatch(operations));
     match requests::patch(api, key.name(), &PatchParams::default(), &patch).await {
         Ok(object) => Ok(Arc::new(object)),
-        Err(error) if is_gone(&error) => Err(Refused::Gone),
+        Err(error) if is_gone(&error) => Err(PatchError::Gone),
         Err(Error::Api(status)) if status.is_invalid() || status.is_conflict() => {
-            Err(Refused::Changed(Error::Api(status)))
+            Err(PatchError::Changed(Error::Api(status)))
         }
-        Err(error) => Err(Refused::Failed(error)),
+        Err(error) => Err(PatchError::Failed(error)),
     }
 }
 
-/// The object is gone, as opposed to its type: then a server has no `Status` to say, and it may come back with its objects.
+/// Returns whether the object does not exist. If its type does not exist, the server sends no
+/// `Status`, and the type may come back with its objects.
 fn is_gone(error: &Error) -> bool {
     matches!(error, Error::Api(status) if status.reason == "NotFound")
 }
 
-/// Who the object is, if requests through this API are about it.
+/// Returns the identity of the object, or an error if this `CachedApi` cannot write it.
 fn identity<K>(api: &CachedApi<K>, object: &K) -> Result<ObjectId, FinalizerError>
 where
     K: Resource + DeserializeOwned + Send + Sync + 'static,

@@ -1,34 +1,37 @@
-//! When two JSON values mean the same, and when one holds all that another one asks for. Pure.
+//! Comparison of JSON values: equality, and containment of requested fields. Pure functions.
 
 use serde_json::{Map, Number, Value};
 
-/// Whether both mean the same: a field that is null is as good as absent, and 1 is 1.0. An empty list or object is not
-/// absent: of some fields (`emptyDir: {}`) it is all that is said.
-pub(crate) fn same(one: &Value, other: &Value) -> bool {
-    match (one, other) {
-        (Value::Object(one), Value::Object(other)) => {
-            one.keys().chain(other.keys()).all(|key| same(field(one, key), field(other, key)))
+/// Returns whether both values mean the same. A null field equals an absent field, and 1 equals
+/// 1.0. An empty list or object differs from an absent field, because it can be a value (`emptyDir:
+/// {}`).
+pub(crate) fn json_equal(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Object(left), Value::Object(right)) => {
+            left.keys().chain(right.keys()).all(|key| json_equal(field(left, key), field(right, key)))
         }
-        (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| json_equal(left, right))
         }
-        (Value::Number(one), Value::Number(other)) => same_number(one, other),
-        _ => one == other,
+        (Value::Number(left), Value::Number(right)) => number_equal(left, right),
+        _ => left == right,
     }
 }
 
-/// Whether `there` holds all of `asked`, with the same values. A list is asked for as a whole: its elements hold what is
-/// asked for of each, in this order, and there are no others.
-pub(crate) fn holds(there: &Value, asked: &Value) -> bool {
-    match (there, asked) {
-        (Value::Object(there), Value::Object(asked)) => {
-            asked.iter().all(|(key, asked)| holds(field(there, key), asked))
+/// Returns whether `actual` contains all fields of `requested` with the same values. A list is
+/// compared as a whole: the same number of elements in the same order, and each element contains
+/// the requested fields.
+pub(crate) fn json_contains(actual: &Value, requested: &Value) -> bool {
+    match (actual, requested) {
+        (Value::Object(actual), Value::Object(requested)) => {
+            requested.iter().all(|(key, requested)| json_contains(field(actual, key), requested))
         }
-        (Value::Array(there), Value::Array(asked)) => {
-            there.len() == asked.len() && there.iter().zip(asked).all(|(there, asked)| holds(there, asked))
+        (Value::Array(actual), Value::Array(requested)) => {
+            actual.len() == requested.len()
+                && actual.iter().zip(requested).all(|(actual, requested)| json_contains(actual, requested))
         }
-        (Value::Number(there), Value::Number(asked)) => same_number(there, asked),
-        _ => there == asked,
+        (Value::Number(actual), Value::Number(requested)) => number_equal(actual, requested),
+        _ => actual == requested,
     }
 }
 
@@ -36,9 +39,9 @@ fn field<'a>(object: &'a Map<String, Value>, key: &str) -> &'a Value {
     object.get(key).unwrap_or(&Value::Null)
 }
 
-fn same_number(one: &Number, other: &Number) -> bool {
-    // Large integers are not compared as floats, which can't tell them apart.
-    one == other || ((one.is_f64() || other.is_f64()) && one.as_f64() == other.as_f64())
+fn number_equal(left: &Number, right: &Number) -> bool {
+    // As floats, different large integers could be equal.
+    left == right || ((left.is_f64() || right.is_f64()) && left.as_f64() == right.as_f64())
 }
 
 #[cfg(test)]
@@ -50,13 +53,13 @@ mod tests {
     #[test]
     fn equivalent_values_are_equal() {
         let object = json!({"a": 1, "b": [{"c": "x"}], "d": {}});
-        for alike in [
+        for equivalent in [
             json!({"d": {}, "b": [{"c": "x"}], "a": 1}),
             json!({"a": 1.0, "b": [{"c": "x", "e": null}], "d": {"f": null}, "g": null}),
         ] {
-            assert!(same(&object, &alike) && same(&alike, &object), "{alike}");
+            assert!(json_equal(&object, &equivalent) && json_equal(&equivalent, &object), "{equivalent}");
         }
-        for other in [
+        for different in [
             json!({"a": 2, "b": [{"c": "x"}], "d": {}}),
             json!({"a": 1, "b": [{"c": "y"}], "d": {}}),
             json!({"a": 1, "b": [{"c": "x"}, {}], "d": {}}),
@@ -66,26 +69,26 @@ mod tests {
             json!({"a": 1, "b": [{"c": "x"}], "d": {}, "e": []}),
             json!(null),
         ] {
-            assert!(!same(&object, &other) && !same(&other, &object), "{other}");
+            assert!(!json_equal(&object, &different) && !json_equal(&different, &object), "{different}");
         }
-        assert!(!same(&json!(u64::MAX), &json!(u64::MAX - 1)));
+        assert!(!json_equal(&json!(u64::MAX), &json!(u64::MAX - 1)));
     }
 
     #[test]
     fn json_contains_requires_every_requested_value() {
-        let there =
+        let actual =
             json!({"a": 1, "b": [{"c": "x", "default": 1}, {"c": "y"}], "d": {"e": 1, "f": 2}, "g": {}});
-        for asked in [
+        for requested in [
             json!({}),
             json!({"a": 1.0}),
             json!({"b": [{"c": "x"}, {}]}),
             json!({"d": {"e": 1}, "g": {}}),
             json!({"h": null}),
-            there.clone(),
+            actual.clone(),
         ] {
-            assert!(holds(&there, &asked), "{asked}");
+            assert!(json_contains(&actual, &requested), "{requested}");
         }
-        for asked in [
+        for requested in [
             json!({"a": 2}),
             json!({"a": null}),
             json!({"b": [{"c": "x"}]}),
@@ -96,7 +99,7 @@ mod tests {
             json!({"h": []}),
             json!([]),
         ] {
-            assert!(!holds(&there, &asked), "{asked}");
+            assert!(!json_contains(&actual, &requested), "{requested}");
         }
     }
 }

@@ -1,57 +1,63 @@
-//! Owner references: whose an object is, so that it goes with its owner and its events lead there.
+//! Owner references: an owned object is deleted with its owner, and its events lead to its owner.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_client::{Resource, core::ObjectMeta};
 use kube_informer::ObjectKey;
 
-/// An object can't be given this owner.
+/// The reason why an object cannot have this owner.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnerError {
-    /// The owner was not read from a server: nothing can refer to it.
-    #[error("the owner {0} has no name or no uid: take an object as the server has sent it")]
+    /// The owner was not read from the server, so it has no uid.
+    #[error("owner {0} has no name or no uid; use an object that was read from the server")]
     MissingIdentity(ObjectKey),
-    /// Another object is its controller, and there is one at most. One of the same name and another uid was there before
-    /// this owner: what it has left goes by itself.
-    #[error("{child} is controlled by {kind} {name} (uid {uid}): delete it, or take another name")]
+    /// Another object is the controller, and an object has at most one.
+    ///
+    /// If it has the owner's name and another uid, it was an earlier object of that name. The
+    /// garbage collector deletes its dependents.
+    #[error("{child} is already controlled by {kind} {name} (uid {uid}); delete it or use another name")]
     AlreadyOwned {
-        /// What was to be owned.
+        /// The object to be owned.
         child: ObjectKey,
-        /// The controller's kind.
+        /// The kind of the current controller.
         kind: String,
-        /// The controller's name.
+        /// The name of the current controller.
         name: String,
-        /// The controller's uid.
+        /// The uid of the current controller.
         uid: String,
     },
-    /// Owners in another namespace are not found, and what they own is deleted.
-    #[error("{child} can't be owned by {owner}, which is in another namespace")]
+    /// An owner must be in the namespace of the child. Otherwise the garbage collector deletes the
+    /// child.
+    #[error("{child} cannot have the owner {owner}, which is in another namespace")]
     CrossNamespace {
-        /// What was to be owned.
+        /// The object to be owned.
         child: ObjectKey,
-        /// Who was to own it.
+        /// The owner.
         owner: ObjectKey,
     },
-    /// What belongs to the whole cluster has no owner in a namespace.
+    /// A cluster-scoped object cannot have a namespaced owner.
     #[error(
-        "{child} has no namespace and can't be owned by {owner}: if it is to live in one, set that first"
+        "{child} has no namespace and cannot have the namespaced owner {owner}; if {child} is namespaced, set its namespace first"
     )]
     ClusterScoped {
-        /// What was to be owned.
+        /// The object to be owned.
         child: ObjectKey,
-        /// Who was to own it.
+        /// The owner.
         owner: ObjectKey,
     },
 }
 
-/// Makes `owner` the controller of `child`, as controller-runtime's `SetControllerReference` does: the one object that
-/// answers for it, to whose runs its events lead ([`Controller::owns`](crate::Controller::owns)), and with which it is
-/// deleted. The owner's own deletion in the foreground waits for it (`blockOwnerDeletion`; where the admission plugin
-/// OwnerReferencesPermissionEnforcement is on, that takes the right to update the owner's `finalizers`).
+/// Makes `owner` the controller of `child`, as controller-runtime's `SetControllerReference` does.
 ///
-/// `resource` is `&()` for a type that is known when the program is built, as in kube's
-/// [`owner_ref`](Resource::owner_ref). The same owner again only brings its reference up to date. Who an owner is, is its
-/// uid: one that was created again under its name is another one.
+/// The child is deleted with its owner, and its events reconcile the owner
+/// ([`Controller::owns`](crate::Controller::owns)). The reference has `blockOwnerDeletion`: a
+/// foreground deletion of the owner waits for the child. With the admission plugin
+/// OwnerReferencesPermissionEnforcement, this requires permission to update the owner's
+/// `finalizers`.
+///
+/// `resource` is `&()` for a type that is known at compile time, as in kube's
+/// [`owner_ref`](Resource::owner_ref). If `owner` is already the controller, its reference is
+/// refreshed. Owners are identified by uid.
 ///
 /// ```
 /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
@@ -64,7 +70,7 @@ pub enum OwnerError {
 /// ```
 ///
 /// # Errors
-/// [`OwnerError`]; the child is as it was.
+/// Returns an [`OwnerError`], and leaves the child unchanged.
 pub fn set_controller_reference<O: Resource, C: Resource>(
     owner: &O,
     resource: &O::DynamicType,
@@ -75,11 +81,13 @@ pub fn set_controller_reference<O: Resource, C: Resource>(
     set(owner.meta(), reference, child.meta_mut())
 }
 
-/// Makes `owner` one of the owners of `child`, as controller-runtime's `SetOwnerReference` does: it is deleted when the last
-/// of them is gone. Where the owner is its controller already, it stays that.
+/// Adds `owner` to the owners of `child`, as controller-runtime's `SetOwnerReference` does.
+///
+/// The garbage collector deletes the child after its last owner. If the owner is already the
+/// controller, it stays the controller.
 ///
 /// # Errors
-/// [`OwnerError`]; the child is as it was.
+/// Returns an [`OwnerError`], and leaves the child unchanged.
 pub fn set_owner_reference<O: Resource, C: Resource>(
     owner: &O,
     resource: &O::DynamicType,
@@ -93,13 +101,13 @@ fn set(
     reference: Option<OwnerReference>,
     child: &mut ObjectMeta,
 ) -> Result<(), OwnerError> {
-    let is_known = |reference: &OwnerReference| !reference.name.is_empty() && !reference.uid.is_empty();
-    let reference = reference.filter(is_known).ok_or_else(|| OwnerError::MissingIdentity(key(owner)))?;
+    let is_complete = |reference: &OwnerReference| !reference.name.is_empty() && !reference.uid.is_empty();
+    let reference = reference.filter(is_complete).ok_or_else(|| OwnerError::MissingIdentity(key(owner)))?;
     check_namespaces(owner, child)?;
     let references = child.owner_references.as_deref().unwrap_or_default();
-    let another =
+    let current_controller =
         references.iter().find(|other| other.controller == Some(true) && other.uid != reference.uid);
-    if let (Some(true), Some(other)) = (reference.controller, another) {
+    if let (Some(true), Some(other)) = (reference.controller, current_controller) {
         let OwnerReference { kind, name, uid, .. } = other.clone();
         return Err(OwnerError::AlreadyOwned { child: key(child), kind, name, uid });
     }
@@ -131,7 +139,7 @@ fn check_namespaces(owner: &ObjectMeta, child: &ObjectMeta) -> Result<(), OwnerE
     }
 }
 
-/// For a child whose name the server will make, the beginning of it.
+/// Returns the key. If the server generates the name, the key contains the prefix.
 fn key(object: &ObjectMeta) -> ObjectKey {
     let name = object.name.as_deref().or(object.generate_name.as_deref());
     ObjectKey::new(object.namespace.as_deref(), name.unwrap_or_default())
@@ -208,7 +216,7 @@ mod tests {
         let error = set_controller_reference(&owner("shop", "u2"), &(), &mut pod).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "shop/web-0 is controlled by Deployment web (uid u1): delete it, or take another name"
+            "shop/web-0 is already controlled by Deployment web (uid u1); delete it or use another name"
         );
         assert_eq!(pod, before);
     }
@@ -221,7 +229,7 @@ mod tests {
             let error = set(&owner("ops", "u1"), &(), &mut pod).unwrap_err();
             assert_eq!(
                 error.to_string(),
-                "shop/web-0 can't be owned by ops/web, which is in another namespace"
+                "shop/web-0 cannot have the owner ops/web, which is in another namespace"
             );
         }
         let error = set_controller_reference(&owner("shop", "u1"), &(), &mut node).unwrap_err();

@@ -1,5 +1,6 @@
-//! The requests of the helpers: those of an `Api`, of which nothing is logged. kube-client would log an answer that it can't
-//! decode as a whole and, at level debug, each refusal with what it quotes.
+//! The requests of the helpers. They are the requests of an `Api`, without its logging: kube-client
+//! logs the whole body of a response that it cannot decode and, at level debug, each error
+//! response. Both may quote objects.
 
 use std::time::Duration;
 
@@ -9,28 +10,35 @@ use kube_client::{
     Api, Error, Resource, Result,
     api::{GetParams, Patch, PatchParams, PostParams},
     client::Body,
-    core::{Request, Status, request},
+    core::{Request, Status, request as core_request},
 };
 use kube_informer::{ApiObject, CachedApi};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
-/// A server gives up a request after a minute; where a connection is dead without a word, nobody else does.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// Servers end a request after 60 s. This timeout is for connections that are dead without notice.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Of an answer that is no Status so many bytes are kept, as its message.
-const WORDS: usize = 1024;
+/// The number of bytes kept, as the message, of an error response that is not a `Status`.
+const MAX_ERROR_BODY_BYTES: usize = 1024;
 
-/// As the server itself has it, from no cache.
+/// The part of an object that a request writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ObjectPart {
+    /// Everything except the status.
+    Main,
+    Status,
+}
+
+/// Reads the object from the server, not from the cache.
 pub(crate) async fn get<K>(api: &CachedApi<K>, name: &str) -> Result<K>
 where
     K: ApiObject,
 {
     let params = GetParams::default();
-    let request = match K::metadata_api() {
-        true => at(api.api()).get_metadata(name, &params),
-        false => at(api.api()).get(name, &params),
-    };
+    let request = request(api.api());
+    let request =
+        if K::metadata_api() { request.get_metadata(name, &params) } else { request.get(name, &params) };
     send(api.api(), "get", request).await
 }
 
@@ -38,7 +46,7 @@ pub(crate) async fn create<K>(api: &CachedApi<K>, object: &K) -> Result<K>
 where
     K: ApiObject,
 {
-    let request = at(api.api()).create(&PostParams::default(), json(object)?);
+    let request = request(api.api()).create(&PostParams::default(), json(object)?);
     write(api, "create", request).await
 }
 
@@ -46,7 +54,7 @@ pub(crate) async fn replace<K>(api: &CachedApi<K>, name: &str, object: &K) -> Re
 where
     K: ApiObject,
 {
-    let request = at(api.api()).replace(name, &PostParams::default(), json(object)?);
+    let request = request(api.api()).replace(name, &PostParams::default(), json(object)?);
     write(api, "replace", request).await
 }
 
@@ -55,7 +63,7 @@ where
     K: ApiObject,
 {
     let params = PostParams::default();
-    let request = at(api.api()).replace_subresource("status", name, &params, json(object)?);
+    let request = request(api.api()).replace_subresource("status", name, &params, json(object)?);
     write(api, "replace_status", request).await
 }
 
@@ -68,9 +76,11 @@ pub(crate) async fn patch<K>(
 where
     K: ApiObject,
 {
-    let request = match K::metadata_api() {
-        true => at(api.api()).patch_metadata(name, params, patch),
-        false => at(api.api()).patch(name, params, patch),
+    let request = request(api.api());
+    let request = if K::metadata_api() {
+        request.patch_metadata(name, params, patch)
+    } else {
+        request.patch(name, params, patch)
     };
     write(api, "patch", request).await
 }
@@ -84,11 +94,11 @@ pub(crate) async fn patch_status<K>(
 where
     K: ApiObject,
 {
-    let request = at(api.api()).patch_subresource("status", name, params, patch);
+    let request = request(api.api()).patch_subresource("status", name, params, patch);
     write(api, "patch_status", request).await
 }
 
-fn at<K: Resource>(api: &Api<K>) -> Request {
+fn request<K: Resource>(api: &Api<K>) -> Request {
     Request::new(api.resource_url())
 }
 
@@ -96,8 +106,8 @@ fn json(object: &impl Serialize) -> Result<Vec<u8>> {
     serde_json::to_vec(object).map_err(Error::SerdeError)
 }
 
-/// What was written is remembered: reads of the cache wait for it.
-async fn write<K>(api: &CachedApi<K>, name: &'static str, request: Built) -> Result<K>
+/// Sends a write and records the response, so that reads of the cache wait for it.
+async fn write<K>(api: &CachedApi<K>, name: &'static str, request: BuiltRequest) -> Result<K>
 where
     K: ApiObject,
 {
@@ -106,9 +116,9 @@ where
     Ok(object)
 }
 
-type Built = Result<HttpRequest<Vec<u8>>, request::Error>;
+type BuiltRequest = Result<HttpRequest<Vec<u8>>, core_request::Error>;
 
-async fn send<K>(api: &Api<K>, name: &'static str, request: Built) -> Result<K>
+async fn send<K>(api: &Api<K>, name: &'static str, request: BuiltRequest) -> Result<K>
 where
     K: Resource + Clone + DeserializeOwned,
 {
@@ -120,22 +130,22 @@ where
         let code = answer.status();
         Ok((code, answer.into_body().collect().await?.to_bytes()))
     };
-    let (code, body) =
-        timeout(PATIENCE, answered).await.unwrap_or_else(|late| Err(Error::Service(late.into())))?;
-    match code.is_success() {
-        true => serde_json::from_slice(&body).map_err(Error::SerdeError),
-        false => Err(Error::Api(Box::new(refusal(code, &body)))),
+    let (code, body) = timeout(REQUEST_TIMEOUT, answered)
+        .await
+        .unwrap_or_else(|elapsed| Err(Error::Service(elapsed.into())))?;
+    if code.is_success() {
+        serde_json::from_slice(&body).map_err(Error::SerdeError)
+    } else {
+        Err(Error::Api(Box::new(error_status(code, &body))))
     }
 }
 
-/// The Status that a server answers; of one that answers something else, such as a proxy, its words.
-fn refusal(code: StatusCode, body: &[u8]) -> Status {
-    let words = || String::from_utf8_lossy(&body[..body.len().min(WORDS)]).into_owned();
-    let status = serde_json::from_slice::<Status>(body).unwrap_or_else(|_| Status::failure(&words(), ""));
-    match status.code {
-        0 => status.with_code(code.as_u16()),
-        _ => status,
-    }
+/// Returns the `Status` in the response. If there is none, for example from a proxy, returns a
+/// `Status` with the body as its message.
+fn error_status(code: StatusCode, body: &[u8]) -> Status {
+    let text = || String::from_utf8_lossy(&body[..body.len().min(MAX_ERROR_BODY_BYTES)]).into_owned();
+    let status = serde_json::from_slice::<Status>(body).unwrap_or_else(|_| Status::failure(&text(), ""));
+    if status.code == 0 { status.with_code(code.as_u16()) } else { status }
 }
 
 #[cfg(test)]
@@ -148,11 +158,11 @@ mod tests {
     fn error_status_is_the_response_status_or_its_text() {
         let status =
             json!({"kind": "Status", "code": 409, "reason": "Conflict", "message": "another version"});
-        let status = refusal(StatusCode::CONFLICT, status.to_string().as_bytes());
+        let status = error_status(StatusCode::CONFLICT, status.to_string().as_bytes());
         assert!(status.is_conflict() && status.message == "another version", "{status:?}");
-        let other = refusal(StatusCode::NOT_FOUND, br#"{"error": "nothing here"}"#);
-        assert_eq!((other.code, other.reason.as_str()), (404, ""), "it says nothing of an object");
-        let proxy = refusal(StatusCode::BAD_GATEWAY, &[b'<'; 10_000]);
-        assert_eq!((proxy.code, proxy.message.len()), (502, WORDS));
+        let other = error_status(StatusCode::NOT_FOUND, br#"{"error": "nothing here"}"#);
+        assert_eq!((other.code, other.reason.as_str()), (404, ""), "not a Status");
+        let proxy = error_status(StatusCode::BAD_GATEWAY, &[b'<'; 10_000]);
+        assert_eq!((proxy.code, proxy.message.len()), (502, MAX_ERROR_BODY_BYTES));
     }
 }

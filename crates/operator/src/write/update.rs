@@ -1,4 +1,4 @@
-//! `create_or_update` and `update_status`: an object is changed by a function, and written only if that makes a difference.
+//! `create_or_update` and `update_status`: write an object only if a function changes it.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -7,24 +7,27 @@ use kube_informer::{ApiObject, CachedApi, ObjectKey};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    json::same,
-    requests,
+    json::json_equal,
+    requests::{self, ObjectPart},
     written::{WriteError, Written},
 };
 use crate::Failure;
 
-/// Sees to it that an object is there and as `mutate` makes it: controller-runtime's `CreateOrUpdate`.
+/// Creates an object, or updates it with `mutate` if that changes it, as controller-runtime's
+/// `CreateOrUpdate` does.
 ///
-/// Where the cache has no object of the name of `initial` (in the namespace of the [`CachedApi`]), `mutate` is applied to
-/// `initial` and that is created. Otherwise it is applied to a copy of what is cached, `initial` being no more than a name,
-/// and the copy replaces the object if it is different: as JSON, where null is as good as absent.
+/// The name of `initial` selects the object, in the namespace of the [`CachedApi`]. If the cache
+/// does not contain it, `mutate` is applied to `initial`, and the result is created. Otherwise
+/// `mutate` is applied to a copy of the cached object, and `initial` is only a name. The copy is
+/// written if its JSON differs. A null field equals an absent field.
 ///
-/// A server that fills in what is left out does no harm, since `mutate` begins with what it has made of it. But what is set to
-/// something that the server writes in another way (`1000m` of a quantity) is written in each run.
+/// Defaults that the server sets do not cause writes, because `mutate` starts with the cached
+/// object. If `mutate` sets a value that the server writes differently (`1000m` for a quantity),
+/// each reconcile writes it.
 ///
-/// Only the version that is cached is replaced: what others have written meanwhile stays, and this fails with
-/// [`WriteError::Conflict`], so that another run begins with it. The status is not written, for types that have it apart:
-/// see [`update_status`].
+/// Only the cached version is replaced. If another client has written the object since then, this
+/// function fails with [`WriteError::Conflict`], and the next reconcile starts with the new
+/// version. For types with a status subresource, the status is not written: see [`update_status`].
 ///
 /// ```no_run
 /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
@@ -38,21 +41,21 @@ use crate::Failure;
 ///     Ok(set_controller_reference(owner, &(), map)?)
 /// }).await?;
 /// if written.result != OperationResult::Unchanged {
-///     // ... say so ...
+///     // ... report it ...
 /// }
 /// # Ok(()) }
 /// ```
 ///
 /// # Limits
-/// An informer with a transform that takes fields away must not be behind the [`CachedApi`]: they would be taken away from the
-/// server's object, too. (`managedFields`, which informers leave out, the server keeps.) The same is true of a type that
-/// lacks fields which the server has.
+/// The informer of the [`CachedApi`] must not have a transform that removes fields. The update
+/// would remove them from the server's object, too. The same holds for a type that lacks fields of
+/// the server's object. (Informers remove `managedFields`, but the server keeps them.)
 ///
 /// # Errors
-/// What `mutate` fails with, as it is; otherwise a [`WriteError`].
+/// Returns the error of `mutate` unchanged. Other errors are a [`WriteError`].
 ///
 /// # Cancel safety
-/// A write that is cancelled may have been made.
+/// If the future is dropped, the write may have happened.
 pub async fn create_or_update<K>(
     api: &CachedApi<K>,
     mut initial: K,
@@ -64,24 +67,25 @@ where
     if initial.meta().namespace.is_none() {
         initial.meta_mut().namespace = api.api().namespace().map(str::to_owned);
     }
-    let key = place(api, &initial)?;
+    let key = validate_target(api, &initial)?;
     if let Some(current) = api.get(key.name()).await.map_err(WriteError::from)? {
-        return replace(api, current, mutate, Part::Main).await;
+        return replace(api, current, mutate, ObjectPart::Main).await;
     }
     mutate(&mut initial)?;
     check_key(&key, &initial)?;
     let created = requests::create(api, &initial).await;
-    Ok(Written::created(created.map_err(|error| WriteError::of(&key, error))?))
+    Ok(Written::created(created.map_err(|error| WriteError::request(api, "create", &key, error))?))
 }
 
-/// Writes the status of an object if `mutate` makes another one of it, over this version only: see [`create_or_update`].
-/// What `mutate` changes elsewhere is not written, and is no reason to write.
+/// Updates the status of an object if `mutate` changes it. See [`create_or_update`].
+///
+/// Only this version of the object is updated. Changes outside the status are ignored.
 ///
 /// # Errors
-/// What `mutate` fails with, as it is; otherwise a [`WriteError`].
+/// Returns the error of `mutate` unchanged. Other errors are a [`WriteError`].
 ///
 /// # Cancel safety
-/// A write that is cancelled may have been made.
+/// If the future is dropped, the write may have happened.
 pub async fn update_status<K>(
     api: &CachedApi<K>,
     current: Arc<K>,
@@ -90,22 +94,15 @@ pub async fn update_status<K>(
 where
     K: ApiObject,
 {
-    place(api, &*current)?;
-    replace(api, current, mutate, Part::Status).await
-}
-
-/// Which part of an object is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    Main,
-    Status,
+    validate_target(api, &*current)?;
+    replace(api, current, mutate, ObjectPart::Status).await
 }
 
 async fn replace<K>(
     api: &CachedApi<K>,
     current: Arc<K>,
     mutate: impl FnOnce(&mut K) -> Result<(), Failure>,
-    part: Part,
+    part: ObjectPart,
 ) -> Result<Written<K>, Failure>
 where
     K: ApiObject,
@@ -114,31 +111,33 @@ where
     let mut object = K::clone(&current);
     mutate(&mut object)?;
     check_key(&key, &object)?;
-    // Whatever became of them: only this version of this object is replaced.
+    // `mutate` may have changed them. Replace only this version of this object.
     object.meta_mut().uid.clone_from(&current.meta().uid);
     object.meta_mut().resource_version.clone_from(&current.meta().resource_version);
-    if part == Part::Status {
-        // Of some built-in types a server takes labels and annotations from a status, too.
+    if part == ObjectPart::Status {
+        // For some built-in types, a status update also writes labels and annotations.
         object.meta_mut().clone_from(current.meta());
     }
-    if !differ(&*current, &object, part)
+    if !is_changed(&*current, &object, part)
         .map_err(|source| WriteError::Serialize { key: key.clone(), source })?
     {
         return Ok(Written::unchanged(current));
     }
-    let updated = match part {
-        Part::Main => requests::replace(api, key.name(), &object).await,
-        Part::Status => requests::replace_status(api, key.name(), &object).await,
+    let (verb, updated) = match part {
+        ObjectPart::Main => ("update", requests::replace(api, key.name(), &object).await),
+        ObjectPart::Status => {
+            ("update the status of", requests::replace_status(api, key.name(), &object).await)
+        }
     };
-    Ok(Written::updated(updated.map_err(|error| WriteError::of(&key, error))?))
+    Ok(Written::updated(updated.map_err(|error| WriteError::request(api, verb, &key, error))?))
 }
 
-/// Whether this part of them does: what is not written makes no difference.
-fn differ<K: Serialize>(one: &K, other: &K, part: Part) -> Result<bool, serde_json::Error> {
-    let (one, other) = (serde_json::to_value(one)?, serde_json::to_value(other)?);
+/// Returns whether this part of the object changed.
+fn is_changed<K: Serialize>(left: &K, right: &K, part: ObjectPart) -> Result<bool, serde_json::Error> {
+    let (left, right) = (serde_json::to_value(left)?, serde_json::to_value(right)?);
     Ok(match part {
-        Part::Main => !same(&one, &other),
-        Part::Status => !same(&one["status"], &other["status"]),
+        ObjectPart::Main => !json_equal(&left, &right),
+        ObjectPart::Status => !json_equal(&left["status"], &right["status"]),
     })
 }
 
@@ -147,8 +146,8 @@ fn key(object: &impl Resource) -> ObjectKey {
     ObjectKey::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default())
 }
 
-/// The object's key, if requests through this API are about it.
-fn place<K>(api: &CachedApi<K>, object: &K) -> Result<ObjectKey, WriteError>
+/// Returns the key of the object, or an error if this `CachedApi` cannot write it.
+fn validate_target<K>(api: &CachedApi<K>, object: &K) -> Result<ObjectKey, WriteError>
 where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
 {
@@ -164,8 +163,5 @@ where
 
 fn check_key(before: &ObjectKey, object: &impl Resource) -> Result<(), WriteError> {
     let after = key(object);
-    match after == *before {
-        true => Ok(()),
-        false => Err(WriteError::Renamed { before: before.clone(), after }),
-    }
+    if after == *before { Ok(()) } else { Err(WriteError::Renamed { before: before.clone(), after }) }
 }

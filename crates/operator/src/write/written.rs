@@ -1,26 +1,27 @@
-//! What the helpers that write return: `Written`, or a `WriteError`.
+//! `Written` and `WriteError`: the results of the helpers that write.
 
 use std::{fmt, sync::Arc};
 
-use kube_client::Error;
-use kube_informer::{CachedReadError, ObjectKey};
+use kube_client::{Error, Resource};
+use kube_informer::{CachedApi, ObjectKey, StaleRead};
+use serde::de::DeserializeOwned;
 
-/// What was done about an object.
+/// What a helper did to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperationResult {
-    /// Nothing: it was as it should be.
+    /// The object already had the desired state.
     Unchanged,
-    /// There was none.
+    /// The object did not exist and was created.
     Created,
-    /// It was changed.
+    /// The object was changed.
     Updated,
 }
 
-/// An object as it is now, and what was done about it. Its `Debug` shows nothing of the object.
+/// An object after a write. Its `Debug` output does not contain the object.
 pub struct Written<K> {
-    /// What was done.
+    /// The operation that was necessary.
     pub result: OperationResult,
-    /// As the server has answered or, where nothing was asked of it, as the cache has it.
+    /// The object in the response of the server, or the cached object if no request was necessary.
     pub object: Arc<K>,
 }
 
@@ -44,72 +45,92 @@ impl<K> Written<K> {
     }
 }
 
-/// An object was not written, or it is not known whether it was.
+/// The reason why an object was not written. After [`WriteError::Request`], the write may have
+/// happened.
 ///
-/// Its own words quote nothing of the object, those of its source may: in a log show it as a [`Failure`](crate::Failure).
+/// The messages do not quote the object, but the messages of their sources may. Convert the error
+/// to a [`Failure`](crate::Failure) before you log it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The cache does not show what this program has written before.
+    /// The cache does not contain an earlier write of this process.
     #[error(transparent)]
-    Stale(#[from] CachedReadError),
-    /// It has no name.
-    #[error("an object without a name can't be written in this way: give it one (generateName is none)")]
+    Stale(#[from] StaleRead),
+    /// The object has no name.
+    #[error("failed to write an object: it has no name; set metadata.name (generateName is not supported)")]
     MissingName,
-    /// It would be looked for in one namespace and written to another.
+    /// The object and the `CachedApi` have different namespaces.
     #[error(
-        "{key} is not in the namespace of its CachedApi ({namespace:?}): take its `namespace` or `with_api`"
+        "{key} is not in the namespace of its CachedApi ({namespace:?}); use `CachedApi::namespace` or `with_api`"
     )]
     NamespaceMismatch {
         /// The object.
         key: ObjectKey,
-        /// That of the `CachedApi`.
+        /// The namespace of the `CachedApi`.
         namespace: Option<String>,
     },
-    /// The function that was to change an object made another one of it.
-    #[error("{before} was given another name or namespace: write {after} by itself")]
+    /// `mutate` changed the name or the namespace of the object.
+    #[error("failed to write {before}: the function renamed it to {after}; write {after} separately")]
     Renamed {
         /// The object.
         before: ObjectKey,
-        /// What became of it.
+        /// The key after `mutate`.
         after: ObjectKey,
     },
-    /// Nothing was written. Others have written the object since it was cached, or have created it: another run will see
-    /// that, unless the informer does not cover the object. Or another field manager has set what was applied.
-    #[error("can't write {key}: it is in conflict with what others have written")]
+    /// Nothing was written. Another client changed or created the object after it was cached. The
+    /// next reconcile sees that change, unless the informer does not select the object. Or another
+    /// field manager owns an applied field.
+    #[error("failed to {verb} {resource} {key}: conflict with another write")]
     Conflict {
+        /// The operation: `create`, `update`, `apply`, `update the status of` or `apply the status of`.
+        verb: &'static str,
+        /// The plural name of the resource, for example `deployments`.
+        resource: String,
         /// The object.
         key: ObjectKey,
-        /// What the server says.
+        /// The error of the request.
         source: Error,
     },
-    /// The server has refused it, or has not answered.
-    #[error("can't write {key}")]
+    /// The server rejected the request, or did not respond.
+    #[error("failed to {verb} {resource} {key}")]
     Request {
+        /// The operation: `create`, `update`, `apply`, `update the status of` or `apply the status of`.
+        verb: &'static str,
+        /// The plural name of the resource, for example `deployments`.
+        resource: String,
         /// The object.
         key: ObjectKey,
-        /// What the server says, or what has become of the request.
+        /// The error of the request.
         source: Error,
     },
-    /// It is no JSON.
-    #[error("can't write {key}: it can't be put into JSON")]
+    /// The object cannot be serialized to JSON.
+    #[error("failed to serialize {key}")]
     Serialize {
         /// The object.
         key: ObjectKey,
-        /// Why.
+        /// The error.
         source: serde_json::Error,
     },
 }
 
 impl WriteError {
-    /// A write of this object has failed.
-    pub(crate) fn of(key: &ObjectKey, source: Error) -> Self {
+    /// Describes a failed write of the object with this key.
+    pub(crate) fn request<K>(api: &CachedApi<K>, verb: &'static str, key: &ObjectKey, source: Error) -> Self
+    where
+        K: Resource + DeserializeOwned + Send + Sync + 'static,
+    {
+        let resource = plural(api.api().resource_url());
         let key = key.clone();
         match &source {
             Error::Api(status) if status.is_conflict() || status.is_already_exists() => {
-                Self::Conflict { key, source }
+                Self::Conflict { verb, resource, key, source }
             }
-            _ => Self::Request { key, source },
+            _ => Self::Request { verb, resource, key, source },
         }
     }
+}
+
+/// Returns the plural name of the resource at the end of the URL of a collection.
+fn plural(url: &str) -> String {
+    url.rsplit('/').next().unwrap_or_default().to_owned()
 }

@@ -10,11 +10,13 @@ use proptest::{
 };
 use tokio::time::Instant;
 
-use super::{FINISH, Limits, Next, Outcome, Series, Stage, Write, tests::key};
-use crate::recorder::{budget::REFILL, status::DroppedEvents};
+use super::{
+    EventWrite, NextStep, RecorderLimits, SERIES_TIMEOUT, Series, WriteOutcome, WriteStage, tests::key,
+};
+use crate::recorder::{rate_limit::REFILL_INTERVAL, status::DroppedEvents};
 
 /// Small ones, so that they are met often.
-const LIMITS: Limits = Limits { queue: 3, series: 4, subjects: 100, burst: 4 };
+const LIMITS: RecorderLimits = RecorderLimits { queue: 3, series: 4, rate_limited_objects: 100, burst: 4 };
 const KEYS: u8 = 8;
 const OBJECTS: u8 = 2;
 
@@ -56,7 +58,7 @@ impl Series {
     /// The relations that the fields' comments state, and the bound of all that is held.
     fn check(&self) {
         assert!(self.entries.len() <= LIMITS.queue + LIMITS.series + 1);
-        let held = |wanted: fn(&super::Entry) -> bool| {
+        let held = |wanted: fn(&super::SeriesEntry) -> bool| {
             let mut ids: Vec<u64> =
                 self.entries.iter().filter(|(_, entry)| wanted(entry)).map(|(id, _)| *id).collect();
             ids.sort_unstable();
@@ -67,14 +69,14 @@ impl Series {
             ids.sort_unstable();
             ids
         };
-        assert_eq!(sorted(&mut self.queue.iter().copied()), held(|entry| entry.stage == Stage::Queued));
+        assert_eq!(sorted(&mut self.queue.iter().copied()), held(|entry| entry.stage == WriteStage::Queued));
         assert_eq!(sorted(&mut self.by_key.values().copied()), held(|entry| !entry.is_finished));
         assert_eq!(sorted(&mut self.by_age.iter().map(|(_, id)| *id)), held(|entry| !entry.is_finished));
         for entry in self.entries.values() {
-            assert!(entry.stage != Stage::Idle || (entry.written > 0 && !entry.is_due()), "{entry:?}");
+            assert!(entry.stage != WriteStage::Idle || (entry.written > 0 && !entry.is_due()), "{entry:?}");
             assert!(entry.written <= entry.count && entry.sent <= entry.count, "{entry:?}");
         }
-        let unsent: u64 = self.entries.values().map(super::Entry::unsent).sum();
+        let unsent: u64 = self.entries.values().map(super::SeriesEntry::unsent).sum();
         assert_eq!(unsent, self.status().waiting);
     }
 }
@@ -124,18 +126,18 @@ impl Model {
         }
     }
 
-    /// Goes through all that was ever taken: a token comes back each [`REFILL`], unless all are there.
+    /// Goes through all that was ever taken: a token comes back each [`REFILL_INTERVAL`], unless all are there.
     fn has_token(&mut self, object: u8) -> bool {
         let taken = self.taken.entry(object).or_default();
-        let full = REFILL * LIMITS.burst;
+        let full = REFILL_INTERVAL * LIMITS.burst;
         let (mut filled, mut last) = (full, self.now);
         for at in taken.iter().chain([&self.now]) {
             filled = full.min(filled + at.saturating_duration_since(last));
             last = *at;
-            if *at == self.now && filled < REFILL {
+            if *at == self.now && filled < REFILL_INTERVAL {
                 return false;
             }
-            filled = filled.saturating_sub(REFILL);
+            filled = filled.saturating_sub(REFILL_INTERVAL);
         }
         taken.push(self.now);
         true
@@ -143,34 +145,34 @@ impl Model {
 
     fn finish(&mut self) {
         let now = self.now;
-        self.remembered.retain(|(_, _, observed)| now < *observed + FINISH);
+        self.remembered.retain(|(_, _, observed)| now < *observed + SERIES_TIMEOUT);
     }
 
-    fn answer(&mut self, write: &Write, server: Server) -> Outcome {
+    fn answer(&mut self, write: &EventWrite, server: Server) -> WriteOutcome {
         assert!(write.creates || write.count >= 2, "the server takes no series of one");
         match server {
             Server::Works => self.done(write),
             Server::LosesTheAnswer => {
                 self.done(write);
-                Outcome::Unknown(None)
+                WriteOutcome::Unknown(None)
             }
-            Server::Fails => Outcome::Failed(Some(Duration::from_secs(5))),
-            Server::Refuses => Outcome::Refused,
+            Server::Fails => WriteOutcome::Failed(Some(Duration::from_secs(5))),
+            Server::Refuses => WriteOutcome::Refused,
         }
     }
 
-    fn done(&mut self, write: &Write) -> Outcome {
+    fn done(&mut self, write: &EventWrite) -> WriteOutcome {
         let name = &write.record.name;
         match (self.on_server.get(name), write.creates) {
-            (Some(_), true) => return Outcome::Exists,
-            (None, false) => return Outcome::Gone,
+            (Some(_), true) => return WriteOutcome::Exists,
+            (None, false) => return WriteOutcome::Gone,
             (Some(count), false) => assert!(*count <= write.count, "a series never goes back"),
             (None, true) => {}
         }
         self.on_server.insert(name.clone(), write.count);
         let ever = self.ever.entry(name.clone()).or_default();
         *ever = write.count.max(*ever);
-        Outcome::Written
+        WriteOutcome::Written
     }
 }
 
@@ -183,7 +185,7 @@ fn apply(series: &mut Series, model: &mut Model, op: &Op) {
         }
         Op::Write(server) => {
             model.finish();
-            if let Next::Write(write) = series.next(model.now) {
+            if let NextStep::Write(write) = series.next(model.now) {
                 series.check();
                 let outcome = model.answer(&write, server);
                 if series.settle(&write, outcome, model.now) {
@@ -201,15 +203,15 @@ fn apply(series: &mut Series, model: &mut Model, op: &Op) {
 
 /// All that is left, on a server that works.
 fn drain(series: &mut Series, model: &mut Model) {
-    series.end();
+    series.stop();
     for _ in 0..100 {
         match series.next(model.now) {
-            Next::Write(write) => {
+            NextStep::Write(write) => {
                 let outcome = model.answer(&write, Server::Works);
                 series.settle(&write, outcome, model.now);
             }
-            Next::Wait(until) => model.now = until.unwrap(),
-            Next::End => return,
+            NextStep::Wait(until) => model.now = until.unwrap(),
+            NextStep::End => return,
         }
         series.check();
     }

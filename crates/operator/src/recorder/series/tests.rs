@@ -6,9 +6,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::time::Instant;
 
-use super::{FINISH, Limits, Next, Outcome, REFRESH, Series, TRIES, Write};
+use super::{
+    EventWrite, MAX_TRIES, NextStep, REFRESH_INTERVAL, RecorderLimits, SERIES_TIMEOUT, Series, WriteOutcome,
+};
 use crate::recorder::{
-    event::{EventKey, EventType, Reference},
+    event::{EventKey, EventType, ObjectIdentity},
     status::{DroppedEvents, RecorderStatus},
 };
 
@@ -21,28 +23,28 @@ pub(super) fn key(name: &str, reason: &str) -> EventKey {
         event_type: EventType::Normal,
         reason: reason.to_owned(),
         action: "Test".to_owned(),
-        regarding: Reference(regarding),
+        regarding: ObjectIdentity(regarding),
         related: None,
     }
 }
 
 fn series() -> (Series, Instant) {
-    (Series::new(Limits::USUAL, 7), Instant::now())
+    (Series::new(RecorderLimits::DEFAULT, 7), Instant::now())
 }
 
 fn see(series: &mut Series, name: &str, now: Instant) -> bool {
     series.observe(key(name, "Tested"), "note".to_owned(), Timestamp::UNIX_EPOCH, now)
 }
 
-fn write(series: &mut Series, now: Instant) -> Option<Write> {
+fn write(series: &mut Series, now: Instant) -> Option<EventWrite> {
     match series.next(now) {
-        Next::Write(write) => Some(write),
-        Next::Wait(_) | Next::End => None,
+        NextStep::Write(write) => Some(write),
+        NextStep::Wait(_) | NextStep::End => None,
     }
 }
 
 /// The object of a write, whether it creates an event, and the count.
-fn shown(write: &Write) -> (String, bool, i32) {
+fn shown(write: &EventWrite) -> (String, bool, i32) {
     (write.record.key.regarding.0.name.clone().unwrap_or_default(), write.creates, write.count)
 }
 
@@ -50,7 +52,7 @@ fn shown(write: &Write) -> (String, bool, i32) {
 fn flush(series: &mut Series, now: Instant) -> Vec<(String, bool, i32)> {
     let mut written = Vec::new();
     while let Some(write) = write(series, now) {
-        assert!(!series.settle(&write, Outcome::Written, now));
+        assert!(!series.settle(&write, WriteOutcome::Written, now));
         written.push(shown(&write));
     }
     written
@@ -65,7 +67,7 @@ fn patched(name: &str, count: i32) -> (String, bool, i32) {
 }
 
 #[test]
-fn the_first_is_an_event_the_second_makes_a_series_and_more_are_counted_until_it_is_finished() {
+fn second_observation_starts_series_and_further_are_counted() {
     let (mut series, now) = series();
     assert!(see(&mut series, "a", now));
     assert_eq!(flush(&mut series, now), [created("a", 1)]);
@@ -78,22 +80,22 @@ fn the_first_is_an_event_the_second_makes_a_series_and_more_are_counted_until_it
         series.status(),
         RecorderStatus { sent: 2, waiting: 5, tracked_series: 1, ..RecorderStatus::default() }
     );
-    let finished = now + 5 * SECOND + FINISH;
-    assert!(matches!(series.next(finished - SECOND), Next::Wait(Some(until)) if until == finished));
+    let finished = now + 5 * SECOND + SERIES_TIMEOUT;
+    assert!(matches!(series.next(finished - SECOND), NextStep::Wait(Some(until)) if until == finished));
     assert_eq!(flush(&mut series, finished), [patched("a", 7)]);
     assert_eq!(series.status(), RecorderStatus { sent: 7, ..RecorderStatus::default() });
-    assert!(matches!(series.next(finished), Next::Wait(None)) && series.entries.is_empty());
+    assert!(matches!(series.next(finished), NextStep::Wait(None)) && series.entries.is_empty());
 }
 
 #[test]
-fn what_does_not_come_again_is_forgotten_without_a_write() {
+fn event_without_repeat_expires_without_a_write() {
     let (mut series, now) = series();
     see(&mut series, "a", now);
     flush(&mut series, now);
-    assert_eq!(flush(&mut series, now + FINISH), []);
+    assert_eq!(flush(&mut series, now + SERIES_TIMEOUT), []);
     assert!(series.entries.is_empty());
-    see(&mut series, "a", now + FINISH);
-    assert_eq!(flush(&mut series, now + FINISH), [created("a", 1)]);
+    see(&mut series, "a", now + SERIES_TIMEOUT);
+    assert_eq!(flush(&mut series, now + SERIES_TIMEOUT), [created("a", 1)]);
 }
 
 #[test]
@@ -105,11 +107,11 @@ fn active_series_is_written_every_half_hour() {
         writes.extend(flush(&mut series, now + minute * MINUTE));
     }
     let expected = [created("a", 1), patched("a", 2), patched("a", 32), patched("a", 62), patched("a", 92)];
-    assert_eq!((writes.as_slice(), REFRESH), (expected.as_slice(), 30 * MINUTE));
+    assert_eq!((writes.as_slice(), REFRESH_INTERVAL), (expected.as_slice(), 30 * MINUTE));
 }
 
 #[test]
-fn what_is_seen_again_before_the_first_write_is_written_with_it() {
+fn repeat_before_first_write_is_included_in_it() {
     let (mut series, now) = series();
     for _ in 0..3 {
         see(&mut series, "a", now);
@@ -117,25 +119,25 @@ fn what_is_seen_again_before_the_first_write_is_written_with_it() {
     let first = write(&mut series, now).unwrap();
     assert_eq!((shown(&first), first.series().unwrap().count), (created("a", 3), 3));
     see(&mut series, "a", now);
-    series.settle(&first, Outcome::Written, now);
+    series.settle(&first, WriteOutcome::Written, now);
     assert_eq!(flush(&mut series, now), [], "the server knows that it is a series");
-    assert_eq!(flush(&mut series, now + FINISH), [patched("a", 4)]);
+    assert_eq!(flush(&mut series, now + SERIES_TIMEOUT), [patched("a", 4)]);
 }
 
 #[test]
-fn what_comes_while_the_first_write_is_on_its_way_makes_a_series() {
+fn repeat_during_first_write_starts_a_series() {
     let (mut series, now) = series();
     see(&mut series, "a", now);
     let first = write(&mut series, now).unwrap();
     assert!(first.series().is_none() && !see(&mut series, "a", now), "one write of an event at a time");
-    series.settle(&first, Outcome::Written, now);
+    series.settle(&first, WriteOutcome::Written, now);
     assert_eq!(flush(&mut series, now), [patched("a", 2)]);
 }
 
 #[test]
-fn the_oldest_series_makes_room_and_is_written_before_it_is_forgotten() {
+fn evicted_series_is_written_first() {
     let now = Instant::now();
-    let mut series = Series::new(Limits { series: 2, ..Limits::USUAL }, 7);
+    let mut series = Series::new(RecorderLimits { series: 2, ..RecorderLimits::DEFAULT }, 7);
     for (name, second) in [("a", 0), ("b", 1), ("a", 2), ("a", 3), ("b", 4), ("b", 5)] {
         see(&mut series, name, now + second * SECOND);
         flush(&mut series, now + second * SECOND);
@@ -148,38 +150,38 @@ fn the_oldest_series_makes_room_and_is_written_before_it_is_forgotten() {
 }
 
 #[test]
-fn an_event_that_is_gone_is_created_anew_with_its_series() {
+fn deleted_event_is_created_again_with_its_series() {
     let (mut series, now) = series();
     see(&mut series, "a", now);
     flush(&mut series, now);
     see(&mut series, "a", now);
     let patch = write(&mut series, now).unwrap();
     assert_eq!(shown(&patch), patched("a", 2));
-    assert!(!series.settle(&patch, Outcome::Gone, now));
+    assert!(!series.settle(&patch, WriteOutcome::Gone, now));
     let anew = write(&mut series, now).unwrap();
     assert_eq!((shown(&anew), &anew.record.name), (created("a", 2), &patch.record.name));
-    series.settle(&anew, Outcome::Written, now);
+    series.settle(&anew, WriteOutcome::Written, now);
     assert_eq!(series.status(), RecorderStatus { sent: 2, tracked_series: 1, ..RecorderStatus::default() });
 }
 
 #[test]
-fn an_event_that_is_there_already_was_made_by_an_earlier_try() {
+fn existing_event_after_lost_response_counts_as_written() {
     let (mut series, now) = series();
     see(&mut series, "a", now);
     let first = write(&mut series, now).unwrap();
-    series.settle(&first, Outcome::Unknown(None), now);
+    series.settle(&first, WriteOutcome::Unknown(None), now);
     see(&mut series, "a", now);
     let later = now + MINUTE;
     let again = write(&mut series, later).unwrap();
     assert_eq!(shown(&again), created("a", 2));
-    assert!(!series.settle(&again, Outcome::Exists, later));
+    assert!(!series.settle(&again, WriteOutcome::Exists, later));
     assert_eq!(flush(&mut series, later), [patched("a", 2)], "the try that was made did not say so");
     assert_eq!(series.status(), RecorderStatus { sent: 2, tracked_series: 1, ..RecorderStatus::default() });
 }
 
 #[test]
-fn an_event_that_is_there_already_is_another_s_where_no_try_can_have_made_it() {
-    for earlier in [None, Some(Outcome::Failed(None))] {
+fn existing_event_without_lost_response_is_a_conflict() {
+    for earlier in [None, Some(WriteOutcome::Failed(None))] {
         let (mut series, mut now) = series();
         see(&mut series, "a", now);
         if let Some(outcome) = earlier {
@@ -188,21 +190,21 @@ fn an_event_that_is_there_already_is_another_s_where_no_try_can_have_made_it() {
             now += MINUTE;
         }
         let write = write(&mut series, now).unwrap();
-        assert!(series.settle(&write, Outcome::Exists, now), "{earlier:?}");
+        assert!(series.settle(&write, WriteOutcome::Exists, now), "{earlier:?}");
         assert_eq!(series.status(), RecorderStatus { failed: 1, ..RecorderStatus::default() });
     }
 }
 
 #[test]
-fn an_event_that_was_made_and_is_gone_may_be_another_s_when_it_is_there_again() {
+fn existing_event_after_deletion_is_a_conflict() {
     let (mut series, now) = series();
     see(&mut series, "a", now);
-    for outcome in [Outcome::Unknown(None), Outcome::Exists] {
+    for outcome in [WriteOutcome::Unknown(None), WriteOutcome::Exists] {
         let write = write(&mut series, now + MINUTE).unwrap();
         series.settle(&write, outcome, now);
     }
     see(&mut series, "a", now + MINUTE);
-    for (outcome, is_given_up) in [(Outcome::Gone, false), (Outcome::Exists, true)] {
+    for (outcome, is_given_up) in [(WriteOutcome::Gone, false), (WriteOutcome::Exists, true)] {
         let write = write(&mut series, now + MINUTE).unwrap();
         assert_eq!(series.settle(&write, outcome, now), is_given_up);
     }
@@ -210,15 +212,15 @@ fn an_event_that_was_made_and_is_gone_may_be_another_s_when_it_is_there_again() 
 }
 
 #[test]
-fn a_write_that_fails_goes_behind_the_others_and_nothing_is_written_in_a_pause() {
+fn failed_write_is_queued_last_and_backoff_delays_all() {
     let (mut series, now) = series();
     for name in ["a", "b"] {
         see(&mut series, name, now);
     }
     let first = write(&mut series, now).unwrap();
-    series.settle(&first, Outcome::Failed(Some(30 * SECOND)), now);
+    series.settle(&first, WriteOutcome::Failed(Some(30 * SECOND)), now);
     let until = match series.next(now + 29 * SECOND) {
-        Next::Wait(Some(until)) => until,
+        NextStep::Wait(Some(until)) => until,
         other => panic!("{other:?}"),
     };
     assert!((now + 30 * SECOND..now + 40 * SECOND).contains(&until));
@@ -226,14 +228,14 @@ fn a_write_that_fails_goes_behind_the_others_and_nothing_is_written_in_a_pause()
 }
 
 #[test]
-fn a_write_is_given_up_after_twelve_tries_and_with_it_what_was_counted() {
+fn write_is_given_up_after_twelve_tries_with_its_repeats() {
     let (mut series, mut now) = series();
     see(&mut series, "a", now);
     for tries in 1.. {
         let write = write(&mut series, now).unwrap();
         see(&mut series, "a", now);
-        let is_given_up = series.settle(&write, Outcome::Failed(None), now);
-        assert_eq!(is_given_up, tries == TRIES);
+        let is_given_up = series.settle(&write, WriteOutcome::Failed(None), now);
+        assert_eq!(is_given_up, tries == MAX_TRIES);
         if is_given_up {
             break;
         }
@@ -244,7 +246,7 @@ fn a_write_is_given_up_after_twelve_tries_and_with_it_what_was_counted() {
 }
 
 #[test]
-fn what_is_never_there_and_always_there_is_given_up_too() {
+fn alternating_gone_and_exists_is_given_up() {
     let (mut series, mut now) = series();
     see(&mut series, "a", now);
     flush(&mut series, now);
@@ -254,23 +256,23 @@ fn what_is_never_there_and_always_there_is_given_up_too() {
         tries += 1;
         is_unknown = write.creates && !is_unknown;
         let outcome = match (write.creates, is_unknown) {
-            (false, _) => Outcome::Gone,
-            (true, true) => Outcome::Unknown(None),
-            (true, false) => Outcome::Exists,
+            (false, _) => WriteOutcome::Gone,
+            (true, true) => WriteOutcome::Unknown(None),
+            (true, false) => WriteOutcome::Exists,
         };
         series.settle(&write, outcome, now);
         now += MINUTE;
     }
-    assert_eq!((tries, series.status().failed), (TRIES, 1));
+    assert_eq!((tries, series.status().failed), (MAX_TRIES, 1));
 }
 
 #[test]
-fn what_a_server_refuses_is_not_tried_again_and_the_next_one_begins_anew() {
+fn rejected_event_is_dropped_and_next_one_is_new() {
     let (mut series, now) = series();
     see(&mut series, "a", now);
     let first = write(&mut series, now).unwrap();
-    assert!(series.settle(&first, Outcome::Refused, now));
-    assert!(matches!(series.next(now + FINISH), Next::Wait(None)));
+    assert!(series.settle(&first, WriteOutcome::Refused, now));
+    assert!(matches!(series.next(now + SERIES_TIMEOUT), NextStep::Wait(None)));
     see(&mut series, "a", now);
     assert_eq!(flush(&mut series, now), [created("a", 1)]);
     assert_eq!(
@@ -280,23 +282,23 @@ fn what_a_server_refuses_is_not_tried_again_and_the_next_one_begins_anew() {
 }
 
 #[test]
-fn at_the_end_all_that_was_counted_is_written_and_nothing_new_is_taken() {
+fn stop_writes_counts_and_drops_new_events() {
     let (mut series, now) = series();
     for _ in 0..3 {
         see(&mut series, "a", now);
         flush(&mut series, now);
     }
     see(&mut series, "b", now);
-    series.end();
+    series.stop();
     assert!(!see(&mut series, "a", now) && !see(&mut series, "c", now));
     assert_eq!(flush(&mut series, now), [created("b", 1), patched("a", 3)]);
-    assert!(matches!(series.next(now), Next::End));
+    assert!(matches!(series.next(now), NextStep::End));
     let dropped = DroppedEvents { stopped: 2, ..DroppedEvents::default() };
     assert_eq!(series.status(), RecorderStatus { sent: 4, dropped, ..RecorderStatus::default() });
 }
 
 #[test]
-fn what_is_left_when_it_closes_counts_as_dropped() {
+fn close_counts_unwritten_events_as_dropped() {
     let (mut series, now) = series();
     for _ in 0..4 {
         see(&mut series, "a", now);
@@ -308,11 +310,11 @@ fn what_is_left_when_it_closes_counts_as_dropped() {
     see(&mut series, "c", now);
     let dropped = DroppedEvents { stopped: 4, ..DroppedEvents::default() };
     assert_eq!(series.status(), RecorderStatus { sent: 2, dropped, ..RecorderStatus::default() });
-    assert!(matches!(series.next(now), Next::End));
+    assert!(matches!(series.next(now), NextStep::End));
 }
 
 #[test]
-fn events_of_one_object_have_names_of_their_own_whatever_the_clock_says() {
+fn event_names_are_unique_if_clock_stands_still() {
     let (mut series, now) = series();
     for reason in ["A", "B", "C"] {
         series.observe(key("a", reason), String::new(), Timestamp::UNIX_EPOCH, now);
@@ -320,7 +322,7 @@ fn events_of_one_object_have_names_of_their_own_whatever_the_clock_says() {
     let mut names: Vec<String> = Vec::new();
     while let Some(write) = write(&mut series, now) {
         names.push(write.record.name.clone());
-        series.settle(&write, Outcome::Written, now);
+        series.settle(&write, WriteOutcome::Written, now);
     }
     assert_eq!(names, ["a.1", "a.2", "a.3"]);
 }

@@ -1,4 +1,4 @@
-//! What is to be done about an object, and the patches of its finalizers.
+//! Tests of the steps of a finalizer and of its patches.
 
 use json_patch_of_kube::patch;
 use serde_json::json;
@@ -16,22 +16,24 @@ fn meta(finalizers: &[&str], is_deleted: bool) -> ObjectMeta {
 
 #[test]
 fn step_depends_on_where_the_object_was_read() {
-    use Known::{Asked, Cached, Held};
+    use ReadFrom::{Cache, ConfirmedCache, Server};
     for (finalizers, is_deleted, expected) in [
-        (&[][..], true, [Step::Leave, Step::Leave, Step::Leave]),
-        (&["other"], true, [Step::Leave, Step::Leave, Step::Leave]),
+        (&[][..], true, [Step::Skip, Step::Skip, Step::Skip]),
+        (&["other"], true, [Step::Skip, Step::Skip, Step::Skip]),
         (&["other"], false, [Step::Add, Step::Add, Step::Add]),
-        (&["other", OURS], false, [Step::Ask, Step::Apply, Step::Apply]),
-        (&["other", OURS], true, [Step::Ask, Step::Ask, Step::Cleanup]),
+        (&["other", OURS], false, [Step::Read, Step::Apply, Step::Apply]),
+        (&["other", OURS], true, [Step::Read, Step::Read, Step::Cleanup]),
     ] {
-        let steps = [Cached, Held, Asked].map(|known| step(&meta(finalizers, is_deleted), OURS, known));
+        let steps = [Cache, ConfirmedCache, Server]
+            .map(|read_from| step(&meta(finalizers, is_deleted), OURS, read_from));
         assert_eq!(steps, expected, "{finalizers:?} {is_deleted}");
     }
 }
 
-/// What a patch that was made for `seen` makes of the finalizers `there`.
-fn patched(operations: &[PatchOperation], there: &[&str], uid: &str) -> Option<Value> {
-    let list = if there.is_empty() { Value::Null } else { there.into() };
+/// Applies the patch to an object with the finalizers `current`, and returns the resulting
+/// finalizers.
+fn patched(operations: &[PatchOperation], current: &[&str], uid: &str) -> Option<Value> {
+    let list = if current.is_empty() { Value::Null } else { current.into() };
     let mut object = json!({"metadata": {"uid": uid, "finalizers": list}});
     patch(&mut object, operations).ok()?;
     Some(object["metadata"]["finalizers"].take())
@@ -39,18 +41,20 @@ fn patched(operations: &[PatchOperation], there: &[&str], uid: &str) -> Option<V
 
 #[test]
 fn addition_requires_unchanged_finalizers() {
-    let add = |seen: &[&str], there: &[&str], uid| patched(&addition(&meta(seen, false), OURS), there, uid);
+    let add =
+        |seen: &[&str], current: &[&str], uid| patched(&addition(&meta(seen, false), OURS), current, uid);
     assert_eq!(add(&[], &[], "u"), Some(json!([OURS])));
     assert_eq!(add(&["x"], &["x"], "u"), Some(json!(["x", OURS])));
     assert_eq!(add(&[], &["x"], "u"), None);
-    assert_eq!(add(&["x"], &["x", OURS], "u"), None, "it would stand there twice");
+    assert_eq!(add(&["x"], &["x", OURS], "u"), None, "it would be contained twice");
     assert_eq!(add(&["x"], &[], "u"), None);
     assert_eq!(add(&["x"], &["x"], "another"), None);
 }
 
 #[test]
 fn removal_removes_every_occurrence() {
-    let remove = |seen: &[&str], there: &[&str], uid| patched(&removal(&meta(seen, true), OURS), there, uid);
+    let remove =
+        |seen: &[&str], current: &[&str], uid| patched(&removal(&meta(seen, true), OURS), current, uid);
     assert_eq!(remove(&["x", OURS, "y"], &["x", OURS, "y"], "u"), Some(json!(["x", "y"])));
     assert_eq!(remove(&["x", OURS], &["x", OURS, "y"], "u"), Some(json!(["x", "y"])));
     assert_eq!(remove(&[OURS, "x", OURS], &[OURS, "x", OURS], "u"), Some(json!(["x"])));

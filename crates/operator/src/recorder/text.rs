@@ -1,34 +1,36 @@
-//! Which texts an API server takes, and how a longer one is cut.
+//! Validation and truncation of texts for the API server.
 
-/// Of a DNS subdomain, in bytes.
-const SUBDOMAIN_LIMIT: usize = 253;
-/// Of the part of a qualified name after its prefix, in bytes.
-const NAME_LIMIT: usize = 63;
+/// The length of a DNS subdomain.
+const MAX_SUBDOMAIN_BYTES: usize = 253;
+/// The length of a qualified name without its prefix.
+const MAX_NAME_BYTES: usize = 63;
 
-/// `website-operator`, or `example.com/website-operator`.
+/// Returns whether the text is a qualified name, such as `website-operator` or
+/// `example.com/website-operator`.
 pub(crate) fn is_qualified_name(text: &str) -> bool {
     let (prefix_fits, name) = match text.split_once('/') {
         Some((prefix, name)) => (is_subdomain(prefix), name),
         None => (true, text),
     };
     let fits = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
-    prefix_fits && name.len() <= NAME_LIMIT && name.bytes().all(fits) && begins_and_ends_well(name)
+    prefix_fits && name.len() <= MAX_NAME_BYTES && name.bytes().all(fits) && has_alphanumeric_ends(name)
 }
 
-/// `kube-system`, or `web.example.com`: small letters, digits and dashes, between dots.
+/// Returns whether the text is a DNS subdomain, such as `kube-system` or `web.example.com`.
 pub(crate) fn is_subdomain(text: &str) -> bool {
     let fits = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
-    let is_label = |label: &str| label.bytes().all(fits) && begins_and_ends_well(label);
-    text.len() <= SUBDOMAIN_LIMIT && text.split('.').all(is_label)
+    let is_label = |label: &str| label.bytes().all(fits) && has_alphanumeric_ends(label);
+    text.len() <= MAX_SUBDOMAIN_BYTES && text.split('.').all(is_label)
 }
 
-fn begins_and_ends_well(text: &str) -> bool {
+fn has_alphanumeric_ends(text: &str) -> bool {
     let fits = |end: Option<&u8>| end.is_some_and(u8::is_ascii_alphanumeric);
     fits(text.as_bytes().first()) && fits(text.as_bytes().last())
 }
 
-/// As much of it as fits into so many bytes, in whole characters; and no more memory than that.
-pub(crate) fn cut(mut text: String, limit: usize) -> String {
+/// Truncates the text to at most `limit` bytes at a character boundary, and releases the memory of
+/// the rest.
+pub(crate) fn truncate(mut text: String, limit: usize) -> String {
     let mut end = limit.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -60,10 +62,10 @@ mod tests {
 
     #[test]
     fn truncate_cuts_at_char_boundary() {
-        assert_eq!(cut("aä€".to_owned(), 6), "aä€");
-        assert_eq!(cut("aä€".to_owned(), 5), "aä");
-        assert_eq!(cut("aä€".to_owned(), 2), "a");
-        assert_eq!(cut("€".to_owned(), 0), "");
+        assert_eq!(truncate("aä€".to_owned(), 6), "aä€");
+        assert_eq!(truncate("aä€".to_owned(), 5), "aä");
+        assert_eq!(truncate("aä€".to_owned(), 2), "a");
+        assert_eq!(truncate("€".to_owned(), 0), "");
     }
 
     #[test]
@@ -71,7 +73,7 @@ mod tests {
         let mut roomy = String::with_capacity(1 << 20);
         roomy.push('a');
         for text in ["a".repeat(1 << 20), roomy] {
-            assert!(cut(text, 128).capacity() < 1024);
+            assert!(truncate(text, 128).capacity() < 1024);
         }
     }
 }
