@@ -210,7 +210,7 @@ async fn lost_event_is_logged_without_contents() {
     writing.await.unwrap();
     let lines = logged.text();
     for said in
-        ["an event was not written", "ConfigMap default/a", "422 Unprocessable Entity", "500 Internal"]
+        ["event was not written; giving up", "ConfigMap default/a", "422 Unprocessable Entity", "500 Internal"]
     {
         assert!(lines.contains(said), "{said}: {lines}");
     }
@@ -243,10 +243,10 @@ async fn lost_events_are_logged_once_per_ten_seconds() {
     writing.await.unwrap();
     let lines = logged.text_of(|name| name == "kube_operator");
     for (said, times) in [
-        ("message=an event was not written\n", 2),
-        ("message=an event without a reason", 2),
-        ("others=0\n", 2),
-        ("others=99\n", 2),
+        ("message=event was not written; giving up\n", 2),
+        ("message=invalid event dropped", 2),
+        ("suppressed=0\n", 2),
+        ("suppressed=99\n", 2),
     ] {
         assert_eq!(lines.matches(said).count(), times, "{said}: {lines}");
     }
