@@ -9,7 +9,6 @@ pub(crate) mod state;
 pub(crate) mod worker;
 
 use std::{
-    any::TypeId,
     panic::resume_unwind,
     pin::{Pin, pin},
     sync::Arc,

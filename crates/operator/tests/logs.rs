@@ -209,9 +209,12 @@ async fn lost_event_is_logged_without_contents() {
     stop.cancel();
     writing.await.unwrap();
     let lines = logged.text();
-    for said in
-        ["event was not written; giving up", "ConfigMap default/a", "422 Unprocessable Entity", "500 Internal"]
-    {
+    for said in [
+        "event was not written; giving up",
+        "ConfigMap default/a",
+        "422 Unprocessable Entity",
+        "500 Internal",
+    ] {
         assert!(lines.contains(said), "{said}: {lines}");
     }
     assert!(!lines.contains(CONTENTS), "{lines}");

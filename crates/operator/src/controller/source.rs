@@ -118,7 +118,7 @@ where
     ) -> BoxFuture<'static, SourceShutdown> {
         let Self { name, informer, filter, keys, is_primary } = *self;
         let started = async move {
-            let handler = HandlerGuard(Some(informer.on_every(move |event| {
+            let handler = handler_fn(move |event: &Event<T>| {
                 let add_keys = || {
                     if stop.is_cancelled() || !filter.passes(event) {
                         return;
@@ -131,7 +131,8 @@ where
                 if catch_unwind(AssertUnwindSafe(add_keys)).is_err() {
                     queue.record_panic(&name);
                 }
-            })));
+            });
+            let handler = HandlerGuard(Some(informer.add_backpressured_handler(handler)));
             handler.wait_for_sync().await;
             SourceShutdown(handler.remove().boxed())
         };

@@ -92,12 +92,14 @@ impl ControllerState {
     }
 
     /// Returns the last reconcile of the key, if it is remembered.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only pages read this"))]
     pub(crate) fn last_run(&self, key: &ObjectKey) -> Option<LastRun> {
         self.history.lock().by_key.get(key).map(|(_, run)| run.clone())
     }
 
     /// Returns the keys whose last reconcile failed, with the error message, latest first. At most
     /// [`MAX_REMEMBERED_RUNS`].
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only pages read this"))]
     pub(crate) fn failures(&self) -> Vec<(ObjectKey, String)> {
         let history = self.history.lock();
         let failed = history.failed.values().rev().filter_map(|key| {

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use kube_client::{Error, Resource};
-use kube_informer::{CachedApi, ObjectKey, StaleRead};
+use kube_informer::{CachedApi, CachedReadError, ObjectKey};
 use serde::de::DeserializeOwned;
 
 /// What a helper did to an object.
@@ -55,7 +55,7 @@ impl<K> Written<K> {
 pub enum WriteError {
     /// The cache does not contain an earlier write of this process.
     #[error(transparent)]
-    Stale(#[from] StaleRead),
+    Stale(#[from] CachedReadError),
     /// The object has no name.
     #[error("failed to write an object: it has no name; set metadata.name (generateName is not supported)")]
     MissingName,
