@@ -203,7 +203,7 @@ async fn stopped_informer_stops_the_manager() {
     maps.stop().await;
     let text = running.await.unwrap().unwrap_err().to_string();
     assert!(
-        text.starts_with("configmap failed: the informer ConfigMap /api/v1/configmaps was stopped"),
+        text.starts_with("configmap failed: informer ConfigMap /api/v1/configmaps stopped while"),
         "{text}"
     );
 }
