@@ -1,6 +1,6 @@
 //! `create_or_update` and `update_status`: write an object only if a function changes it.
 
-use std::{fmt::Debug, sync::Arc};
+use std::sync::Arc;
 
 use kube_client::Resource;
 use kube_informer::{ApiObject, CachedApi, ObjectKey};
