@@ -1,4 +1,4 @@
-//! From the bytes of an object to each form in which it may be cached, and from a form to what a program looks at.
+//! Decodes objects to each representation, and reads fields from each representation.
 
 mod common;
 
@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 const PODS: usize = 200;
 
-/// What a projection keeps.
+/// The fields of the projection.
 #[derive(Deserialize)]
 struct Placed {
     #[expect(dead_code, reason = "decoded as a program would that reads it")]
@@ -26,14 +26,14 @@ struct Spec {
     node_name: Option<String>,
 }
 
-/// The decoder of a form, as an informer on Pods uses it.
+/// Returns the decoder of a representation of Pods.
 fn decoder<T: Cached>(metadata_only: bool) -> impl Fn(&[u8]) -> T {
     let kind = TypeMeta { api_version: "v1".to_owned(), kind: "Pod".to_owned() };
     let (asked, decoder) = (Asked { metadata_only, ..Asked::of(kind) }, T::Decoder::default());
     move |object| decoder.decode(&RawObject::new(Outline::of(object), &asked).unwrap()).unwrap()
 }
 
-/// One object after the other, decoded and dropped.
+/// Measures decoding and dropping objects.
 fn decode<T: Cached>(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,
@@ -45,7 +45,7 @@ fn decode<T: Cached>(
     group.bench_function(name, |bencher| bencher.iter(|| decode(next.next().unwrap())));
 }
 
-/// One object after the other, looked at by nobody else.
+/// Measures reading objects that no other reader uses.
 fn look<T: Cached, Seen>(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,

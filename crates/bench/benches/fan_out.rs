@@ -1,4 +1,5 @@
-//! From the events of a batch to the handlers: each has a backlog, all share the events.
+//! Delivers batches of events to handlers. Each handler has a backlog, and all handlers share the
+//! events.
 
 mod common;
 
@@ -11,7 +12,7 @@ use kube_object::Event;
 
 use common::Metadata;
 
-/// How many events there are in each case, in however many batches.
+/// The number of events per case, for any number of batches.
 const EVENTS: usize = 64;
 
 fn updates() -> Vec<Event<Metadata>> {
@@ -19,7 +20,7 @@ fn updates() -> Vec<Event<Metadata>> {
     old.into_iter().zip(new).map(|(old, new)| Event::Updated { old, new }).collect()
 }
 
-/// Gives all a handler has to be told to the handler, which looks at each event.
+/// Delivers all events of a backlog to a handler that reads them.
 fn deliver(backlog: &mut Backlog<Metadata>) {
     while let Some(mut delivery) = backlog.take() {
         delivery.iter().map(black_box).for_each(|_| ());

@@ -1,4 +1,4 @@
-//! The queue in front of the store: 64 deltas in, and out in batches.
+//! The queue before the store: pushes 64 deltas and takes them in batches.
 
 mod common;
 
@@ -13,7 +13,7 @@ const DELTAS: usize = 64;
 fn fifo(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("fifo");
     group.throughput(Throughput::Elements(DELTAS as u64));
-    // Where a key comes again a batch ends.
+    // A repeated key ends a batch.
     for (name, keys) in [("distinct keys", 64), ("each key 4 times", 16)] {
         let deltas = common::puts((0..DELTAS).map(|number| number % keys), 1);
         let mut fifo = DeltaFifo::default();

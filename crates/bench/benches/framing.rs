@@ -1,4 +1,5 @@
-//! From the bytes of a list or a watch to objects that the cache has already, so that none of them is decoded.
+//! Splits the bytes of lists and watches into objects. The cache contains all of them, so none is
+//! decoded.
 
 mod common;
 
@@ -23,10 +24,10 @@ use kube_store::Store;
 use tower::service_fn;
 
 const PODS: usize = 500;
-/// What one read of a socket may give.
+/// The size of a read from a socket.
 const CHUNK: usize = 16 << 10;
 
-/// A server that answers each request with this body.
+/// Creates a client whose server responds to each request with this body.
 fn server(body: &Bytes) -> ListWatch<Lazy<Pod>> {
     let chunks: Vec<Bytes> =
         (0..body.len()).step_by(CHUNK).map(|at| body.slice(at..body.len().min(at + CHUNK))).collect();
@@ -52,7 +53,7 @@ async fn watch(
     source.watch(request, Arc::clone(known)).try_concat().await.unwrap()
 }
 
-/// A cache of these objects.
+/// Creates a cache of these objects.
 fn cache<'a>(objects: impl Iterator<Item = &'a Decoded<Lazy<Pod>>>) -> Arc<dyn Known<Lazy<Pod>>> {
     let store = Store::new();
     let put = |object: &Decoded<Lazy<Pod>>| match object {
@@ -66,7 +67,7 @@ fn cache<'a>(objects: impl Iterator<Item = &'a Decoded<Lazy<Pod>>>) -> Arc<dyn K
 
 fn frames(criterion: &mut Criterion) {
     let (runtime, recording) = (common::runtime(), common::recording(PODS));
-    // A client has a task of its own.
+    // The client spawns a task.
     let _entered = runtime.enter();
     let nothing: Arc<dyn Known<Lazy<Pod>>> = Arc::new(Store::new());
     let mut group = criterion.benchmark_group("framing");

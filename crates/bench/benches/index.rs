@@ -1,4 +1,4 @@
-//! The indexes: what is found, what a new index costs, and updates that move objects from one value to another.
+//! The indexes: lookups, creation of an index, and updates that change the index value.
 
 mod common;
 
@@ -44,7 +44,7 @@ fn writes(criterion: &mut Criterion) {
         bencher.iter_batched(filled, add, BatchSize::LargeInput);
     });
     let store = filled();
-    // Each version of an object is on another node.
+    // Each version of an object has another node.
     let changing = |object: &Metadata| {
         let version: usize = object.metadata.resource_version.as_ref()?.parse().ok()?;
         Some(format!("{}-{}", node(object)?, version % 2))

@@ -1,4 +1,4 @@
-//! The store: look-ups, lists, and batches of 64 updates with and without a reader that holds a snapshot.
+//! The store: lookups, lists, and batches of 64 updates with and without a snapshot.
 
 mod common;
 
@@ -12,7 +12,8 @@ use common::Metadata;
 
 const SIZES: [usize; 2] = [10_000, 100_000];
 const BATCH: usize = 64;
-/// Numbers that are this far apart are far apart in memory; it divides no size.
+/// A step between object numbers so that consecutive objects are far apart in memory. It is coprime
+/// to all sizes.
 const STRIDE: usize = 7_919;
 
 fn filled(size: usize) -> Store<Metadata> {

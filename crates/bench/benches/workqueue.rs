@@ -1,4 +1,4 @@
-//! The work queue: a key added, taken by a worker, and done.
+//! The work queue: adds a key, takes it and completes it.
 
 mod common;
 

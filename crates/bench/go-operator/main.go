@@ -1,6 +1,6 @@
-// controller-runtime is its part of the comparison of operators: a manager with one controller, and the manager's defaults.
-// It says when it has looked at each Website; then it says how many runs there were for each line that it reads. What it
-// says is what crates/bench/src/operators/program.rs does.
+// The program controller-runtime is the operator on controller-runtime: a manager with default options and one controller.
+// It prints a message when each Website is reconciled, and its counts for each line that it reads. The messages are those of
+// crates/bench/src/operators/reconciles.rs.
 package main
 
 import (
@@ -24,18 +24,18 @@ import (
 )
 
 func main() {
-	objects := flag.Int("objects", 0, "how many Websites there are")
-	concurrency := flag.Int("concurrency", 1, "how many runs there may be at once")
-	readYourWrites := flag.Bool("read-your-writes", false, "wait until the cache shows what was written")
-	// -kubeconfig is controller-runtime's own.
+	objects := flag.Int("objects", 0, "number of Websites")
+	concurrency := flag.Int("concurrency", 1, "number of concurrent reconciles")
+	readYourWrites := flag.Bool("read-your-writes", false, "reads observe earlier writes")
+	// controller-runtime defines the flag -kubeconfig.
 	flag.Parse()
-	if err := run(newRuns(*objects), *concurrency, *readYourWrites); err != nil {
+	if err := run(newReconcileCounter(*objects), *concurrency, *readYourWrites); err != nil {
 		fmt.Fprintf(os.Stderr, "controller-runtime: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func run(runs *runs, concurrency int, readYourWrites bool) error {
+func run(counter *reconcileCounter, concurrency int, readYourWrites bool) error {
 	ctrl.SetLogger(logr.Discard())
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -44,16 +44,16 @@ func run(runs *runs, concurrency int, readYourWrites bool) error {
 	if err := addWebsites(scheme); err != nil {
 		return err
 	}
-	// Has no limit of its own on requests, as the others have none.
+	// The other operators have no limit on requests, and this configuration has none either.
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return err
 	}
-	// Without TLS client-go would take net/http's default transport, which keeps two connections and opens others anew.
+	// Without TLS, client-go would use the default transport of net/http, which reuses only two connections.
 	config.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	options := ctrl.Options{
 		Scheme: scheme,
-		// The port may be taken.
+		// The default port may be in use.
 		Metrics: metricsserver.Options{BindAddress: "0"},
 	}
 	if readYourWrites {
@@ -69,20 +69,20 @@ func run(runs *runs, concurrency int, readYourWrites bool) error {
 		Owns(&appsv1.Deployment{}).
 		Owns(&corev1.Service{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
-		Complete(&reconciler{Client: manager.GetClient(), runs: runs})
+		Complete(&reconciler{Client: manager.GetClient(), counter: counter})
 	if err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	go answer(runs, stop)
+	go respond(counter, stop)
 	return manager.Start(ctx)
 }
 
-// answer says how many runs there were for each line of the standard input, and ends the program with it.
-func answer(runs *runs, stop func()) {
+// respond prints the counts for each line of standard input, and stops the manager when the input closes.
+func respond(counter *reconcileCounter, stop func()) {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		runs.say()
+		counter.printTotals()
 	}
 	stop()
 }

@@ -17,33 +17,33 @@ import (
 )
 
 const (
-	// ready is the condition that says that all is there.
+	// ready is the type of the condition that is true when all children are up to date.
 	ready = "Ready"
-	// fieldOwner is in whose name all operators apply what they want.
+	// fieldOwner is the field manager of all operators.
 	fieldOwner = client.FieldOwner("website-operator")
-	// page is the page's key in a ConfigMap.
+	// page is the key of the page in a ConfigMap.
 	page = "index.html"
-	// port is where a Service listens, serverPort where the servers do.
+	// port is the port of a Service, and serverPort the port of the containers.
 	port       = 80
 	serverPort = 8080
-	// volume is the one with the page.
+	// volume is the name of the volume with the page.
 	volume = "html"
 )
 
-// reconciler gives each Website a ConfigMap with its page, a Deployment that serves it, a Service in front, and reports it.
+// reconciler creates a ConfigMap, a Deployment and a Service for each Website, and reports the Website as ready.
 type reconciler struct {
 	client.Client
-	runs *runs
+	counter *reconcileCounter
 }
 
-// Reconcile is one run.
+// Reconcile reconciles one Website.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	err := r.work(ctx, request)
-	r.runs.end(request.Name, err)
+	err := r.reconcileChildren(ctx, request)
+	r.counter.record(request.Name, err)
 	return ctrl.Result{}, err
 }
 
-func (r *reconciler) work(ctx context.Context, request ctrl.Request) error {
+func (r *reconciler) reconcileChildren(ctx context.Context, request ctrl.Request) error {
 	var website Website
 	if err := r.Get(ctx, request.NamespacedName, &website); err != nil {
 		return client.IgnoreNotFound(err)
@@ -65,23 +65,23 @@ func (r *reconciler) work(ctx context.Context, request ctrl.Request) error {
 
 func (r *reconciler) ensureConfigMap(ctx context.Context, website *Website) error {
 	var found corev1.ConfigMap
-	if is, err := r.isThere(ctx, website, &found); err != nil {
+	if owned, err := r.isOwned(ctx, website, &found); err != nil {
 		return err
-	} else if is && found.Data[page] == website.Spec.HTML {
+	} else if owned && found.Data[page] == website.Spec.HTML {
 		return nil
 	}
-	wanted := corev1ac.ConfigMap(website.Name, website.Namespace).
+	desired := corev1ac.ConfigMap(website.Name, website.Namespace).
 		WithLabels(labels(website)).
 		WithOwnerReferences(owner(website)).
 		WithData(map[string]string{page: website.Spec.HTML})
-	return r.apply(ctx, wanted)
+	return r.apply(ctx, desired)
 }
 
 func (r *reconciler) ensureDeployment(ctx context.Context, website *Website) error {
 	var found appsv1.Deployment
-	if is, err := r.isThere(ctx, website, &found); err != nil {
+	if owned, err := r.isOwned(ctx, website, &found); err != nil {
 		return err
-	} else if is && isServed(&found, website) {
+	} else if owned && isUpToDate(&found, website) {
 		return nil
 	}
 	container := corev1ac.Container().
@@ -96,17 +96,17 @@ func (r *reconciler) ensureDeployment(ctx context.Context, website *Website) err
 			WithVolumes(corev1ac.Volume().
 				WithName(volume).
 				WithConfigMap(corev1ac.ConfigMapVolumeSource().WithName(website.Name))))
-	wanted := appsv1ac.Deployment(website.Name, website.Namespace).
+	desired := appsv1ac.Deployment(website.Name, website.Namespace).
 		WithLabels(labels(website)).
 		WithOwnerReferences(owner(website)).
 		WithSpec(appsv1ac.DeploymentSpec().
 			WithReplicas(website.Spec.Replicas).
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(labels(website))).
 			WithTemplate(pods))
-	return r.apply(ctx, wanted)
+	return r.apply(ctx, desired)
 }
 
-func isServed(found *appsv1.Deployment, website *Website) bool {
+func isUpToDate(found *appsv1.Deployment, website *Website) bool {
 	containers := found.Spec.Template.Spec.Containers
 	return found.Spec.Replicas != nil && *found.Spec.Replicas == website.Spec.Replicas &&
 		len(containers) > 0 && containers[0].Image == website.Spec.Image
@@ -114,31 +114,31 @@ func isServed(found *appsv1.Deployment, website *Website) bool {
 
 func (r *reconciler) ensureService(ctx context.Context, website *Website) error {
 	var found corev1.Service
-	if is, err := r.isThere(ctx, website, &found); err != nil {
+	if owned, err := r.isOwned(ctx, website, &found); err != nil {
 		return err
-	} else if is && len(found.Spec.Ports) > 0 && found.Spec.Ports[0].Port == port {
+	} else if owned && len(found.Spec.Ports) > 0 && found.Spec.Ports[0].Port == port {
 		return nil
 	}
-	wanted := corev1ac.Service(website.Name, website.Namespace).
+	desired := corev1ac.Service(website.Name, website.Namespace).
 		WithLabels(labels(website)).
 		WithOwnerReferences(owner(website)).
 		WithSpec(corev1ac.ServiceSpec().
 			WithClusterIP(corev1.ClusterIPNone).
 			WithSelector(labels(website)).
 			WithPorts(corev1ac.ServicePort().WithPort(port).WithTargetPort(intstr.FromInt32(serverPort))))
-	return r.apply(ctx, wanted)
+	return r.apply(ctx, desired)
 }
 
-// isThere reads what a Website gets from the cache, and says whether it is the Website's.
-func (r *reconciler) isThere(ctx context.Context, website *Website, found client.Object) (bool, error) {
+// isOwned reads a child of a Website from the cache, and reports whether the Website owns it.
+func (r *reconciler) isOwned(ctx context.Context, website *Website, found client.Object) (bool, error) {
 	if err := r.Get(ctx, client.ObjectKeyFromObject(website), found); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
 	return metav1.IsControlledBy(found, website), nil
 }
 
-func (r *reconciler) apply(ctx context.Context, wanted runtime.ApplyConfiguration) error {
-	return r.Apply(ctx, wanted, fieldOwner, client.ForceOwnership)
+func (r *reconciler) apply(ctx context.Context, desired runtime.ApplyConfiguration) error {
+	return r.Apply(ctx, desired, fieldOwner, client.ForceOwnership)
 }
 
 func (r *reconciler) report(ctx context.Context, website *Website) error {
@@ -147,7 +147,7 @@ func (r *reconciler) report(ctx context.Context, website *Website) error {
 		Type:               ready,
 		Status:             metav1.ConditionTrue,
 		Reason:             "Applied",
-		Message:            "all is there",
+		Message:            "all children are up to date",
 		ObservedGeneration: website.Generation,
 	})
 	website.Status.ObservedGeneration = website.Generation

@@ -1,7 +1,6 @@
-// client-go is client-go's part of the comparison: a shared informer on Pods as programs in Go have it, with one handler
-// that counts. It says when its cache is in sync; then it is told versions on its standard input, and says when its
-// handler has seen each. Orders and reports are those of crates/bench/src/client.rs. Called with "store" it measures
-// client-go's indexer alone.
+// The program client-go uses a shared informer on Pods with one handler that counts. It prints a message when its cache is
+// synced. It then reads resourceVersions from standard input, and prints a message when its handler has received each of
+// them. The messages are those of crates/bench/src/client.rs. With the argument "store", it measures only the indexer.
 package main
 
 import (
@@ -20,8 +19,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// order is what this program is told.
-type order struct {
+// command is a line that this program reads.
+type command struct {
 	Until *struct {
 		Version  uint64 `json:"version"`
 		Measured bool   `json:"measured"`
@@ -34,7 +33,7 @@ func main() {
 		return
 	}
 	server := flag.String("server", "", "URL of the server")
-	contentType := flag.String("content-type", "", "of bodies; empty leaves it to client-go, which takes protobuf")
+	contentType := flag.String("content-type", "", "content type of requests; the default of client-go is protobuf")
 	flag.Parse()
 	end(run(*server, *contentType))
 }
@@ -49,8 +48,8 @@ func end(err error) {
 func run(server, contentType string) error {
 	config := &rest.Config{Host: server}
 	config.ContentType = contentType
-	orders := make(chan []byte)
-	go read(orders)
+	commands := make(chan []byte)
+	go read(commands)
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
@@ -59,8 +58,8 @@ func run(server, contentType string) error {
 	pods := factory.Core().V1().Pods().Informer()
 	seen := newProgress()
 	handler := cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(pod any) { seen.saw(pod.(*corev1.Pod)) },
-		UpdateFunc: func(_, pod any) { seen.saw(pod.(*corev1.Pod)) },
+		AddFunc:    func(pod any) { seen.record(pod.(*corev1.Pod)) },
+		UpdateFunc: func(_, pod any) { seen.record(pod.(*corev1.Pod)) },
 	}
 	if _, err := pods.AddEventHandler(handler); err != nil {
 		return err
@@ -68,42 +67,42 @@ func run(server, contentType string) error {
 	ctx := context.Background()
 	factory.StartWithContext(ctx)
 	if !cache.WaitForCacheSync(ctx.Done(), pods.HasSynced) {
-		return errors.New("not in sync")
+		return errors.New("the cache did not sync")
 	}
-	say(map[string]any{"synced": len(pods.GetStore().ListKeys())})
-	for line := range orders {
-		if err := obey(line, seen); err != nil {
+	printLine(map[string]any{"synced": len(pods.GetStore().ListKeys())})
+	for line := range commands {
+		if err := handleCommand(line, seen); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// read gives each line of the standard input, and ends the program with it.
-func read(orders chan<- []byte) {
+// read passes each line of standard input to the channel, and exits when the input closes.
+func read(commands chan<- []byte) {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		orders <- []byte(lines.Text())
+		commands <- []byte(lines.Text())
 	}
 	os.Exit(0)
 }
 
-func obey(line []byte, seen *progress) error {
+func handleCommand(line []byte, seen *progress) error {
 	if string(line) == `"relist"` {
-		// There is no way to ask for it.
-		say(map[string]any{"relisting": false})
+		// client-go has no function for a relist.
+		printLine(map[string]any{"relisting": false})
 		return nil
 	}
-	var told order
-	if err := json.Unmarshal(line, &told); err != nil || told.Until == nil {
-		return fmt.Errorf("no order: %q", line)
+	var parsed command
+	if err := json.Unmarshal(line, &parsed); err != nil || parsed.Until == nil {
+		return fmt.Errorf("unknown command: %q", line)
 	}
-	say(map[string]any{"reached": seen.until(told.Until.Version, told.Until.Measured)})
+	printLine(map[string]any{"reached": seen.until(parsed.Until.Version, parsed.Until.Measured)})
 	return nil
 }
 
-func say(report map[string]any) {
-	line, err := json.Marshal(report)
+func printLine(message map[string]any) {
+	line, err := json.Marshal(message)
 	if err != nil {
 		panic(err)
 	}

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// sentLabel says when the server has sent an event, in nanoseconds since 1970.
+	// sentLabel is the label with the send time of an event, in nanoseconds since 1970.
 	sentLabel = "kube-bench/sent"
-	// notSent is its value in what was not sent by an event.
+	// notSent is the value of the label in objects that were not sent by an event.
 	notSent = "1000000000000000000"
 )
 
-// progress is what the handler has seen so far.
+// progress counts the events that the handler has received.
 type progress struct {
 	events   atomic.Uint64
 	seen     atomic.Uint64
@@ -29,7 +29,7 @@ type progress struct {
 	latencies []uint64
 }
 
-// latency is from the moment in which an event was handed to the server's socket to its handler, in nanoseconds.
+// latency is the time from the write of an event to the socket until the call of the handler, in nanoseconds.
 type latency struct {
 	P50 uint64 `json:"p50"`
 	P99 uint64 `json:"p99"`
@@ -45,8 +45,8 @@ func newProgress() *progress {
 	return &progress{reached: make(chan struct{}, 1)}
 }
 
-// saw is the handler: calls are made one after the other.
-func (p *progress) saw(pod *corev1.Pod) {
+// record is the handler. Calls do not overlap.
+func (p *progress) record(pod *corev1.Pod) {
 	version, _ := strconv.ParseUint(pod.ResourceVersion, 10, 64)
 	if p.measured.Load() {
 		p.measure(pod.Labels[sentLabel])
@@ -74,11 +74,11 @@ func (p *progress) measure(sent string) {
 	p.latencies = append(p.latencies, uint64(took))
 }
 
-// until waits until this version was seen.
+// until waits until the handler has received this resourceVersion.
 func (p *progress) until(version uint64, measured bool) reached {
 	p.measured.Store(measured)
 	p.target.Store(version)
-	// A notice may be left over from an earlier version.
+	// A notification of an earlier resourceVersion may be stored.
 	for p.seen.Load() < version {
 		<-p.reached
 	}
@@ -91,7 +91,7 @@ func (p *progress) until(version uint64, measured bool) reached {
 	return reached{Events: p.events.Swap(0), Latency: percentiles(took)}
 }
 
-// percentiles of nothing are none.
+// percentiles returns nil for an empty slice.
 func percentiles(took []uint64) *latency {
 	if len(took) == 0 {
 		return nil

@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// group is how many writes are measured together; there are no batches here.
+	// group is the number of writes that are measured together.
 	group = 64
-	// reads is how many look-ups there are between two looks at the clock.
+	// reads is the number of lookups between two measurements of the time.
 	reads      = 256
 	onANode    = 100
 	namespaces = 20
 )
 
-// writing is updates by one goroutine, and what its thread has used for them.
+// writing describes updates of one goroutine, and the resource use of its thread.
 type writing struct {
 	Writes      uint64  `json:"writes"`
 	Wall        float64 `json:"wall"`
@@ -36,7 +36,7 @@ type writing struct {
 	Waits       uint64  `json:"waits"`
 }
 
-// storeRound is what crates/bench/src/stores/program.rs reports of other stores.
+// storeRound is the result that crates/bench/src/stores/program.rs prints for other stores.
 type storeRound struct {
 	Objects   int     `json:"objects"`
 	Alone     writing `json:"alone"`
@@ -47,32 +47,32 @@ type storeRound struct {
 	ListsPerS float64 `json:"listsPerS"`
 }
 
-// smallPod is what a program that looks for Pods on nodes needs of one.
+// smallPod is a Pod with only its metadata and its node.
 type smallPod struct {
 	metav1.ObjectMeta
 	node string
 }
 
-// store is client-go's thread-safe indexer, and the Pods that go into it, each in two states.
+// store contains the indexer of client-go, and the Pods that are written to it, each in two states.
 type store struct {
 	indexer cache.Indexer
 	states  [2][]*smallPod
-	// keys are in the order in which they are looked up.
+	// keys are in the order of the lookups.
 	keys  []string
-	order   []int
-	turn    int
+	order []int
+	turn  int
 }
 
-// runStore measures the indexer alone.
+// runStore measures only the indexer.
 func runStore(args []string) error {
 	flags := flag.NewFlagSet("store", flag.ExitOnError)
-	objects := flags.Int("objects", 0, "how many Pods it holds")
-	readers := flags.Int("readers", 0, "how many goroutines list all of them while one writes")
+	objects := flags.Int("objects", 0, "number of Pods")
+	readers := flags.Int("readers", 0, "number of goroutines that list all Pods while one writes")
 	millis := flags.Int("millis", 0, "how long each kind of use goes on")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	// Processor time and waits are those of a thread.
+	// CPU time and waits are measured per thread.
 	runtime.LockOSThread()
 	s, err := newStore(*objects)
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *store) measure(wanted time.Duration, readers int) storeRound {
 	return round
 }
 
-// writeFor writes for so long, each Pod in its turn.
+// writeFor writes for this time, one Pod after the other.
 func (s *store) writeFor(wanted time.Duration) writing {
 	var written writing
 	var groups []float64
@@ -171,7 +171,7 @@ func (s *store) writeFor(wanted time.Duration) writing {
 	return written
 }
 
-// prepare gives the next Pods to write, as near as if they had just been decoded: all of them were looked at.
+// prepare returns the next Pods to write. It reads them, so that they are in the CPU cache like Pods that were just decoded.
 func (s *store) prepare() []*smallPod {
 	batch := make([]*smallPod, group)
 	for at := range batch {
@@ -184,10 +184,10 @@ func (s *store) prepare() []*smallPod {
 	return batch
 }
 
-// looked keeps the compiler from leaving out what only looks.
+// looked prevents the compiler from removing reads.
 var looked int
 
-// writeAmongReaders writes while others list everything again and again; gives also how often they do, in a second.
+// writeAmongReaders writes while readers list all Pods. It also returns the number of lists per second.
 func (s *store) writeAmongReaders(wanted time.Duration, readers int) (writing, float64) {
 	var lists atomic.Uint64
 	var over atomic.Bool
@@ -208,7 +208,7 @@ func (s *store) writeAmongReaders(wanted time.Duration, readers int) (writing, f
 	return written, perSecond
 }
 
-// readFor reads for so long, with a look at the clock after each unit of reads; gives nanoseconds of the processor for one.
+// readFor reads for this time, and measures the time after each unit of reads. It returns the CPU time per read in nanoseconds.
 func readFor(wanted time.Duration, unit int, read func(turn int)) float64 {
 	turn, cpu := 0, threadCPU()
 	for begun := time.Now(); turn == 0 || time.Since(begun) < wanted; {
@@ -220,7 +220,7 @@ func readFor(wanted time.Duration, unit int, read func(turn int)) float64 {
 	return (threadCPU() - cpu) * 1e9 / float64(turn)
 }
 
-// threadCPU is the processor time of this thread, in seconds.
+// threadCPU returns the CPU time of this thread in seconds.
 func threadCPU() float64 {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now); err != nil {
@@ -229,7 +229,7 @@ func threadCPU() float64 {
 	return float64(now.Nano()) / 1e9
 }
 
-// waits is how often this thread gave up its processor because it had to wait.
+// waits returns the number of voluntary context switches of this thread.
 func waits() uint64 {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &usage); err != nil {

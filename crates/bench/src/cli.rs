@@ -1,4 +1,4 @@
-//! The program's commands.
+//! The commands of `kube-bench`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::client;
-use crate::compare::{Places, Settings, compare};
+use crate::compare::{Paths, Settings, compare};
 use crate::operators::{self, OperatorNumbers, OperatorsArgs, compare_operators, run_cluster, run_operator};
 use crate::record::{RealServer, record};
 use crate::recording::{Recording, exists, folder};
@@ -21,121 +21,125 @@ use crate::report::{Numbers, StoreNumbers};
 use crate::scale::{RECORDED, ScaleArgs, ScaleNumbers, scale};
 use crate::stores::{Load, compare_stores, run_store};
 
-/// How long a contender is left alone after each stage.
+/// The pause after each stage.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// This project, kube-runtime and client-go over the same recorded bytes, side by side.
+/// Compares the cost of this project, kube-runtime and client-go on the same recorded bytes.
 #[derive(Debug, Parser)]
 pub enum Command {
-    /// Measure all of them and print tables. Records first, where that was not done yet.
+    /// Measure all contenders and print tables. Records Pods first if there is no recording.
     Compare(CompareArgs),
-    /// Measure what an object costs while their number grows. Records first, where that was not done yet.
+    /// Measure the cost per object for growing numbers of objects. Records Pods first if there is
+    /// no recording.
     Scale(ScaleArgs),
-    /// Measure the stores alone, as `compare` does too.
+    /// Measure only the stores. `compare` includes this.
     Stores(StoresArgs),
-    /// Measure one operator on this project's kube-operator, on kube-runtime and on controller-runtime.
+    /// Measure one operator on kube-operator, kube-runtime and controller-runtime.
     Operators(OperatorsArgs),
-    /// Record a real kube-apiserver, as `compare` does.
+    /// Record Pods of a real kube-apiserver. `compare` includes this.
     Record {
-        /// How many Pods.
+        /// The number of Pods.
         #[arg(long, default_value_t = 20_000)]
         objects: usize,
     },
-    /// Serve a recording; driven by its standard input.
+    /// Serve a recording. Reads commands from standard input.
     Replay {
         /// The folder of the recording.
         recording: PathBuf,
-        /// So many objects, each made from a recorded one while it is sent.
+        /// Serve this number of objects, generated from the recorded objects.
         #[arg(long)]
         objects: Option<usize>,
     },
-    /// One of the programs that are compared; driven by its standard input.
+    /// Run one of the compared programs. Reads commands from standard input.
     Client {
-        /// Which.
+        /// The name of the program.
         name: String,
-        /// The server's URL.
+        /// The URL of the server.
         #[arg(long)]
         server: String,
     },
-    /// The cluster of an operator; driven by its standard input.
+    /// Run the cluster of an operator. Reads commands from standard input.
     Cluster {
-        /// How many Websites it has.
+        /// The number of Websites.
         #[arg(long)]
         objects: usize,
-        /// On a real kube-apiserver.
+        /// Use a real kube-apiserver.
         #[arg(long)]
         real: bool,
     },
-    /// One of the operators that are compared; driven by its standard input.
+    /// Run one of the compared operators. Reads requests from standard input.
     Operator {
-        /// Which.
+        /// The name of the operator.
         name: String,
-        /// How to get to the server.
+        /// The kubeconfig of the server.
         #[arg(long)]
         kubeconfig: PathBuf,
-        /// How many Websites there are.
+        /// The number of Websites.
         #[arg(long)]
         objects: usize,
     },
-    /// One of the stores that are compared; says what came out.
+    /// Measure one store once, and print the result as JSON.
     Store {
-        /// Which.
+        /// The name of the store.
         name: String,
-        /// What is done with it.
+        /// The load.
         #[command(flatten)]
         load: Load,
     },
 }
 
-/// What is compared.
+/// The options of `kube-bench compare`.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
-    /// How many Pods.
+    /// The number of Pods.
     #[arg(long, default_value_t = 20_000)]
     objects: usize,
-    /// How many events are sent as fast as they are read.
+    /// The number of events that are sent at full speed.
     #[arg(long, default_value_t = 100_000)]
     events: u64,
-    /// How often all is measured; medians are shown.
+    /// The number of rounds. The output shows medians.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Events a second while latency is measured.
+    /// The number of events per second during the latency measurement.
     #[arg(long, default_value_t = 5_000)]
     rate: u64,
-    /// For so many seconds.
+    /// The duration of the latency measurement in seconds.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// Only those with this in their names.
+    /// Measure only contenders whose name contains this text.
     #[arg(long)]
     only: Option<String>,
-    /// Write all numbers to this file.
+    /// Write all numbers to this file, as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Write tables, charts and numbers into this page (docs/performance.md) and the folder beside it.
+    /// Write tables to this page (docs/performance.md), and charts and numbers to the folder of the
+    /// same name.
     #[arg(long)]
     out: Option<PathBuf>,
 }
 
-/// What is measured of the stores.
+/// The options of `kube-bench stores`.
 #[derive(Debug, Args)]
 pub struct StoresArgs {
     #[command(flatten)]
     load: Load,
-    /// How often all is measured; medians are shown.
+    /// The number of rounds. The output shows medians.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Only those with this in their names.
+    /// Measure only contenders whose name contains this text.
     #[arg(long)]
     only: Option<String>,
-    /// Write all numbers to this file.
+    /// Write all numbers to this file, as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
 }
 
-/// Carries out a command. `out` gets what it has to say, unless its standard output belongs to another program.
+/// Executes a command. Progress and results are written to `out`. A command that is driven by
+/// another program writes its replies to standard output.
 ///
 /// # Errors
-/// What failed, and how.
+///
+/// Fails if the command fails. The error contains the operation and its cause.
 pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
     match command {
         Command::Compare(args) => runtime()?.block_on(run_compare(args, out)),
@@ -143,7 +147,7 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
         Command::Stores(args) => {
             let only = args.only.as_deref();
             let numbers = runtime()?.block_on(stores(args.load, args.rounds, only, out))?;
-            ensure!(!numbers.text().is_empty(), "no store has {only:?} in its name");
+            ensure!(!numbers.text().is_empty(), "the name of no store contains {only:?}");
             writeln!(out, "\n{}", numbers.text())?;
             args.json.as_deref().map_or(Ok(()), |file| numbers.write_json(file))
         }
@@ -160,7 +164,7 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
             let folder = runtime()?.block_on(recorded(objects, out))?;
             Ok(writeln!(out, "{}", folder.display())?)
         }
-        // One thread is enough, and leaves the other core to who is measured.
+        // The server uses one thread, so that a contender has the other core.
         Command::Replay { recording, objects } => {
             Builder::new_current_thread().enable_all().build()?.block_on(run_replay(&recording, objects))
         }
@@ -184,10 +188,10 @@ async fn run_compare(args: CompareArgs, out: &mut impl Write) -> Result<()> {
         seconds: args.seconds,
         settle: SETTLE,
     };
-    let places = places(recording)?;
-    let outcome = compare(&settings, &places, args.only.as_deref(), |what| {
-        // Whoever does not listen gets the tables all the same.
-        let _ = writeln!(out, "{what}");
+    let paths = paths(recording)?;
+    let outcome = compare(&settings, &paths, args.only.as_deref(), |step| {
+        // The measurement continues even if the output is closed.
+        let _ = writeln!(out, "{step}");
     });
     let outcome = outcome.await?;
     let stores = stores(Load::default(), settings.rounds, args.only.as_deref(), out).await?;
@@ -201,10 +205,10 @@ async fn run_compare(args: CompareArgs, out: &mut impl Write) -> Result<()> {
 
 async fn run_scale(args: &ScaleArgs, out: &mut impl Write) -> Result<()> {
     args.out.as_deref().map_or(Ok(()), |page| page::check(page, "scale"))?;
-    let places = places(recorded(RECORDED, out).await?)?;
+    let paths = paths(recorded(RECORDED, out).await?)?;
     let settings = args.settings(SETTLE);
-    let measured = scale(&settings, &places, |what| {
-        let _ = writeln!(out, "{what}");
+    let measured = scale(&settings, &paths, |step| {
+        let _ = writeln!(out, "{step}");
     });
     let numbers = ScaleNumbers::new(settings.clone(), measured.await?);
     writeln!(out, "\n{}", numbers.text())?;
@@ -216,9 +220,9 @@ async fn run_operators(args: &OperatorsArgs, out: &mut impl Write) -> Result<()>
     let settings = args.settings();
     args.out.as_deref().map_or(Ok(()), |page| page::check(page, settings.command()))?;
     let program = std::env::current_exe()?;
-    let (folder, only) = (built(&program)?, args.only.as_deref());
-    let outcome = compare_operators(&settings, &program, &folder, only, |what| {
-        let _ = writeln!(out, "{what}");
+    let (folder, only) = (work_folder(&program)?, args.only.as_deref());
+    let outcome = compare_operators(&settings, &program, &folder, only, |step| {
+        let _ = writeln!(out, "{step}");
     });
     let numbers = OperatorNumbers::new(outcome.await?);
     writeln!(out, "\n{}", numbers.text())?;
@@ -226,27 +230,28 @@ async fn run_operators(args: &OperatorsArgs, out: &mut impl Write) -> Result<()>
     args.out.as_deref().map_or(Ok(()), |page| numbers.write_page(page))
 }
 
-/// This program, a recording, and where it builds and logs.
-fn places(recording: PathBuf) -> Result<Places> {
+/// Returns the paths of this program, the recording, and the folder for builds and logs.
+fn paths(recording: PathBuf) -> Result<Paths> {
     let program = std::env::current_exe()?;
-    Ok(Places { folder: built(&program)?, program, recording })
+    Ok(Paths { folder: work_folder(&program)?, program, recording })
 }
 
 async fn stores(load: Load, rounds: usize, only: Option<&str>, out: &mut impl Write) -> Result<StoreNumbers> {
     let program = std::env::current_exe()?;
-    let say = |what: &str| {
-        let _ = writeln!(out, "{what}");
+    let progress = |step: &str| {
+        let _ = writeln!(out, "{step}");
     };
-    let outcome = compare_stores(load, rounds.max(1), &program, &built(&program)?, only, say).await?;
+    let outcome =
+        compare_stores(load, rounds.max(1), &program, &work_folder(&program)?, only, progress).await?;
     Ok(StoreNumbers::new(outcome))
 }
 
-/// What is built, and logs.
-fn built(program: &Path) -> Result<PathBuf> {
+/// Returns the folder for builds and logs.
+fn work_folder(program: &Path) -> Result<PathBuf> {
     Ok(target(program)?.join("kube-bench"))
 }
 
-/// The recording of so many objects, which is made where there is none.
+/// Returns the recording of `objects` objects. Records them if there is no recording.
 async fn recorded(objects: usize, out: &mut impl Write) -> Result<PathBuf> {
     let folder = folder(target(&std::env::current_exe()?)?, objects);
     if !exists(&folder) {
@@ -261,16 +266,16 @@ async fn recorded(objects: usize, out: &mut impl Write) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Cargo's target folder, out of which this program runs.
+/// Returns the target folder of cargo that contains this program.
 fn target(program: &Path) -> Result<&Path> {
-    program.ancestors().nth(2).context("this program is in no target folder")
+    program.ancestors().nth(2).context("this program is not in a target folder of cargo")
 }
 
 async fn run_replay(recording: &Path, objects: Option<usize>) -> Result<()> {
     let recording = Recording::load(recording)?;
     let replay = match objects {
         None => Replay::new(recording),
-        Some(objects) => Replay::of_many(recording, objects)?,
+        Some(objects) => Replay::with_generated_objects(recording, objects)?,
     };
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let listening = Listening { url: format!("http://{}", listener.local_addr()?) };

@@ -1,6 +1,8 @@
-//! The programs that are compared: each an ordinary use of a library, with one informer on Pods and one handler that
-//! counts. A program says when its cache is in sync; then it is told versions on its standard input, and says when its
-//! handler has seen each.
+//! The compared programs. Each uses a library in a typical way, with one informer on Pods and one
+//! handler that counts.
+//!
+//! A program prints a message when its cache is synced. It then reads resourceVersions from
+//! standard input, and prints a message when its handler has received each of them.
 
 mod informer;
 mod kube_runtime;
@@ -25,34 +27,33 @@ use progress::Progress;
 pub(crate) use progress::percentiles;
 use view::PodView;
 
-/// A running informer, behind what the programs have in common.
-trait Running: Send {
-    /// Waits until its cache is in sync, and gives the number of objects in it.
+/// A running informer of any library.
+trait RunningInformer: Send {
+    /// Waits until the cache is synced, and returns the number of its objects.
     fn synced(&mut self) -> BoxFuture<'_, Result<usize>>;
 
-    /// Lists everything again, where the library has a way to ask for it.
+    /// Starts a relist. Returns false if the library has no such function.
     fn relist(&self) -> bool {
         false
     }
 
-    /// Ends it.
+    /// Stops the informer.
     fn stop(self: Box<Self>) -> BoxFuture<'static, ()>;
 }
 
-/// Starts an informer that tells its progress.
-type Start = fn(Client, Arc<Progress>) -> Box<dyn Running>;
+/// Starts an informer that reports to `Progress`.
+type Start = fn(Client, Arc<Progress>) -> Box<dyn RunningInformer>;
 
-/// The runtime of a program.
+/// The threads of the Tokio runtime of a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Threads {
-    /// As in this project's examples.
+    /// One thread, as in the examples of this project.
     One,
-    /// One for each core, as `#[tokio::main]` makes them for programs that say nothing else, and as in kube-runtime's
-    /// examples.
+    /// One thread per core: the default of `#[tokio::main]`, as in the examples of kube-runtime.
     Many,
 }
 
-/// The programs that are part of this one, by name. A further representation is a further line.
+/// The programs in Rust: name, threads and start function.
 const PROGRAMS: [(&str, Threads, Start); 9] = [
     ("typed", Threads::One, informer::start::<Pod>),
     ("typed-threads", Threads::Many, informer::start::<Pod>),
@@ -65,113 +66,116 @@ const PROGRAMS: [(&str, Threads, Start); 9] = [
     ("kube-runtime-streaming", Threads::Many, kube_runtime::start_streaming),
 ];
 
-/// What a program is told, a line each.
+/// A line that a program reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Order {
-    /// Say when the handler has seen this version.
+    /// Report when the handler has received this resourceVersion.
     Until {
-        /// The version.
+        /// The resourceVersion.
         version: u64,
-        /// Whether to measure how long each event took since it was sent.
+        /// Measure the latency of each event.
         measured: bool,
     },
-    /// List everything again without being asked by the server.
+    /// Start a relist.
     Relist,
 }
 
-/// What a program says, a line each.
+/// A line that a program prints.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Report {
-    /// Its cache is in sync and holds so many objects.
+    /// The cache is synced and contains this number of objects.
     Synced(usize),
-    /// The handler has seen the version.
+    /// The handler has received the resourceVersion.
     Reached {
-        /// How often the handler was called since the last such report.
+        /// The number of handler calls since the last message of this kind.
         events: u64,
-        /// How long events took since they were sent, where that was measured.
+        /// The latency of the events, if it was measured.
         latency: Option<Latency>,
     },
-    /// Whether everything is being listed again.
+    /// True if a relist has started.
     Relisting(bool),
 }
 
-/// From the moment in which an event was handed to the server's socket to its handler, in nanoseconds.
+/// The time from the write of an event to the socket until the call of the handler, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Half of the events took no longer.
+    /// The median.
     pub p50: u64,
-    /// 99 of 100 took no longer.
+    /// The 99th percentile.
     pub p99: u64,
-    /// The slowest.
+    /// The maximum.
     pub max: u64,
 }
 
-/// The names of the programs.
+/// Returns the names of the programs.
 pub fn names() -> impl Iterator<Item = &'static str> {
     PROGRAMS.into_iter().map(|(name, ..)| name)
 }
 
-/// The runtime on which a program is run.
+/// Creates the Tokio runtime of a program.
 ///
 /// # Errors
-/// The system has no threads to give.
+///
+/// Fails if the system cannot create threads.
 pub(crate) fn runtime(name: &str) -> std::io::Result<Runtime> {
     let is_one = PROGRAMS.into_iter().any(|(known, threads, _)| known == name && threads == Threads::One);
     let mut builder = if is_one { Builder::new_current_thread() } else { Builder::new_multi_thread() };
     builder.enable_all().build()
 }
 
-/// Runs a program on this server until its input ends.
+/// Runs the program `name` until its input closes.
 ///
 /// # Errors
-/// There is no such program; a URL that is none; a cache that doesn't get in sync.
+///
+/// Fails if there is no program of this name, if the URL is invalid, or if the cache does not sync.
 ///
 /// # Cancel safety
-/// Dropping it ends the program.
+///
+/// Dropping the future stops the program.
 pub async fn run(
     name: &str,
     server: &str,
-    orders: impl AsyncBufRead + Unpin,
-    mut reports: impl AsyncWrite + Unpin,
+    commands: impl AsyncBufRead + Unpin,
+    mut messages: impl AsyncWrite + Unpin,
 ) -> Result<()> {
     let Some((_, _, start)) = PROGRAMS.into_iter().find(|(known, ..)| *known == name) else {
-        bail!("no program {name:?}; there are {}", names().collect::<Vec<_>>().join(", "));
+        bail!("no program {name:?}; expected one of {}", names().collect::<Vec<_>>().join(", "));
     };
-    let client = Client::try_from(Config::new(server.parse().context("the server's URL")?))?;
+    let client = Client::try_from(Config::new(server.parse().context("invalid URL of the server")?))?;
     let progress = Arc::new(Progress::default());
     let mut running = start(client, Arc::clone(&progress));
-    let mut orders = orders.lines();
-    let Some(objects) = unless_over(&mut orders, running.synced()).await else { return Ok(()) };
-    say(&mut reports, Report::Synced(objects?)).await?;
-    while let Some(order) = orders.next_line().await? {
-        let report = match serde_json::from_str(&order)? {
+    let mut commands = commands.lines();
+    let Some(objects) = unless_closed(&mut commands, running.synced()).await else { return Ok(()) };
+    write_line(&mut messages, Report::Synced(objects?)).await?;
+    while let Some(command) = commands.next_line().await? {
+        let message = match serde_json::from_str(&command)? {
             Order::Until { version, measured } => {
-                let reached = unless_over(&mut orders, progress.until(version, measured)).await;
-                let Some(report) = reached else { break };
-                report
+                let reached = unless_closed(&mut commands, progress.until(version, measured)).await;
+                let Some(message) = reached else { break };
+                message
             }
             Order::Relist => Report::Relisting(running.relist()),
         };
-        say(&mut reports, report).await?;
+        write_line(&mut messages, message).await?;
     }
     running.stop().await;
     Ok(())
 }
 
-/// What comes of this, unless the input is over before: then nobody waits for it any more.
-async fn unless_over<T>(
-    orders: &mut Lines<impl AsyncBufRead + Unpin>,
+/// Waits for `done`. Returns `None` if the input closes first.
+async fn unless_closed<T>(
+    commands: &mut Lines<impl AsyncBufRead + Unpin>,
     done: impl Future<Output = T>,
 ) -> Option<T> {
     tokio::select! {
         done = done => Some(done),
-        _ = orders.next_line() => None,
+        _ = commands.next_line() => None,
     }
 }
 
-async fn say(reports: &mut (impl AsyncWrite + Unpin), report: Report) -> Result<()> {
-    reports.write_all(format!("{}\n", serde_json::to_string(&report)?).as_bytes()).await?;
-    Ok(reports.flush().await?)
+async fn write_line(messages: &mut (impl AsyncWrite + Unpin), message: Report) -> Result<()> {
+    messages.write_all(format!("{}\n", serde_json::to_string(&message)?).as_bytes()).await?;
+    Ok(messages.flush().await?)
 }

@@ -1,4 +1,5 @@
-//! The comparison: each contender in turn, several rounds, every one a process of its own with a server of its own.
+//! The comparison of informers, in several rounds. Each measurement uses a new process and a new
+//! server.
 
 mod round;
 
@@ -8,89 +9,91 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::contenders::{Family, Field, Skipped};
+use crate::contenders::{Contenders, Family, Skipped};
 use crate::recording::{Manifest, Recording};
 
 pub use round::Round;
-pub(crate) use round::Run;
+pub(crate) use round::RunningContender;
 
-/// What is measured.
+/// The settings of a comparison.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Settings {
-    /// Events that are sent as fast as they are read.
+    /// The number of events that are sent at full speed.
     pub events: u64,
-    /// How often all is measured.
+    /// The number of rounds.
     pub rounds: usize,
-    /// Events a second while their latency is measured.
+    /// The number of events per second during the latency measurement.
     pub rate: u64,
-    /// For so many seconds.
+    /// The duration of the latency measurement in seconds.
     pub seconds: u64,
-    /// How long a contender is left alone after each stage, before its memory is looked at. What it does then counts.
+    /// The pause after each stage, before the memory is measured. The pause is part of the stage.
     pub settle: Duration,
 }
 
-/// Where things are.
+/// The paths of a comparison.
 #[derive(Clone, Debug)]
-pub struct Places {
-    /// This program.
+pub struct Paths {
+    /// The path of this program.
     pub program: PathBuf,
-    /// The recording.
+    /// The folder of the recording.
     pub recording: PathBuf,
-    /// What is built, and logs.
+    /// The folder for builds and logs.
     pub folder: PathBuf,
 }
 
-/// What came out.
+/// The result of a comparison.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
-    /// What was measured.
+    /// The settings.
     pub settings: Settings,
-    /// On which objects.
+    /// The recording.
     pub recording: Manifest,
-    /// Of whom, in the order of the tables.
+    /// The measured contenders, in the order of the tables.
     pub measured: Vec<Measured>,
-    /// Who is missing.
+    /// The contenders that were not measured.
     pub skipped: Vec<Skipped>,
 }
 
-/// The rounds of a contender.
+/// The measurements of a contender.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
-    /// Its name.
+    /// The name of the contender.
     pub contender: String,
-    /// Whose it is.
+    /// The project of the contender.
     pub family: Family,
-    /// One after the other.
+    /// One entry per round.
     pub rounds: Vec<Round>,
 }
 
-/// Compares those whose name contains `only`. `say` is told what is being done.
+/// Compares the contenders whose name contains `only`. Reports each step to `progress`.
 ///
 /// # Errors
-/// A program that can't be built or started, or ends early. The error names it.
+///
+/// Fails if a program cannot be built or started, or stops early. The error contains its name.
 ///
 /// # Cancel safety
-/// Dropped early, all programs are killed.
+///
+/// Dropping the future kills all programs.
 pub async fn compare(
     settings: &Settings,
-    places: &Places,
+    paths: &Paths,
     only: Option<&str>,
-    mut say: impl FnMut(&str),
+    mut progress: impl FnMut(&str),
 ) -> Result<Outcome> {
-    let manifest = Recording::manifest(&places.recording)?;
-    let field = Field::gather(only, &places.program, manifest.protobuf, &places.folder).await?;
+    let manifest = Recording::manifest(&paths.recording)?;
+    let contenders = Contenders::select(only, &paths.program, manifest.protobuf, &paths.folder).await?;
     let new = |contender: &crate::contenders::Contender| Measured {
         contender: contender.name.to_owned(),
         family: contender.family,
         rounds: Vec::new(),
     };
-    let mut measured: Vec<Measured> = field.contenders.iter().map(new).collect();
+    let mut measured: Vec<Measured> = contenders.contenders.iter().map(new).collect();
     for number in 1..=settings.rounds {
-        for (contender, measured) in field.contenders.iter().zip(&mut measured) {
-            say(&format!("round {number} of {}: {}", settings.rounds, contender.name));
-            let round = round::run(settings, places, &field, contender).await;
+        for (contender, measured) in contenders.contenders.iter().zip(&mut measured) {
+            progress(&format!("round {number} of {}: {}", settings.rounds, contender.name));
+            let round = round::run(settings, paths, &contenders, contender).await;
             measured.rounds.push(round.with_context(|| contender.name.to_owned())?);
         }
     }
-    Ok(Outcome { settings: settings.clone(), recording: manifest, measured, skipped: field.skipped })
+    Ok(Outcome { settings: settings.clone(), recording: manifest, measured, skipped: contenders.skipped })
 }

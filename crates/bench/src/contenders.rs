@@ -1,4 +1,4 @@
-//! Who is compared, and how each is started.
+//! The compared programs, and the commands that start them.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
-/// One of those who are compared.
+/// A compared program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
@@ -15,15 +15,15 @@ pub(crate) struct Contender {
     program: Program,
 }
 
-/// Whose it is.
+/// The project of a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
     /// This project.
     KubeInformer,
-    /// kube-rs.
+    /// The kube-rs project.
     KubeRuntime,
-    /// Kubernetes' own.
+    /// The Go client of Kubernetes.
     ClientGo,
 }
 
@@ -35,7 +35,7 @@ enum Program {
     Go(&'static str),
 }
 
-/// What all are compared with.
+/// Contenders that the aims and ratios refer to.
 pub(crate) const TYPED: &str = "kube-informer, typed";
 pub(crate) const LAZY: &str = "kube-informer, lazy";
 pub(crate) const COMPRESSED: &str = "kube-informer, compressed";
@@ -54,7 +54,7 @@ const fn client_go(name: &'static str, content_type: &'static str) -> Contender 
     Contender { name, family: Family::ClientGo, program: Program::Go(content_type) }
 }
 
-/// All of them, in the order of the tables.
+/// All contenders, in the order of the tables.
 const ALL: [Contender; 11] = [
     ours(TYPED, "typed"),
     ours("kube-informer, typed, a thread per core", "typed-threads"),
@@ -69,27 +69,28 @@ const ALL: [Contender; 11] = [
     client_go("client-go, JSON", "application/json"),
 ];
 
-/// One that is not compared, and why.
+/// A contender that was not measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
-    /// Its name.
+    /// The name of the contender.
     pub contender: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// Those who are compared here, and what they are started from.
-pub(crate) struct Field {
+/// The selected contenders and the programs that run them.
+pub(crate) struct Contenders {
     pub(crate) contenders: Vec<Contender>,
     pub(crate) skipped: Vec<Skipped>,
-    /// This program.
+    /// The path of this program.
     program: PathBuf,
     go: Option<PathBuf>,
 }
 
-impl Field {
-    /// Chooses those whose name contains `only`, and builds what has to be built, into a folder.
-    pub(crate) async fn gather(
+impl Contenders {
+    /// Selects the contenders whose name contains `only`, and builds the Go program if it is
+    /// needed.
+    pub(crate) async fn select(
         only: Option<&str>,
         program: &Path,
         protobuf: bool,
@@ -103,7 +104,7 @@ impl Field {
         for contender in chosen {
             let missing = match contender.program {
                 Program::Go(_) if go.is_none() => NO_GO,
-                Program::Go("") if !protobuf => "nothing was recorded in protobuf",
+                Program::Go("") if !protobuf => "the recording contains no protobuf",
                 Program::Client(_) | Program::Go(_) => {
                     contenders.push(contender);
                     continue;
@@ -111,11 +112,11 @@ impl Field {
             };
             skipped.push(Skipped { contender: contender.name.into(), why: missing.into() });
         }
-        ensure!(!contenders.is_empty() || !skipped.is_empty(), "no contender has {only:?} in its name");
+        ensure!(!contenders.is_empty() || !skipped.is_empty(), "the name of no contender contains {only:?}");
         Ok(Self { contenders, skipped, program: program.to_owned(), go })
     }
 
-    /// How one is started on this server.
+    /// Returns the command that starts a contender.
     pub(crate) fn command(&self, contender: &Contender, server: &str) -> Result<Command> {
         Ok(match contender.program {
             Program::Client(name) => {
@@ -124,14 +125,14 @@ impl Field {
                 command
             }
             Program::Go(content_type) => {
-                let mut command = Command::new(self.go.as_ref().context("it was not built")?);
+                let mut command = Command::new(self.go.as_ref().context("the Go program was not built")?);
                 command.args(["-server", server, "-content-type", content_type]);
                 command
             }
         })
     }
 
-    /// The replay server of a recording.
+    /// Returns the command that starts a replay server.
     pub(crate) fn server(&self, recording: &Path) -> Command {
         let mut command = Command::new(&self.program);
         command.arg("replay").arg(recording);
@@ -139,8 +140,8 @@ impl Field {
     }
 }
 
-/// Why nothing in Go is measured.
-pub(crate) const NO_GO: &str = "there is no go on PATH";
+/// The reason why programs in Go are skipped.
+pub(crate) const NO_GO: &str = "go is not on PATH";
 
 pub(crate) async fn has_go() -> bool {
     let mut command = Command::new("go");
@@ -148,16 +149,20 @@ pub(crate) async fn has_go() -> bool {
     quiet.status().await.is_ok_and(|status| status.success())
 }
 
-/// The module of client-go's programs: its folder in crates/bench, and what is built of it.
+/// The folder in crates/bench and the name of the client-go program.
 pub(crate) const CLIENT_GO: (&str, &str) = ("go", "client-go");
 
-/// Builds a module of crates/bench; `go build` does nothing where nothing has changed.
+/// Builds a Go module of crates/bench. `go build` does not build an unchanged module again.
 pub(crate) async fn build_go((module, name): (&str, &str), folder: &Path) -> Result<PathBuf> {
     let program = std::path::absolute(folder.join(name))?;
     let mut command = Command::new("go");
     command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(module));
     command.args(["build", "-buildvcs=false", "-o"]).arg(&program).arg(".").env("GOTOOLCHAIN", "local");
-    let built = command.stdin(Stdio::null()).output().await.context("starting go")?;
-    ensure!(built.status.success(), "crates/bench/{module}: {}", String::from_utf8_lossy(&built.stderr));
+    let built = command.stdin(Stdio::null()).output().await.context("cannot start go")?;
+    ensure!(
+        built.status.success(),
+        "go build in crates/bench/{module} failed: {}",
+        String::from_utf8_lossy(&built.stderr)
+    );
     Ok(program)
 }

@@ -1,4 +1,4 @@
-//! The figures of the comparison: each is computed from a round, and of the rounds the median counts.
+//! The figures of the comparison. Each is the median over all rounds.
 
 use std::collections::BTreeMap;
 
@@ -8,31 +8,31 @@ use crate::compare::{Measured, Outcome, Round, Settings};
 use crate::contenders::Family;
 use crate::stage::Stage;
 
-/// One of the figures.
+/// A figure: a function of a round, with its column.
 pub(crate) struct Figure {
-    /// Its name among the numbers.
+    /// The key in the JSON numbers.
     pub(crate) key: &'static str,
-    /// Its column.
+    /// The title of the column.
     pub(crate) title: &'static str,
-    /// Digits behind the point.
+    /// The number of decimal places.
     pub(crate) digits: usize,
     value: fn(&Round, &Settings) -> Option<f64>,
 }
 
-/// What belongs into one table.
+/// The figures of one table.
 pub(crate) struct Group {
     pub(crate) title: &'static str,
     pub(crate) figures: &'static [Figure],
 }
 
-/// A contender's medians, by the keys of the figures.
+/// The medians of a contender.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Medians {
-    /// Of whom.
+    /// The name of the contender.
     pub contender: String,
-    /// Whose it is.
+    /// The project of the contender.
     pub family: Family,
-    /// What it has no value for is missing.
+    /// The medians by the keys of the figures. Figures without a value are omitted.
     pub figures: BTreeMap<String, f64>,
 }
 
@@ -47,7 +47,7 @@ const fn figure(
     Figure { key, title, digits, value }
 }
 
-/// All figures, table by table.
+/// All figures, grouped by table.
 pub(crate) const GROUPS: [Group; 4] = [
     Group {
         title: "From the start until the cache is in sync",
@@ -106,7 +106,7 @@ pub(crate) const GROUPS: [Group; 4] = [
     },
 ];
 
-/// Microseconds for each.
+/// Returns microseconds per item.
 fn per(seconds: f64, count: u64) -> Option<f64> {
     (count > 0).then(|| seconds * 1e6 / count as f64)
 }
@@ -115,12 +115,12 @@ fn growth(stage: &Stage) -> f64 {
     stage.peak as f64 / stage.before as f64
 }
 
-/// The figure of this name.
+/// Returns the figure with this key.
 pub(crate) fn by_key(key: &str) -> Option<&'static Figure> {
     GROUPS.iter().flat_map(|group| group.figures).find(|figure| figure.key == key)
 }
 
-/// The medians of all contenders, in their order.
+/// Returns the medians of all contenders, in their order.
 pub fn medians(outcome: &Outcome) -> Vec<Medians> {
     let all = || GROUPS.iter().flat_map(|group| group.figures);
     let of = |measured: &Measured| {
@@ -134,7 +134,7 @@ pub fn medians(outcome: &Outcome) -> Vec<Medians> {
     outcome.measured.iter().map(of).collect()
 }
 
-/// Of an even number of values the mean of the two in the middle.
+/// Returns the median: for an even number of values, the mean of the two middle values.
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_the_value_in_the_middle() {
+    fn median_is_the_middle_value() {
         assert_eq!(median(vec![]), None);
         assert_eq!(median(vec![3.0]), Some(3.0));
         assert_eq!(median(vec![9.0, 1.0, 2.0]), Some(2.0));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn each_figure_has_a_key_of_its_own() {
+    fn figure_keys_are_unique() {
         let mut keys: Vec<_> =
             GROUPS.iter().flat_map(|group| group.figures).map(|figure| figure.key).collect();
         let all = keys.len();

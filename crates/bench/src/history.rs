@@ -1,21 +1,23 @@
-//! Which event changes which object: a pure function of the event's number, so that any number of events can be sent,
-//! and sent again, without remembering them.
+//! Maps events to objects: a pure function of the event number. The server can therefore send any
+//! number of events again without storing them.
 //!
-//! Events change the objects in a fixed order that looks random, all of them before the first comes again.
+//! Events change the objects in a fixed pseudo-random order. Each object changes once before the
+//! order repeats.
 
 use fastrand::Rng;
 
-/// The order of events, which are numbered from 1; after event 0 all objects are as they were listed.
+/// The order of the events. Event numbers start at 1; event 0 is the state of the list.
 pub(crate) struct History {
-    /// The version of the list.
+    /// The resourceVersion of the list.
     base: u64,
-    /// The object that each event of a round changes, and the event of a round that changes each object.
+    /// For each event of a round, the object that it changes.
     order: Vec<usize>,
+    /// For each object, the event of a round that changes it.
     place: Vec<u64>,
 }
 
 impl History {
-    /// The events of so many objects, which were listed at this version.
+    /// Creates the events of `objects` objects with a list at resourceVersion `base`.
     pub(crate) fn new(base: u64, objects: usize) -> Self {
         let mut order: Vec<usize> = (0..objects).collect();
         Rng::with_seed(1).shuffle(&mut order);
@@ -26,33 +28,34 @@ impl History {
         Self { base, order, place }
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub(crate) fn objects(&self) -> usize {
         self.order.len()
     }
 
-    /// The version of the server after this event.
+    /// Returns the resourceVersion of the server after `event`.
     pub(crate) fn version(&self, event: u64) -> u64 {
         self.base + event
     }
 
-    /// The version of an object that no event has changed yet, where the objects have come to be by a round of events
-    /// before the list.
+    /// Returns the resourceVersion of an object before its first event, if one round of events
+    /// before the list created the objects.
     pub(crate) fn version_before(&self, object: usize) -> u64 {
         self.base + 1 + self.place[object] - self.order.len() as u64
     }
 
-    /// The event after which the server had this version.
+    /// Returns the event after which the server has this resourceVersion.
     pub(crate) fn event(&self, version: u64) -> u64 {
         version.saturating_sub(self.base)
     }
 
-    /// The object that an event changes.
+    /// Returns the object that `event` changes.
     pub(crate) fn object(&self, event: u64) -> usize {
         self.order[((event - 1) % self.order.len() as u64) as usize]
     }
 
-    /// The last event up to this one that changed an object; `None` while it is as it was listed.
+    /// Returns the last event up to `event` that changed an object, or `None` if no event has
+    /// changed it.
     pub(crate) fn last_change(&self, object: usize, event: u64) -> Option<u64> {
         let (place, round) = (self.place[object], self.order.len() as u64);
         let rounds = event.checked_sub(place + 1)? / round;
@@ -65,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_change_of_an_object_is_the_last_event_that_changes_it() {
+    fn last_change_is_the_last_event_of_an_object() {
         let history = History::new(100, 7);
         let mut last = [None; 7];
         for event in 1..40 {
@@ -77,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn before_the_first_event_each_object_has_a_version_of_its_own() {
+    fn versions_before_first_event_are_unique() {
         let history = History::new(100, 50);
         let mut versions: Vec<u64> = (0..50).map(|object| history.version_before(object)).collect();
         versions.sort_unstable();
@@ -85,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn all_objects_change_before_the_first_changes_again() {
+    fn each_object_changes_once_per_round() {
         let history = History::new(100, 50);
         let mut changed: Vec<usize> = (51..=100).map(|event| history.object(event)).collect();
         assert_ne!(changed, (0..50).collect::<Vec<_>>());

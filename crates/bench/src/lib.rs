@@ -1,19 +1,19 @@
-//! What an informer costs: this project, kube-runtime and client-go over the same recorded bytes, side by side.
+//! Measures the cost of an informer: this project, kube-runtime and client-go read the same
+//! recorded bytes.
 //!
-//! [`record`] takes the bytes of realistic Pods from a kube-apiserver, a [`Replay`] serves them over HTTP, and [`compare`]
-//! lets each contender, a process of its own that runs a program as a user of its library would write it, go through the
-//! same stages. [`scale`] goes through the first of them with up to a million objects. `docs/performance.md` says what is
-//! measured, and how.
-//!
-//! [`compare_operators`] runs one operator as three libraries have them, on clusters of kube-testserver.
+//! [`record`] records realistic Pods of a kube-apiserver. A [`Replay`] serves the recorded bytes
+//! over HTTP. [`compare`] runs each contender through the same stages. A contender is a separate
+//! process with a typical program for its library. [`scale`] runs the first stages with up to a
+//! million objects. [`compare_stores`] measures only the stores. [`compare_operators`] measures one
+//! operator on three libraries. `docs/performance.md` describes the method.
 //!
 //! # Invariants
 //!
-//! - What is replayed is what the server has sent, byte for byte but for versions and one label; a recording that would
-//!   be replayed otherwise fails. Only [`scale`] makes further objects out of it.
-//! - A contender is measured from outside, by the system's own account of its process.
-//! - Nothing but loopback is used, and no process is left when [`compare`], [`scale`] or [`compare_operators`] returns or is
-//!   dropped.
+//! - A replay sends the recorded bytes, except for resourceVersions and one label. The recording
+//!   fails if a replay would differ. Only [`scale`] generates further objects.
+//! - Contenders are measured from outside, by the process statistics of the system.
+//! - All connections use the loopback interface. No process remains when [`compare`], [`scale`] or
+//!   [`compare_operators`] returns or is dropped.
 
 mod cli;
 mod client;
@@ -35,7 +35,7 @@ mod wire;
 
 pub use cli::{Command, CompareArgs, StoresArgs, run};
 pub use client::{Latency, Order, Report, names, run as run_client};
-pub use compare::{Measured, Outcome, Places, Round, Settings, compare};
+pub use compare::{Measured, Outcome, Paths, Round, Settings, compare};
 pub use contenders::{Family, Skipped};
 pub use figures::{Medians, medians};
 pub use operators::{

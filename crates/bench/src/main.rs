@@ -1,4 +1,4 @@
-//! The program: `cargo run --release -p kube-bench -- compare`.
+//! The program `kube-bench`: `cargo run --release -p kube-bench -- compare`.
 
 use std::process::ExitCode;
 

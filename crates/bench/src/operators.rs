@@ -1,8 +1,17 @@
-//! The comparison of operators: the same one on this project's kube-operator, on kube-runtime's `Controller` and on
-//! controller-runtime, each a process of its own, with a cluster of its own.
+//! Compares one operator on kube-operator, on kube-runtime's `Controller` and on
+//! controller-runtime. Each runs in a separate process, with a separate cluster.
 //!
-//! The operator gives each `Website` a ConfigMap, a Deployment and a Service, by server-side apply, and reports it to be
-//! ready. What its cache shows to be there it does not write again.
+//! The operator creates a ConfigMap, a Deployment and a Service for each `Website`, by server-side
+//! apply, and reports the `Website` as ready. It does not apply children that are up to date in its
+//! cache.
+//!
+//! - `website`, `children`, `views`: the objects. `workload`: their names, specs and creation.
+//! - `reconciles`: the counters of an operator. `ours` and `kube_runtime`: the operators.
+//!   `program`: their process.
+//! - `server`, `observer`, `check`: parts of the cluster. `cluster`: its commands. `protocol`,
+//!   `control`: its process.
+//! - `contenders`, `round`: the operators under comparison, and one measurement. `figures`,
+//!   `numbers`: the results.
 
 mod check;
 mod children;
@@ -15,10 +24,13 @@ mod numbers;
 mod observer;
 mod ours;
 mod program;
+mod protocol;
+mod reconciles;
 mod round;
 mod server;
 mod views;
 mod website;
+mod workload;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,7 +40,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::contenders::Skipped;
-use contenders::{Contender, Field};
+use contenders::{Contender, Contenders};
 
 pub(crate) use control::run_cluster;
 pub(crate) use numbers::OperatorNumbers;
@@ -37,66 +49,67 @@ pub(crate) use round::SETTLE;
 pub use round::{OperatorRound, Part};
 pub use server::Requests;
 
-/// How many runs there may be at once.
+/// The number of concurrent reconciles.
 const CONCURRENCY: u16 = 16;
-/// One in so many Websites changes.
-const FEW: usize = 10;
+/// One in this many Websites changes.
+const CHANGE_INTERVAL: usize = 10;
 
-/// What is compared.
+/// The options of `kube-bench operators`.
 #[derive(Debug, Args)]
 pub struct OperatorsArgs {
-    /// How many Websites.
+    /// The number of Websites.
     #[arg(long, default_value_t = 10_000)]
     objects: usize,
-    /// How often all is measured; medians are shown.
+    /// The number of rounds. The output shows medians.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// How many Websites are changed a second, until one in ten has changed.
+    /// The number of changes per second. One in ten Websites changes.
     #[arg(long, default_value_t = 100)]
     rate: u64,
-    /// For how many seconds nothing happens.
+    /// The duration of the idle stage in seconds.
     #[arg(long, default_value_t = 10)]
     idle: u64,
-    /// On a real kube-apiserver, which `.ci/real-apiserver` builds.
+    /// Use a real kube-apiserver, built by `.ci/real-apiserver`, instead of kube-testserver.
     #[arg(long)]
     real: bool,
-    /// Only those with this in their names.
+    /// Measure only operators whose name contains this text.
     #[arg(long)]
     pub(crate) only: Option<String>,
-    /// Write all numbers to this file.
+    /// Write all numbers to this file, as JSON.
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
-    /// Write the tables into this page (docs/performance.md) and the numbers into the folder beside it.
+    /// Write the tables to this page (docs/performance.md), and the numbers to the folder of the
+    /// same name.
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
 }
 
-/// What is measured, and how.
+/// The settings of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OperatorSettings {
-    /// How many Websites there are.
+    /// The number of Websites.
     pub objects: usize,
-    /// How many of them are changed.
+    /// The number of changes.
     pub changes: usize,
-    /// How many in a second.
+    /// The number of changes per second.
     pub rate: u64,
-    /// How long nothing happens.
+    /// The duration of the idle stage.
     pub idle: Duration,
-    /// How often all is measured.
+    /// The number of rounds.
     pub rounds: usize,
-    /// Whether the server is a real kube-apiserver.
+    /// Uses a real kube-apiserver.
     pub real: bool,
-    /// A program is at rest when it has used next to nothing of a processor for so long.
+    /// An operator is at rest after it has used almost no CPU time for this duration.
     pub settle: Duration,
 }
 
 impl OperatorsArgs {
-    /// What is to be measured.
+    /// Returns the settings of these options.
     pub(crate) fn settings(&self) -> OperatorSettings {
         let objects = self.objects.max(1);
         OperatorSettings {
             objects,
-            changes: (objects / FEW).max(1),
+            changes: (objects / CHANGE_INTERVAL).max(1),
             rate: self.rate.max(1),
             idle: Duration::from_secs(self.idle),
             rounds: self.rounds.max(1),
@@ -107,68 +120,76 @@ impl OperatorsArgs {
 }
 
 impl OperatorSettings {
-    /// Who writes the part of the page with these numbers.
+    /// Returns the command that generates the section of the page with these settings.
     pub(crate) fn command(&self) -> &'static str {
         if self.real { "operators --real" } else { "operators" }
     }
 }
 
-/// What came out.
+/// The result of the comparison.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OperatorsOutcome {
-    /// What was measured.
+    /// The settings.
     pub settings: OperatorSettings,
-    /// Of whom, in the order of the tables.
+    /// The measured operators, in the order of the tables.
     pub measured: Vec<MeasuredOperator>,
-    /// Who is missing.
+    /// The operators that were not measured.
     pub skipped: Vec<Skipped>,
 }
 
-/// The rounds of an operator.
+/// The measurements of an operator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MeasuredOperator {
-    /// Its name.
+    /// The name of the operator.
     pub operator: String,
-    /// Whether it is another project's.
+    /// The operator uses another project.
     pub is_peer: bool,
-    /// One after the other.
+    /// One entry per round.
     pub rounds: Vec<OperatorRound>,
 }
 
-/// Compares the operators whose name contains `only`, in turn, several rounds. `program` is this one, `folder` gets what is
-/// built, and logs. `say` is told what is being done.
+/// Compares the operators whose name contains `only`, in several rounds.
+///
+/// `program` is the path of this program. Built programs and logs are stored in `folder`. Each step
+/// is reported to `progress`.
 ///
 /// # Errors
-/// A program that can't be built or started, ends early, leaves something undone, or leaves something else behind than the
-/// others. The error names it.
+///
+/// Fails if a program cannot be built or started, stops early, or leaves other objects than
+/// expected. The error contains the name of the operator.
 ///
 /// # Cancel safety
-/// Dropped early, all programs are killed.
+///
+/// Dropping the future kills all programs.
 pub async fn compare_operators(
     settings: &OperatorSettings,
     program: &Path,
     folder: &Path,
     only: Option<&str>,
-    mut say: impl FnMut(&str),
+    mut progress: impl FnMut(&str),
 ) -> Result<OperatorsOutcome> {
-    let field = Field::gather(only, program, folder).await?;
+    let contenders = Contenders::select(only, program, folder).await?;
     let logs = folder.join("logs");
     let new = |contender: &Contender| MeasuredOperator {
         operator: contender.name.to_owned(),
         is_peer: contender.is_peer,
         rounds: Vec::new(),
     };
-    let mut measured: Vec<MeasuredOperator> = field.contenders.iter().map(new).collect();
-    let mut left: Option<[String; 3]> = None;
+    let mut measured: Vec<MeasuredOperator> = contenders.contenders.iter().map(new).collect();
+    let mut expected: Option<[String; 3]> = None;
     for number in 1..=settings.rounds {
-        for (contender, measured) in field.contenders.iter().zip(&mut measured) {
-            say(&format!("round {number} of {}: {}", settings.rounds, contender.name));
-            let round = round::run(settings, &field, contender, &logs).await;
+        for (contender, measured) in contenders.contenders.iter().zip(&mut measured) {
+            progress(&format!("round {number} of {}: {}", settings.rounds, contender.name));
+            let round = round::run(settings, &contenders, contender, &logs).await;
             let round = round.with_context(|| contender.name.to_owned())?;
-            let first = left.get_or_insert_with(|| round.digests.clone());
-            ensure!(*first == round.digests, "{} leaves something else behind than others", contender.name);
+            let first = expected.get_or_insert_with(|| round.digests.clone());
+            ensure!(
+                *first == round.digests,
+                "the objects of {} differ from those of other operators",
+                contender.name
+            );
             measured.rounds.push(round);
         }
     }
-    Ok(OperatorsOutcome { settings: settings.clone(), measured, skipped: field.skipped })
+    Ok(OperatorsOutcome { settings: settings.clone(), measured, skipped: contenders.skipped })
 }

@@ -1,26 +1,27 @@
-//! Realistic Pods, each different: what kube-controller-manager, kube-scheduler and the kubelet write in the life of
-//! one. The same index gives the same writes.
+//! Realistic Pods: the writes of kube-controller-manager, kube-scheduler and the kubelet during the
+//! lifecycle of a Pod. Each Pod is different, and the same index always produces the same writes.
 
 use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-/// The label in which the replay server says when it has sent an event, in nanoseconds since 1970 and always so many
-/// digits. A label and no annotation: some representations of objects know labels without decoding anything.
+/// The label with the time at which the replay server sent an event, in nanoseconds since 1970,
+/// with a fixed number of digits. It is a label, because some representations read labels without
+/// decoding the object.
 pub(crate) const SENT_LABEL: &str = "kube-bench/sent";
-/// What the label says of an object that was not sent by an event.
+/// The value of the label in an object that was not sent by an event.
 pub(crate) const NOT_SENT: u64 = 1_000_000_000_000_000_000;
 
-/// Pods are spread over so many namespaces and nodes.
+/// The numbers of namespaces and nodes.
 const NAMESPACES: usize = 20;
 const NODES: u64 = 250;
-/// When the first of them was created, in seconds since 1970.
-const EPOCH: i64 = 1_760_000_000;
+/// The creation time of the first Pod, in seconds since 1970.
+const FIRST_CREATED: i64 = 1_760_000_000;
 
-/// What a Deployment may be called.
+/// Names of Deployments.
 const APPS: [&str; 8] =
     ["checkout", "catalog", "payments", "search-indexer", "recommendations", "sessions", "inventory", "web"];
-/// What its container may read from its environment.
+/// Names of environment variables.
 const SETTINGS: [&str; 10] = [
     "LOG_LEVEL",
     "HTTP_PORT",
@@ -34,7 +35,7 @@ const SETTINGS: [&str; 10] = [
     "KAFKA_BROKERS",
 ];
 
-/// One of the Pods: what all of its writers know of it.
+/// The properties of a Pod that all its writes share.
 pub(crate) struct Pod {
     index: usize,
     rng: Rng,
@@ -44,7 +45,7 @@ pub(crate) struct Pod {
     created: Timestamp,
 }
 
-/// The namespaces of the first `count` Pods.
+/// Returns the namespaces of the first `count` Pods.
 pub(crate) fn namespaces(count: usize) -> impl Iterator<Item = String> {
     (0..count.min(NAMESPACES)).map(namespace)
 }
@@ -54,27 +55,27 @@ fn namespace(index: usize) -> String {
 }
 
 impl Pod {
-    /// The Pod of this index.
+    /// Creates the Pod with this index.
     pub(crate) fn new(index: usize) -> Self {
         let mut rng = Rng::with_seed(index as u64);
         let app = APPS[rng.usize(..APPS.len())];
         let revision = token(&mut rng, 10);
         let node = rng.u64(..NODES);
-        let created = time(EPOCH + index as i64);
+        let created = time(FIRST_CREATED + index as i64);
         Self { index, rng, app, revision, node, created }
     }
 
-    /// Where it lives.
+    /// Returns its namespace.
     pub(crate) fn namespace(&self) -> String {
         namespace(self.index)
     }
 
-    /// What it is called.
+    /// Returns its name.
     pub(crate) fn name(&self) -> String {
         format!("{}-{}-{:05x}", self.app, self.revision, self.index)
     }
 
-    /// What kube-controller-manager creates for a ReplicaSet.
+    /// Returns the object that kube-controller-manager creates for a ReplicaSet.
     pub(crate) fn created(&self) -> Value {
         let mut rng = self.rng.clone();
         json!({
@@ -178,7 +179,7 @@ impl Pod {
         format!("registry.example.com/{}/server:{}", self.app, self.revision)
     }
 
-    /// What kube-scheduler says of it while no node has room for it.
+    /// Returns the status that kube-scheduler writes while no node has capacity.
     pub(crate) fn unschedulable(&self) -> Value {
         let message =
             format!("0/{NODES} nodes are available: {NODES} Insufficient cpu. no new claims to deallocate");
@@ -192,7 +193,7 @@ impl Pod {
         }]}})
     }
 
-    /// How kube-scheduler gives it a node.
+    /// Returns the binding that kube-scheduler writes.
     pub(crate) fn binding(&self) -> Value {
         json!({
             "apiVersion": "v1",
@@ -202,7 +203,7 @@ impl Pod {
         })
     }
 
-    /// What the kubelet says once it runs.
+    /// Returns the status that the kubelet writes after the start of the containers.
     pub(crate) fn started(&self) -> Value {
         let conditions =
             ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
@@ -212,7 +213,7 @@ impl Pod {
         json!({"status": status})
     }
 
-    /// What the kubelet says once its container has ended and is running again.
+    /// Returns the status that the kubelet writes after the restart of a container.
     pub(crate) fn restarted(&self) -> Value {
         let mut status = self.status(1);
         status["conditions"] = ["Ready", "ContainersReady"]
@@ -272,7 +273,7 @@ impl Pod {
         format!("containerd://{}", self.digest(name, restarts))
     }
 
-    /// Hexadecimal digits that are always the same for this Pod and these words.
+    /// Returns hexadecimal digits that depend only on the Pod and the arguments.
     fn digest(&self, name: &str, restarts: u32) -> String {
         let words =
             name.bytes().fold(u64::from(restarts), |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
@@ -306,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_pod_is_another_and_always_the_same() {
+    fn pods_are_distinct_and_reproducible() {
         let writes = |index| {
             let pod = Pod::new(index);
             format!("{} {} {}", pod.created(), pod.started(), pod.restarted())

@@ -1,9 +1,9 @@
-//! Records what a server sends of many Pods: writes them as Kubernetes' components do, lists them, changes each while
-//! watching.
+//! Records the responses of a server with many Pods: writes the Pods like the components of
+//! Kubernetes, lists them, and changes each of them during a watch.
 //!
-//! What is kept of an answer is its objects; the bytes around them are written anew when they are replayed. Each
-//! recorded answer is held against that, so that a replay is what the server has sent, byte for byte, but for the
-//! versions.
+//! A recording contains only the objects of a response. A replay generates the bytes around them.
+//! The recorder compares each response with its replay, so a replay differs from the response only
+//! in resourceVersions.
 
 mod check;
 mod read;
@@ -23,21 +23,23 @@ use crate::wire::{Change, Object, Wire, raise};
 
 pub use server::RealServer;
 
-/// A list, and what watches showed later.
+/// A list and the later events of a watch.
 struct Recorded {
     wire: Wire,
     version: u64,
     written: Written,
 }
 
-/// Records `count` Pods of this server, which must have none, into a folder: in JSON, and in protobuf where the server
-/// sends it. `server` says what it is.
+/// Records `count` Pods of a server without Pods into `folder`: in JSON and, if `protobuf` is set,
+/// in protobuf. `server` is the description of the server for the manifest.
 ///
 /// # Errors
-/// The server's, and answers that would not be replayed as they came.
+///
+/// Fails if a request fails, or if a replay would differ from a response.
 ///
 /// # Cancel safety
-/// Dropped early, the recording is not there.
+///
+/// If the future is dropped, no complete recording exists.
 pub async fn record(
     client: &Client,
     count: usize,
@@ -46,7 +48,7 @@ pub async fn record(
     folder: &Path,
 ) -> Result<()> {
     let pods: Vec<Pod> = (0..count).map(Pod::new).collect();
-    write::create(client, &pods).await.context("creating Pods")?;
+    write::create(client, &pods).await.context("cannot create Pods")?;
     let mut recorded = vec![listed(client, Wire::Json, None).await?];
     let version = recorded[0].version;
     if protobuf {
@@ -54,10 +56,10 @@ pub async fn record(
     }
     ensure!(
         recorded[0].written.listed.len() == count,
-        "other Pods than these are listed; the server was not empty"
+        "the list contains other Pods; the server must be empty"
     );
-    check_answers(client, &recorded).await?;
-    change(client, &pods, &mut recorded).await.context("changing Pods")?;
+    check_composed_responses(client, &recorded).await?;
+    change(client, &pods, &mut recorded).await.context("cannot change Pods")?;
     let manifest = Manifest { version: raise(version), objects: count, server: server.to_owned(), protobuf };
     let written: Vec<_> = recorded.into_iter().map(|recorded| (recorded.wire, recorded.written)).collect();
     save(folder, &manifest, &written)
@@ -72,8 +74,8 @@ async fn listed(client: &Client, wire: Wire, version: Option<u64>) -> Result<Rec
     Ok(Recorded { wire, version: list.version, written: Written { listed, changed: Vec::new() } })
 }
 
-/// The answers that are not recorded but put together from those that are.
-async fn check_answers(client: &Client, recorded: &[Recorded]) -> Result<()> {
+/// Checks the responses that a replay composes from recorded objects.
+async fn check_composed_responses(client: &Client, recorded: &[Recorded]) -> Result<()> {
     for Recorded { wire, version, written } in recorded {
         check::streaming_list(client, *wire, *version, &written.listed).await?;
         if *wire == Wire::Json {
@@ -86,7 +88,7 @@ async fn check_answers(client: &Client, recorded: &[Recorded]) -> Result<()> {
     Ok(())
 }
 
-/// Changes each Pod once, and keeps what watches say.
+/// Changes each Pod once, and records the events of the watches.
 async fn change(client: &Client, pods: &[Pod], recorded: &mut [Recorded]) -> Result<()> {
     let mut watches = Vec::new();
     for Recorded { wire, version, .. } in &*recorded {
@@ -101,7 +103,7 @@ async fn change(client: &Client, pods: &[Pod], recorded: &mut [Recorded]) -> Res
     Ok(())
 }
 
-/// The objects of these events, each in the place that it has in the list.
+/// Returns the objects of these events in the order of the list.
 fn in_order_of_list(recorded: &Recorded, frames: Vec<Vec<u8>>) -> Result<Vec<Object>> {
     let wire = recorded.wire;
     let mut changed = HashMap::new();
@@ -110,7 +112,6 @@ fn in_order_of_list(recorded: &Recorded, frames: Vec<Vec<u8>>) -> Result<Vec<Obj
         check::event(wire, &frame, &object, Change::Modified)?;
         changed.insert(object.name(wire)?, object);
     }
-    let mut take =
-        |object: &Object| changed.remove(&object.name(wire)?).context("a Pod of which no event has come");
+    let mut take = |object: &Object| changed.remove(&object.name(wire)?).context("a Pod has no event");
     recorded.written.listed.iter().map(&mut take).collect()
 }

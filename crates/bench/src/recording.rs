@@ -1,5 +1,5 @@
-//! What was recorded of a server: each object as it was listed and as an event showed it later, in each way of
-//! writing. Kept in files, so that a second run does not record again.
+//! A recording of a server: each object from the list and from a later event, in each encoding. It
+//! is stored in files, so that later comparisons use it again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,61 +11,61 @@ use serde::{Deserialize, Serialize};
 use crate::pods::NOT_SENT;
 use crate::wire::{Change, Object, Stamp, Wire};
 
-/// What is in the files, and how; another format is another folder.
+/// The version of the file format, which is part of the folder name.
 const FORMAT: u32 = 1;
-/// Says what the other files hold, and is written after them.
+/// The file with the manifest. It is written last.
 const MANIFEST: &str = "manifest.json";
 
-/// What a folder holds.
+/// The description of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The version of the list.
+    /// The resourceVersion of the list.
     pub version: u64,
-    /// How many objects there are.
+    /// The number of objects.
     pub objects: usize,
-    /// Where they come from.
+    /// The recorded server.
     pub server: String,
-    /// Whether they are there in protobuf, too.
+    /// The recording also contains protobuf.
     pub protobuf: bool,
 }
 
-/// The objects in one way of writing.
+/// The objects in one encoding.
 #[derive(Clone, Debug)]
 pub(crate) struct Written {
-    /// As they were listed.
+    /// The objects of the list.
     pub(crate) listed: Vec<Object>,
-    /// As an event showed each of them later, in the same order.
+    /// The objects of later events, in the same order.
     pub(crate) changed: Vec<Object>,
 }
 
 /// A recorded server.
 pub struct Recording {
-    /// What there is.
+    /// The description of the recording.
     pub manifest: Manifest,
     json: Written,
     metadata: Written,
     protobuf: Option<Written>,
 }
 
-/// Where the recording of so many objects is kept.
+/// Returns the folder for a recording of `objects` objects.
 pub(crate) fn folder(target: &Path, objects: usize) -> PathBuf {
     target.join(format!("kube-bench/recording-{FORMAT}-{objects}"))
 }
 
-/// Whether a recording is there in full.
+/// Returns true if a complete recording exists.
 pub(crate) fn exists(folder: &Path) -> bool {
     folder.join(MANIFEST).is_file()
 }
 
 /// Writes the files of a recording.
 pub(crate) fn save(folder: &Path, manifest: &Manifest, written: &[(Wire, Written)]) -> Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     for &(wire, Written { ref listed, ref changed }) in written {
         for (objects, what) in [(listed, "listed"), (changed, "changed")] {
             ensure!(objects.len() == manifest.objects, "{} objects {what}", objects.len());
             let path = folder.join(name(wire, what));
             fs::write(&path, joined(wire, objects)?)
-                .with_context(|| format!("writing {}", path.display()))?;
+                .with_context(|| format!("cannot write {}", path.display()))?;
         }
     }
     Ok(fs::write(folder.join(MANIFEST), serde_json::to_vec_pretty(manifest)?)?)
@@ -76,7 +76,8 @@ fn name(wire: Wire, what: &str) -> String {
     format!("{what}.{wire}")
 }
 
-/// Each object behind its length in four bytes, its version raised.
+/// Joins objects to a file: for each object its length in four bytes, and its bytes with a raised
+/// resourceVersion.
 fn joined(wire: Wire, objects: &[Object]) -> Result<Vec<u8>> {
     let mut file = Vec::new();
     for object in objects {
@@ -91,7 +92,8 @@ impl Recording {
     /// Reads a recording.
     ///
     /// # Errors
-    /// It is not there in full, or damaged.
+    ///
+    /// Fails if the recording is incomplete or damaged.
     pub fn load(folder: &Path) -> Result<Self> {
         let manifest = Self::manifest(folder)?;
         let written = |wire| -> Result<Written> {
@@ -103,23 +105,24 @@ impl Recording {
         Ok(Self { metadata: json.metadata_only()?, json, protobuf, manifest })
     }
 
-    /// The same in JSON only, so that each of its objects can stand for many.
-    pub(crate) fn for_many(self) -> Result<Self> {
-        let (json, metadata) = (self.json.for_many()?, self.metadata.for_many()?);
+    /// Converts the recording to a template for generated objects, in JSON only.
+    pub(crate) fn into_template(self) -> Result<Self> {
+        let (json, metadata) = (self.json.into_template()?, self.metadata.into_template()?);
         Ok(Self { manifest: self.manifest, json, metadata, protobuf: None })
     }
 
-    /// What a folder holds.
+    /// Reads the manifest of a recording.
     ///
     /// # Errors
-    /// There is no recording in it.
+    ///
+    /// Fails if the folder contains no recording.
     pub fn manifest(folder: &Path) -> Result<Manifest> {
         let manifest = fs::read(folder.join(MANIFEST));
         let manifest = manifest.with_context(|| format!("no recording in {}", folder.display()))?;
         Ok(serde_json::from_slice(&manifest)?)
     }
 
-    /// The body of a list of all objects, in JSON.
+    /// Returns the body of a list of all objects, in JSON.
     pub fn list(&self) -> Vec<u8> {
         let stamp = Stamp { version: self.manifest.version, sent: NOT_SENT, number: None };
         let mut body = Wire::Json.list_head(stamp.version, None, 0);
@@ -130,7 +133,7 @@ impl Recording {
         body
     }
 
-    /// The body of a watch that shows each object once as it was changed, in JSON: an event in each line.
+    /// Returns the body of a watch with one event per object, in JSON.
     pub fn watch(&self) -> Vec<u8> {
         let mut body = Vec::new();
         for (version, object) in (self.manifest.version + 1..).zip(&self.json.changed) {
@@ -140,7 +143,7 @@ impl Recording {
         body
     }
 
-    /// The objects in this way of writing, where they are there in it.
+    /// Returns the objects in this encoding, if the recording contains it.
     pub(crate) fn written(&self, wire: Wire) -> Option<&Written> {
         match wire {
             Wire::Json => Some(&self.json),
@@ -151,32 +154,33 @@ impl Recording {
 }
 
 impl Written {
-    /// The same as metadata only, where this is JSON.
+    /// Converts objects in JSON to metadata only.
     pub(crate) fn metadata_only(&self) -> Result<Self> {
         let only = |objects: &[Object]| objects.iter().map(Object::metadata_only).collect::<Result<_>>();
         Ok(Self { listed: only(&self.listed)?, changed: only(&self.changed)? })
     }
 
-    fn for_many(self) -> Result<Self> {
-        let all = |objects: Vec<Object>| objects.into_iter().map(Object::for_many).collect::<Result<_>>();
+    fn into_template(self) -> Result<Self> {
+        let all =
+            |objects: Vec<Object>| objects.into_iter().map(Object::into_template).collect::<Result<_>>();
         Ok(Self { listed: all(self.listed)?, changed: all(self.changed)? })
     }
 }
 
 fn read(folder: &Path, wire: Wire, what: &str) -> Result<Vec<Object>> {
     let path = folder.join(name(wire, what));
-    let file = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+    let file = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     cut(file.into(), wire).with_context(|| format!("{} is damaged", path.display()))
 }
 
 fn cut(mut file: Bytes, wire: Wire) -> Result<Vec<Object>> {
     let mut objects = Vec::new();
     while !file.is_empty() {
-        ensure!(file.len() >= 4, "the end is missing");
+        ensure!(file.len() >= 4, "the file is truncated");
         let length = file.get_u32_le() as usize;
-        ensure!(file.len() >= length, "the end is missing");
+        ensure!(file.len() >= length, "the file is truncated");
         let object = Object::new(wire, file.split_to(length))?;
-        ensure!(object.is_raised(), "a version can't be written over");
+        ensure!(object.is_raised(), "a resourceVersion has too few digits");
         objects.push(object);
     }
     Ok(objects)

@@ -1,9 +1,10 @@
-//! A server that replays a recording over plain HTTP/1.1: lists, whole and in pages, streaming lists, and watches with
-//! as many events as it is told to release.
+//! Replays a recording over HTTP/1.1: lists and pages, streaming lists, and watches with a
+//! controlled number of events.
 //!
-//! It answers as kube-apiserver does out of its watch cache, and sends each object with its recorded bytes; versions,
-//! and the label that says when an event was sent, are written over. Or it makes many objects of each recorded one. Only Pods of all namespaces are served, and
-//! answers are never compressed.
+//! The server responds like kube-apiserver from its watch cache. It sends the recorded bytes of
+//! each object, with another resourceVersion and another value of the label with the send time.
+//! Alternatively, it generates many objects from each recorded object. It serves only Pods of all
+//! namespaces, without compression.
 
 mod control;
 mod list;
@@ -33,18 +34,18 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use crate::history::History;
 use crate::pods::NOT_SENT;
 use crate::recording::{Recording, Written};
-use crate::scale::own::MOST;
+use crate::scale::unique::MAX_OBJECTS;
 use crate::wire::{Object, Stamp, Wire, raise};
-use request::Asked;
+use request::RequestKind;
 
 pub(crate) use control::{Command, Listening, Reply, control};
 
-/// Events of a fixed rate are released this often.
-const TICK: Duration = Duration::from_millis(1);
+/// The interval in which events of a fixed rate are released.
+const PACE_INTERVAL: Duration = Duration::from_millis(1);
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// The server's state.
+/// A replay server.
 pub struct Replay {
     recording: Recording,
     objects: Objects,
@@ -54,70 +55,75 @@ pub struct Replay {
     sent: Mutex<Vec<Sent>>,
 }
 
-/// The last event of an object that was sent, and when: one version is the same bytes wherever it is sent.
+/// The last event of an object and its send time. Each response with this resourceVersion contains
+/// the same bytes.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     event: u64,
     at: u64,
 }
 
-/// Which objects there are.
+/// The objects of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Objects {
-    /// Those that were recorded.
+    /// The recorded objects.
     Recorded,
-    /// Others in any number, each made from one of these while it is sent.
-    Made,
+    /// Objects that are generated from the recorded objects.
+    Generated,
 }
 
-/// What watches may send.
+/// The events that watches may send.
 #[derive(Clone, Copy, Debug, Default)]
 struct Released {
-    /// Everything up to this event.
+    /// The last released event.
     last: u64,
-    /// Nothing up to this event: it is forgotten, and so is who watches from before it.
-    forgotten: u64,
-    /// How often something was forgotten. Each time all watches end.
+    /// Events up to this one have expired. A watch from an earlier event fails.
+    expired: u64,
+    /// The number of expirations. Each of them closes all watches.
     expirations: u64,
 }
 
-/// What was asked for so far.
+/// The number of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Requests for a list or a page of one.
+    /// Requests for a list or a page.
     pub pages: u64,
-    /// Lists that were sent to their end.
+    /// Completed lists.
     pub lists: u64,
-    /// Streaming lists that were sent to the bookmark at their end.
+    /// Streaming lists that were sent up to their final bookmark.
     pub streams: u64,
-    /// Watches that were begun, streaming lists included.
+    /// Watches, including streaming lists.
     pub watches: u64,
 }
 
 impl Counts {
-    /// How often the whole state was sent.
+    /// Returns the number of complete lists of any kind.
     pub fn states(&self) -> u64 {
         self.lists + self.streams
     }
 }
 
 impl Replay {
-    /// A server of this recording, which has released no event yet.
+    /// Creates a server for a recording, without released events.
     pub fn new(recording: Recording) -> Arc<Self> {
         let history = History::new(recording.manifest.version, recording.manifest.objects);
         Self::with(recording, Objects::Recorded, history)
     }
 
-    /// A server of so many objects, in JSON only. Each is made from a recorded one while it is sent, so that memory does
-    /// not grow with their number, and is as long as it.
+    /// Creates a server for `objects` generated objects, in JSON only.
+    ///
+    /// An object is generated while it is sent, so the memory does not grow with their number. It
+    /// has the length of the recorded object.
     ///
     /// # Errors
-    /// Nothing was recorded, or something else than the Pods of this crate; more objects than there are names.
-    pub fn of_many(recording: Recording, objects: usize) -> Result<Arc<Self>> {
-        ensure!(objects <= MOST, "{objects} objects are too many: {MOST} are possible");
-        ensure!(recording.manifest.objects > 0, "nothing was recorded");
+    ///
+    /// Fails if the recording is empty or contains other objects than the Pods of this crate, or if
+    /// `objects` is too large.
+    pub fn with_generated_objects(recording: Recording, objects: usize) -> Result<Arc<Self>> {
+        ensure!(objects <= MAX_OBJECTS, "too many objects: {objects}; the maximum is {MAX_OBJECTS}");
+        ensure!(recording.manifest.objects > 0, "the recording is empty");
         let history = History::new(raise(objects as u64), objects);
-        Ok(Self::with(recording.for_many()?, Objects::Made, history))
+        Ok(Self::with(recording.into_template()?, Objects::Generated, history))
     }
 
     fn with(recording: Recording, objects: Objects, history: History) -> Arc<Self> {
@@ -126,13 +132,15 @@ impl Replay {
         Arc::new(Self { recording, objects, history, released, counts, sent })
     }
 
-    /// Serves until it is dropped, all connections with it.
+    /// Serves connections until the future is dropped.
     ///
     /// # Errors
-    /// The listener's.
+    ///
+    /// Fails if the listener fails.
     ///
     /// # Cancel safety
-    /// Dropping it ends the server.
+    ///
+    /// Dropping the future closes all connections.
     pub async fn serve(self: Arc<Self>, listener: TcpListener) -> io::Result<()> {
         let mut connections = JoinSet::new();
         loop {
@@ -143,29 +151,30 @@ impl Replay {
                 let answer = replay.answer(&request);
                 async move { Ok::<_, Infallible>(answer) }
             });
-            // A connection that breaks is the client's affair.
+            // A failed connection affects only its client.
             connections.spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
             while connections.try_join_next().is_some() {}
         }
     }
 
-    /// The version of the server.
+    /// Returns the resourceVersion of the server.
     pub fn version(&self) -> u64 {
         self.history.version(self.released.borrow().last)
     }
 
-    /// Releases so many events: watches send them as fast as clients read.
+    /// Releases events. Watches send them at full speed.
     pub fn release(&self, events: u64) {
         self.released.send_modify(|released| released.last += events);
     }
 
-    /// Releases events at a rate, and returns once all of them are released.
+    /// Releases events at a fixed rate, and returns after the last event.
     ///
     /// # Cancel safety
-    /// Dropped early, it has released some of them.
+    ///
+    /// If the future is dropped, some events are released.
     pub async fn pace(&self, events: u64, per_second: u64) {
         let start = Instant::now();
-        let mut ticks = interval(TICK);
+        let mut ticks = interval(PACE_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut done = 0;
         while done < events {
@@ -179,41 +188,43 @@ impl Replay {
         }
     }
 
-    /// Ends all watches with an ERROR 410 and forgets history; as many changes as are asked for happen unwatched.
+    /// Closes all watches with an ERROR 410, expires all events, and applies `changes` changes that
+    /// no watch sends.
     pub fn expire(&self, changes: u64) {
         self.released.send_modify(|released| {
             released.last += changes;
-            released.forgotten = released.last;
+            released.expired = released.last;
             released.expirations += 1;
         });
     }
 
-    /// What was asked for so far.
+    /// The number of requests.
     pub fn counts(&self) -> Counts {
         *self.counts.borrow()
     }
 
-    /// Waits until the whole state was sent so often.
+    /// Waits until `states` complete lists were sent.
     ///
     /// # Cancel safety
-    /// Safe: nothing but the wait is lost.
+    ///
+    /// This method is cancel safe.
     pub async fn wait_for_states(&self, states: u64) {
-        // The sender is in `self`: it can't be gone.
+        // The wait cannot fail, because `self` contains the sender.
         let _ = self.counts.subscribe().wait_for(|counts| counts.states() >= states).await;
     }
 
     fn answer(self: &Arc<Self>, request: &Request<Incoming>) -> Response<Body> {
-        let asked = match Asked::read(request) {
+        let asked = match RequestKind::read(request) {
             Ok(asked) => asked,
-            Err(refused) => return refusal(refused),
+            Err(code) => return error_response(code),
         };
         if self.recording.written(asked.wire()).is_none() {
-            return refusal(StatusCode::NOT_ACCEPTABLE);
+            return error_response(StatusCode::NOT_ACCEPTABLE);
         }
-        let (wire, is_watch) = (asked.wire(), matches!(asked, Asked::Watch(_)));
+        let (wire, is_watch) = (asked.wire(), matches!(asked, RequestKind::Watch(_)));
         let body = match asked {
-            Asked::List(asked) => self.list(&asked),
-            Asked::Watch(asked) => self.watch(&asked),
+            RequestKind::List(asked) => self.list(&asked),
+            RequestKind::Watch(asked) => self.watch(&asked),
         };
         let mut response = Response::new(body);
         let content_type = header::HeaderValue::from_static(wire.content_type(is_watch));
@@ -221,7 +232,7 @@ impl Replay {
         response
     }
 
-    /// The objects as they are written, where there are none nothing is served.
+    /// Returns the listed and the changed objects in an encoding.
     fn written(&self, wire: Wire) -> (&[Object], &[Object]) {
         match self.recording.written(wire) {
             Some(Written { listed, changed }) => (listed, changed),
@@ -229,8 +240,8 @@ impl Replay {
         }
     }
 
-    /// Notes that an object is sent because of an event, for the first time or again.
-    fn sending(&self, index: usize, event: u64) {
+    /// Records the send time of an event if it is sent for the first time.
+    fn record_send_time(&self, index: usize, event: u64) {
         let now = u64::try_from(Timestamp::now().as_nanosecond()).unwrap_or_default();
         let last = &mut self.sent.lock().unwrap_or_else(PoisonError::into_inner)[index];
         if last.event != event {
@@ -238,30 +249,30 @@ impl Replay {
         }
     }
 
-    /// When an object was sent because of this event, as far as that is known.
+    /// Returns the send time of an event, or `NOT_SENT`.
     fn sent_at(&self, index: usize, event: u64) -> u64 {
         let last = self.sent.lock().unwrap_or_else(PoisonError::into_inner)[index];
         if last.event == event { last.at } else { NOT_SENT }
     }
 
-    /// An object as it is after an event.
+    /// Returns the state of an object after an event.
     fn object(&self, wire: Wire, index: usize, event: u64) -> (&Object, Stamp) {
         let (listed, changed) = self.written(wire);
         let change = self.history.last_change(index, event);
         let recorded = index % listed.len();
         let object = if change.is_some() { &changed[recorded] } else { &listed[recorded] };
-        let number = (self.objects == Objects::Made).then_some(index as u64);
+        let number = (self.objects == Objects::Generated).then_some(index as u64);
         let (version, sent) = match (change, self.objects) {
             (Some(change), _) => (self.history.version(change), self.sent_at(index, change)),
             (None, Objects::Recorded) => (object.stamp().version, NOT_SENT),
-            (None, Objects::Made) => (self.history.version_before(index), NOT_SENT),
+            (None, Objects::Generated) => (self.history.version_before(index), NOT_SENT),
         };
         (object, Stamp { version, sent, number })
     }
 }
 
-/// An answer other than 200, as a `Status`.
-fn refusal(code: StatusCode) -> Response<Body> {
+/// Creates an error response with a `Status`.
+fn error_response(code: StatusCode) -> Response<Body> {
     let status = format!(
         r#"{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":"the replay server only lists and watches pods of all namespaces","code":{}}}"#,
         code.as_u16()

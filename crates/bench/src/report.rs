@@ -1,4 +1,4 @@
-//! What came out, as people read it: tables, charts, and the page that shows both.
+//! The results as tables and charts, and the page with both.
 
 mod aims;
 mod chart;
@@ -19,7 +19,7 @@ use machine::Machine;
 
 pub use stores::StoreNumbers;
 
-/// All numbers of a comparison.
+/// The numbers of a comparison.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Numbers {
     machine: Machine,
@@ -29,12 +29,12 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// The numbers of a comparison on this machine.
+    /// Computes the numbers of a comparison on this machine.
     pub fn new(outcome: Outcome, stores: StoreNumbers) -> Self {
         Self { machine: Machine::here(), medians: medians(&outcome), outcome, stores }
     }
 
-    /// The tables, and who is missing.
+    /// Returns the tables and the skipped contenders.
     pub fn text(&self) -> String {
         let mut text = table::figures(&self.medians);
         text.push_str(&table::ratios(&self.medians));
@@ -48,18 +48,21 @@ impl Numbers {
         text
     }
 
-    /// The same as JSON.
+    /// Writes all numbers as JSON.
     ///
     /// # Errors
-    /// The file can't be written.
+    ///
+    /// Fails if the file cannot be written.
     pub fn write_json(&self, file: &Path) -> Result<()> {
         write_json(self, file)
     }
 
-    /// Writes the generated part of a page anew, and charts and numbers into a folder of its name beside it.
+    /// Replaces the generated section of a page, and writes charts and numbers to the folder of the
+    /// same name.
     ///
     /// # Errors
-    /// The page has no place for it, or a file can't be written.
+    ///
+    /// Fails if the page has no such section, or if a file cannot be written.
     pub fn write_page(&self, page: &Path) -> Result<()> {
         let folder = page.with_extension("");
         fs::create_dir_all(&folder)?;
@@ -68,15 +71,15 @@ impl Numbers {
             fs::write(folder.join(chart.file), &chart.svg)?;
         }
         self.write_json(&folder.join("numbers.json"))?;
-        let text = fs::read_to_string(page).with_context(|| format!("reading {}", page.display()))?;
+        let text = fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         let generated = page::generated(self, &charts, &name);
         Ok(fs::write(page, page::with_generated(&text, "compare", &generated)?)?)
     }
 }
 
-/// Numbers, as JSON in a file.
+/// Writes numbers to a file, as JSON.
 pub(crate) fn write_json(numbers: &impl Serialize, file: &Path) -> Result<()> {
     let json = format!("{}\n", serde_json::to_string_pretty(numbers)?);
-    fs::write(file, json).with_context(|| format!("writing {}", file.display()))
+    fs::write(file, json).with_context(|| format!("cannot write {}", file.display()))
 }

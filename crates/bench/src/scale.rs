@@ -1,12 +1,12 @@
-//! The scale run: what an object costs when there are a million of them, beside what it costs when there are few.
+//! The scale measurement: the cost per object for few objects and for a million.
 //!
-//! The server makes each object while it sends it, out of a recorded one: a million Pods are 11 GB. What a process costs
-//! that has no objects is measured, too, and taken off before anything is divided by their number; otherwise few objects
-//! would look dearer than they are.
+//! The server generates each object from a recorded one while it sends the object, because a
+//! million Pods need 11 GB. The cost of a process without objects is measured separately and
+//! subtracted. Otherwise the cost per object would be too high for few objects.
 
 mod figures;
 mod numbers;
-pub(crate) mod own;
+pub(crate) mod unique;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,90 +17,92 @@ use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
 use crate::client;
-use crate::compare::{Places, Run};
+use crate::compare::{Paths, RunningContender};
 use crate::stage::Stage;
 
 pub(crate) use numbers::ScaleNumbers;
 
-/// As many Pods are recorded for it.
+/// The number of recorded Pods.
 pub(crate) const RECORDED: usize = 2_000;
 
-/// What is measured where nothing else is asked for: a million typed Pods have no room in 24 GiB.
+/// The default cases. A million typed Pods do not fit into 24 GiB.
 const DEFAULTS: [(&str, &[usize]); 3] =
     [("typed", &FEW), ("lazy", &[FEW[0], FEW[1], MANY]), ("compressed", &[FEW[0], FEW[1], MANY])];
 const FEW: [usize; 2] = [10_000, 100_000];
 const MANY: usize = 1_000_000;
 
-/// What is measured.
+/// The options of `kube-bench scale`.
 #[derive(Debug, Args)]
 pub struct ScaleArgs {
-    /// Only these representations: typed, lazy, compressed, projection, metadata.
+    /// Measure only these representations: typed, lazy, compressed, projection, metadata.
     #[arg(long)]
     representation: Vec<String>,
-    /// These numbers of Pods, each with each representation.
+    /// Measure each representation with these numbers of Pods.
     #[arg(long)]
     objects: Vec<usize>,
-    /// How many events are sent as fast as they are read.
+    /// The number of events that are sent at full speed.
     #[arg(long, default_value_t = 200_000)]
     events: u64,
-    /// How often all is measured; of each case the round counts whose processor time is in the middle.
+    /// The number of rounds. The output shows the round with the median CPU time.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Write all numbers to this file.
+    /// Write all numbers to this file, as JSON.
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
-    /// Write the tables into this page (docs/performance.md) and the numbers into the folder beside it.
+    /// Write the tables to this page (docs/performance.md), and the numbers to the folder of the
+    /// same name.
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
 }
 
-/// One representation of so many objects.
+/// A representation and a number of objects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
-    /// Its name among the programs.
+    /// The name of the program.
     pub representation: String,
-    /// Their number.
+    /// The number of objects.
     pub objects: usize,
 }
 
-/// What is measured, and how.
+/// The settings of a scale measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScaleSettings {
-    /// One after the other; those of a representation stand together, with few objects first.
+    /// The cases, grouped by representation, in ascending order of the number of objects.
     pub cases: Vec<Case>,
-    /// Events that are sent as fast as they are read, to objects all over the cache.
+    /// The number of events that are sent at full speed, for objects in random order.
     pub events: u64,
-    /// How often all is measured.
+    /// The number of rounds.
     pub rounds: usize,
-    /// How long a program is left alone after each stage, before its memory is looked at. What it does then counts.
+    /// The pause after each stage, before the memory is measured. The pause is part of the stage.
     pub settle: Duration,
 }
 
-/// What was measured of a case.
+/// The measurement of a case.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScaleMeasured {
-    /// Of which.
+    /// The case.
     pub case: Case,
-    /// The same program until it was in sync with a server that had no object.
+    /// The sync of the same program with a server without objects.
     pub empty: Stage,
-    /// From its start until its cache was in sync.
+    /// From the start until the cache is synced.
     pub sync: Stage,
-    /// Events, sent as fast as it read them.
+    /// Events at full speed.
     pub events: Stage,
-    /// How often its handler was called.
+    /// The number of handler calls.
     pub handled: u64,
-    /// The most that the server had in memory, in bytes.
+    /// The peak memory of the server in bytes.
     pub server_peak: u64,
 }
 
 impl ScaleArgs {
-    /// What is to be measured.
+    /// Returns the settings of these options.
     pub(crate) fn settings(&self, settle: Duration) -> ScaleSettings {
         let default =
             |name: &str| DEFAULTS.iter().find(|(known, _)| *known == name).map_or(&FEW[..], |(_, all)| all);
-        let names: Vec<&str> = match self.representation.is_empty() {
-            true => DEFAULTS.iter().map(|(name, _)| *name).collect(),
-            false => self.representation.iter().map(String::as_str).collect(),
+        let names: Vec<&str> = if self.representation.is_empty() {
+            DEFAULTS.iter().map(|(name, _)| *name).collect()
+        } else {
+            self.representation.iter().map(String::as_str).collect()
         };
         let mut cases = Vec::new();
         for name in names {
@@ -114,35 +116,38 @@ impl ScaleArgs {
     }
 }
 
-/// Measures all cases in turn, each with processes of its own, in several rounds; gives the middle one of each case, by
-/// processor time. `say` is told what is being done.
+/// Measures all cases in several rounds, each with new processes. Returns the round with the median
+/// CPU time for each case. Reports each step to `progress`.
 ///
 /// # Errors
-/// A program that can't be started, ends early, or misses an object or an event. The error names the case.
+///
+/// Fails if a program cannot be started, stops early, or misses an object or an event. The error
+/// contains the case.
 ///
 /// # Cancel safety
-/// Dropped early, all programs are killed.
+///
+/// Dropping the future kills all programs.
 pub async fn scale(
     settings: &ScaleSettings,
-    places: &Places,
-    mut say: impl FnMut(&str),
+    paths: &Paths,
+    mut progress: impl FnMut(&str),
 ) -> Result<Vec<ScaleMeasured>> {
     for Case { representation, .. } in &settings.cases {
-        ensure!(client::names().any(|name| name == representation), "there is no program {representation:?}");
+        ensure!(client::names().any(|name| name == representation), "no program {representation:?}");
     }
     let mut rounds: Vec<Vec<ScaleMeasured>> = vec![Vec::new(); settings.cases.len()];
     for number in 1..=settings.rounds {
         let mut last: Option<ScaleMeasured> = None;
         for (case, of_case) in settings.cases.iter().zip(&mut rounds) {
             let Case { representation, objects } = case;
-            say(&format!("round {number} of {}: {representation}, {objects} objects", settings.rounds));
+            progress(&format!("round {number} of {}: {representation}, {objects} objects", settings.rounds));
             let run = async {
                 let known = last.as_ref().filter(|last| last.case.representation == *representation);
                 let empty = match known {
                     Some(last) => last.empty,
-                    None => without_objects(settings, places, representation).await?,
+                    None => without_objects(settings, paths, representation).await?,
                 };
-                with_objects(settings, places, case, empty).await
+                with_objects(settings, paths, case, empty).await
             };
             let measured = run.await.with_context(|| format!("{representation}, {objects} objects"))?;
             of_case.push(measured.clone());
@@ -159,23 +164,23 @@ fn middle(mut rounds: Vec<ScaleMeasured>) -> Option<ScaleMeasured> {
     rounds.into_iter().nth(at)
 }
 
-async fn without_objects(settings: &ScaleSettings, places: &Places, representation: &str) -> Result<Stage> {
-    let (run, _, sync) = start(settings, places, representation, 0).await?;
+async fn without_objects(settings: &ScaleSettings, paths: &Paths, representation: &str) -> Result<Stage> {
+    let (run, _, sync) = start(settings, paths, representation, 0).await?;
     run.stop().await?;
     Ok(sync)
 }
 
 async fn with_objects(
     settings: &ScaleSettings,
-    places: &Places,
+    paths: &Paths,
     case: &Case,
     empty: Stage,
 ) -> Result<ScaleMeasured> {
-    let (mut run, objects, sync) = start(settings, places, &case.representation, case.objects).await?;
-    ensure!(objects == case.objects, "it has {objects} of them");
+    let (mut run, objects, sync) = start(settings, paths, &case.representation, case.objects).await?;
+    ensure!(objects == case.objects, "the program has {objects} objects");
     let (events, handled) = run.events(settings.events).await?;
     let expected = case.objects as u64 + settings.events;
-    ensure!(handled == expected, "its handler was called {handled} times instead of {expected}");
+    ensure!(handled == expected, "the handler was called {handled} times, expected {expected}");
     let server_peak = run.server_peak()?;
     run.stop().await?;
     Ok(ScaleMeasured { case: case.clone(), empty, sync, events, handled, server_peak })
@@ -183,16 +188,16 @@ async fn with_objects(
 
 async fn start(
     settings: &ScaleSettings,
-    places: &Places,
+    paths: &Paths,
     representation: &str,
     objects: usize,
-) -> Result<(Run, usize, Stage)> {
-    let mut server = Command::new(&places.program);
-    server.arg("replay").arg(&places.recording).args(["--objects", &objects.to_string()]);
+) -> Result<(RunningContender, usize, Stage)> {
+    let mut server = Command::new(&paths.program);
+    server.arg("replay").arg(&paths.recording).args(["--objects", &objects.to_string()]);
     let client = |url: &str| {
-        let mut client = Command::new(&places.program);
+        let mut client = Command::new(&paths.program);
         client.args(["client", representation, "--server", url]);
         Ok(client)
     };
-    Run::start(server, representation, client, settings.settle, &places.folder.join("logs")).await
+    RunningContender::start(server, representation, client, settings.settle, &paths.folder.join("logs")).await
 }

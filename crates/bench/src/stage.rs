@@ -1,4 +1,4 @@
-//! What a part of a round costs a process: noted when it begins, measured when it has ended.
+//! The resource use of a process during a stage.
 
 use std::time::Duration;
 
@@ -8,51 +8,51 @@ use tokio::time::Instant;
 
 use crate::process::Process;
 
-/// What a part of a round cost.
+/// The resource use of a process during a stage.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Stage {
-    /// Processor time, in seconds.
+    /// CPU time in seconds.
     pub cpu: f64,
-    /// What of it was spent in the program and not in the system, to a hundredth.
+    /// CPU time in user mode in seconds, with a resolution of 10 ms.
     pub user: f64,
-    /// Until it was done, in seconds.
+    /// Wall time in seconds, without the pause after the stage.
     pub wall: f64,
-    /// What was resident before and after, and the most in between, in bytes.
+    /// Resident memory before the stage, in bytes.
     pub before: u64,
-    /// After.
+    /// Resident memory after the stage, in bytes.
     pub after: u64,
-    /// In between.
+    /// Peak resident memory during the stage, in bytes.
     pub peak: u64,
 }
 
-/// What is noted when a stage begins.
-pub(crate) struct Begun {
-    at: Instant,
+/// The statistics of a process at the start of a stage.
+pub(crate) struct StageTimer {
+    start: Instant,
     cpu: Duration,
     user: Duration,
     resident: u64,
 }
 
-impl Begun {
-    /// Of a process that is started now.
-    pub(crate) fn from_nothing() -> Self {
-        Self { at: Instant::now(), cpu: Duration::ZERO, user: Duration::ZERO, resident: 0 }
+impl StageTimer {
+    /// Starts a stage with a new process.
+    pub(crate) fn from_start() -> Self {
+        Self { start: Instant::now(), cpu: Duration::ZERO, user: Duration::ZERO, resident: 0 }
     }
 
-    /// Of a process that has run for a while. Its peak begins again with what it has in memory now.
+    /// Starts a stage of a running process. Resets its peak memory.
     pub(crate) fn of(process: &Process) -> Result<Self> {
         process.reset_peak()?;
         let resident = process.memory()?.resident;
         let (cpu, user) = (process.cpu()?, process.user()?);
-        Ok(Self { at: Instant::now(), cpu, user, resident })
+        Ok(Self { start: Instant::now(), cpu, user, resident })
     }
 
-    /// Seconds since then.
+    /// Returns the seconds since the start.
     pub(crate) fn wall(&self) -> f64 {
-        self.at.elapsed().as_secs_f64()
+        self.start.elapsed().as_secs_f64()
     }
 
-    /// What the process has used since then. It was done after `wall` seconds; what it has used since counts, too.
+    /// Ends the stage, which took `wall` seconds. Resource use until now is included.
     pub(crate) fn end(&self, process: &Process, wall: f64) -> Result<Stage> {
         let memory = process.memory()?;
         let cpu = (process.cpu()? - self.cpu).as_secs_f64();

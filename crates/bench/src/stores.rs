@@ -1,5 +1,5 @@
-//! The stores alone: this project's, kube-runtime's and client-go's, each in a process of its own, with the same Pods and
-//! the same orders of writes and reads.
+//! Compares only the stores of this project, kube-runtime and client-go. Each runs in a separate
+//! process, with the same Pods and the same order of writes and reads.
 
 mod kube_runtime;
 mod objects;
@@ -20,16 +20,16 @@ use crate::process::Process;
 pub(crate) use program::run as run_store;
 pub use program::{StoreRound, Writing};
 
-/// What is done with each store.
+/// The load of a store.
 #[derive(Clone, Copy, Debug, Args, Serialize, Deserialize)]
 pub struct Load {
-    /// How many Pods it holds.
+    /// The number of Pods.
     #[arg(long, default_value_t = Load::default().objects)]
     pub objects: usize,
-    /// How many threads list all of them while one writes.
+    /// The number of threads that list all Pods while one thread writes.
     #[arg(long, default_value_t = Load::default().readers)]
     pub readers: usize,
-    /// How long each kind of use goes on, in milliseconds.
+    /// The duration of each kind of operation, in milliseconds.
     #[arg(long, default_value_t = Load::default().millis)]
     pub millis: u64,
 }
@@ -40,29 +40,29 @@ impl Default for Load {
     }
 }
 
-/// What came out.
+/// The result of the comparison.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StoresOutcome {
-    /// What was done with each.
+    /// The load.
     pub load: Load,
-    /// Of whom, in the order of the table.
+    /// The measured stores, in the order of the table.
     pub measured: Vec<MeasuredStore>,
-    /// Who is missing.
+    /// The stores that were not measured.
     pub skipped: Vec<Skipped>,
 }
 
-/// The rounds of a store.
+/// The measurements of a store.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MeasuredStore {
-    /// Its name.
+    /// The name of the store.
     pub store: String,
-    /// One after the other.
+    /// One entry per round.
     pub rounds: Vec<StoreRound>,
 }
 
-/// This project's store, read by lists that hold each object.
+/// The store of this project. Readers list all objects.
 pub(crate) const OURS: &str = "kube-informer";
-/// The same, read by walks through snapshots.
+/// The store of this project. Readers iterate over snapshots.
 pub(crate) const OURS_SNAPSHOTS: &str = "kube-informer, snapshots";
 /// The stores, in the order of the table.
 const ALL: [(&str, Program); 4] = [
@@ -80,21 +80,26 @@ enum Program {
     Go,
 }
 
-/// Measures the stores whose name contains `only`, in turn, so many times. `program` is this one, `folder` gets what is
-/// built, and logs. `say` is told what is being done.
+/// Measures the stores whose name contains `only`, in several rounds.
+///
+/// `program` is the path of this program. Built programs and logs are stored in `folder`. Each step
+/// is reported to `progress`.
 ///
 /// # Errors
-/// A program that can't be built or started, or ends early. The error names it.
+///
+/// Fails if a program cannot be built or started, or stops early. The error contains the name of
+/// the store.
 ///
 /// # Cancel safety
-/// Dropped early, all programs are killed.
+///
+/// Dropping the future kills all programs.
 pub async fn compare_stores(
     load: Load,
     rounds: usize,
     program: &Path,
     folder: &Path,
     only: Option<&str>,
-    mut say: impl FnMut(&str),
+    mut progress: impl FnMut(&str),
 ) -> Result<StoresOutcome> {
     let chosen = ALL.into_iter().filter(|(name, _)| only.is_none_or(|only| name.contains(only)));
     let (mut stores, mut measured, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
@@ -113,7 +118,7 @@ pub async fn compare_stores(
     for number in 1..=rounds {
         for (start, measured) in stores.iter().zip(&mut measured) {
             let name = &measured.store;
-            say(&format!("round {number} of {rounds}: the store of {name}"));
+            progress(&format!("round {number} of {rounds}: the store of {name}"));
             let round = run_once(load, name, start, folder).await;
             measured.rounds.push(round.with_context(|| format!("the store of {name}"))?);
         }
@@ -121,7 +126,7 @@ pub async fn compare_stores(
     Ok(StoresOutcome { load, measured, skipped })
 }
 
-/// A store, once, in a process that ends with it.
+/// Measures a store once, in a new process.
 async fn run_once(
     load: Load,
     name: &str,
@@ -136,8 +141,8 @@ async fn run_once(
         command.args([flag.to_owned(), value.to_string()]);
     }
     let mut process = Process::spawn(&format!("store of {name}"), command, &folder.join("logs"))?;
-    let round: StoreRound = process.hear().await?;
+    let round: StoreRound = process.receive().await?;
     process.stop().await?;
-    ensure!(round.objects == load.objects, "it holds {} objects", round.objects);
+    ensure!(round.objects == load.objects, "the store contains {} objects", round.objects);
     Ok(round)
 }

@@ -1,8 +1,8 @@
-//! The bytes on the wire: how kube-apiserver writes a list, its items and the events of a watch, in JSON, as metadata
-//! only, and in protobuf. Pure.
+//! The wire format of kube-apiserver: lists, items and watch events in JSON, as metadata only, and
+//! in protobuf. Does no I/O.
 //!
-//! An object is kept as its bytes and the places in them that change: its version and the label that says when it was
-//! sent. Both have always the same number of digits, so that they are changed in place.
+//! An object consists of its bytes, and the ranges that change: its resourceVersion and the label
+//! with its send time. Both have a fixed number of digits, so they are replaced in place.
 
 mod json;
 mod protobuf;
@@ -16,16 +16,16 @@ use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 
 use crate::pods::NOT_SENT;
-use crate::scale::own::{self, Own};
+use crate::scale::unique::{self, UniquePart};
 
-/// Replayed versions have so many digits, as those of a cluster that is some months old.
+/// The number of digits of replayed resourceVersions, as in a cluster that is some months old.
 const VERSION_DIGITS: usize = 10;
-/// Versions begin here, so that all of them have that many.
+/// The first replayed resourceVersion, so that all of them have this number of digits.
 const FIRST_VERSION: u64 = 1_000_000_000;
-/// So many digits have nanoseconds since 1970.
+/// The number of digits of a time in nanoseconds since 1970.
 const SENT_DIGITS: usize = 19;
 
-/// How objects are written.
+/// The encoding of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Wire {
     /// `application/json`
@@ -36,54 +36,54 @@ pub(crate) enum Wire {
     Protobuf,
 }
 
-/// What a watch says of an object.
+/// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// It is part of the state that the watch begins with.
+    /// An object of the initial state.
     Added,
-    /// It has changed.
+    /// A changed object.
     Modified,
 }
 
-/// What is told anew each time that an object is sent.
+/// The values that change each time that an object is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    /// Its version.
+    /// The resourceVersion.
     pub version: u64,
-    /// When it is sent, in nanoseconds since 1970; [`NOT_SENT`] where it is part of a list.
+    /// The send time in nanoseconds since 1970, or [`NOT_SENT`] for an object of a list.
     pub sent: u64,
-    /// Which object it is sent as, where an object stands for many.
+    /// The number of the generated object, if objects are generated.
     pub number: Option<u64>,
 }
 
-/// A version of an object, to be sent with any [`Stamp`].
+/// A state of an object, to be sent with any [`Stamp`].
 #[derive(Clone, Debug)]
 pub(crate) struct Object {
     bytes: Bytes,
-    /// Where its version stands, and the label.
+    /// The ranges of the resourceVersion and of the label.
     version: Range<usize>,
     sent: Range<usize>,
-    /// The version with which it was recorded.
+    /// The recorded resourceVersion.
     recorded: u64,
-    /// What is another in each object that it stands for.
-    own: Vec<Own>,
+    /// The parts that differ between generated objects.
+    unique_parts: Vec<UniquePart>,
 }
 
-/// A recorded list, cut.
+/// A recorded list, split into items.
 pub(crate) struct CutList<'a> {
     pub(crate) version: u64,
-    /// As they stand in the list.
+    /// The bytes of the items.
     pub(crate) items: Vec<&'a [u8]>,
 }
 
-/// Who an object is.
+/// The identity of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Name {
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
 
-/// What is found in an object, and where.
+/// The identity of an object and the ranges that change.
 pub(crate) struct Outline {
     pub(crate) name: Name,
     version: Range<usize>,
@@ -91,7 +91,7 @@ pub(crate) struct Outline {
 }
 
 impl Wire {
-    /// The best that this request accepts.
+    /// Returns the preferred encoding of an `Accept` header.
     pub(crate) fn of(accept: &str) -> Self {
         let first = accept.split(',').next().unwrap_or_default();
         match first {
@@ -101,7 +101,7 @@ impl Wire {
         }
     }
 
-    /// What an answer is called.
+    /// Returns the content type of a response.
     pub(crate) fn content_type(self, watch: bool) -> &'static str {
         match (self, watch) {
             (Self::Json | Self::Metadata, _) => "application/json",
@@ -110,7 +110,7 @@ impl Wire {
         }
     }
 
-    /// What to ask a server for.
+    /// Returns the `Accept` header for a request.
     pub(crate) fn accept(self, watch: bool) -> &'static str {
         match (self, watch) {
             (Self::Metadata, false) => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
@@ -119,8 +119,8 @@ impl Wire {
         }
     }
 
-    /// What stands in a list before its items. `items` is their length in total, `next` the continue token and how many
-    /// objects are left after this page.
+    /// Returns the bytes of a list before its items. `items` is their total length. `next` contains
+    /// the continue token and the number of remaining objects.
     pub(crate) fn list_head(self, version: u64, next: Option<(&str, u64)>, items: usize) -> Vec<u8> {
         match self {
             Self::Json => json::POD.list_head(version, next),
@@ -129,7 +129,7 @@ impl Wire {
         }
     }
 
-    /// What stands in a list after its items.
+    /// Returns the bytes of a list after its items.
     pub(crate) fn list_tail(self) -> &'static [u8] {
         match self {
             Self::Json | Self::Metadata => json::LIST_TAIL,
@@ -137,7 +137,7 @@ impl Wire {
         }
     }
 
-    /// An item of a list; the first one follows the head.
+    /// Appends an item of a list.
     pub(crate) fn item(self, out: &mut Vec<u8>, object: &Object, stamp: Stamp, first: bool) {
         match self {
             Self::Json => json::POD.item(out, object, stamp, first),
@@ -146,7 +146,7 @@ impl Wire {
         }
     }
 
-    /// How long an item is in a list, where the head must say it.
+    /// Returns the length of an item in a list, if the head contains the length.
     pub(crate) fn item_length(self, object: &Object) -> usize {
         match self {
             Self::Json | Self::Metadata => 0,
@@ -154,7 +154,7 @@ impl Wire {
         }
     }
 
-    /// An event of a watch.
+    /// Appends an event of a watch.
     pub(crate) fn event(self, out: &mut Vec<u8>, change: Change, object: &Object, stamp: Stamp) {
         match self {
             Self::Json => json::POD.event(out, change, object, stamp),
@@ -163,7 +163,7 @@ impl Wire {
         }
     }
 
-    /// A bookmark, and whether it ends the initial events.
+    /// Returns a bookmark. `ends_initial` marks the end of the initial events.
     pub(crate) fn bookmark(self, version: u64, ends_initial: bool) -> Vec<u8> {
         match self {
             Self::Json => json::POD.bookmark(version, ends_initial),
@@ -172,7 +172,7 @@ impl Wire {
         }
     }
 
-    /// The event that ends a watch from a version that is no longer known.
+    /// Returns the ERROR event for an expired resourceVersion.
     pub(crate) fn expired(self, asked: u64, oldest: u64) -> Vec<u8> {
         let message = format!("too old resource version: {asked} ({oldest})");
         match self {
@@ -181,16 +181,16 @@ impl Wire {
         }
     }
 
-    /// Cuts a list in one page into its items.
+    /// Splits a complete list into its items.
     pub(crate) fn cut_list(self, body: &[u8]) -> Result<CutList<'_>> {
         match self {
             Self::Json | Self::Metadata => json::cut_list(body),
             Self::Protobuf => protobuf::cut_list(body),
         }
-        .context("a list that can't be read")
+        .context("cannot parse the list")
     }
 
-    /// The first event of these bytes, its end included, and how long it is; `None` where it is not there in full.
+    /// Returns the length of the first event in `bytes`, or `None` if it is incomplete.
     pub(crate) fn frame_length(self, bytes: &[u8]) -> Option<usize> {
         match self {
             Self::Json | Self::Metadata => bytes.iter().position(|&byte| byte == b'\n').map(|end| end + 1),
@@ -198,14 +198,14 @@ impl Wire {
         }
     }
 
-    /// The object of an event, as it would stand in a list.
+    /// Returns the bytes of the object of an event, as in a list.
     pub(crate) fn cut_event(self, frame: &[u8], change: Change) -> Result<Vec<u8>> {
         match self {
             Self::Json => json::POD.cut_event(frame, change),
             Self::Metadata => json::METADATA.cut_event(frame, change),
             Self::Protobuf => protobuf::cut_event(frame, change),
         }
-        .context("an event that can't be read")
+        .context("cannot parse the event")
     }
 
     fn outline(self, object: &[u8]) -> Result<Outline> {
@@ -213,47 +213,47 @@ impl Wire {
             Self::Json | Self::Metadata => json::outline(object),
             Self::Protobuf => protobuf::outline(object),
         }
-        .context("an object that can't be read")
+        .context("cannot parse the object")
     }
 }
 
-/// The version that stands for a recorded one.
+/// Returns the replayed resourceVersion for a recorded one.
 pub(crate) fn raise(recorded: u64) -> u64 {
     FIRST_VERSION + recorded
 }
 
-/// A number in decimal digits.
+/// Parses a decimal number.
 fn number(bytes: &[u8], at: &Range<usize>) -> Result<u64> {
-    let digits = bytes.get(at.clone()).context("a place beyond the end")?;
+    let digits = bytes.get(at.clone()).context("a range exceeds the object")?;
     Ok(std::str::from_utf8(digits)?.parse()?)
 }
 
 impl Object {
-    /// An object as it stands in a list.
+    /// Parses an object of a list.
     pub(crate) fn new(wire: Wire, bytes: Bytes) -> Result<Self> {
         let Outline { version, sent, .. } = wire.outline(&bytes)?;
-        ensure!(sent.len() == SENT_DIGITS, "a label of {} digits", sent.len());
+        ensure!(sent.len() == SENT_DIGITS, "the label has {} digits", sent.len());
         let recorded = number(&bytes, &version)?;
-        Ok(Self { bytes, version, sent, recorded, own: Vec::new() })
+        Ok(Self { bytes, version, sent, recorded, unique_parts: Vec::new() })
     }
 
-    /// The same, so that it can stand for many; it is in JSON.
-    pub(crate) fn for_many(mut self) -> Result<Self> {
-        self.own = own::places(&self.bytes)?;
+    /// Converts an object in JSON to a template for generated objects.
+    pub(crate) fn into_template(mut self) -> Result<Self> {
+        self.unique_parts = unique::unique_parts(&self.bytes)?;
         Ok(self)
     }
 
-    /// Who it is.
+    /// Returns the identity of the object.
     pub(crate) fn name(&self, wire: Wire) -> Result<Name> {
         Ok(wire.outline(&self.bytes)?.name)
     }
 
-    /// With what it was recorded.
+    /// Returns the recorded values.
     pub(crate) fn stamp(&self) -> Stamp {
         Stamp { version: self.recorded, sent: NOT_SENT, number: None }
     }
 
-    /// Its bytes with its version raised, so that it has all the digits that a version may come to have.
+    /// Returns the bytes with a raised resourceVersion, which has the full number of digits.
     pub(crate) fn raised(&self, wire: Wire) -> Result<Vec<u8>> {
         let version = raise(self.recorded);
         match wire {
@@ -262,26 +262,26 @@ impl Object {
         }
     }
 
-    /// Whether any version can be written in the place of its own.
+    /// Returns true if the resourceVersion has the full number of digits.
     pub(crate) fn is_raised(&self) -> bool {
         self.version.len() == VERSION_DIGITS
     }
 
-    /// The same as metadata only, of an object in JSON.
+    /// Converts an object in JSON to metadata only.
     pub(crate) fn metadata_only(&self) -> Result<Self> {
         Self::new(Wire::Metadata, json::metadata_only(&self.bytes)?.into())
     }
 
-    /// Appends it without its first `skipped` bytes, which no stamp is in.
+    /// Appends the object with the values of `stamp`, without its first `skipped` bytes.
     fn write(&self, out: &mut Vec<u8>, stamp: Stamp, skipped: usize) {
         let start = out.len();
         out.extend_from_slice(&self.bytes[skipped..]);
         if let Some(number) = stamp.number {
-            self.own.iter().for_each(|own| own.write(&mut out[start..], skipped, number));
+            self.unique_parts.iter().for_each(|part| part.write(&mut out[start..], skipped, number));
         }
         let mut place = |at: &Range<usize>, value: u64| {
             let (mut place, digits) = (&mut out[start + at.start - skipped..][..at.len()], at.len());
-            // Writing into memory fails only where it ends, and the digits are counted.
+            // Writing cannot fail, because the number of digits is fixed.
             let _ = write!(place, "{value:0digits$}");
         };
         place(&self.version, stamp.version);

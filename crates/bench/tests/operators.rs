@@ -1,5 +1,5 @@
-//! The comparison of operators in small: each that needs nothing but this workspace does all its work, and no more than it
-//! has to. Nothing is said about how long anything takes.
+//! A small comparison of operators. Each operator of this workspace completes its work without
+//! needless writes. Times are not checked.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +11,7 @@ const OBJECTS: usize = 40;
 const CHANGES: usize = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_operator_makes_what_is_wanted_once_and_nothing_when_it_is_started_again() -> Result<()> {
+async fn operators_write_children_once_and_nothing_after_restart() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let settings = OperatorSettings {
         objects: OBJECTS,
@@ -23,16 +23,16 @@ async fn each_operator_makes_what_is_wanted_once_and_nothing_when_it_is_started_
         settle: Duration::from_millis(300),
     };
     let program = Path::new(env!("CARGO_BIN_EXE_kube-bench"));
-    // What is missing, or other than what others leave, is an error of the comparison itself.
+    // The comparison fails if objects are missing or differ between operators.
     let outcome = compare_operators(&settings, program, dir.path(), Some("kube-"), |_| ()).await?;
     assert_eq!(outcome.measured.len(), 5);
     for measured in &outcome.measured {
         let (name, [round]) = (&measured.operator, &measured.rounds[..]) else { bail!("not one round") };
         let [cold, changes, idle, restart] =
             [&round.cold, &round.changes, &round.idle, &round.restart].map(|part| part.requests.unwrap());
-        // Three objects and a status; of what a cache does not show yet more may be written.
+        // Three children and a status. An operator with a stale cache may write more.
         assert!(cold.writes >= 4 * OBJECTS as u64, "{name}: {cold:?}");
-        // A ConfigMap, a Deployment, a status.
+        // A ConfigMap, a Deployment and a status.
         assert!(changes.writes >= 3 * CHANGES as u64, "{name}: {changes:?}");
         if !measured.is_peer {
             assert_eq!((cold.writes, changes.writes), (4 * OBJECTS as u64, 3 * CHANGES as u64), "{name}");

@@ -1,5 +1,5 @@
-//! The comparison in small: Pods of kube-testserver are recorded, replayed, and gone through by each program that needs
-//! nothing but this workspace. Nothing is said about how long anything takes.
+//! A small comparison: records Pods of kube-testserver, replays them, and runs each program of this
+//! workspace. Times are not checked.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube_bench::{
-    Case, Family, Load, Places, Recording, Replay, ScaleSettings, Settings, StoreNumbers, compare,
+    Case, Family, Load, Paths, Recording, Replay, ScaleSettings, Settings, StoreNumbers, compare,
     compare_stores, record, scale,
 };
 use kube_client::api::{ListParams, WatchEvent, WatchParams};
@@ -22,10 +22,10 @@ use tokio::task::JoinSet;
 
 const OBJECTS: usize = 43;
 const EVENTS: u64 = 100;
-/// More than were recorded, and no multiple of it.
+/// A number of generated objects that is not a multiple of the recorded objects.
 const MANY: usize = 300;
 
-/// A recording that is gone with this.
+/// A recording in a temporary folder.
 struct Recorded(TempDir);
 
 impl Recorded {
@@ -40,8 +40,8 @@ impl Recorded {
         self.0.path().join("recording")
     }
 
-    fn places(&self) -> Places {
-        Places {
+    fn paths(&self) -> Paths {
+        Paths {
             program: Path::new(env!("CARGO_BIN_EXE_kube-bench")).to_owned(),
             recording: self.folder(),
             folder: self.0.path().join("built"),
@@ -49,7 +49,7 @@ impl Recorded {
     }
 }
 
-/// A replay server in this process, and a client of it. The server ends with the set.
+/// Starts a replay server and a client. The server stops when the set is dropped.
 async fn replayed(recorded: &Recorded) -> Result<(Arc<Replay>, Api<Pod>, JoinSet<std::io::Result<()>>)> {
     served(Replay::new(Recording::load(&recorded.folder())?)).await
 }
@@ -64,11 +64,11 @@ async fn served(replay: Arc<Replay>) -> Result<(Arc<Replay>, Api<Pod>, JoinSet<s
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_program_has_all_objects_and_events_and_relists_once_where_it_must() -> Result<()> {
+async fn programs_receive_all_objects_and_events_and_relist_once() -> Result<()> {
     let recorded = Recorded::new().await?;
     let settings = Settings { events: EVENTS, rounds: 1, rate: 40, seconds: 1, settle: Duration::ZERO };
-    // More than one list for a relist is an error of the comparison itself.
-    let outcome = compare(&settings, &recorded.places(), Some("kube-"), |_| ()).await?;
+    // The comparison fails if a relist sends more than one list.
+    let outcome = compare(&settings, &recorded.paths(), Some("kube-"), |_| ()).await?;
     assert_eq!(outcome.measured.len(), kube_bench::names().count());
     for measured in outcome.measured {
         let (name, [round]) = (measured.contender, &measured.rounds[..]) else { bail!("not one round") };
@@ -82,16 +82,16 @@ async fn each_program_has_all_objects_and_events_and_relists_once_where_it_must(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_representation_has_all_of_many_objects_and_each_event() -> Result<()> {
+async fn representations_receive_all_generated_objects_and_events() -> Result<()> {
     let recorded = Recorded::new().await?;
     let names = ["typed", "projection", "metadata", "lazy", "compressed"];
     let case = |name: &str| Case { representation: name.to_owned(), objects: MANY };
     let cases = names.map(case).to_vec();
     let settings = ScaleSettings { cases, events: EVENTS, rounds: 2, settle: Duration::ZERO };
-    let measured = scale(&settings, &recorded.places(), |_| ()).await?;
+    let measured = scale(&settings, &recorded.paths(), |_| ()).await?;
     assert_eq!(measured.len(), names.len());
     for measured in measured {
-        // Another number of objects than was asked for is an error of the run itself.
+        // The measurement fails if the number of objects differs.
         assert_eq!(measured.handled, MANY as u64 + EVENTS, "{measured:?}");
         assert!(measured.sync.cpu > 0.0 && measured.empty.cpu > 0.0, "{measured:?}");
     }
@@ -99,9 +99,9 @@ async fn each_representation_has_all_of_many_objects_and_each_event() -> Result<
 }
 
 #[tokio::test]
-async fn of_many_objects_no_two_are_alike_and_events_change_all_of_them() -> Result<()> {
+async fn generated_objects_are_unique_and_all_of_them_change() -> Result<()> {
     let recorded = Recorded::new().await?;
-    let many = Replay::of_many(Recording::load(&recorded.folder())?, MANY)?;
+    let many = Replay::with_generated_objects(Recording::load(&recorded.folder())?, MANY)?;
     let (replay, pods, _serving) = served(many).await?;
     let listed = pods.list(&ListParams::default()).await?.items;
     let uids: HashMap<_, _> = listed.iter().map(|pod| (pod.metadata.uid.as_deref(), pod)).collect();
@@ -121,13 +121,13 @@ async fn of_many_objects_no_two_are_alike_and_events_change_all_of_them() -> Res
         assert_eq!(pod.metadata.name, before.metadata.name);
         assert_eq!(pod.spec, before.spec);
         assert_eq!((restarts(before), restarts(&pod)), (Some(0), Some(1)));
-        assert!(changed.insert(pod.metadata.uid), "one has changed twice before all have");
+        assert!(changed.insert(pod.metadata.uid), "an object changed twice before all objects changed");
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn each_store_is_measured_in_a_process_of_its_own_and_has_a_column() -> Result<()> {
+async fn each_store_is_measured_and_has_a_column() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let load = Load { objects: 200, readers: 2, millis: 1 };
     let program = Path::new(env!("CARGO_BIN_EXE_kube-bench"));
@@ -148,7 +148,7 @@ async fn each_store_is_measured_in_a_process_of_its_own_and_has_a_column() -> Re
 }
 
 #[tokio::test]
-async fn a_list_in_pages_shows_each_object_once_as_the_last_event_has_left_it() -> Result<()> {
+async fn paged_list_contains_each_object_once_in_its_last_state() -> Result<()> {
     let (replay, pods, _serving) = replayed(&Recorded::new().await?).await?;
     let listed = replay.version();
     replay.release(OBJECTS as u64 / 2);
@@ -166,7 +166,7 @@ async fn a_list_in_pages_shows_each_object_once_as_the_last_event_has_left_it() 
     let changed = |pod: &&Pod| number(pod.metadata.resource_version.as_deref()) > Some(listed);
     assert_eq!(found.iter().filter(changed).count(), OBJECTS / 2);
     let restarted = |pod: &&Pod| restarts(pod) == Some(1);
-    assert_eq!(found.iter().filter(restarted).count(), OBJECTS / 2, "the content changes with the version");
+    assert_eq!(found.iter().filter(restarted).count(), OBJECTS / 2, "the content differs from the list");
     let mut names: Vec<_> = found.iter().map(|pod| (&pod.metadata.namespace, &pod.metadata.name)).collect();
     names.dedup();
     assert_eq!((names.len(), replay.counts().lists, replay.counts().pages), (OBJECTS, 1, 5));
@@ -174,7 +174,7 @@ async fn a_list_in_pages_shows_each_object_once_as_the_last_event_has_left_it() 
 }
 
 #[tokio::test]
-async fn a_watch_sends_events_in_the_order_of_versions_and_says_when() -> Result<()> {
+async fn watch_sends_events_in_order_with_send_time() -> Result<()> {
     let (replay, pods, _serving) = replayed(&Recorded::new().await?).await?;
     let listed = replay.version();
     let mut watch = pods.watch(&WatchParams::default(), &listed.to_string()).await?.boxed();
@@ -195,9 +195,9 @@ async fn a_watch_sends_events_in_the_order_of_versions_and_says_when() -> Result
     Ok(())
 }
 
-/// A client that knows an object by its bytes must know it again.
+/// Clients recognize unchanged objects by their bytes.
 #[tokio::test]
-async fn what_an_event_has_shown_is_the_same_in_a_list() -> Result<()> {
+async fn object_of_event_has_equal_bytes_in_list() -> Result<()> {
     let (replay, pods, _serving) = replayed(&Recorded::new().await?).await?;
     let mut watch = pods.watch(&WatchParams::default(), &replay.version().to_string()).await?.boxed();
     replay.release(3);
@@ -210,7 +210,7 @@ async fn what_an_event_has_shown_is_the_same_in_a_list() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_expiry_ends_watches_and_what_was_before_it_is_forgotten() -> Result<()> {
+async fn expiry_closes_watches_and_expires_earlier_versions() -> Result<()> {
     let (replay, pods, _serving) = replayed(&Recorded::new().await?).await?;
     let listed = replay.version();
     let mut open = pods.watch(&WatchParams::default(), &listed.to_string()).await?.boxed();

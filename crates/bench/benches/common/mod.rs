@@ -1,4 +1,4 @@
-//! What the benchmarks of the layers are fed with. Not each of them uses all of it.
+//! Input of the benchmarks. Not every benchmark uses all functions.
 #![allow(dead_code)]
 
 use k8s_openapi::api::core::v1::Pod;
@@ -9,18 +9,18 @@ use kube_object::{Delta, Entry};
 use kube_testserver::Server;
 use tokio::runtime::{Builder, Runtime};
 
-/// The label that an index goes by.
+/// The label with the index value.
 pub(crate) const NODE: &str = "node";
 
 /// A small object.
 pub(crate) type Metadata = PartialObjectMeta<Pod>;
 
-/// One thread, as it is one that is measured.
+/// Creates a runtime with one thread, which is measured.
 pub(crate) fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// So many Pods as a server sends them.
+/// Creates a recording of `pods` Pods.
 pub(crate) fn recording(pods: usize) -> Recording {
     let dir = tempfile::tempdir().unwrap();
     let client = || Client::new(Server::new().service(), "default");
@@ -30,7 +30,7 @@ pub(crate) fn recording(pods: usize) -> Recording {
     Recording::load(dir.path()).unwrap()
 }
 
-/// An object of this number, one of a hundred on its node.
+/// Creates the object with this number. A node has 100 objects.
 pub(crate) fn object(number: usize, version: usize) -> Metadata {
     let metadata = ObjectMeta {
         name: Some(format!("web-7d4b9c6f5-{number:07}")),
@@ -43,12 +43,12 @@ pub(crate) fn object(number: usize, version: usize) -> Metadata {
     metadata.into_response_partial::<Pod>()
 }
 
-/// The objects of these numbers.
+/// Creates entries for the objects with these numbers.
 pub(crate) fn entries(numbers: impl Iterator<Item = usize>, version: usize) -> Vec<Entry<Metadata>> {
     numbers.map(|number| Entry::of(object(number, version))).collect()
 }
 
-/// The same as changes.
+/// Creates deltas for the objects with these numbers.
 pub(crate) fn puts(numbers: impl Iterator<Item = usize>, version: usize) -> Vec<Delta<Metadata>> {
     entries(numbers, version).into_iter().map(Delta::Put).collect()
 }

@@ -1,4 +1,4 @@
-//! This project's informer, in any representation.
+//! The informer of this project, with any representation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,34 +9,34 @@ use futures_util::future::BoxFuture;
 use kube_client::{Client, Resource};
 use kube_informer::{Cached, Event, Informer};
 
-use super::Running;
+use super::RunningInformer;
 use super::progress::Progress;
 use crate::pods::SENT_LABEL;
 
-/// How long the first list may take.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// The timeout of the initial list.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(600);
 
 struct Started<T>(Informer<T>);
 
-/// Starts an informer of all Pods.
-pub(super) fn start<T: Cached>(client: Client, progress: Arc<Progress>) -> Box<dyn Running>
+/// Starts an informer on all Pods.
+pub(super) fn start<T: Cached>(client: Client, progress: Arc<Progress>) -> Box<dyn RunningInformer>
 where
     <T::Resource as Resource>::DynamicType: Default,
 {
     let pods: Informer<T> = Informer::builder(kube_client::Api::all(client)).build();
     pods.on_event(move |event| {
         if let Event::Added { object, .. } | Event::Updated { new: object, .. } = event {
-            progress.saw(&object.id.version.to_string(), || object.label(SENT_LABEL));
+            progress.record(&object.id.version.to_string(), || object.label(SENT_LABEL));
         }
     });
     pods.start();
     Box::new(Started(pods))
 }
 
-impl<T: Cached> Running for Started<T> {
+impl<T: Cached> RunningInformer for Started<T> {
     fn synced(&mut self) -> BoxFuture<'_, Result<usize>> {
         async {
-            self.0.wait_for_sync(PATIENCE).await?;
+            self.0.wait_for_sync(SYNC_TIMEOUT).await?;
             Ok(self.0.lister().len())
         }
         .boxed()

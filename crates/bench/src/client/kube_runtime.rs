@@ -1,4 +1,4 @@
-//! kube-runtime's reflector and its store.
+//! The reflector and the store of kube-runtime.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use kube_runtime::watcher::{self, Config, Event};
 use kube_runtime::{WatchStreamExt as _, watcher as watch};
 use tokio::task::JoinHandle;
 
-use super::Running;
+use super::RunningInformer;
 use super::progress::Progress;
 use crate::pods::SENT_LABEL;
 
@@ -22,17 +22,17 @@ struct Started {
     task: JoinHandle<()>,
 }
 
-/// With its defaults: a list in pages, then a watch.
-pub(super) fn start_list(client: Client, progress: Arc<Progress>) -> Box<dyn Running> {
+/// Starts a reflector with default options: a paged list, then a watch.
+pub(super) fn start_list(client: Client, progress: Arc<Progress>) -> Box<dyn RunningInformer> {
     start(client, progress, Config::default())
 }
 
-/// With streaming lists.
-pub(super) fn start_streaming(client: Client, progress: Arc<Progress>) -> Box<dyn Running> {
+/// Starts a reflector with streaming lists.
+pub(super) fn start_streaming(client: Client, progress: Arc<Progress>) -> Box<dyn RunningInformer> {
     start(client, progress, Config::default().streaming_lists())
 }
 
-fn start(client: Client, progress: Arc<Progress>, config: Config) -> Box<dyn Running> {
+fn start(client: Client, progress: Arc<Progress>, config: Config) -> Box<dyn RunningInformer> {
     let (store, writer) = reflector::store();
     let events = watch(Api::<Pod>::all(client), config).default_backoff().reflect(writer);
     let handled = events.for_each(move |event| {
@@ -42,15 +42,15 @@ fn start(client: Client, progress: Arc<Progress>, config: Config) -> Box<dyn Run
     Box::new(Started { store, task: tokio::spawn(handled) })
 }
 
-/// Errors are followed by another attempt.
+/// Reports an event. The watcher retries after an error.
 fn handle(event: Result<Event<Pod>, watcher::Error>, progress: &Progress) {
     if let Ok(Event::Apply(pod) | Event::InitApply(pod)) = event {
         let sent = || pod.metadata.labels.as_ref()?.get(SENT_LABEL).map(String::as_str);
-        progress.saw(pod.metadata.resource_version.as_deref().unwrap_or_default(), sent);
+        progress.record(pod.metadata.resource_version.as_deref().unwrap_or_default(), sent);
     }
 }
 
-impl Running for Started {
+impl RunningInformer for Started {
     fn synced(&mut self) -> BoxFuture<'_, Result<usize>> {
         async {
             self.store.wait_until_ready().await?;
@@ -62,7 +62,7 @@ impl Running for Started {
     fn stop(self: Box<Self>) -> BoxFuture<'static, ()> {
         async move {
             self.task.abort();
-            // An abort is what was asked for.
+            // The result is a cancellation error.
             let _ = self.task.await;
         }
         .boxed()

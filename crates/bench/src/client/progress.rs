@@ -1,4 +1,4 @@
-//! What a handler has seen so far.
+//! `Progress`: the events that a handler has received.
 
 use std::mem::take;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -10,29 +10,28 @@ use tokio::sync::Notify;
 use super::{Latency, Report};
 use crate::pods::NOT_SENT;
 
-/// Counts the calls of a handler, and notices when it has come to a version.
+/// Counts the calls of a handler, and notifies when it reaches a resourceVersion.
 #[derive(Default)]
 pub(super) struct Progress {
     events: AtomicU64,
-    /// The version that was seen last. Each call is made by one task at a time, in the order of versions or of a list.
-    seen: AtomicU64,
-    /// The version that is waited for; 0 where none is.
+    /// The highest resourceVersion so far. Only one task calls the handler at a time.
+    latest: AtomicU64,
+    /// The awaited resourceVersion, or 0.
     target: AtomicU64,
     reached: Notify,
     measured: AtomicBool,
-    /// In nanoseconds.
-    latencies: Mutex<Vec<u64>>,
+    latencies_ns: Mutex<Vec<u64>>,
 }
 
 impl Progress {
-    /// The handler was called with an object of this version. `sent` gives the value of the label that says when.
-    pub(super) fn saw<'a>(&self, version: &str, sent: impl FnOnce() -> Option<&'a str>) {
+    /// Records a call of the handler. `sent` returns the label with the send time.
+    pub(super) fn record<'a>(&self, version: &str, sent: impl FnOnce() -> Option<&'a str>) {
         let version: u64 = version.parse().unwrap_or_default();
         if self.measured.load(Relaxed) {
             self.measure(sent().and_then(|sent| sent.parse().ok()));
         }
         self.events.fetch_add(1, Relaxed);
-        self.seen.fetch_max(version, Relaxed);
+        self.latest.fetch_max(version, Relaxed);
         let target = self.target.load(Relaxed);
         if target != 0 && version >= target {
             self.reached.notify_one();
@@ -46,15 +45,15 @@ impl Progress {
     }
 
     fn latencies(&self) -> std::sync::MutexGuard<'_, Vec<u64>> {
-        self.latencies.lock().unwrap_or_else(PoisonError::into_inner)
+        self.latencies_ns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until this version was seen.
+    /// Waits until the handler has received `version`.
     pub(super) async fn until(&self, version: u64, measured: bool) -> Report {
         self.measured.store(measured, Relaxed);
         self.target.store(version, Relaxed);
-        // A notice may be left over from an earlier version.
-        while self.seen.load(Relaxed) < version {
+        // A notification of an earlier resourceVersion may be stored.
+        while self.latest.load(Relaxed) < version {
             self.reached.notified().await;
         }
         self.target.store(0, Relaxed);
@@ -66,7 +65,7 @@ impl Progress {
     }
 }
 
-/// Of none there are none.
+/// Returns the percentiles of `latencies`, or `None` if the list is empty.
 pub(crate) fn percentiles(mut latencies: Vec<u64>) -> Option<Latency> {
     latencies.sort_unstable();
     let at =
@@ -80,29 +79,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_those_of_the_sorted_values() {
+    fn percentiles_use_sorted_values() {
         assert_eq!(percentiles(Vec::new()), None);
         assert_eq!(percentiles(vec![7]), Some(Latency { p50: 7, p99: 7, max: 7 }));
         assert_eq!(percentiles((1..=1000).rev().collect()), Some(Latency { p50: 501, p99: 991, max: 1000 }));
     }
 
     #[tokio::test]
-    async fn a_version_that_was_seen_before_is_not_waited_for() {
+    async fn until_returns_immediately_for_received_version() {
         let progress = Progress::default();
-        progress.saw("9", || None);
-        progress.saw("10", || None);
+        progress.record("9", || None);
+        progress.record("10", || None);
         let report = progress.until(10, false).await;
         assert_eq!(report, Report::Reached { events: 2, latency: None });
     }
 
     #[tokio::test]
-    async fn only_what_was_sent_by_an_event_is_measured() {
+    async fn only_events_are_measured() {
         let progress = Progress::default();
         let (listed, sent) = (NOT_SENT.to_string(), (NOT_SENT + 1).to_string());
         progress.measured.store(true, Relaxed);
-        progress.saw("1", || Some(&listed));
-        progress.saw("2", || Some(&sent));
-        progress.saw("3", || None);
+        progress.record("1", || Some(&listed));
+        progress.record("2", || Some(&sent));
+        progress.record("3", || None);
         assert_eq!(progress.latencies().len(), 1);
     }
 }

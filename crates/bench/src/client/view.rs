@@ -1,26 +1,26 @@
-//! A projection: the fields of a Pod that a program needs, as a program would declare them.
+//! A projection of Pods, as a typical program declares it.
 
 use serde::Deserialize;
 
-/// Where a Pod runs and how it is.
+/// The node and the status of a Pod.
 #[derive(Debug, Deserialize)]
 pub(super) struct PodView {
-    #[expect(dead_code, reason = "kept in the cache, as a program would that reads it")]
+    #[expect(dead_code, reason = "stored in the cache; a real program reads this field")]
     spec: Option<Spec>,
-    #[expect(dead_code, reason = "kept in the cache, as a program would that reads it")]
+    #[expect(dead_code, reason = "stored in the cache; a real program reads this field")]
     status: Option<Status>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(dead_code, reason = "kept in the cache, as a program would that reads it")]
+#[expect(dead_code, reason = "stored in the cache; a real program reads this field")]
 struct Spec {
     node_name: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(dead_code, reason = "kept in the cache, as a program would that reads it")]
+#[expect(dead_code, reason = "stored in the cache; a real program reads this field")]
 struct Status {
     phase: Option<String>,
     #[serde(rename = "podIP")]
@@ -30,7 +30,7 @@ struct Status {
 }
 
 #[derive(Debug, Deserialize)]
-#[expect(dead_code, reason = "kept in the cache, as a program would that reads it")]
+#[expect(dead_code, reason = "stored in the cache; a real program reads this field")]
 struct Condition {
     #[serde(rename = "type")]
     kind: String,

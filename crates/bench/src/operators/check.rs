@@ -1,5 +1,5 @@
-//! Whether an operator has done its work: all is there that Websites ask for, nothing else is, and all operators leave the
-//! same behind them.
+//! Checks the work of an operator: the cluster contains exactly the expected objects, and all
+//! operators produce the same objects.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -13,65 +13,71 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::children::Child;
-use super::cluster::has_websites;
 use super::website::Website;
+use super::workload::has_websites;
 
-/// So many complaints are told.
-const TOLD: usize = 5;
-/// So many objects are listed at once.
-const PAGE: u32 = 1_000;
+/// The number of problems in an error message.
+const MAX_PROBLEMS: usize = 5;
+const PAGE_SIZE: u32 = 1_000;
 
-/// What an operator has left behind.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
-    /// Some of what is wrong.
-    pub(super) wrong: Vec<String>,
-    /// Of all that there is, but for what differs from one time to the next: uids, versions, times and owners of fields.
+    /// The first problems.
+    pub(super) problems: Vec<String>,
+    /// A digest of all objects without fields that differ between runs: uids, resourceVersions,
+    /// times and field managers.
     pub(super) digest: String,
 }
 
-/// Looks at all Websites and all that they get.
+/// Checks all Websites and their children.
 pub(super) async fn check(client: &Client, objects: usize) -> Result<State> {
     let mut hasher = DefaultHasher::new();
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     let websites: Vec<Website> = list(client, &mut hasher).await?;
     if websites.len() != objects {
-        wrong.push(format!("{} Websites instead of {objects}", websites.len()));
+        problems.push(format!("found {} Websites, expected {objects}", websites.len()));
     }
     let unreported = websites.iter().filter(|website| !website.is_reported());
-    wrong.extend(unreported.map(|website| format!("{:?} is not ready", website.metadata.name)));
-    wrong.extend(unfit(&list::<ConfigMap>(client, &mut hasher).await?, &websites));
-    wrong.extend(unfit(&list::<Deployment>(client, &mut hasher).await?, &websites));
-    wrong.extend(unfit(&list::<Service>(client, &mut hasher).await?, &websites));
-    wrong.truncate(TOLD);
-    Ok(State { wrong, digest: format!("{:016x}", hasher.finish()) })
+    problems.extend(unreported.map(|website| format!("{:?} is not ready", website.metadata.name)));
+    problems.extend(child_problems(&list::<ConfigMap>(client, &mut hasher).await?, &websites));
+    problems.extend(child_problems(&list::<Deployment>(client, &mut hasher).await?, &websites));
+    problems.extend(child_problems(&list::<Service>(client, &mut hasher).await?, &websites));
+    problems.truncate(MAX_PROBLEMS);
+    Ok(State { problems, digest: format!("{:016x}", hasher.finish()) })
 }
 
-/// What is wrong with the objects of a kind: each Website gets one, both are in the order of their names.
-fn unfit<T: Child + Resource<DynamicType = ()>>(children: &[T], websites: &[Website]) -> Vec<String> {
+/// Returns the problems of the children of a kind. Each Website has one child, and both lists are
+/// sorted by name.
+fn child_problems<T: Child + Resource<DynamicType = ()>>(
+    children: &[T],
+    websites: &[Website],
+) -> Vec<String> {
     let kind = T::kind(&());
     if children.len() != websites.len() {
-        return vec![format!("{} objects of kind {kind} instead of {}", children.len(), websites.len())];
+        return vec![format!("found {} objects of kind {kind}, expected {}", children.len(), websites.len())];
     }
-    let pairs = children.iter().zip(websites).filter(|(child, website)| !child.fits(website));
-    pairs.map(|(_, website)| format!("the {kind} of {:?} does not fit", website.metadata.name)).collect()
+    let pairs = children.iter().zip(websites).filter(|(child, website)| !child.is_up_to_date(website));
+    pairs.map(|(_, website)| format!("the {kind} of {:?} is not up to date", website.metadata.name)).collect()
 }
 
-/// The objects of a type that are in namespaces with Websites.
+/// Lists the objects of a type in the namespaces with Websites.
 async fn list<T>(client: &Client, hasher: &mut DefaultHasher) -> Result<Vec<T>>
 where
     T: Resource<DynamicType = ()> + DeserializeOwned,
 {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<T>(&()));
-    let (mut objects, mut params) = (Vec::new(), ListParams::default().limit(PAGE));
+    let (mut objects, mut params) = (Vec::new(), ListParams::default().limit(PAGE_SIZE));
     loop {
-        let page = api.list(&params).await.with_context(|| format!("listing {}", T::kind(&())))?;
-        let theirs = |object: &DynamicObject| object.metadata.namespace.as_deref().is_some_and(has_websites);
-        for object in page.items.into_iter().filter(theirs) {
+        let page = api.list(&params).await.with_context(|| format!("cannot list {}", T::kind(&())))?;
+        let is_included =
+            |object: &DynamicObject| object.metadata.namespace.as_deref().is_some_and(has_websites);
+        for object in page.items.into_iter().filter(is_included) {
             let object = serde_json::to_value(object)?;
-            lasting(object.clone()).to_string().hash(hasher);
-            objects
-                .push(serde_json::from_value(object).with_context(|| format!("reading {}", T::kind(&())))?);
+            comparable(object.clone()).to_string().hash(hasher);
+            objects.push(
+                serde_json::from_value(object).with_context(|| format!("cannot decode {}", T::kind(&())))?,
+            );
         }
         params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
         if params.continue_token.is_none() {
@@ -80,8 +86,8 @@ where
     }
 }
 
-/// What is the same whoever has made the object, and when.
-fn lasting(mut object: Value) -> Value {
+/// Removes the fields that differ between runs.
+fn comparable(mut object: Value) -> Value {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|key, _| {
             !matches!(&**key, "uid" | "resourceVersion" | "creationTimestamp" | "managedFields")
@@ -106,19 +112,19 @@ mod tests {
 
     use super::*;
     use crate::operators::children::{config_map, deployment, service};
-    use crate::operators::cluster::fill;
+    use crate::operators::workload::fill;
 
-    /// A server with one Website.
-    async fn filled() -> (Server, Client) {
+    /// Creates a server with one Website.
+    async fn with_website() -> (Server, Client) {
         let server = Server::new();
         let client = Client::new(server.service(), "default");
         fill(&client, 1).await.unwrap();
         (server, client)
     }
 
-    /// One for which an operator has done its work; and that Website.
-    async fn done() -> (Server, Client, Website) {
-        let (server, client) = filled().await;
+    /// Creates a server with one Website and its children.
+    async fn with_children() -> (Server, Client, Website) {
+        let (server, client) = with_website().await;
         let website = server.list("example.com/v1", "Website", None).unwrap().remove(0);
         let website: Website = serde_json::from_value(website).unwrap();
         for child in [
@@ -134,35 +140,38 @@ mod tests {
         (server, client, website)
     }
 
-    async fn wrong(client: &Client) -> Vec<String> {
-        check(client, 1).await.unwrap().wrong
+    async fn problems(client: &Client) -> Vec<String> {
+        check(client, 1).await.unwrap().problems
     }
 
     #[tokio::test]
-    async fn what_is_right_is_right_and_the_same_in_another_cluster() {
-        let (one, other) = (done().await.1, done().await.1);
+    async fn complete_clusters_have_no_problems_and_equal_digests() {
+        let (one, other) = (with_children().await.1, with_children().await.1);
         let (one, other) = (check(&one, 1).await.unwrap(), check(&other, 1).await.unwrap());
-        assert_eq!((one.wrong.len(), &one), (0, &other));
+        assert_eq!((one.problems.len(), &one), (0, &other));
     }
 
     #[tokio::test]
-    async fn what_is_missing_too_much_or_of_an_older_spec_is_found() {
-        let complaints = wrong(&filled().await.1).await;
-        assert_eq!(complaints.len(), 4, "{complaints:?}");
+    async fn missing_extra_and_outdated_objects_are_reported() {
+        let found = problems(&with_website().await.1).await;
+        assert_eq!(found.len(), 4, "{found:?}");
 
-        let (server, client, website) = done().await;
+        let (server, client, website) = with_children().await;
         let name = website.metadata.name.as_deref().unwrap();
         let namespace = website.metadata.namespace.as_deref();
         server.patch("example.com/v1", "Website", namespace, name, &json!({"spec": {"image": "x"}})).unwrap();
-        let complaints = wrong(&client).await;
-        assert_eq!(complaints.len(), 2, "{complaints:?}");
-        assert!(complaints[1].starts_with("the Deployment"), "{complaints:?}");
+        let found = problems(&client).await;
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[1].starts_with("the Deployment"), "{found:?}");
 
-        let (server, client, _) = done().await;
-        let another = |namespace| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": namespace}});
+        let (server, client, _) = with_children().await;
+        let another = |namespace| {
+            let metadata = json!({"name": "a", "namespace": namespace});
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        };
         server.create(another("default")).unwrap();
-        assert_eq!(wrong(&client).await, [""; 0], "that is the server's own affair");
+        assert_eq!(problems(&client).await, [""; 0], "other namespaces are not checked");
         server.create(another("team-00")).unwrap();
-        assert_eq!(wrong(&client).await, ["2 objects of kind ConfigMap instead of 1"]);
+        assert_eq!(problems(&client).await, ["found 2 objects of kind ConfigMap, expected 1"]);
     }
 }

@@ -1,4 +1,5 @@
-//! What a Website gets: a ConfigMap with its page, a Deployment that serves it, a Service in front. All have its name.
+//! The children of a Website: a ConfigMap with its page, a Deployment and a Service. All have the
+//! name of the Website.
 
 use std::collections::BTreeMap;
 
@@ -13,34 +14,35 @@ use kube_client::Resource as _;
 
 use super::website::Website;
 
-/// In whose name all operators apply what they want.
-pub(super) const MANAGER: &str = "website-operator";
-/// The page's key in a ConfigMap.
+/// The field manager of all operators.
+pub(super) const FIELD_MANAGER: &str = "website-operator";
+/// The key of the page in a ConfigMap.
 pub(super) const PAGE: &str = "index.html";
-/// Where a Service listens.
+/// The port of a Service.
 pub(super) const PORT: i32 = 80;
-/// Where the servers listen.
+/// The port of the containers.
 const SERVER_PORT: i32 = 8080;
-/// A Service without an address of its own: servers have no more of these than their range holds.
-const NO_ADDRESS: &str = "None";
+/// The cluster IP of a headless Service. The range of cluster IPs is too small for all Services.
+const HEADLESS: &str = "None";
 /// The volume with the page.
 const VOLUME: &str = "html";
 
-/// Something that a Website gets, as a cache shows it.
+/// A child of a Website in a cache, in any representation.
 pub(super) trait Child {
-    /// Whether it is the Website's, and in all that depends on the Website's spec as it is wanted.
-    fn fits(&self, website: &Website) -> bool;
+    /// Returns true if the Website owns this child, and if all fields that depend on its spec are
+    /// up to date.
+    fn is_up_to_date(&self, website: &Website) -> bool;
 }
 
 impl Child for ConfigMap {
-    fn fits(&self, website: &Website) -> bool {
+    fn is_up_to_date(&self, website: &Website) -> bool {
         let page = || self.data.as_ref()?.get(PAGE);
         is_controlled(&self.metadata, website) && page() == Some(&website.spec.html)
     }
 }
 
 impl Child for Deployment {
-    fn fits(&self, website: &Website) -> bool {
+    fn is_up_to_date(&self, website: &Website) -> bool {
         let image = || self.spec.as_ref()?.template.spec.as_ref()?.containers.first()?.image.as_ref();
         let replicas = || self.spec.as_ref()?.replicas;
         is_controlled(&self.metadata, website)
@@ -50,26 +52,26 @@ impl Child for Deployment {
 }
 
 impl Child for Service {
-    fn fits(&self, website: &Website) -> bool {
+    fn is_up_to_date(&self, website: &Website) -> bool {
         let port = || Some(self.spec.as_ref()?.ports.as_ref()?.first()?.port);
         is_controlled(&self.metadata, website) && port() == Some(PORT)
     }
 }
 
 fn is_controlled(metadata: &ObjectMeta, website: &Website) -> bool {
-    let is_it = |owner: &OwnerReference| {
+    let is_website = |owner: &OwnerReference| {
         owner.controller == Some(true) && Some(&owner.uid) == website.metadata.uid.as_ref()
     };
-    metadata.owner_references.as_ref().is_some_and(|owners| owners.iter().any(is_it))
+    metadata.owner_references.as_ref().is_some_and(|owners| owners.iter().any(is_website))
 }
 
-/// The ConfigMap that is wanted.
+/// Returns the desired ConfigMap.
 pub(super) fn config_map(website: &Website) -> ConfigMap {
     let data = BTreeMap::from([(PAGE.to_owned(), website.spec.html.clone())]);
     ConfigMap { metadata: metadata(website), data: Some(data), ..ConfigMap::default() }
 }
 
-/// The Deployment that is wanted.
+/// Returns the desired Deployment.
 pub(super) fn deployment(website: &Website) -> Deployment {
     let mount = VolumeMount {
         name: VOLUME.to_owned(),
@@ -103,7 +105,7 @@ pub(super) fn deployment(website: &Website) -> Deployment {
     Deployment { metadata: metadata(website), spec: Some(spec), ..Deployment::default() }
 }
 
-/// The Service that is wanted.
+/// Returns the desired Service.
 pub(super) fn service(website: &Website) -> Service {
     let port = ServicePort {
         port: PORT,
@@ -111,7 +113,7 @@ pub(super) fn service(website: &Website) -> Service {
         ..ServicePort::default()
     };
     let spec = ServiceSpec {
-        cluster_ip: Some(NO_ADDRESS.to_owned()),
+        cluster_ip: Some(HEADLESS.to_owned()),
         selector: Some(labels(website)),
         ports: Some(vec![port]),
         ..ServiceSpec::default()

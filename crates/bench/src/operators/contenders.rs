@@ -1,4 +1,4 @@
-//! Whose operators are compared, and how each is started.
+//! The operators under comparison, and the commands that start them.
 
 use std::path::{Path, PathBuf};
 
@@ -8,11 +8,11 @@ use tokio::process::Command;
 use super::{CONCURRENCY, OperatorSettings};
 use crate::contenders::{NO_GO, Skipped, build_go, has_go};
 
-/// One of those who are compared.
+/// An operator under comparison.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contender {
     pub(super) name: &'static str,
-    /// Whether it is another project's.
+    /// The operator uses another project.
     pub(super) is_peer: bool,
     program: Program,
 }
@@ -25,7 +25,7 @@ enum Program {
     Go(&'static [&'static str]),
 }
 
-/// All of them, in the order of the tables.
+/// All operators, in the order of the tables.
 const ALL: [Contender; 7] = [
     ours("kube-operator, typed", "typed"),
     ours("kube-operator, typed, a thread per core", "typed-threads"),
@@ -44,25 +44,25 @@ const fn peer(name: &'static str, program: Program) -> Contender {
     Contender { name, is_peer: true, program }
 }
 
-/// The module of the operator in Go.
+/// The folder and the name of the operator in Go.
 const CONTROLLER_RUNTIME: (&str, &str) = ("go-operator", "controller-runtime");
 
-/// Those who are compared here, and what they are started from.
-pub(super) struct Field {
+/// The selected operators and the programs that run them.
+pub(super) struct Contenders {
     pub(super) contenders: Vec<Contender>,
     pub(super) skipped: Vec<Skipped>,
-    /// This program.
+    /// The path of this program.
     program: PathBuf,
     go: Option<PathBuf>,
 }
 
-impl Field {
-    /// Chooses those whose name contains `only`, and builds what has to be built, into a folder.
-    pub(super) async fn gather(only: Option<&str>, program: &Path, folder: &Path) -> Result<Self> {
+impl Contenders {
+    /// Selects the operators whose name contains `only`, and builds the Go program if it is needed.
+    pub(super) async fn select(only: Option<&str>, program: &Path, folder: &Path) -> Result<Self> {
         let is_chosen = |contender: &Contender| only.is_none_or(|only| contender.name.contains(only));
         let is_go = |contender: &Contender| matches!(contender.program, Program::Go(_));
         let chosen: Vec<Contender> = ALL.into_iter().filter(is_chosen).collect();
-        ensure!(!chosen.is_empty(), "no operator has {only:?} in its name");
+        ensure!(!chosen.is_empty(), "the name of no operator contains {only:?}");
         let needs_go = chosen.iter().any(is_go);
         let go =
             if needs_go && has_go().await { Some(build_go(CONTROLLER_RUNTIME, folder).await?) } else { None };
@@ -73,7 +73,7 @@ impl Field {
         Ok(Self { contenders, skipped, program: program.to_owned(), go })
     }
 
-    /// A cluster with Websites.
+    /// Returns the command that starts a cluster with Websites.
     pub(super) fn cluster(&self, settings: &OperatorSettings) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["cluster", "--objects", &settings.objects.to_string()]);
@@ -83,7 +83,7 @@ impl Field {
         command
     }
 
-    /// How an operator of so many Websites is started on a server.
+    /// Returns the command that starts an operator.
     pub(super) fn operator(
         &self,
         contender: &Contender,
@@ -98,7 +98,7 @@ impl Field {
                 command
             }
             Program::Go(flags) => {
-                let mut command = Command::new(self.go.as_ref().context("it was not built")?);
+                let mut command = Command::new(self.go.as_ref().context("the Go program was not built")?);
                 command.args(["-objects", &objects, "-concurrency", &CONCURRENCY.to_string()]);
                 command.args(flags).arg("-kubeconfig").arg(kubeconfig);
                 command

@@ -1,66 +1,30 @@
-//! The cluster as a program: a command a line on one side, an answer a line on the other, both in JSON.
+//! The cluster as a process: reads a command per line and writes a reply per line, both in JSON.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Result, bail};
 use kube_client::Client;
 use kube_testserver::Server;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::check::State;
 use super::cluster::Cluster;
-use super::server::{Counter, Requests, kubeconfig, serve};
-use crate::client::Latency;
+use super::protocol::ClusterReady;
+use super::server::{Counter, kubeconfig, serve};
 use crate::record::RealServer;
 
-/// What the cluster is told to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub(super) enum Command {
-    /// Wait until each Website is reported to be ready.
-    Ready,
-    /// Change so many Websites, so many a second, and wait until each change is reported to be ready.
-    Change {
-        /// How many.
-        websites: usize,
-        /// How fast.
-        per_second: u64,
-    },
-    /// Say what was asked.
-    Count,
-    /// Look at everything.
-    Check,
-}
-
-/// What it answers once it is done.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Reply {
-    /// What was asked so far, if that is counted.
-    pub(super) requests: Option<Requests>,
-    /// How long changes took.
-    pub(super) latency: Option<Latency>,
-    /// What there is.
-    pub(super) state: Option<State>,
-}
-
-/// What it says once it has its Websites.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Filled {
-    /// How to get to it.
-    pub(super) kubeconfig: PathBuf,
-}
-
-/// Serves so many Websites, from memory or from a real kube-apiserver, and carries out commands until there are no more.
+/// Serves `objects` Websites from kube-testserver or from a real kube-apiserver, and executes
+/// commands until the input closes.
 ///
 /// # Errors
-/// A server that can't be started; a line that is no command; what the server refuses; and what reading and writing fails
-/// with.
+///
+/// Fails if the server cannot start, if a line is not a command, or if a request or I/O fails.
 ///
 /// # Cancel safety
-/// Dropping it ends the cluster.
+///
+/// Dropping the future stops the cluster.
 pub(crate) async fn run_cluster(
     objects: usize,
     is_real: bool,
@@ -74,7 +38,7 @@ pub(crate) async fn run_cluster(
         return server.stop().await;
     }
     let (server, counter) = (Server::new(), Counter::default());
-    // Not through the socket, so that nobody's requests are counted wrong.
+    // The counter counts only requests through the socket, so this client does not use the socket.
     let client = Client::new(server.service(), "default");
     let cluster = Cluster::new(client, objects, Some(counter.clone())).await?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -93,9 +57,9 @@ async fn drive(
     commands: impl AsyncBufRead + Unpin,
     mut replies: impl AsyncWrite + Unpin,
 ) -> Result<()> {
-    say(&mut replies, &Filled { kubeconfig: kubeconfig.to_owned() }).await?;
+    write_line(&mut replies, &ClusterReady { kubeconfig: kubeconfig.to_owned() }).await?;
     tokio::select! {
-        () = cluster.observe() => bail!("nobody looks at the Websites any more"),
+        () = cluster.observe() => bail!("the observation of the Websites stopped"),
         driven = control(cluster, commands, replies) => driven,
     }
 }
@@ -107,13 +71,13 @@ async fn control(
 ) -> Result<()> {
     let mut commands = commands.lines();
     while let Some(command) = commands.next_line().await? {
-        let reply = cluster.obey(serde_json::from_str(&command)?).await?;
-        say(&mut replies, &reply).await?;
+        let reply = cluster.handle_command(serde_json::from_str(&command)?).await?;
+        write_line(&mut replies, &reply).await?;
     }
     Ok(())
 }
 
-async fn say(replies: &mut (impl AsyncWrite + Unpin), reply: &impl Serialize) -> Result<()> {
+async fn write_line(replies: &mut (impl AsyncWrite + Unpin), reply: &impl Serialize) -> Result<()> {
     replies.write_all(format!("{}\n", serde_json::to_string(reply)?).as_bytes()).await?;
     Ok(replies.flush().await?)
 }

@@ -1,4 +1,4 @@
-//! The figures of the comparison of operators: each is computed from a round, and of the rounds the median counts.
+//! The figures of the comparison of operators. Each is the median over all rounds.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use serde::{Deserialize, Serialize};
 use super::{MeasuredOperator, OperatorRound, OperatorSettings, OperatorsOutcome, Part, Requests};
 use crate::figures::median;
 
-/// One of the figures.
+/// A figure: a function of a round, with its column.
 pub(super) struct Figure {
-    /// Its name among the numbers.
+    /// The key in the JSON numbers.
     pub(super) key: &'static str,
-    /// Its column.
+    /// The title of the column.
     pub(super) title: &'static str,
-    /// Digits behind the point.
+    /// The number of decimal places.
     pub(super) digits: usize,
-    /// Its column among the ratios, where it is one of them.
+    /// The column in the table of ratios, if it has one.
     pub(super) ratio: Option<Ratio>,
     value: fn(&OperatorRound, &OperatorSettings) -> f64,
 }
 
-/// How a figure is compared.
+/// The comparison of a figure with other projects.
 #[derive(Clone, Copy)]
 pub(super) struct Ratio {
-    /// Its column.
+    /// The title of the column.
     pub(super) title: &'static str,
     pub(super) better: Better,
 }
@@ -34,13 +34,13 @@ pub(super) enum Better {
     More,
 }
 
-/// What belongs into one table.
+/// The figures of one table.
 pub(super) struct Group {
     pub(super) title: &'static str,
     pub(super) figures: &'static [Figure],
 }
 
-/// An operator's medians, by the keys of the figures.
+/// The medians of an operator, by the keys of the figures.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct OperatorMedians {
     pub(super) operator: String,
@@ -60,18 +60,18 @@ const fn figure(
 }
 
 impl Figure {
-    /// Compared in a column of this title: the less the better.
+    /// Adds a column of ratios for which less is better.
     const fn less(self, title: &'static str) -> Self {
         Self { ratio: Some(Ratio { title, better: Better::Less }), ..self }
     }
 
-    /// The same: the more the better.
+    /// Adds a column of ratios for which more is better.
     const fn more(self, title: &'static str) -> Self {
         Self { ratio: Some(Ratio { title, better: Better::More }), ..self }
     }
 }
 
-/// All figures, table by table.
+/// All figures, grouped by table.
 pub(super) const GROUPS: [Group; 4] = [
     Group {
         title: "From a first start until all Websites are ready",
@@ -86,7 +86,7 @@ pub(super) const GROUPS: [Group; 4] = [
             figure("cold_rss_mb", "RSS at rest MB", 0, |of, _| of.cold.stage.after as f64 / MB)
                 .less("RSS at rest"),
             figure("cold_writes", "writes/Website", 2, |of, set| {
-                asked(&of.cold, |requests| requests.writes) / set.objects as f64
+                requests(&of.cold, |requests| requests.writes) / set.objects as f64
             }),
             figure("cold_runs", "runs/Website", 2, |of, set| of.cold.runs as f64 / set.objects as f64),
         ],
@@ -101,7 +101,7 @@ pub(super) const GROUPS: [Group; 4] = [
             figure("change_cpu_us", "us/change", 0, |of, set| us(of.changes.stage.cpu, set.changes))
                 .less("CPU per change"),
             figure("change_writes", "writes/change", 2, |of, set| {
-                asked(&of.changes, |requests| requests.writes) / set.changes as f64
+                requests(&of.changes, |requests| requests.writes) / set.changes as f64
             }),
             figure("change_runs", "runs/change", 2, |of, set| of.changes.runs as f64 / set.changes as f64),
         ],
@@ -118,7 +118,7 @@ pub(super) const GROUPS: [Group; 4] = [
             figure("restart_rss_mb", "RSS at rest MB", 0, |of, _| of.restart.stage.after as f64 / MB)
                 .less("RSS after it"),
             figure("restart_runs", "runs/Website", 2, |of, set| of.restart.runs as f64 / set.objects as f64),
-            figure("restart_writes", "writes", 0, |of, _| asked(&of.restart, |requests| requests.writes)),
+            figure("restart_writes", "writes", 0, |of, _| requests(&of.restart, |requests| requests.writes)),
         ],
     },
     Group {
@@ -127,17 +127,21 @@ pub(super) const GROUPS: [Group; 4] = [
             figure("idle_cpu_us", "idle: CPU us/s", 0, |of, _| of.idle.stage.cpu * 1e6 / of.idle.stage.wall)
                 .less("idle: CPU"),
             figure("idle_rss_mb", "RSS MB", 0, |of, _| of.idle.stage.after as f64 / MB).less("RSS"),
-            figure("reads", "reads", 0, |of, _| sum(of, |part| asked(part, |requests| requests.reads))),
-            figure("watches", "watches", 0, |of, _| sum(of, |part| asked(part, |requests| requests.watches))),
-            figure("writes", "writes", 0, |of, _| sum(of, |part| asked(part, |requests| requests.writes))),
-            figure("refused", "refused", 0, |of, _| sum(of, |part| asked(part, |requests| requests.refused))),
+            figure("reads", "reads", 0, |of, _| sum(of, |part| requests(part, |requests| requests.reads))),
+            figure("watches", "watches", 0, |of, _| {
+                sum(of, |part| requests(part, |requests| requests.watches))
+            }),
+            figure("writes", "writes", 0, |of, _| sum(of, |part| requests(part, |requests| requests.writes))),
+            figure("refused", "refused", 0, |of, _| {
+                sum(of, |part| requests(part, |requests| requests.refused))
+            }),
             figure("failed", "failed runs", 0, |of, _| sum(of, |part| part.failed as f64)),
         ],
     },
 ];
 
-/// No number where requests are not counted.
-fn asked(part: &Part, count: fn(&Requests) -> u64) -> f64 {
+/// Returns a number of requests, or NaN if they are not counted.
+fn requests(part: &Part, count: fn(&Requests) -> u64) -> f64 {
     part.requests.as_ref().map_or(f64::NAN, |requests| count(requests) as f64)
 }
 
@@ -153,12 +157,12 @@ fn sum(round: &OperatorRound, count: impl Fn(&Part) -> f64) -> f64 {
     [&round.cold, &round.changes, &round.idle, &round.restart].into_iter().map(count).sum()
 }
 
-/// The figures of all tables.
+/// Returns the figures of all tables.
 pub(super) fn all() -> impl Iterator<Item = &'static Figure> {
     GROUPS.iter().flat_map(|group| group.figures)
 }
 
-/// The medians of all operators, in their order.
+/// Returns the medians of all operators, in their order.
 pub(super) fn medians(outcome: &OperatorsOutcome) -> Vec<OperatorMedians> {
     let of = |measured: &MeasuredOperator| {
         let value = |figure: &Figure| {
@@ -176,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_figure_has_a_key_of_its_own() {
+    fn figure_keys_are_unique() {
         let mut keys: Vec<_> = all().map(|figure| figure.key).collect();
         let number = keys.len();
         keys.sort_unstable();

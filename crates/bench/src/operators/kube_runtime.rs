@@ -1,4 +1,5 @@
-//! The operator on kube-runtime's `Controller`. What it owns is kept by reflectors, whose streams lead to runs.
+//! The operator on kube-runtime's `Controller`. Reflectors cache the children, and their streams
+//! trigger reconciles.
 
 use std::fmt::Debug;
 use std::future::ready;
@@ -23,22 +24,22 @@ use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::CONCURRENCY;
-use super::children::{Child, MANAGER, config_map, deployment, service};
-use super::program::Runs;
+use super::children::{Child, FIELD_MANAGER, config_map, deployment, service};
+use super::reconciles::ReconcileCounter;
 use super::website::Website;
 
-/// After a run that has failed.
-const AGAIN: Duration = Duration::from_secs(1);
+/// The delay before the retry of a failed reconcile.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// What its runs need.
+/// The dependencies of the reconciler.
 struct Context {
     client: Client,
     maps: Store<ConfigMap>,
     deployments: Store<Deployment>,
     services: Store<Service>,
-    /// Whether all of these show what there is.
+    /// Set when all stores contain their initial list.
     filled: OnceCell<()>,
-    runs: Arc<Runs>,
+    counter: Arc<ReconcileCounter>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +52,7 @@ enum Error {
 
 pub(super) fn start(
     client: Client,
-    runs: Arc<Runs>,
+    counter: Arc<ReconcileCounter>,
     stop: CancellationToken,
 ) -> BoxFuture<'static, Result<()>> {
     async move {
@@ -59,14 +60,14 @@ pub(super) fn start(
         let (deployments, of_deployments) = reflected::<Deployment>(&client);
         let (services, of_services) = reflected::<Service>(&client);
         let context =
-            Context { client: client.clone(), maps, deployments, services, filled: OnceCell::new(), runs };
+            Context { client: client.clone(), maps, deployments, services, filled: OnceCell::new(), counter };
         Controller::new(Api::<Website>::all(client), watcher::Config::default())
             .owns_stream(of_maps)
             .owns_stream(of_deployments)
             .owns_stream(of_services)
             .with_config(Config::default().concurrency(CONCURRENCY))
             .graceful_shutdown_on(stop.cancelled_owned())
-            .run(reconcile, |_, _, _| Action::requeue(AGAIN), Arc::new(context))
+            .run(reconcile, |_, _, _| Action::requeue(RETRY_DELAY), Arc::new(context))
             .for_each(|_| ready(()))
             .await;
         Ok(())
@@ -74,7 +75,7 @@ pub(super) fn start(
     .boxed()
 }
 
-/// A store of all objects of a type, and the objects that come into it and go.
+/// Creates a store of all objects of a type, and the stream of its changed objects.
 fn reflected<K>(client: &Client) -> (Store<K>, impl Stream<Item = Result<K, watcher::Error>> + Send + use<K>)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
@@ -85,19 +86,19 @@ where
 }
 
 async fn reconcile(website: Arc<Website>, context: Arc<Context>) -> Result<Action, Error> {
-    let outcome = context.work(&website).await;
-    context.runs.ended(website.metadata.name.as_deref().unwrap_or_default(), &outcome);
+    let outcome = context.reconcile_children(&website).await;
+    context.counter.record(website.metadata.name.as_deref().unwrap_or_default(), &outcome);
     outcome
 }
 
 impl Context {
-    async fn work(&self, website: &Website) -> Result<Action, Error> {
+    async fn reconcile_children(&self, website: &Website) -> Result<Action, Error> {
         self.filled.get_or_try_init(|| self.fill()).await?;
         self.ensure(&self.maps, website, config_map).await?;
         self.ensure(&self.deployments, website, deployment).await?;
         self.ensure(&self.services, website, service).await?;
         if !website.is_reported() {
-            let (namespace, name) = place(website);
+            let (namespace, name) = namespace_and_name(website);
             let websites: Api<Website> = Api::namespaced(self.client.clone(), namespace);
             let report = Patch::Merge(website.report());
             websites.patch_status(name, &PatchParams::default(), &report).await?;
@@ -105,14 +106,15 @@ impl Context {
         Ok(Action::await_change())
     }
 
-    /// Of several runs that wait for a store only one is woken: so one waits for all.
+    /// Waits for the stores. A store wakes only one of several waiters, so only one reconcile calls
+    /// this.
     async fn fill(&self) -> Result<(), WriterDropped> {
         self.maps.wait_until_ready().await?;
         self.deployments.wait_until_ready().await?;
         self.services.wait_until_ready().await
     }
 
-    /// Applies what is wanted unless the store shows that it is there.
+    /// Applies a child unless the stored child is up to date.
     async fn ensure<K>(
         &self,
         store: &Store<K>,
@@ -123,18 +125,21 @@ impl Context {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Child,
         K: Clone + Debug + Serialize + DeserializeOwned + 'static,
     {
-        let (namespace, name) = place(website);
-        if store.get(&ObjectRef::new(name).within(namespace)).is_some_and(|found| found.fits(website)) {
+        let (namespace, name) = namespace_and_name(website);
+        if store
+            .get(&ObjectRef::new(name).within(namespace))
+            .is_some_and(|found| found.is_up_to_date(website))
+        {
             return Ok(());
         }
-        let params = PatchParams::apply(MANAGER).force();
+        let params = PatchParams::apply(FIELD_MANAGER).force();
         let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
         api.patch(name, &params, &Patch::Apply(wanted(website))).await?;
         Ok(())
     }
 }
 
-fn place(website: &Website) -> (&str, &str) {
+fn namespace_and_name(website: &Website) -> (&str, &str) {
     let metadata = &website.metadata;
     (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
 }

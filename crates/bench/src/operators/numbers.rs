@@ -1,4 +1,4 @@
-//! What came out of the comparison of operators, as tables and as JSON.
+//! The results of the comparison of operators, as tables and as JSON.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::report::page::with_generated;
 use crate::report::table::{aligned, cell, header, row};
 use crate::report::write_json;
 
-/// All numbers of a comparison of operators.
+/// The numbers of a comparison of operators.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct OperatorNumbers {
     machine: Machine,
@@ -24,7 +24,7 @@ pub(crate) struct OperatorNumbers {
 }
 
 impl OperatorNumbers {
-    /// The numbers of a comparison on this machine.
+    /// Computes the numbers of a comparison on this machine.
     pub(crate) fn new(outcome: OperatorsOutcome) -> Self {
         let module = include_str!("../../go-operator/go.mod");
         Self {
@@ -35,7 +35,7 @@ impl OperatorNumbers {
         }
     }
 
-    /// The tables, the ratios to the better peer, and who is missing.
+    /// Returns the tables, the ratios to the better peer, and the skipped operators.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         for group in &GROUPS {
@@ -44,7 +44,7 @@ impl OperatorNumbers {
                 let value = |figure: &Figure| cell(of.figures.get(figure.key).copied(), figure.digits);
                 row(&of.operator, group.figures.iter().map(value))
             }));
-            // Writing to a String can't fail.
+            // Writing to a String cannot fail.
             let _ = write!(text, "{}\n\n{}\n", heading(group.title), aligned(&rows));
         }
         text.push_str(&ratios(&self.medians));
@@ -54,25 +54,28 @@ impl OperatorNumbers {
         text
     }
 
-    /// The same as JSON.
+    /// Writes all numbers as JSON.
     ///
     /// # Errors
-    /// The file can't be written.
+    ///
+    /// Fails if the file cannot be written.
     pub(crate) fn write_json(&self, file: &Path) -> Result<()> {
         write_json(self, file)
     }
 
-    /// Writes this comparison's part of a page anew, and the numbers into a folder of its name beside it.
+    /// Replaces the section of this comparison in a page, and writes the numbers to the folder of
+    /// the same name.
     ///
     /// # Errors
-    /// The page has no place for it, or a file can't be written.
+    ///
+    /// Fails if the page has no such section, or if a file cannot be written.
     pub(crate) fn write_page(&self, page: &Path) -> Result<()> {
         let folder = page.with_extension("");
         fs::create_dir_all(&folder)?;
         let command = self.outcome.settings.command();
         let numbers = format!("{}.json", command.replace(" --", "-"));
         self.write_json(&folder.join(&numbers))?;
-        let text = fs::read_to_string(page).with_context(|| format!("reading {}", page.display()))?;
+        let text = fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         let generated = format!(
             "{}{}\nAll numbers: [{name}/{numbers}]({name}/{numbers}).\n",
@@ -98,12 +101,12 @@ impl OperatorNumbers {
     }
 }
 
-/// Below that of the server.
+/// Returns a heading below the heading of the server.
 fn heading(title: &str) -> String {
     format!("#### {title}")
 }
 
-/// How many times the figures of the better peer the others have; which that is may differ from column to column.
+/// Returns the table of ratios to the better peer, which may differ between columns.
 fn ratios(medians: &[OperatorMedians]) -> String {
     let figures: Vec<(&Figure, Ratio)> = all().filter_map(|figure| Some((figure, figure.ratio?))).collect();
     if !medians.iter().any(|of| of.is_peer) {
@@ -121,7 +124,7 @@ fn ratios(medians: &[OperatorMedians]) -> String {
     rows.extend(medians.iter().map(|of| {
         let ratio = |(figure, Ratio { better, .. }): &(&Figure, Ratio)| {
             let ratio = of.figures.get(figure.key)? / best(figure, *better)?;
-            // The better peer may need nothing that can be measured.
+            // The value of the better peer may be too small to measure.
             ratio.is_finite().then_some(ratio)
         };
         row(&of.operator, figures.iter().map(|figure| cell(ratio(figure), 2)))
@@ -140,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_to_the_peer_that_needs_less_and_does_more() {
+    fn ratios_compare_with_better_peer() {
         assert_eq!(ratios(&[medians("a", false, 1.0, 1.0)]), "");
         let text = ratios(&[
             medians("a", false, 1.0, 8.0),

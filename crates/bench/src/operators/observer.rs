@@ -1,5 +1,5 @@
-//! Looks at the Websites as a program would that waits for them: by a watch. Knows which of them are ready, and how long
-//! that took for those that were changed.
+//! Watches the Websites, counts the Websites that are not ready, and measures the latency of
+//! changes.
 
 use std::future::ready;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,59 +11,58 @@ use kube_runtime::watcher::{Config, Event, watcher};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::cluster::number;
 use super::website::Website;
+use super::workload::number;
 use crate::client::{Latency, percentiles};
 
 pub(super) struct Observer {
-    seen: Mutex<Seen>,
-    /// How many are not ready. Told after each change of `seen`.
+    observed: Mutex<Observed>,
+    /// The number of Websites that are not ready. Updated after each change of `observed`.
     left: watch::Sender<usize>,
 }
 
-struct Seen {
-    /// By their numbers.
+struct Observed {
+    /// Indexed by the number of the Website.
     sites: Vec<Site>,
-    /// In nanoseconds.
-    latencies: Vec<u64>,
+    latencies_ns: Vec<u64>,
 }
 
-/// What is known of a Website.
+/// The observed state of a Website.
 #[derive(Clone, Copy, Default)]
 struct Site {
     generation: i64,
     is_ready: bool,
-    /// When it was changed, until that is reported.
+    /// The time of a change that the operator has not reported yet.
     changed: Option<Instant>,
 }
 
 impl Observer {
     pub(super) fn new(objects: usize) -> Self {
-        let seen = Seen { sites: vec![Site::default(); objects], latencies: Vec::new() };
-        Self { seen: Mutex::new(seen), left: watch::Sender::new(objects) }
+        let observed = Observed { sites: vec![Site::default(); objects], latencies_ns: Vec::new() };
+        Self { observed: Mutex::new(observed), left: watch::Sender::new(objects) }
     }
 
-    /// Watches until it is dropped.
+    /// Watches until the future is dropped.
     pub(super) async fn watch(&self, client: Client) {
         let websites: Api<Website> = Api::all(client);
         let events = watcher(websites, Config::default()).default_backoff();
-        let looking = events.for_each(|event| {
-            // Errors are followed by another attempt.
+        let watching = events.for_each(|event| {
+            // The watcher retries after an error.
             if let Ok(Event::Apply(website) | Event::InitApply(website)) = event {
-                self.saw(&website);
+                self.record(&website);
             }
             ready(())
         });
-        looking.await;
+        watching.await;
     }
 
-    fn saw(&self, website: &Website) {
+    fn record(&self, website: &Website) {
         let name = website.metadata.name.as_deref().unwrap_or_default();
         let generation = website.metadata.generation.unwrap_or_default();
-        let mut seen = self.seen();
-        let Seen { sites, latencies } = &mut *seen;
+        let mut observed = self.observed();
+        let Observed { sites, latencies_ns } = &mut *observed;
         let Some(site) = number(name).and_then(|number| sites.get_mut(number)) else { return };
-        // What is older than a change says nothing about it.
+        // An older generation contains no information about a change.
         if generation < site.generation {
             return;
         }
@@ -72,22 +71,23 @@ impl Observer {
         if site.is_ready
             && let Some(changed) = site.changed.take()
         {
-            latencies.push(u64::try_from(changed.elapsed().as_nanos()).unwrap_or(u64::MAX));
+            latencies_ns.push(u64::try_from(changed.elapsed().as_nanos()).unwrap_or(u64::MAX));
         }
-        self.tell(was_ready, site.is_ready);
+        self.update_left(was_ready, site.is_ready);
     }
 
-    /// A Website is about to be changed, from the generation that was seen last to the next one, which is given.
-    pub(super) fn changes(&self, number: usize) -> Option<i64> {
-        let mut seen = self.seen();
-        let site = seen.sites.get_mut(number)?;
-        self.tell(site.is_ready, false);
+    /// Starts the measurement of a change. Returns the generation that the Website has after the
+    /// change.
+    pub(super) fn start_change(&self, number: usize) -> Option<i64> {
+        let mut observed = self.observed();
+        let site = observed.sites.get_mut(number)?;
+        self.update_left(site.is_ready, false);
         let generation = site.generation + 1;
         *site = Site { generation, is_ready: false, changed: Some(Instant::now()) };
         Some(generation)
     }
 
-    fn tell(&self, was_ready: bool, is_ready: bool) {
+    fn update_left(&self, was_ready: bool, is_ready: bool) {
         match (was_ready, is_ready) {
             (false, true) => self.left.send_modify(|left| *left -= 1),
             (true, false) => self.left.send_modify(|left| *left += 1),
@@ -95,19 +95,19 @@ impl Observer {
         }
     }
 
-    /// Waits until all are ready.
+    /// Waits until all Websites are ready.
     pub(super) async fn all_ready(&self) {
-        // The sender is in `self`: it can't be gone.
+        // The wait cannot fail, because `self` contains the sender.
         let _ = self.left.subscribe().wait_for(|left| *left == 0).await;
     }
 
-    /// How long the changes took that were reported since this was asked last.
+    /// Returns the latency of the changes since the last call.
     pub(super) fn latency(&self) -> Option<Latency> {
-        percentiles(std::mem::take(&mut self.seen().latencies))
+        percentiles(std::mem::take(&mut self.observed().latencies_ns))
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn observed(&self) -> MutexGuard<'_, Observed> {
+        self.observed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -135,23 +135,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_change_takes_until_its_own_generation_is_reported() {
+    async fn latency_of_change_ends_with_report_of_its_generation() {
         let observer = Observer::new(1);
-        observer.saw(&website(1, None));
+        observer.record(&website(1, None));
         assert_eq!(*observer.left.borrow(), 1);
-        observer.saw(&website(1, Some(1)));
+        observer.record(&website(1, Some(1)));
         observer.all_ready().await;
-        assert_eq!(observer.latency(), None, "nobody has changed it");
+        assert_eq!(observer.latency(), None, "the Website was not changed");
 
-        assert_eq!(observer.changes(0), Some(2));
+        assert_eq!(observer.start_change(0), Some(2));
         advance(Duration::from_millis(3)).await;
-        observer.saw(&website(1, Some(1)));
-        observer.saw(&website(2, Some(1)));
+        observer.record(&website(1, Some(1)));
+        observer.record(&website(2, Some(1)));
         assert_eq!(*observer.left.borrow(), 1);
         advance(Duration::from_millis(4)).await;
-        observer.saw(&website(2, Some(2)));
+        observer.record(&website(2, Some(2)));
         observer.all_ready().await;
-        let took = 7_000_000;
-        assert_eq!(observer.latency(), Some(Latency { p50: took, p99: took, max: took }));
+        let latency_ns = 7_000_000;
+        assert_eq!(observer.latency(), Some(Latency { p50: latency_ns, p99: latency_ns, max: latency_ns }));
     }
 }

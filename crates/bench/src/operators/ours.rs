@@ -1,4 +1,4 @@
-//! The operator on this project's kube-operator: with typed caches, and with caches of what it compares.
+//! The operator on kube-operator, with typed caches and with projections.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -18,24 +18,24 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use super::CONCURRENCY;
-use super::children::{Child, MANAGER, config_map, deployment, service};
-use super::program::Runs;
+use super::children::{Child, FIELD_MANAGER, config_map, deployment, service};
+use super::reconciles::ReconcileCounter;
 use super::views::{ConfigMapView, DeploymentView, ServiceView};
 use super::website::Website;
 
-/// Websites, and what they get in these representations.
+/// The reconciler, generic over the representations of the children.
 struct Operator<M: Cached, D: Cached, S: Cached> {
     websites: CachedApi<Website>,
     maps: CachedApi<M>,
     deployments: CachedApi<D>,
     services: CachedApi<S>,
-    runs: Arc<Runs>,
+    counter: Arc<ReconcileCounter>,
 }
 
-/// All that is cached is typed.
+/// Runs the operator with typed caches.
 pub(super) fn typed(
     client: Client,
-    runs: Arc<Runs>,
+    counter: Arc<ReconcileCounter>,
     stop: CancellationToken,
 ) -> BoxFuture<'static, Result<()>> {
     async move {
@@ -50,7 +50,7 @@ pub(super) fn typed(
             maps: cached(&client, &maps),
             deployments: cached(&client, &deployments),
             services: cached(&client, &services),
-            runs,
+            counter,
         };
         controller.concurrency(CONCURRENCY.into()).run(operator, Leadership::always(), stop).await?;
         factory.shutdown().await;
@@ -59,10 +59,10 @@ pub(super) fn typed(
     .boxed()
 }
 
-/// Of what Websites get only those fields are cached that runs compare.
+/// Runs the operator with caches that contain only the fields that reconciles compare.
 pub(super) fn projections(
     client: Client,
-    runs: Arc<Runs>,
+    counter: Arc<ReconcileCounter>,
     stop: CancellationToken,
 ) -> BoxFuture<'static, Result<()>> {
     async move {
@@ -80,7 +80,7 @@ pub(super) fn projections(
             maps: cached(&client, &maps),
             deployments: cached(&client, &deployments),
             services: cached(&client, &services),
-            runs,
+            counter,
         };
         controller.concurrency(CONCURRENCY.into()).run(operator, Leadership::always(), stop).await?;
         factory.shutdown().await;
@@ -89,7 +89,7 @@ pub(super) fn projections(
     .boxed()
 }
 
-/// What a Website gets has its name.
+/// Returns the Website of a child. Both have the same name.
 fn website_of<T: Object>(event: &Event<T>) -> Option<ObjectKey> {
     Some(event.key().clone())
 }
@@ -110,8 +110,8 @@ where
 {
     async fn reconcile(&self, request: Request<Website>) -> Result<Action, Failure> {
         let Some(website) = request.object else { return Ok(Action::AwaitChange) };
-        let outcome = self.work(&request.key, &website).await;
-        self.runs.ended(request.key.name(), &outcome);
+        let outcome = self.reconcile_children(&request.key, &website).await;
+        self.counter.record(request.key.name(), &outcome);
         outcome
     }
 }
@@ -122,7 +122,7 @@ where
     D: Cached<Resource = Deployment> + Child,
     S: Cached<Resource = Service> + Child,
 {
-    async fn work(&self, key: &ObjectKey, website: &Website) -> Result<Action, Failure> {
+    async fn reconcile_children(&self, key: &ObjectKey, website: &Website) -> Result<Action, Failure> {
         ensure(&self.maps, key, website, config_map).await?;
         ensure(&self.deployments, key, website, deployment).await?;
         ensure(&self.services, key, website, service).await?;
@@ -135,7 +135,7 @@ where
     }
 }
 
-/// Applies what is wanted unless the cache shows that it is there.
+/// Applies a child unless the cached child is up to date.
 async fn ensure<T>(
     api: &CachedApi<T>,
     key: &ObjectKey,
@@ -149,10 +149,10 @@ where
     <T::Resource as Resource>::DynamicType: Default,
 {
     let api = api.namespace(key.namespace().unwrap_or_default());
-    if api.get(key.name()).await?.is_some_and(|found| found.fits(website)) {
+    if api.get(key.name()).await?.is_some_and(|found| found.is_up_to_date(website)) {
         return Ok(());
     }
-    let params = PatchParams::apply(MANAGER).force();
+    let params = PatchParams::apply(FIELD_MANAGER).force();
     api.patch(key.name(), &params, &Patch::Apply(wanted(website))).await?;
     Ok(())
 }

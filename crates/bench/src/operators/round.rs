@@ -1,4 +1,4 @@
-//! One operator, once: from nothing to everything, through changes and a while without, and started again.
+//! One measurement of one operator: first start, changes, idle stage and restart.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,82 +8,89 @@ use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use super::OperatorSettings;
-use super::contenders::{Contender, Field};
-use super::control::{Command, Filled, Reply};
-use super::program::Said;
+use super::contenders::{Contender, Contenders};
+use super::protocol::{ClusterReady, Command, Reply};
+use super::reconciles::OperatorMessage;
 use super::server::Requests;
 use crate::client::Latency;
 use crate::process::Process;
-use crate::stage::{Begun, Stage};
+use crate::stage::{Stage, StageTimer};
 
-/// A program is at rest that uses less than one part in so many of a processor.
-const REST: u32 = 50;
-/// It is looked at so often before it is given up.
-const LOOKS: usize = 240;
+/// An operator is at rest if it uses less than 1/50 of a CPU.
+const REST_CPU_DIVISOR: u32 = 50;
+/// The number of checks before the wait for rest fails.
+const MAX_REST_CHECKS: usize = 240;
 
-/// What was measured of one operator in one round.
+/// The measurement of one operator in one round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OperatorRound {
-    /// From its start until all Websites were ready.
+    /// From the start until all Websites are ready.
     pub cold: Part,
-    /// Until the last change was reported to be ready.
+    /// From the first change until the last changed Website is ready.
     pub changes: Part,
-    /// How long each change took from the moment at which the server had it.
+    /// The time from a change until the Website is ready again.
     pub latency: Latency,
-    /// Nothing happens.
+    /// The idle stage.
     pub idle: Part,
-    /// From its second start, where nothing was left to do, until it had looked at each Website.
+    /// From the second start, with all children up to date, until each Website was reconciled.
     pub restart: Part,
-    /// Of what it has left behind: after its first start, after the changes, at the end.
+    /// Digests of all objects: after the first start, after the changes, at the end.
     pub digests: [String; 3],
 }
 
-/// A part of a round. What a program does until it is at rest belongs to it.
+/// A part of a round. It includes the time until the operator is at rest.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Part {
-    /// What it cost the operator.
+    /// The resource use of the operator.
     pub stage: Stage,
-    /// What it has asked of the server, where that is counted.
+    /// The requests of the operator, if the server counts them.
     pub requests: Option<Requests>,
-    /// How many runs have ended.
+    /// The number of completed reconciles.
     pub runs: u64,
-    /// How many of them had failed.
+    /// The number of failed reconciles.
     pub failed: u64,
 }
 
-/// The runs so far.
+/// The number of reconciles so far.
 #[derive(Clone, Copy, Default)]
-struct Runs {
-    ended: u64,
+struct Reconciles {
+    total: u64,
     failed: u64,
 }
 
-/// An operator and its cluster.
-struct Run<'a> {
+/// An operator and its cluster during a round.
+struct RunningOperator<'a> {
     settings: &'a OperatorSettings,
     cluster: Process,
     operator: Process,
-    /// What was asked before the part that is measured.
-    asked: Option<Requests>,
-    /// The runs before it.
-    runs: Runs,
+    /// The requests before the current part.
+    requests_before: Option<Requests>,
+    /// The reconciles before the current part.
+    reconciles_before: Reconciles,
 }
 
-/// Measures an operator.
+/// Measures an operator once.
 pub(super) async fn run(
     settings: &OperatorSettings,
-    field: &Field,
+    contenders: &Contenders,
     contender: &Contender,
     logs: &Path,
 ) -> Result<OperatorRound> {
-    let mut cluster = Process::spawn("cluster", field.cluster(settings), logs)?;
-    let Filled { kubeconfig } = cluster.hear().await?;
-    let start =
-        || Process::spawn(contender.name, field.operator(contender, &kubeconfig, settings.objects)?, logs);
+    let mut cluster = Process::spawn("cluster", contenders.cluster(settings), logs)?;
+    let ClusterReady { kubeconfig } = cluster.receive().await?;
+    let start = || {
+        Process::spawn(contender.name, contenders.operator(contender, &kubeconfig, settings.objects)?, logs)
+    };
 
-    let begun = Begun::from_nothing();
+    let begun = StageTimer::from_start();
     let operator = start()?;
-    let mut run = Run { settings, cluster, operator, asked: None, runs: Runs::default() };
+    let mut run = RunningOperator {
+        settings,
+        cluster,
+        operator,
+        requests_before: None,
+        reconciles_before: Reconciles::default(),
+    };
     let cold = run.cold(&begun).await?;
     let first = run.check().await?;
     let (changes, latency) = run.changes().await?;
@@ -91,8 +98,8 @@ pub(super) async fn run(
     let idle = run.idle().await?;
     run.operator.stop().await?;
 
-    let begun = Begun::from_nothing();
-    (run.operator, run.runs) = (start()?, Runs::default());
+    let begun = StageTimer::from_start();
+    (run.operator, run.reconciles_before) = (start()?, Reconciles::default());
     let restart = run.restart(&begun).await?;
     let last = run.check().await?;
     run.operator.stop().await?;
@@ -100,93 +107,96 @@ pub(super) async fn run(
     Ok(OperatorRound { cold, changes, latency, idle, restart, digests: [first, second, last] })
 }
 
-impl Run<'_> {
-    async fn cold(&mut self, begun: &Begun) -> Result<Part> {
+impl RunningOperator<'_> {
+    async fn cold(&mut self, begun: &StageTimer) -> Result<Part> {
         self.cluster(Command::Ready).await?;
         let wall = begun.wall();
-        self.looked().await?;
+        self.wait_until_all_reconciled().await?;
         self.part(begun, wall).await
     }
 
     async fn changes(&mut self) -> Result<(Part, Latency)> {
         let OperatorSettings { changes, rate, .. } = *self.settings;
-        let begun = Begun::of(&self.operator)?;
+        let begun = StageTimer::of(&self.operator)?;
         let reply = self.cluster(Command::Change { websites: changes, per_second: rate }).await?;
         let wall = begun.wall();
-        let latency = reply.latency.context("no change was seen")?;
+        let latency = reply.latency.context("the cluster measured no change")?;
         Ok((self.part(&begun, wall).await?, latency))
     }
 
     async fn idle(&mut self) -> Result<Part> {
-        let begun = Begun::of(&self.operator)?;
+        let begun = StageTimer::of(&self.operator)?;
         sleep(self.settings.idle).await;
         let stage = begun.end(&self.operator, begun.wall())?;
-        self.counted(stage).await
+        self.with_counts(stage).await
     }
 
-    async fn restart(&mut self, begun: &Begun) -> Result<Part> {
-        self.looked().await?;
+    async fn restart(&mut self, begun: &StageTimer) -> Result<Part> {
+        self.wait_until_all_reconciled().await?;
         let wall = begun.wall();
         self.part(begun, wall).await
     }
 
-    async fn looked(&mut self) -> Result<()> {
-        match self.operator.hear().await? {
-            Said::Looked => Ok(()),
-            other => bail!("instead of having looked at all it says {other:?}"),
+    async fn wait_until_all_reconciled(&mut self) -> Result<()> {
+        match self.operator.receive().await? {
+            OperatorMessage::AllReconciled => Ok(()),
+            other => bail!("unexpected message of the operator: {other:?}"),
         }
     }
 
-    /// What a part cost that was done after `wall` seconds.
-    async fn part(&mut self, begun: &Begun, wall: f64) -> Result<Part> {
+    /// Measures a part that took `wall` seconds.
+    async fn part(&mut self, begun: &StageTimer, wall: f64) -> Result<Part> {
         self.rest().await?;
         let stage = begun.end(&self.operator, wall)?;
-        self.counted(stage).await
+        self.with_counts(stage).await
     }
 
     /// Waits until the operator is at rest.
     async fn rest(&self) -> Result<()> {
         let settle = self.settings.settle;
-        for _ in 0..LOOKS {
+        for _ in 0..MAX_REST_CHECKS {
             let before = self.operator.cpu()?;
             sleep(settle).await;
-            if self.operator.cpu()? - before <= settle / REST {
+            if self.operator.cpu()? - before <= settle / REST_CPU_DIVISOR {
                 return Ok(());
             }
         }
-        bail!("it does not come to rest")
+        bail!("the operator does not come to rest")
     }
 
-    /// With what was asked, and the runs that there were, since this was counted last.
-    async fn counted(&mut self, stage: Stage) -> Result<Part> {
-        self.operator.tell(&"runs").await?;
-        let now = match self.operator.hear().await? {
-            Said::Runs { ended, failed } => Runs { ended, failed },
-            other => bail!("instead of its runs it says {other:?}"),
+    /// Adds the requests and reconciles since the last call.
+    async fn with_counts(&mut self, stage: Stage) -> Result<Part> {
+        self.operator.send(&"reconciles").await?;
+        let now = match self.operator.receive().await? {
+            OperatorMessage::Reconciles { total, failed } => Reconciles { total, failed },
+            other => bail!("unexpected message of the operator: {other:?}"),
         };
-        let asked = self.cluster(Command::Count).await?.requests;
+        let requests = self.cluster(Command::Count).await?.requests;
         let part = Part {
             stage,
-            requests: asked.map(|now| now.since(self.asked.unwrap_or_default())),
-            runs: now.ended - self.runs.ended,
-            failed: now.failed - self.runs.failed,
+            requests: requests.map(|now| now.since(self.requests_before.unwrap_or_default())),
+            runs: now.total - self.reconciles_before.total,
+            failed: now.failed - self.reconciles_before.failed,
         };
-        (self.asked, self.runs) = (asked, now);
+        (self.requests_before, self.reconciles_before) = (requests, now);
         Ok(part)
     }
 
     async fn check(&mut self) -> Result<String> {
-        let state =
-            self.cluster(Command::Check).await?.state.context("the cluster says nothing of its state")?;
-        ensure!(state.wrong.is_empty(), "it has not done its work: {}", state.wrong.join("; "));
+        let state = self
+            .cluster(Command::Check)
+            .await?
+            .state
+            .context("the reply of the cluster contains no state")?;
+        ensure!(state.problems.is_empty(), "the work is incomplete: {}", state.problems.join("; "));
         Ok(state.digest)
     }
 
     async fn cluster(&mut self, command: Command) -> Result<Reply> {
-        self.cluster.tell(&command).await?;
-        self.cluster.hear().await
+        self.cluster.send(&command).await?;
+        self.cluster.receive().await
     }
 }
 
-/// How long a program is looked at that may be at rest.
+/// The interval of the checks whether a program is at rest.
 pub(crate) const SETTLE: Duration = Duration::from_millis(500);

@@ -1,4 +1,4 @@
-//! kube-testserver on a socket, with a count of what it is asked there.
+//! kube-testserver on a socket, with a counter of requests.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,21 +14,21 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// What was asked of a server.
+/// The number of requests to a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requests {
-    /// Gets, lists, and pages of lists.
+    /// GET requests for objects, lists and pages of lists.
     pub reads: u64,
-    /// Watches that were begun, streaming lists among them.
+    /// Watches, including streaming lists.
     pub watches: u64,
-    /// Everything that may change something.
+    /// Requests that can change objects.
     pub writes: u64,
-    /// Whatever of all that was not answered with success.
+    /// Requests of each kind that were not successful.
     pub refused: u64,
 }
 
 impl Requests {
-    /// What was asked since then.
+    /// Returns the requests since `then`.
     pub(super) fn since(self, then: Self) -> Self {
         Self {
             reads: self.reads - then.reads,
@@ -39,12 +39,12 @@ impl Requests {
     }
 }
 
-/// Counts what comes over a socket.
+/// Counts the requests through a socket.
 #[derive(Clone, Default)]
 pub(super) struct Counter(Arc<Mutex<Requests>>);
 
 impl Counter {
-    pub(super) fn so_far(&self) -> Requests {
+    pub(super) fn total(&self) -> Requests {
         *self.lock()
     }
 
@@ -53,13 +53,15 @@ impl Counter {
     }
 }
 
-/// Serves until it is dropped, all connections with it.
+/// Serves connections until the future is dropped.
 ///
 /// # Errors
-/// The listener's.
+///
+/// Fails if the listener fails.
 ///
 /// # Cancel safety
-/// Dropping it ends the server.
+///
+/// Dropping the future closes all connections.
 pub(super) async fn serve(listener: TcpListener, service: ApiService, counter: Counter) -> io::Result<()> {
     let mut connections = JoinSet::new();
     loop {
@@ -67,7 +69,7 @@ pub(super) async fn serve(listener: TcpListener, service: ApiService, counter: C
         stream.set_nodelay(true)?;
         let (service, counter) = (service.clone(), counter.clone());
         let answer = service_fn(move |request| answer(service.clone(), counter.clone(), request));
-        // A connection that breaks is the client's affair.
+        // A failed connection affects only its client.
         connections.spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
         while connections.try_join_next().is_some() {}
     }
@@ -79,7 +81,7 @@ async fn answer(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Broken> {
     let is_write = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    let is_watch = request.uri().query().is_some_and(asks_to_watch);
+    let is_watch = request.uri().query().is_some_and(is_watch_query);
     let answer = service.answer(request).await?;
     let mut requests = counter.lock();
     match (is_write, is_watch) {
@@ -92,12 +94,12 @@ async fn answer(
     Ok(answer)
 }
 
-fn asks_to_watch(query: &str) -> bool {
+fn is_watch_query(query: &str) -> bool {
     let mut parameters = form_urlencoded::parse(query.as_bytes());
     parameters.any(|(key, value)| key == "watch" && matches!(&*value, "true" | "1"))
 }
 
-/// A kubeconfig of a server that lets everybody do everything.
+/// Returns a kubeconfig for a server without authentication.
 pub(super) fn kubeconfig(url: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "bench",

@@ -1,4 +1,4 @@
-//! What an operator that minds its memory keeps of what it owns: the fields that it compares, and nothing else.
+//! Projections of the children: only the fields that the operator compares, to save memory.
 
 use kube_informer::Projection;
 use serde::Deserialize;
@@ -83,20 +83,20 @@ impl Metadata {
 }
 
 impl<K, V: Child> Child for Projection<K, V> {
-    fn fits(&self, website: &Website) -> bool {
-        self.fields.fits(website)
+    fn is_up_to_date(&self, website: &Website) -> bool {
+        self.fields.is_up_to_date(website)
     }
 }
 
 impl Child for ConfigMapView {
-    fn fits(&self, website: &Website) -> bool {
+    fn is_up_to_date(&self, website: &Website) -> bool {
         let page = || self.data.as_ref()?.page.as_deref();
         self.metadata.is_controlled(website) && page() == Some(&website.spec.html)
     }
 }
 
 impl Child for DeploymentView {
-    fn fits(&self, website: &Website) -> bool {
+    fn is_up_to_date(&self, website: &Website) -> bool {
         let image = || self.spec.template.spec.containers.first()?.image.as_deref();
         self.metadata.is_controlled(website)
             && self.spec.replicas == Some(website.spec.replicas)
@@ -105,7 +105,7 @@ impl Child for DeploymentView {
 }
 
 impl Child for ServiceView {
-    fn fits(&self, website: &Website) -> bool {
+    fn is_up_to_date(&self, website: &Website) -> bool {
         self.metadata.is_controlled(website) && self.spec.ports.first().is_some_and(|port| port.port == PORT)
     }
 }
@@ -131,25 +131,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_fits_in_both_forms_and_nothing_else_does() {
-        let wanted = website(2, "page");
+    fn typed_objects_and_projections_agree_about_being_up_to_date() {
+        let desired = website(2, "page");
         let other_owner = {
-            let mut other = wanted.clone();
+            let mut other = desired.clone();
             other.metadata.uid = Some("v".to_owned());
             other
         };
         for (website, [map, deploys]) in [
-            (&wanted, [true, true]),
+            (&desired, [true, true]),
             (&website(3, "page"), [true, false]),
             (&website(2, "other"), [false, true]),
             (&other_owner, [false, false]),
         ] {
-            let (a, b, c) = (config_map(&wanted), deployment(&wanted), service(&wanted));
-            assert_eq!([a.fits(website), b.fits(website)], [map, deploys]);
-            assert_eq!(c.fits(website), map || deploys);
-            let seen = [view::<ConfigMapView>(&a).fits(website), view::<DeploymentView>(&b).fits(website)];
-            assert_eq!(seen, [map, deploys]);
-            assert_eq!(view::<ServiceView>(&c).fits(website), map || deploys);
+            let (a, b, c) = (config_map(&desired), deployment(&desired), service(&desired));
+            assert_eq!([a.is_up_to_date(website), b.is_up_to_date(website)], [map, deploys]);
+            assert_eq!(c.is_up_to_date(website), map || deploys);
+            let projected = [
+                view::<ConfigMapView>(&a).is_up_to_date(website),
+                view::<DeploymentView>(&b).is_up_to_date(website),
+            ];
+            assert_eq!(projected, [map, deploys]);
+            assert_eq!(view::<ServiceView>(&c).is_up_to_date(website), map || deploys);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `Website`: a custom resource as operators have them, with a spec, a status and conditions.
+//! The custom resource `Website`, with a spec, a status and conditions.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -6,10 +6,10 @@ use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The condition that says that all is there.
+/// The type of the condition that is true when all children are up to date.
 const READY: &str = "Ready";
 
-/// What somebody wants to be served.
+/// The spec of a Website.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize)]
 #[kube(
     group = "example.com",
@@ -20,32 +20,32 @@ const READY: &str = "Ready";
     schema = "disabled"
 )]
 pub(super) struct WebsiteSpec {
-    /// The server's image.
+    /// The image of the containers.
     pub(super) image: String,
-    /// How many servers there are to be.
+    /// The number of replicas.
     pub(super) replicas: i32,
-    /// The page.
+    /// The HTML of the page.
     pub(super) html: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct WebsiteStatus {
-    /// The generation of the spec that was last worked on.
+    /// The generation of the last reconciled spec.
     observed_generation: Option<i64>,
     #[serde(default)]
     conditions: Vec<Condition>,
 }
 
 impl Website {
-    /// Whether its status says that all is there that this spec asks for.
+    /// Returns true if the status reports the current spec as ready.
     pub(super) fn is_reported(&self) -> bool {
         let Some(status) = &self.status else { return false };
         let is_ready = |condition: &Condition| condition.type_ == READY && condition.status == "True";
         status.observed_generation == self.metadata.generation && status.conditions.iter().any(is_ready)
     }
 
-    /// A merge patch that makes its status say so.
+    /// Returns a merge patch that reports the current spec as ready.
     pub(super) fn report(&self) -> Value {
         let generation = self.metadata.generation;
         let conditions = self.status.as_ref().map_or(&[][..], |status| &status.conditions);
@@ -55,7 +55,7 @@ impl Website {
             type_: READY.to_owned(),
             status: "True".to_owned(),
             reason: "Applied".to_owned(),
-            message: "all is there".to_owned(),
+            message: "all children are up to date".to_owned(),
             observed_generation: generation,
             last_transition_time: before
                 .map_or_else(|| Time(Timestamp::now()), |before| before.last_transition_time.clone()),
@@ -64,7 +64,7 @@ impl Website {
     }
 }
 
-/// Its definition.
+/// Returns the CRD of Websites.
 pub(super) fn definition() -> Value {
     let text = || json!({"type": "string"});
     let spec = json!({

@@ -1,4 +1,4 @@
-//! Whether what a server sends is what is replayed of it, byte for byte.
+//! Checks that a replay equals the response of the server, byte for byte.
 
 use anyhow::{Context as _, Result, ensure};
 use kube_client::Client;
@@ -7,24 +7,25 @@ use serde::Deserialize;
 use super::read::{Watch, list, page};
 use crate::wire::{Change, Object, Wire};
 
-/// A server writes other objects than Pods meanwhile, so that its version goes up: not further than this.
-const FURTHER: u64 = 10_000;
+/// The limit for the increase of the resourceVersion between two requests. The server also writes
+/// other objects.
+const MAX_VERSION_INCREASE: u64 = 10_000;
 
-/// A list in one answer.
+/// Checks a complete list.
 pub(super) fn whole_list(wire: Wire, body: &[u8], version: u64, objects: &[Object]) -> Result<()> {
     ensure!(
         composed(wire, version, None, objects) == body,
-        "a list in {wire:?} is replayed otherwise than it came"
+        "the replay of a list in {wire:?} differs from the response"
     );
     Ok(())
 }
 
-/// A list of metadata only.
+/// Checks a list of metadata.
 pub(super) async fn metadata_list(client: &Client, version: u64, objects: &[Object]) -> Result<()> {
     whole_list(Wire::Metadata, &list(client, Wire::Metadata, Some(version)).await?, version, objects)
 }
 
-/// The first of several pages.
+/// Checks the first page of a list.
 pub(super) async fn first_page(client: &Client, version: u64, objects: &[Object]) -> Result<()> {
     #[derive(Deserialize)]
     struct Page {
@@ -38,11 +39,11 @@ pub(super) async fn first_page(client: &Client, version: u64, objects: &[Object]
     }
     let body = page(client, 1, version).await?;
     let Page { metadata: next } =
-        serde_json::from_slice(&body).context("a list of more than one Pod has no pages")?;
+        serde_json::from_slice(&body).context("a list of several Pods has no pages")?;
     let next = Some((next.r#continue.as_str(), next.remaining_item_count));
     ensure!(
         composed(Wire::Json, version, next, &objects[..1]) == body,
-        "a page is replayed otherwise than it came"
+        "the replay of a page differs from the response"
     );
     Ok(())
 }
@@ -57,7 +58,7 @@ fn composed(wire: Wire, version: u64, next: Option<(&str, u64)>, objects: &[Obje
     body
 }
 
-/// A streaming list, with the bookmark at its end.
+/// Checks a streaming list, with its final bookmark.
 pub(super) async fn streaming_list(
     client: &Client,
     wire: Wire,
@@ -68,10 +69,10 @@ pub(super) async fn streaming_list(
     let mut watch = Watch::open(client, wire, parameters).await?;
     let mut frames = watch.frames(objects.len() + 1).await?;
     let end = frames.pop().unwrap_or_default();
-    let mut ends = (version..version + FURTHER).map(|version| wire.bookmark(version, true));
+    let mut ends = (version..version + MAX_VERSION_INCREASE).map(|version| wire.bookmark(version, true));
     ensure!(
         ends.any(|bookmark| bookmark == end),
-        "a bookmark in {wire:?} is replayed otherwise than it came"
+        "the replay of a bookmark in {wire:?} differs from the response"
     );
     for (frame, object) in frames.iter().zip(objects) {
         event(wire, frame, object, Change::Added)?;
@@ -79,10 +80,10 @@ pub(super) async fn streaming_list(
     Ok(())
 }
 
-/// An event of a watch.
+/// Checks an event of a watch.
 pub(super) fn event(wire: Wire, frame: &[u8], object: &Object, change: Change) -> Result<()> {
     let mut replayed = Vec::new();
     wire.event(&mut replayed, change, object, object.stamp());
-    ensure!(replayed == frame, "an event in {wire:?} is replayed otherwise than it came");
+    ensure!(replayed == frame, "the replay of an event in {wire:?} differs from the response");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Lists and watches, as bytes.
+//! Reads lists and watches as bytes.
 
 use std::time::Duration;
 
@@ -12,18 +12,17 @@ use tokio::time::timeout;
 
 use crate::wire::Wire;
 
-/// What is asked for.
 const PATH: &str = "/api/v1/pods";
-/// A watch that says nothing for so long has lost something.
-const SILENCE: Duration = Duration::from_secs(60);
+/// The timeout for an event of a watch.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// All Pods in one answer, at this version or as they are now.
+/// Reads a complete list, at `version` or of the current state.
 pub(super) async fn list(client: &Client, wire: Wire, version: Option<u64>) -> Result<Vec<u8>> {
     let path = version.map_or_else(|| PATH.to_owned(), |version| format!("{PATH}?{}", at(version)));
     whole(get(client, &path, wire.accept(false)).await?).await
 }
 
-/// The first page of so many Pods at this version, in JSON.
+/// Reads the first page of a list at `version`, in JSON.
 pub(super) async fn page(client: &Client, limit: usize, version: u64) -> Result<Vec<u8>> {
     let path = format!("{PATH}?limit={limit}&{}", at(version));
     whole(get(client, &path, Wire::Json.accept(false)).await?).await
@@ -33,7 +32,7 @@ fn at(version: u64) -> String {
     format!("resourceVersion={version}&resourceVersionMatch=Exact")
 }
 
-/// All of a body.
+/// Reads a complete body.
 pub(super) async fn whole(response: Response<Body>) -> Result<Vec<u8>> {
     let mut body = response.into_body();
     let mut bytes = Vec::new();
@@ -47,7 +46,7 @@ pub(super) async fn whole(response: Response<Body>) -> Result<Vec<u8>> {
 
 async fn get(client: &Client, path: &str, accept: &str) -> Result<Response<Body>> {
     let request = Request::get(path).header(header::ACCEPT, accept).body(Body::empty())?;
-    let response = client.send(request).await.with_context(|| format!("reading {path}"))?;
+    let response = client.send(request).await.with_context(|| format!("cannot read {path}"))?;
     ensure!(response.status().is_success(), "{path}: {}", response.status());
     Ok(response)
 }
@@ -56,28 +55,29 @@ async fn get(client: &Client, path: &str, accept: &str) -> Result<Response<Body>
 pub(super) struct Watch {
     wire: Wire,
     body: Body,
-    /// What was read of events that have not come in full.
+    /// The bytes of an incomplete event.
     rest: BytesMut,
 }
 
 impl Watch {
-    /// A watch of all Pods, with these parameters.
+    /// Opens a watch of all Pods with these parameters.
     pub(super) async fn open(client: &Client, wire: Wire, parameters: &str) -> Result<Self> {
         let path = format!("{PATH}?watch=true&{parameters}");
         let body = get(client, &path, wire.accept(true)).await?.into_body();
         Ok(Self { wire, body, rest: BytesMut::new() })
     }
 
-    /// So many events, whatever they are.
+    /// Reads this number of events of any type.
     pub(super) async fn frames(&mut self, wanted: usize) -> Result<Vec<Vec<u8>>> {
         let mut frames = Vec::with_capacity(wanted);
         while frames.len() < wanted {
             match self.wire.frame_length(&self.rest) {
                 Some(length) => frames.push(self.rest.split_to(length).to_vec()),
                 None => {
-                    let more = timeout(SILENCE, self.body.frame()).await.context("a watch says nothing")?;
                     let more =
-                        more.with_context(|| format!("a watch has ended after {} events", frames.len()))?;
+                        timeout(EVENT_TIMEOUT, self.body.frame()).await.context("the watch sent no event")?;
+                    let more =
+                        more.with_context(|| format!("the watch closed after {} events", frames.len()))?;
                     self.rest.extend_from_slice(&more?.into_data().unwrap_or_default());
                 }
             }

@@ -1,4 +1,4 @@
-//! A real kube-apiserver and its etcd, on loopback and for as long as a recording takes.
+//! A real kube-apiserver with etcd on the loopback interface.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,84 +12,88 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-/// How long it may take to start, and to stop.
-const START: Duration = Duration::from_secs(120);
-const STOP: Duration = Duration::from_secs(40);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+const STOP_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// It runs until [`stop`](RealServer::stop), or until this is dropped or its process ends.
+/// A running kube-apiserver. It stops with [`stop`](RealServer::stop), or when this value is
+/// dropped.
 pub struct RealServer {
     child: Child,
     kubeconfig: PathBuf,
-    /// Declared last, because the server writes into it.
+    /// Declared last, so that the server is stopped before the folder is removed.
     dir: TempDir,
 }
 
-/// Where `.ci/real-apiserver` puts it.
+/// Returns the path of the program that `.ci/real-apiserver` builds.
 fn program() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/e2e/real-apiserver/bin/real-apiserver")
 }
 
 impl RealServer {
-    /// Starts it and waits until it is ready.
+    /// Starts the server and waits until it is ready.
     ///
     /// # Errors
-    /// It was never built, or is not ready within two minutes.
+    ///
+    /// Fails if the program is not built, or if the server is not ready within two minutes.
     ///
     /// # Cancel safety
-    /// Dropped early, it is killed.
+    ///
+    /// Dropping the future kills the server.
     pub async fn start() -> Result<Self> {
         let program = program();
-        ensure!(
-            program.is_file(),
-            "no kube-apiserver to record: build it with .ci/real-apiserver (needs Go)"
-        );
+        ensure!(program.is_file(), "kube-apiserver is not built; run .ci/real-apiserver (needs Go)");
         let dir = tempfile::tempdir()?;
         let mut command = Command::new(program);
         command.arg("all").arg("--dir").arg(dir.path());
         let log = std::fs::File::create(dir.path().join("all.log"))?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).kill_on_drop(true);
-        let mut child = command.spawn().context("starting the real kube-apiserver")?;
-        let mut lines = BufReader::new(child.stdout.take().context("no output")?).lines();
+        let mut child = command.spawn().context("cannot start kube-apiserver")?;
+        let mut lines =
+            BufReader::new(child.stdout.take().context("kube-apiserver has no standard output")?).lines();
         let ready = async {
             while let Some(line) = lines.next_line().await? {
                 if let Some(kubeconfig) = line.strip_prefix("ready ") {
                     return Ok(PathBuf::from(kubeconfig));
                 }
             }
-            bail!("the real kube-apiserver has ended")
+            bail!("kube-apiserver stopped")
         };
-        let kubeconfig = timeout(START, ready).await.context("the real kube-apiserver is not ready")??;
+        let kubeconfig = timeout(START_TIMEOUT, ready).await.context("kube-apiserver is not ready")??;
         Ok(Self { child, kubeconfig, dir })
     }
 
-    /// How to get to it; its user may do everything.
+    /// Returns a kubeconfig with all permissions.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// A client that may do everything.
+    /// Creates a client with all permissions.
     ///
     /// # Errors
-    /// The kubeconfig can't be used.
+    ///
+    /// Fails if the kubeconfig is invalid.
     ///
     /// # Cancel safety
-    /// Safe: it only reads the kubeconfig.
+    ///
+    /// This method is cancel safe.
     pub async fn client(&self) -> Result<Client> {
         let kubeconfig = Kubeconfig::read_from(&self.kubeconfig)?;
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         Ok(Client::try_from(config)?)
     }
 
-    /// Ends it, and removes what it has written.
+    /// Stops the server and removes its data.
     ///
     /// # Errors
-    /// It does not end.
+    ///
+    /// Fails if the server does not stop in time.
     ///
     /// # Cancel safety
-    /// Dropped early, it is killed.
+    ///
+    /// Dropping the future kills the server.
     pub async fn stop(mut self) -> Result<()> {
         drop(self.child.stdin.take());
-        timeout(STOP, self.child.wait()).await.context("the real kube-apiserver does not end")??;
+        timeout(STOP_TIMEOUT, self.child.wait()).await.context("kube-apiserver does not stop")??;
         Ok(self.dir.close()?)
     }
 }

@@ -1,4 +1,5 @@
-//! The writes, each as the component that makes it: its name as the owner of fields, its verb, its subresource.
+//! Writes Pods like the components of Kubernetes, with their field managers, verbs and
+//! subresources.
 
 use std::future::Future;
 
@@ -10,14 +11,14 @@ use serde_json::{Value, json};
 
 use crate::pods::{Pod, namespaces};
 
-/// Pods that are written at once.
-const PARALLEL: usize = 16;
+/// The number of Pods that are written concurrently.
+const WRITE_CONCURRENCY: usize = 16;
 
 const CONTROLLERS: &str = "kube-controller-manager";
 const SCHEDULER: &str = "kube-scheduler";
 const KUBELET: &str = "kubelet";
 
-/// Creates Pods and lets them start.
+/// Creates Pods and writes the status of their start.
 pub(super) async fn create(client: &Client, pods: &[Pod]) -> Result<()> {
     for namespace in namespaces(pods.len()) {
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
@@ -35,7 +36,7 @@ async fn each<'a, F: Future<Output = Result<()>>>(
     pods: &'a [Pod],
     write: impl Fn(&'a Pod) -> F,
 ) -> Result<()> {
-    stream::iter(pods).map(write).buffer_unordered(PARALLEL).try_collect().await
+    stream::iter(pods).map(write).buffer_unordered(WRITE_CONCURRENCY).try_collect().await
 }
 
 async fn start(client: &Client, pod: &Pod) -> Result<()> {
@@ -62,7 +63,7 @@ async fn send(client: &Client, method: Method, path: &str, manager: &str, body: 
         .uri(format!("{path}?fieldManager={manager}"))
         .header(header::CONTENT_TYPE, content_type)
         .body(serde_json::to_vec(body)?.into())?;
-    let response = client.send(request).await.with_context(|| format!("writing {path}"))?;
+    let response = client.send(request).await.with_context(|| format!("cannot write {path}"))?;
     let status = response.status();
     let answer = super::read::whole(response).await?;
     ensure!(status.is_success(), "{path}: {status}: {}", String::from_utf8_lossy(&answer));

@@ -1,4 +1,5 @@
-//! How the comparison drives the server: a command a line on one side, an answer a line on the other, both in JSON.
+//! The control protocol of the replay server: reads a command per line and writes a reply per line,
+//! both in JSON.
 
 use std::io;
 
@@ -10,47 +11,49 @@ use super::{Counts, Replay};
 /// The first line that the server prints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Listening {
-    /// Where it is.
+    /// The URL of the server.
     pub(crate) url: String,
 }
 
-/// What the server is told to do.
+/// A command for the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Command {
-    /// Release so many events.
+    /// Release this number of events.
     Release(u64),
-    /// Release so many events, so many a second.
+    /// Release events at a fixed rate.
     Pace {
-        /// How many.
+        /// The number of events.
         events: u64,
-        /// How fast.
+        /// The number of events per second.
         per_second: u64,
     },
-    /// Forget history, and change so many objects where nobody sees it.
+    /// Expire all events, and apply this number of changes that no watch sends.
     Expire(u64),
-    /// Wait until the whole state was sent so often.
+    /// Wait until this number of complete lists was sent.
     States(u64),
-    /// Say what was asked for.
+    /// Report the number of requests.
     Counts,
 }
 
-/// What it answers once it is done.
+/// The reply to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reply {
-    /// Its version.
+    /// The resourceVersion of the server.
     pub(crate) version: u64,
-    /// What was asked for so far.
+    /// The number of requests so far.
     pub(crate) counts: Counts,
 }
 
-/// Carries out commands until there are no more.
+/// Executes commands until the input closes.
 ///
 /// # Errors
-/// A line that is no command; and what reading and writing fails with.
+///
+/// Fails if a line is not a command, or if I/O fails.
 ///
 /// # Cancel safety
-/// Dropped early, a command may be carried out and not answered.
+///
+/// If the future is dropped, a command may be executed without a reply.
 pub(crate) async fn control(
     replay: &Replay,
     input: impl AsyncBufRead + Unpin,

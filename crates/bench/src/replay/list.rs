@@ -1,4 +1,4 @@
-//! Lists, item by item as they are sent.
+//! Lists, generated item by item while they are sent.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use futures_util::stream;
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
 
-use super::request::{AskedList, Token};
+use super::request::{ListParameters, Token};
 use super::{Body, Replay};
 use crate::wire::Wire;
 
-/// A page: these items after this event.
+/// A page: a range of items after an event.
 struct Page {
     wire: Wire,
     event: u64,
@@ -21,22 +21,22 @@ struct Page {
 }
 
 impl Replay {
-    /// One page, or all of the list.
-    pub(super) fn list(self: &Arc<Self>, asked: &AskedList) -> Body {
+    /// Returns a page or the complete list.
+    pub(super) fn list(self: &Arc<Self>, request: &ListParameters) -> Body {
         self.counts.send_modify(|counts| counts.pages += 1);
         let objects = self.history.objects();
         let begin = Token { event: self.released.borrow().last, item: 0 };
-        let Token { event, item: first } = asked.token.unwrap_or(begin);
+        let Token { event, item: first } = request.token.unwrap_or(begin);
         let first = first.min(objects);
-        let end = asked.limit.map_or(objects, |limit| objects.min(first.saturating_add(limit)));
-        let page = Arc::new(Page { wire: asked.wire, event, first, end });
+        let end = request.limit.map_or(objects, |limit| objects.min(first.saturating_add(limit)));
+        let page = Arc::new(Page { wire: request.wire, event, first, end });
         let replay = Arc::clone(self);
         let chunks = (0..page.end - page.first + 2).map(move |chunk| replay.chunk(&page, chunk));
         let frames = chunks.map(|chunk| Ok::<_, Infallible>(Frame::data(chunk)));
         StreamBody::new(stream::iter(frames)).boxed_unsync()
     }
 
-    /// The head of a page, its items, its tail.
+    /// Returns a part of a page: the head, an item or the tail.
     fn chunk(&self, page: &Page, chunk: usize) -> Bytes {
         let items = page.end - page.first;
         match chunk {

@@ -1,4 +1,4 @@
-//! What a client asks for.
+//! Parses the requests of clients.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -7,48 +7,48 @@ use http::{Request, StatusCode, header};
 
 use crate::wire::Wire;
 
-/// The only resource.
+/// The path of the only resource.
 const PATH: &str = "/api/v1/pods";
 
-/// A request that can be answered.
-pub(super) enum Asked {
-    List(AskedList),
-    Watch(AskedWatch),
+/// A supported request.
+pub(super) enum RequestKind {
+    List(ListParameters),
+    Watch(WatchParameters),
 }
 
-/// A list, or a page of one.
-pub(super) struct AskedList {
+/// A request for a list or a page.
+pub(super) struct ListParameters {
     pub(super) wire: Wire,
-    /// At most so many items.
+    /// The maximum number of items.
     pub(super) limit: Option<usize>,
-    /// The page after this token.
+    /// The position of the page.
     pub(super) token: Option<Token>,
 }
 
-/// Where a page begins: the event after which the list is, and the first item.
+/// The position of a page: the event that the list reflects, and the first item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) event: u64,
     pub(super) item: usize,
 }
 
-/// A watch.
-pub(super) struct AskedWatch {
+/// A request for a watch.
+pub(super) struct WatchParameters {
     pub(super) wire: Wire,
     pub(super) from: From,
     pub(super) bookmarks: bool,
     pub(super) timeout: Option<Duration>,
 }
 
-/// Where a watch begins.
+/// The start of a watch.
 pub(super) enum From {
-    /// After this version.
+    /// Events after this resourceVersion.
     Version(u64),
-    /// With the state, as a streaming list.
+    /// A streaming list.
     InitialEvents,
 }
 
-impl Asked {
+impl RequestKind {
     pub(super) fn read<B>(request: &Request<B>) -> Result<Self, StatusCode> {
         if request.uri().path() != PATH {
             return Err(StatusCode::NOT_FOUND);
@@ -56,22 +56,22 @@ impl Asked {
         let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
         let wire = Wire::of(accept.unwrap_or_default());
         let query = request.uri().query().unwrap_or_default();
-        let asked = match value(query, "watch").as_deref() {
-            Some("true" | "1") => AskedWatch::read(wire, query).map(Asked::Watch),
-            _ => AskedList::read(wire, query).map(Asked::List),
+        let parsed = match value(query, "watch").as_deref() {
+            Some("true" | "1") => WatchParameters::read(wire, query).map(RequestKind::Watch),
+            _ => ListParameters::read(wire, query).map(RequestKind::List),
         };
-        asked.ok_or(StatusCode::BAD_REQUEST)
+        parsed.ok_or(StatusCode::BAD_REQUEST)
     }
 
     pub(super) fn wire(&self) -> Wire {
         match self {
-            Self::List(AskedList { wire, .. }) | Self::Watch(AskedWatch { wire, .. }) => *wire,
+            Self::List(ListParameters { wire, .. }) | Self::Watch(WatchParameters { wire, .. }) => *wire,
         }
     }
 }
 
-impl AskedList {
-    /// A list of any state comes out of the watch cache, where a limit is not heeded.
+impl ListParameters {
+    /// Parses a list. The watch cache ignores the limit of a list of any resourceVersion.
     fn read(wire: Wire, query: &str) -> Option<Self> {
         let any = value(query, "resourceVersion").as_deref() == Some("0");
         let limit: Option<usize> = value(query, "limit").map(|limit| limit.parse()).transpose().ok()?;
@@ -80,13 +80,14 @@ impl AskedList {
     }
 }
 
-impl AskedWatch {
+impl WatchParameters {
     fn read(wire: Wire, query: &str) -> Option<Self> {
         let is_true = |name| value(query, name).as_deref() == Some("true");
         let version = || value(query, "resourceVersion")?.parse().ok();
-        let from = match is_true("sendInitialEvents") {
-            true => From::InitialEvents,
-            false => From::Version(version().filter(|&version| version > 0)?),
+        let from = if is_true("sendInitialEvents") {
+            From::InitialEvents
+        } else {
+            From::Version(version().filter(|&version| version > 0)?)
         };
         let timeout = value(query, "timeoutSeconds").map(|seconds| seconds.parse()).transpose().ok()?;
         let timeout = timeout.map(Duration::from_secs);
@@ -105,7 +106,7 @@ impl Token {
     }
 }
 
-/// The value of a parameter that is not empty.
+/// Returns the value of a parameter that is not empty.
 fn value<'a>(query: &'a str, name: &str) -> Option<Cow<'a, str>> {
     let mut pairs = form_urlencoded::parse(query.as_bytes());
     pairs.find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value)
@@ -115,15 +116,15 @@ fn value<'a>(query: &'a str, name: &str) -> Option<Cow<'a, str>> {
 mod tests {
     use super::*;
 
-    fn read(uri: &str) -> Result<Asked, StatusCode> {
-        Asked::read(&Request::get(uri).body(()).unwrap())
+    fn read(uri: &str) -> Result<RequestKind, StatusCode> {
+        RequestKind::read(&Request::get(uri).body(()).unwrap())
     }
 
     #[test]
-    fn a_limit_counts_but_for_a_list_of_any_state() {
+    fn limit_is_ignored_for_list_of_any_version() {
         let limit = |uri| match read(uri) {
-            Ok(Asked::List(list)) => list.limit,
-            _ => panic!("no list: {uri}"),
+            Ok(RequestKind::List(list)) => list.limit,
+            _ => panic!("not a list: {uri}"),
         };
         assert_eq!(limit("/api/v1/pods?limit=500"), Some(500));
         assert_eq!(limit("/api/v1/pods?limit=500&resourceVersion=0"), None);
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_served_is_refused() {
+    fn unsupported_requests_are_rejected() {
         for (uri, code) in [
             ("/api/v1/nodes", StatusCode::NOT_FOUND),
             ("/api/v1/pods?watch=true", StatusCode::BAD_REQUEST),
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_read_as_it_was_written() {
+    fn token_is_parsed_from_its_text() {
         let token = Token { event: 7, item: 500 };
         assert_eq!(Token::parse(&token.text()), Some(token));
     }

@@ -1,4 +1,4 @@
-//! Watches: the state as initial events where it is asked for, then each event that is released, and bookmarks.
+//! Watches: initial events of a streaming list, released events and bookmarks.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,54 +12,56 @@ use hyper::body::Frame;
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, Interval, Sleep, interval_at, sleep};
 
-use super::request::{AskedWatch, From};
+use super::request::{From, WatchParameters};
 use super::{Body, Released, Replay};
 use crate::wire::{Change, Wire};
 
-/// Bookmarks come this often, as those of kube-apiserver.
-const BOOKMARKS: Duration = Duration::from_secs(60);
-/// A watch that says nothing of it ends after this time.
-const TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// The interval of bookmarks, as in kube-apiserver.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+/// The timeout of a watch without `timeoutSeconds`.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-/// A watch that is open.
+/// An open watch.
 struct Watch {
     replay: Arc<Replay>,
     wire: Wire,
-    /// The last event that was sent, or is part of the state.
+    /// The last event that was sent or is part of the initial state.
     last: u64,
     sending: Sending,
     released: Receiver<Released>,
     bookmarks: Option<Interval>,
     end: Pin<Box<Sleep>>,
-    /// How often something had been forgotten when it began.
+    /// The number of expirations at the start of the watch.
     expirations: u64,
 }
 
-/// What comes next.
+/// The next part of a watch.
 enum Sending {
-    /// This object of the state.
+    /// The initial event of this object.
     Initial(usize),
     Events,
     Nothing,
 }
 
 impl Replay {
-    pub(super) fn watch(self: &Arc<Self>, asked: &AskedWatch) -> Body {
+    pub(super) fn watch(self: &Arc<Self>, request: &WatchParameters) -> Body {
         self.counts.send_modify(|counts| counts.watches += 1);
         let released = self.released.subscribe();
         let now = *released.borrow();
-        let (last, sending) = match asked.from {
+        let (last, sending) = match request.from {
             From::InitialEvents => (now.last, Sending::Initial(0)),
             From::Version(version) => (self.history.event(version), Sending::Events),
         };
         let watch = Watch {
             replay: Arc::clone(self),
-            wire: asked.wire,
+            wire: request.wire,
             last,
             sending,
             released,
-            bookmarks: asked.bookmarks.then(|| interval_at(Instant::now() + BOOKMARKS, BOOKMARKS)),
-            end: Box::pin(sleep(asked.timeout.unwrap_or(TIMEOUT))),
+            bookmarks: request
+                .bookmarks
+                .then(|| interval_at(Instant::now() + BOOKMARK_INTERVAL, BOOKMARK_INTERVAL)),
+            end: Box::pin(sleep(request.timeout.unwrap_or(DEFAULT_TIMEOUT))),
             expirations: now.expirations,
         };
         let frames = stream::unfold(watch, async |mut watch| {
@@ -71,7 +73,7 @@ impl Replay {
 }
 
 impl Watch {
-    /// What is sent next; `None` where the watch ends.
+    /// Returns the next bytes, or `None` if the watch closes.
     async fn next(&mut self) -> Option<Bytes> {
         match self.sending {
             Sending::Initial(index) if index < self.replay.history.objects() => {
@@ -91,17 +93,17 @@ impl Watch {
     async fn next_event(&mut self) -> Option<Bytes> {
         loop {
             let released = *self.released.borrow_and_update();
-            if released.expirations > self.expirations || self.last < released.forgotten {
+            if released.expirations > self.expirations || self.last < released.expired {
                 self.sending = Sending::Nothing;
                 let version = |event| self.replay.history.version(event);
-                return Some(self.wire.expired(version(self.last), version(released.forgotten)).into());
+                return Some(self.wire.expired(version(self.last), version(released.expired)).into());
             }
             if self.last < released.last {
                 self.last += 1;
                 return Some(self.event());
             }
             tokio::select! {
-                // The sender is in the server's state, which is here: it can't be gone.
+                // This cannot fail, because `replay` contains the sender.
                 _ = self.released.changed() => {}
                 () = tick(&mut self.bookmarks) => return Some(self.bookmark(false)),
                 () = &mut self.end => return None,
@@ -118,7 +120,7 @@ impl Watch {
 
     fn event(&self) -> Bytes {
         let index = self.replay.history.object(self.last);
-        self.replay.sending(index, self.last);
+        self.replay.record_send_time(index, self.last);
         let (object, stamp) = self.replay.object(self.wire, index, self.last);
         let mut bytes = Vec::with_capacity(16 << 10);
         self.wire.event(&mut bytes, Change::Modified, object, stamp);
@@ -130,7 +132,7 @@ impl Watch {
     }
 }
 
-/// When the next bookmark is due, if any is.
+/// Waits until the next bookmark is due.
 async fn tick(bookmarks: &mut Option<Interval>) {
     match bookmarks {
         Some(interval) => drop(interval.tick().await),

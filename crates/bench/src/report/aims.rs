@@ -1,4 +1,4 @@
-//! What the project has set itself, and whether a run has reached it.
+//! The performance aims of the project, and whether a measurement reaches them.
 
 use super::stores::StoreNumbers;
 use super::table::{aligned, heading};
@@ -10,17 +10,17 @@ struct Aim {
     what: &'static str,
     value: Value,
     bound: Bound,
-    /// Digits behind the point.
+    /// The number of decimal places.
     digits: usize,
 }
 
-/// Where the value comes from: a figure by its key.
+/// The source of a value: a figure, by its key.
 enum Value {
-    /// A contender's.
+    /// The figure of a contender.
     Of(&'static str, &'static str),
-    /// A contender's to that of another one.
+    /// The ratio of the figures of two contenders.
     Ratio(&'static str, &'static str, &'static str),
-    /// A store's.
+    /// The figure of a store.
     Store(&'static str, &'static str),
 }
 
@@ -99,7 +99,7 @@ const AIMS: [Aim; 20] = [
     ),
 ];
 
-/// A table of the aims that something was measured for; nothing where there are none.
+/// Returns a table of the aims with a measured value, or an empty text.
 pub(super) fn table(medians: &[Medians], stores: &StoreNumbers) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for Aim { what, value, bound, digits } in &AIMS {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_aim_is_reached_or_not_and_what_was_not_measured_is_left_out() {
+    fn table_shows_reached_and_missed_aims_only_if_measured() {
         assert_eq!(table_of(&[]), "");
         let text = table_of(&[
             (TYPED, "sync_cpu_s", 1.0),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn each_aim_is_for_a_figure_that_there_is() {
+    fn each_aim_refers_to_a_known_figure() {
         for Aim { what, value, .. } in &AIMS {
             let is_known = match value {
                 Of(_, key) | Ratio(_, _, key) => crate::figures::by_key(key).is_some(),

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use crate::contenders::Family;
 use crate::figures::{Medians, by_key};
 
-/// A chart, and the file that it goes to.
+/// A chart and its file name.
 pub(super) struct Chart {
     pub(super) file: &'static str,
     pub(super) title: &'static str,
     pub(super) svg: String,
 }
 
-/// File, figure and title of each.
+/// File name, figure and title of each chart.
 const CHARTS: [(&str, &str, &str); 6] = [
     ("sync-cpu.svg", "sync_cpu_s", "Processor time until the cache is in sync, seconds"),
     ("sync-peak.svg", "sync_peak_mb", "Most memory until the cache is in sync, MB"),
@@ -40,7 +40,7 @@ struct Bar<'a> {
     value: f64,
 }
 
-/// All charts; who has no value has no bar.
+/// Creates all charts. A contender without a value has no bar.
 pub(super) fn all(medians: &[Medians]) -> Vec<Chart> {
     let draw = |(file, key, title)| {
         let bars: Vec<Bar<'_>> = medians.iter().filter_map(|of| Bar::of(of, key)).collect();
@@ -65,7 +65,8 @@ fn color(family: Family) -> &'static str {
     }
 }
 
-/// White ground and no style sheet, so that it looks the same wherever it is shown.
+/// Draws a chart with a white background and without a style sheet, so that it looks the same
+/// everywhere.
 fn svg(title: &str, bars: &[Bar<'_>], digits: usize) -> String {
     let height = TOP + bars.len() * ROW + 12;
     let most = bars.iter().map(|bar| bar.value).fold(f64::MIN_POSITIVE, f64::max);
@@ -82,7 +83,7 @@ fn svg(title: &str, bars: &[Bar<'_>], digits: usize) -> String {
         let (baseline, width) = (y + BAR - 3, room * value / most);
         let end = NAMES as f64 + width + 6.0;
         let right = NAMES - 8;
-        // Writing to a String can't fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(
             text,
             "<text x=\"{right}\" y=\"{baseline}\" text-anchor=\"end\" fill=\"#111827\">{name}</text>\n\

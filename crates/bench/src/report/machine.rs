@@ -1,4 +1,4 @@
-//! Where and with what it was measured.
+//! The machine and the library versions of a measurement.
 
 use std::fmt;
 use std::fs;
@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 use jiff::{Timestamp, tz::TimeZone};
 use serde::{Deserialize, Serialize};
 
-/// What a figure depends on besides the code.
+/// The environment of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) day: String,
@@ -20,7 +20,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// This one; what the system does not say is empty.
+    /// Returns the current environment. Unknown values are empty.
     pub(crate) fn here() -> Self {
         let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -48,13 +48,13 @@ fn rounded_gib(kibibytes: u64) -> u64 {
     (kibibytes + (1 << 19)) >> 20
 }
 
-/// What stands behind `name :`.
+/// Returns the value of a line `name : value`.
 fn value<'a>(text: &'a str, name: &str) -> &'a str {
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     lines.find(|(key, _)| key.trim() == name).map_or("", |(_, value)| value.trim())
 }
 
-/// The version of a crate in Cargo.lock.
+/// Returns the version of a crate in Cargo.lock.
 fn locked<'a>(lock: &'a str, name: &str) -> &'a str {
     let mut lines = lock.lines().skip_while(|line| *line != format!("name = \"{name}\"")).skip(1);
     lines
@@ -63,7 +63,7 @@ fn locked<'a>(lock: &'a str, name: &str) -> &'a str {
         .map_or("", |version| version.trim_matches('"'))
 }
 
-/// The version of a module in go.mod.
+/// Returns the version of a module in go.mod.
 pub(crate) fn required<'a>(module: &'a str, name: &str) -> &'a str {
     let mut lines = module.lines().filter_map(|line| line.trim().split_once(' '));
     lines.find(|(module, _)| *module == name).map_or("", |(_, version)| version)
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_versions_are_those_that_were_compiled_in() {
+    fn library_versions_are_known() {
         let here = Machine::here();
         assert!(here.kube_runtime.starts_with(|digit: char| digit.is_ascii_digit()), "{here:?}");
         assert!(here.client_go.starts_with("v0."), "{here:?}");

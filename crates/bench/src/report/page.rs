@@ -1,4 +1,4 @@
-//! The page: what people wrote around the part that a comparison writes.
+//! The page of results: hand-written text with generated sections.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,16 +8,16 @@ use anyhow::{Context as _, Result};
 
 use super::{Numbers, chart::Chart};
 
-/// The generated part of a command stands between a line that names it and this.
+/// The last line of a generated section. Its first line contains the command.
 const END: &str = "<!-- Here it ends. -->\n";
 
-/// Whether the page has a place for what this command writes: known before anything is measured.
+/// Checks before a measurement that the page has a section for `command`.
 pub(crate) fn check(page: &Path, command: &str) -> Result<()> {
-    let text = fs::read_to_string(page).with_context(|| format!("reading {}", page.display()))?;
+    let text = fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
     with_generated(&text, command, "").map(drop).with_context(|| page.display().to_string())
 }
 
-/// The text with another part of this command. What other commands have written stays.
+/// Returns the text with a new section of `command`. Other sections do not change.
 pub(crate) fn with_generated(text: &str, command: &str, generated: &str) -> Result<String> {
     let begin = format!("<!-- What follows is written by `kube-bench {command}`. -->\n");
     let (before, rest) = text.split_once(&begin).with_context(|| format!("the page has no line {begin}"))?;
@@ -25,13 +25,13 @@ pub(crate) fn with_generated(text: &str, command: &str, generated: &str) -> Resu
     Ok(format!("{before}{begin}\n{generated}\n{END}{after}"))
 }
 
-/// Settings, tables, ratios, charts.
+/// Returns the generated section: settings, tables, ratios and charts.
 pub(super) fn generated(numbers: &Numbers, charts: &[Chart], folder: &str) -> String {
     let mut text = summary(numbers);
     text.push_str(&numbers.text());
     text.push_str("\n### Charts\n\n");
     for Chart { file, title, .. } in charts {
-        // Writing to a String can't fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "![{title}]({folder}/{file})\n");
     }
     let _ = writeln!(text, "All numbers: [{folder}/numbers.json]({folder}/numbers.json).");
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_part_of_the_command_changes() {
+    fn only_the_section_of_the_command_changes() {
         let begin = |command| format!("<!-- What follows is written by `kube-bench {command}`. -->\n");
         let (one, other) = (begin("one"), begin("other"));
         let page = format!("# Page\n\n{one}old\n{END}\nMore.\n{other}old\n{END}");

@@ -1,4 +1,4 @@
-//! The table of the stores: a column for each, and how many times the others' figures this project's are.
+//! The table of the stores: a column per store, and the ratios of this project to the others.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,11 +11,11 @@ use super::{machine::Machine, write_json};
 use crate::figures::median;
 use crate::stores::{MeasuredStore, OURS, StoreRound, StoresOutcome, Writing};
 
-/// One of the figures of a store.
+/// A figure of a store.
 struct Figure {
     key: &'static str,
     title: &'static str,
-    /// Digits behind the point.
+    /// The number of decimal places.
     digits: usize,
     value: fn(&StoreRound) -> f64,
 }
@@ -29,7 +29,7 @@ const fn figure(
     Figure { key, title, digits, value }
 }
 
-/// Of rates more is better, of everything else less.
+/// The figures. For rates, more is better; for all others, less is better.
 const FIGURES: [Figure; 10] = [
     figure("writes_per_s", "writes/s", 0, |round| per_s(&round.alone)),
     figure("write_cpu_us", "writer's CPU us/write", 2, |round| cpu_us(&round.alone)),
@@ -47,17 +47,17 @@ const FIGURES: [Figure; 10] = [
     figure("read_lists_per_s", "among readers: lists/s", 0, |round| round.lists_per_s),
 ];
 
-/// All numbers of the stores.
+/// The numbers of the stores.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StoreNumbers {
     machine: Machine,
-    /// Medians by figure, then by store.
+    /// The medians, by figure and store.
     medians: BTreeMap<String, BTreeMap<String, f64>>,
     outcome: StoresOutcome,
 }
 
 impl StoreNumbers {
-    /// The numbers of stores on this machine.
+    /// Computes the numbers of stores on this machine.
     pub fn new(outcome: StoresOutcome) -> Self {
         let of = |figure: &Figure| {
             let stores = outcome.measured.iter();
@@ -67,12 +67,12 @@ impl StoreNumbers {
         Self { machine: Machine::here(), medians: FIGURES.iter().map(of).collect(), outcome }
     }
 
-    /// A store's median of a figure.
+    /// Returns the median of a figure of a store.
     pub(super) fn median(&self, store: &str, figure: &str) -> Option<f64> {
         self.medians.get(figure)?.get(store).copied()
     }
 
-    /// The table, and who is missing; nothing where nothing was to be measured.
+    /// Returns the table and the skipped stores, or an empty text if no store was selected.
     pub fn text(&self) -> String {
         let StoresOutcome { load, measured, skipped } = &self.outcome;
         if measured.is_empty() && skipped.is_empty() {
@@ -97,10 +97,11 @@ impl StoreNumbers {
         text
     }
 
-    /// All of it as JSON.
+    /// Writes all numbers as JSON.
     ///
     /// # Errors
-    /// The file can't be written.
+    ///
+    /// Fails if the file cannot be written.
     pub fn write_json(&self, file: &Path) -> Result<()> {
         write_json(self, file)
     }
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_this_projects_figures_to_those_of_others() {
+    fn ratios_compare_this_project_with_others() {
         let text = numbers(vec![measured(OURS, 2.0), measured("other", 8.0)], Vec::new()).text();
         let rows: Vec<_> = text.lines().filter(|line| line.starts_with("| list, ")).collect();
         assert_eq!(rows.len(), 1, "{text}");
@@ -158,10 +159,10 @@ mod tests {
     }
 
     #[test]
-    fn who_is_missing_is_named_and_nothing_says_nothing() {
-        let skipped = Skipped { contender: "other".into(), why: "it is not there".into() };
+    fn text_lists_skipped_stores_and_may_be_empty() {
+        let skipped = Skipped { contender: "other".into(), why: "it is missing".into() };
         let text = numbers(Vec::new(), vec![skipped]).text();
-        assert!(text.ends_with("Not compared: the store of other: it is not there.\n"), "{text}");
+        assert!(text.ends_with("Not compared: the store of other: it is missing.\n"), "{text}");
         assert_eq!(numbers(Vec::new(), Vec::new()).text(), "");
     }
 }

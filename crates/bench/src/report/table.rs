@@ -1,16 +1,16 @@
-//! Tables in Markdown, aligned so that they can be read as they are.
+//! Tables in Markdown, aligned so that the source is readable.
 
 use std::fmt::Write as _;
 
 use crate::contenders::{CLIENT_GO_PROTOBUF, KUBE_RUNTIME_LIST};
 use crate::figures::{Figure, GROUPS, Medians, by_key};
 
-/// What is compared as a ratio: less is better in each.
+/// The figures with ratios. Less is better for all of them.
 const RATIOS: [&str; 4] = ["sync_cpu_s", "event_cpu_us", "object_rss_kb", "latency_p99_us"];
-/// With whom.
+/// The contenders that ratios refer to.
 const BASELINES: [&str; 2] = [CLIENT_GO_PROTOBUF, KUBE_RUNTIME_LIST];
 
-/// A table for each group of figures.
+/// Returns a table for each group of figures.
 pub(super) fn figures(medians: &[Medians]) -> String {
     let mut text = String::new();
     for group in GROUPS {
@@ -20,13 +20,13 @@ pub(super) fn figures(medians: &[Medians]) -> String {
                 group.figures.iter().map(|figure| cell(of.figures.get(figure.key).copied(), figure.digits));
             row(&of.contender, cells)
         }));
-        // Writing to a String can't fail.
+        // Writing to a String cannot fail.
         let _ = write!(text, "{}\n\n{}\n", heading(group.title), aligned(&rows));
     }
     text
 }
 
-/// How many times the baselines' figures the others have.
+/// Returns the table of ratios to the baselines.
 pub(super) fn ratios(medians: &[Medians]) -> String {
     let mut text = String::new();
     for baseline in BASELINES {
@@ -42,7 +42,7 @@ pub(super) fn ratios(medians: &[Medians]) -> String {
     text
 }
 
-/// Where several groups stand in one table.
+/// Returns a title that is unique in a table with figures of several groups.
 fn unique_title(figure: &Figure) -> String {
     match figure.key {
         "sync_cpu_s" => "sync CPU".to_owned(),
@@ -69,7 +69,7 @@ pub(crate) fn cell(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
 }
 
-/// Names to the left, numbers to the right.
+/// Aligns names to the left and numbers to the right.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0).max(2);

@@ -1,29 +1,30 @@
-//! The figures of the scale run, each computed from what was measured of a case.
+//! The figures of the scale measurement.
 
 use std::collections::BTreeMap;
 
 use super::ScaleMeasured;
 
-/// One of the figures.
+/// A figure: a function of a measurement, with its column.
 pub(super) struct Figure {
-    /// Its name among the numbers.
+    /// The key in the JSON numbers.
     pub(super) key: &'static str,
-    /// Its column.
+    /// The title of the column.
     pub(super) title: &'static str,
-    /// Digits behind the point.
+    /// The number of decimal places.
     pub(super) digits: usize,
-    /// Whether it is to stay what it is while the number of objects grows.
-    pub(super) stays: bool,
+    /// The figure should not grow with the number of objects.
+    pub(super) is_constant: bool,
     value: fn(&ScaleMeasured, u64) -> f64,
 }
 
-/// Figures by their keys.
+/// The values of figures by their keys.
 pub(super) type Figures = BTreeMap<String, f64>;
 
 const KB: f64 = 1e3;
 const MB: f64 = 1e6;
 
-/// All of them, in the order of the columns. Net is without what the same process has, or has used, without objects.
+/// All figures, in the order of the columns. "Net" means without the cost of the same process
+/// without objects.
 pub(super) const ALL: [Figure; 12] = [
     stays("sync_cpu_us", "sync: CPU us/object", 2, |of, _| per_object(of, of.sync.cpu - of.empty.cpu) * 1e6),
     stays("sync_user_us", "of it user", 2, |of, _| per_object(of, of.sync.user - of.empty.user) * 1e6),
@@ -45,7 +46,7 @@ const fn stays(
     digits: usize,
     value: fn(&ScaleMeasured, u64) -> f64,
 ) -> Figure {
-    Figure { key, title, digits, stays: true, value }
+    Figure { key, title, digits, is_constant: true, value }
 }
 
 const fn shown(
@@ -54,7 +55,7 @@ const fn shown(
     digits: usize,
     value: fn(&ScaleMeasured, u64) -> f64,
 ) -> Figure {
-    Figure { key, title, digits, stays: false, value }
+    Figure { key, title, digits, is_constant: false, value }
 }
 
 fn net(of: &ScaleMeasured, bytes: u64) -> f64 {
@@ -65,7 +66,7 @@ fn per_object(of: &ScaleMeasured, total: f64) -> f64 {
     total / of.case.objects as f64
 }
 
-/// What has no value is missing: there are no objects, or no events.
+/// Computes the figures. Figures without a value are omitted, for example if there are no objects.
 pub(super) fn figures(of: &ScaleMeasured, events: u64) -> Figures {
     let value = |figure: &Figure| Some((figure.value)(of, events)).filter(|value| value.is_finite());
     ALL.iter().filter_map(|figure| Some((figure.key.to_owned(), value(figure)?))).collect()

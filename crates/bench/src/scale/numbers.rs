@@ -1,4 +1,4 @@
-//! What came out of the scale run, as tables and as JSON.
+//! The results of the scale measurement, as tables and as JSON.
 
 use std::fs;
 use std::path::Path;
@@ -13,27 +13,28 @@ use crate::report::page::with_generated;
 use crate::report::table::{aligned, cell, header, row};
 use crate::report::write_json;
 
-/// All numbers of a scale run.
+/// The numbers of a scale measurement.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ScaleNumbers {
     machine: Machine,
     settings: ScaleSettings,
-    /// In the order of the cases.
+    /// The figures, in the order of the cases.
     figures: Vec<Figures>,
     measured: Vec<ScaleMeasured>,
 }
 
 impl ScaleNumbers {
-    /// The numbers of a run on this machine.
+    /// Computes the numbers of a measurement on this machine.
     pub(crate) fn new(settings: ScaleSettings, measured: Vec<ScaleMeasured>) -> Self {
         let figures = measured.iter().map(|of| figures(of, settings.events)).collect();
         Self { machine: Machine::here(), settings, figures, measured }
     }
 
-    /// The costs, and their ratios to those of the fewest objects in the same representation.
+    /// Returns the costs, and their ratios to the case with the fewest objects of the same
+    /// representation.
     pub(crate) fn text(&self) -> String {
         let (all, staying): (Vec<_>, Vec<_>) =
-            (ALL.iter().collect(), ALL.iter().filter(|of| of.stays).collect());
+            (ALL.iter().collect(), ALL.iter().filter(|of| of.is_constant).collect());
         let costs =
             self.table(&all, |at, figure| cell(self.figures[at].get(figure.key).copied(), figure.digits));
         let ratios = self.table(&staying, |at, figure| {
@@ -53,7 +54,7 @@ impl ScaleNumbers {
         aligned(&rows)
     }
 
-    /// The case with the fewest objects in the representation of this one.
+    /// Returns the case with the fewest objects of the same representation.
     fn fewest(&self, at: usize) -> usize {
         let case = |at: usize| &self.measured[at].case;
         let same =
@@ -61,23 +62,26 @@ impl ScaleNumbers {
         same.min_by_key(|&other| case(other).objects).unwrap_or(at)
     }
 
-    /// The same as JSON.
+    /// Writes all numbers as JSON.
     ///
     /// # Errors
-    /// The file can't be written.
+    ///
+    /// Fails if the file cannot be written.
     pub(crate) fn write_json(&self, file: &Path) -> Result<()> {
         write_json(self, file)
     }
 
-    /// Writes this run's part of a page anew, and the numbers into a folder of its name beside it.
+    /// Replaces the section of this measurement in a page, and writes the numbers to the folder of
+    /// the same name.
     ///
     /// # Errors
-    /// The page has no place for it, or a file can't be written.
+    ///
+    /// Fails if the page has no such section, or if a file cannot be written.
     pub(crate) fn write_page(&self, page: &Path) -> Result<()> {
         let folder = page.with_extension("");
         fs::create_dir_all(&folder)?;
         self.write_json(&folder.join("scale.json"))?;
-        let text = fs::read_to_string(page).with_context(|| format!("reading {}", page.display()))?;
+        let text = fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         let generated = format!(
             "{}. Made from {RECORDED} recorded Pods; {} events; of {} rounds the middle one by processor time.\n\n{}\nAll numbers: [{name}/scale.json]({name}/scale.json).\n",
@@ -90,7 +94,7 @@ impl ScaleNumbers {
     }
 }
 
-/// With a comma after every three digits.
+/// Formats a number with a comma after every three digits.
 fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let groups = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);

@@ -1,4 +1,4 @@
-//! kube-runtime's store: it takes one object at a time and clones it, and has no indexes.
+//! The store of kube-runtime. It has no indexes and no batches, and clones objects.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ pub(super) struct KubeRuntime {
 #[derive(Clone)]
 pub(super) struct KubeReader {
     store: Store<SmallPod>,
-    /// In the order in which they are looked up.
+    /// The keys in the order of the lookups.
     keys: Arc<[ObjectRef<SmallPod>]>,
 }
 
 impl KubeRuntime {
-    /// A store with these objects, which came as a list.
+    /// Creates a store with an initial list.
     pub(super) fn new(objects: &Objects) -> Self {
         let (store, mut writer) = reflector::store();
         writer.apply_watcher_event(&Event::Init);
@@ -61,7 +61,7 @@ impl Reader for KubeReader {
         black_box(self.store.state()).len()
     }
 
-    /// Every object has to be looked at.
+    /// Filters all objects, because there is no index.
     fn on_node(&self, node: &str) -> usize {
         black_box(self.store.state_filter(|pod| pod.node == node)).len()
     }

@@ -1,5 +1,5 @@
-//! The Pods that the stores hold: small, so that it is the store that is measured and not how far apart large objects are
-//! in memory.
+//! The Pods of the stores. They are small, so that cache misses of large objects do not dominate
+//! the measurement.
 
 use std::borrow::Cow;
 use std::hint::black_box;
@@ -11,11 +11,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube_client::Resource;
 use kube_client::core::ObjectMeta;
 
-/// So many Pods share a node, and that many are found by an index.
-const ON_A_NODE: usize = 100;
+/// The number of Pods per node, and per index value.
+const PODS_PER_NODE: usize = 100;
 const NAMESPACES: usize = 20;
 
-/// What a program that looks for Pods on nodes needs of one.
+/// A Pod with only its metadata and its node.
 #[derive(Clone, Debug)]
 pub(super) struct SmallPod {
     pub(super) metadata: ObjectMeta,
@@ -51,15 +51,15 @@ impl Resource for SmallPod {
     }
 }
 
-/// Each Pod in two states, of which one takes the place of the other.
+/// The Pods, each in two states that writes alternate.
 pub(super) struct Objects {
     states: [Vec<Arc<SmallPod>>; 2],
-    /// All their numbers, shuffled: the order in which they are written and looked up.
+    /// The shuffled numbers of the Pods: the order of writes and lookups.
     order: Vec<usize>,
 }
 
 impl Objects {
-    /// So many of them, always the same.
+    /// Creates `count` Pods. The result depends only on `count`.
     pub(super) fn new(count: usize) -> Self {
         let state = |version: u64| (0..count).map(|number| Arc::new(pod(number, count, version))).collect();
         let mut order: Vec<usize> = (0..count).collect();
@@ -67,18 +67,18 @@ impl Objects {
         Self { states: [state(1), state(2)], order }
     }
 
-    /// How many there are.
+    /// Returns the number of Pods.
     pub(super) fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// All Pods in their first state.
+    /// Returns all Pods in their first state.
     pub(super) fn first(&self) -> &[Arc<SmallPod>] {
         &self.states[0]
     }
 
-    /// The Pod of the `turn`th write; each time all of them were written, it is the other state's turn.
-    /// It is as near as one that was just decoded: all of it was looked at.
+    /// Returns the Pod of the `turn`th write. After all Pods are written, the state changes. Reads
+    /// the Pod, so that it is in the CPU cache like a Pod that was just decoded.
     pub(super) fn written(&self, turn: usize) -> Arc<SmallPod> {
         let state = 1 - turn / self.len() % 2;
         let pod = &self.states[state][self.order[turn % self.len()]];
@@ -86,19 +86,19 @@ impl Objects {
         Arc::clone(pod)
     }
 
-    /// The Pods in the order in which they are looked up.
+    /// Returns the Pods in the order of the lookups.
     pub(super) fn looked_up(&self) -> impl Iterator<Item = &SmallPod> {
         self.order.iter().map(|number| &*self.states[0][*number])
     }
 
-    /// The nodes on which they run.
+    /// Returns the nodes of the Pods.
     pub(super) fn nodes(&self) -> Vec<String> {
         (0..nodes(self.len())).map(node).collect()
     }
 }
 
 fn nodes(count: usize) -> usize {
-    count.div_ceil(ON_A_NODE)
+    count.div_ceil(PODS_PER_NODE)
 }
 
 fn node(number: usize) -> String {

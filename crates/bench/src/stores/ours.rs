@@ -1,4 +1,4 @@
-//! This project's store: batches in; lists, or snapshots, out.
+//! The store of this project, with batches, and with lists or snapshots.
 
 use std::hint::black_box;
 use std::mem::take;
@@ -11,18 +11,18 @@ use kube_store::{Index, Store};
 use super::objects::{Objects, SmallPod};
 use super::program::{Reader, Subject};
 
-/// How its readers see all objects.
+/// The way in which readers read all objects.
 #[derive(Clone, Copy)]
-pub(super) enum Seen {
-    /// As a list that holds each.
-    Listed,
-    /// By a walk through a snapshot.
-    InSnapshot,
+pub(super) enum ReadBy {
+    /// A list of all objects.
+    List,
+    /// Iteration over a snapshot.
+    Snapshot,
 }
 
 pub(super) struct Ours {
     reader: OurReader,
-    /// The version that was given last.
+    /// The last resourceVersion.
     version: u64,
 }
 
@@ -30,14 +30,14 @@ pub(super) struct Ours {
 pub(super) struct OurReader {
     store: Store<SmallPod>,
     by_node: Index<SmallPod, String>,
-    /// In the order in which they are looked up.
+    /// The keys in the order of the lookups.
     keys: Arc<[ObjectKey]>,
-    seen: Seen,
+    read_by: ReadBy,
 }
 
 impl Ours {
-    /// A store with an index and these objects, which came as a list.
-    pub(super) fn new(objects: &Objects, seen: Seen) -> Result<Self> {
+    /// Creates a store with an index and an initial list.
+    pub(super) fn new(objects: &Objects, read_by: ReadBy) -> Result<Self> {
         let store = Store::new();
         let by_node = store.add_index("node", |pod: &SmallPod| Some(pod.node.clone()))?;
         let entry = |pod: &Arc<SmallPod>| Entry::new(pod.id().into(), Arc::clone(pod));
@@ -49,7 +49,7 @@ impl Ours {
             Delta::End { version: ResourceVersion::from(version), complete: true },
         ]));
         let keys = objects.looked_up().map(|pod| pod.id().key.to_key()).collect();
-        Ok(Self { reader: OurReader { store, by_node, keys, seen }, version })
+        Ok(Self { reader: OurReader { store, by_node, keys, read_by }, version })
     }
 }
 
@@ -61,7 +61,8 @@ impl Subject for Ours {
         self.reader.clone()
     }
 
-    /// Each write has a version of its own, as otherwise it would be a repeat.
+    /// Assigns a new resourceVersion to each write. The store would ignore a repeated
+    /// resourceVersion.
     fn prepare(&mut self, writes: impl Iterator<Item = Arc<SmallPod>>) -> Self::Batch {
         let put = |pod: Arc<SmallPod>| {
             self.version += 1;
@@ -71,7 +72,7 @@ impl Subject for Ours {
         writes.map(put).collect()
     }
 
-    /// The events that it leads to are made and dropped as part of the write.
+    /// Applies a batch. Creating and dropping the events is part of the write.
     fn write(&mut self, batch: &mut Self::Batch) {
         black_box(self.reader.store.apply(take(batch)));
     }
@@ -83,9 +84,9 @@ impl Reader for OurReader {
     }
 
     fn all(&self) -> usize {
-        match self.seen {
-            Seen::Listed => black_box(self.store.list()).len(),
-            Seen::InSnapshot => self.store.snapshot().iter().map(black_box).count(),
+        match self.read_by {
+            ReadBy::List => black_box(self.store.list()).len(),
+            ReadBy::Snapshot => self.store.snapshot().iter().map(black_box).count(),
         }
     }
 

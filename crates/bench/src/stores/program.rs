@@ -1,4 +1,5 @@
-//! The program that measures one store and says what came out, in one line of JSON. The one in Go does the same.
+//! The program that measures one store, and prints the result as one line of JSON. The program in
+//! Go does the same.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -13,83 +14,85 @@ use tokio::time::Instant;
 use super::Load;
 use super::kube_runtime::KubeRuntime;
 use super::objects::{Objects, SmallPod};
-use super::ours::{Ours, Seen};
-use super::usage::{Moment, Usage};
+use super::ours::{Ours, ReadBy};
+use super::usage::{ThreadStatistics, Usage};
 
-/// Writes are measured in groups of so many: the batches of this project, and as many single writes elsewhere.
-pub(super) const GROUP: usize = 64;
-/// Reads between two looks at the clock.
-const READS: usize = 256;
+/// The number of writes that are measured together: a batch of this project, or single writes of
+/// other stores.
+pub(super) const GROUP_SIZE: usize = 64;
+/// The number of reads between two measurements of the time.
+const READS_PER_CHECK: usize = 256;
 
-/// A store that is measured, and the thread that may write to it.
+/// A measured store. Only one thread writes to it.
 pub(super) trait Subject {
-    /// What a group of writes takes.
+    /// The input of a group of writes.
     type Batch;
     type Reader: Reader;
 
     fn reader(&self) -> Self::Reader;
-    /// Makes ready what is not part of a write: these Pods, each in its next state.
+    /// Prepares a group of writes outside of the measured time.
     fn prepare(&mut self, writes: impl Iterator<Item = Arc<SmallPod>>) -> Self::Batch;
-    /// What is left of the batch is dropped by the caller.
+    /// Executes a group of writes. The caller drops the rest of the batch.
     fn write(&mut self, batch: &mut Self::Batch);
 }
 
-/// One that only reads.
+/// A reader of a measured store.
 pub(super) trait Reader: Send {
-    /// Whether the Pod that is looked up in this turn is there. Whoever asks has its key at hand.
+    /// Looks up the Pod of this turn by a prepared key. Returns true if it exists.
     fn get(&self, turn: usize) -> bool;
-    /// How many there are, by seeing each.
+    /// Reads all Pods and returns their number.
     fn all(&self) -> usize;
-    /// How many are on this node.
+    /// Returns the number of Pods on a node.
     fn on_node(&self, node: &str) -> usize;
 }
 
-/// What was measured of one store in one round.
+/// The measurement of one store in one round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StoreRound {
-    /// How many objects it held at the end.
+    /// The number of objects at the end.
     pub objects: usize,
-    /// Updates while nobody reads.
+    /// Updates without readers.
     pub alone: Writing,
-    /// A look-up of one, in nanoseconds of the processor, as the next two.
+    /// CPU time of a lookup of one object, in nanoseconds.
     pub get_ns: f64,
-    /// A list of all, for each object.
+    /// CPU time of a list per object, in nanoseconds.
     pub list_ns: f64,
-    /// A look-up of those on one node.
+    /// CPU time of an index lookup, in nanoseconds.
     pub by_index_ns: f64,
-    /// Updates while readers list all.
+    /// Updates while readers list all objects.
     pub read: Writing,
-    /// Lists of all readers together in a second, meanwhile.
+    /// Lists per second of all readers during these updates.
     pub lists_per_s: f64,
 }
 
-/// Updates by one thread, and what that thread has used for them.
+/// Updates of one thread, and the resource use of this thread.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Writing {
-    /// How many.
+    /// The number of updates.
     pub writes: u64,
-    /// How long they took, in seconds.
+    /// Wall time in seconds.
     pub wall: f64,
-    /// Processor time of the thread, in seconds.
+    /// CPU time in seconds.
     pub cpu: f64,
-    /// Of 100 groups of 64 writes 99 took no more processor time than this, in seconds.
+    /// The 99th percentile of the CPU time of 64 writes, in seconds.
     pub group_cpu_p99: f64,
-    /// How often the thread had to wait.
+    /// The number of waits of the thread.
     pub waits: u64,
 }
 
-/// Measures the store of this name, and says what came out.
+/// Measures the store `name` and prints the result.
 ///
 /// # Errors
-/// There is no such store, or it does not find what is in it.
+///
+/// Fails if there is no store of this name, or if it does not find its objects.
 pub(crate) fn run(name: &str, load: &Load, out: &mut impl Write) -> Result<()> {
-    ensure!(load.objects > 0, "no objects");
+    ensure!(load.objects > 0, "the number of objects must be positive");
     let objects = Objects::new(load.objects);
     let round = match name {
-        "ours" => measure(Ours::new(&objects, Seen::Listed)?, &objects, load)?,
-        "ours-snapshots" => measure(Ours::new(&objects, Seen::InSnapshot)?, &objects, load)?,
+        "ours" => measure(Ours::new(&objects, ReadBy::List)?, &objects, load)?,
+        "ours-snapshots" => measure(Ours::new(&objects, ReadBy::Snapshot)?, &objects, load)?,
         "kube-runtime" => measure(KubeRuntime::new(&objects), &objects, load)?,
         _ => bail!("no store {name:?}"),
     };
@@ -102,10 +105,13 @@ fn measure(mut subject: impl Subject, objects: &Objects, load: &Load) -> Result<
     let mut turn = 0;
     let alone = write_for(time, &mut subject, objects, &mut turn)?;
     let reader = subject.reader();
-    let get = read_for(time, READS, |turn| usize::from(reader.get(turn)))?;
+    let get = read_for(time, READS_PER_CHECK, |turn| usize::from(reader.get(turn)))?;
     let all = read_for(time, 1, |_| reader.all())?;
     let by_index = read_for(time, 1, |turn| reader.on_node(&nodes[turn % nodes.len()]))?;
-    ensure!(get.found == get.reads && all.found == all.reads * objects.len(), "objects are missing");
+    ensure!(
+        get.found == get.reads && all.found == all.reads * objects.len(),
+        "the store does not find all objects"
+    );
     let (read, lists_per_s) = write_among_readers(time, &mut subject, objects, &mut turn, load.readers)?;
     Ok(StoreRound {
         objects: reader.all(),
@@ -118,7 +124,7 @@ fn measure(mut subject: impl Subject, objects: &Objects, load: &Load) -> Result<
     })
 }
 
-/// Writes for so long, each Pod in its turn.
+/// Writes for `time`, one Pod after the other.
 fn write_for(
     time: Duration,
     subject: &mut impl Subject,
@@ -127,19 +133,19 @@ fn write_for(
 ) -> Result<Writing> {
     let (mut used, mut cpu_of_groups, begun) = (Usage::default(), Vec::new(), Instant::now());
     while cpu_of_groups.is_empty() || begun.elapsed() < time {
-        let turns = *turn..*turn + GROUP;
+        let turns = *turn..*turn + GROUP_SIZE;
         *turn = turns.end;
         let mut batch = subject.prepare(turns.map(|turn| objects.written(turn)));
-        let before = Moment::before()?;
+        let before = ThreadStatistics::before()?;
         subject.write(&mut batch);
-        let of_group = Moment::after()? - before;
+        let of_group = ThreadStatistics::after()? - before;
         used += of_group;
         cpu_of_groups.push(of_group.cpu);
     }
     cpu_of_groups.sort_unstable();
     let p99 = cpu_of_groups[(cpu_of_groups.len() * 99 / 100).min(cpu_of_groups.len() - 1)];
     Ok(Writing {
-        writes: (cpu_of_groups.len() * GROUP) as u64,
+        writes: (cpu_of_groups.len() * GROUP_SIZE) as u64,
         wall: used.wall.as_secs_f64(),
         cpu: used.cpu.as_secs_f64(),
         group_cpu_p99: p99.as_secs_f64(),
@@ -147,7 +153,7 @@ fn write_for(
     })
 }
 
-/// Writes while so many threads read all objects again and again; gives also how often they do, in a second.
+/// Writes while `readers` threads list all objects. Also returns the number of lists per second.
 fn write_among_readers(
     time: Duration,
     subject: &mut impl Subject,
@@ -176,28 +182,28 @@ fn write_among_readers(
     })
 }
 
-/// Reads of one kind.
+/// The result of a series of reads.
 struct Reads {
     reads: usize,
-    /// What they have found, all together.
+    /// The number of found objects in all reads.
     found: usize,
-    /// Processor time.
+    /// CPU time.
     cpu: Duration,
 }
 
 impl Reads {
-    /// Nanoseconds for one.
+    /// Returns the nanoseconds per read.
     fn ns(&self) -> f64 {
         self.cpu.as_nanos() as f64 / self.reads as f64
     }
 }
 
-/// Reads for so long, with a look at the clock after each `unit` of reads.
+/// Reads for `time`. Measures the time after each `unit` reads.
 fn read_for(time: Duration, unit: usize, read: impl Fn(usize) -> usize) -> Result<Reads> {
-    let (mut reads, mut found, begun, before) = (0, 0, Instant::now(), Moment::before()?);
+    let (mut reads, mut found, begun, before) = (0, 0, Instant::now(), ThreadStatistics::before()?);
     while reads == 0 || begun.elapsed() < time {
         found += (reads..reads + unit).map(&read).sum::<usize>();
         reads += unit;
     }
-    Ok(Reads { reads, found, cpu: (Moment::after()? - before).cpu })
+    Ok(Reads { reads, found, cpu: (ThreadStatistics::after()? - before).cpu })
 }

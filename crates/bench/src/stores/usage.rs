@@ -1,4 +1,4 @@
-//! What a thread has used, by the kernel's account.
+//! The resource use of a thread, from statistics of the kernel.
 
 use std::ops::{AddAssign, Sub};
 use std::time::Duration;
@@ -8,32 +8,32 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::ClockId;
 use tokio::time::Instant;
 
-/// What a thread has used between two moments.
+/// The resource use of a thread between two measurements.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
     pub(super) wall: Duration,
-    /// On a processor.
+    /// CPU time.
     pub(super) cpu: Duration,
-    /// How often it gave up its processor because it had to wait: for a lock, where it does nothing else that waits.
+    /// The number of voluntary context switches, which are waits for a lock here.
     pub(super) waits: u64,
 }
 
-/// A moment of the calling thread.
-pub(super) struct Moment {
+/// The statistics of the calling thread at one time.
+pub(super) struct ThreadStatistics {
     at: Instant,
     cpu: Duration,
     waits: u64,
 }
 
-impl Moment {
-    /// The one in which something begins.
+impl ThreadStatistics {
+    /// Reads the statistics before a measured operation. The clock is read last.
     pub(super) fn before() -> Result<Self> {
         let waits = waits()?;
         let cpu = cpu()?;
         Ok(Self { at: Instant::now(), cpu, waits })
     }
 
-    /// The one in which it is over: what is asked first is what was asked last.
+    /// Reads the statistics after a measured operation. The clock is read first.
     pub(super) fn after() -> Result<Self> {
         let at = Instant::now();
         let cpu = cpu()?;
@@ -41,7 +41,7 @@ impl Moment {
     }
 }
 
-impl Sub for Moment {
+impl Sub for ThreadStatistics {
     type Output = Usage;
 
     fn sub(self, before: Self) -> Usage {
@@ -61,7 +61,7 @@ fn cpu() -> Result<Duration> {
     Ok(ClockId::CLOCK_THREAD_CPUTIME_ID.now()?.into())
 }
 
-/// Voluntary context switches.
+/// Returns the number of voluntary context switches.
 fn waits() -> Result<u64> {
     Ok(getrusage(UsageWho::RUSAGE_THREAD)?.voluntary_context_switches().try_into()?)
 }
@@ -74,19 +74,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_and_work_are_counted() -> Result<()> {
+    fn waits_and_cpu_time_are_counted() -> Result<()> {
         let (ask, asked) = mpsc::channel();
         let (answer, answered) = mpsc::channel();
         let usage = thread::scope(|scope| {
             scope.spawn(move || asked.into_iter().try_for_each(|number| answer.send(worked(number))));
-            let before = Moment::before()?;
-            // Now and then an answer may be there before it is waited for.
+            let before = ThreadStatistics::before()?;
+            // A response may be available before the thread waits, so not each of them is a wait.
             for number in 0..100 {
                 ask.send(number)?;
                 worked(answered.recv()?);
             }
             drop(ask);
-            anyhow::Ok(Moment::after()? - before)
+            anyhow::Ok(ThreadStatistics::after()? - before)
         })?;
         assert!(usage.waits > 0 && usage.cpu > Duration::ZERO, "{usage:?}");
         Ok(())

@@ -1,4 +1,4 @@
-//! Lists and events in JSON, byte for byte as kube-apiserver writes them.
+//! Lists and events in JSON, with exactly the bytes of kube-apiserver.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,14 +10,14 @@ use serde_json::value::RawValue;
 use super::{Change, CutList, Name, Object, Outline, Stamp};
 use crate::pods::SENT_LABEL;
 
-/// How objects of a kind are written.
+/// The constant bytes of a kind of objects.
 pub(super) struct Kind {
     list: &'static str,
-    /// What an object begins with, in an event.
+    /// The first bytes of an object in an event.
     in_event: &'static str,
-    /// The same in a list.
+    /// The first bytes of an object in a list.
     in_list: &'static str,
-    /// What a bookmark has after its metadata.
+    /// The bytes of a bookmark after its metadata.
     empty: &'static str,
 }
 
@@ -72,10 +72,9 @@ impl Kind {
     }
 
     pub(super) fn cut_event(&self, frame: &[u8], change: Change) -> Result<Vec<u8>> {
-        let object =
-            frame.strip_prefix(event_head(change).as_bytes()).context("not the event that was expected")?;
-        let object = object.strip_suffix(EVENT_TAIL).context("an event without its end")?;
-        let rest = object.strip_prefix(self.in_event.as_bytes()).context("an object of another kind")?;
+        let object = frame.strip_prefix(event_head(change).as_bytes()).context("unexpected type of event")?;
+        let object = object.strip_suffix(EVENT_TAIL).context("the event is truncated")?;
+        let rest = object.strip_prefix(self.in_event.as_bytes()).context("unexpected kind of object")?;
         Ok([b"{", rest].concat())
     }
 }
@@ -131,15 +130,18 @@ struct Metadata<'a> {
 
 pub(super) fn outline(object: &[u8]) -> Result<Outline> {
     let Named { metadata } = serde_json::from_slice(object)?;
-    let sent = metadata.labels.get(SENT_LABEL).context("no label to say when it was sent")?;
+    let sent = metadata.labels.get(SENT_LABEL).context("the label with the send time is missing")?;
     let name = Name { namespace: metadata.namespace.into(), name: metadata.name.into() };
     Ok(Outline { name, version: place(object, metadata.resource_version)?, sent: place(object, sent)? })
 }
 
-/// Where a text stands that was borrowed from these bytes.
+/// Returns the range of a text that was borrowed from `bytes`.
 fn place(bytes: &[u8], text: &str) -> Result<Range<usize>> {
     let start = (text.as_ptr().addr()).wrapping_sub(bytes.as_ptr().addr());
-    ensure!(start.checked_add(text.len()).is_some_and(|end| end <= bytes.len()), "a text from elsewhere");
+    ensure!(
+        start.checked_add(text.len()).is_some_and(|end| end <= bytes.len()),
+        "the text is not part of the bytes"
+    );
     Ok(start..start + text.len())
 }
 

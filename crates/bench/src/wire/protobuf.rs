@@ -1,5 +1,5 @@
-//! Lists and events in protobuf, byte for byte as kube-apiserver writes them: Go's generated code writes each text,
-//! also an empty one, and the fields in the order of their numbers.
+//! Lists and events in protobuf, with exactly the bytes of kube-apiserver. The generated code of Go
+//! writes all texts, including empty texts, and the fields in the order of their numbers.
 
 use std::ops::Range;
 
@@ -8,11 +8,11 @@ use anyhow::{Context as _, Result, bail, ensure};
 use super::{Change, CutList, Name, Object, Outline, Stamp, number};
 use crate::pods::SENT_LABEL;
 
-/// What an object begins with that says its own type: `runtime.Unknown` in Kubernetes.
+/// The first bytes of an object with its type: `runtime.Unknown` in Kubernetes.
 const MAGIC: &[u8] = b"k8s\0";
-/// It ends with an empty encoding and an empty content type.
+/// The last bytes of this envelope: an empty encoding and an empty content type.
 pub(super) const ENVELOPE_TAIL: &[u8] = &[0x1a, 0, 0x22, 0];
-/// The spec and the status of a Pod that is nothing but a version.
+/// The spec and the status of a Pod in a bookmark.
 const EMPTY_SPEC: &[u8] = &[
     0x1a, 0, 0x32, 0, 0x42, 0, 0x4a, 0, 0x52, 0, 0x58, 0, 0x60, 0, 0x68, 0, 0x82, 1, 0, 0x8a, 1, 0, 0x9a, 1,
     0, 0xc2, 1, 0,
@@ -26,7 +26,7 @@ const FIXED64: u8 = 1;
 const LENGTH: u8 = 2;
 const FIXED32: u8 = 5;
 
-/// Fields of a Pod and of a PodList, and in the metadata of an object.
+/// Field numbers of a Pod, of a PodList, and of metadata.
 const METADATA: u64 = 1;
 const ITEMS: u64 = 2;
 const NAME: u64 = 1;
@@ -108,8 +108,8 @@ fn name_of(change: Change) -> &'static str {
     }
 }
 
-/// What stands before the object in a frame: the frame's length in four bytes, the event's type, the beginning of the
-/// object in it.
+/// Returns the bytes before the object in a frame: the length of the frame in four bytes, the type
+/// of the event, and the start of the object.
 fn event_head(out: &mut Vec<u8>, event: &str, kind: &str, object: usize) {
     let envelope = envelope_head(kind, object);
     let raw = envelope.len() + object + ENVELOPE_TAIL.len();
@@ -135,8 +135,8 @@ fn envelope_head(kind: &str, object: usize) -> Vec<u8> {
 
 pub(super) fn cut_list(body: &[u8]) -> Result<CutList<'_>> {
     let list = open(body)?;
-    let meta = &list[first(list, METADATA)?.context("a list without metadata")?];
-    let version = first(meta, 2)?.context("a list without a version")?;
+    let meta = &list[first(list, METADATA)?.context("the list has no metadata")?];
+    let version = first(meta, 2)?.context("the list has no resourceVersion")?;
     let is_item = |field: &Result<(u64, _)>| !matches!(field, Ok((field, _)) if *field != ITEMS);
     let items = fields(list).filter(is_item).map(|item| item.map(|(_, at)| &list[at]));
     Ok(CutList { version: number(meta, &version)?, items: items.collect::<Result<_>>()? })
@@ -148,41 +148,42 @@ pub(super) fn frame_length(bytes: &[u8]) -> Option<usize> {
 }
 
 pub(super) fn cut_event(frame: &[u8], change: Change) -> Result<Vec<u8>> {
-    let event = frame.get(4..).context("a frame without its length")?;
-    let name = first(event, 1)?.context("an event without a type")?;
-    ensure!(event[name] == *name_of(change).as_bytes(), "not the event that was expected");
-    let extension = &event[first(event, 2)?.context("an event without an object")?];
-    let raw = &extension[first(extension, 1)?.context("an event without an object")?];
+    let event = frame.get(4..).context("the frame has no length")?;
+    let name = first(event, 1)?.context("the event has no type")?;
+    ensure!(event[name] == *name_of(change).as_bytes(), "unexpected type of event");
+    let extension = &event[first(event, 2)?.context("the event has no object")?];
+    let raw = &extension[first(extension, 1)?.context("the event has no object")?];
     Ok(open(raw)?.to_vec())
 }
 
-/// What is in an envelope.
+/// Returns the content of an envelope.
 fn open(bytes: &[u8]) -> Result<&[u8]> {
-    let envelope = bytes.strip_prefix(MAGIC).context("not protobuf of Kubernetes")?;
-    Ok(&envelope[first(envelope, 2)?.context("an empty envelope")?])
+    let envelope = bytes.strip_prefix(MAGIC).context("not a protobuf object of Kubernetes")?;
+    Ok(&envelope[first(envelope, 2)?.context("the envelope is empty")?])
 }
 
 pub(super) fn outline(object: &[u8]) -> Result<Outline> {
-    let meta = first(object, METADATA)?.context("an object without metadata")?;
+    let meta = first(object, METADATA)?.context("the object has no metadata")?;
     let within = |at: Range<usize>| meta.start + at.start..meta.start + at.end;
     let text = |field| -> Result<String> {
-        let at = first(&object[meta.clone()], field)?.context("metadata without a name")?;
+        let at = first(&object[meta.clone()], field)?.context("the metadata has no name")?;
         Ok(String::from_utf8(object[within(at)].to_vec())?)
     };
     let name = Name { namespace: text(NAMESPACE)?, name: text(NAME)? };
-    let version = first(&object[meta.clone()], RESOURCE_VERSION)?.context("an object without a version")?;
-    let sent = label(&object[meta.clone()])?.context("no label to say when it was sent")?;
+    let version =
+        first(&object[meta.clone()], RESOURCE_VERSION)?.context("the object has no resourceVersion")?;
+    let sent = label(&object[meta.clone()])?.context("the label with the send time is missing")?;
     Ok(Outline { name, version: within(version), sent: within(sent) })
 }
 
-/// Where in the metadata the value of the label stands.
+/// Returns the range of the label value in the metadata.
 fn label(meta: &[u8]) -> Result<Option<Range<usize>>> {
     for field in fields(meta) {
         let (LABELS, at) = field? else { continue };
         let entry = &meta[at.clone()];
-        let key = first(entry, 1)?.context("a label without a key")?;
+        let key = first(entry, 1)?.context("a label has no key")?;
         if entry[key] == *SENT_LABEL.as_bytes() {
-            let value = first(entry, 2)?.context("a label without a value")?;
+            let value = first(entry, 2)?.context("a label has no value")?;
             return Ok(Some(at.start + value.start..at.start + value.end));
         }
     }
@@ -190,12 +191,12 @@ fn label(meta: &[u8]) -> Result<Option<Range<usize>>> {
 }
 
 pub(super) fn with_version(object: &[u8], version: u64) -> Result<Vec<u8>> {
-    let at = first(object, METADATA)?.context("an object without metadata")?;
+    let at = first(object, METADATA)?.context("the object has no metadata")?;
     let meta = replaced(&object[at], RESOURCE_VERSION, version.to_string().as_bytes())?;
     replaced(object, METADATA, &meta)
 }
 
-/// The message with another value of this field.
+/// Returns the message with another value of a field.
 fn replaced(message: &[u8], field: u64, value: &[u8]) -> Result<Vec<u8>> {
     let at = first(message, field)?.context("a field is missing")?;
     let start = at.end - field_length(at.len());
@@ -205,7 +206,7 @@ fn replaced(message: &[u8], field: u64, value: &[u8]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Where the value of the first field of this number stands.
+/// Returns the range of the value of the first field with this number.
 fn first(message: &[u8], wanted: u64) -> Result<Option<Range<usize>>> {
     for field in fields(message) {
         let (field, at) = field?;
@@ -216,7 +217,7 @@ fn first(message: &[u8], wanted: u64) -> Result<Option<Range<usize>>> {
     Ok(None)
 }
 
-/// Number and place of each field that has a length; others are passed over.
+/// Iterates over number and range of each length-delimited field. Skips other fields.
 fn fields(message: &[u8]) -> impl Iterator<Item = Result<(u64, Range<usize>)>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -244,28 +245,28 @@ fn field(message: &[u8], at: &mut usize) -> Result<Option<(u64, Range<usize>)>> 
         FIXED32 => *at += 4,
         LENGTH => {
             let length = usize::try_from(varint(message, at)?)?;
-            ensure!(message.len() - *at >= length, "a field beyond the end");
+            ensure!(message.len() - *at >= length, "a field exceeds the message");
             let value = *at..*at + length;
             *at = value.end;
             return Ok(Some((tag >> 3, value)));
         }
-        other => bail!("wire type {other}"),
+        other => bail!("unsupported wire type {other}"),
     }
-    ensure!(*at <= message.len(), "a field beyond the end");
+    ensure!(*at <= message.len(), "a field exceeds the message");
     Ok(None)
 }
 
 fn varint(message: &[u8], at: &mut usize) -> Result<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
-        let byte = *message.get(*at).context("a message is cut off")?;
+        let byte = *message.get(*at).context("the message is truncated")?;
         *at += 1;
         value |= u64::from(byte & 0x7f) << shift;
         if byte < 0x80 {
             return Ok(value);
         }
     }
-    bail!("a number of more than ten bytes")
+    bail!("a varint has more than ten bytes")
 }
 
 fn put(out: &mut Vec<u8>, field: u64, value: &[u8]) {
@@ -286,7 +287,7 @@ fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// How long a field of a number below 16 is, with its value of this length.
+/// Returns the length of a field with a number below 16 and a value of this length.
 pub(super) fn field_length(value: usize) -> usize {
     let mut head = Vec::new();
     put_head(&mut head, 1, value);
@@ -298,7 +299,7 @@ pub(super) mod tests {
     use super::*;
     use crate::pods::NOT_SENT;
 
-    /// A Pod of this version, with a spec.
+    /// Creates a Pod with this resourceVersion and a spec.
     pub(in crate::wire) fn pod(version: &str) -> Vec<u8> {
         let label = |key: &str, value: &str| {
             let mut entry = Vec::new();

@@ -1,11 +1,11 @@
-//! Each way of writing against bytes that a kube-apiserver 1.36.3 has sent, and against its own reading.
+//! Compares each encoding with bytes of kube-apiserver 1.36.3, and parses the written bytes.
 
 use super::*;
 use crate::pods::SENT_LABEL;
 
 const ALL: [Wire; 3] = [Wire::Json, Wire::Metadata, Wire::Protobuf];
 
-/// Of an object named `a`, as it stands in a list.
+/// The bytes of an object `a` in a list.
 fn object(wire: Wire, version: &str) -> Object {
     let spec = if wire == Wire::Metadata { "" } else { r#","spec":{"nodeName":"n"}"# };
     let json = format!(
@@ -25,7 +25,7 @@ fn hex(digits: &str) -> Vec<u8> {
 }
 
 #[test]
-fn bookmarks_are_those_of_the_real_server() {
+fn bookmarks_equal_those_of_kube_apiserver() {
     let json = r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"209","annotations":{"k8s.io/initial-events-end":"true"}},"spec":{"containers":null},"status":{}}}"#;
     assert_eq!(Wire::Json.bookmark(209, true), format!("{json}\n").as_bytes());
     let metadata = r#"{"type":"BOOKMARK","object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"209","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
@@ -39,7 +39,7 @@ fn bookmarks_are_those_of_the_real_server() {
 }
 
 #[test]
-fn the_beginning_of_a_list_is_that_of_the_real_server() {
+fn list_head_equals_that_of_kube_apiserver() {
     let json = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"209","continue":"t","remainingItemCount":1},"items":["#;
     assert_eq!(Wire::Json.list_head(209, Some(("t", 1)), 0), json.as_bytes());
     let token = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MjA5LCJzdGFydCI6Ii9wMlx1MDAwMCJ9";
@@ -52,7 +52,7 @@ fn the_beginning_of_a_list_is_that_of_the_real_server() {
 }
 
 #[test]
-fn what_is_written_as_an_event_or_in_a_list_is_read_again() {
+fn events_and_lists_round_trip() {
     for wire in ALL {
         let object = object(wire, "1000000007");
         for change in [Change::Added, Change::Modified] {
@@ -74,7 +74,7 @@ fn what_is_written_as_an_event_or_in_a_list_is_read_again() {
 }
 
 #[test]
-fn an_object_is_sent_with_any_version_and_time_and_is_otherwise_the_same() {
+fn object_changes_only_in_version_and_send_time() {
     for wire in ALL {
         let object = object(wire, "1000000007");
         let stamp = Stamp { version: 1_234_567_890, sent: 1_795_301_950_123_456_789, number: None };
@@ -90,7 +90,7 @@ fn an_object_is_sent_with_any_version_and_time_and_is_otherwise_the_same() {
 }
 
 #[test]
-fn a_version_is_raised_to_all_its_digits() {
+fn raised_version_has_all_digits() {
     for wire in ALL {
         let recorded = object(wire, "209");
         assert!(!recorded.is_raised(), "{wire:?}");
@@ -111,7 +111,7 @@ fn an_expired_watch_ends_with_the_code_410() {
 }
 
 #[test]
-fn what_a_client_accepts_first_is_what_it_gets() {
+fn first_accepted_encoding_is_used() {
     for (accept, wire) in [
         ("application/json", Wire::Json),
         ("application/vnd.kubernetes.protobuf,application/json", Wire::Protobuf),
@@ -124,7 +124,7 @@ fn what_a_client_accepts_first_is_what_it_gets() {
 }
 
 #[test]
-fn bytes_that_are_cut_off_are_an_error() {
+fn truncated_bytes_are_an_error() {
     let object = object(Wire::Protobuf, "1000000007");
     let spec = 2;
     for length in 0..object.bytes.len() - spec {

@@ -1,8 +1,8 @@
-//! What a Pod has of its own: where in its bytes that stands, and what stands there in another Pod.
+//! Generates Pods from a recorded Pod: replaces the parts of its bytes that are unique per Pod.
 //!
-//! Names, ids, digests, addresses and times are what no other Pod has. Each is written over with one of the same length,
-//! drawn from the same digits, so that a Pod that is made from another is as long as it and compresses no better. A text
-//! that stands in several places is the same in all of them afterwards, too.
+//! Names, ids, digests, addresses and times are unique. Each is replaced by a value of the same
+//! length with the same kind of digits. A generated Pod therefore has the length of the recorded
+//! Pod, and does not compress better. Equal texts of a Pod stay equal.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write as _;
@@ -14,83 +14,82 @@ use jiff::{SignedDuration, Timestamp};
 use memchr::memmem;
 use serde_json::Value;
 
-/// A Pod's name ends with its number in so many hexadecimal digits.
+/// The number of hexadecimal digits at the end of the name of a Pod.
 const NAME_DIGITS: usize = 5;
-/// So many Pods have names that differ.
-pub(crate) const MOST: usize = 1 << (4 * NAME_DIGITS);
-/// So many Pods are in a namespace.
-const IN_NAMESPACE: u64 = 100;
-/// Nodes end with so many digits.
+/// The number of Pods with different names.
+pub(crate) const MAX_OBJECTS: usize = 1 << (4 * NAME_DIGITS);
+/// The number of Pods per namespace.
+const PODS_PER_NAMESPACE: u64 = 100;
+/// The number of digits at the end of the name of a node.
 const NODE_DIGITS: usize = 3;
-/// Times are so many seconds earlier at most: a quarter of a year.
-const AGE: i64 = 90 * 24 * 60 * 60;
+/// The maximum age of a Pod: a quarter of a year.
+const MAX_AGE_SECONDS: i64 = 90 * 24 * 60 * 60;
 
-/// A place of an object that belongs to it alone.
+/// A range of bytes that is unique per object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Own {
-    /// Where it is in the object's bytes.
+pub(crate) struct UniquePart {
+    /// The range in the bytes of the object.
     at: Range<usize>,
     kind: Kind,
-    /// The same for all places of a text.
+    /// Equal for all occurrences of a text.
     seed: u64,
 }
 
-/// What stands in such a place.
+/// The kind of a unique part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Random digits of this base; dashes stay.
+    /// Random digits of this base. Dashes do not change.
     Digits(u8),
-    /// The object's number.
+    /// The number of the object.
     Number,
-    /// Its namespace.
+    /// The namespace of the object.
     Namespace,
-    /// An IPv4 address, of which the first byte stays.
+    /// An IPv4 address. The first byte does not change.
     Address,
     /// A time, in seconds since 1970.
     Time(i64),
 }
 
-/// What is found of a text: how much of its end is the object's own.
-struct Found<'a> {
+/// A text with a unique end of `tail` bytes.
+struct UniqueText<'a> {
     text: &'a str,
     tail: usize,
     kind: Kind,
 }
 
-/// The places of an object in JSON, in their order.
-pub(crate) fn places(json: &[u8]) -> Result<Vec<Own>> {
+/// Returns the unique parts of an object in JSON, in their order.
+pub(crate) fn unique_parts(json: &[u8]) -> Result<Vec<UniquePart>> {
     let object: Value = serde_json::from_slice(json)?;
-    let name =
-        object.pointer("/metadata/name").and_then(Value::as_str).context("an object without a name")?;
-    let mut found = vec![Found { text: name, tail: NAME_DIGITS, kind: Kind::Number }];
+    let name = object.pointer("/metadata/name").and_then(Value::as_str).context("the object has no name")?;
+    let mut found = vec![UniqueText { text: name, tail: NAME_DIGITS, kind: Kind::Number }];
     find("", &object, &mut found);
-    let mut places: Vec<Own> = found.iter().flat_map(|found| found.places(json)).collect();
-    places.sort_unstable_by_key(|own| own.at.start);
+    let mut places: Vec<UniquePart> = found.iter().flat_map(|found| found.places(json)).collect();
+    places.sort_unstable_by_key(|part| part.at.start);
     places.dedup();
     let overlap = places.windows(2).find(|pair| pair[0].at.end > pair[1].at.start);
-    ensure!(overlap.is_none(), "two texts in one place: {overlap:?}");
+    ensure!(overlap.is_none(), "unique parts overlap: {overlap:?}");
     Ok(places)
 }
 
-/// All texts below a value that stands behind this key.
-fn find<'a>(key: &str, value: &'a Value, found: &mut Vec<Found<'a>>) {
+/// Finds the unique texts in the value of a key.
+fn find<'a>(key: &str, value: &'a Value, found: &mut Vec<UniqueText<'a>>) {
     match value {
         Value::Object(fields) => fields.iter().for_each(|(key, value)| find(key, value, found)),
         Value::Array(items) => items.iter().for_each(|value| find(key, value, found)),
-        Value::String(text) => found.extend(Found::of(key, text)),
+        Value::String(text) => found.extend(UniqueText::of(key, text)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
-impl<'a> Found<'a> {
-    /// What is its own in the text behind this key, if anything is.
+impl<'a> UniqueText<'a> {
+    /// Returns the unique part of the text of a key, if it has one.
     fn of(key: &str, text: &'a str) -> Option<Self> {
         let is_token = || text.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase());
         let behind = |separator| text.rsplit(separator).next().unwrap_or_default().len();
         let (tail, kind) = match key {
             "uid" => (text.len(), Kind::Digits(16)),
             "pod-template-hash" | "checksum/config" => (text.len(), Kind::Digits(36)),
-            // Of a variable in the environment.
+            // The value of an environment variable.
             "value" if is_token() => (text.len(), Kind::Digits(36)),
             "containerID" => (behind('/'), Kind::Digits(16)),
             "imageID" => (behind(':'), Kind::Digits(16)),
@@ -104,8 +103,8 @@ impl<'a> Found<'a> {
         Some(Self { text, tail, kind })
     }
 
-    /// Wherever this text stands as a whole word.
-    fn places(&self, json: &[u8]) -> impl Iterator<Item = Own> {
+    /// Returns all occurrences of this text as a complete word.
+    fn places(&self, json: &[u8]) -> impl Iterator<Item = UniquePart> {
         let mut hasher = DefaultHasher::new();
         self.text.hash(&mut hasher);
         let (seed, length) = (hasher.finish(), self.text.len());
@@ -114,20 +113,21 @@ impl<'a> Found<'a> {
                 |at: Option<usize>| at.and_then(|at| json.get(at)).is_some_and(u8::is_ascii_alphanumeric);
             !is_in_word(start.checked_sub(1)) && !is_in_word(Some(start + length))
         };
-        let own = move |start| Own { at: start + length - self.tail..start + length, kind: self.kind, seed };
-        memmem::find_iter(json, self.text).filter(is_word).map(own)
+        let part =
+            move |start| UniquePart { at: start + length - self.tail..start + length, kind: self.kind, seed };
+        memmem::find_iter(json, self.text).filter(is_word).map(part)
     }
 }
 
-/// A time as Kubernetes writes it.
+/// Parses a time in the format of Kubernetes.
 fn seconds(text: &str) -> Option<i64> {
     let is_time = text.len() == "2026-01-01T00:00:00Z".len() && text.ends_with('Z');
     is_time.then(|| Some(text.parse::<Timestamp>().ok()?.as_second())).flatten()
 }
 
-impl Own {
-    /// Writes what the object of this number has there. `bytes` begin with byte `skipped` of the object, which is before
-    /// all that it has of its own.
+impl UniquePart {
+    /// Writes the value of the object with this number. `bytes` starts at byte `skipped` of the
+    /// object, before all unique parts.
     pub(crate) fn write(&self, bytes: &mut [u8], skipped: usize, number: u64) {
         let place = &mut bytes[self.at.start - skipped..self.at.end - skipped];
         let rng = |seed| Rng::with_seed(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -135,18 +135,18 @@ impl Own {
             Kind::Digits(base) => digits(&mut rng(self.seed), base, place),
             Kind::Number => written(place, format_args!("{number:00$x}", self.at.len())),
             Kind::Namespace => {
-                written(place, format_args!("t-{:01$}", number / IN_NAMESPACE, self.at.len() - 2));
+                written(place, format_args!("t-{:01$}", number / PODS_PER_NAMESPACE, self.at.len() - 2));
             }
             Kind::Address => address(&mut rng(self.seed), place),
             Kind::Time(seconds) => {
-                let earlier = SignedDuration::from_secs(seconds - rng(0).i64(0..AGE));
+                let earlier = SignedDuration::from_secs(seconds - rng(0).i64(0..MAX_AGE_SECONDS));
                 written(place, format_args!("{}", Timestamp::UNIX_EPOCH + earlier));
             }
         }
     }
 }
 
-/// Writing into memory fails only where it ends, and all texts are as long as their places.
+/// Writes a text. This cannot fail, because each text has the length of its place.
 fn written(mut place: &mut [u8], text: std::fmt::Arguments<'_>) {
     let _ = place.write_fmt(text);
 }
@@ -173,7 +173,7 @@ fn address(rng: &mut Rng, place: &mut [u8]) {
 mod tests {
     use super::*;
 
-    /// With something of each kind, some of it twice.
+    /// A Pod with each kind of unique part.
     const POD: &str = concat!(
         r#"{"metadata":{"name":"web-a1b2c3d4e5-00007","generateName":"web-a1b2c3d4e5-","namespace":"team-07","#,
         r#""uid":"9bf80227-adc4-416f-8cf7-2af32bada910","creationTimestamp":"2026-11-22T00:48:38Z","#,
@@ -185,17 +185,17 @@ mod tests {
         r#""imageID":"registry/web:a1b2c3d4e5@sha256:2573d213172fe737"}}"#,
     );
 
-    fn made(number: u64) -> Value {
+    fn generate(number: u64) -> Value {
         let mut bytes = POD.as_bytes()[1..].to_vec();
-        places(POD.as_bytes()).unwrap().iter().for_each(|own| own.write(&mut bytes, 1, number));
+        unique_parts(POD.as_bytes()).unwrap().iter().for_each(|part| part.write(&mut bytes, 1, number));
         assert_eq!(bytes.len() + 1, POD.len());
         serde_json::from_str(&format!("{{{}", std::str::from_utf8(&bytes).unwrap())).unwrap()
     }
 
-    /// All texts of it that no object shares with another.
+    /// Returns the unique texts of a Pod.
     fn texts(pod: &Value) -> Vec<&str> {
         let at = |pointer| pod.pointer(pointer).and_then(Value::as_str).unwrap();
-        let own = [
+        let part = [
             "/metadata/name",
             "/metadata/uid",
             "/metadata/creationTimestamp",
@@ -206,21 +206,21 @@ mod tests {
             "/status/containerID",
             "/status/imageID",
         ];
-        own.map(at).to_vec()
+        part.map(at).to_vec()
     }
 
     #[test]
-    fn another_number_is_another_pod_and_the_same_is_the_same() {
-        let (one, other) = (made(1), made(2));
+    fn pods_differ_by_number_and_are_reproducible() {
+        let (one, other) = (generate(1), generate(2));
         for (one, other) in texts(&one).iter().zip(texts(&other)) {
             assert_ne!(*one, other);
         }
-        assert_eq!(made(1), one);
+        assert_eq!(generate(1), one);
     }
 
     #[test]
-    fn what_belongs_together_still_does() {
-        let pod = made(0xabc);
+    fn equal_texts_stay_equal() {
+        let pod = generate(0xabc);
         let hash = pod["metadata"]["labels"]["pod-template-hash"].as_str().unwrap();
         assert_eq!(pod["metadata"]["name"], format!("web-{hash}-00abc"));
         assert_eq!(pod["metadata"]["generateName"], format!("web-{hash}-"));
@@ -238,13 +238,13 @@ mod tests {
     }
 
     #[test]
-    fn what_pods_share_stays() {
-        let pod = made(7);
+    fn shared_texts_do_not_change() {
+        let pod = generate(7);
         assert_eq!(pod["spec"]["containers"][0]["env"][1]["value"], "eu-west-1");
         assert!(pod["status"]["containerID"].as_str().unwrap().starts_with("containerd://"));
         assert!(pod["spec"]["nodeName"].as_str().unwrap().starts_with("node-"));
         assert_eq!(
-            made(MOST as u64 - 1)["metadata"]["name"].as_str().unwrap().len(),
+            generate(MAX_OBJECTS as u64 - 1)["metadata"]["name"].as_str().unwrap().len(),
             "web-a1b2c3d4e5-fffff".len()
         );
     }
