@@ -80,9 +80,9 @@ fn representations(criterion: &mut Criterion) {
     group.finish();
 
     let mut group = criterion.benchmark_group("look");
-    look(&mut group, "lazy, all of it", &objects, |pod: &Lazy<Pod>| pod.get().unwrap());
+    look(&mut group, "lazy, complete", &objects, |pod: &Lazy<Pod>| pod.get().unwrap());
     look(&mut group, "lazy, one field", &objects, |pod: &Lazy<Pod>| pod.fields::<Placed>().unwrap());
-    look(&mut group, "compressed, all of it", &objects, |pod: &Compressed<Pod>| pod.get().unwrap());
+    look(&mut group, "compressed, complete", &objects, |pod: &Compressed<Pod>| pod.get().unwrap());
     let one_field = |pod: &Compressed<Pod>| pod.fields::<Placed>().unwrap();
     look(&mut group, "compressed, one field", &objects, one_field);
     group.finish();

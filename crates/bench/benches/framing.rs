@@ -1,5 +1,5 @@
-//! Splits the bytes of lists and watches into objects. The cache contains all of them, so none is
-//! decoded.
+//! Splits the bytes of lists and watches into objects. The cache contains these objects, so they
+//! are not decoded.
 
 mod common;
 

@@ -67,7 +67,7 @@ fn writes(criterion: &mut Criterion) {
         group.bench_function(format!("64 updates of {size}"), |bencher| {
             bencher.iter_batched(&mut batch, |batch| store.apply(batch), BatchSize::SmallInput);
         });
-        group.bench_function(format!("64 updates of {size} beside a snapshot"), |bencher| {
+        group.bench_function(format!("64 updates of {size} with a snapshot"), |bencher| {
             let prepared = || (batch(), store.snapshot());
             let apply = |(batch, snapshot)| (store.apply(batch), snapshot);
             bencher.iter_batched(prepared, apply, BatchSize::PerIteration);

@@ -164,7 +164,7 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
             let folder = runtime()?.block_on(recorded(objects, out))?;
             Ok(writeln!(out, "{}", folder.display())?)
         }
-        // The server uses one thread, so that a contender has the other core.
+        // The server uses one thread. A contender then has the other core.
         Command::Replay { recording, objects } => {
             Builder::new_current_thread().enable_all().build()?.block_on(run_replay(&recording, objects))
         }

@@ -2,7 +2,7 @@
 //! handler that counts.
 //!
 //! A program prints a message when its cache is synced. It then reads resourceVersions from
-//! standard input, and prints a message when its handler has received each of them.
+//! standard input, and prints a message when its handler has received them.
 
 mod informer;
 mod kube_runtime;

@@ -61,7 +61,7 @@ pub struct Measured {
     pub contender: String,
     /// The project of the contender.
     pub family: Family,
-    /// One entry per round.
+    /// The measurements, in the order of the rounds.
     pub rounds: Vec<Round>,
 }
 

@@ -72,7 +72,7 @@ pub(crate) const GROUPS: [Group; 4] = [
     Group {
         title: "Relists",
         figures: &[
-            figure("relist_cpu_us", "nothing changed: CPU us/object", 1, |round, _| {
+            figure("relist_cpu_us", "unchanged: CPU us/object", 1, |round, _| {
                 per(round.relist.cpu, round.objects as u64)
             }),
             figure("relist_cpu_ratio", "to the first sync", 2, |round, _| {
@@ -85,7 +85,7 @@ pub(crate) const GROUPS: [Group; 4] = [
             figure("changed_peak_ratio", "peak to RSS before", 2, |round, _| {
                 Some(growth(&round.relist_changed))
             }),
-            figure("asked_cpu_us", "asked for: CPU us/object", 1, |round, _| {
+            figure("asked_cpu_us", "requested: CPU us/object", 1, |round, _| {
                 per(round.relist_asked?.cpu, round.objects as u64)
             }),
             figure("asked_peak_ratio", "peak to RSS before", 2, |round, _| {

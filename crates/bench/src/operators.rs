@@ -51,7 +51,7 @@ pub use server::Requests;
 
 /// The number of concurrent reconciles.
 const CONCURRENCY: u16 = 16;
-/// One in this many Websites changes.
+/// The ratio of Websites to changes.
 const CHANGE_INTERVAL: usize = 10;
 
 /// The options of `kube-bench operators`.
@@ -63,7 +63,7 @@ pub struct OperatorsArgs {
     /// The number of rounds. The output shows medians.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// The number of changes per second. One in ten Websites changes.
+    /// The number of changes per second. A tenth of the Websites change.
     #[arg(long, default_value_t = 100)]
     rate: u64,
     /// The duration of the idle stage in seconds.
@@ -144,7 +144,7 @@ pub struct MeasuredOperator {
     pub operator: String,
     /// The operator uses another project.
     pub is_peer: bool,
-    /// One entry per round.
+    /// The measurements, in the order of the rounds.
     pub rounds: Vec<OperatorRound>,
 }
 
@@ -185,7 +185,7 @@ pub async fn compare_operators(
             let first = expected.get_or_insert_with(|| round.digests.clone());
             ensure!(
                 *first == round.digests,
-                "the objects of {} differ from those of other operators",
+                "{} created other objects than the other operators",
                 contender.name
             );
             measured.rounds.push(round);

@@ -107,8 +107,8 @@ impl Process {
     }
 }
 
-/// Parses the user time in `/proc/PID/stat`. The name may contain any characters, so fields are
-/// counted from its end.
+/// Parses the user time in `/proc/PID/stat`. The name may contain any characters, so the fields
+/// after the name are counted.
 fn user(stat: &str) -> Result<Duration> {
     let (_, fields) = stat.rsplit_once(") ").context("/proc/PID/stat has no name")?;
     let ticks: u64 = fields.split(' ').nth(11).context("/proc/PID/stat has no user time")?.parse()?;

@@ -1,5 +1,5 @@
-//! A recording of a server: each object from the list and from a later event, in each encoding. It
-//! is stored in files, so that later comparisons use it again.
+//! A recording of a server. It contains each object from the list and from a later event, in each
+//! encoding. It is stored in files, so that later comparisons use it again.
 
 use std::fs;
 use std::path::{Path, PathBuf};

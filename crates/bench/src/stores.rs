@@ -56,7 +56,7 @@ pub struct StoresOutcome {
 pub struct MeasuredStore {
     /// The name of the store.
     pub store: String,
-    /// One entry per round.
+    /// The measurements, in the order of the rounds.
     pub rounds: Vec<StoreRound>,
 }
 

@@ -1,8 +1,8 @@
 //! The wire format of kube-apiserver: lists, items and watch events in JSON, as metadata only, and
 //! in protobuf. Does no I/O.
 //!
-//! An object consists of its bytes, and the ranges that change: its resourceVersion and the label
-//! with its send time. Both have a fixed number of digits, so they are replaced in place.
+//! An object consists of its bytes and the ranges that change. These are the resourceVersion and
+//! the label with the send time. Both have a fixed number of digits, so they are replaced in place.
 
 mod json;
 mod protobuf;
@@ -20,7 +20,7 @@ use crate::scale::unique::{self, UniquePart};
 
 /// The number of digits of replayed resourceVersions, as in a cluster that is some months old.
 const VERSION_DIGITS: usize = 10;
-/// The first replayed resourceVersion, so that all of them have this number of digits.
+/// The first replayed resourceVersion. It has the full number of digits.
 const FIRST_VERSION: u64 = 1_000_000_000;
 /// The number of digits of a time in nanoseconds since 1970.
 const SENT_DIGITS: usize = 19;

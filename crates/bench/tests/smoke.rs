@@ -182,7 +182,7 @@ async fn watch_sends_events_in_order_with_send_time() -> Result<()> {
     replay.pace(2, 1000).await;
     let mut last_sent = 1_000_000_000_000_000_000;
     for version in listed + 1..=listed + 5 {
-        let WatchEvent::Modified(pod) = watch.try_next().await?.context("the watch has ended")? else {
+        let WatchEvent::Modified(pod) = watch.try_next().await?.context("the watch closed")? else {
             bail!("an event of another type")
         };
         assert_eq!(number(pod.metadata.resource_version.as_deref()), Some(version));
@@ -221,7 +221,7 @@ async fn expiry_closes_watches_and_expires_earlier_versions() -> Result<()> {
     for watch in [&mut open, &mut late] {
         let Some(WatchEvent::Error(status)) = watch.try_next().await? else { bail!("no error") };
         assert_eq!((status.code, status.reason.as_str()), (410, "Expired"));
-        assert!(watch.try_next().await?.is_none(), "the watch goes on");
+        assert!(watch.try_next().await?.is_none(), "the watch is still open");
     }
     assert_eq!(replay.version(), listed + 8);
     let mut from_now = pods.watch(&WatchParams::default(), &replay.version().to_string()).await?.boxed();

@@ -88,7 +88,7 @@ pub(super) const GROUPS: [Group; 4] = [
             figure("cold_writes", "writes/Website", 2, |of, set| {
                 requests(&of.cold, |requests| requests.writes) / set.objects as f64
             }),
-            figure("cold_runs", "runs/Website", 2, |of, set| of.cold.runs as f64 / set.objects as f64),
+            figure("cold_runs", "reconciles/Website", 2, |of, set| of.cold.runs as f64 / set.objects as f64),
         ],
     },
     Group {
@@ -103,26 +103,30 @@ pub(super) const GROUPS: [Group; 4] = [
             figure("change_writes", "writes/change", 2, |of, set| {
                 requests(&of.changes, |requests| requests.writes) / set.changes as f64
             }),
-            figure("change_runs", "runs/change", 2, |of, set| of.changes.runs as f64 / set.changes as f64),
+            figure("change_runs", "reconciles/change", 2, |of, set| {
+                of.changes.runs as f64 / set.changes as f64
+            }),
         ],
     },
     Group {
-        title: "From a second start, with nothing left to do, until each Website was looked at",
+        title: "From a second start, without pending work, until each Website is reconciled",
         figures: &[
             figure("restart_cpu_s", "CPU s", 2, |of, _| of.restart.stage.cpu),
             figure("restart_cpu_us", "us/Website", 0, |of, set| us(of.restart.stage.cpu, set.objects))
                 .less("second start: CPU"),
             figure("restart_wall_s", "wall s", 2, |of, _| of.restart.stage.wall),
             figure("restart_peak_mb", "peak MB", 0, |of, _| of.restart.stage.peak as f64 / MB)
-                .less("peak of it"),
+                .less("second peak"),
             figure("restart_rss_mb", "RSS at rest MB", 0, |of, _| of.restart.stage.after as f64 / MB)
-                .less("RSS after it"),
-            figure("restart_runs", "runs/Website", 2, |of, set| of.restart.runs as f64 / set.objects as f64),
+                .less("second RSS"),
+            figure("restart_runs", "reconciles/Website", 2, |of, set| {
+                of.restart.runs as f64 / set.objects as f64
+            }),
             figure("restart_writes", "writes", 0, |of, _| requests(&of.restart, |requests| requests.writes)),
         ],
     },
     Group {
-        title: "Idle, and all in all",
+        title: "Idle, and totals",
         figures: &[
             figure("idle_cpu_us", "idle: CPU us/s", 0, |of, _| of.idle.stage.cpu * 1e6 / of.idle.stage.wall)
                 .less("idle: CPU"),
@@ -135,7 +139,7 @@ pub(super) const GROUPS: [Group; 4] = [
             figure("refused", "refused", 0, |of, _| {
                 sum(of, |part| requests(part, |requests| requests.refused))
             }),
-            figure("failed", "failed runs", 0, |of, _| sum(of, |part| part.failed as f64)),
+            figure("failed", "failed reconciles", 0, |of, _| sum(of, |part| part.failed as f64)),
         ],
     },
 ];

@@ -129,8 +129,8 @@ fn ratios(medians: &[OperatorMedians]) -> String {
         };
         row(&of.operator, figures.iter().map(|figure| cell(ratio(figure), 2)))
     }));
-    let explained = "Less is better, but for Websites/s.";
-    format!("{}\n\n{explained}\n\n{}\n", heading("In ratio to the better peer"), aligned(&rows))
+    let explained = "Less is better, except for Websites/s.";
+    format!("{}\n\n{explained}\n\n{}\n", heading("Ratios to the better peer"), aligned(&rows))
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ const PROGRAMS: [(&str, Threads, Start); 5] = [
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Threads {
     One,
-    /// One thread per core.
+    /// Uses one thread per core.
     Many,
 }
 

@@ -161,7 +161,7 @@ impl RunningOperator<'_> {
                 return Ok(());
             }
         }
-        bail!("the operator does not come to rest")
+        bail!("the operator is still busy after the maximum wait")
     }
 
     /// Adds the requests and reconciles since the last call.

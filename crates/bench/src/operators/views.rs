@@ -1,4 +1,5 @@
-//! Projections of the children: only the fields that the operator compares, to save memory.
+//! Projections of the children. To save memory, they contain only the fields that the operator
+//! compares.
 
 use kube_informer::Projection;
 use serde::Deserialize;

@@ -21,7 +21,7 @@ const CHARTS: [(&str, &str, &str); 6] = [
     (
         "relist-cpu.svg",
         "relist_cpu_us",
-        "Processor time for an object of a relist in which nothing has changed, microseconds",
+        "Processor time for an object of a relist without changes, microseconds",
     ),
     ("latency.svg", "latency_p99_us", "From the socket to the handler at a fixed rate, p99 in microseconds"),
 ];

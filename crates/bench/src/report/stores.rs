@@ -1,4 +1,4 @@
-//! The table of the stores: a column per store, and the ratios of this project to the others.
+//! The table of the stores: a column per store, and the ratios of this project to each other store.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,22 +29,22 @@ const fn figure(
     Figure { key, title, digits, value }
 }
 
-/// The figures. For rates, more is better; for all others, less is better.
+/// The figures. For rates, more is better. For all other figures, less is better.
 const FIGURES: [Figure; 10] = [
     figure("writes_per_s", "writes/s", 0, |round| per_s(&round.alone)),
     figure("write_cpu_us", "writer's CPU us/write", 2, |round| cpu_us(&round.alone)),
     figure("get_ns", "get, ns", 0, |round| round.get_ns),
     figure("list_ns", "list, ns/object", 1, |round| round.list_ns),
     figure("by_index_ns", "by index, ns", 0, |round| round.by_index_ns),
-    figure("read_writes_per_s", "among readers: writes/s", 0, |round| per_s(&round.read)),
-    figure("read_write_cpu_us", "among readers: writer's CPU us/write", 2, |round| cpu_us(&round.read)),
-    figure("read_group_p99_us", "among readers: writer's CPU us/64 writes, p99", 0, |round| {
+    figure("read_writes_per_s", "with readers: writes/s", 0, |round| per_s(&round.read)),
+    figure("read_write_cpu_us", "with readers: writer's CPU us/write", 2, |round| cpu_us(&round.read)),
+    figure("read_group_p99_us", "with readers: writer's CPU us/64 writes, p99", 0, |round| {
         round.read.group_cpu_p99 * 1e6
     }),
-    figure("read_waits", "among readers: writer's waits/1,000 writes", 3, |round| {
+    figure("read_waits", "with readers: writer's waits/1,000 writes", 3, |round| {
         round.read.waits as f64 * 1e3 / round.read.writes as f64
     }),
-    figure("read_lists_per_s", "among readers: lists/s", 0, |round| round.lists_per_s),
+    figure("read_lists_per_s", "with readers: lists/s", 0, |round| round.lists_per_s),
 ];
 
 /// The numbers of the stores.
@@ -88,8 +88,10 @@ impl StoreNumbers {
             let values = names.iter().map(|name| cell(value(name), digits));
             rows.push(row(title, values.chain(others.clone().map(|name| cell(ratio(name), 3)))));
         }
-        let title =
-            format!("Stores of {} Pods, alone and among {} listing readers", load.objects, load.readers);
+        let title = format!(
+            "Stores of {} Pods, without readers and with {} listing readers",
+            load.objects, load.readers
+        );
         let mut text = format!("{}\n\n{}\n", heading(&title), aligned(&rows));
         for skipped in skipped {
             text.push_str(&format!("Not compared: the store of {}: {}.\n", skipped.contender, skipped.why));

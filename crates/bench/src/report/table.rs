@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::contenders::{CLIENT_GO_PROTOBUF, KUBE_RUNTIME_LIST};
 use crate::figures::{Figure, GROUPS, Medians, by_key};
 
-/// The figures with ratios. Less is better for all of them.
+/// The figures with ratios. For all figures, less is better.
 const RATIOS: [&str; 4] = ["sync_cpu_s", "event_cpu_us", "object_rss_kb", "latency_p99_us"];
 /// The contenders that ratios refer to.
 const BASELINES: [&str; 2] = [CLIENT_GO_PROTOBUF, KUBE_RUNTIME_LIST];
@@ -37,7 +37,7 @@ pub(super) fn ratios(medians: &[Medians]) -> String {
             let ratio = |key| Some(of.figures.get(key)? / base.figures.get(key)?);
             row(&of.contender, figures.iter().map(|figure| cell(ratio(figure.key), 2)))
         }));
-        let _ = write!(text, "{}\n\n{}\n", heading(&format!("In ratio to {baseline}")), aligned(&rows));
+        let _ = write!(text, "{}\n\n{}\n", heading(&format!("Ratios to {baseline}")), aligned(&rows));
     }
     text
 }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_value_is_a_dash() {
+    fn missing_value_is_a_dash() {
         let text = figures(&[medians("a", 1.5)]);
         assert!(text.contains("| a  |  1.50 |      - |      - |       - |\n"), "{text}");
     }
