@@ -77,7 +77,7 @@ impl<T> DeltaFifo<T> {
     }
 
     /// Removes and returns the next batch of at most `max` deltas. A `max` of zero means one. The
-    /// batch is empty only if the queue is.
+    /// batch is empty only if the queue is empty.
     pub fn pop_batch(&mut self, max: usize) -> Vec<Delta<T>> {
         let batch: Vec<_> = self.queue.drain(..self.batch_len(max)).collect();
         self.weight -= batch.iter().map(Delta::weight).sum::<usize>();

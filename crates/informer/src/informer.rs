@@ -129,16 +129,16 @@ impl<T: Object> Informer<T> {
     /// server, so the handler must be fast.
     ///
     /// Use it if each intermediate state matters. A controller, for example, maps each state to the
-    /// keys of its owners, and an object can have another owner for a moment.
+    /// keys of its owners, and an intermediate state can name another owner.
     pub fn add_backpressured_handler(&self, handler: impl EventHandler<T>) -> HandlerRegistration<T> {
         self.register(handler, LagPolicy::Backpressure, self.shared.config.settings.resync)
     }
 
     /// Registers a handler that may block, on its own thread, with the default resync period.
     ///
-    /// The contract is that of other handlers, and its events are coalesced if it lags. Calls run
-    /// within the informer's runtime, like those of `spawn_blocking`: they may spawn tasks, and may
-    /// wait for a future with `Handle::current().block_on`.
+    /// The contract of [`EventHandler`] applies, and events are coalesced if the handler lags. Calls run
+    /// within the informer's runtime, as in `spawn_blocking`. They may spawn tasks, and may wait for a
+    /// future with `Handle::current().block_on`.
     ///
     /// The thread is spawned by this call. It has ended when [`HandlerRegistration::remove`] or
     /// [`Informer::stop`] returns; both wait for a running call. If the runtime shuts down, the

@@ -25,7 +25,7 @@ use crate::{
 /// The delay before the reflector restarts after a panic in a function of the user.
 const DELAY_AFTER_PANIC: Duration = Duration::from_secs(30);
 
-/// Held by everything that keeps the informer running. Dropping the last reference stops it.
+/// Keeps the informer running. Dropping the last reference stops the informer.
 #[derive(Default)]
 pub(crate) struct KeepAlive {
     stopping: CancellationToken,
@@ -45,7 +45,7 @@ pub(crate) struct Shared<T> {
     pub(crate) store: Store<T>,
     pub(crate) writes: WriteTracker<T>,
     /// Also held during each write of the store and the delivery of its events. A new subscriber
-    /// therefore receives a snapshot and exactly the events after it. Never held across an await.
+    /// therefore receives a snapshot and exactly the later events. Never held across an await.
     subscribers: Mutex<Subscribers<T>>,
     /// The panics of all handlers, including removed ones.
     pub(crate) panics: Arc<AtomicU64>,
@@ -83,8 +83,8 @@ enum Lifecycle {
     Stopped,
 }
 
-/// A place among the subscribers of an informer. [`Subscription::cancel`] is the only way to give
-/// it up before the informer stops.
+/// A place among the subscribers of an informer. [`Subscription::cancel`] is the only way to
+/// release it before the informer stops.
 pub(crate) struct Subscription<T> {
     pub(crate) id: u64,
     shared: Weak<Shared<T>>,
@@ -311,7 +311,7 @@ impl<T: Object> Shared<T> {
         drop((removed, unspawned, dropped));
     }
 
-    /// Queues each cached object as an update for this mailbox, unless events of it are queued.
+    /// Queues each cached object as an update for this mailbox. Skips objects with queued events.
     pub(crate) fn resync(&self, mailbox: &Mailbox<T>) {
         let _no_changes = self.subscribers.lock();
         mailbox.push_resync(self.store.snapshot().iter().cloned());

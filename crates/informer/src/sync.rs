@@ -1,4 +1,4 @@
-//! Waiting for caches to sync, and the error that lists those that did not.
+//! Waits for caches to sync, and the error that lists the unsynced ones.
 
 use std::{fmt, time::Duration};
 

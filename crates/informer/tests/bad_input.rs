@@ -142,11 +142,11 @@ fn bad_lists() -> Vec<(&'static str, Fault, &'static str)> {
         ("malformed JSON", json("hunter2"), "malformed answer: not the JSON of one object"),
         ("HTML", html, "malformed answer: not the JSON of one object"),
         (
-            "a list that is cut off",
+            "a truncated list",
             json(r#"{"kind":"SecretList","items":[{"data":{"p":"hunter2"#),
             "ends in the middle",
         ),
-        ("a body that never ends", json(&endless), "more than 4096 bytes without the end of an object"),
+        ("an endless body", json(&endless), "more than 4096 bytes without the end of an object"),
         (
             "a Table",
             json(r#"{"kind":"Table","metadata":{"resourceVersion":"9"},"rows":[{"cells":["hunter2"]}]}"#),
@@ -184,7 +184,7 @@ fn bad_lists() -> Vec<(&'static str, Fault, &'static str)> {
             json(r#"{"metadata":"hunter2","items":[]}"#),
             "malformed answer: unreadable metadata",
         ),
-        ("an error that is no Status", teapot, "the server answered 500 : Internal Server Error"),
+        ("an error without a Status", teapot, "the server answered 500 : Internal Server Error"),
         ("no answer", Fault::Reset, "no answer"),
         ("401", Fault::status(401, "Unauthorized", Some(u32::MAX)), "the server answered 401 Unauthorized"),
         ("403", Fault::status(403, "Forbidden", None), "the server answered 403 Forbidden"),
@@ -266,11 +266,7 @@ fn bad_frames() -> Vec<(&'static str, String, &'static str)> {
             "malformed answer",
         ),
         ("two frames on a line", line(&added("{}").trim().repeat(2)), "malformed answer"),
-        (
-            "a frame that never ends",
-            CONTENTS.repeat(LIMIT),
-            "more than 4096 bytes without the end of an object",
-        ),
+        ("an endless frame", CONTENTS.repeat(LIMIT), "more than 4096 bytes without the end of an object"),
         (
             "a Table",
             added(r#"{"kind":"Table","metadata":{},"rows":[{"cells":["hunter2"]}]}"#),
@@ -293,7 +289,7 @@ fn bad_frames() -> Vec<(&'static str, String, &'static str)> {
             "unknown watch event type \"SURPRISE\"",
         ),
         (
-            "a bookmark of nothing",
+            "a bookmark without an object",
             line(r#"{"type":"BOOKMARK","object":{"data":"hunter2"}}"#),
             "a bookmark without a resourceVersion",
         ),
@@ -339,14 +335,14 @@ async fn watch_broken_inside_frame_loses_no_event() {
         };
         stack.until(|stack| !stack.errors.lock().is_empty()).await;
         let error = stack.the_error(case, "WATCH");
-        let says = if cut { "the connection broke" } else { "cut off in the middle of an object" };
+        let says = if cut { "the connection broke" } else { "closed inside of an object" };
         assert!(error.contains(says), "{error}");
         stack.recovers(case).await;
     }
     let stack = Stack::new();
     stack.server.faults().next(watches(), Fault::Cut(Cut::Bytes(50)));
     stack.informer.start();
-    stack.recovers("a cut on the way").await;
+    stack.recovers("a broken connection").await;
 }
 
 /// The last good state stays cached and counts as stale until a decodable state arrives.

@@ -161,7 +161,7 @@ async fn always(case: &str, matches: Match, fault: Fault) {
         let server = new_server();
         let begin = || server.faults().always(matches.clone(), fault.clone());
         holds(case, way, &server, server.service(), begin).await;
-        // Otherwise the case would prove nothing.
+        // Otherwise the case would not test the fault.
         let met = server.journal().count_where(|request| request.fault == Some(fault.kind()));
         assert!(met > 0, "{case}, {way:?}: no request met the fault");
     }
@@ -194,7 +194,7 @@ async fn error_statuses_stay_within_budget() {
         ("422", Fault::status(422, "Invalid", None)),
         ("429", Fault::Throttled { retry_after: 1 }),
         ("429 at once", Fault::Throttled { retry_after: 0 }),
-        ("429 of a storage that begins", Fault::initializing(1)),
+        ("429 of a storage that starts", Fault::initializing(1)),
         ("500", Fault::internal_error("etcdserver: request timed out")),
         ("503", Fault::unavailable()),
         ("504", Fault::status(504, "Timeout", Some(1))),
@@ -210,14 +210,14 @@ async fn error_statuses_stay_within_budget() {
 async fn broken_and_silent_responses_stay_within_budget() {
     let broken = [
         ("reset", Fault::Reset),
-        ("an answer that is lost", Fault::LoseAnswer),
+        ("a lost response", Fault::LoseAnswer),
         ("no answer", Fault::Hang),
         ("a delay", Fault::Delay(20 * SECOND)),
         ("a late answer", Fault::LateAnswer(20 * SECOND)),
-        ("an answer later than anyone waits", Fault::Delay(10 * MINUTE)),
-        ("an answer without a body", Fault::Cut(Cut::Bytes(0))),
-        ("a cut within a frame", Fault::Cut(Cut::Bytes(100))),
-        ("a cut after a frame", Fault::Cut(Cut::Frames(1))),
+        ("a response after the timeout", Fault::Delay(10 * MINUTE)),
+        ("a response without a body", Fault::Cut(Cut::Bytes(0))),
+        ("a break inside of a frame", Fault::Cut(Cut::Bytes(100))),
+        ("a break after a frame", Fault::Cut(Cut::Frames(1))),
         ("bytes one by one", Fault::Pieces(1)),
         ("nonsense", raw("<html>")),
         ("nothing", raw("")),
@@ -271,7 +271,7 @@ async fn unusual_lists_stay_within_budget() {
         ("an item without a name", list(r#""resourceVersion":"7""#, "{}")),
         ("no version", list("", "")),
         ("version 0", list(r#""resourceVersion":"0""#, "")),
-        ("a version that is no number", list(r#""resourceVersion":"x""#, "")),
+        ("an opaque version", list(r#""resourceVersion":"x""#, "")),
         ("a version of the future", list(r#""resourceVersion":"1000000""#, "")),
     ];
     for (case, fault) in odd {

@@ -71,7 +71,7 @@ async fn ten_minutes(refused: bool, streaming: bool) -> (Story, Story) {
     let of_others = requests.iter().filter(|request| request.about.resource != "pods");
     let asked = of_others.map(|request| (request.at, format!("{}?{}", request.path, request.query)));
     let mut asked: Story = asked.collect();
-    asked.sort(); // who of them comes first in one moment is nobody's business
+    asked.sort(); // the order within one second is not defined
     factory.shutdown().await;
     let told = told.lock().clone();
     (told, asked)

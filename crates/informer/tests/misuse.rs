@@ -199,7 +199,7 @@ fn waits_end_when_runtime_is_dropped() {
             assert_eq!(events.by_ref().count().await, 2, "queued events are still yielded");
             assert!(late.wait_for_sync(Duration::from_secs(3600)).await.is_err());
             registration.remove().await;
-            informer.on_event(|_| panic!("called after the end")).remove().await;
+            informer.on_event(|_| panic!("called after the stop")).remove().await;
             assert_eq!(informer.status().reflector.phase, Phase::Stopped);
             assert_eq!(informer.lister().len(), 2);
             informer.stop().await;
@@ -266,7 +266,7 @@ async fn handler_can_call_all_methods_of_its_informer() {
     assert_eq!(
         calls.load(Ordering::SeqCst),
         9,
-        "each of three calls has added a handler that was told of all"
+        "each of three calls has added a handler that received all objects"
     );
     informer.stop().await;
 }

@@ -232,7 +232,7 @@ async fn stop_at_any_moment_leaves_no_task_or_request() {
         let requests = traces.open.load(Ordering::SeqCst);
         let asks =
             [Moment::ListUnanswered, Moment::List, Moment::StreamingList, Moment::Watch, Moment::Backlog];
-        assert_eq!(requests, usize::from(asks.contains(&moment)), "{moment:?}: the moment is another one");
+        assert_eq!(requests, usize::from(asks.contains(&moment)), "{moment:?}: unexpected phase");
         let began = tokio::time::Instant::now();
         informer.stop().await;
         let took = began.elapsed();
@@ -242,7 +242,7 @@ async fn stop_at_any_moment_leaves_no_task_or_request() {
         let told = matches!(moment, Moment::Watch | Moment::Backlog);
         // A handler that still receives queued events has a resync timer.
         assert!(told || took == Duration::ZERO, "{moment:?}: a stop waits for no timer, and took {took:?}");
-        assert_eq!(left, if told { OBJECTS } else { 0 }, "{moment:?}: a stream ends after what it is owed");
+        assert_eq!(left, if told { OBJECTS } else { 0 }, "{moment:?}: a stream ends after its queued events");
         drop(informer);
         assert!(traces.built_with.upgrade().is_none(), "{moment:?}");
         // No timer fires later.

@@ -15,17 +15,17 @@ use tokio::{sync::watch, time::Instant};
 use super::{FactoryError, Selection};
 use crate::{CacheSyncError, EventHandler, HandlerRegistration, Informer, sync};
 
-/// Runs one informer for each of several namespaces, with handlers for all of them. Use it if you
+/// Runs one informer for each of several namespaces, with handlers for all namespaces. Use it if you
 /// may read only some namespaces, or if the set of namespaces changes at run time.
 ///
 /// If a namespace is added, its objects are initial adds for each handler. If a namespace is removed,
 /// each handler receives a delete of each of its objects, whose final state is unknown. To a handler,
-/// the objects of the current namespaces are all that exist.
+/// only the objects of the current namespaces exist.
 ///
 /// The informers are reference-counted ([`Selection::ref_counted_informer`]). An informer that has
 /// other users is shared with them, and continues for them after its namespace is removed here. Each
-/// informer has its own cache and resourceVersion, so a read of several namespaces does not show one
-/// moment.
+/// informer has its own cache and resourceVersion, so a read of several namespaces is not a
+/// consistent snapshot.
 ///
 /// This type is cheap to clone, and all clones are one. A registered handler keeps the informers of
 /// its namespaces alive.

@@ -61,7 +61,7 @@ impl InformerKey {
     }
 }
 
-/// Decides what keeps an informer alive.
+/// The owner that keeps an informer alive.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ownership {
     /// The registry.
@@ -264,7 +264,7 @@ impl Registry {
 
 type BoxFuture<'a, O> = Pin<Box<dyn Future<Output = O> + Send + 'a>>;
 
-/// An informer without its type: what a factory does with all of its informers.
+/// The operations of a factory on an informer, without the object type.
 pub(super) trait AnyInformer: Send + Sync {
     fn start(&self);
     fn stop(&self) -> BoxFuture<'_, ()>;

@@ -24,8 +24,8 @@ use kube_object::{Entry, Event};
 /// See also [`handler_fn`] for closures and
 /// [`FilteringEventHandler`](crate::FilteringEventHandler).
 pub trait EventHandler<T>: Send + 'static {
-    /// Called when an object appears. `is_in_initial_list`: it was cached before this handler
-    /// received its first event, or is part of the informer's initial list.
+    /// Called when an object appears. `is_in_initial_list` is true for objects that were cached when
+    /// the handler was added, and for objects of the informer's initial list.
     fn on_add(&mut self, object: &Entry<T>, is_in_initial_list: bool) {
         let _ = (object, is_in_initial_list);
     }

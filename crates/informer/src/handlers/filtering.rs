@@ -11,12 +11,12 @@ use super::EventHandler;
 ///
 /// An update after which an object begins to match is an `on_add`. An update after which it no longer
 /// matches is an `on_delete` with the last matching state. Objects that never match are ignored. To
-/// the handler, the matching objects are all that exist. `is_in_initial_list` is false for an object
+/// the handler, only the matching objects exist. `is_in_initial_list` is false for an object
 /// that begins to match later.
 ///
 /// The filter remembers the keys that it has passed, and never asks the predicate about an old
-/// state. The events of a lagging handler are coalesced, so the old state may be one that the
-/// predicate never saw. This also allows a predicate that depends on other state, such as settings:
+/// state. The events of a lagging handler are coalesced, so the predicate may never
+/// have seen the old state. This also allows a predicate that depends on other state, such as settings:
 /// its new result takes effect with the next event of each object, including a resync.
 ///
 /// If the predicate panics, nothing changes. It counts as a panic of the handler.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
-/// A shorter period is raised to this one, as in client-go. It would busy-loop over the cache.
+/// Shorter periods are raised to this one, as in client-go. They would busy-loop over the cache.
 const MIN_PERIOD: Duration = Duration::from_secs(1);
 
 /// Returns a timer that ticks at the end of each period from now on.

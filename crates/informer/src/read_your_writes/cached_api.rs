@@ -47,7 +47,7 @@ const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// ```
 ///
 /// # Limits
-/// - An object may appear for a moment after its deletion. This happens if the cache had never
+/// - An object may appear shortly after its deletion. This happens if the cache had never
 ///   contained it, and it was deleted by name or changed so that the informer no longer selects it.
 /// - If the server's history was restored and the cache has not noticed, resourceVersions of writes
 ///   and of the cache cannot be compared. A deletion that the restore has undone is not reported.

@@ -101,7 +101,7 @@ async fn informers_use_queue_capacity_of_factory() {
         informer
             .add_index("length", move |_: &ConfigMap| (noting.lock().push(lister.len()), None::<()>).1)
             .unwrap();
-        lengths.lock().clear(); // those of what was there before
+        lengths.lock().clear(); // the lengths of the initial list
         ["d", "e", "f"].iter().for_each(|name| config_map(&server, "default", name, "web"));
         tokio::time::sleep(WITHIN).await;
         assert_eq!(*lengths.lock(), seen, "with a capacity of {bound}");

@@ -44,7 +44,7 @@ async fn cache_waits_for_backpressured_handler_until_removed() {
     let informer = fake.informer().coalesce_threshold(2).queue_capacity(4).build();
     let (release, held) = mpsc::channel::<()>();
     let slow = informer.add_backpressured_handler(handler_fn(move |_: &Event<ConfigMap>| {
-        _ = tokio::task::block_in_place(|| held.recv())
+        _ = tokio::task::block_in_place(|| held.recv());
     }));
     informer.start();
     informer.wait_for_sync(WITHIN).await.unwrap();

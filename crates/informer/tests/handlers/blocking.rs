@@ -120,7 +120,7 @@ async fn remove_and_stop_wait_for_running_call_and_thread() {
         assert!(other.status().handlers.is_empty());
         tokio::task::spawn_blocking(move || gate.wait()).await.unwrap();
         ending.await;
-        assert!(has_ended(&ended), "{end}: the thread is still there");
+        assert!(has_ended(&ended), "{end}: the thread must have ended");
         assert_eq!(log.lines().len(), if end == "remove after delivery" { 20 } else { 1 }, "{end}");
         other.stop().await;
     }

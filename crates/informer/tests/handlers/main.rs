@@ -113,7 +113,7 @@ async fn handlers_added_during_writes_get_each_version_once() {
             "a gap or a repeat: {versions:?}"
         );
         let initial = versions.iter().filter(|(_, initial)| *initial);
-        assert!(initial.eq(&versions[..1]), "it began with {:?} and not with what was there", versions[0]);
+        assert!(initial.eq(&versions[..1]), "it began with {:?} instead of the cached objects", versions[0]);
     }
     informer.stop().await;
 }
@@ -318,7 +318,7 @@ async fn stream_yields_same_events_and_ends_with_informer() {
     assert_eq!(
         events.next().await.as_ref().map(short).as_deref(),
         Some("-a@7"),
-        "what is queued is not lost"
+        "queued events are not lost"
     );
     assert!(events.next().await.is_none());
 }
@@ -343,7 +343,7 @@ async fn stopped_informer_refuses_handlers_and_stays_readable() {
     informer.stop().await;
     informer.start();
     assert_eq!(informer.lister().len(), 1);
-    let after = informer.on_event(|_: &Event<ConfigMap>| panic!("called after the end"));
+    let after = informer.on_event(|_: &Event<ConfigMap>| panic!("called after the stop"));
     let removing = async {
         let [first, second] = before;
         first.remove().await;

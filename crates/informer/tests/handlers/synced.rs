@@ -74,7 +74,7 @@ async fn synced_means_the_list_is_stored_and_each_initial_add_has_returned() {
     assert!(!informer.has_synced() && !registration.has_synced(), "the list has not begun");
     informer.start();
     source.asked.notified().await;
-    tokio::time::sleep(Duration::from_secs(1)).await; // the clock is paused: until nothing else is left to do
+    tokio::time::sleep(Duration::from_secs(1)).await; // the clock is paused: this waits until all tasks are idle
     assert!(!informer.has_synced() && !registration.has_synced(), "the list is incomplete");
 
     source.open.notify_one();

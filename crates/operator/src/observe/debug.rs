@@ -28,7 +28,7 @@ fn informer_json(status: &InformerStatus) -> Value {
     let handlers = status.handlers.iter().map(|handler| {
         json!({
             "name": handler.name, "synced": handler.synced, "pending": handler.pending,
-            "merging": handler.coalescing, "panics": handler.panics,
+            "coalescing": handler.coalescing, "panics": handler.panics,
         })
     });
     let causes = reflector.lists_by_cause.iter().map(|(cause, lists)| (cause.to_string(), json!(lists)));
