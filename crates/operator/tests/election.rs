@@ -1,4 +1,4 @@
-//! Elections through a server, under a paused clock: who leads when one stops, dies, is cut off or may not watch.
+//! Tests of elections on a server, under a paused clock: stops, crashes, partitions and missing permissions.
 
 use std::time::Duration;
 
@@ -31,15 +31,15 @@ fn options(identity: &str) -> ElectionOptions {
     }
 }
 
-/// Somebody who takes part.
-struct Part {
+/// A process that takes part in the election.
+struct Participant {
     leadership: Leadership,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
-impl Part {
-    fn take(server: &Server, identity: &str) -> Self {
+impl Participant {
+    fn start(server: &Server, identity: &str) -> Self {
         let election = Election::new(client(server), options(identity)).unwrap();
         let (leadership, stop) = (election.leadership(), CancellationToken::new());
         let task = tokio::spawn(election.run(stop.clone()));
@@ -50,22 +50,22 @@ impl Part {
         self.stop.cancel();
         self.task.await.unwrap();
         assert!(!self.leadership.is_leader());
-        assert!(!self.leadership.acquired().await, "it will not lead again");
+        assert!(!self.leadership.acquired().await, "leadership is not acquired again");
     }
 
-    /// How long it takes until this one leads.
-    async fn leads_after(&self) -> Duration {
-        let begun = Instant::now();
+    /// Returns the time until this participant is leader.
+    async fn time_to_leadership(&self) -> Duration {
+        let start = Instant::now();
         assert!(timeout(DAY, self.leadership.acquired()).await.unwrap());
-        begun.elapsed()
+        start.elapsed()
     }
 }
 
-/// One who leads, and another one who has seen that.
-async fn two(server: &Server) -> (Part, Part) {
-    let leader = Part::take(server, "first");
-    leader.leads_after().await;
-    let follower = Part::take(server, "second");
+/// Starts a leader, and a follower that has observed the leader.
+async fn leader_and_follower(server: &Server) -> (Participant, Participant) {
+    let leader = Participant::start(server, "first");
+    leader.time_to_leadership().await;
+    let follower = Participant::start(server, "second");
     sleep(SECOND).await;
     assert_eq!(follower.leadership.other_leader().as_deref(), Some("first"));
     (leader, follower)
@@ -76,14 +76,14 @@ async fn lease(server: &Server) -> Lease {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_leads_for_as_long_as_it_lives_and_the_next_need_not_wait() {
+async fn stopped_leader_releases_lease_to_follower() {
     let server = Server::new();
-    let (leader, follower) = two(&server).await;
+    let (leader, follower) = leader_and_follower(&server).await;
     sleep(3600 * SECOND).await;
     assert!(leader.leadership.is_leader() && !follower.leadership.is_leader());
 
     leader.stop().await;
-    let (after, lease) = (follower.leads_after().await, lease(&server).await);
+    let (after, lease) = (follower.time_to_leadership().await, lease(&server).await);
     assert!(after < SECOND, "{after:?}");
     let spec = lease.spec.unwrap();
     assert_eq!((spec.holder_identity.as_deref(), spec.lease_transitions), (Some("second"), Some(1)));
@@ -94,30 +94,30 @@ async fn one_leads_for_as_long_as_it_lives_and_the_next_need_not_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_dies_is_followed_when_its_lease_is_over() {
+async fn follower_replaces_crashed_leader_after_lease_expiry() {
     let server = Server::new();
-    let (leader, follower) = two(&server).await;
+    let (leader, follower) = leader_and_follower(&server).await;
     sleep(7 * SECOND).await;
     leader.task.abort();
-    let after = follower.leads_after().await;
+    let after = follower.time_to_leadership().await;
     assert!((12 * SECOND..17 * SECOND).contains(&after), "{after:?}");
     follower.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_dropped_leaves_no_task_and_no_watch() {
+async fn dropped_election_leaves_no_task_and_no_watch() {
     let server = Server::new();
-    let part = Part::take(&server, "first");
-    part.leads_after().await;
+    let participant = Participant::start(&server, "first");
+    participant.time_to_leadership().await;
     sleep(60 * SECOND).await;
-    part.task.abort();
-    drop(part);
+    participant.task.abort();
+    drop(participant);
     sleep(SECOND).await;
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_not_watch_the_lease_looks_at_it() {
+async fn forbidden_watch_falls_back_to_reads() {
     let server = Server::new();
     for verb in [Verb::List, Verb::Watch] {
         server.faults().during(
@@ -126,23 +126,23 @@ async fn who_may_not_watch_the_lease_looks_at_it() {
             Fault::status(403, "Forbidden", None),
         );
     }
-    let (leader, follower) = two(&server).await;
+    let (leader, follower) = leader_and_follower(&server).await;
     leader.stop().await;
-    let after = follower.leads_after().await;
+    let after = follower.time_to_leadership().await;
     assert!(after <= 3 * SECOND, "{after:?}");
     follower.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_is_cut_off_knows_before_another_one_leads() {
+async fn disconnected_leader_stops_before_follower_leads() {
     let server = Server::new();
-    let (leader, follower) = two(&server).await;
-    let cut_off = server.faults().always(Match::verb(Verb::Update).resource("leases"), Fault::Hang);
-    let begun = Instant::now();
+    let (leader, follower) = leader_and_follower(&server).await;
+    let disconnected = server.faults().always(Match::verb(Verb::Update).resource("leases"), Fault::Hang);
+    let start = Instant::now();
     leader.leadership.lost().await;
-    assert!((7 * SECOND..=11 * SECOND).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    assert!((7 * SECOND..=11 * SECOND).contains(&start.elapsed()), "{:?}", start.elapsed());
     assert!(!follower.leadership.is_leader());
-    drop(cut_off);
+    drop(disconnected);
     let (first, second) = tokio::join!(
         timeout(60 * SECOND, leader.leadership.acquired()),
         timeout(60 * SECOND, follower.leadership.acquired())
@@ -151,76 +151,78 @@ async fn a_leader_that_is_cut_off_knows_before_another_one_leads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_no_identity_takes_no_part() {
-    let refused = Election::new(client(&Server::new()), options("")).err();
-    assert_eq!(refused, Some(ElectionError::EmptyIdentity));
+async fn empty_identity_is_rejected() {
+    let error = Election::new(client(&Server::new()), options("")).err();
+    assert_eq!(error, Some(ElectionError::EmptyIdentity));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_have_put_into_the_lease_stays() {
+async fn lease_writes_preserve_labels() {
     let server = Server::new();
-    let (leader, follower) = two(&server).await;
+    let (leader, follower) = leader_and_follower(&server).await;
     let api: Api<Lease> = Api::namespaced(client(&server), "default");
     let patch = kube_client::api::Patch::Merge(json!({"metadata": {"labels": {"team": "shop"}}}));
     api.patch("operator", &Default::default(), &patch).await.unwrap();
     sleep(60 * SECOND).await;
     leader.stop().await;
-    follower.leads_after().await;
+    follower.time_to_leadership().await;
     assert_eq!(lease(&server).await.metadata.labels.unwrap()["team"], "shop");
     follower.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guarded_client_writes_only_for_the_leader() {
+async fn guarded_client_writes_only_as_leader() {
     let server = Server::new();
-    let (leader, follower) = two(&server).await;
+    let (leader, follower) = leader_and_follower(&server).await;
     let map: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
-    let maps = |part: &Part| Api::<ConfigMap>::default_namespaced(part.leadership.guard(client(&server)));
-    let (of_leader, of_follower) = (maps(&leader), maps(&follower));
+    let maps = |participant: &Participant| {
+        Api::<ConfigMap>::default_namespaced(participant.leadership.guard(client(&server)))
+    };
+    let (leader_maps, follower_maps) = (maps(&leader), maps(&follower));
 
-    let refused = of_follower.create(&PostParams::default(), &map).await.unwrap_err();
-    let kube_client::Error::Service(refused) = refused else { panic!("{refused}") };
-    assert!(refused.downcast_ref::<NotLeading>().is_some(), "{refused}");
-    assert!(of_follower.get_opt("a").await.unwrap().is_none(), "whoever follows may read");
-    of_leader.create(&PostParams::default(), &map).await.unwrap();
+    let error = follower_maps.create(&PostParams::default(), &map).await.unwrap_err();
+    let kube_client::Error::Service(error) = error else { panic!("{error}") };
+    assert!(error.downcast_ref::<NotLeading>().is_some(), "{error}");
+    assert!(follower_maps.get_opt("a").await.unwrap().is_none(), "a follower may read");
+    leader_maps.create(&PostParams::default(), &map).await.unwrap();
 
     leader.stop().await;
-    assert!(of_leader.delete("a", &Default::default()).await.is_err());
-    assert!(of_leader.get_opt("a").await.unwrap().is_some());
-    follower.leads_after().await;
-    of_follower.delete("a", &Default::default()).await.unwrap();
+    assert!(leader_maps.delete("a", &Default::default()).await.is_err());
+    assert!(leader_maps.get_opt("a").await.unwrap().is_some());
+    follower.time_to_leadership().await;
+    follower_maps.delete("a", &Default::default()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_waits_for_its_connection_is_given_up_when_the_lease_expires() {
+async fn lease_expiry_cancels_write_that_waits_to_connect() {
     let server = Server::new();
-    let leader = Part::take(&server, "first");
-    leader.leads_after().await;
-    let through = client(&server);
+    let leader = Participant::start(&server, "first");
+    leader.time_to_leadership().await;
+    let inner = client(&server);
     let slow = tower::service_fn(move |request: http::Request<kube_client::client::Body>| {
-        let through = through.clone();
+        let inner = inner.clone();
         async move {
-            sleep(60 * SECOND).await; // to connect, or for a token
-            through.send(request).await
+            sleep(60 * SECOND).await; // connecting, or waiting for a token
+            inner.send(request).await
         }
     });
     let guarded = leader.leadership.guard(Client::new(slow, "default"));
     let map: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
     let maps: Api<ConfigMap> = Api::default_namespaced(guarded);
     let _cut = server.faults().always(Match::verb(Verb::Update).resource("leases"), Fault::Hang);
-    let refused = maps.create(&PostParams::default(), &map).await.unwrap_err();
-    let kube_client::Error::Service(refused) = refused else { panic!("{refused}") };
-    assert!(refused.downcast_ref::<LeaseExpired>().is_some(), "{refused}");
+    let error = maps.create(&PostParams::default(), &map).await.unwrap_err();
+    let kube_client::Error::Service(error) = error else { panic!("{error}") };
+    assert!(error.downcast_ref::<LeaseExpired>().is_some(), "{error}");
     sleep(120 * SECOND).await;
-    assert!(server.get("v1", "ConfigMap", Some("default"), "a").is_err(), "it was never sent");
+    assert!(server.get("v1", "ConfigMap", Some("default"), "a").is_err(), "the write was never sent");
     leader.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_renewal_that_is_lost_on_a_slow_server_does_not_cost_the_lease() {
+async fn one_lost_renewal_on_slow_server_keeps_lease() {
     let server = Server::new();
-    let leader = Part::take(&server, "first");
-    leader.leads_after().await;
+    let leader = Participant::start(&server, "first");
+    leader.time_to_leadership().await;
     sleep(10 * SECOND).await;
     server.faults().next(Match::verb(Verb::Update).resource("leases"), Fault::Hang);
     let _slow = server.faults().always(Match::any().resource("leases"), Fault::Delay(3 * SECOND / 5));
@@ -228,33 +230,33 @@ async fn one_renewal_that_is_lost_on_a_slow_server_does_not_cost_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_refuses_at_once_is_asked_no_more_often_than_each_retry() {
+async fn failed_requests_are_limited_to_one_per_retry_period() {
     let server = Server::new();
-    let leader = Part::take(&server, "first");
-    leader.leads_after().await;
+    let leader = Participant::start(&server, "first");
+    leader.time_to_leadership().await;
     let _cut = server.faults().always(Match::any().resource("leases"), Fault::unavailable());
-    let asked =
+    let requests =
         || server.journal().count(Verb::Get, "leases") + server.journal().count(Verb::Update, "leases");
-    let before = asked();
+    let before = requests();
     sleep(60 * SECOND).await;
-    let times = asked() - before;
-    assert!((25..=31).contains(&times), "asked {times} times in 60 s");
+    let count = requests() - before;
+    assert!((25..=31).contains(&count), "{count} requests in 60 s");
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_lost_the_lease_does_not_take_itself_for_another_leader() {
+async fn process_without_lease_is_not_its_own_other_leader() {
     let server = Server::new();
-    let leader = Part::take(&server, "first");
-    leader.leads_after().await;
+    let leader = Participant::start(&server, "first");
+    leader.time_to_leadership().await;
     let _cut = server.faults().always(Match::verb(Verb::Update).resource("leases"), Fault::unavailable());
     sleep(30 * SECOND).await;
     assert!(!leader.leadership.is_leader());
     assert_eq!(leader.leadership.other_leader(), None);
 }
 
-/// The Lease is deleted at some time between two renewals; says how often both were seen to lead.
-async fn deleted(server: &Server, after: Duration) -> usize {
-    let (leader, follower) = two(server).await;
+/// Deletes the Lease at a time between two renewals. Returns how often both participants were leader.
+async fn delete_lease(server: &Server, after: Duration) -> usize {
+    let (leader, follower) = leader_and_follower(server).await;
     sleep(20 * SECOND + after).await;
     let api: Api<Lease> = Api::namespaced(client(server), "default");
     api.delete("operator", &Default::default()).await.unwrap();
@@ -266,50 +268,50 @@ async fn deleted(server: &Server, after: Duration) -> usize {
         }
         sleep(SECOND / 100).await;
     }
-    assert!(leader.leadership.is_leader(), "who leads makes it anew and leads on");
+    assert!(leader.leadership.is_leader(), "the leader creates the Lease again");
     assert_eq!(follower.leadership.other_leader().as_deref(), Some("first"));
     both
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_deleted_stays_with_who_has_it() {
+async fn deleted_lease_stays_with_leader() {
     for step in 0..10 {
         let server = Server::new();
-        assert_eq!(deleted(&server, step * SECOND / 5).await, 0);
+        assert_eq!(delete_lease(&server, step * SECOND / 5).await, 0);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_deleted_stays_with_who_has_it_also_where_nobody_may_watch_it() {
+async fn deleted_lease_stays_with_leader_without_watch() {
     for step in 0..10 {
         let server = Server::new();
         for verb in [Verb::List, Verb::Watch] {
             let forbidden = Fault::status(403, "Forbidden", None);
             server.faults().during(DAY, Match::verb(verb).resource("leases"), forbidden);
         }
-        assert_eq!(deleted(&server, step * SECOND / 5).await, 0);
+        assert_eq!(delete_lease(&server, step * SECOND / 5).await, 0);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_deleted_behind_a_leader_that_is_cut_off_is_not_taken_too_early() {
+async fn lease_deleted_during_partition_is_acquired_late() {
     let server = Server::new();
     let (is_cut, cut) = tokio::sync::watch::channel(false);
-    let through = client(&server);
+    let inner = client(&server);
     let service = tower::service_fn(move |request: http::Request<kube_client::client::Body>| {
-        let (through, cut) = (through.clone(), cut.clone());
+        let (inner, cut) = (inner.clone(), cut.clone());
         async move {
             if *cut.borrow() {
                 std::future::pending::<()>().await;
             }
-            through.send(request).await
+            inner.send(request).await
         }
     });
     let election = Election::new(Client::new(service, "default"), options("first")).unwrap();
     let first = election.leadership();
     tokio::spawn(election.run(CancellationToken::new()));
     first.acquired().await;
-    let second = Part::take(&server, "second");
+    let second = Participant::start(&server, "second");
     sleep(10 * SECOND).await;
     is_cut.send_replace(true);
     server.cut_watches(&Match::any());
@@ -325,13 +327,13 @@ async fn a_lease_that_is_deleted_behind_a_leader_that_is_cut_off_is_not_taken_to
         led = [led[0] + usize::from(leads[0]), led[1] + usize::from(leads[1])];
         sleep(SECOND / 100).await;
     }
-    assert!(led.iter().all(|times| *times > 500), "one after the other: {led:?}");
+    assert!(led.iter().all(|times| *times > 500), "both were leader, one after the other: {led:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn labels_that_change_keep_no_dead_leader_in_office() {
+async fn label_changes_do_not_extend_lease_of_crashed_leader() {
     let server = Server::new();
-    let (leader, follower) = two(&server).await;
+    let (leader, follower) = leader_and_follower(&server).await;
     leader.task.abort();
     let api: Api<Lease> = Api::namespaced(client(&server), "default");
     for round in 0..10 {
@@ -344,21 +346,21 @@ async fn labels_that_change_keep_no_dead_leader_in_office() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_time_that_can_not_be_read_keeps_nobody_from_leading() {
+async fn invalid_renew_time_does_not_block_candidates() {
     let server = Server::new();
     let made = server.create(json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": "operator", "namespace": "default"},
         "spec": {"holderIdentity": "other", "leaseDurationSeconds": 1, "renewTime": "9999-12-31T23:59:59.000000Z"}}));
     made.unwrap();
-    let part = Part::take(&server, "first");
-    let after = part.leads_after().await;
+    let participant = Participant::start(&server, "first");
+    let after = participant.time_to_leadership().await;
     assert!((SECOND..2 * SECOND).contains(&after), "{after:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_watch_the_lease_no_more_looks_at_it() {
+async fn revoked_watch_permission_falls_back_to_reads() {
     let server = Server::new();
-    let (leader, follower) = two(&server).await;
+    let (leader, follower) = leader_and_follower(&server).await;
     for verb in [Verb::List, Verb::Watch] {
         let forbidden = Fault::status(403, "Forbidden", None);
         server.faults().during(DAY, Match::verb(verb).resource("leases"), forbidden);
@@ -366,6 +368,6 @@ async fn who_may_watch_the_lease_no_more_looks_at_it() {
     server.cut_watches(&Match::any());
     sleep(60 * SECOND).await;
     leader.stop().await;
-    let after = follower.leads_after().await;
+    let after = follower.time_to_leadership().await;
     assert!(after <= 3 * SECOND, "{after:?}");
 }

@@ -1,4 +1,4 @@
-//! A client as programs have them, which tries again by itself: what a guard and a recorder let it repeat.
+//! Tests with a client that retries requests: a guarded client and a recorder must prevent retries of writes.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use tower::{BoxError, ServiceBuilder, retry::RetryLayer};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// With the retries of a client that is made from a `Config`.
-fn retrying(server: &Server) -> Client {
+/// Returns a client with the retries of a client from `Config`.
+fn retrying_client(server: &Server) -> Client {
     let retries = RetryLayer::new(RetryPolicy::server_retry());
     let service = ServiceBuilder::new().layer(retries).map_err(BoxError::from).service(server.service());
     Client::new(service, "default")
@@ -30,21 +30,21 @@ fn map(name: &str) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name, "namespace": "default"}})).unwrap()
 }
 
-/// How often the server was asked for this.
-fn asked(server: &Server, verb: Verb) -> usize {
+/// Returns the number of requests.
+fn count_requests(server: &Server, verb: Verb) -> usize {
     server.journal().count(verb, "configmaps")
 }
 
-/// The code that the server has answered.
-fn code<T>(answer: Result<T, Error>) -> u16 {
-    match answer.err().unwrap() {
+/// Returns the status code of the response.
+fn code<T>(result: Result<T, Error>) -> u16 {
+    match result.err().unwrap() {
         Error::Api(status) => status.code,
         error => panic!("{error}"),
     }
 }
 
-/// Each fails for two requests.
-fn busy() -> [Fault; 3] {
+/// Faults that the client retries.
+fn retryable_faults() -> [Fault; 3] {
     [
         Fault::status(429, "TooManyRequests", Some(7)),
         Fault::status(503, "ServiceUnavailable", Some(7)),
@@ -54,39 +54,41 @@ fn busy() -> [Fault; 3] {
 
 #[tokio::test(start_paused = true)]
 async fn guarded_write_is_sent_once() {
-    for fault in busy() {
+    for fault in retryable_faults() {
         let server = Server::new();
-        let plain = Api::<ConfigMap>::default_namespaced(retrying(&server));
+        let plain = Api::<ConfigMap>::default_namespaced(retrying_client(&server));
         server.faults().times(2, &Match::verb(Verb::Create), &fault);
         plain.create(&PostParams::default(), &map("a")).await.unwrap();
-        assert_eq!(asked(&server, Verb::Create), 3, "this client tries again");
+        assert_eq!(count_requests(&server, Verb::Create), 3, "the client retries");
 
-        let guarded = Api::<ConfigMap>::default_namespaced(Leadership::always().guard(retrying(&server)));
+        let guarded =
+            Api::<ConfigMap>::default_namespaced(Leadership::always().guard(retrying_client(&server)));
         let _busy = server.faults().always(Match::any(), fault);
         let expected = code(guarded.create(&PostParams::default(), &map("b")).await);
         assert!([429, 503, 504].contains(&expected), "{expected}");
         let patch = Patch::Merge(json!({"data": {"a": "b"}}));
-        let answers = [
+        let codes = [
             code(guarded.patch("a", &PatchParams::default(), &patch).await),
             code(guarded.replace("a", &PostParams::default(), &map("a")).await),
             code(guarded.delete("a", &DeleteParams::default()).await),
         ];
-        assert_eq!(answers, [expected; 3]);
+        assert_eq!(codes, [expected; 3]);
         sleep(3600 * SECOND).await;
         let verbs = [Verb::Create, Verb::Patch, Verb::Update, Verb::Delete];
-        assert_eq!(verbs.map(|verb| asked(&server, verb)), [4, 1, 1, 1]);
+        assert_eq!(verbs.map(|verb| count_requests(&server, verb)), [4, 1, 1, 1]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn guarded_read_is_retried() {
-    for fault in busy() {
+    for fault in retryable_faults() {
         let server = Server::new();
-        let guarded = Api::<ConfigMap>::default_namespaced(Leadership::always().guard(retrying(&server)));
+        let guarded =
+            Api::<ConfigMap>::default_namespaced(Leadership::always().guard(retrying_client(&server)));
         guarded.create(&PostParams::default(), &map("a")).await.unwrap();
         server.faults().times(2, &Match::verb(Verb::Get), &fault);
         guarded.get("a").await.unwrap();
-        assert_eq!(asked(&server, Verb::Get), 3);
+        assert_eq!(count_requests(&server, Verb::Get), 3);
     }
 }
 
@@ -101,37 +103,35 @@ async fn pending_retry_is_not_sent_after_leadership_is_lost() {
     };
     let election = Election::new(Client::new(server.service(), "default"), options).unwrap();
     let (leadership, stop) = (election.leadership(), CancellationToken::new());
-    let taking_part = tokio::spawn(election.run(stop.clone()));
+    let election = tokio::spawn(election.run(stop.clone()));
     leadership.acquired().await;
-    let maps = Api::<ConfigMap>::default_namespaced(leadership.guard(retrying(&server)));
+    let maps = Api::<ConfigMap>::default_namespaced(leadership.guard(retrying_client(&server)));
 
-    let cut_off = server.faults().always(Match::any().resource("leases"), Fault::Hang);
+    let disconnected = server.faults().always(Match::any().resource("leases"), Fault::Hang);
     server.faults().next(Match::verb(Verb::Create), Fault::status(503, "ServiceUnavailable", Some(60)));
     let writing = maps.clone();
     let writing = tokio::spawn(async move { code(writing.create(&PostParams::default(), &map("a")).await) });
     leadership.lost().await;
     sleep(3600 * SECOND).await;
-    assert_eq!((asked(&server, Verb::Create), writing.await.unwrap()), (1, 503));
+    assert_eq!((count_requests(&server, Verb::Create), writing.await.unwrap()), (1, 503));
 
-    let Error::Service(refused) = maps.create(&PostParams::default(), &map("a")).await.unwrap_err() else {
-        panic!("it was sent");
+    let Error::Service(error) = maps.create(&PostParams::default(), &map("a")).await.unwrap_err() else {
+        panic!("the write was sent");
     };
-    assert!(refused.downcast_ref::<NotLeading>().is_some(), "{refused}");
-    assert_eq!(asked(&server, Verb::Create), 1);
-    drop(cut_off);
+    assert!(error.downcast_ref::<NotLeading>().is_some(), "{error}");
+    assert_eq!(count_requests(&server, Verb::Create), 1);
+    drop(disconnected);
     stop.cancel();
-    taking_part.await.unwrap();
+    election.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn recorder_tries_twelve_times_despite_client_retries() {
-    for fault in busy() {
+    for fault in retryable_faults() {
         for guarded in [false, true] {
             let server = Server::new();
-            let client = match guarded {
-                false => retrying(&server),
-                true => Leadership::always().guard(retrying(&server)),
-            };
+            let client = retrying_client(&server);
+            let client = if guarded { Leadership::always().guard(client) } else { client };
             let (recorder, broadcaster) = EventRecorder::new(client, "example.com/shop", "shop-0").unwrap();
             let stop = CancellationToken::new();
             let writing = tokio::spawn(broadcaster.run(stop.clone()));
@@ -148,7 +148,7 @@ async fn recorder_tries_twelve_times_despite_client_retries() {
     }
 }
 
-/// Over a socket, and so without a paused clock; nothing here waits for long.
+/// Uses a socket and therefore no paused clock. All waits are short.
 #[tokio::test]
 async fn guard_works_with_default_client_stack() {
     let server = Server::new();
@@ -159,14 +159,14 @@ async fn guard_works_with_default_client_stack() {
     let busy = Fault::status(503, "ServiceUnavailable", None);
     server.faults().next(Match::verb(Verb::Create), busy.clone());
     plain.create(&PostParams::default(), &map("a")).await.unwrap();
-    assert_eq!(asked(&server, Verb::Create), 2, "this client tries again");
+    assert_eq!(count_requests(&server, Verb::Create), 2, "the client retries");
 
     server.faults().next(Match::verb(Verb::Create), busy.clone());
     assert_eq!(code(guarded.create(&PostParams::default(), &map("b")).await), 503);
-    assert_eq!(asked(&server, Verb::Create), 3);
+    assert_eq!(count_requests(&server, Verb::Create), 3);
     guarded.create(&PostParams::default(), &map("b")).await.unwrap();
     server.faults().next(Match::verb(Verb::Get), busy);
     guarded.get("b").await.unwrap();
-    assert_eq!(asked(&server, Verb::Get), 2);
+    assert_eq!(count_requests(&server, Verb::Get), 2);
     listening.shutdown().await;
 }

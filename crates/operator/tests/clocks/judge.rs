@@ -1,4 +1,4 @@
-//! What is judged, what has happened, and how often.
+//! `Judge` records the history of a world, its violations, and how often each kind of event happened.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,117 +7,117 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// What has to have happened before it counts for anything that nothing was wrong.
+/// Events that must happen in the worlds. Otherwise, the absence of violations would not prove anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Met {
-    /// Runs that have started, each judged.
-    Run,
-    /// Writes that have left a process, each judged.
+pub(crate) enum Coverage {
+    /// A reconcile started.
+    Reconcile,
+    /// A process sent a write.
     Write,
-    /// The Lease went to another process.
+    /// The Lease changed its holder.
     Handover,
-    /// A process was paused, and a leader for longer than its lease.
+    /// A process was paused. The second variant is a leader that was paused for longer than its lease.
     Pause,
-    PauseOfALeaderPastItsLease,
-    /// With requests that were on their way out.
-    PauseInAWrite,
-    /// With a run that perhaps waited for the cache to show what was written.
-    PauseBeforeARun,
-    /// A machine was cut off, and a leader for longer than its lease.
+    LeaderPausedPastItsLease,
+    /// A process was paused with unsent requests.
+    PauseWithUnsentRequest,
+    /// A process was paused shortly before a reconcile, which may wait for the cache.
+    PauseBeforeReconcile,
+    /// A machine was disconnected. The second variant is a leader that was disconnected for longer than its lease.
     Partition,
-    PartitionOfALeaderPastItsLease,
-    /// A leader that was cut off or paused still leads when that is over.
-    StillLeads,
+    LeaderDisconnectedPastItsLease,
+    /// A leader was still leader after a pause or a partition.
+    StillLeader,
     Killed,
-    ToldToStop,
-    /// A process has ended since it has lost its lease.
-    EndedWithoutLease,
-    /// Writes that were not sent, or given up.
+    Stopped,
+    /// A process exited because it lost its lease.
+    LostLease,
+    /// A write failed with this error.
     NotLeading,
     LeaseExpired,
 }
 
-pub(crate) const ALL: [Met; 15] = [
-    Met::Run,
-    Met::Write,
-    Met::Handover,
-    Met::Pause,
-    Met::PauseOfALeaderPastItsLease,
-    Met::PauseInAWrite,
-    Met::PauseBeforeARun,
-    Met::Partition,
-    Met::PartitionOfALeaderPastItsLease,
-    Met::StillLeads,
-    Met::Killed,
-    Met::ToldToStop,
-    Met::EndedWithoutLease,
-    Met::NotLeading,
-    Met::LeaseExpired,
+pub(crate) const ALL_EVENTS: [Coverage; 15] = [
+    Coverage::Reconcile,
+    Coverage::Write,
+    Coverage::Handover,
+    Coverage::Pause,
+    Coverage::LeaderPausedPastItsLease,
+    Coverage::PauseWithUnsentRequest,
+    Coverage::PauseBeforeReconcile,
+    Coverage::Partition,
+    Coverage::LeaderDisconnectedPastItsLease,
+    Coverage::StillLeader,
+    Coverage::Killed,
+    Coverage::Stopped,
+    Coverage::LostLease,
+    Coverage::NotLeading,
+    Coverage::LeaseExpired,
 ];
 
-/// How often each was met.
-pub(crate) type Counts = BTreeMap<Met, usize>;
+/// Number of events of each kind.
+pub(crate) type Counts = BTreeMap<Coverage, usize>;
 
 #[derive(Default)]
 pub(crate) struct Judge {
-    seen: Mutex<Seen>,
+    records: Mutex<Records>,
 }
 
 #[derive(Default)]
-struct Seen {
-    /// By the world's clock.
+struct Records {
+    /// Time of the world.
     now: Duration,
-    /// Whom the Lease names, as the server has it.
+    /// Holder of the Lease on the server.
     holder: Option<String>,
     counts: Counts,
     history: Vec<String>,
-    wrongs: BTreeSet<String>,
+    violations: BTreeSet<String>,
 }
 
 impl Judge {
-    pub(crate) fn goes_on(&self, now: Duration) {
-        self.seen.lock().now = now;
+    pub(crate) fn set_time(&self, now: Duration) {
+        self.records.lock().now = now;
     }
 
-    /// Whom the Lease names now.
-    pub(crate) fn sees(&self, holder: Option<String>) {
+    /// Records the holder of the Lease.
+    pub(crate) fn set_holder(&self, holder: Option<String>) {
         if self.holder() != holder {
             if holder.is_some() {
-                self.meets(Met::Handover);
+                self.count(Coverage::Handover);
             }
-            self.tells(format_args!("the Lease names {holder:?}"));
-            self.seen.lock().holder = holder;
+            self.log(format_args!("the holder of the Lease is {holder:?}"));
+            self.records.lock().holder = holder;
         }
     }
 
     pub(crate) fn holder(&self) -> Option<String> {
-        self.seen.lock().holder.clone()
+        self.records.lock().holder.clone()
     }
 
-    pub(crate) fn meets(&self, what: Met) {
-        *self.seen.lock().counts.entry(what).or_default() += 1;
+    pub(crate) fn count(&self, event: Coverage) {
+        *self.records.lock().counts.entry(event).or_default() += 1;
     }
 
-    pub(crate) fn tells(&self, what: impl std::fmt::Display) {
-        let mut seen = self.seen.lock();
-        let line = format!("{:9.3} {what}", seen.now.as_secs_f64());
-        seen.history.push(line);
+    pub(crate) fn log(&self, event: impl std::fmt::Display) {
+        let mut records = self.records.lock();
+        let line = format!("{:9.3} {event}", records.now.as_secs_f64());
+        records.history.push(line);
     }
 
-    pub(crate) fn wrong(&self, what: String) {
-        self.tells(format_args!("WRONG: {what}"));
-        self.seen.lock().wrongs.insert(what);
+    pub(crate) fn violation(&self, text: String) {
+        self.log(format_args!("VIOLATION: {text}"));
+        self.records.lock().violations.insert(text);
     }
 
-    pub(crate) fn wrongs(&self) -> Vec<String> {
-        self.seen.lock().wrongs.iter().cloned().collect()
+    pub(crate) fn violations(&self) -> Vec<String> {
+        self.records.lock().violations.iter().cloned().collect()
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        self.seen.lock().counts.clone()
+        self.records.lock().counts.clone()
     }
 
     pub(crate) fn history(&self) -> String {
-        self.seen.lock().history.join("\n")
+        self.records.lock().history.join("\n")
     }
 }

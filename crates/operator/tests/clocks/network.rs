@@ -1,4 +1,5 @@
-//! Between the machines and the server: slow, lossy, and cut for a while. It has the world's clock, and nobody's pause stops it.
+//! The network between the machines and the server. It delays and loses messages and can be partitioned. It uses the clock of the
+//! world, which pauses do not affect.
 
 use std::{error::Error, sync::Arc, time::Duration};
 
@@ -19,69 +20,69 @@ use tower::ServiceExt;
 
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 type Frames = Box<dyn Stream<Item = Result<Frame<Bytes>, BoxError>> + Send + Unpin>;
-pub(crate) type Answer = Result<Response<StreamBody<Frames>>, BoxError>;
+pub(crate) type NetworkResponse = Result<Response<StreamBody<Frames>>, BoxError>;
 
-/// The way from one machine to the server. Clones are the same way.
+/// The connection of one machine to the server. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Network {
     world: Handle,
     service: ApiService,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<NetworkState>>,
 }
 
-struct State {
+struct NetworkState {
     rng: Rng,
-    is_bad: bool,
-    /// By the world's clock.
-    cut_off_until: Option<Instant>,
+    has_faults: bool,
+    /// Time of the world.
+    disconnected_until: Option<Instant>,
 }
 
-/// What becomes of one request.
-struct Luck {
+/// Delays and losses of one request.
+struct Transit {
     there: Duration,
     back: Duration,
     is_lost: bool,
-    answer_is_lost: bool,
+    response_is_lost: bool,
 }
 
 impl Network {
-    /// Inside of the world's runtime.
+    /// Must be called inside of the runtime of the world.
     pub(crate) fn new(service: ApiService, rng: Rng) -> Self {
-        let state = State { rng, is_bad: true, cut_off_until: None };
+        let state = NetworkState { rng, has_faults: true, disconnected_until: None };
         Self { world: Handle::current(), service, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Nothing gets through until then, in either direction; then all that is on its way does.
-    pub(crate) fn cut_off(&self, until: Instant) {
-        self.state.lock().cut_off_until = Some(until);
+    /// Holds all messages in both directions until this time.
+    pub(crate) fn disconnect(&self, until: Instant) {
+        self.state.lock().disconnected_until = Some(until);
     }
 
-    /// From now on all is well.
-    pub(crate) fn heals(&self) {
+    /// Removes all faults.
+    pub(crate) fn heal(&self) {
         let mut state = self.state.lock();
-        (state.is_bad, state.cut_off_until) = (false, None);
+        (state.has_faults, state.disconnected_until) = (false, None);
     }
 
-    fn luck(&self) -> Luck {
-        let State { rng, is_bad, .. } = &mut *self.state.lock();
-        let mut takes = || {
-            let most = if *is_bad && rng.u8(..10) == 0 { 6000 } else { 150 };
+    fn draw_transit(&self) -> Transit {
+        let NetworkState { rng, has_faults, .. } = &mut *self.state.lock();
+        let mut draw_delay = || {
+            let most = if *has_faults && rng.u8(..10) == 0 { 6000 } else { 150 };
             Duration::from_millis(rng.u64(..most))
         };
-        let (there, back) = (takes(), takes());
-        let mut is_lost = || *is_bad && rng.u8(..50) == 0;
-        Luck { there, back, is_lost: is_lost(), answer_is_lost: is_lost() }
+        let (there, back) = (draw_delay(), draw_delay());
+        let mut is_lost = || *has_faults && rng.u8(..50) == 0;
+        Transit { there, back, is_lost: is_lost(), response_is_lost: is_lost() }
     }
 
-    /// Watches lag more than answers, so that what was written is not shown for a while.
-    fn shown_after(&self) -> Duration {
-        let State { rng, is_bad, .. } = &mut *self.state.lock();
-        Duration::from_millis(if *is_bad { rng.u64(..1200) } else { 0 })
+    /// Returns the additional delay of a watch event. Watches lag, and a cache therefore misses recent writes.
+    fn watch_delay(&self) -> Duration {
+        let NetworkState { rng, has_faults, .. } = &mut *self.state.lock();
+        Duration::from_millis(if *has_faults { rng.u64(..1200) } else { 0 })
     }
 
-    async fn passes(&self) {
+    async fn wait_for_connection(&self) {
         loop {
-            let until = self.state.lock().cut_off_until;
+            let until = self.state.lock().disconnected_until;
             match until.filter(|until| Instant::now() < *until) {
                 Some(until) => sleep_until(until).await,
                 None => return,
@@ -89,27 +90,27 @@ impl Network {
         }
     }
 
-    /// Takes a request that has left its process: it comes to the server also if nobody waits for the answer any more.
-    pub(crate) fn takes(&self, request: Request<Bytes>, reply: oneshot::Sender<Answer>) {
-        let (network, luck) = (self.clone(), self.luck());
+    /// Delivers a request to the server, even if the sender has stopped waiting.
+    pub(crate) fn deliver(&self, request: Request<Bytes>, reply: oneshot::Sender<NetworkResponse>) {
+        let (network, transit) = (self.clone(), self.draw_transit());
         let uri = request.uri();
-        // Of the Lease nothing is shown late, as others would wait for longer then.
+        // Events of the Lease are not delayed, because candidates would wait longer.
         let lags = uri.query().unwrap_or_default().contains("watch=") && !uri.path().contains("/leases");
         self.world.spawn(async move {
-            sleep(luck.there).await;
-            network.passes().await;
-            if luck.is_lost {
-                // Nobody is there any more where this fails, here and below.
-                let _gone = reply.send(Err("the connection has broken".into()));
+            sleep(transit.there).await;
+            network.wait_for_connection().await;
+            if transit.is_lost {
+                // This send and the sends below fail if the sender has stopped waiting.
+                let _gone = reply.send(Err("connection closed".into()));
                 return;
             }
             let answer = network.service.clone().oneshot(request.map(Full::new)).await;
-            sleep(luck.back).await;
-            network.passes().await;
+            sleep(transit.back).await;
+            network.wait_for_connection().await;
             let (head, mut body) = match answer {
-                Ok(answer) if !luck.answer_is_lost => answer.into_parts(),
+                Ok(answer) if !transit.response_is_lost => answer.into_parts(),
                 _ => {
-                    let _gone = reply.send(Err("the connection has broken before the answer".into()));
+                    let _gone = reply.send(Err("connection closed before the response".into()));
                     return;
                 }
             };
@@ -120,9 +121,9 @@ impl Network {
                 frame = body.frame() => frame,
             } {
                 if lags {
-                    sleep(network.shown_after()).await;
+                    sleep(network.watch_delay()).await;
                 }
-                network.passes().await;
+                network.wait_for_connection().await;
                 if frames.send(frame.map_err(Into::into)).await.is_err() {
                     return;
                 }

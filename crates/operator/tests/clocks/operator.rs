@@ -1,4 +1,4 @@
-//! The operator: a whole one, as `Manager` runs it.
+//! The operator under test: a complete program on a `Manager`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,17 +20,17 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    judge::Met,
-    process::Me,
+    judge::Coverage,
+    process::ProcessContext,
     support::{Site, SiteStatus},
 };
 
 pub(crate) const LEASE: &str = "site-operator";
 const SOON: Duration = Duration::from_millis(100);
 
-/// Sees to it that each site says what it is to say, in a ConfigMap and in its status.
+/// Copies the message of each site to a ConfigMap and to its status.
 struct Operator {
-    me: Me,
+    me: ProcessContext,
     rng: Mutex<Rng>,
     sites: CachedApi<Site>,
     maps: CachedApi<ConfigMap>,
@@ -40,36 +40,36 @@ struct Operator {
 
 impl Reconciler<Site> for Operator {
     async fn reconcile(&self, request: Request<Site>) -> Result<Action, Failure> {
-        self.me.judge.meets(Met::Run);
-        self.me.acts("a run was started");
-        self.run(request).await
+        self.me.judge.count(Coverage::Reconcile);
+        self.me.check_action("a reconcile started");
+        self.reconcile_site(request).await
     }
 }
 
 impl Operator {
-    /// Work that takes time.
-    async fn works(&self) {
-        let takes = self.rng.lock().u64(..800);
-        sleep(Duration::from_millis(takes)).await;
+    /// Simulates work that takes time.
+    async fn work(&self) {
+        let millis = self.rng.lock().u64(..800);
+        sleep(Duration::from_millis(millis)).await;
     }
 
-    async fn run(&self, request: Request<Site>) -> Result<Action, Failure> {
+    async fn reconcile_site(&self, request: Request<Site>) -> Result<Action, Failure> {
         let Some(site) = request.object else {
             self.finalizer.forget(&request.key);
             return Ok(Action::AwaitChange);
         };
-        let run = async |event| match event {
+        let handle = async |event| match event {
             FinalizerEvent::Apply(site) => self.apply(site).await,
             FinalizerEvent::Cleanup(_) => {
-                self.works().await;
+                self.work().await;
                 Ok(Action::Done)
             }
         };
-        self.finalizer.reconcile(&self.sites, site, run).await
+        self.finalizer.reconcile(&self.sites, site, handle).await
     }
 
     async fn apply(&self, site: Arc<Site>) -> Result<Action, Failure> {
-        self.works().await;
+        self.work().await;
         let mut map = ConfigMap::default();
         map.metadata.name.clone_from(&site.metadata.name);
         map.metadata.namespace.clone_from(&site.metadata.namespace);
@@ -79,47 +79,47 @@ impl Operator {
             Ok(set_controller_reference(&*site, &(), map)?)
         })
         .await?;
-        self.recorder.event(&*site, EventType::Normal, "Said", "Update", "it says something else");
-        self.works().await;
+        self.recorder.event(&*site, EventType::Normal, "Said", "Update", "the message changed");
+        self.work().await;
         let status = SiteStatus { said: site.spec.says.clone() };
         update_status(&self.sites, site, |site| {
             site.status = Some(status);
             Ok(())
         })
         .await?;
-        // What was written is not shown by then, in many cases.
+        // In many cases, the cache does not contain the write when the next reconcile starts.
         if self.rng.lock().u8(..2) == 0 {
             return Ok(Action::Done);
         }
-        *self.me.runs_soon.lock() = Some(Instant::now() + 8 * SOON);
+        *self.me.reconciles_soon.lock() = Some(Instant::now() + 8 * SOON);
         Ok(Action::RequeueAfter(SOON))
     }
 }
 
-/// Writes again and again and does not ask who leads: it is for the client to refuse that.
-async fn presses(me: Me, maps: Api<ConfigMap>, mut rng: Rng) -> Result<(), Failure> {
+/// Writes repeatedly without a check of leadership. The guarded client must reject the writes of followers.
+async fn write_repeatedly(me: ProcessContext, maps: Api<ConfigMap>, mut rng: Rng) -> Result<(), Failure> {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note"}, "data": {"by": *me.identity}});
     loop {
         sleep(Duration::from_millis(rng.u64(..2000))).await;
         if let Err(error) = maps.patch("note", &PatchParams::apply("note").force(), &Patch::Apply(&map)).await
         {
-            counts(&me, &error);
+            count_error(&me, &error);
         }
     }
 }
 
-fn counts(me: &Me, error: &kube_client::Error) {
+fn count_error(me: &ProcessContext, error: &kube_client::Error) {
     let kube_client::Error::Service(error) = error else { return };
     if error.is::<NotLeading>() {
-        me.judge.meets(Met::NotLeading);
+        me.judge.count(Coverage::NotLeading);
     }
     if error.is::<LeaseExpired>() {
-        me.judge.meets(Met::LeaseExpired);
+        me.judge.count(Coverage::LeaseExpired);
     }
 }
 
-pub(crate) async fn runs(
-    me: Me,
+pub(crate) async fn run(
+    me: ProcessContext,
     client: Client,
     is_guarded: bool,
     stop: CancellationToken,
@@ -140,10 +140,10 @@ pub(crate) async fn runs(
     let (sites, maps) = (factory.informer::<Site>().unwrap(), factory.informer::<ConfigMap>().unwrap());
     let writer = if is_guarded { manager.client() } else { client };
     let workers = rng.usize(1..=2);
-    let (notes, pressing) = (Api::default_namespaced(writer.clone()), rng.fork());
-    let presser = me.clone();
+    let (notes, note_rng) = (Api::default_namespaced(writer.clone()), rng.fork());
+    let note_writer = me.clone();
     manager.add_task("notes", RunsOn::EveryReplica, |stop| async move {
-        stop.run_until_cancelled(presses(presser, notes, pressing)).await.unwrap_or(Ok(()))
+        stop.run_until_cancelled(write_repeatedly(note_writer, notes, note_rng)).await.unwrap_or(Ok(()))
     });
     let operator = Operator {
         me,

@@ -1,4 +1,4 @@
-//! One process: a runtime of its own, and with it a clock of its own, which goes on while nothing of the process does.
+//! A process: a separate runtime with a separate clock. The clock advances also while the process is paused.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -21,144 +21,147 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    judge::{Judge, Met},
-    network::{Answer, Network},
+    judge::{Coverage, Judge},
+    network::{Network, NetworkResponse},
     operator,
 };
 
-/// Requests that wait for the connection's task.
-const QUEUE: usize = 64;
+/// Capacity of the queue between the client and the connection.
+const QUEUE_CAPACITY: usize = 64;
 
-/// What a process knows of itself. Clones are of the same process.
+/// State that a process and the simulation share. Clones share this state.
 #[derive(Clone)]
-pub(crate) struct Me {
+pub(crate) struct ProcessContext {
     pub(crate) identity: Arc<str>,
     pub(crate) judge: Arc<Judge>,
     pub(crate) leadership: Arc<OnceLock<Leadership>>,
-    /// Until when its lease holds, as the documented rule has it: the deadline after the sending of the last write of the
-    /// Lease that was accepted.
+    /// End of the lease by the documented rule: the renew deadline after the send time of the last accepted write.
     lease: Arc<Mutex<Option<Instant>>>,
-    /// Until then a run is near: one has ended that has asked for another one soon, which waits until the cache shows what was written.
-    pub(crate) runs_soon: Arc<Mutex<Option<Instant>>>,
+    /// Until this time, a reconcile is expected soon. The last reconcile requested it, and it waits for the cache.
+    pub(crate) reconciles_soon: Arc<Mutex<Option<Instant>>>,
 }
 
-impl Me {
+impl ProcessContext {
     pub(crate) fn has_lease(&self) -> bool {
         self.lease.lock().is_some_and(|until| Instant::now() < until)
     }
 
-    pub(crate) fn runs_soon(&self) -> bool {
-        self.runs_soon.lock().is_some_and(|until| Instant::now() < until)
+    pub(crate) fn reconciles_soon(&self) -> bool {
+        self.reconciles_soon.lock().is_some_and(|until| Instant::now() < until)
     }
 
-    pub(crate) fn believes(&self) -> bool {
+    pub(crate) fn is_leader(&self) -> bool {
         self.leadership.get().is_some_and(Leadership::is_leader)
     }
 
-    /// It starts a run or sends a write at this very moment.
-    pub(crate) fn acts(&self, what: &str) {
+    /// Checks that this process may start a reconcile or send a write now.
+    pub(crate) fn check_action(&self, action: &str) {
         let (identity, judge) = (&self.identity, &self.judge);
         if !self.has_lease() {
-            judge.wrong(format!("{identity}: {what} after its lease has expired by its own clock"));
+            judge.violation(format!("{identity}: {action} after its lease has expired by its own clock"));
         }
-        if !self.believes() {
-            judge.wrong(format!("{identity}: {what} while it says that it does not lead"));
+        if !self.is_leader() {
+            judge.violation(format!("{identity}: {action} while it is not the leader"));
         }
         if judge.holder().as_deref() != Some(&**identity) {
-            judge.wrong(format!("{identity}: {what} while the Lease names {:?}", judge.holder()));
+            judge.violation(format!(
+                "{identity}: {action} while the holder of the Lease is {:?}",
+                judge.holder()
+            ));
         }
     }
 }
 
-type Call = (Request<Body>, oneshot::Sender<(Option<Instant>, oneshot::Receiver<Answer>)>);
+type PendingRequest = (Request<Body>, oneshot::Sender<(Option<Instant>, oneshot::Receiver<NetworkResponse>)>);
 
 pub(crate) struct Process {
-    pub(crate) me: Me,
+    pub(crate) me: ProcessContext,
     pub(crate) stop: CancellationToken,
     runtime: Runtime,
     task: JoinHandle<Result<(), ManagerError>>,
-    calls: mpsc::WeakSender<Call>,
-    /// So many polls come together.
-    at_once: u32,
+    calls: mpsc::WeakSender<PendingRequest>,
+    /// Number of polls between two turns of the event loop.
+    polls_per_turn: u32,
 }
 
 impl Process {
-    /// `is_guarded` as it should be; otherwise it writes through a client that asks nobody.
-    pub(crate) fn starts(
+    /// Starts a process. If `is_guarded` is false, it writes through a client without a leadership check.
+    pub(crate) fn start(
         identity: &str,
         judge: &Arc<Judge>,
         network: &Network,
         is_guarded: bool,
         mut rng: Rng,
     ) -> Self {
-        // After each poll of a task it can be left alone, or it hears of time and of others only after many.
-        let at_once = [1, 8, 61][rng.usize(..3)];
+        // The event loop handles timers and other threads after each poll, or only after many polls.
+        let polls_per_turn = [1, 8, 61][rng.usize(..3)];
         let mut builder = Builder::new_current_thread();
-        let runtime = builder.enable_time().start_paused(true).event_interval(at_once).build().unwrap();
+        let runtime =
+            builder.enable_time().start_paused(true).event_interval(polls_per_turn).build().unwrap();
         let inside = runtime.enter();
         let (judge, stop) = (Arc::clone(judge), CancellationToken::new());
-        let (leadership, lease, runs_soon) = Default::default();
-        let me = Me { identity: identity.into(), judge, leadership, lease, runs_soon };
-        let (calls, queue) = mpsc::channel(QUEUE);
+        let (leadership, lease, reconciles_soon) = Default::default();
+        let me = ProcessContext { identity: identity.into(), judge, leadership, lease, reconciles_soon };
+        let (calls, queue) = mpsc::channel(QUEUE_CAPACITY);
         let (weak, client) = (calls.downgrade(), client(me.clone(), calls));
-        tokio::spawn(connection(me.clone(), queue, network.clone()));
-        let task = tokio::spawn(operator::runs(me.clone(), client, is_guarded, stop.clone(), rng));
+        tokio::spawn(run_connection(me.clone(), queue, network.clone()));
+        let task = tokio::spawn(operator::run(me.clone(), client, is_guarded, stop.clone(), rng));
         drop(inside);
-        Self { me, stop, runtime, task, calls: weak, at_once }
+        Self { me, stop, runtime, task, calls: weak, polls_per_turn }
     }
 
-    /// Its clock goes on, and nothing else.
-    pub(crate) fn ages(&self, by: Duration) {
+    /// Advances the clock without polling tasks.
+    pub(crate) fn advance_clock(&self, by: Duration) {
         let _inside = self.runtime.enter();
         // The first poll sets the clock.
         let _set = advance(by).now_or_never();
     }
 
-    /// About so many polls of its tasks.
-    pub(crate) fn goes_on(&self, polls: u32) {
+    /// Polls the tasks about this many times.
+    pub(crate) fn poll_tasks(&self, polls: u32) {
         self.runtime.block_on(async {
-            for _ in 0..polls.div_ceil(self.at_once) {
+            for _ in 0..polls.div_ceil(self.polls_per_turn) {
                 yield_now().await;
             }
         });
     }
 
-    pub(crate) fn asks<T>(&self, question: impl FnOnce(&Me) -> T) -> T {
+    pub(crate) fn with_context<T>(&self, read: impl FnOnce(&ProcessContext) -> T) -> T {
         let _inside = self.runtime.enter();
-        question(&self.me)
+        read(&self.me)
     }
 
-    /// A request has been handed over and has not left yet.
-    pub(crate) fn is_about_to_send(&self) -> bool {
-        self.calls.upgrade().is_some_and(|calls| calls.capacity() < QUEUE)
+    /// Returns whether a request waits for the connection.
+    pub(crate) fn has_unsent_requests(&self) -> bool {
+        self.calls.upgrade().is_some_and(|calls| calls.capacity() < QUEUE_CAPACITY)
     }
 
-    pub(crate) fn has_ended(&mut self) -> Option<Result<(), ManagerError>> {
+    pub(crate) fn take_result(&mut self) -> Option<Result<(), ManagerError>> {
         let _inside = self.runtime.enter();
         (&mut self.task).now_or_never().map(Result::unwrap)
     }
 }
 
-/// A client as kube-client's own: what it sends is handed to the task of a connection.
-fn client(me: Me, calls: mpsc::Sender<Call>) -> Client {
+/// Returns a client that passes requests to the task of a connection, like the client of kube-client.
+fn client(me: ProcessContext, calls: mpsc::Sender<PendingRequest>) -> Client {
     let send = tower::service_fn(move |request: Request<Body>| {
         let (me, calls) = (me.clone(), calls.clone());
         async move {
             let (reply, sent) = oneshot::channel();
-            calls.send((request, reply)).await.map_err(|_| "there is no connection")?;
-            let (renews, answer) = sent.await?;
-            let answer = answer.await??;
-            if let Some(sent) = renews.filter(|_| answer.status().is_success()) {
+            calls.send((request, reply)).await.map_err(|_| "no connection")?;
+            let (renews, response) = sent.await?;
+            let response = response.await??;
+            if let Some(sent) = renews.filter(|_| response.status().is_success()) {
                 *me.lease.lock() = Some(sent + LeaseTimes::default().renew_deadline);
             }
-            Ok::<_, crate::network::BoxError>(answer)
+            Ok::<_, crate::network::BoxError>(response)
         }
     });
     Client::new(send, "default")
 }
 
-/// Writes to the wire, request by request, as hyper does: one whose caller has gone is left out, and so is one whose body fails.
-async fn connection(me: Me, mut queue: mpsc::Receiver<Call>, network: Network) {
+/// Sends requests one by one, like hyper. A request is skipped if its caller was dropped or its body fails.
+async fn run_connection(me: ProcessContext, mut queue: mpsc::Receiver<PendingRequest>, network: Network) {
     while let Some((request, reply)) = queue.recv().await {
         if reply.is_closed() {
             continue;
@@ -175,12 +178,12 @@ async fn connection(me: Me, mut queue: mpsc::Receiver<Call>, network: Network) {
                 *me.lease.lock() = None;
             }
         } else if head.method != Method::GET && !path.ends_with("selfsubjectaccessreviews") {
-            me.judge.meets(Met::Write);
-            me.acts(&format!("{} {path} was sent", head.method));
+            me.judge.count(Coverage::Write);
+            me.check_action(&format!("{} {path} was sent", head.method));
         }
-        let (answers, answer) = oneshot::channel();
-        network.takes(Request::from_parts(head, body), answers);
-        // Nobody may wait any more.
-        let _gone = reply.send((renews, answer));
+        let (sender, response) = oneshot::channel();
+        network.deliver(Request::from_parts(head, body), sender);
+        // The caller may have been dropped.
+        let _gone = reply.send((renews, response));
     }
 }

@@ -1,4 +1,4 @@
-//! Machines whose clocks run at different rates, a server, and what happens to them.
+//! `World`: machines with different clocks, a server, and the faults that happen.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,156 +13,156 @@ use tokio::{
 };
 
 use crate::{
-    judge::{Judge, Met},
+    judge::{Coverage, Judge},
     network::Network,
     operator::LEASE,
-    process::{Me, Process},
+    process::{Process, ProcessContext},
     support::{self, VERSION, site},
 };
 
-/// By the world's clock, as all here.
+/// Step of the clock of the world. All times in this file are times of the world.
 const TICK: Duration = Duration::from_millis(100);
-const TROUBLES: Duration = Duration::from_secs(200);
-const PEACE: Duration = Duration::from_secs(45);
+const FAULT_TIME: Duration = Duration::from_secs(200);
+const RECOVERY_TIME: Duration = Duration::from_secs(45);
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// What a world is like.
+/// Options of a world.
 #[derive(Clone, Copy)]
-pub(crate) struct Kind {
-    /// Clocks run up to so many times as fast as the slowest.
+pub(crate) struct WorldOptions {
+    /// Speed of the fastest clock, relative to the slowest clock.
     pub(crate) fastest: f64,
-    /// Operators write through the client of their manager.
+    /// Operators write through the guarded client of their manager.
     pub(crate) is_guarded: bool,
 }
 
-/// By how much clocks may differ.
+/// Returns the maximum safe speed of the fastest clock.
 pub(crate) fn fastest_allowed() -> f64 {
     let LeaseTimes { lease_duration, renew_deadline, .. } = LeaseTimes::default();
     lease_duration.as_secs_f64() / renew_deadline.as_secs_f64()
 }
 
-/// Where one process lives after the other.
+/// A machine runs one process after the other.
 struct Machine {
     name: String,
     rate: f64,
-    kind: Kind,
+    options: WorldOptions,
     network: Network,
     judge: Arc<Judge>,
     rng: Rng,
     process: Option<Process>,
-    lives: usize,
-    /// When the next process begins, or when it ends: it is killed or told to stop.
+    started: usize,
+    /// When the next process starts, or when the current process is killed or stopped.
     next: Duration,
     paused_until: Duration,
-    /// It is to be paused once something is about to leave it.
+    /// Duration of the next pause. The pause starts when the process is about to send a request.
     pause: Option<Duration>,
-    /// It was the leader when its trouble began, which is over then.
-    recovers: Option<Duration>,
+    /// The process was leader when its fault started. This is the end time of the fault.
+    fault_end: Option<Duration>,
 }
 
 impl Machine {
-    fn turn(&mut self, now: Duration, has_troubles: bool) {
+    fn step(&mut self, now: Duration, with_faults: bool) {
         let Some(process) = &self.process else {
             if now >= self.next {
-                self.starts(now);
+                self.start(now);
             }
             return;
         };
-        process.ages(TICK.mul_f64(self.rate));
-        if has_troubles {
-            self.is_troubled(now);
+        process.advance_clock(TICK.mul_f64(self.rate));
+        if with_faults {
+            self.inject_faults(now);
             if now < self.paused_until || self.process.is_none() {
                 return;
             }
         }
         let Some(process) = &mut self.process else { return };
-        process.goes_on(if has_troubles { self.rng.u32(..32) } else { 32 });
-        if let Some(ended) = process.has_ended() {
+        process.poll_tasks(if with_faults { self.rng.u32(..32) } else { 32 });
+        if let Some(result) = process.take_result() {
             let (identity, stopped) = (&process.me.identity, process.stop.is_cancelled());
-            self.judge.tells(format_args!("{identity} has ended: {ended:?}"));
-            match ended {
-                Ok(()) if stopped => self.judge.meets(Met::ToldToStop),
-                Err(ManagerError::LeadershipLost(_)) => self.judge.meets(Met::EndedWithoutLease),
+            self.judge.log(format_args!("{identity} stopped: {result:?}"));
+            match result {
+                Ok(()) if stopped => self.judge.count(Coverage::Stopped),
+                Err(ManagerError::LeadershipLost(_)) => self.judge.count(Coverage::LostLease),
                 Err(ManagerError::CacheSync { .. }) => {}
-                other => self.judge.wrong(format!("{identity} has ended: {other:?}")),
+                other => self.judge.violation(format!("{identity} stopped: {other:?}")),
             }
-            self.ends(now);
+            self.end(now);
         }
     }
 
-    fn starts(&mut self, now: Duration) {
-        let identity = format!("{}-{}", self.name, self.lives);
-        self.judge.tells(format_args!("{identity} begins"));
+    fn start(&mut self, now: Duration) {
+        let identity = format!("{}-{}", self.name, self.started);
+        self.judge.log(format_args!("{identity} starts"));
         let (judge, network, rng) = (&self.judge, &self.network, self.rng.fork());
-        self.process = Some(Process::starts(&identity, judge, network, self.kind.is_guarded, rng));
-        self.lives += 1;
+        self.process = Some(Process::start(&identity, judge, network, self.options.is_guarded, rng));
+        self.started += 1;
         self.next = now + Duration::from_secs(self.rng.u64(20..90));
-        (self.paused_until, self.pause, self.recovers) = (Duration::ZERO, None, None);
+        (self.paused_until, self.pause, self.fault_end) = (Duration::ZERO, None, None);
     }
 
-    fn ends(&mut self, now: Duration) {
+    fn end(&mut self, now: Duration) {
         self.process = None;
         self.next = now + Duration::from_millis(self.rng.u64(..5000));
     }
 
-    fn is_troubled(&mut self, now: Duration) {
+    fn inject_faults(&mut self, now: Duration) {
         let Some(process) = &self.process else { return };
         let identity = &process.me.identity;
-        let leads = process.asks(Me::believes);
-        if self.recovers.take_if(|over| now > *over).is_some() && leads {
-            self.judge.meets(Met::StillLeads);
+        let is_leader = process.with_context(ProcessContext::is_leader);
+        if self.fault_end.take_if(|over| now > *over).is_some() && is_leader {
+            self.judge.count(Coverage::StillLeader);
         }
         let past_its_lease = LeaseTimes::default().renew_deadline.div_f64(self.rate);
         if now < self.paused_until {
             return;
         }
-        // Most often it is the leader, as it is about that one.
-        let often = if leads { 10 } else { 1 };
-        if self.rng.u16(..1600) < often {
-            let lasts = long(&mut self.rng);
-            self.judge.tells(format_args!("{identity} is cut off for {lasts:?}"));
-            self.judge.meets(Met::Partition);
-            if leads && lasts > past_its_lease {
-                self.judge.meets(Met::PartitionOfALeaderPastItsLease);
+        // Most faults hit the leader, because leaders are under test.
+        let weight = if is_leader { 10 } else { 1 };
+        if self.rng.u16(..1600) < weight {
+            let duration = draw_fault_duration(&mut self.rng);
+            self.judge.log(format_args!("{identity} is disconnected for {duration:?}"));
+            self.judge.count(Coverage::Partition);
+            if is_leader && duration > past_its_lease {
+                self.judge.count(Coverage::LeaderDisconnectedPastItsLease);
             }
-            self.recovers = leads.then(|| now + lasts).max(self.recovers);
-            self.network.cut_off(Instant::now() + lasts);
+            self.fault_end = is_leader.then(|| now + duration).max(self.fault_end);
+            self.network.disconnect(Instant::now() + duration);
         }
-        if self.rng.u16(..800) < often {
-            self.pause = Some(long(&mut self.rng));
+        if self.rng.u16(..800) < weight {
+            self.pause = Some(draw_fault_duration(&mut self.rng));
         }
-        let (is_about_to_send, runs_soon) = (process.is_about_to_send(), process.asks(Me::runs_soon));
-        let is_near = is_about_to_send || (runs_soon && self.rng.u8(..3) == 0);
-        if let Some(lasts) = self.pause.take_if(|_| is_near || self.rng.u8(..100) == 0) {
-            self.judge.tells(format_args!("{identity} is paused for {lasts:?}"));
-            self.judge.meets(Met::Pause);
-            if is_about_to_send {
-                self.judge.meets(Met::PauseInAWrite);
+        let (has_unsent_requests, reconciles_soon) =
+            (process.has_unsent_requests(), process.with_context(ProcessContext::reconciles_soon));
+        let is_near = has_unsent_requests || (reconciles_soon && self.rng.u8(..3) == 0);
+        if let Some(duration) = self.pause.take_if(|_| is_near || self.rng.u8(..100) == 0) {
+            self.judge.log(format_args!("{identity} is paused for {duration:?}"));
+            self.judge.count(Coverage::Pause);
+            if has_unsent_requests {
+                self.judge.count(Coverage::PauseWithUnsentRequest);
             }
-            if runs_soon {
-                self.judge.meets(Met::PauseBeforeARun);
+            if reconciles_soon {
+                self.judge.count(Coverage::PauseBeforeReconcile);
             }
-            if leads && lasts > past_its_lease {
-                self.judge.meets(Met::PauseOfALeaderPastItsLease);
+            if is_leader && duration > past_its_lease {
+                self.judge.count(Coverage::LeaderPausedPastItsLease);
             }
-            self.recovers = leads.then(|| now + lasts).max(self.recovers);
-            self.paused_until = now + lasts;
+            self.fault_end = is_leader.then(|| now + duration).max(self.fault_end);
+            self.paused_until = now + duration;
         }
         if now >= self.next && !process.stop.is_cancelled() {
-            match self.rng.u8(..4) > 0 {
-                true => process.stop.cancel(),
-                false => {
-                    self.judge.tells(format_args!("{identity} is killed"));
-                    self.judge.meets(Met::Killed);
-                    self.ends(now);
-                }
+            if self.rng.u8(..4) > 0 {
+                process.stop.cancel();
+            } else {
+                self.judge.log(format_args!("{identity} is killed"));
+                self.judge.count(Coverage::Killed);
+                self.end(now);
             }
         }
     }
 }
 
-/// How long a trouble lasts: some are near the end of a lease.
-fn long(rng: &mut Rng) -> Duration {
+/// Returns the duration of a fault. Some durations are close to the duration of a lease.
+fn draw_fault_duration(rng: &mut Rng) -> Duration {
     let most = if rng.bool() { 30_000 } else { 16_000 };
     Duration::from_millis(rng.u64(500..most))
 }
@@ -176,42 +176,42 @@ struct World {
     version: u64,
 }
 
-/// A world with troubles, and then without.
-pub(crate) fn simulate(seed: u64, kind: Kind) -> Arc<Judge> {
-    let mut world = World::new(seed, kind);
-    let people = world.runtime.spawn(people(world.server.clone(), Rng::with_seed(seed)));
-    world.lasts(TROUBLES, true);
-    people.abort();
-    world.machines.iter().for_each(|machine| machine.network.heals());
-    world.lasts(PEACE, false);
-    world.is_well();
+/// Runs a world with faults, and then without faults.
+pub(crate) fn simulate(seed: u64, options: WorldOptions) -> Arc<Judge> {
+    let mut world = World::new(seed, options);
+    let edits = world.runtime.spawn(edit_sites(world.server.clone(), Rng::with_seed(seed)));
+    world.run(FAULT_TIME, true);
+    edits.abort();
+    world.machines.iter().for_each(|machine| machine.network.heal());
+    world.run(RECOVERY_TIME, false);
+    world.check_convergence();
     Arc::clone(&world.judge)
 }
 
 impl World {
-    fn new(seed: u64, kind: Kind) -> Self {
+    fn new(seed: u64, options: WorldOptions) -> Self {
         let mut rng = Rng::with_seed(seed);
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let inside = runtime.enter();
         let (server, judge) = (support::server(None), Arc::new(Judge::default()));
-        // Both ends are met in each world: that is where it would go wrong.
-        let mut rates = [1.0, kind.fastest, 1.0 + (kind.fastest - 1.0) * rng.f64()];
+        // Each world contains the slowest and the fastest clock, because they cause most errors.
+        let mut rates = [1.0, options.fastest, 1.0 + (options.fastest - 1.0) * rng.f64()];
         rng.shuffle(&mut rates);
         let machines = ["one", "two", "three"].into_iter().zip(rates).map(|(name, rate)| {
-            judge.tells(format_args!("the clock of {name} runs {rate} times as fast"));
+            judge.log(format_args!("clock of {name}: speed {rate}"));
             Machine {
                 name: name.to_owned(),
                 rate,
-                kind,
+                options,
                 network: Network::new(server.service(), rng.fork()),
                 judge: Arc::clone(&judge),
                 rng: rng.fork(),
                 process: None,
-                lives: 0,
+                started: 0,
                 next: Duration::from_millis(rng.u64(..3000)),
                 paused_until: Duration::ZERO,
                 pause: None,
-                recovers: None,
+                fault_end: None,
             }
         });
         let machines = machines.collect();
@@ -219,11 +219,11 @@ impl World {
         Self { runtime, server, judge, machines, now: Duration::ZERO, version: 0 }
     }
 
-    fn lasts(&mut self, so_long: Duration, has_troubles: bool) {
-        let end = self.now + so_long;
+    fn run(&mut self, duration: Duration, with_faults: bool) {
+        let end = self.now + duration;
         while self.now < end {
             self.now += TICK;
-            self.judge.goes_on(self.now);
+            self.judge.set_time(self.now);
             self.runtime.block_on(async {
                 advance(TICK).await;
                 for _ in 0..6 {
@@ -235,34 +235,35 @@ impl World {
                 self.version = self.server.resource_version();
                 let lease = self.server.get("coordination.k8s.io/v1", "Lease", Some("default"), LEASE);
                 let holder = |lease: Value| lease["spec"]["holderIdentity"].as_str().map(str::to_owned);
-                self.judge.sees(lease.ok().and_then(holder));
+                self.judge.set_holder(lease.ok().and_then(holder));
             }
             for number in 0..self.machines.len() {
-                self.machines[number].turn(self.now, has_troubles);
-                self.judge_leaders();
+                self.machines[number].step(self.now, with_faults);
+                self.check_leaders();
             }
         }
     }
 
-    /// Whoever believes that it leads, paused or not, has a lease by its own clock, and it is the only one.
-    fn judge_leaders(&self) {
-        let living = self.machines.iter().filter_map(|machine| machine.process.as_ref());
-        let leaders: Vec<&Process> = living.filter(|process| process.asks(Me::believes)).collect();
+    /// Checks that at most one process is leader, and that it has a lease by its own clock. Paused processes are included.
+    fn check_leaders(&self) {
+        let processes = self.machines.iter().filter_map(|machine| machine.process.as_ref());
+        let leaders: Vec<&Process> =
+            processes.filter(|process| process.with_context(ProcessContext::is_leader)).collect();
         let names: Vec<&str> = leaders.iter().map(|process| &*process.me.identity).collect();
         if names.len() > 1 {
-            self.judge.wrong(format!("{names:?} lead at once"));
+            self.judge.violation(format!("{names:?} are leaders at the same time"));
         }
-        for leader in leaders.iter().filter(|leader| !leader.asks(|me| me.has_lease())) {
-            self.judge.wrong(format!("{} leads after its lease has expired", leader.me.identity));
+        for leader in leaders.iter().filter(|leader| !leader.with_context(|me| me.has_lease())) {
+            self.judge.violation(format!("{} is leader after its lease has expired", leader.me.identity));
         }
     }
 
-    /// In the end one leads, and has done what there was to do.
-    fn is_well(&self) {
-        let living = self.machines.iter().filter_map(|machine| machine.process.as_ref());
-        let leaders = living.filter(|process| process.asks(Me::believes)).count();
+    /// Checks that one process is leader in the end, and that all sites are up to date.
+    fn check_convergence(&self) {
+        let processes = self.machines.iter().filter_map(|machine| machine.process.as_ref());
+        let leaders = processes.filter(|process| process.with_context(ProcessContext::is_leader)).count();
         if leaders != 1 {
-            self.judge.wrong(format!("{leaders} lead in the end"));
+            self.judge.violation(format!("{leaders} leaders after the recovery"));
         }
         let _inside = self.runtime.enter();
         for site in self.server.list(VERSION, "Site", Some("default")).unwrap() {
@@ -270,18 +271,18 @@ impl World {
             let map = self.server.get("v1", "ConfigMap", Some("default"), name).unwrap_or_default();
             let says = &site["spec"]["says"];
             if site["status"]["said"] != *says || map["data"]["says"] != *says {
-                self.judge.wrong(format!("{name} does not have what it asks for in the end"));
+                self.judge.violation(format!("{name} is outdated after the recovery"));
             }
         }
     }
 }
 
-/// They create, change and delete sites.
-async fn people(server: Server, mut rng: Rng) {
+/// Creates, changes and deletes sites.
+async fn edit_sites(server: Server, mut rng: Rng) {
     for step in 0_u64.. {
         sleep(Duration::from_millis(rng.u64(..1000))).await;
         let name = NAMES[rng.usize(..NAMES.len())];
-        // Much of it is not possible just then.
+        // Many of these requests fail, for example if the site does not exist.
         let _done = match rng.u8(..8) {
             0..=2 => server.create(site(name, &step.to_string(), &[])),
             3..=6 => {

@@ -1,16 +1,18 @@
-//! A whole operator that is killed anywhere, again and again, under a paused clock: nothing that it has made outlives its object,
-//! nothing is cleaned up once that was done and said, what is left has what it asks for, and no two write at once.
+//! Simulation of an operator that crashes repeatedly, at any point, under a paused clock. Resources of a site must not outlive
+//! the site. A completed cleanup must not be repeated. In the end, all sites must be up to date. Two processes must never write
+//! at the same time.
 //!
-//! Its lives end before any request, or with an answer that is never read, in the middle of a run, or in a wait; or it is told to
-//! stop. Each begins with empty caches, under another name, before a replica that may be behind what the life before has seen and
-//! done, and in some worlds another one stands by. Meanwhile the usual faults happen. What is made for a site is kept outside
-//! of the cluster, where no garbage collector looks, and in objects that are left to it.
+//! A process crashes before a request, after a request without reading the response, inside of a reconcile, or while it waits.
+//! Other processes receive a stop signal. Each process starts with empty caches and a new identity. It uses a replica of the
+//! server that may be older than the state that the previous process observed. In some worlds, a second process runs as
+//! standby. The usual faults of the network happen. A site owns a resource outside of the cluster and objects inside of the
+//! cluster. The garbage collector deletes only the objects.
 
-mod life;
 mod operator;
-mod people;
+mod process;
 #[path = "../support/mod.rs"]
 mod support;
+mod users;
 mod world;
 
 use std::{sync::Arc, time::Duration};
@@ -23,18 +25,18 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use life::{Fate, Life, Moment, STEPS};
+use process::{CrashPoint, Process, STEPS, Side};
 use world::{Ends, World};
 
-/// So many worlds, and so many things that are done to the objects of each.
+/// Number of worlds, and number of user actions in each world.
 const SEEDS: u64 = 32;
-const STEPS_OF_PEOPLE: usize = 120;
+const USER_ACTIONS: usize = 120;
 
-/// Lives one after the other, until this is told to end.
-async fn lives(
+/// Runs one process after the other, until `end` is cancelled.
+async fn run_processes(
     world: &Arc<World>,
     replicas: &[Replica],
-    (who, mut place): (&str, usize),
+    (prefix, mut place): (&str, usize),
     mut rng: Rng,
     end: &CancellationToken,
 ) {
@@ -49,106 +51,107 @@ async fn lives(
             1..=2 => Lag::Time(Duration::from_millis(rng.u64(..20_000))),
             _ => Lag::Revisions(rng.u64(..10)),
         });
-        let life = Life::new(world, &format!("{who}-{number}"), Fate::draw(&mut rng, place));
-        operator::live(&life, replica.service(), rng.fork()).await;
-        // One that was not met in this life, as there was nothing to do, is tried again in the next.
-        place += usize::from(life.has_met_its_fate());
+        let process = Process::new(world, &format!("{prefix}-{number}"), CrashPoint::draw(&mut rng, place));
+        operator::run(&process, replica.service(), rng.fork()).await;
+        // If the process did not reach its crash point, the next process tries the same point.
+        place += usize::from(process.reached_crash_point());
     }
 }
 
-/// Lives that end only with their lease or when they are told to.
-async fn last_lives(world: &Arc<World>, seed: u64, stop: &CancellationToken) {
+/// Runs processes that stop only without their lease or after the stop signal.
+async fn run_last_processes(world: &Arc<World>, seed: u64, stop: &CancellationToken) {
     for number in 0.. {
-        let mut life = Life::new(world, &format!("last-{number}"), Fate::Last);
-        life.stop = stop.clone();
-        operator::live(&life, world.server.service(), Rng::with_seed(seed)).await;
+        let mut process = Process::new(world, &format!("last-{number}"), CrashPoint::Never);
+        process.stop = stop.clone();
+        operator::run(&process, world.server.service(), Rng::with_seed(seed)).await;
         if stop.is_cancelled() {
             return;
         }
     }
 }
 
-/// A world on a clock of its own, so that it is the same whatever was before.
+/// Runs a world on a separate clock. The result therefore does not depend on other worlds.
 fn simulate(seed: u64) -> Arc<World> {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(lasts(seed))
+    runtime.block_on(run_world(seed))
 }
 
-/// Troubles, and then peace.
-async fn lasts(seed: u64) -> Arc<World> {
+/// Runs a world with faults, and then without faults.
+async fn run_world(seed: u64) -> Arc<World> {
     let (world, mut rng) = (World::new(seed), Rng::with_seed(seed));
-    // Nobody shares one: what is let go at one moment would come to two lives in any order.
+    // Processes do not share a replica. Otherwise the order of deliveries to two processes would be random.
     let replicas = [world.server.itself(), world.server.replica(Lag::None), world.server.replica(Lag::None)];
-    let (its, others) = replicas.split_at(2);
-    let (people, one, other) = (rng.fork(), rng.fork(), rng.fork());
-    // Each world begins with another of the places at which lives end.
+    let (first_replicas, standby_replicas) = replicas.split_at(2);
+    let (user_rng, first_rng, standby_rng) = (rng.fork(), rng.fork(), rng.fork());
+    // Each world starts with a different crash point.
     let (first, end) = (usize::try_from(seed).unwrap(), CancellationToken::new());
-    let working = async {
-        people::work(&world, STEPS_OF_PEOPLE, people).await;
+    let users = async {
+        users::work(&world, USER_ACTIONS, user_rng).await;
         end.cancel();
     };
-    let standing_by = async {
+    let standby = async {
         if rng.u8(..3) == 0 {
-            lives(&world, others, ("other", first + STEPS.len()), other, &end).await;
+            run_processes(&world, standby_replicas, ("other", first + STEPS.len()), standby_rng, &end).await;
         }
     };
-    tokio::join!(lives(&world, its, ("one", first), one, &end), standing_by, working);
+    tokio::join!(run_processes(&world, first_replicas, ("one", first), first_rng, &end), standby, users);
 
-    // From here on nobody is killed. First people and faults go on, as much is forgotten only by a life that lasts.
+    // From here on, processes do not crash. Users and faults continue for a while, because only long processes drop state.
     let stop = CancellationToken::new();
     let settling = async {
-        people::work(&world, STEPS_OF_PEOPLE / 4, rng.fork()).await;
+        users::work(&world, USER_ACTIONS / 4, rng.fork()).await;
         world.server.plan().unwrap().stop();
         replicas.iter().for_each(|replica| replica.set_lag(Lag::None));
-        people::release_all(&world);
+        users::release_all(&world);
         world.settle().await;
-        people::interfere(&world).await;
+        users::interfere(&world).await;
         world.settle().await;
         stop.cancel();
     };
-    tokio::join!(last_lives(&world, seed, &stop), settling);
+    tokio::join!(run_last_processes(&world, seed, &stop), settling);
     if let Some(leader) = world.leader().filter(|leader| leader.starts_with("last")) {
-        world.wrong(format!("{leader} was told to stop, and has not given the lease back"));
+        world.violation(format!("{leader} was stopped and did not release the lease"));
     }
     sleep(Duration::from_secs(1)).await;
     let tasks = Handle::current().metrics().num_alive_tasks();
     if tasks > 0 {
-        world.wrong(format!("{tasks} tasks are left of lives that are over"));
+        world.violation(format!("{tasks} tasks of stopped processes are still running"));
     }
     world
 }
 
 #[test]
-fn however_often_an_operator_dies_nothing_is_orphaned_forgotten_or_cleaned_up_too_late() {
+fn crashes_never_orphan_or_skip_resources() {
     let (mut ends, mut cleaned_up) = (Ends::new(), 0);
     for seed in 0..SEEDS {
         let world = simulate(seed);
-        let (wrongs, history) = (world.wrongs(), world.history().join("\n"));
-        assert!(wrongs.is_empty(), "{history}\nseed {seed}:\n{}", wrongs.join("\n"));
+        let (violations, history) = (world.violations(), world.history().join("\n"));
+        assert!(violations.is_empty(), "{history}\nseed {seed}:\n{}", violations.join("\n"));
         cleaned_up += world.cleaned_up();
         for (place, count) in world.all_ends() {
             *ends.entry(place).or_default() += count;
         }
     }
     println!("{ends:#?}");
-    let waits = ["In a run", "Waiting while it leads", "Waiting while another one leads", operator::LOST];
-    let moments = [Moment::Before, Moment::After];
-    let steps = STEPS.iter().flat_map(|step| moments.map(|moment| format!("{moment:?} {step:?}")));
-    let never: Vec<String> =
-        waits.map(str::to_owned).into_iter().chain(steps).filter(|place| !ends.contains_key(place)).collect();
-    assert!(never.is_empty(), "nobody has ended: {never:?}");
-    let deaths: usize =
-        ends.iter().filter(|(place, _)| *place != operator::LOST).map(|(_, count)| count).sum();
-    assert!(
-        deaths > 300 && cleaned_up > 150,
-        "too little has happened: {deaths} deaths, {cleaned_up} cleanups"
-    );
+    let other_points = ["in a reconcile", "waiting as leader", "waiting as follower", operator::LOST_LEASE];
+    let sides = [Side::Before, Side::After];
+    let steps = STEPS.iter().flat_map(|step| sides.map(|side| format!("{side:?} {step:?}")));
+    let missing: Vec<String> = other_points
+        .map(str::to_owned)
+        .into_iter()
+        .chain(steps)
+        .filter(|place| !ends.contains_key(place))
+        .collect();
+    assert!(missing.is_empty(), "no process crashed at: {missing:?}");
+    let crashes: usize =
+        ends.iter().filter(|(place, _)| *place != operator::LOST_LEASE).map(|(_, count)| count).sum();
+    assert!(crashes > 300 && cleaned_up > 150, "too few events: {crashes} crashes, {cleaned_up} cleanups");
 }
 
 #[test]
-fn the_same_seed_is_the_same_story() {
+fn same_seed_produces_same_history() {
     for seed in 0..2 {
-        // What happens at one moment has no order: tokio wakes those who wait for one channel in any.
+        // Events at the same time have no fixed order, because tokio wakes the waiters of a channel in any order.
         let [one, other] = [simulate(seed), simulate(seed)].map(|world| {
             let mut history = world.history();
             history.sort();

@@ -1,4 +1,4 @@
-//! The operator: a whole one, as `Manager` runs it.
+//! The operator under test: a complete program on a `Manager`.
 
 use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
 
@@ -16,31 +16,31 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use crate::{
-    life::{Fate, Life, Step},
+    process::{CrashPoint, Process, Step},
     support::{Site, SiteStatus},
     world::{FINALIZER, LEASE, SECOND},
 };
 
-/// Shorter than usual, so that a world sees many lives. The usual faults delay a request by 2 s: one that is on its way when its
-/// sender leads no more arrives before anybody else leads.
+/// Shorter than the default, because a world runs many processes. The usual faults delay a request by 2 s. A request in flight at
+/// the renew deadline therefore arrives before another process becomes leader.
 const TIMES: LeaseTimes = LeaseTimes {
     lease_duration: Duration::from_secs(8),
     renew_deadline: Duration::from_secs(5),
     retry_period: SECOND.saturating_mul(2),
 };
 
-/// An end that is not death.
-pub(crate) const LOST: &str = "by itself, since it has lost its lease";
+/// An end without a crash.
+pub(crate) const LOST_LEASE: &str = "lost its lease";
 
-/// So long a life goes on that is cut off from its lease, unless it sees that itself: others lead meanwhile.
-const CUT_OFF: Duration = Duration::from_secs(30);
+/// Time for which a disconnected process may run. Another process becomes leader in this time.
+const DISCONNECTED_TIME: Duration = Duration::from_secs(30);
 
-/// Sees to it that each site says what it is to say, outside, in two ConfigMaps and in its status.
+/// Copies the message of each site to an external resource, two ConfigMaps and its status.
 struct Operator {
-    life: Life,
+    process: Process,
     seed: u64,
-    /// A row of chances for each site, so that those of one don't depend on what others do at the same moment.
-    chances: Mutex<BTreeMap<String, Rng>>,
+    /// A random generator per site. The values of one site therefore do not depend on the order of other sites.
+    rngs: Mutex<BTreeMap<String, Rng>>,
     sites: CachedApi<Site>,
     maps: CachedApi<ConfigMap>,
     finalizer: Finalizer,
@@ -50,53 +50,53 @@ struct Operator {
 
 impl Reconciler<Site> for Operator {
     async fn reconcile(&self, request: kube_operator::Request<Site>) -> Result<Action, Failure> {
-        self.life.runs(self.run(request)).await
+        self.process.run_reconcile(self.reconcile_site(request)).await
     }
 }
 
 impl Operator {
-    fn draws(&self, site: &Site, below: u64) -> u64 {
+    fn draw(&self, site: &Site, below: u64) -> u64 {
         let name = site.metadata.name.clone().unwrap_or_default();
         let seed = self.seed ^ name.bytes().map(u64::from).sum::<u64>();
-        self.chances.lock().entry(name).or_insert_with(|| Rng::with_seed(seed)).u64(..below)
+        self.rngs.lock().entry(name).or_insert_with(|| Rng::with_seed(seed)).u64(..below)
     }
 
-    /// Work that takes time, in which it may end.
-    async fn pauses(&self, site: &Site) {
-        sleep(Duration::from_millis(self.draws(site, 200))).await;
+    /// Simulates work that takes time. The process may crash in this time.
+    async fn work(&self, site: &Site) {
+        sleep(Duration::from_millis(self.draw(site, 200))).await;
     }
 
-    async fn run(&self, request: kube_operator::Request<Site>) -> Result<Action, Failure> {
+    async fn reconcile_site(&self, request: kube_operator::Request<Site>) -> Result<Action, Failure> {
         let Some(site) = request.object else {
             self.finalizer.forget(&request.key);
             return Ok(Action::AwaitChange);
         };
-        let run = async |event| match event {
+        let handle = async |event| match event {
             FinalizerEvent::Apply(site) => self.apply(site).await,
             FinalizerEvent::Cleanup(site) => self.clean_up(&site).await,
         };
-        self.finalizer.reconcile(&self.sites, site, run).await
+        self.finalizer.reconcile(&self.sites, site, handle).await
     }
 
     async fn apply(&self, site: Arc<Site>) -> Result<Action, Failure> {
         let says = [("says".to_owned(), site.spec.says.clone())];
-        self.pauses(&site).await;
-        self.life.takes(Step::MakeOutside, async { self.life.world.make(&site) }).await;
-        self.pauses(&site).await;
+        self.work(&site).await;
+        self.process.take_step(Step::MakeOutside, async { self.process.world.make(&site) }).await;
+        self.work(&site).await;
         let updated = create_or_update(&self.maps, map(&site, "updated"), |map| {
             map.data = Some(says.clone().into());
             Ok(set_controller_reference(&*site, &(), map)?)
         })
         .await?;
-        self.pauses(&site).await;
+        self.work(&site).await;
         let mut applied = map(&site, "applied");
         applied.data = Some(says.clone().into());
         set_controller_reference(&*site, &(), &mut applied)?;
         self.applier.apply(&self.maps, &applied).await?;
         if updated.result != OperationResult::Unchanged {
-            self.recorder.event(&*site, EventType::Normal, "Said", "Update", "it says something else");
+            self.recorder.event(&*site, EventType::Normal, "Said", "Update", "the message changed");
         }
-        self.pauses(&site).await;
+        self.work(&site).await;
         let status = SiteStatus { said: site.spec.says.clone() };
         update_status(&self.sites, site, |site| {
             site.status = Some(status);
@@ -107,17 +107,17 @@ impl Operator {
     }
 
     async fn clean_up(&self, site: &Site) -> Result<Action, Failure> {
-        self.life.world.judge_cleanup(site);
-        self.pauses(site).await;
-        let luck = self.draws(site, 6);
-        match luck {
-            0 => return Err(Failure::message("no luck")),
+        self.process.world.check_cleanup(site);
+        self.work(site).await;
+        let chance = self.draw(site, 6);
+        match chance {
+            0 => return Err(Failure::message("random failure")),
             1 => return Ok(Action::RequeueAfter(SECOND)),
             _ => {}
         }
-        self.life.takes(Step::CleanUpOutside, async { self.life.world.clean_up(site) }).await;
-        self.recorder.event(site, EventType::Normal, "CleanedUp", "Delete", "nothing is left of it");
-        self.pauses(site).await;
+        self.process.take_step(Step::CleanUpOutside, async { self.process.world.clean_up(site) }).await;
+        self.recorder.event(site, EventType::Normal, "CleanedUp", "Delete", "all resources are deleted");
+        self.work(site).await;
         Ok(Action::Done)
     }
 }
@@ -129,53 +129,53 @@ fn map(site: &Site, kind: &str) -> ConfigMap {
     map
 }
 
-/// A life, from a start with empty caches to its end.
-pub(crate) async fn live(life: &Life, service: ApiService, mut rng: Rng) {
-    // Long enough for its fate, in most cases.
-    let least = if matches!(life.fate, Fate::At(..)) { 20_000 } else { 0 };
-    let lasts = Duration::from_millis(least + rng.u64(..15_000));
+/// Runs a process from its start to its crash or stop.
+pub(crate) async fn run(process: &Process, service: ApiService, mut rng: Rng) {
+    // In most cases, this is long enough to reach the crash point.
+    let minimum = if matches!(process.crash_point, CrashPoint::At(..)) { 20_000 } else { 0 };
+    let duration = Duration::from_millis(minimum + rng.u64(..15_000));
     let time = async {
-        match life.fate {
-            Fate::Last => pending::<()>().await,
-            Fate::Told => {
-                sleep(lasts).await;
-                life.stop.cancel();
+        match process.crash_point {
+            CrashPoint::Never => pending::<()>().await,
+            CrashPoint::Stopped => {
+                sleep(duration).await;
+                process.stop.cancel();
                 pending::<()>().await;
             }
-            Fate::CutOff => {
-                sleep(lasts).await;
-                life.cut_off.cancel();
-                sleep(CUT_OFF).await;
+            CrashPoint::Disconnected => {
+                sleep(duration).await;
+                process.disconnected.cancel();
+                sleep(DISCONNECTED_TIME).await;
             }
-            _ => sleep(lasts).await,
+            _ => sleep(duration).await,
         }
     };
-    let client = life.client(service);
+    let client = process.client(service);
     let options = ReflectorOptions { seed: Some(rng.u64(..)), ..ReflectorOptions::default() };
     let factory = InformerFactory::new(client.clone()).namespace("default").reflector_options(options);
-    let manager = manager(life, client, &factory, rng);
-    life.world.begins(&life.identity, manager.leadership());
-    life.world.tell(format_args!("{} begins: {:?}", life.identity, life.fate));
+    let manager = manager(process, client, &factory, rng);
+    process.world.add_process(&process.identity, manager.leadership());
+    process.world.log(format_args!("{} starts: {:?}", process.identity, process.crash_point));
     tokio::select! {
         biased;
-        () = life.over.cancelled() => {}
-        ended = manager.run(life.stop.cancelled()) => judge_end(life, ended),
-        () = time => match life.world.leads(&life.identity) {
-            true => life.dies("Waiting while it leads"),
-            false => life.dies("Waiting while another one leads"),
+        () = process.ended.cancelled() => {}
+        result = manager.run(process.stop.cancelled()) => check_end(process, result),
+        () = time => {
+            let is_leader = process.world.is_leader(&process.identity);
+            process.crash(if is_leader { "waiting as leader" } else { "waiting as follower" });
         }
     }
-    life.over.cancel();
-    life.world.is_over(&life.identity);
-    // Caches do nothing to the world: they need not be killed.
+    process.ended.cancel();
+    process.world.remove_process(&process.identity);
+    // Caches have no effect on the world and may stop in order.
     factory.shutdown().await;
 }
 
-fn manager(life: &Life, client: Client, factory: &InformerFactory, mut rng: Rng) -> Manager {
+fn manager(process: &Process, client: Client, factory: &InformerFactory, mut rng: Rng) -> Manager {
     let election = ElectionOptions {
         namespace: "default".to_owned(),
         name: LEASE.to_owned(),
-        identity: life.identity.to_string(),
+        identity: process.identity.to_string(),
         times: TIMES,
     };
     let options =
@@ -183,9 +183,9 @@ fn manager(life: &Life, client: Client, factory: &InformerFactory, mut rng: Rng)
     let mut manager = Manager::with_factory(client, factory.clone(), options).unwrap();
     let (sites, maps) = (factory.informer::<Site>().unwrap(), factory.informer::<ConfigMap>().unwrap());
     let operator = Operator {
-        life: life.clone(),
+        process: process.clone(),
         seed: rng.u64(..),
-        chances: Mutex::default(),
+        rngs: Mutex::default(),
         sites: CachedApi::new(Api::default_namespaced(manager.client()), &sites),
         maps: CachedApi::new(Api::default_namespaced(manager.client()), &maps),
         finalizer: Finalizer::new(FINALIZER),
@@ -196,13 +196,13 @@ fn manager(life: &Life, client: Client, factory: &InformerFactory, mut rng: Rng)
     manager
 }
 
-/// It may end by itself where it can't go on; then another one begins, as after a crash.
-fn judge_end(life: &Life, ended: Result<(), ManagerError>) {
-    life.world.tell(format_args!("{} has ended: {ended:?}", life.identity));
-    match ended {
-        Ok(()) if life.stop.is_cancelled() => {}
-        Err(ManagerError::LeadershipLost(_)) => life.world.ends(&life.identity, LOST),
+/// Checks the result of a manager. After an error, a new process starts, as after a crash.
+fn check_end(process: &Process, result: Result<(), ManagerError>) {
+    process.world.log(format_args!("{} stopped: {result:?}", process.identity));
+    match result {
+        Ok(()) if process.stop.is_cancelled() => {}
+        Err(ManagerError::LeadershipLost(_)) => process.world.record_end(&process.identity, LOST_LEASE),
         Err(ManagerError::CacheSync { .. }) => {}
-        other => life.world.wrong(format!("{} has ended: {other:?}", life.identity)),
+        other => process.world.violation(format!("{} stopped: {other:?}", process.identity)),
     }
 }

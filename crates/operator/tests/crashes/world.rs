@@ -1,4 +1,4 @@
-//! What is judged: a server, what was made outside of it, and what should not have happened.
+//! `World`: a server, the external resources, and the violations.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,233 +13,243 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    life::{Moment, Step},
+    process::{Side, Step},
     support::{self, Site, VERSION},
 };
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const FINALIZER: &str = "shop.example.com/site";
 pub(crate) const LEASE: &str = "site-operator";
-/// After all troubles all has to be well within so many seconds.
-const CONVERGES: usize = 900;
+/// Time limit for convergence after all faults, in seconds.
+const MAX_CONVERGENCE_SECONDS: usize = 900;
 
-/// Where a life was ended, and how often.
+/// Crash points of processes, with counts.
 pub(crate) type Ends = BTreeMap<String, usize>;
 
 pub(crate) struct World {
     pub(crate) server: Server,
-    /// What is made outside of the cluster, by the uid of the site that asks for it. No garbage collector looks there.
-    outside: Mutex<BTreeMap<String, Outside>>,
-    seen: Mutex<Seen>,
-    /// Those who live now.
-    living: Mutex<BTreeMap<String, Leadership>>,
-    begun: Instant,
+    /// Resources outside of the cluster, by the uid of their site. The garbage collector does not delete them.
+    external: Mutex<BTreeMap<String, External>>,
+    records: Mutex<Records>,
+    /// The running processes.
+    processes: Mutex<BTreeMap<String, Leadership>>,
+    start: Instant,
 }
 
 #[derive(Default)]
-struct Outside {
+struct External {
     says: Option<String>,
     cleanups: usize,
 }
 
-/// What has happened, and what of it should not have.
+/// The history and the violations.
 #[derive(Default)]
-struct Seen {
+struct Records {
     history: Vec<String>,
-    wrongs: BTreeSet<String>,
+    violations: BTreeSet<String>,
     ends: Ends,
 }
 
 impl World {
     pub(crate) fn new(seed: u64) -> Arc<Self> {
         let server = support::server(Some(Plan::usual(seed).rate(0.04)));
-        // What is listed otherwise may be as old as the replica's cache.
+        // Without streaming lists, a list may be as old as the cache of the replica.
         if seed.is_multiple_of(2) {
             server.set_streaming_lists(StreamingLists::Refused);
         }
-        let (outside, seen, living) = Default::default();
-        Arc::new(Self { server, outside, seen, living, begun: Instant::now() })
+        let (external, records, processes) = Default::default();
+        Arc::new(Self { server, external, records, processes, start: Instant::now() })
     }
 
-    pub(crate) fn tell(&self, what: impl std::fmt::Display) {
-        let at = self.begun.elapsed().as_secs_f64();
-        self.seen.lock().history.push(format!("{at:9.3} {what}"));
+    pub(crate) fn log(&self, event: impl std::fmt::Display) {
+        let at = self.start.elapsed().as_secs_f64();
+        self.records.lock().history.push(format!("{at:9.3} {event}"));
     }
 
-    pub(crate) fn wrong(&self, what: String) {
-        self.tell(format_args!("WRONG: {what}"));
-        self.seen.lock().wrongs.insert(what);
+    pub(crate) fn violation(&self, text: String) {
+        self.log(format_args!("VIOLATION: {text}"));
+        self.records.lock().violations.insert(text);
     }
 
-    pub(crate) fn begins(&self, who: &str, leadership: Leadership) {
-        self.living.lock().insert(who.to_owned(), leadership);
+    pub(crate) fn add_process(&self, identity: &str, leadership: Leadership) {
+        self.processes.lock().insert(identity.to_owned(), leadership);
     }
 
-    pub(crate) fn is_over(&self, who: &str) {
-        self.living.lock().remove(who);
+    pub(crate) fn remove_process(&self, identity: &str) {
+        self.processes.lock().remove(identity);
     }
 
-    /// At no moment two of them believe that they lead.
-    pub(crate) fn judge_leaders(&self) {
-        let living = self.living.lock();
-        let leaders: Vec<String> =
-            living.iter().filter(|(_, leads)| leads.is_leader()).map(|(who, _)| who.clone()).collect();
-        drop(living);
+    /// Checks that at most one process is leader.
+    pub(crate) fn check_leaders(&self) {
+        let processes = self.processes.lock();
+        let leaders: Vec<String> = processes
+            .iter()
+            .filter(|(_, leads)| leads.is_leader())
+            .map(|(identity, _)| identity.clone())
+            .collect();
+        drop(processes);
         if leaders.len() > 1 {
-            self.wrong(format!("{leaders:?} lead at once"));
+            self.violation(format!("{leaders:?} are leaders at the same time"));
         }
     }
 
-    /// A life ends here.
-    pub(crate) fn ends(&self, who: &str, place: &str) {
-        self.tell(format_args!("{who} ends: {place}"));
-        *self.seen.lock().ends.entry(place.to_owned()).or_default() += 1;
+    /// Records the end of a process.
+    pub(crate) fn record_end(&self, identity: &str, place: &str) {
+        self.log(format_args!("{identity} ends: {place}"));
+        *self.records.lock().ends.entry(place.to_owned()).or_default() += 1;
     }
 
     pub(crate) fn site(&self, name: &str) -> Option<Value> {
         self.server.get(VERSION, "Site", Some("default"), name).ok()
     }
 
-    /// Whom the Lease names, as the server has it.
+    /// Returns the holder of the Lease on the server.
     pub(crate) fn leader(&self) -> Option<String> {
         let lease = self.server.get("coordination.k8s.io/v1", "Lease", Some("default"), LEASE).ok()?;
         lease["spec"]["holderIdentity"].as_str().map(str::to_owned)
     }
 
-    pub(crate) fn leads(&self, who: &str) -> bool {
-        self.leader().as_deref() == Some(who)
+    pub(crate) fn is_leader(&self, identity: &str) -> bool {
+        self.leader().as_deref() == Some(identity)
     }
 
-    /// Whoever writes has to be the one whom the Lease names, when it sends and when that is done.
-    pub(crate) fn judge_writer(&self, who: &str, step: Step, moment: Moment) {
-        if !self.leads(who) {
-            self.wrong(format!("{who} does not lead ({:?} does): {moment:?} {step:?}", self.leader()));
+    /// Checks that a writer holds the Lease, before and after the write.
+    pub(crate) fn check_writer(&self, identity: &str, step: Step, side: Side) {
+        if !self.is_leader(identity) {
+            self.violation(format!(
+                "{identity} does not hold the Lease ({:?} does): {side:?} {step:?}",
+                self.leader()
+            ));
         }
     }
 
-    /// Whether the server has this very site now, with the finalizer.
-    fn holds(&self, name: &str, uid: &str) -> bool {
-        let there = self.site(name).unwrap_or_default();
-        there["metadata"]["uid"] == uid && has_finalizer(&there)
+    /// Returns whether the server has the site with this uid and the finalizer.
+    fn has_site(&self, name: &str, uid: &str) -> bool {
+        let site = self.site(name).unwrap_or_default();
+        site["metadata"]["uid"] == uid && has_finalizer(&site)
     }
 
     pub(crate) fn make(&self, site: &Site) {
         let (name, uid) = identity(site);
-        if !self.holds(name, uid) {
-            self.wrong(format!("something was made for {name} ({uid}) without its finalizer"));
+        if !self.has_site(name, uid) {
+            self.violation(format!("a resource for {name} ({uid}) was created without its finalizer"));
         }
-        let mut outside = self.outside.lock();
-        let made = outside.entry(uid.to_owned()).or_default();
+        let mut external = self.external.lock();
+        let made = external.entry(uid.to_owned()).or_default();
         made.says = Some(site.spec.says.clone());
         let is_late = made.cleanups > 0;
-        drop(outside);
+        drop(external);
         if is_late {
-            self.wrong(format!("something was made for {name} ({uid}) after its cleanup"));
+            self.violation(format!("a resource for {name} ({uid}) was created after its cleanup"));
         }
     }
 
-    /// The cleanup of a site begins, or is done. It may be repeated, but not once the server has taken the finalizer away.
-    pub(crate) fn judge_cleanup(&self, site: &Site) {
+    /// Checks a cleanup when it starts and when it completes. It may be repeated until the finalizer is removed.
+    pub(crate) fn check_cleanup(&self, site: &Site) {
         let (name, uid) = identity(site);
-        if !self.holds(name, uid) {
-            self.wrong(format!("{name} ({uid}) is cleaned up without its finalizer"));
+        if !self.has_site(name, uid) {
+            self.violation(format!("{name} ({uid}) is cleaned up without its finalizer"));
         }
     }
 
     pub(crate) fn clean_up(&self, site: &Site) {
-        self.judge_cleanup(site);
-        let mut outside = self.outside.lock();
-        let made = outside.entry(identity(site).1.to_owned()).or_default();
+        self.check_cleanup(site);
+        let mut external = self.external.lock();
+        let made = external.entry(identity(site).1.to_owned()).or_default();
         made.says = None;
         made.cleanups += 1;
     }
 
-    /// How many sites were cleaned up.
+    /// Returns the number of sites that were cleaned up.
     pub(crate) fn cleaned_up(&self) -> usize {
-        self.outside.lock().values().filter(|made| made.cleanups > 0).count()
+        self.external.lock().values().filter(|made| made.cleanups > 0).count()
     }
 
-    /// What is there outside belongs to a site that is there with its finalizer, at every moment.
-    pub(crate) fn check(&self) {
+    /// Checks that each external resource belongs to a site with the finalizer.
+    pub(crate) fn check_resources(&self) {
         let sites = self.list(VERSION, "Site");
         let held = sites.iter().filter(|site| has_finalizer(site)).map(|site| &site["metadata"]["uid"]);
         let held: Vec<&Value> = held.collect();
         for uid in self.made() {
             if !held.iter().any(|held| **held == *uid) {
-                self.wrong(format!("what was made for {uid} has lost its site"));
+                self.violation(format!("the resource of {uid} has lost its site"));
             }
         }
     }
 
     fn made(&self) -> Vec<String> {
-        let outside = self.outside.lock();
-        outside.iter().filter(|(_, made)| made.says.is_some()).map(|(uid, _)| uid.clone()).collect()
+        let external = self.external.lock();
+        external.iter().filter(|(_, made)| made.says.is_some()).map(|(uid, _)| uid.clone()).collect()
     }
 
-    /// What is not as it should be in the end: each site has what it asks for, and nothing else is there.
-    pub(crate) fn amiss(&self) -> Vec<String> {
+    /// Returns the differences from the expected end state. Each site must be up to date, and other resources must not exist.
+    pub(crate) fn differences(&self) -> Vec<String> {
         let (sites, maps) = (self.list(VERSION, "Site"), self.list("v1", "ConfigMap"));
-        let mut amiss = Vec::new();
+        let mut differences = Vec::new();
         let mut expected = Vec::new();
         let mut made = self.made();
         for site in &sites {
             let (meta, says) = (&site["metadata"], &site["spec"]["says"]);
             let uid = meta["uid"].as_str().unwrap();
             if !meta["deletionTimestamp"].is_null() {
-                amiss.push(format!("{} is still being deleted", meta["name"]));
+                differences.push(format!("{} is still being deleted", meta["name"]));
             }
             made.retain(|made| made != uid);
-            let outside = self.outside.lock().get(uid).and_then(|made| made.says.clone());
-            if outside.as_deref() != says.as_str() {
-                amiss.push(format!("{} does not have what it asks for outside", meta["name"]));
+            let external = self.external.lock().get(uid).and_then(|made| made.says.clone());
+            if external.as_deref() != says.as_str() {
+                differences.push(format!("the external resource of {} is outdated", meta["name"]));
             }
             if site["status"]["said"] != *says {
-                amiss.push(format!("the status of {} says something else", meta["name"]));
+                differences.push(format!("the status of {} is outdated", meta["name"]));
             }
             for kind in ["updated", "applied"] {
                 let name = format!("{}-{kind}", meta["name"].as_str().unwrap());
                 expected.push(json!([name, says, uid]));
             }
         }
-        amiss.extend(made.iter().map(|uid| format!("what was made for {uid} is left")));
-        let is = maps.iter().map(|map| {
+        differences.extend(made.iter().map(|uid| format!("the resource of {uid} still exists")));
+        let actual = maps.iter().map(|map| {
             let meta = &map["metadata"];
             json!([meta["name"], map["data"]["says"], meta["ownerReferences"][0]["uid"]])
         });
-        let is: Vec<Value> = is.collect();
-        amiss.extend(expected.iter().filter(|map| !is.contains(map)).map(|map| format!("{map} is missing")));
-        amiss.extend(is.iter().filter(|map| !expected.contains(map)).map(|map| format!("{map} is left")));
-        amiss
+        let actual: Vec<Value> = actual.collect();
+        differences.extend(
+            expected.iter().filter(|map| !actual.contains(map)).map(|map| format!("{map} is missing")),
+        );
+        differences.extend(
+            actual.iter().filter(|map| !expected.contains(map)).map(|map| format!("{map} still exists")),
+        );
+        differences
     }
 
     fn list(&self, version: &str, kind: &str) -> Vec<Value> {
         self.server.list(version, kind, Some("default")).unwrap()
     }
 
-    /// Waits until all has been well for a while, or too long.
+    /// Waits until the end state is stable for 20 s, or until the time limit.
     pub(crate) async fn settle(&self) {
-        let mut well = 0;
-        for _ in 0..CONVERGES {
+        let mut stable = 0;
+        for _ in 0..MAX_CONVERGENCE_SECONDS {
             sleep(SECOND).await;
-            well = if self.amiss().is_empty() { well + 1 } else { 0 };
-            if well == 20 {
+            stable = if self.differences().is_empty() { stable + 1 } else { 0 };
+            if stable == 20 {
                 return;
             }
         }
     }
 
-    /// All that was and is wrong.
-    pub(crate) fn wrongs(&self) -> Vec<String> {
-        self.check();
-        self.seen.lock().wrongs.iter().cloned().chain(self.amiss()).collect()
+    /// Returns all violations.
+    pub(crate) fn violations(&self) -> Vec<String> {
+        self.check_resources();
+        self.records.lock().violations.iter().cloned().chain(self.differences()).collect()
     }
 
     pub(crate) fn history(&self) -> Vec<String> {
-        self.seen.lock().history.clone()
+        self.records.lock().history.clone()
     }
 
     pub(crate) fn all_ends(&self) -> Ends {
-        self.seen.lock().ends.clone()
+        self.records.lock().ends.clone()
     }
 }
 
