@@ -20,7 +20,7 @@ use kube_informer_examples::{cli, cluster::ClusterArgs};
 use kube_listwatch::{
     Error, ListAt, ListPart, ListRequest, ListWatch, ListerWatcher, WatchEvent, WatchFrom, WatchRequest,
 };
-use kube_object::NothingKnown;
+use kube_object::NoCache;
 
 /// Creates a ListWatch in each possible way and prints its requests.
 #[derive(Parser)]
@@ -96,7 +96,7 @@ fn from_functions(api: Api<Pod>) -> ListWatch<Pod> {
 
 async fn list_and_print<T: Object>(title: &str, source: &ListWatch<T>) -> anyhow::Result<()> {
     let request = ListRequest { at: ListAt::Any, limit: Some(500) };
-    let mut parts = source.list(request.clone(), Arc::new(NothingKnown));
+    let mut parts = source.list(request.clone(), Arc::new(NoCache));
     let (mut objects, mut end) = (0, None);
     while let Some(part) = parts.next().await {
         match part? {

@@ -17,7 +17,7 @@ use kube_informer_examples::{cli, cluster::ClusterArgs};
 use kube_listwatch::{
     ListAt, ListPart, ListRequest, ListWatch, ListerWatcher, WatchEvent, WatchFrom, WatchRequest,
 };
-use kube_object::NothingKnown;
+use kube_object::NoCache;
 use kube_testserver::Server;
 use serde_json::json;
 
@@ -60,7 +60,7 @@ async fn list(pods: &ListWatch<Pod>) -> anyhow::Result<ResourceVersion> {
     let mut request = ListRequest { at: ListAt::Consistent, limit: Some(500) };
     println!("LIST {}", pods.list_url(&request).context("the ListWatch has no URL")?);
     loop {
-        let mut parts = pods.list(request.clone(), Arc::new(NothingKnown));
+        let mut parts = pods.list(request.clone(), Arc::new(NoCache));
         let mut end = None;
         while let Some(part) = parts.next().await {
             match part? {
@@ -82,7 +82,7 @@ async fn list(pods: &ListWatch<Pod>) -> anyhow::Result<ResourceVersion> {
 
 /// Prints events until the watch closes. On the embedded server, also creates the events.
 async fn watch(pods: &ListWatch<Pod>, request: WatchRequest, server: Option<&Server>) -> anyhow::Result<()> {
-    let mut events = pods.watch(request, Arc::new(NothingKnown));
+    let mut events = pods.watch(request, Arc::new(NoCache));
     if let Some(server) = server {
         create_change_and_delete_pod(server)?;
     }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube_client::Resource;
 use kube_client::core::{DynamicObject, PartialObjectMeta, metadata::TypeMeta};
 use kube_informer::{Cached, Compressed, Lazy, Projection};
-use kube_object::{Asked, Decode, Envelope, Outline, RawObject};
+use kube_object::{Decode, DecodeContext, Envelope, Outline, RawObject};
 use serde::Deserialize;
 
 const PODS: usize = 200;
@@ -29,7 +29,8 @@ struct Spec {
 /// Returns the decoder of a representation of Pods.
 fn decoder<T: Cached>(metadata_only: bool) -> impl Fn(&[u8]) -> T {
     let kind = TypeMeta { api_version: "v1".to_owned(), kind: "Pod".to_owned() };
-    let (asked, decoder) = (Asked { metadata_only, ..Asked::of(kind) }, T::Decoder::default());
+    let (asked, decoder) =
+        (DecodeContext { metadata_only, ..DecodeContext::new(kind) }, T::Decoder::default());
     move |object| decoder.decode(&RawObject::new(Outline::of(object), &asked).unwrap()).unwrap()
 }
 

@@ -19,7 +19,7 @@ use kube_client::{Api, Client};
 use kube_informer::Lazy;
 use kube_listwatch::{Decoded, ListAt, ListPart, ListRequest, ListWatch, ListerWatcher as _};
 use kube_listwatch::{WatchEvent, WatchFrom, WatchRequest};
-use kube_object::{Delta, Known};
+use kube_object::{Delta, CacheProbe};
 use kube_store::Store;
 use tower::service_fn;
 
@@ -38,7 +38,7 @@ fn server(body: &Bytes) -> ListWatch<Lazy<Pod>> {
     ListWatch::new(Api::all(Client::new(service, "default")))
 }
 
-async fn list(source: &ListWatch<Lazy<Pod>>, known: &Arc<dyn Known<Lazy<Pod>>>) -> Vec<Decoded<Lazy<Pod>>> {
+async fn list(source: &ListWatch<Lazy<Pod>>, known: &Arc<dyn CacheProbe<Lazy<Pod>>>) -> Vec<Decoded<Lazy<Pod>>> {
     let request = ListRequest { at: ListAt::Any, limit: None };
     let parts: Vec<_> = source.list(request, Arc::clone(known)).try_collect().await.unwrap();
     let items = |part| if let ListPart::Items { items, .. } = part { items } else { Vec::new() };
@@ -47,14 +47,14 @@ async fn list(source: &ListWatch<Lazy<Pod>>, known: &Arc<dyn Known<Lazy<Pod>>>) 
 
 async fn watch(
     source: &ListWatch<Lazy<Pod>>,
-    known: &Arc<dyn Known<Lazy<Pod>>>,
+    known: &Arc<dyn CacheProbe<Lazy<Pod>>>,
 ) -> Vec<WatchEvent<Lazy<Pod>>> {
     let request = WatchRequest { from: WatchFrom::Version(1.into()), timeout: None, bookmarks: true };
     source.watch(request, Arc::clone(known)).try_concat().await.unwrap()
 }
 
 /// Creates a cache of these objects.
-fn cache<'a>(objects: impl Iterator<Item = &'a Decoded<Lazy<Pod>>>) -> Arc<dyn Known<Lazy<Pod>>> {
+fn cache<'a>(objects: impl Iterator<Item = &'a Decoded<Lazy<Pod>>>) -> Arc<dyn CacheProbe<Lazy<Pod>>> {
     let store = Store::new();
     let put = |object: &Decoded<Lazy<Pod>>| match object {
         Decoded::Object(entry) => Delta::Put(entry.clone()),
@@ -69,7 +69,7 @@ fn frames(criterion: &mut Criterion) {
     let (runtime, recording) = (common::runtime(), common::recording(PODS));
     // The client spawns a task.
     let _entered = runtime.enter();
-    let nothing: Arc<dyn Known<Lazy<Pod>>> = Arc::new(Store::new());
+    let nothing: Arc<dyn CacheProbe<Lazy<Pod>>> = Arc::new(Store::new());
     let mut group = criterion.benchmark_group("framing");
 
     let body = Bytes::from(recording.list());

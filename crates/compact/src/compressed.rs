@@ -3,13 +3,13 @@
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use kube_core::{Resource, metadata::TypeMeta};
-use kube_object::{Cached, Decode, DecodeError, Id, Labels, Object, ObjectId, RawObject};
+use kube_object::{Cached, Decode, DecodeError, Labels, Object, ObjectId, ObjectIdRef, RawObject};
 use serde::de::DeserializeOwned;
 
 use crate::{
     codec::Codec,
-    learner::Learner,
-    view::{Shared, View, decoded},
+    decoded::{Decoded, Shared, decoded},
+    dictionary::DictionaryTrainer,
 };
 
 /// A [`Lazy`](crate::Lazy) object whose JSON is compressed by zstd: Pods to less than a third of their size, with the dictionary that
@@ -77,7 +77,7 @@ impl<K: DeserializeOwned + 'static> Compressed<K> {
     ///
     /// # Deadlocks
     /// Where the `Deserialize` of `K` itself looks at this object. Who looks meanwhile waits until it is decoded.
-    pub fn get(&self) -> Result<View<K>, DecodeError> {
+    pub fn get(&self) -> Result<Decoded<K>, DecodeError> {
         self.shared.get(|| self.decode())
     }
 
@@ -99,7 +99,7 @@ impl<K: DeserializeOwned + 'static> Compressed<K> {
 }
 
 impl<K: Send + Sync + 'static> Object for Compressed<K> {
-    fn id(&self) -> Id<'_> {
+    fn id(&self) -> ObjectIdRef<'_> {
         self.id.as_id()
     }
 
@@ -114,11 +114,11 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Cached for Compress
 }
 
 /// Compresses JSON for later; holds the dictionary of one cache.
-pub struct CompressedDecoder(Learner);
+pub struct CompressedDecoder(DictionaryTrainer);
 
 impl Default for CompressedDecoder {
     fn default() -> Self {
-        Self(Learner::new())
+        Self(DictionaryTrainer::new())
     }
 }
 

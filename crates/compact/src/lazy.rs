@@ -3,10 +3,10 @@
 use std::{fmt, sync::Arc};
 
 use kube_core::{Resource, metadata::TypeMeta};
-use kube_object::{Cached, Decode, DecodeError, Id, Labels, Object, ObjectId, RawObject};
+use kube_object::{Cached, Decode, DecodeError, Labels, Object, ObjectId, ObjectIdRef, RawObject};
 use serde::de::DeserializeOwned;
 
-use crate::view::{Shared, View, decoded};
+use crate::decoded::{Decoded, Shared, decoded};
 
 /// An object of which key, uid, version and labels are known at once, and the rest is decoded when it is looked at.
 ///
@@ -82,7 +82,7 @@ impl<K: DeserializeOwned + 'static> Lazy<K> {
     ///
     /// # Deadlocks
     /// Where the `Deserialize` of `K` itself looks at this object. Who looks meanwhile waits until it is decoded.
-    pub fn get(&self) -> Result<View<K>, DecodeError> {
+    pub fn get(&self) -> Result<Decoded<K>, DecodeError> {
         self.shared.get(|| self.decode())
     }
 
@@ -104,7 +104,7 @@ impl<K: DeserializeOwned + 'static> Lazy<K> {
 }
 
 impl<K: Send + Sync + 'static> Object for Lazy<K> {
-    fn id(&self) -> Id<'_> {
+    fn id(&self) -> ObjectIdRef<'_> {
         self.id.as_id()
     }
 

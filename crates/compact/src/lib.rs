@@ -27,14 +27,14 @@
 mod codec;
 #[cfg(feature = "compressed")]
 mod compressed;
-mod lazy;
+mod decoded;
 #[cfg(feature = "compressed")]
-mod learner;
+mod dictionary;
+mod lazy;
 mod projection;
-mod view;
 
 #[cfg(feature = "compressed")]
 pub use compressed::{Compressed, CompressedDecoder};
+pub use decoded::Decoded;
 pub use lazy::{Lazy, LazyDecoder};
 pub use projection::{Projection, ProjectionDecoder};
-pub use view::View;

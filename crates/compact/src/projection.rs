@@ -3,7 +3,9 @@
 use std::{fmt, marker::PhantomData, ops::Deref};
 
 use kube_core::Resource;
-use kube_object::{Cached, Decode, DecodeError, Id, Labels, Object, ObjectId, RawObject, decode_json};
+use kube_object::{
+    Cached, Decode, DecodeError, Labels, Object, ObjectId, ObjectIdRef, RawObject, decode_json,
+};
 use serde::de::DeserializeOwned;
 
 /// An object of type `K`, of which only the fields of `F` are kept. Dereferences to them.
@@ -58,7 +60,7 @@ impl<K, F> Deref for Projection<K, F> {
 }
 
 impl<K: 'static, F: Send + Sync + 'static> Object for Projection<K, F> {
-    fn id(&self) -> Id<'_> {
+    fn id(&self) -> ObjectIdRef<'_> {
         self.id.as_id()
     }
 

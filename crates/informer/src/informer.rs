@@ -231,7 +231,7 @@ impl<T: Object> Informer<T> {
     /// Returns the store. Its listers and indexes keep the informer alive.
     fn store(&self) -> Store<T> {
         let keep_alive: Arc<dyn Any + Send + Sync> = Arc::clone(&self.keep_alive) as _;
-        self.shared.store.clone().keeping(keep_alive)
+        self.shared.store.clone().with_keep_alive(keep_alive)
     }
 
     /// Returns a read-only view of the cache. It keeps the informer alive.

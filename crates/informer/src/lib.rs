@@ -67,7 +67,7 @@ pub use sync::{CacheSyncError, UnsyncedInformer};
 
 #[cfg(feature = "compressed")]
 pub use kube_compact::Compressed;
-pub use kube_compact::{Lazy, Projection, View};
+pub use kube_compact::{Decoded, Lazy, Projection};
 pub use kube_listwatch::{
     Class as ErrorClass, Error as ListWatchError, ListOptions, ListWatch, ListerWatcher,
 };
@@ -75,4 +75,4 @@ pub use kube_object::{Cached, Entry, Event, KeyRef, Object, ObjectId, ObjectKey,
 pub use kube_reflector::{
     FirstList, Options as ReflectorOptions, Phase, RelistCause, RestartCause, Status as ReflectorStatus,
 };
-pub use kube_store::{Index, LabelSelector, Lister, NotReached, Snapshot, Stats, Store};
+pub use kube_store::{Index, LabelSelector, Lister, Snapshot, Store, StoreStats, WaitError};

@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client, api::PostParams};
 use kube_informer::{
     CachedApi, CachedReadError, Event, EventHandler, Informer, InformerBuilder, InformerFactory,
-    LabelSelector, ListWatch, ListWatchError, NotReached, Phase, ResourceVersion, handler_fn,
+    LabelSelector, ListWatch, ListWatchError, WaitError, Phase, ResourceVersion, handler_fn,
 };
 use kube_listwatch::{ListAt, ListPage, ListRequest, WatchEvent, WatchRequest};
 use kube_testserver::{Lag, Server};
@@ -164,7 +164,7 @@ async fn stopped_informer_fails_waits_immediately() {
             lister.wait_until(&version, Duration::MAX),
             stopping
         );
-        assert!(matches!(there, Err(NotReached::Stopped { .. })), "{there:?}");
+        assert!(matches!(there, Err(WaitError::Stopped { .. })), "{there:?}");
         assert_eq!(lister.wait_until(&version, Duration::MAX).await, there, "for a later call");
         assert_eq!(informer.status().reflector.phase, Phase::Stopped);
         assert_eq!(filled.unwrap_err().informers[0].phase, Phase::Stopped);
@@ -384,7 +384,7 @@ fn without_a_runtime_nothing_panics() {
     let version = ResourceVersion::new(written.metadata.resource_version.as_deref().unwrap());
     let lister = informers.informer("default").unwrap().lister();
     let late = lister.wait_until(&version, WITHIN).now_or_never().unwrap().unwrap_err();
-    assert!(matches!(late, NotReached::NoRuntime { .. }), "{late}");
+    assert!(matches!(late, WaitError::NoRuntime { .. }), "{late}");
     assert_eq!(lister.wait_until(&ResourceVersion::new("1"), WITHIN).now_or_never(), Some(Ok(())));
 
     server.set_lag(Lag::None);

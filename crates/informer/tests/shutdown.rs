@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Error as KubeError, core::Status};
 use kube_informer::{Entry, Event, Informer, ListWatchError, ListerWatcher, Phase, handler_fn};
 use kube_listwatch::{Decoded, ListEnd, ListPart, ListRequest, WatchEvent, WatchFrom, WatchRequest};
-use kube_object::Known;
+use kube_object::CacheProbe;
 use tokio::{runtime::Handle, sync::watch};
 
 /// The activity of the informer at the stop.
@@ -109,7 +109,7 @@ impl ListerWatcher<ConfigMap> for Until {
     fn list(
         &self,
         _: ListRequest,
-        _: Arc<dyn Known<ConfigMap>>,
+        _: Arc<dyn CacheProbe<ConfigMap>>,
     ) -> BoxStream<'static, Result<ListPart<ConfigMap>, ListWatchError>> {
         let end = ListPart::End(ListEnd { version: 1000.into(), next: None, remaining: None });
         self.then_hang(match self.moment {
@@ -125,7 +125,7 @@ impl ListerWatcher<ConfigMap> for Until {
     fn watch(
         &self,
         request: WatchRequest,
-        _: Arc<dyn Known<ConfigMap>>,
+        _: Arc<dyn CacheProbe<ConfigMap>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<ConfigMap>>, ListWatchError>> {
         let added = |n| WatchEvent::Added(Decoded::Object(Entry::of(object(n))));
         self.then_hang(match (self.moment, request.from) {

@@ -2,7 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use kube_object::{Asked, Decode, DecodeError, Digest, Entry, Known, ObjectId, Outline, RawObject};
+use kube_object::{
+    CacheProbe, Decode, DecodeContext, DecodeError, Digest, Entry, ObjectId, Outline, RawObject,
+};
 
 /// An object as it came from the server.
 #[derive(Debug)]
@@ -30,9 +32,9 @@ impl<T> Decoded<T> {
 
 /// How objects are read: what was asked for, how it is decoded, what is known already.
 pub(crate) struct ObjectReader<'a, T> {
-    pub(crate) asked: &'a Asked,
+    pub(crate) asked: &'a DecodeContext,
     pub(crate) decoder: &'a dyn Decode<T>,
-    pub(crate) known: &'a dyn Known<T>,
+    pub(crate) known: &'a dyn CacheProbe<T>,
 }
 
 impl<T: 'static> ObjectReader<'_, T> {
@@ -79,7 +81,7 @@ impl<T: 'static> ObjectReader<'_, T> {
 mod tests {
     use super::*;
     use k8s_openapi::api::core::v1::Pod;
-    use kube_object::{NothingKnown, TypeMeta};
+    use kube_object::{NoCache, TypeMeta};
 
     struct Panicking;
 
@@ -91,8 +93,8 @@ mod tests {
 
     #[test]
     fn an_object_whose_type_panics_is_undecodable_and_keeps_its_name() {
-        let asked = Asked::of(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
-        let reader = ObjectReader { asked: &asked, decoder: &Panicking, known: &NothingKnown };
+        let asked = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
+        let reader = ObjectReader { asked: &asked, decoder: &Panicking, known: &NoCache };
         let decoded = reader.read(Outline::of(br#"{"metadata":{"name":"a"}}"#)).unwrap();
         let Decoded::Undecodable { id, error } = decoded else { panic!("{decoded:?}") };
         assert_eq!((id.key.name(), error), ("a", DecodeError::Panicked));

@@ -117,11 +117,11 @@ fn error_event(object: &[u8]) -> FrameError {
 mod tests {
     use super::*;
     use k8s_openapi::api::core::v1::Pod;
-    use kube_object::{Asked, Digest, Id, JsonDecoder, Known, NothingKnown, TypeMeta};
+    use kube_object::{CacheProbe, DecodeContext, Digest, JsonDecoder, NoCache, ObjectIdRef, TypeMeta};
 
     fn event(frame: &str) -> Result<WatchEvent<Pod>, FrameError> {
-        let asked = Asked::of(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
-        let objects = ObjectReader { asked: &asked, decoder: &JsonDecoder, known: &NothingKnown };
+        let asked = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
+        let objects = ObjectReader { asked: &asked, decoder: &JsonDecoder, known: &NoCache };
         read(frame.as_bytes(), &objects)
     }
 
@@ -159,15 +159,15 @@ mod tests {
     /// Knows everything under one entry.
     struct Remembered(Entry<Pod>);
 
-    impl Known<Pod> for Remembered {
-        fn unchanged(&self, _: &Id<'_>, _: Option<Digest>) -> Option<Entry<Pod>> {
+    impl CacheProbe<Pod> for Remembered {
+        fn unchanged(&self, _: &ObjectIdRef<'_>, _: Option<Digest>) -> Option<Entry<Pod>> {
             Some(self.0.clone())
         }
     }
 
     #[test]
     fn what_is_known_is_looked_for_among_objects_of_a_list_and_not_among_changes() {
-        let asked = Asked::of(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
+        let asked = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
         let known = Remembered(Entry::of(Pod::default()));
         let objects = ObjectReader { asked: &asked, decoder: &JsonDecoder, known: &known };
         let is_known =

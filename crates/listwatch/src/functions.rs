@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc};
 
 use futures_util::{FutureExt, Stream, StreamExt, future::BoxFuture, stream, stream::BoxStream};
 use kube_client::core::{ObjectList, Resource, WatchEvent as KubeWatchEvent};
-use kube_object::{Entry, Known, Object, ObjectId, ResourceVersion};
+use kube_object::{CacheProbe, Entry, Object, ObjectId, ResourceVersion};
 
 use crate::{
     Decoded, Error, ListEnd, ListPart, ListRequest, ListWatch, Target, Verb, WatchEvent, WatchRequest,
@@ -79,7 +79,7 @@ impl<T: Object> Functions<T> {
     pub(crate) fn list(
         &self,
         request: ListRequest,
-        known: Arc<dyn Known<T>>,
+        known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<ListPart<T>, Error>> {
         let (list, transform) = (Arc::clone(&self.list), self.transform.clone());
         let parts = async move { stream::iter(parts(list(request).await, transform.as_ref(), &*known)) };
@@ -100,7 +100,7 @@ impl<T: Object> Functions<T> {
 fn parts<T: Object>(
     page: Result<ListPage<T>, Error>,
     transform: Option<&Transform<T>>,
-    known: &dyn Known<T>,
+    known: &dyn CacheProbe<T>,
 ) -> Vec<Result<ListPart<T>, Error>> {
     match page {
         Ok(ListPage { items, version, next }) => {
@@ -113,7 +113,11 @@ fn parts<T: Object>(
 }
 
 /// What is known is handed back as it is kept: it was transformed when it was new.
-fn listed<T: Object>(mut object: T, transform: Option<&Transform<T>>, known: &dyn Known<T>) -> Decoded<T> {
+fn listed<T: Object>(
+    mut object: T,
+    transform: Option<&Transform<T>>,
+    known: &dyn CacheProbe<T>,
+) -> Decoded<T> {
     if let Some(entry) = known.unchanged(&object.id(), None) {
         return Decoded::Object(entry);
     }

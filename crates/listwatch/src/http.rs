@@ -6,7 +6,7 @@ use futures_util::{FutureExt, StreamExt, stream, stream::BoxStream};
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::BodyExt;
 use kube_client::{Client, client::Body};
-use kube_object::{Asked, Decode, Known};
+use kube_object::{CacheProbe, Decode, DecodeContext};
 use tokio::time::timeout;
 
 use crate::{
@@ -32,7 +32,7 @@ pub(crate) type Modifier = Arc<dyn Fn(&mut ListOptions) + Send + Sync>;
 pub(crate) struct Http<T> {
     pub(crate) client: Client,
     pub(crate) path: String,
-    pub(crate) asked: Asked,
+    pub(crate) asked: DecodeContext,
     pub(crate) decoder: Arc<dyn Decode<T>>,
     pub(crate) max_object_bytes: usize,
     pub(crate) options: ListOptions,
@@ -81,14 +81,14 @@ impl<T> Http<T> {
 }
 
 impl<T: Send + Sync + 'static> Http<T> {
-    fn objects<'a>(&'a self, known: &'a dyn Known<T>) -> ObjectReader<'a, T> {
+    fn objects<'a>(&'a self, known: &'a dyn CacheProbe<T>) -> ObjectReader<'a, T> {
         ObjectReader { asked: &self.asked, decoder: &*self.decoder, known }
     }
 
     pub(crate) fn list(
         self: &Arc<Self>,
         request: &ListRequest,
-        known: Arc<dyn Known<T>>,
+        known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<ListPart<T>, Error>> {
         let http = Arc::clone(self);
         let options = self.options();
@@ -104,7 +104,7 @@ impl<T: Send + Sync + 'static> Http<T> {
     async fn next_part(
         &self,
         mut reading: Reading<ListReader>,
-        known: &dyn Known<T>,
+        known: &dyn CacheProbe<T>,
     ) -> Option<(Result<ListPart<T>, Error>, Reading<ListReader>)> {
         loop {
             reading = match reading {
@@ -135,7 +135,7 @@ impl<T: Send + Sync + 'static> Http<T> {
     pub(crate) fn watch(
         self: &Arc<Self>,
         request: &WatchRequest,
-        known: Arc<dyn Known<T>>,
+        known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, Error>> {
         let http = Arc::clone(self);
         let url = request.url(&self.path, &self.options());
@@ -150,7 +150,7 @@ impl<T: Send + Sync + 'static> Http<T> {
     async fn next_events(
         &self,
         mut reading: Reading<Frames>,
-        known: &dyn Known<T>,
+        known: &dyn CacheProbe<T>,
     ) -> Option<(Result<Vec<WatchEvent<T>>, Error>, Reading<Frames>)> {
         loop {
             reading = match reading {
@@ -189,7 +189,7 @@ impl<T: Send + Sync + 'static> Http<T> {
         target: Target,
         mut body: Body,
         mut frames: Frames,
-        known: &dyn Known<T>,
+        known: &dyn CacheProbe<T>,
         events: &mut Vec<WatchEvent<T>>,
     ) -> Reading<Frames> {
         const CHUNKS: usize = 16;
@@ -222,7 +222,7 @@ impl<T: Send + Sync + 'static> Http<T> {
         target: &Target,
         frames: &mut Frames,
         chunk: bytes::Bytes,
-        known: &dyn Known<T>,
+        known: &dyn CacheProbe<T>,
     ) -> (Vec<WatchEvent<T>>, Option<Error>) {
         let mut cut = Vec::new();
         let too_long = frames.cut(chunk, |frame| cut.push(frame)).is_err();

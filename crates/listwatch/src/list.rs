@@ -151,11 +151,11 @@ fn check_list_kind(found: &str, expected: &TypeMeta) -> Result<(), ListError> {
 mod tests {
     use super::*;
     use k8s_openapi::api::core::v1::Pod;
-    use kube_object::{Asked, JsonDecoder, NothingKnown};
+    use kube_object::{DecodeContext, JsonDecoder, NoCache};
 
     fn read(body: &str) -> Result<(Vec<String>, usize, ListEnd), ListError> {
-        let asked = Asked::of(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
-        let objects = ObjectReader::<Pod> { asked: &asked, decoder: &JsonDecoder, known: &NothingKnown };
+        let asked = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
+        let objects = ObjectReader::<Pod> { asked: &asked, decoder: &JsonDecoder, known: &NoCache };
         let mut reader = ListReader::new(1 << 20);
         let (mut shown, mut unnamed) = (Vec::new(), 0);
         let chunk = Bytes::copy_from_slice(body.as_bytes());

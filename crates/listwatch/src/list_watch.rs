@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
 use kube_client::{Api, Client, Resource};
-use kube_object::{Asked, Cached, Known, Object, TypeMeta};
+use kube_object::{CacheProbe, Cached, DecodeContext, Object, TypeMeta};
 
 use crate::{
     Coverage, Error, ListOptions, ListPart, ListRequest, ListerWatcher, WatchEvent, WatchRequest,
@@ -77,7 +77,7 @@ impl<T: Cached> ListWatch<T> {
         let http = Http {
             client,
             path,
-            asked: Asked { metadata_only: T::Resource::metadata_api(), ..Asked::of(kind) },
+            asked: DecodeContext { metadata_only: T::Resource::metadata_api(), ..DecodeContext::new(kind) },
             decoder: Arc::new(T::Decoder::default()),
             max_object_bytes: MAX_OBJECT_BYTES,
             options: ListOptions::default(),
@@ -195,7 +195,7 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
     fn list(
         &self,
         request: ListRequest,
-        known: Arc<dyn Known<T>>,
+        known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<ListPart<T>, Error>> {
         let request = self.chunked(request);
         match &self.source {
@@ -207,7 +207,7 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
     fn watch(
         &self,
         request: WatchRequest,
-        known: Arc<dyn Known<T>>,
+        known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, Error>> {
         match &self.source {
             Source::Http(http) => http.watch(&request, known),

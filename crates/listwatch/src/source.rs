@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
-use kube_object::Known;
+use kube_object::CacheProbe;
 
 use crate::{Error, ListOptions, ListPart, ListRequest, WatchEvent, WatchRequest};
 
@@ -20,14 +20,14 @@ pub trait ListerWatcher<T>: Send + Sync + 'static {
     fn list(
         &self,
         request: ListRequest,
-        known: Arc<dyn Known<T>>,
+        known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<ListPart<T>, Error>>;
 
     /// The events after a version: each item is everything that one read gave, never empty.
     fn watch(
         &self,
         request: WatchRequest,
-        known: Arc<dyn Known<T>>,
+        known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, Error>>;
 
     /// Whether a watch from [`InitialEvents`](crate::WatchFrom::InitialEvents) is worth a try. A source that can't send the

@@ -13,7 +13,7 @@ use kube_listwatch::{
     Decoded, Error, ListAt, ListPart, ListRequest, ListWatch, ListerWatcher, WatchEvent, WatchFrom,
     WatchRequest,
 };
-use kube_object::NothingKnown;
+use kube_object::NoCache;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::Runtime;
@@ -158,7 +158,7 @@ fn read<P>(parts: &[Result<P, Error>], found: impl Fn(&P) -> Vec<String>) -> Rea
 async fn watch(pieces: Vec<Bytes>) -> Read {
     let timeout = Some(Duration::from_secs(300));
     let request = WatchRequest { from: WatchFrom::Version(5.into()), timeout, bookmarks: true };
-    let events: Vec<_> = source(pieces).watch(request, Arc::new(NothingKnown)).collect().await;
+    let events: Vec<_> = source(pieces).watch(request, Arc::new(NoCache)).collect().await;
     read(&events, |events: &Vec<WatchEvent<Pod>>| {
         let event = |event: &WatchEvent<Pod>| match event {
             WatchEvent::Added(object) => format!("+{}", decoded(object)),
@@ -172,7 +172,7 @@ async fn watch(pieces: Vec<Bytes>) -> Read {
 
 async fn list(pieces: Vec<Bytes>) -> Read {
     let request = ListRequest { at: ListAt::Any, limit: None };
-    let parts: Vec<_> = source(pieces).list(request, Arc::new(NothingKnown)).collect().await;
+    let parts: Vec<_> = source(pieces).list(request, Arc::new(NoCache)).collect().await;
     read(&parts, |part: &ListPart<Pod>| match part {
         ListPart::Items { items, nameless } => items
             .iter()

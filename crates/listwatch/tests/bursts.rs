@@ -10,7 +10,7 @@ use http_body_util::StreamBody;
 use k8s_openapi::api::core::v1::Pod;
 use kube_client::{Api, Client, client::Body};
 use kube_listwatch::{ListWatch, ListerWatcher, WatchFrom, WatchRequest};
-use kube_object::NothingKnown;
+use kube_object::NoCache;
 use tokio::sync::mpsc;
 
 const EVENTS: usize = 60;
@@ -43,7 +43,7 @@ async fn events_that_are_there_come_together_though_each_is_a_chunk() {
     let pods = ListWatch::<Pod>::new(Api::all(connection()));
     let request = WatchRequest { from: WatchFrom::Version(1.into()), timeout: None, bookmarks: false };
     let batches: Vec<usize> =
-        pods.watch(request, Arc::new(NothingKnown)).map(|batch| batch.unwrap().len()).collect().await;
+        pods.watch(request, Arc::new(NoCache)).map(|batch| batch.unwrap().len()).collect().await;
     assert_eq!(batches.iter().sum::<usize>(), EVENTS);
     assert!(batches.len() <= 5, "{batches:?}");
 }

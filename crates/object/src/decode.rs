@@ -95,7 +95,7 @@ fn describe(error: JsonError, kind: &TypeMeta) -> DecodeError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Asked, Id, Outline};
+    use crate::{DecodeContext, ObjectIdRef, Outline};
     use k8s_openapi::api::core::v1::{ConfigMap, Pod};
     use kube_core::PartialObjectMeta;
 
@@ -107,7 +107,7 @@ mod tests {
         text: &str,
         meta: &TypeMeta,
     ) -> Result<K, DecodeError> {
-        let asked = Asked { metadata_only: K::metadata_api(), ..Asked::of(meta.clone()) };
+        let asked = DecodeContext { metadata_only: K::metadata_api(), ..DecodeContext::new(meta.clone()) };
         let object = RawObject::new(Outline::of(text.as_bytes()), &asked)?;
         object.check_kind()?;
         JsonDecoder.decode(&object)
@@ -164,7 +164,7 @@ mod tests {
     fn an_outline_finds_the_identity_wherever_metadata_stands() {
         let frame = br#"{"spec":{"metadata":{"name":"not me"}},"metadata":{"labels":{"name":"nor me"},"uid":"u","resourceVersion":"7","namespace":"ns","name":"me"}}"#;
         let id = Outline::of(frame).id().cloned().unwrap();
-        assert_eq!(id, Id::new(Some("ns"), "me", "u", "7"));
+        assert_eq!(id, ObjectIdRef::new(Some("ns"), "me", "u", "7"));
     }
 
     /// As kube-apiserver writes the name `a&b "c"` of a ClusterRole.

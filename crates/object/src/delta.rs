@@ -14,7 +14,7 @@ pub enum Delta<T> {
     Begin {
         /// The server's history may have been restored from an older state, in which versions
         /// are used again: a version alone shows of nothing that it has not changed, and that of the list may be lower.
-        fresh: bool,
+        history_lost: bool,
     },
     /// A part of the list.
     Page(Vec<Listed<T>>),
@@ -95,7 +95,9 @@ impl<T> fmt::Debug for Listed<T> {
 impl<T> fmt::Debug for Delta<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Delta::Begin { fresh } => f.debug_struct("Begin").field("fresh", fresh).finish(),
+            Delta::Begin { history_lost } => {
+                f.debug_struct("Begin").field("history_lost", history_lost).finish()
+            }
             Delta::Page(items) => f.debug_tuple("Page").field(items).finish(),
             Delta::End { version, complete } => {
                 f.debug_struct("End").field("version", version).field("complete", complete).finish()
@@ -121,7 +123,7 @@ impl<T> Clone for Listed<T> {
 impl<T> Clone for Delta<T> {
     fn clone(&self) -> Self {
         match self {
-            Delta::Begin { fresh } => Delta::Begin { fresh: *fresh },
+            Delta::Begin { history_lost } => Delta::Begin { history_lost: *history_lost },
             Delta::Page(items) => Delta::Page(items.clone()),
             Delta::End { version, complete } => Delta::End { version: version.clone(), complete: *complete },
             Delta::Put(entry) => Delta::Put(entry.clone()),

@@ -8,7 +8,7 @@ use std::{
 
 use foldhash::quality::RandomState;
 
-use crate::{Asked, Outline};
+use crate::{DecodeContext, Outline};
 
 /// Another one in each process: whoever writes objects must not be able to find two states with one digest.
 static SEEDED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
@@ -29,7 +29,7 @@ impl Digest {
 
     /// The digest of an object. An event of a watch and an item of a list have the same one, though items of most lists lack
     /// `kind` and `apiVersion`. managedFields count only where they are kept.
-    pub fn of(outline: &Outline<'_>, asked: &Asked) -> Self {
+    pub fn of(outline: &Outline<'_>, asked: &DecodeContext) -> Self {
         let [body, rest] = outline.body(asked.keep_managed_fields);
         let mut hasher = SEEDED.build_hasher();
         hasher.write(body);
@@ -44,7 +44,7 @@ mod tests {
     use kube_core::metadata::TypeMeta;
 
     fn digest(text: &str, keep_managed_fields: bool) -> Digest {
-        let asked = Asked { keep_managed_fields, ..Asked::of(TypeMeta::default()) };
+        let asked = DecodeContext { keep_managed_fields, ..DecodeContext::new(TypeMeta::default()) };
         Digest::of(&Outline::of(text.as_bytes()), &asked)
     }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, ops::Deref, sync::Arc};
 
-use crate::{Digest, Id, Object, ObjectKey, ResourceVersion, Uid};
+use crate::{Digest, Object, ObjectIdRef, ObjectKey, ResourceVersion, Uid};
 
 /// The owned identity of an object at one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,13 +17,13 @@ pub struct ObjectId {
 
 impl ObjectId {
     /// The same identity, its key borrowed.
-    pub fn as_id(&self) -> Id<'_> {
-        Id { key: self.key.as_ref(), uid: self.uid.clone(), version: self.version.clone() }
+    pub fn as_id(&self) -> ObjectIdRef<'_> {
+        ObjectIdRef { key: self.key.as_ref(), uid: self.uid.clone(), version: self.version.clone() }
     }
 }
 
-impl From<Id<'_>> for ObjectId {
-    fn from(id: Id<'_>) -> Self {
+impl From<ObjectIdRef<'_>> for ObjectId {
+    fn from(id: ObjectIdRef<'_>) -> Self {
         Self { key: id.key.to_key(), uid: id.uid, version: id.version }
     }
 }
@@ -101,20 +101,20 @@ impl<T> PartialEq for Entry<T> {
 
 /// The one question that is asked against the flow: is this object held at this version already?
 ///
-/// Asked while a list is decoded, so that what has not changed is neither decoded nor allocated
-/// again. Implemented by the store; [`NothingKnown`] is for programs without one.
-pub trait Known<T>: Send + Sync {
+/// DecodeContext while a list is decoded, so that what has not changed is neither decoded nor allocated
+/// again. Implemented by the store; [`NoCache`] is for programs without one.
+pub trait CacheProbe<T>: Send + Sync {
     /// The entry held under this key, if it has the same uid and the same version. Where the digest of what has come is
     /// given, and that of what is held is known, they have to be the same, too.
-    fn unchanged(&self, id: &Id<'_>, digest: Option<Digest>) -> Option<Entry<T>>;
+    fn unchanged(&self, id: &ObjectIdRef<'_>, digest: Option<Digest>) -> Option<Entry<T>>;
 }
 
 /// Knows nothing, so that everything is decoded.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NothingKnown;
+pub struct NoCache;
 
-impl<T> Known<T> for NothingKnown {
-    fn unchanged(&self, _: &Id<'_>, _: Option<Digest>) -> Option<Entry<T>> {
+impl<T> CacheProbe<T> for NoCache {
+    fn unchanged(&self, _: &ObjectIdRef<'_>, _: Option<Digest>) -> Option<Entry<T>> {
         None
     }
 }

@@ -80,11 +80,11 @@ mod tests {
     use std::borrow::Cow;
 
     use super::Labels;
-    use crate::{Asked, Outline, RawObject, TypeMeta};
+    use crate::{DecodeContext, Outline, RawObject, TypeMeta};
 
     /// The labels of this object, and whether they were read as they stand in its JSON.
     fn labels_of(object: &str) -> (Vec<(String, String)>, bool) {
-        let asked = Asked::of(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
+        let asked = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
         let raw = RawObject::new(Outline::of(object.as_bytes()), &asked).unwrap();
         let (texts, json) = (raw.labels(), raw.json());
         if let Cow::Owned(json) = &json {

@@ -10,7 +10,7 @@
 //! [`Delta`] is what travels down to the store, [`Event`] is what the store says has changed.
 //! Both carry objects as [`Entry`]: the identity beside an `Arc` of the value, so that no layer
 //! has to look into an object, and none has to clone it. The one question asked upward is
-//! [`Known`]: do you hold this uid at this version already? Where the version may be of another history, the [`Digest`] of the
+//! [`CacheProbe`]: do you hold this uid at this version already? Where the version may be of another history, the [`Digest`] of the
 //! object's JSON answers for it.
 //!
 //! # Invariants
@@ -38,14 +38,14 @@ pub use cached::Cached;
 pub use decode::{Decode, DecodeError, JsonDecoder, decode_json};
 pub use delta::{Delta, Listed};
 pub use digest::Digest;
-pub use entry::{Entry, Known, NothingKnown, ObjectId};
+pub use entry::{CacheProbe, Entry, NoCache, ObjectId};
 pub use event::Event;
 pub use json::{Envelope, JsonError, Outline, ValueEnd, from_slice};
 pub use json_object::JsonObject;
 pub use key::{KeyRef, ObjectKey, ParseKeyError};
 pub use labels::Labels;
-pub use object::{Id, Object};
-pub use raw::{Asked, RawObject};
+pub use object::{Object, ObjectIdRef};
+pub use raw::{DecodeContext, RawObject};
 pub use uid::Uid;
 pub use version::ResourceVersion;
 

@@ -1,4 +1,4 @@
-//! `Object`: what a layer may ask of a cached value, and `Id`, the borrowed identity.
+//! `Object`: what a layer may ask of a cached value, and `ObjectIdRef`, the borrowed identity.
 
 use kube_core::Resource;
 
@@ -6,7 +6,7 @@ use crate::{KeyRef, ResourceVersion, Uid};
 
 /// Who an object is and which version of it, its key borrowed: read from its bytes or from a decoded value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Id<'a> {
+pub struct ObjectIdRef<'a> {
     /// Its address.
     pub key: KeyRef<'a>,
     /// Its incarnation; empty where the server sent none.
@@ -15,7 +15,7 @@ pub struct Id<'a> {
     pub version: ResourceVersion,
 }
 
-impl<'a> Id<'a> {
+impl<'a> ObjectIdRef<'a> {
     /// The identity that these texts name. An empty namespace is the same as none.
     pub fn new(namespace: Option<&'a str>, name: &'a str, uid: &str, version: &str) -> Self {
         Self { key: KeyRef::new(namespace, name), uid: Uid::new(uid), version: ResourceVersion::new(version) }
@@ -29,16 +29,16 @@ impl<'a> Id<'a> {
 pub trait Object: Send + Sync + 'static {
     /// The identity as the value has it. A transform may have changed the value: the layers
     /// keep the identity that the server sent in an [`Entry`](crate::Entry) beside it.
-    fn id(&self) -> Id<'_>;
+    fn id(&self) -> ObjectIdRef<'_>;
 
     /// The value of a label.
     fn label(&self, name: &str) -> Option<&str>;
 }
 
 impl<K: Resource + Send + Sync + 'static> Object for K {
-    fn id(&self) -> Id<'_> {
+    fn id(&self) -> ObjectIdRef<'_> {
         let meta = self.meta();
-        Id::new(
+        ObjectIdRef::new(
             meta.namespace.as_deref(),
             meta.name.as_deref().unwrap_or_default(),
             meta.uid.as_deref().unwrap_or_default(),

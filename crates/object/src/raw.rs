@@ -9,7 +9,7 @@ use crate::{DecodeError, JsonError, ObjectId, Outline, from_slice, json::is_plai
 
 /// What a server was asked for, and how its answers are read.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct DecodeContext {
     /// Items of a list carry no kind of their own.
     pub kind: Arc<TypeMeta>,
     /// The server was asked to leave out everything but the metadata, so that objects come as `PartialObjectMetadata`.
@@ -18,9 +18,9 @@ pub struct Asked {
     pub keep_managed_fields: bool,
 }
 
-impl Asked {
+impl DecodeContext {
     /// Whole objects of this kind, without their managedFields.
-    pub fn of(kind: TypeMeta) -> Self {
+    pub fn new(kind: TypeMeta) -> Self {
         Self { kind: Arc::new(kind), metadata_only: false, keep_managed_fields: false }
     }
 
@@ -50,7 +50,7 @@ pub struct RawObject<'a> {
     /// Who it is.
     pub id: ObjectId,
     outline: Outline<'a>,
-    asked: &'a Asked,
+    asked: &'a DecodeContext,
 }
 
 impl<'a> RawObject<'a> {
@@ -58,7 +58,7 @@ impl<'a> RawObject<'a> {
     ///
     /// # Errors
     /// It can't be found out who it is; the error says why.
-    pub fn new(outline: Outline<'a>, asked: &'a Asked) -> Result<Self, DecodeError> {
+    pub fn new(outline: Outline<'a>, asked: &'a DecodeContext) -> Result<Self, DecodeError> {
         match outline.identify() {
             Some(id) => Ok(Self { id, outline, asked }),
             None => Err(why_nameless(&outline, asked)),
@@ -117,7 +117,7 @@ impl<'a> RawObject<'a> {
 }
 
 /// That there is no name says more than which field a decoder would miss first.
-fn why_nameless(outline: &Outline<'_>, asked: &Asked) -> DecodeError {
+fn why_nameless(outline: &Outline<'_>, asked: &DecodeContext) -> DecodeError {
     if let Err(error) = asked.check_kind(outline) {
         return error;
     }

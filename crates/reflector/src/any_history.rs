@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use kube_object::{Digest, Entry, Id, Known};
+use kube_object::{CacheProbe, Digest, Entry, ObjectIdRef};
 
 /// Knows what the other one knows and can tell by more than a version.
 ///
 /// A list after an expiry may be of a history in which the same uids and versions stand for other states, as after a restore
 /// of etcd.
-pub(crate) struct OfAnyHistory<T>(pub(crate) Arc<dyn Known<T>>);
+pub(crate) struct OfAnyHistory<T>(pub(crate) Arc<dyn CacheProbe<T>>);
 
-impl<T> Known<T> for OfAnyHistory<T> {
-    fn unchanged(&self, id: &Id<'_>, digest: Option<Digest>) -> Option<Entry<T>> {
+impl<T> CacheProbe<T> for OfAnyHistory<T> {
+    fn unchanged(&self, id: &ObjectIdRef<'_>, digest: Option<Digest>) -> Option<Entry<T>> {
         self.0.unchanged(id, digest).filter(|held| digest.is_some() && held.digest == digest)
     }
 }

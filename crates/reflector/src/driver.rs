@@ -6,7 +6,7 @@ use futures_util::{FutureExt, StreamExt, stream::BoxStream};
 use kube_listwatch::{
     Decoded, Error, ListPart, ListRequest, ListerWatcher, Target, Verb, WatchEvent, WatchFrom, WatchRequest,
 };
-use kube_object::{Delta, Known, Listed, NothingKnown, ResourceVersion};
+use kube_object::{CacheProbe, Delta, Listed, NoCache, ResourceVersion};
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until},
@@ -41,7 +41,7 @@ const EARLY: Duration = Duration::from_secs(1);
 pub struct Reflector<T, S> {
     source: Arc<dyn ListerWatcher<T>>,
     sink: S,
-    known: Arc<dyn Known<T>>,
+    known: Arc<dyn CacheProbe<T>>,
     options: Options,
     reports: Reports,
     relist: watch::Receiver<u64>,
@@ -59,7 +59,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
         Self {
             source,
             sink,
-            known: Arc::new(NothingKnown),
+            known: Arc::new(NoCache),
             options: Options::default(),
             reports: Reports::default(),
             relist,
@@ -68,7 +68,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
 
     /// What the sink holds already, so that lists need not decode it again.
     #[must_use]
-    pub fn known(mut self, known: Arc<dyn Known<T>>) -> Self {
+    pub fn known(mut self, known: Arc<dyn CacheProbe<T>>) -> Self {
         self.known = known;
         self
     }
@@ -278,11 +278,11 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     fn watch(&mut self, after: ResourceVersion) {
         // Events are news. The sink may not yet have taken a list that reuses nothing, so that it
         // still holds another history's object under the version of an event.
-        self.open_watch(WatchFrom::Version(after), Arc::new(NothingKnown));
+        self.open_watch(WatchFrom::Version(after), Arc::new(NoCache));
         self.reflector.reports.watch_begun();
     }
 
-    fn open_watch(&mut self, from: WatchFrom, known: Arc<dyn Known<T>>) {
+    fn open_watch(&mut self, from: WatchFrom, known: Arc<dyn CacheProbe<T>>) {
         let shortest = self.reflector.options.watch_timeout;
         let timeout = shortest.mul_f64(1.0 + self.rng.f64());
         let request = WatchRequest { from, timeout: Some(timeout), bookmarks: true };
@@ -292,7 +292,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     }
 
     /// What a list may hand back instead of decoding it.
-    fn known(&self, fresh: bool) -> Arc<dyn Known<T>> {
+    fn known(&self, fresh: bool) -> Arc<dyn CacheProbe<T>> {
         let known = Arc::clone(&self.reflector.known);
         if fresh { Arc::new(OfAnyHistory(known)) } else { known }
     }
@@ -447,7 +447,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
 fn delta<T>(marker: Marker) -> Delta<T> {
     match marker {
         Marker::Clear => Delta::Clear,
-        Marker::Begin { fresh } => Delta::Begin { fresh },
+        Marker::Begin { fresh } => Delta::Begin { history_lost: fresh },
         Marker::End { version, complete } => Delta::End { version, complete },
     }
 }

@@ -6,7 +6,7 @@ mod support;
 use std::{sync::Arc, time::Duration};
 
 use kube_listwatch::{ListAt, WatchFrom};
-use kube_object::{Digest, Entry, Id, Known};
+use kube_object::{CacheProbe, Digest, Entry, ObjectIdRef};
 use kube_reflector::{Options, Phase, RelistCause};
 use support::{
     fake::{
@@ -254,8 +254,8 @@ async fn an_incomplete_list_is_shown_and_repeated_until_it_is_complete() {
 /// Says that it holds everything as it is asked for.
 struct KnowsAll;
 
-impl Known<Thing> for KnowsAll {
-    fn unchanged(&self, asked: &Id<'_>, _: Option<Digest>) -> Option<Entry<Thing>> {
+impl CacheProbe<Thing> for KnowsAll {
+    fn unchanged(&self, asked: &ObjectIdRef<'_>, _: Option<Digest>) -> Option<Entry<Thing>> {
         let id = id(&format!("{}@{}", asked.key.name(), asked.version));
         Some(Entry::new(id, Arc::new(())).with_digest(Digest::new(7)))
     }
@@ -267,7 +267,7 @@ async fn the_list_after_an_expiry_knows_only_what_can_be_told_by_a_digest() {
     let note = Arc::clone(&knows);
     let fake = Fake::asking(
         move |n, _, known| {
-            let id = Id::new(None, "a", "a", "1");
+            let id = ObjectIdRef::new(None, "a", "a", "1");
             let known = |digest: Option<u64>| known.unchanged(&id, digest.map(Digest::new)).is_some();
             note.lock().unwrap().push([None, Some(7), Some(8)].map(known));
             list(&[], ["5", "7", "9"][n])

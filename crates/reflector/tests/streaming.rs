@@ -8,7 +8,7 @@ use futures_util::stream::BoxStream;
 use kube_listwatch::{
     Error, ListAt, ListPart, ListRequest, ListerWatcher, WatchEvent, WatchFrom, WatchRequest,
 };
-use kube_object::Known;
+use kube_object::CacheProbe;
 use kube_reflector::{Phase, Reflector};
 use support::{
     fake::{Beat, Fake, Thing, WatchAnswer, events, fails, hangs, list, silent},
@@ -156,7 +156,7 @@ impl ListerWatcher<Thing> for Unable {
     fn list(
         &self,
         request: ListRequest,
-        known: Arc<dyn Known<Thing>>,
+        known: Arc<dyn CacheProbe<Thing>>,
     ) -> BoxStream<'static, Result<ListPart<Thing>, Error>> {
         self.0.list(request, known)
     }
@@ -164,7 +164,7 @@ impl ListerWatcher<Thing> for Unable {
     fn watch(
         &self,
         request: WatchRequest,
-        known: Arc<dyn Known<Thing>>,
+        known: Arc<dyn CacheProbe<Thing>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<Thing>>, Error>> {
         self.0.watch(request, known)
     }

@@ -11,10 +11,10 @@ use crate::{Snapshot, Store, erased::IndexState};
 pub enum IndexError {
     /// The store has an index of this name already.
     #[error("there is an index named {0:?} already")]
-    Taken(String),
+    AlreadyExists(String),
     /// The store has no index of this name with values of the type asked for.
     #[error("there is no index named {0:?} with values of this type")]
-    Unknown(String),
+    NotFound(String),
 }
 
 /// A typed handle on one index of a store. Cheap to clone; keeps the store alive.
@@ -97,37 +97,37 @@ impl<T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> Index<T, V> {
     /// This index as it was at one moment.
     ///
     /// `None` for a snapshot that was taken before the index was added, or from another store.
-    pub fn at<'a>(&self, snapshot: &'a Snapshot<T>) -> Option<IndexAt<'a, T, V>> {
+    pub fn at<'a>(&self, snapshot: &'a Snapshot<T>) -> Option<IndexSnapshot<'a, T, V>> {
         let state = snapshot.root.indexes.state(self.position)?;
-        (state.name() == self.name).then_some(IndexAt { snapshot, state })
+        (state.name() == self.name).then_some(IndexSnapshot { snapshot, state })
     }
 
-    fn now<R: Default>(&self, read: impl FnOnce(IndexAt<'_, T, V>) -> R) -> R {
+    fn now<R: Default>(&self, read: impl FnOnce(IndexSnapshot<'_, T, V>) -> R) -> R {
         self.at(&self.store.snapshot()).map(read).unwrap_or_default()
     }
 }
 
 /// One index at one moment.
-pub struct IndexAt<'a, T, V> {
+pub struct IndexSnapshot<'a, T, V> {
     snapshot: &'a Snapshot<T>,
     state: &'a IndexState<T, V>,
 }
 
-impl<T, V> Clone for IndexAt<'_, T, V> {
+impl<T, V> Clone for IndexSnapshot<'_, T, V> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T, V> Copy for IndexAt<'_, T, V> {}
+impl<T, V> Copy for IndexSnapshot<'_, T, V> {}
 
-impl<T, V> std::fmt::Debug for IndexAt<'_, T, V> {
+impl<T, V> std::fmt::Debug for IndexSnapshot<'_, T, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("IndexAt").finish_non_exhaustive()
+        f.debug_struct("IndexSnapshot").finish_non_exhaustive()
     }
 }
 
-impl<'a, T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> IndexAt<'a, T, V> {
+impl<'a, T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> IndexSnapshot<'a, T, V> {
     /// The objects that have this value.
     pub fn get<Q: ?Sized + Hash + Eq>(&self, value: &Q) -> Vec<Arc<T>>
     where

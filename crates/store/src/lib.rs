@@ -45,10 +45,10 @@ mod testing;
 mod wait;
 mod watermark;
 
-pub use index::{Index, IndexAt, IndexError};
+pub use index::{Index, IndexError, IndexSnapshot};
 pub use lister::{Lister, NamespaceLister};
 pub use selector::{LabelSelector, ParseSelectorError};
 pub use snapshot::Snapshot;
-pub use store::{Stats, Store};
-pub use wait::NotReached;
+pub use store::{Store, StoreStats};
+pub use wait::WaitError;
 pub use watermark::Watermark;

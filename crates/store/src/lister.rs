@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube_object::{KeyRef, Object, ObjectKey, ResourceVersion};
 
-use crate::{Index, LabelSelector, Snapshot, Stats, Store, Watermark, snapshot::matching};
+use crate::{Index, LabelSelector, Snapshot, Store, StoreStats, Watermark, snapshot::matching};
 
 /// Reads a store. Cheap to clone; keeps the store alive.
 ///
@@ -105,7 +105,7 @@ impl<T: Object> Lister<T> {
     }
 
     /// Counts for metrics and debug pages.
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> StoreStats {
         self.store.stats()
     }
 

@@ -30,7 +30,7 @@ impl<T: Object> Store<T> {
     pub fn replace(&self, objects: impl IntoIterator<Item = T>, version: ResourceVersion) -> Vec<Event<T>> {
         let items = objects.into_iter().map(|object| Listed::Object(Entry::of(object))).collect();
         self.apply(vec![
-            Delta::Begin { fresh: false },
+            Delta::Begin { history_lost: false },
             Delta::Page(items),
             Delta::End { version, complete: true },
         ])
@@ -65,9 +65,9 @@ impl<T: Object> Store<T> {
     /// Indexes with other values are asked through [`Store::index`].
     ///
     /// # Errors
-    /// [`IndexError::Unknown`] if there is no such index.
+    /// [`IndexError::NotFound`] if there is no such index.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, IndexError> {
-        let index = self.index::<String>(name).ok_or_else(|| IndexError::Unknown(name.to_owned()))?;
+        let index = self.index::<String>(name).ok_or_else(|| IndexError::NotFound(name.to_owned()))?;
         Ok(index.get(value))
     }
 }

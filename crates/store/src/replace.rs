@@ -49,7 +49,7 @@ impl<T> Clone for Change<T> {
 /// more memory; a slot is in `seen` if its
 /// object, in whatever version, is part of the new state.
 pub(crate) struct Relist<T> {
-    fresh: bool,
+    history_lost: bool,
     seen: Slotted,
     undecodable: BTreeSet<u32>,
     changes: Vec<Option<Change<T>>>,
@@ -59,7 +59,7 @@ pub(crate) struct Relist<T> {
 impl<T> Clone for Relist<T> {
     fn clone(&self) -> Self {
         Self {
-            fresh: self.fresh,
+            history_lost: self.history_lost,
             seen: self.seen.clone(),
             undecodable: self.undecodable.clone(),
             changes: self.changes.clone(),
@@ -69,9 +69,9 @@ impl<T> Clone for Relist<T> {
 }
 
 impl<T: Object> Relist<T> {
-    pub(crate) fn new(fresh: bool) -> Self {
+    pub(crate) fn new(history_lost: bool) -> Self {
         Self {
-            fresh,
+            history_lost,
             seen: Slotted::default(),
             undecodable: BTreeSet::new(),
             changes: Vec::new(),
@@ -112,7 +112,7 @@ impl<T: Object> Relist<T> {
         let Some(entry) = root.objects.get(slot).filter(|_| held.version == listed.id.version) else {
             return false;
         };
-        let same_history = !self.fresh && !held.version.is_opaque() && !root.stale.contains(&slot);
+        let same_history = !self.history_lost && !held.version.is_opaque() && !root.stale.contains(&slot);
         same_digest(entry.digest, listed.digest)
             .unwrap_or(same_history || Arc::ptr_eq(&entry.object, &listed.object))
     }
@@ -190,7 +190,7 @@ impl<T: Object> Relist<T> {
     ) {
         self.delete_unseen(complete, root, outcome);
         outcome.lists += 1;
-        outcome.fresh_lists += u64::from(self.fresh);
+        outcome.lists_after_lost_history += u64::from(self.history_lost);
         self.refresh_stale(root);
         self.put_changes(root, outcome);
         root.watermark.listed(version);

@@ -60,7 +60,7 @@ pub(crate) struct Outcome<T> {
     /// Lists that came to their end.
     pub(crate) lists: u64,
     /// Of them, those in which no version was trusted.
-    pub(crate) fresh_lists: u64,
+    pub(crate) lists_after_lost_history: u64,
 }
 
 impl<T> Outcome<T> {
@@ -71,7 +71,7 @@ impl<T> Outcome<T> {
             repeats: 0,
             panics: 0,
             lists: 0,
-            fresh_lists: 0,
+            lists_after_lost_history: 0,
         }
     }
 

@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-use kube_object::{Delta, Digest, Entry, Event, Id, Known, Listed, Object, ResourceVersion};
+use kube_object::{CacheProbe, Delta, Digest, Entry, Event, Listed, Object, ObjectIdRef, ResourceVersion};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
@@ -56,14 +56,14 @@ const IN_PLACE: usize = 256;
 /// was not listed is deleted, in the order of keys and with `final_state_unknown` (unless its
 /// deletion came during the relist, with its last state); then come the changes in the order in
 /// which they came. Unchanged objects keep their `Arc` and give no event. An `End` that is not
-/// `complete` deletes only what another object has taken the place of. After a `Begin { fresh: true }` nothing counts as unchanged
+/// `complete` deletes only what another object has taken the place of. After a `Begin { history_lost: true }` nothing counts as unchanged
 /// by its version alone. An `End`
 /// or a `Page` without a `Begin` is taken as a bookmark, or as so many single deltas. A `Clear` discards
 /// a relist and deletes everything, in the order of keys and with `final_state_unknown`; watermark,
 /// epoch and whether a first list was in stay.
 pub struct Store<T> {
     pub(crate) shared: Arc<Shared<T>>,
-    /// Whatever keeps the store fresh, for as long as this handle is there.
+    /// Whatever keeps the store history_lost, for as long as this handle is there.
     keep: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -79,13 +79,13 @@ pub(crate) struct Shared<T> {
     repeats: AtomicU64,
     index_panics: AtomicU64,
     lists: AtomicU64,
-    fresh_lists: AtomicU64,
+    lists_after_lost_history: AtomicU64,
 }
 
 /// Counts of a store, for metrics and debug pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Stats {
+pub struct StoreStats {
     /// Objects in the store.
     pub objects: usize,
     /// Of them, those whose newest state could not be decoded.
@@ -97,7 +97,7 @@ pub struct Stats {
     /// Lists that came to their end, since the store was made.
     pub lists: u64,
     /// Of them, those in which no version was trusted.
-    pub fresh_lists: u64,
+    pub lists_after_lost_history: u64,
 }
 
 impl<T> Clone for Store<T> {
@@ -132,7 +132,7 @@ impl<T> Store<T> {
                 repeats: AtomicU64::new(0),
                 index_panics: AtomicU64::new(0),
                 lists: AtomicU64::new(0),
-                fresh_lists: AtomicU64::new(0),
+                lists_after_lost_history: AtomicU64::new(0),
             }),
             keep: None,
         }
@@ -141,7 +141,7 @@ impl<T> Store<T> {
     /// A handle on the same store that holds `guard`, as do its clones and the listers and indexes
     /// that are made from it: an informer goes on while anybody can look into its store.
     #[must_use]
-    pub fn keeping(self, guard: Arc<dyn Any + Send + Sync>) -> Self {
+    pub fn with_keep_alive(self, guard: Arc<dyn Any + Send + Sync>) -> Self {
         Self { keep: Some(guard), ..self }
     }
 
@@ -154,7 +154,7 @@ impl<T> Store<T> {
     /// show in the other. For those who try several futures of one state.
     pub fn fork(&self) -> Self {
         let relist = self.shared.writer.lock();
-        let Shared { repeats, index_panics, lists, fresh_lists, .. } = &*self.shared;
+        let Shared { repeats, index_panics, lists, lists_after_lost_history, .. } = &*self.shared;
         let same = |count: &AtomicU64| AtomicU64::new(count.load(Relaxed));
         let shared = Shared {
             root: RwLock::new(self.snapshot().root),
@@ -162,7 +162,7 @@ impl<T> Store<T> {
             repeats: same(repeats),
             index_panics: same(index_panics),
             lists: same(lists),
-            fresh_lists: same(fresh_lists),
+            lists_after_lost_history: same(lists_after_lost_history),
             moved: Notify::new(),
             closed: AtomicBool::new(self.is_closed()),
         };
@@ -203,7 +203,7 @@ impl<T: Object> Store<T> {
         self.shared.repeats.fetch_add(outcome.repeats, Relaxed);
         self.shared.index_panics.fetch_add(outcome.panics, Relaxed);
         self.shared.lists.fetch_add(outcome.lists, Relaxed);
-        self.shared.fresh_lists.fetch_add(outcome.fresh_lists, Relaxed);
+        self.shared.lists_after_lost_history.fetch_add(outcome.lists_after_lost_history, Relaxed);
         self.shared.moved.notify_waiters();
         outcome.events
     }
@@ -241,7 +241,7 @@ impl<T: Object> Store<T> {
         let mut root = Arc::clone(&before);
         for delta in batch {
             match (delta, relist.take()) {
-                (Delta::Begin { fresh }, _) => *relist = Some(Relist::new(fresh)),
+                (Delta::Begin { history_lost }, _) => *relist = Some(Relist::new(history_lost)),
                 (Delta::Clear, _) => Arc::make_mut(&mut root).clear(outcome),
                 (Delta::End { version, complete }, Some(ended)) => {
                     ended.end(version, complete, Arc::make_mut(&mut root), outcome);
@@ -277,7 +277,7 @@ impl<T: Object> Store<T> {
     /// `Clone` must not panic.
     ///
     /// # Errors
-    /// [`IndexError::Taken`] if there is an index of this name.
+    /// [`IndexError::AlreadyExists`] if there is an index of this name.
     pub fn add_index<V, I>(
         &self,
         name: &'static str,
@@ -290,7 +290,7 @@ impl<T: Object> Store<T> {
         let _writer = self.shared.writer.lock();
         let before = self.snapshot().root;
         if before.indexes.position(name).is_some() {
-            return Err(IndexError::Taken(name.to_owned()));
+            return Err(IndexError::AlreadyExists(name.to_owned()));
         }
         let mut root = Root::clone(&before);
         let objects: Vec<_> = before.objects.iter().collect();
@@ -327,15 +327,15 @@ impl<T: Object> Store<T> {
     }
 
     /// Counts for metrics and debug pages.
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> StoreStats {
         let snapshot = self.snapshot();
-        Stats {
+        StoreStats {
             objects: snapshot.len(),
             stale: snapshot.stale(),
             repeats: self.shared.repeats.load(Relaxed),
             index_panics: self.shared.index_panics.load(Relaxed),
             lists: self.shared.lists.load(Relaxed),
-            fresh_lists: self.shared.fresh_lists.load(Relaxed),
+            lists_after_lost_history: self.shared.lists_after_lost_history.load(Relaxed),
         }
     }
 
@@ -346,8 +346,8 @@ impl<T: Object> Store<T> {
     }
 }
 
-impl<T: Object> Known<T> for Store<T> {
-    fn unchanged(&self, id: &Id<'_>, digest: Option<Digest>) -> Option<Entry<T>> {
+impl<T: Object> CacheProbe<T> for Store<T> {
+    fn unchanged(&self, id: &ObjectIdRef<'_>, digest: Option<Digest>) -> Option<Entry<T>> {
         let snapshot = self.snapshot();
         let entry = snapshot.get(id.key)?;
         let same = entry.id.version == id.version

@@ -15,10 +15,10 @@ use crate::{Lister, Snapshot, Store};
 /// A store has not come to a version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum NotReached {
+pub enum WaitError {
     /// Not within the time; it may still come.
     #[error("the cache is {} and not at {wanted} after {within:?}", at(.reached.as_ref()))]
-    Behind {
+    Timeout {
         /// What was waited for.
         wanted: ResourceVersion,
         /// How far the store was; `None` where nothing with a version was in it.
@@ -29,7 +29,7 @@ pub enum NotReached {
     /// A list at a lower version, or one that can't be compared, has begun a new epoch: the server's history was
     /// restored, and what was written in the lost one is perhaps undone.
     #[error("the server's history was restored, the cache is {}: {wanted} belongs to the lost one", at(.reached.as_ref()))]
-    Restored {
+    HistoryLost {
         /// What was waited for.
         wanted: ResourceVersion,
         /// Where the new epoch is.
@@ -71,14 +71,14 @@ impl<T: Object> Store<T> {
     /// with the next event or bookmark; servers send a bookmark about every minute.
     ///
     /// # Errors
-    /// [`NotReached`]: not within this time, never, or never to be told.
+    /// [`WaitError`]: not within this time, never, or never to be told.
     ///
     /// # Cancel safety
     /// Safe: nothing but the wait is lost.
-    pub async fn wait_until(&self, version: &ResourceVersion, within: Duration) -> Result<(), NotReached> {
+    pub async fn wait_until(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
         let wanted = version.clone();
         if wanted.is_opaque() {
-            return Err(NotReached::Opaque { wanted });
+            return Err(WaitError::Opaque { wanted });
         }
         let epoch = self.position().epoch;
         let there = |snapshot: &Snapshot<T>| snapshot.has_reached(&wanted);
@@ -87,10 +87,10 @@ impl<T: Object> Store<T> {
         let reached = snapshot.watermark().cloned();
         match (snapshot.position().epoch == epoch, there(&snapshot)) {
             (true, true) => Ok(()),
-            (true, false) if self.is_closed() => Err(NotReached::Stopped { wanted, reached }),
-            (true, false) if Handle::try_current().is_err() => Err(NotReached::NoRuntime { wanted, reached }),
-            (true, false) => Err(NotReached::Behind { wanted, reached, within }),
-            (false, _) => Err(NotReached::Restored { wanted, reached }),
+            (true, false) if self.is_closed() => Err(WaitError::Stopped { wanted, reached }),
+            (true, false) if Handle::try_current().is_err() => Err(WaitError::NoRuntime { wanted, reached }),
+            (true, false) => Err(WaitError::Timeout { wanted, reached, within }),
+            (false, _) => Err(WaitError::HistoryLost { wanted, reached }),
         }
     }
 
@@ -133,7 +133,7 @@ impl<T: Object> Lister<T> {
     ///
     /// # Cancel safety
     /// Safe: nothing but the wait is lost.
-    pub async fn wait_until(&self, version: &ResourceVersion, within: Duration) -> Result<(), NotReached> {
+    pub async fn wait_until(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
         self.store.wait_until(version, within).await
     }
 

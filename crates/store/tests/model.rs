@@ -8,7 +8,9 @@ mod naive;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::{Thing, begin, end, id, thing};
-use kube_object::{Delta, Digest, Entry, Event, Id, KeyRef, Known, Listed, Object, ObjectId, ObjectKey};
+use kube_object::{
+    CacheProbe, Delta, Digest, Entry, Event, KeyRef, Listed, Object, ObjectId, ObjectIdRef, ObjectKey,
+};
 use kube_store::{Index, LabelSelector, Snapshot, Store};
 use naive::Naive;
 use proptest::prelude::*;
@@ -213,8 +215,11 @@ impl Run {
             let expected = Some(entry).filter(|entry| !stale && !entry.id.version.is_opaque() && !differs);
             assert_eq!(known.as_ref(), expected);
         }
-        assert_eq!(self.store.unchanged(&Id { version: 99.into(), ..id.clone() }, None), None);
-        assert_eq!(self.store.unchanged(&Id { key: KeyRef::new(None, "unheard-of"), ..id }, None), None);
+        assert_eq!(self.store.unchanged(&ObjectIdRef { version: 99.into(), ..id.clone() }, None), None);
+        assert_eq!(
+            self.store.unchanged(&ObjectIdRef { key: KeyRef::new(None, "unheard-of"), ..id }, None),
+            None
+        );
     }
 
     fn check_held(&self) {

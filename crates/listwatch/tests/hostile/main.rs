@@ -27,7 +27,7 @@ use kube_listwatch::{
     Class, Decoded, Error, ListAt, ListPart, ListRequest, ListWatch, ListerWatcher, WatchEvent, WatchFrom,
     WatchRequest,
 };
-use kube_object::{Known, NothingKnown};
+use kube_object::{CacheProbe, NoCache};
 use stub::{Answer, Stub};
 
 const LIST: ListRequest = ListRequest { at: ListAt::Any, limit: Some(500) };
@@ -40,8 +40,8 @@ fn watch_request() -> WatchRequest {
     }
 }
 
-fn nothing<T: 'static>() -> Arc<dyn Known<T>> {
-    Arc::new(NothingKnown)
+fn nothing<T: 'static>() -> Arc<dyn CacheProbe<T>> {
+    Arc::new(NoCache)
 }
 
 /// All that a list gives until it ends or fails.

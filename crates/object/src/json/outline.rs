@@ -13,7 +13,7 @@ use super::{
     repeat::may_repeat,
     walk::{Field, Fields, Unsure, value_end},
 };
-use crate::{Id, ObjectId};
+use crate::{ObjectId, ObjectIdRef};
 
 /// Who an object is, of which kind, and where in its bytes some of its metadata stands.
 ///
@@ -25,7 +25,7 @@ pub struct Outline<'a> {
     bytes: &'a [u8],
     /// Where the first field begins that is neither `kind` nor `apiVersion`; these are left out of the items of many a list.
     body: usize,
-    id: Option<Id<'a>>,
+    id: Option<ObjectIdRef<'a>>,
     kind: Option<Cow<'a, str>>,
     labels: Option<Range<usize>>,
     managed_fields: Option<Range<usize>>,
@@ -63,7 +63,7 @@ impl<'a> Outline<'a> {
 
     /// The identity, borrowed from the bytes. `None` where there is no `metadata.name`, and where one of its parts has
     /// escapes, or is no string.
-    pub fn id(&self) -> Option<&Id<'a>> {
+    pub fn id(&self) -> Option<&ObjectIdRef<'a>> {
         self.id.as_ref()
     }
 
@@ -78,7 +78,7 @@ impl<'a> Outline<'a> {
         let metadata = object.field("metadata")?;
         let text = |name| metadata.field(name).and_then(Loose::text).unwrap_or_default();
         let (namespace, name) = (text("namespace"), text("name"));
-        let id = || Id::new(Some(namespace), name, text("uid"), text("resourceVersion"));
+        let id = || ObjectIdRef::new(Some(namespace), name, text("uid"), text("resourceVersion"));
         (!name.is_empty()).then(|| id().into())
     }
 
@@ -218,8 +218,8 @@ struct Identity<'a> {
 }
 
 impl<'a> Identity<'a> {
-    fn read(&self) -> Option<Id<'a>> {
-        Some(Id::new(
+    fn read(&self) -> Option<ObjectIdRef<'a>> {
+        Some(ObjectIdRef::new(
             optional(self.namespace)?,
             plain(self.name?).filter(|name| !name.is_empty())?,
             optional(self.uid)?.unwrap_or_default(),

@@ -14,7 +14,7 @@ use kube_listwatch::{
     Decoded, Error, ListEnd, ListPart, ListRequest, ListerWatcher, Target, Verb, WatchEvent, WatchFrom,
     WatchRequest,
 };
-use kube_object::{DecodeError, Entry, Id, Known, ObjectId, ObjectKey, ResourceVersion, Uid};
+use kube_object::{CacheProbe, DecodeError, Entry, ObjectId, ObjectIdRef, ObjectKey, ResourceVersion, Uid};
 use tokio::time::Instant;
 
 /// The objects of these tests have a name and a version, and nothing inside.
@@ -42,7 +42,7 @@ pub(crate) enum Asked {
     Watch(WatchRequest),
 }
 
-type Lists = Box<dyn FnMut(usize, &ListRequest, &dyn Known<Thing>) -> ListAnswer + Send>;
+type Lists = Box<dyn FnMut(usize, &ListRequest, &dyn CacheProbe<Thing>) -> ListAnswer + Send>;
 type Watches = Box<dyn FnMut(usize, &WatchRequest) -> WatchAnswer + Send>;
 
 /// A server that answers the n-th list and the n-th watch as its two functions say.
@@ -65,7 +65,7 @@ impl Fake {
 
     /// The same with lists that look at what is known.
     pub(crate) fn asking(
-        lists: impl FnMut(usize, &ListRequest, &dyn Known<Thing>) -> ListAnswer + Send + 'static,
+        lists: impl FnMut(usize, &ListRequest, &dyn CacheProbe<Thing>) -> ListAnswer + Send + 'static,
         watches: impl FnMut(usize, &WatchRequest) -> WatchAnswer + Send + 'static,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -159,7 +159,7 @@ impl ListerWatcher<Thing> for Fake {
     fn list(
         &self,
         request: ListRequest,
-        known: Arc<dyn Known<Thing>>,
+        known: Arc<dyn CacheProbe<Thing>>,
     ) -> BoxStream<'static, Result<ListPart<Thing>, Error>> {
         let number = self.note(Asked::List(request.clone()));
         let answer = (self.lists.lock().unwrap())(number, &request, &*known);
@@ -169,9 +169,9 @@ impl ListerWatcher<Thing> for Fake {
     fn watch(
         &self,
         request: WatchRequest,
-        known: Arc<dyn Known<Thing>>,
+        known: Arc<dyn CacheProbe<Thing>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<Thing>>, Error>> {
-        let reused = known.unchanged(&Id::new(None, "a", "a", "1"), None);
+        let reused = known.unchanged(&ObjectIdRef::new(None, "a", "a", "1"), None);
         if let WatchFrom::Version(_) = request.from {
             assert!(reused.is_none(), "an event is news: nothing of the cache stands for it");
         }

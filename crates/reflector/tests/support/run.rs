@@ -87,8 +87,8 @@ pub(crate) async fn seconds(seconds: u64) {
 /// A delta in words.
 pub(crate) fn text(delta: &Delta<Thing>) -> String {
     match delta {
-        Delta::Begin { fresh: false } => "begin".to_owned(),
-        Delta::Begin { fresh: true } => "begin fresh".to_owned(),
+        Delta::Begin { history_lost: false } => "begin".to_owned(),
+        Delta::Begin { history_lost: true } => "begin fresh".to_owned(),
         Delta::Page(items) => format!("page {}", items.iter().map(item).collect::<Vec<_>>().join(" ")),
         Delta::End { version, complete: true } => format!("end {version}"),
         Delta::End { version, complete: false } => format!("end {version} incomplete"),

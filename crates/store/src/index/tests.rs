@@ -54,7 +54,7 @@ fn an_object_has_as_many_values_as_its_function_gives_each_once() {
 fn a_name_is_taken_once_and_found_with_its_type() {
     let store = listed("5", &[("a/x", "u", "3")]);
     let by_node = store.add_index("node", node).unwrap();
-    assert_eq!(store.add_index("node", node).unwrap_err(), IndexError::Taken("node".into()));
+    assert_eq!(store.add_index("node", node).unwrap_err(), IndexError::AlreadyExists("node".into()));
     assert_eq!(store.index::<String>("node").unwrap().get("node-1"), by_node.get("node-1"));
     assert!(store.index::<u32>("node").is_none() && store.index::<String>("zone").is_none());
     assert_eq!(store.lister().index::<String>("node").unwrap().name(), "node");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube_object::{Delta, Digest, Entry, Known, Listed, Object};
+use kube_object::{CacheProbe, Delta, Digest, Entry, Listed, Object};
 
 use crate::{Store, Watermark, testing::*};
 
@@ -131,10 +131,10 @@ fn so_has_that_of_an_object_whose_name_is_used_again_during_the_relist() {
 #[test]
 fn lists_are_counted_at_their_end_and_those_that_trust_no_version_besides() {
     let store = listed("5", &[("a/x", "u", "3")]);
-    apply(&store, vec![Delta::Begin { fresh: true }, page(&[("a/x", "u", "3")])]);
-    assert_eq!((store.stats().lists, store.stats().fresh_lists), (1, 0));
+    apply(&store, vec![Delta::Begin { history_lost: true }, page(&[("a/x", "u", "3")])]);
+    assert_eq!((store.stats().lists, store.stats().lists_after_lost_history), (1, 0));
     apply(&store, vec![end("6"), put("a/x", "u", "7"), end("8")]);
-    assert_eq!((store.stats().lists, store.stats().fresh_lists), (2, 1));
+    assert_eq!((store.stats().lists, store.stats().lists_after_lost_history), (2, 1));
 }
 
 #[test]
@@ -177,7 +177,8 @@ fn a_good_state_followed_by_an_undecodable_one_is_kept_as_stale() {
 fn a_fresh_list_trusts_no_version_and_a_lower_version_starts_a_new_epoch() {
     let store = listed("50", &[("a/x", "u", "30"), ("a/y", "u", "40")]);
     let before = store.get(&key("a/x")).unwrap();
-    let list = vec![Delta::Begin { fresh: true }, page(&[("a/x", "u", "30"), ("a/y", "u", "20")]), end("35")];
+    let list =
+        vec![Delta::Begin { history_lost: true }, page(&[("a/x", "u", "30"), ("a/y", "u", "20")]), end("35")];
     assert_eq!(apply(&store, list), ["* a/x@30 -> 30", "* a/y@40 -> 20"]);
     assert!(!Arc::ptr_eq(&before, &store.get(&key("a/x")).unwrap()));
     assert_eq!(store.position(), Watermark { version: Some("35".into()), epoch: 1, synced: true });
@@ -192,7 +193,10 @@ fn a_fresh_list_keeps_what_has_the_same_digest_and_replaces_what_has_another() {
     let store = Store::new();
     apply(&store, vec![begin(), list(1), end("50")]);
     let before = store.get(&key("a/x")).unwrap();
-    assert_eq!(apply(&store, vec![Delta::Begin { fresh: true }, list(2), end("50")]), ["* a/y@30 -> 30"]);
+    assert_eq!(
+        apply(&store, vec![Delta::Begin { history_lost: true }, list(2), end("50")]),
+        ["* a/y@30 -> 30"]
+    );
     // The history was replaced, and nobody has noticed.
     assert_eq!(apply(&store, vec![begin(), list(3), end("50")]), ["* a/y@30 -> 30"]);
     assert!(Arc::ptr_eq(&before, &store.get(&key("a/x")).unwrap()));
@@ -277,7 +281,7 @@ fn a_clear_of_an_empty_store_is_no_list() {
 fn a_stale_object_of_a_lost_history_is_replaced_by_an_event_of_the_same_version() {
     let store = listed("2", &[("a/x", "1", "2")]);
     apply(&store, vec![put("a/x", "1", "5")]);
-    let fresh = Delta::Begin { fresh: true };
+    let fresh = Delta::Begin { history_lost: true };
     let list = Delta::Page(vec![Listed::Undecodable(id("a/x", "1", "3"))]);
     assert_eq!(apply(&store, vec![fresh, list, end("3")]), [""; 0]);
     let again = pod("a/x", "1", "5");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_object::{Id, NothingKnown};
+use kube_object::{NoCache, ObjectIdRef};
 
 use super::*;
 use crate::{LabelSelector, testing::*};
@@ -99,7 +99,7 @@ fn an_undecodable_object_of_another_uid_deletes_the_cached_one() {
     let store = Store::new();
     apply(&store, vec![put("a/x", "old", "3"), undecodable("a/x", "old", "4")]);
     assert_eq!(apply(&store, vec![undecodable("a/x", "new", "6")]), ["-? a/x@3"]);
-    assert_eq!(store.stats(), Stats::default());
+    assert_eq!(store.stats(), StoreStats::default());
 }
 
 /// Properties 13 and 14.
@@ -203,13 +203,15 @@ fn a_relist_under_way_touches_nothing_that_readers_see() {
 fn what_is_known_is_what_is_held_at_this_version() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "odd")]);
     let ask = |name, uid, resource_version| {
-        store.unchanged(&Id::new(Some("a"), name, uid, resource_version), None).map(|entry| entry.object)
+        store
+            .unchanged(&ObjectIdRef::new(Some("a"), name, uid, resource_version), None)
+            .map(|entry| entry.object)
     };
     assert!(Arc::ptr_eq(&ask("x", "u", "3").unwrap(), &store.get(&key("a/x")).unwrap()));
     assert!(ask("x", "", "3").is_some(), "an unknown uid is no other uid");
     assert!(ask("x", "v", "3").is_none() && ask("x", "u", "4").is_none() && ask("z", "u", "3").is_none());
     assert!(ask("y", "u", "odd").is_none(), "an opaque version always counts as changed");
-    let _: [Arc<dyn Known<Pod>>; 2] = [Arc::new(store.clone()), Arc::new(NothingKnown)];
+    let _: [Arc<dyn CacheProbe<Pod>>; 2] = [Arc::new(store.clone()), Arc::new(NoCache)];
 }
 
 #[test]
@@ -253,5 +255,5 @@ fn a_store_used_alone_is_client_gos_indexer() {
     assert_eq!(store.keys(), [key("a/y"), key("a/z")]);
     store.delete(&key("a/y"));
     assert_eq!((store.list().len(), store.by_index("node", "node-1").unwrap().len()), (1, 1));
-    assert_eq!(store.by_index("zone", "a").unwrap_err(), IndexError::Unknown("zone".into()));
+    assert_eq!(store.by_index("zone", "a").unwrap_err(), IndexError::NotFound("zone".into()));
 }

@@ -12,7 +12,7 @@ async fn wait(
     store: &Store<Pod>,
     version: &str,
     batches: Vec<Vec<kube_object::Delta<Pod>>>,
-) -> Result<(), NotReached> {
+) -> Result<(), WaitError> {
     let version = ResourceVersion::new(version);
     let waiting = store.wait_until(&version, MINUTE);
     let writing = async {
@@ -55,7 +55,7 @@ async fn a_list_that_has_not_ended_shows_nothing() {
     let store = listed("9", &[]);
     let waited = wait(&store, "12", vec![vec![begin(), page(&[("a/x", "u", "12")])]]).await;
     let (wanted, reached) = ("12".into(), Some("9".into()));
-    assert_eq!(waited, Err(NotReached::Behind { wanted, reached, within: MINUTE }));
+    assert_eq!(waited, Err(WaitError::Timeout { wanted, reached, within: MINUTE }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,14 +72,14 @@ async fn a_new_epoch_ends_the_wait_with_an_error() {
     for batches in [vec![vec![begin(), end("5")]], vec![vec![begin(), end("5"), put("a/x", "u", "20")]]] {
         let store = listed("9", &[]);
         let error = wait(&store, "12", batches).await.unwrap_err();
-        assert!(matches!(error, NotReached::Restored { .. }), "{error}");
+        assert!(matches!(error, WaitError::HistoryLost { .. }), "{error}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_version_that_is_no_number_is_not_waited_for() {
     let error = listed("9", &[]).wait_until(&"abc".into(), MINUTE).await.unwrap_err();
-    assert_eq!(error, NotReached::Opaque { wanted: "abc".into() });
+    assert_eq!(error, WaitError::Opaque { wanted: "abc".into() });
 }
 
 #[tokio::test(start_paused = true)]
@@ -110,7 +110,7 @@ async fn what_nobody_will_write_any_more_is_not_waited_for() {
         store.close();
     };
     let (waited, ()) = tokio::join!(store.wait_until(&version, Duration::MAX), closing);
-    let stopped = NotReached::Stopped { wanted: version.clone(), reached: Some("9".into()) };
+    let stopped = WaitError::Stopped { wanted: version.clone(), reached: Some("9".into()) };
     assert_eq!(waited, Err(stopped.clone()), "who waits already");
     let lister = store.lister();
     assert_eq!(lister.wait_until(&version, Duration::MAX).await, Err(stopped), "who comes later");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube_object::{Delta, Entry, Id, Object, ObjectId, ObjectKey, ResourceVersion};
+use kube_object::{Delta, Entry, Object, ObjectId, ObjectIdRef, ObjectKey, ResourceVersion};
 
 /// An object with a label and any number of values to index by.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub(crate) struct Thing {
 }
 
 impl Object for Thing {
-    fn id(&self) -> Id<'_> {
+    fn id(&self) -> ObjectIdRef<'_> {
         self.id.as_id()
     }
 
@@ -35,7 +35,7 @@ pub(crate) fn thing(id: ObjectId, values: Vec<u8>) -> Entry<Thing> {
 }
 
 pub(crate) fn begin(fresh: bool) -> Delta<Thing> {
-    Delta::Begin { fresh }
+    Delta::Begin { history_lost: fresh }
 }
 
 pub(crate) fn end(version: &str, complete: bool) -> Delta<Thing> {

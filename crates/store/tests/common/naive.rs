@@ -58,18 +58,18 @@ impl Naive {
         let mut events = Vec::new();
         for delta in batch.into_iter().flat_map(flat) {
             match (delta, self.relist.take()) {
-                (Delta::Begin { fresh }, _) => self.relist = Some((fresh, Vec::new())),
+                (Delta::Begin { history_lost }, _) => self.relist = Some((history_lost, Vec::new())),
                 (Delta::Clear, _) => {
                     for (cached, _) in self.objects.clone().into_values() {
                         self.delete(cached, true, &mut events);
                     }
                 }
-                (Delta::End { version, complete }, Some((fresh, seen))) => {
-                    self.end(fresh, seen, version, complete, &mut events);
+                (Delta::End { version, complete }, Some((history_lost, seen))) => {
+                    self.end(history_lost, seen, version, complete, &mut events);
                 }
-                (delta, Some((fresh, mut seen))) => {
+                (delta, Some((history_lost, mut seen))) => {
                     seen.push(delta);
-                    self.relist = Some((fresh, seen));
+                    self.relist = Some((history_lost, seen));
                 }
                 (delta, None) => self.live(delta, &mut events),
             }
@@ -143,7 +143,7 @@ impl Naive {
     }
 
     /// All that the relist has said about each key.
-    fn words(&self, fresh: bool, seen: Vec<Delta<Thing>>) -> BTreeMap<ObjectKey, Word> {
+    fn words(&self, history_lost: bool, seen: Vec<Delta<Thing>>) -> BTreeMap<ObjectKey, Word> {
         let mut words: BTreeMap<ObjectKey, Word> = BTreeMap::new();
         let mut places: BTreeMap<ObjectKey, usize> = BTreeMap::new();
         for (place, delta) in seen.into_iter().enumerate() {
@@ -155,7 +155,7 @@ impl Naive {
                 Delta::Put(entry) => {
                     let again = cached.is_some_and(|cached| same(&cached.id, &entry.id));
                     let gone = word.gone.take().filter(|_| !again);
-                    *word = Word { gone, ..word_of_put(entry, place, held, fresh) };
+                    *word = Word { gone, ..word_of_put(entry, place, held, history_lost) };
                 }
                 Delta::Remove { id, last } => remove(word, &id, last, cached),
                 Delta::Undecodable(id) => undecodable(word, &id, cached),
@@ -171,14 +171,14 @@ impl Naive {
 
     fn end(
         &mut self,
-        fresh: bool,
+        history_lost: bool,
         seen: Vec<Delta<Thing>>,
         version: ResourceVersion,
         complete: bool,
         events: &mut Vec<Event<Thing>>,
     ) {
         let initial = !self.watermark.synced;
-        let words = self.words(fresh, seen);
+        let words = self.words(history_lost, seen);
         self.delete_unlisted(complete, &words, events);
         let mut puts = Vec::new();
         for (key, word) in words {
@@ -227,13 +227,18 @@ impl Naive {
     }
 }
 
-fn word_of_put(entry: Entry<Thing>, place: usize, held: Option<&(Entry<Thing>, bool)>, fresh: bool) -> Word {
+fn word_of_put(
+    entry: Entry<Thing>,
+    place: usize,
+    held: Option<&(Entry<Thing>, bool)>,
+    history_lost: bool,
+) -> Word {
     let unchanged = |(cached, stale): &&(Entry<Thing>, bool)| {
         let same_version = cached.id.version == entry.id.version;
         let same_value = match (cached.digest, entry.digest) {
             (Some(cached), Some(listed)) => cached == listed,
             _ => {
-                let comparable = !fresh && !entry.id.version.is_opaque() && !stale;
+                let comparable = !history_lost && !entry.id.version.is_opaque() && !stale;
                 comparable || std::sync::Arc::ptr_eq(&cached.object, &entry.object)
             }
         };

@@ -150,7 +150,7 @@ fn client(client: &Client, hasher: &mut impl Hasher) {
 
 fn delta(delta: &Delta<Thing>, hasher: &mut impl Hasher) {
     match delta {
-        Delta::Begin { fresh } => (1_u8, fresh).hash(hasher),
+        Delta::Begin { history_lost: fresh } => (1_u8, fresh).hash(hasher),
         Delta::Page(items) => {
             2_u8.hash(hasher);
             for item in items {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube_object::{Digest, Entry, Event, Id, Object as Cacheable, ObjectId, ObjectKey, Uid};
+use kube_object::{Digest, Entry, Event, Object as Cacheable, ObjectId, ObjectIdRef, ObjectKey, Uid};
 
 use crate::properties::{self, Object};
 
@@ -13,8 +13,8 @@ const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 pub struct Thing(pub Object);
 
 impl Cacheable for Thing {
-    fn id(&self) -> Id<'_> {
-        Id::new(None, name(self.0.key), "", "")
+    fn id(&self) -> ObjectIdRef<'_> {
+        ObjectIdRef::new(None, name(self.0.key), "", "")
     }
 
     fn label(&self, _: &str) -> Option<&str> {

@@ -1,7 +1,7 @@
 //! `World`: a server, a client, what is between them, and the judge that watches; and what one action does to them.
 
 use kube_listwatch::ListAt;
-use kube_object::{Delta, Entry, Known, ObjectId};
+use kube_object::{CacheProbe, Delta, Entry, ObjectId};
 use kube_reflector::{FirstList, Input, Options, Output, State, Then};
 
 use super::{
@@ -188,12 +188,13 @@ impl World {
         let mut cause = Cause::Changes;
         for delta in &batch {
             match delta {
-                Delta::Begin { fresh } => {
+                Delta::Begin { history_lost: fresh } => {
                     self.lost.begun(true);
                     self.restored.begun(*fresh);
                 }
                 Delta::End { complete, .. } => {
-                    let fresh = matches!(self.client.collected.first(), Some(Delta::Begin { fresh: true }));
+                    let fresh =
+                        matches!(self.client.collected.first(), Some(Delta::Begin { history_lost: true }));
                     cause = Cause::Relist { fresh };
                     self.lost.ended(*complete);
                     self.restored.ended(*complete);

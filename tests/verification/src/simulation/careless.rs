@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::{StreamExt, stream::BoxStream};
 use kube_informer::{ListWatch, ListWatchError, ListerWatcher, Object};
 use kube_listwatch::{Decoded, ListPart, ListRequest, WatchEvent, WatchRequest};
-use kube_object::Known;
+use kube_object::CacheProbe;
 
 /// What the source spoils.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl<T: Object> ListerWatcher<T> for Careless<T> {
     fn list(
         &self,
         request: ListRequest,
-        known: Arc<dyn Known<T>>,
+        known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<ListPart<T>, ListWatchError>> {
         self.inner.list(request, known)
     }
@@ -36,7 +36,7 @@ impl<T: Object> ListerWatcher<T> for Careless<T> {
     fn watch(
         &self,
         request: WatchRequest,
-        known: Arc<dyn Known<T>>,
+        known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>> {
         let mut spoiling = Spoiling { canary: self.canary, held: None, last: None };
         let events = self.inner.watch(request, known);

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, mem, sync::Arc, time::Duration};
 
 use fastrand::Rng;
-use kube_informer::{Phase, ReflectorOptions, ReflectorStatus, Stats};
+use kube_informer::{Phase, ReflectorOptions, ReflectorStatus, StoreStats};
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
@@ -72,7 +72,7 @@ pub(super) struct Desk {
     healed: Option<u64>,
     /// Of the cache at its last write.
     lists: u64,
-    fresh_lists: u64,
+    lists_after_lost_history: u64,
 }
 
 /// How many states of a cache were held to the server's at their watermark, and how many could not.
@@ -154,7 +154,7 @@ impl Desk {
             asked: None,
             healed: None,
             lists: 0,
-            fresh_lists: 0,
+            lists_after_lost_history: 0,
         }
     }
 
@@ -234,9 +234,10 @@ impl Desk {
     }
 
     /// What has moved the cache since its last write, and whether it can know all up to its watermark.
-    pub(super) fn cause(&mut self, stats: Stats) -> (Cause, bool) {
+    pub(super) fn cause(&mut self, stats: StoreStats) -> (Cause, bool) {
         let before = mem::replace(&mut self.lists, stats.lists);
-        let fresh = mem::replace(&mut self.fresh_lists, stats.fresh_lists) < stats.fresh_lists;
+        let fresh = mem::replace(&mut self.lists_after_lost_history, stats.lists_after_lost_history)
+            < stats.lists_after_lost_history;
         if fresh && self.restored.is_some_and(|restored| before >= restored.lists) {
             self.restored = None;
         }

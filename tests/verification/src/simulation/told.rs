@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::{StreamExt, stream::BoxStream};
 use kube_informer::{ListWatchError, ListerWatcher, Object};
 use kube_listwatch::{ListAt, ListPart, ListRequest, WatchEvent, WatchFrom, WatchRequest};
-use kube_object::{Known, ResourceVersion};
+use kube_object::{CacheProbe, ResourceVersion};
 use parking_lot::Mutex;
 
 use super::history::Desk;
@@ -23,7 +23,7 @@ impl<T: Object, S: ListerWatcher<T>> ListerWatcher<T> for Told<S> {
     fn list(
         &self,
         request: ListRequest,
-        known: Arc<dyn Known<T>>,
+        known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<ListPart<T>, ListWatchError>> {
         let desk = Arc::clone(&self.desk);
         let first = !matches!(request.at, ListAt::Continue(_));
@@ -39,7 +39,7 @@ impl<T: Object, S: ListerWatcher<T>> ListerWatcher<T> for Told<S> {
     fn watch(
         &self,
         request: WatchRequest,
-        known: Arc<dyn Known<T>>,
+        known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>> {
         let desk = Arc::clone(&self.desk);
         let mut initial = matches!(request.from, WatchFrom::InitialEvents(_));

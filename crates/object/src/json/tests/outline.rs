@@ -9,7 +9,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use crate::{Id, JsonObject, json::Outline};
+use crate::{JsonObject, ObjectIdRef, json::Outline};
 
 /// The fields of an object in their order, also those that are there twice.
 #[derive(Debug)]
@@ -65,11 +65,11 @@ struct Metadata<'a> {
     resource_version: Option<&'a str>,
 }
 
-fn id_by_serde(text: &str) -> Option<Id<'_>> {
+fn id_by_serde(text: &str) -> Option<ObjectIdRef<'_>> {
     let JsonObject(Peek { metadata: JsonObject(metadata) }) = serde_json::from_str(text).ok()?;
     let Metadata { namespace, name, uid, resource_version } = metadata;
     let (uid, version) = (uid.unwrap_or_default(), resource_version.unwrap_or_default());
-    (!name.is_empty()).then(|| Id::new(namespace, name, uid, version))
+    (!name.is_empty()).then(|| ObjectIdRef::new(namespace, name, uid, version))
 }
 
 /// What of the fields that are looked for is there twice.

@@ -1,4 +1,4 @@
-//! `View`: an object decoded for those who look at it now.
+//! `Decoded`: an object decoded for those who look at it now.
 
 use std::{
     fmt,
@@ -15,9 +15,9 @@ use serde::de::DeserializeOwned;
 /// A decoded object, shared by all who look at it at the same time. Cheap to clone; dereferences to the object.
 ///
 /// It is decoded again by the first who looks after the last one has let go of it.
-pub struct View<K>(Arc<Outer<K>>);
+pub struct Decoded<K>(Arc<Outer<K>>);
 
-impl<K> Deref for View<K> {
+impl<K> Deref for Decoded<K> {
     type Target = K;
 
     fn deref(&self) -> &K {
@@ -25,14 +25,14 @@ impl<K> Deref for View<K> {
     }
 }
 
-impl<K> Clone for View<K> {
+impl<K> Clone for Decoded<K> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
 /// Shows no contents.
-impl<K> fmt::Debug for View<K> {
+impl<K> fmt::Debug for Decoded<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(std::any::type_name::<Self>())
     }
@@ -59,14 +59,14 @@ impl<K> Shared<K> {
     pub(crate) fn get(
         &self,
         decode: impl FnOnce() -> Result<K, DecodeError>,
-    ) -> Result<View<K>, DecodeError> {
+    ) -> Result<Decoded<K>, DecodeError> {
         let mut shared = self.0.lock();
         if let Some(value) = shared.upgrade() {
-            return Ok(View(value));
+            return Ok(Decoded(value));
         }
         let value = Arc::new(Outer(Box::new(decode()?)));
         *shared = Arc::downgrade(&value);
-        Ok(View(value))
+        Ok(Decoded(value))
     }
 }
 

@@ -1,4 +1,4 @@
-//! `Learner`: makes a dictionary of the first objects that come.
+//! `DictionaryTrainer`: makes a dictionary of the first objects that come.
 
 use std::sync::Arc;
 
@@ -18,57 +18,57 @@ const BYTES_OF_ONE: usize = 128 << 10;
 const DICTIONARY: usize = 16 << 10;
 
 /// The codec of one cache: without a dictionary at first, with one from when enough objects have come.
-pub(crate) struct Learner(Mutex<State>);
+pub(crate) struct DictionaryTrainer(Mutex<TrainerState>);
 
-enum State {
+enum TrainerState {
     Unused,
-    Learning {
+    Sampling {
         codec: Arc<Codec>,
         samples: Vec<u8>,
         sizes: Vec<usize>,
     },
-    Learned(Arc<Codec>),
+    Trained(Arc<Codec>),
     /// Contexts could not be made: there is no memory for them.
-    Hopeless,
+    Unavailable,
 }
 
-impl Learner {
+impl DictionaryTrainer {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(State::Unused))
+        Self(Mutex::new(TrainerState::Unused))
     }
 
     /// What this object is to be packed with.
     pub(crate) fn codec_for(&self, json: &[u8]) -> Option<Arc<Codec>> {
         let sample = &json[..json.len().min(BYTES_OF_ONE)];
         let mut state = self.0.lock();
-        *state = match std::mem::replace(&mut *state, State::Hopeless) {
-            State::Unused => match Codec::new(&[]) {
-                Ok(codec) => State::Learning {
+        *state = match std::mem::replace(&mut *state, TrainerState::Unavailable) {
+            TrainerState::Unused => match Codec::new(&[]) {
+                Ok(codec) => TrainerState::Sampling {
                     codec: codec.into(),
                     samples: sample.to_vec(),
                     sizes: vec![sample.len()],
                 },
-                Err(_) => State::Hopeless,
+                Err(_) => TrainerState::Unavailable,
             },
-            State::Learning { codec, mut samples, mut sizes } => {
+            TrainerState::Sampling { codec, mut samples, mut sizes } => {
                 samples.extend_from_slice(sample);
                 sizes.push(sample.len());
                 match sizes.len() >= OBJECTS || samples.len() >= BYTES {
-                    true => State::Learned(learn(&samples, &sizes).unwrap_or(codec)),
-                    false => State::Learning { codec, samples, sizes },
+                    true => TrainerState::Trained(train(&samples, &sizes).unwrap_or(codec)),
+                    false => TrainerState::Sampling { codec, samples, sizes },
                 }
             }
             other => other,
         };
         match &*state {
-            State::Learning { codec, .. } | State::Learned(codec) => Some(Arc::clone(codec)),
-            State::Unused | State::Hopeless => None,
+            TrainerState::Sampling { codec, .. } | TrainerState::Trained(codec) => Some(Arc::clone(codec)),
+            TrainerState::Unused | TrainerState::Unavailable => None,
         }
     }
 }
 
 /// `None` where the objects have too little in common.
-fn learn(samples: &[u8], sizes: &[usize]) -> Option<Arc<Codec>> {
+fn train(samples: &[u8], sizes: &[usize]) -> Option<Arc<Codec>> {
     let dictionary = dict::from_continuous(samples, sizes, DICTIONARY).ok()?;
     Codec::new(&dictionary).ok().map(Arc::new)
 }
@@ -77,22 +77,22 @@ fn learn(samples: &[u8], sizes: &[usize]) -> Option<Arc<Codec>> {
 mod tests {
     use super::*;
 
-    fn samples(learner: &Learner) -> Option<usize> {
-        match &*learner.0.lock() {
-            State::Learning { samples, .. } => Some(samples.len()),
-            State::Unused | State::Learned(_) | State::Hopeless => None,
+    fn samples(trainer: &DictionaryTrainer) -> Option<usize> {
+        match &*trainer.0.lock() {
+            TrainerState::Sampling { samples, .. } => Some(samples.len()),
+            TrainerState::Unused | TrainerState::Trained(_) | TrainerState::Unavailable => None,
         }
     }
 
     #[test]
     fn large_objects_are_learned_from_in_part_and_few_bytes_are_kept() {
-        let learner = Learner::new();
+        let trainer = DictionaryTrainer::new();
         let object = |number: usize| format!("{number}{}", "abcdefgh".repeat(BYTES / 8)).into_bytes();
         for number in 1..BYTES / BYTES_OF_ONE {
-            assert!(learner.codec_for(&object(number)).is_some());
-            assert_eq!(samples(&learner), Some(number * BYTES_OF_ONE));
+            assert!(trainer.codec_for(&object(number)).is_some());
+            assert_eq!(samples(&trainer), Some(number * BYTES_OF_ONE));
         }
-        assert!(learner.codec_for(&object(0)).is_some());
-        assert_eq!(samples(&learner), None);
+        assert!(trainer.codec_for(&object(0)).is_some());
+        assert_eq!(samples(&trainer), None);
     }
 }
