@@ -58,9 +58,26 @@ impl<T> Entry<T> {
         Self { digest: Some(digest), ..self }
     }
 
-    /// The address of the object.
+    /// Returns the key of the object.
     pub fn key(&self) -> &ObjectKey {
         &self.id.key
+    }
+
+    /// Returns whether an object with this version and digest has the state of this entry.
+    ///
+    /// Both must have the same key and uid. If both digests are known, they must be equal. If one is unknown, `trust`
+    /// decides whether the version is sufficient.
+    pub fn is_unchanged(
+        &self,
+        version: &ResourceVersion,
+        digest: Option<Digest>,
+        trust: VersionTrust,
+    ) -> bool {
+        self.id.version == *version
+            && match (self.digest, digest) {
+                (Some(held), Some(other)) => held == other,
+                _ => trust == VersionTrust::SameHistory,
+            }
     }
 }
 
@@ -99,17 +116,29 @@ impl<T> PartialEq for Entry<T> {
     }
 }
 
-/// The one question that is asked against the flow: is this object held at this version already?
+/// States whether an equal resourceVersion proves that an object is unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VersionTrust {
+    /// The versions belong to the same history of the server. Equal versions of an object have the same state.
+    SameHistory,
+    /// The versions may belong to different histories, for example after a restore of etcd. Only equal digests prove that
+    /// an object is unchanged.
+    AnyHistory,
+}
+
+/// Finds the cached state of a listed object.
 ///
-/// DecodeContext while a list is decoded, so that what has not changed is neither decoded nor allocated
-/// again. Implemented by the store; [`NoCache`] is for programs without one.
+/// A list is decoded with a probe, so that unchanged objects are neither decoded nor allocated again. The store implements
+/// this trait. Use [`NoCache`] in programs without a store.
 pub trait CacheProbe<T>: Send + Sync {
-    /// The entry held under this key, if it has the same uid and the same version. Where the digest of what has come is
-    /// given, and that of what is held is known, they have to be the same, too.
+    /// Returns the cached entry with this key if it is unchanged.
+    ///
+    /// It must have the same uid and the same version. If `digest` is given and the digest of the cached entry is known,
+    /// they must also be equal.
     fn unchanged(&self, id: &ObjectIdRef<'_>, digest: Option<Digest>) -> Option<Entry<T>>;
 }
 
-/// Knows nothing, so that everything is decoded.
+/// Contains no objects, so that every listed object is decoded.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoCache;
 

@@ -38,7 +38,7 @@ pub use cached::Cached;
 pub use decode::{Decode, DecodeError, JsonDecoder, decode_json};
 pub use delta::{Delta, Listed};
 pub use digest::Digest;
-pub use entry::{CacheProbe, Entry, NoCache, ObjectId};
+pub use entry::{CacheProbe, Entry, NoCache, ObjectId, VersionTrust};
 pub use event::Event;
 pub use json::{Envelope, JsonError, Outline, ValueEnd, from_slice};
 pub use json_object::JsonObject;

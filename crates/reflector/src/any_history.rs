@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube_object::{CacheProbe, Digest, Entry, ObjectIdRef};
+use kube_object::{CacheProbe, Digest, Entry, ObjectIdRef, VersionTrust};
 
 /// Knows what the other one knows and can tell by more than a version.
 ///
@@ -12,6 +12,8 @@ pub(crate) struct OfAnyHistory<T>(pub(crate) Arc<dyn CacheProbe<T>>);
 
 impl<T> CacheProbe<T> for OfAnyHistory<T> {
     fn unchanged(&self, id: &ObjectIdRef<'_>, digest: Option<Digest>) -> Option<Entry<T>> {
-        self.0.unchanged(id, digest).filter(|held| digest.is_some() && held.digest == digest)
+        self.0
+            .unchanged(id, digest)
+            .filter(|held| held.is_unchanged(&id.version, digest, VersionTrust::AnyHistory))
     }
 }

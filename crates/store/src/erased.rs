@@ -20,7 +20,7 @@ trait AnyIndex<T>: Any + Send + Sync {
     fn boxed(&self) -> Box<dyn AnyIndex<T>>;
     /// The values of these objects as [`BatchValues`], and how often the function panicked.
     fn evaluate(&self, entries: &[&Entry<T>]) -> (Box<dyn Any>, u64);
-    fn fetch(&self, slots: &[u32]);
+    fn prefetch(&self, slots: &[u32]);
     /// Makes the values at place `at` of what `evaluate` gave those of the slot. Places are asked
     /// for in ascending order, each at most once.
     fn set(&mut self, slot: u32, evaluated: &mut dyn Any, at: usize);
@@ -117,8 +117,8 @@ impl<T: 'static, V: Hash + Eq + Clone + Send + Sync + 'static> AnyIndex<T> for I
         (Box::new(values), panics)
     }
 
-    fn fetch(&self, slots: &[u32]) {
-        self.postings.fetch(slots);
+    fn prefetch(&self, slots: &[u32]) {
+        self.postings.prefetch(slots);
     }
 
     fn set(&mut self, slot: u32, evaluated: &mut dyn Any, at: usize) {
@@ -179,9 +179,9 @@ impl<T: 'static> Indexes<T> {
     }
 
     /// Looks at what setting the values of these slots will look at.
-    pub(crate) fn fetch(&self, slots: &[u32]) {
+    pub(crate) fn prefetch(&self, slots: &[u32]) {
         for index in &self.0 {
-            index.fetch(slots);
+            index.prefetch(slots);
         }
     }
 

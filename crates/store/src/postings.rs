@@ -90,8 +90,8 @@ impl<V: Hash + Eq> Postings<V> {
         self.values.iter().map(|(_, posting)| &posting.value)
     }
 
-    /// Looks at what setting the values of these slots will look at; see [`Root::fetch`](crate::root::Root::fetch).
-    pub(crate) fn fetch(&self, slots: &[u32]) {
+    /// Looks at what setting the values of these slots will look at; see [`Root::prefetch`](crate::root::Root::prefetch).
+    pub(crate) fn prefetch(&self, slots: &[u32]) {
         let numbers: Vec<u32> =
             slots.iter().filter_map(|slot| self.numbers(*slot).first().copied()).collect();
         let postings = numbers.iter().filter_map(|number| self.values.get(*number));

@@ -1,34 +1,31 @@
-//! `Relist`: what is collected between a relist's begin and its end, and how the end is applied.
+//! `Relist`: collects the deltas between the begin and the end of a relist, and applies them at the end.
 //!
-//! An object that has not changed costs one bit here; only changed ones wait beside the cached
-//! ones. Slots don't move meanwhile: nothing is written between the begin and the end.
+//! An unchanged object costs one bit here. Only changed objects are held beside the cached ones.
+//! Slots are stable meanwhile, because the store is not written between the begin and the end.
 
 use std::{
     collections::{BTreeSet, HashMap, hash_map},
     sync::Arc,
 };
 
-use kube_object::{Delta, Entry, Listed, Object, ObjectId, ObjectKey, ResourceVersion};
+use kube_object::{Delta, Entry, Listed, Object, ObjectId, ObjectKey, ResourceVersion, VersionTrust};
 
-use crate::{
-    root::{Outcome, Root, Source},
-    store::same_digest,
-};
+use crate::root::{Batch, Outcome, Root, Source};
 
-/// So many changes are put at a time.
-const AT_ONCE: usize = 256;
+/// The number of changes that are put together, with one evaluation of the indexes.
+const PUTS_PER_BATCH: usize = 256;
 
-/// A change that waits for the end.
+/// The collected state of one key. It is applied at the end.
 enum Change<T> {
     Put {
         entry: Entry<T>,
-        /// A later state of the same object came that could not be decoded.
+        /// A later state of the same object could not be decoded.
         stale: bool,
-        /// The last state of the cached object, which was deleted before this one came in its place.
-        /// Boxed, as hardly any change has one and a first list makes as many changes as there are objects.
+        /// The last state of the cached object, if it was deleted before this object took its key.
+        /// Boxed, because it is rare and an initial list holds one change per object.
         before: Option<Box<Entry<T>>>,
     },
-    /// What was there was deleted during the relist; with the last state of the cached object, if that came.
+    /// The object was deleted during the relist. Contains the last state of the cached object, if it was received.
     Gone(Option<Entry<T>>),
 }
 
@@ -43,43 +40,113 @@ impl<T> Clone for Change<T> {
     }
 }
 
-/// A relist under way.
+/// The collected changes, in the order in which their keys were received.
 ///
-/// Invariants: `places` has the one place of each key in `changes`, so that a list that repeats its items for ever takes no
-/// more memory; a slot is in `seen` if its
-/// object, in whatever version, is part of the new state.
-pub(crate) struct Relist<T> {
-    history_lost: bool,
-    seen: Slotted,
-    undecodable: BTreeSet<u32>,
+/// Invariant: `places` contains the one place of each key in `changes`. A list that repeats its items takes no more memory.
+struct Changes<T> {
     changes: Vec<Option<Change<T>>>,
     places: HashMap<ObjectKey, usize, foldhash::fast::RandomState>,
 }
 
+impl<T> Clone for Changes<T> {
+    fn clone(&self) -> Self {
+        Self { changes: self.changes.clone(), places: self.places.clone() }
+    }
+}
+
+impl<T> Changes<T> {
+    fn new() -> Self {
+        Self { changes: Vec::new(), places: HashMap::default() }
+    }
+
+    fn get(&self, key: &ObjectKey) -> Option<&Change<T>> {
+        self.changes[*self.places.get(key)?].as_ref()
+    }
+
+    fn get_mut(&mut self, key: &ObjectKey) -> Option<&mut Change<T>> {
+        self.changes[*self.places.get(key)?].as_mut()
+    }
+
+    /// Removes the change of a key. The key keeps its place.
+    fn take(&mut self, key: &ObjectKey) -> Option<Change<T>> {
+        self.changes[*self.places.get(key)?].take()
+    }
+
+    fn set(&mut self, key: ObjectKey, change: Change<T>) {
+        match self.places.entry(key) {
+            hash_map::Entry::Occupied(place) => self.changes[*place.get()] = Some(change),
+            hash_map::Entry::Vacant(place) => {
+                place.insert(self.changes.len());
+                self.changes.push(Some(change));
+            }
+        }
+    }
+}
+
+/// The result of the relist for one cached object, by its slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    /// The object was not received, or was deleted.
+    Missing,
+    /// The object, in any version, is part of the new state.
+    Present,
+    /// The object is part of the new state, and its new state could not be decoded.
+    Undecodable,
+}
+
+/// The marks of the cached objects: one bit for each slot, and a set for the rare undecodable objects.
+///
+/// Invariant: a slot in `undecodable` is also in `present`.
+#[derive(Default, Clone)]
+struct Marks {
+    present: BitSet,
+    undecodable: BTreeSet<u32>,
+}
+
+impl Marks {
+    fn set(&mut self, slot: u32, mark: Mark) {
+        if mark == Mark::Missing {
+            self.present.remove(slot);
+        } else {
+            self.present.insert(slot);
+        }
+        if mark == Mark::Undecodable {
+            self.undecodable.insert(slot);
+        } else {
+            self.undecodable.remove(&slot);
+        }
+    }
+
+    fn get(&self, slot: u32) -> Mark {
+        if !self.present.contains(slot) {
+            Mark::Missing
+        } else if self.undecodable.contains(&slot) {
+            Mark::Undecodable
+        } else {
+            Mark::Present
+        }
+    }
+}
+
+/// A relist in progress.
+pub(crate) struct Relist<T> {
+    history_lost: bool,
+    cached: Marks,
+    changes: Changes<T>,
+}
+
 impl<T> Clone for Relist<T> {
     fn clone(&self) -> Self {
-        Self {
-            history_lost: self.history_lost,
-            seen: self.seen.clone(),
-            undecodable: self.undecodable.clone(),
-            changes: self.changes.clone(),
-            places: self.places.clone(),
-        }
+        Self { history_lost: self.history_lost, cached: self.cached.clone(), changes: self.changes.clone() }
     }
 }
 
 impl<T: Object> Relist<T> {
     pub(crate) fn new(history_lost: bool) -> Self {
-        Self {
-            history_lost,
-            seen: Slotted::default(),
-            undecodable: BTreeSet::new(),
-            changes: Vec::new(),
-            places: HashMap::default(),
-        }
+        Self { history_lost, cached: Marks::default(), changes: Changes::new() }
     }
 
-    /// Takes what is neither a begin nor an end; a bookmark moves nothing here.
+    /// Collects a delta between the begin and the end. Bookmarks are ignored.
     pub(crate) fn collect(&mut self, delta: Delta<T>, root: &Root<T>) {
         match delta {
             Delta::Page(items) => items.into_iter().for_each(|item| match item {
@@ -96,25 +163,30 @@ impl<T: Object> Relist<T> {
     fn put(&mut self, entry: Entry<T>, root: &Root<T>) {
         let held = root.held(entry.key().as_ref());
         let mut before = self.forget(entry.key(), held);
-        if let Some((slot, held)) = held.filter(|(_, held)| !held.uid.differs_from(&entry.id.uid)) {
+        if let Some((slot, _)) = held.filter(|(_, held)| !held.uid.differs_from(&entry.id.uid)) {
             before = None;
-            self.seen.insert(slot);
-            if self.is_unchanged(held, &entry, root, slot) {
+            self.cached.set(slot, Mark::Present);
+            if self.is_unchanged(slot, &entry, root) {
                 return;
             }
         }
-        self.change(entry.key().clone(), Change::Put { entry, stale: false, before: before.map(Box::new) });
+        self.changes
+            .set(entry.key().clone(), Change::Put { entry, stale: false, before: before.map(Box::new) });
     }
 
-    /// The same version and the same JSON. Where the latter is not known: the very value that is cached, or the same version
-    /// in the same history. A stale object's version may be one of a history that the server has lost.
-    fn is_unchanged(&self, held: &ObjectId, listed: &Entry<T>, root: &Root<T>, slot: u32) -> bool {
-        let Some(entry) = root.objects.get(slot).filter(|_| held.version == listed.id.version) else {
-            return false;
+    /// Returns whether a listed object is the cached one.
+    ///
+    /// A version alone does not prove it if the object is stale, because the version may belong to a lost history.
+    fn is_unchanged(&self, slot: u32, listed: &Entry<T>, root: &Root<T>) -> bool {
+        let Some(held) = root.objects.get(slot) else { return false };
+        let is_same_history =
+            || !self.history_lost && !held.id.version.is_opaque() && !root.stale.contains(&slot);
+        let trust = if Arc::ptr_eq(&held.object, &listed.object) || is_same_history() {
+            VersionTrust::SameHistory
+        } else {
+            VersionTrust::AnyHistory
         };
-        let same_history = !self.history_lost && !held.version.is_opaque() && !root.stale.contains(&slot);
-        same_digest(entry.digest, listed.digest)
-            .unwrap_or(same_history || Arc::ptr_eq(&entry.object, &listed.object))
+        held.is_unchanged(&listed.id.version, listed.digest, trust)
     }
 
     fn remove(&mut self, id: &ObjectId, last: Option<Entry<T>>, root: &Root<T>) {
@@ -124,11 +196,11 @@ impl<T: Object> Relist<T> {
         let held = root.held(id.key.as_ref());
         let before = self.forget(&id.key, held);
         let of_held = |last: &Entry<T>| held.is_some_and(|(_, held)| !held.uid.differs_from(&last.id.uid));
-        self.change(id.key.clone(), Change::Gone(last.filter(of_held).or(before)));
+        self.changes.set(id.key.clone(), Change::Gone(last.filter(of_held).or(before)));
     }
 
     fn undecodable(&mut self, id: &ObjectId, root: &Root<T>) {
-        if let Some(Change::Put { entry, stale, .. }) = self.change_of(&id.key)
+        if let Some(Change::Put { entry, stale, .. }) = self.changes.get_mut(&id.key)
             && !entry.id.uid.differs_from(&id.uid)
         {
             *stale = true;
@@ -137,58 +209,42 @@ impl<T: Object> Relist<T> {
         let held = root.held(id.key.as_ref());
         let before = self.forget(&id.key, held);
         if let Some((slot, _)) = held.filter(|(_, held)| !held.uid.differs_from(&id.uid)) {
-            self.seen.insert(slot);
-            self.undecodable.insert(slot);
+            self.cached.set(slot, Mark::Undecodable);
         } else if before.is_some() {
-            self.change(id.key.clone(), Change::Gone(before));
+            self.changes.set(id.key.clone(), Change::Gone(before));
         }
     }
 
-    /// The object under this key as far as is known by now: collected, or else cached.
-    fn current<'a>(&'a mut self, key: &ObjectKey, root: &'a Root<T>) -> Option<&'a ObjectId> {
-        match self.change_of(key) {
+    /// Returns the latest identity of this key: the collected one, or else the cached one.
+    fn current<'a>(&'a self, key: &ObjectKey, root: &'a Root<T>) -> Option<&'a ObjectId> {
+        match self.changes.get(key) {
             Some(Change::Put { entry, .. }) => Some(&entry.id),
             Some(Change::Gone(_)) => None,
             None => root.held(key.as_ref()).map(|(_, held)| held),
         }
     }
 
-    fn change_of(&mut self, key: &ObjectKey) -> Option<&mut Change<T>> {
-        self.changes[*self.places.get(key)?].as_mut()
-    }
-
-    fn change(&mut self, key: ObjectKey, change: Change<T>) {
-        match self.places.entry(key) {
-            hash_map::Entry::Occupied(place) => self.changes[*place.get()] = Some(change),
-            hash_map::Entry::Vacant(place) => {
-                place.insert(self.changes.len());
-                self.changes.push(Some(change));
-            }
-        }
-    }
-
-    /// Takes back what was collected for this key and for what is held under it; gives the last state of the latter, if
-    /// its deletion has come.
+    /// Discards the collected state of this key and of its cached object. Returns the last state of the cached object, if
+    /// its deletion was received.
     fn forget(&mut self, key: &ObjectKey, held: Option<(u32, &ObjectId)>) -> Option<Entry<T>> {
         if let Some((slot, _)) = held {
-            self.seen.remove(slot);
-            self.undecodable.remove(&slot);
+            self.cached.set(slot, Mark::Missing);
         }
-        match self.changes[*self.places.get(key)?].take()? {
+        match self.changes.take(key)? {
             Change::Gone(last) => last,
             Change::Put { before, .. } => before.map(|before| *before),
         }
     }
 
-    /// Makes the list the state: deletions in the order of keys, then changes in the order in which their keys came.
+    /// Applies the list: first deletions in the order of keys, then changes in the order in which their keys were received.
     pub(crate) fn end(
-        mut self,
+        self,
         version: ResourceVersion,
         complete: bool,
         root: &mut Root<T>,
         outcome: &mut Outcome<T>,
     ) {
-        self.delete_unseen(complete, root, outcome);
+        self.delete_missing(complete, root, outcome);
         outcome.lists += 1;
         outcome.lists_after_lost_history += u64::from(self.history_lost);
         self.refresh_stale(root);
@@ -196,10 +252,11 @@ impl<T: Object> Relist<T> {
         root.watermark.listed(version);
     }
 
-    /// What is not part of the new state; where that is not all of it, only what something else is there instead of.
-    fn delete_unseen(&mut self, complete: bool, root: &mut Root<T>, outcome: &mut Outcome<T>) {
-        for (key, slot) in root.slots_by_key(|slot| !self.seen.contains(slot)) {
-            if !complete && !matches!(self.change_of(&key), Some(Change::Put { .. })) {
+    /// Deletes the objects that are not part of the new state. After an incomplete list, deletes only the objects that
+    /// were replaced by an object with another uid.
+    fn delete_missing(&self, complete: bool, root: &mut Root<T>, outcome: &mut Outcome<T>) {
+        for (key, slot) in root.slots_by_key(|slot| self.cached.get(slot) == Mark::Missing) {
+            if !complete && !matches!(self.changes.get(&key), Some(Change::Put { .. })) {
                 continue;
             }
             let last = self.last_state(&key, root);
@@ -208,37 +265,37 @@ impl<T: Object> Relist<T> {
         }
     }
 
-    /// The last state of a cached object, if its deletion came during the relist.
-    fn last_state(&mut self, key: &ObjectKey, root: &Root<T>) -> Option<Entry<T>> {
+    /// Returns the last state of a cached object, if its deletion was received during the relist.
+    fn last_state(&self, key: &ObjectKey, root: &Root<T>) -> Option<Entry<T>> {
         let (_, held) = root.held(key.as_ref())?;
-        let last = match self.change_of(key)? {
+        let last = match self.changes.get(key)? {
             Change::Gone(last) => last.as_ref(),
             Change::Put { before, .. } => before.as_deref(),
         };
         last.filter(|last| !held.uid.differs_from(&last.id.uid)).cloned()
     }
 
-    /// What was listed in a state that can be decoded is not stale any more.
+    /// Updates the stale marks: an object is stale if its listed state could not be decoded.
     fn refresh_stale(&self, root: &mut Root<T>) {
-        let refreshed: Vec<u32> =
-            root.stale.iter().copied().filter(|slot| self.seen.contains(*slot)).collect();
+        let stale = root.stale.iter().copied();
+        let refreshed: Vec<u32> = stale.filter(|slot| self.cached.get(*slot) == Mark::Present).collect();
         for slot in refreshed {
             root.set_stale(slot, false);
         }
-        for slot in &self.undecodable {
+        for slot in &self.cached.undecodable {
             root.set_stale(*slot, true);
         }
     }
 
     fn put_changes(self, root: &mut Root<T>, outcome: &mut Outcome<T>) {
-        outcome.events.reserve(self.changes.len());
+        outcome.events.reserve(self.changes.changes.len());
         let source = Source::List { initial: !root.watermark.synced };
-        let mut changes = self.changes.into_iter().flatten().filter_map(|change| match change {
+        let mut changes = self.changes.changes.into_iter().flatten().filter_map(|change| match change {
             Change::Put { entry, stale, .. } => Some((entry, stale)),
             Change::Gone(_) => None,
         });
         loop {
-            let puts: Vec<(Entry<T>, bool)> = changes.by_ref().take(AT_ONCE).collect();
+            let puts: Vec<(Entry<T>, bool)> = changes.by_ref().take(PUTS_PER_BATCH).collect();
             if puts.is_empty() {
                 return;
             }
@@ -254,23 +311,21 @@ fn put_all<T: Object>(
     outcome: &mut Outcome<T>,
 ) {
     let entries: Vec<&Entry<T>> = puts.iter().map(|(entry, _)| entry).collect();
-    let mut evaluated = root.indexes.evaluate(&entries);
-    outcome.panics += evaluated.panics;
-    root.fetch(&entries);
-    for (at, (entry, stale)) in puts.into_iter().enumerate() {
+    let mut batch = Batch::new(root, &entries, source, outcome);
+    for (entry, stale) in puts {
         let key = stale.then(|| entry.key().clone());
-        root.put(entry, &mut evaluated, at, source, outcome);
+        root.put(entry, &mut batch);
         if let Some(slot) = key.and_then(|key| root.find(key.as_ref())) {
             root.set_stale(slot, true);
         }
     }
 }
 
-/// A set of slots: one bit each.
+/// A set of slots, one bit each.
 #[derive(Default, Clone)]
-struct Slotted(Vec<u64>);
+struct BitSet(Vec<u64>);
 
-impl Slotted {
+impl BitSet {
     fn insert(&mut self, slot: u32) {
         let at = slot as usize / 64;
         if at >= self.0.len() {

@@ -1,6 +1,6 @@
-//! `Root`: everything that one moment of the store holds, and the rules by which one delta changes it.
+//! `Root`: the complete state of a store at one moment, and the rules by which a delta changes it.
 //!
-//! Plain data without a lock: a copy of it is a snapshot, and writing to it changes no copy.
+//! A root is plain data without a lock. A clone is a snapshot. Writes to a root never change its clones.
 
 use std::{collections::BTreeSet, hint::black_box, sync::Arc};
 
@@ -14,12 +14,14 @@ use crate::{
     slots::Slots,
 };
 
-/// Invariant: objects, namespaces, indexes and `stale` speak of the same slots.
+/// Holds the objects and everything that is derived from them.
+///
+/// Invariant: `objects`, `namespaces`, `indexes` and `stale` refer to the same slots.
 pub(crate) struct Root<T> {
     pub(crate) objects: Slots<Entry<T>>,
     pub(crate) namespaces: Postings<Arc<str>>,
     pub(crate) indexes: Indexes<T>,
-    /// Slots whose object has changed on the server into something that can't be decoded.
+    /// Slots of objects whose latest state on the server could not be decoded.
     pub(crate) stale: Arc<BTreeSet<u32>>,
     pub(crate) watermark: Watermark,
 }
@@ -48,18 +50,18 @@ impl<T> Default for Root<T> {
     }
 }
 
-/// What a batch has led to.
+/// Collects the results of one call of `Store::apply`.
 pub(crate) struct Outcome<T> {
     pub(crate) events: Vec<Event<T>>,
-    /// What nobody needs any more: dropped after the write, not while readers are kept out.
+    /// Entries that are no longer needed. They are dropped after the write, when readers are not blocked.
     pub(crate) discarded: Vec<Entry<T>>,
-    /// Deltas that told nothing new.
+    /// Deltas that changed nothing.
     pub(crate) repeats: u64,
-    /// Calls of index functions that panicked.
+    /// Panics of index functions.
     pub(crate) panics: u64,
-    /// Lists that came to their end.
+    /// Lists that ended.
     pub(crate) lists: u64,
-    /// Of them, those in which no version was trusted.
+    /// Lists that ended and that followed a lost history.
     pub(crate) lists_after_lost_history: u64,
 }
 
@@ -85,13 +87,41 @@ impl<T> Outcome<T> {
     }
 }
 
-/// Where a state of an object comes from.
+/// The origin of an object's state.
 #[derive(Clone, Copy)]
 pub(crate) enum Source {
-    /// An event: what is older than the cached state is a repeat.
+    /// A watch event. It is ignored if it is not newer than the cached state.
     Live,
-    /// A list, which is the truth even where it is older.
+    /// A list. It replaces the cached state even if it is older.
     List { initial: bool },
+}
+
+/// The context of several puts: the values of their indexes, and the outcome that they add to.
+///
+/// The index functions run in [`Batch::new`], before the root is locked for the write.
+pub(crate) struct Batch<'a, T> {
+    evaluated: Evaluated,
+    /// The place of the next put among the evaluated objects.
+    next: usize,
+    source: Source,
+    pub(crate) outcome: &'a mut Outcome<T>,
+}
+
+impl<'a, T: Object> Batch<'a, T> {
+    /// Evaluates the indexes for these objects. They must be put in this order.
+    pub(crate) fn new(
+        root: &Root<T>,
+        puts: &[&Entry<T>],
+        source: Source,
+        outcome: &'a mut Outcome<T>,
+    ) -> Self {
+        let evaluated = root.indexes.evaluate(puts);
+        outcome.panics += evaluated.panics;
+        if puts.len() > 1 {
+            root.prefetch(puts);
+        }
+        Self { evaluated, next: 0, source, outcome }
+    }
 }
 
 impl<T: Object> Root<T> {
@@ -99,7 +129,7 @@ impl<T: Object> Root<T> {
         self.objects.find(hash_of(&key), |entry| key == *entry.key())
     }
 
-    /// The slot and the identity of what is held under this key.
+    /// Returns the slot and the identity of the cached object with this key.
     pub(crate) fn held(&self, key: KeyRef<'_>) -> Option<(u32, &ObjectId)> {
         let slot = self.find(key)?;
         Some((slot, &self.objects.get(slot)?.id))
@@ -109,9 +139,11 @@ impl<T: Object> Root<T> {
         self.objects.get(self.find(key)?)
     }
 
-    /// Looks at what putting these objects will look at, and changes nothing. Objects that change together are far apart in
-    /// memory: in loops as short as these the processor waits for many places at once, and not for one after the other.
-    pub(crate) fn fetch(&self, puts: &[&Entry<T>]) {
+    /// Reads the memory that putting these objects will need, and changes nothing.
+    ///
+    /// The entries are far apart in memory. In short loops like these the processor waits for many cache misses at the
+    /// same time.
+    fn prefetch(&self, puts: &[&Entry<T>]) {
         let hashes: Vec<u64> = puts.iter().map(|put| hash_of(put.key())).collect();
         let slots: Vec<u32> = hashes.iter().filter_map(|hash| self.objects.likely(*hash)).collect();
         let look = |entry: &Entry<T>| {
@@ -120,46 +152,39 @@ impl<T: Object> Root<T> {
         };
         let entries = slots.iter().filter_map(|slot| self.objects.get(*slot));
         black_box(entries.fold(0, |seen, entry| seen ^ look(entry)));
-        self.indexes.fetch(&slots);
+        self.indexes.prefetch(&slots);
     }
 
-    /// Applies a delta outside of a relist. `at` is the place of a [`Delta::Put`]'s object among
-    /// the evaluated.
-    pub(crate) fn live(
-        &mut self,
-        delta: Delta<T>,
-        evaluated: &mut Evaluated,
-        at: usize,
-        outcome: &mut Outcome<T>,
-    ) {
+    /// Applies a delta outside of a relist.
+    pub(crate) fn apply_live(&mut self, delta: Delta<T>, batch: &mut Batch<'_, T>) {
         match delta {
             Delta::Put(entry) => {
                 let version = entry.id.version.clone();
-                self.put(entry, evaluated, at, Source::Live, outcome);
+                self.put(entry, batch);
                 self.watermark.advance(&version);
             }
             Delta::Remove { id, last } => {
                 self.watermark.advance(&id.version);
-                self.remove(&id, last, outcome);
+                self.remove(&id, last, batch.outcome);
             }
             Delta::Undecodable(id) => {
                 self.watermark.advance(&id.version);
-                self.undecodable(&id, outcome);
+                self.mark_undecodable(&id, batch.outcome);
             }
             Delta::Bookmark(version) | Delta::End { version, .. } => self.watermark.advance(&version),
-            Delta::Clear => self.clear(outcome),
+            Delta::Clear => self.clear(batch.outcome),
             Delta::Begin { .. } | Delta::Page(_) => {}
         }
     }
 
-    /// Deletes everything, unseen.
+    /// Deletes all objects, in the order of their keys. Their final states are unknown.
     pub(crate) fn clear(&mut self, outcome: &mut Outcome<T>) {
         for (_, slot) in self.slots_by_key(|_| true) {
             self.delete(slot, None, true, outcome);
         }
     }
 
-    /// These slots, in the order of their objects' keys.
+    /// Returns the slots that `wanted` accepts, in the order of their objects' keys.
     pub(crate) fn slots_by_key(&self, wanted: impl Fn(u32) -> bool) -> Vec<(ObjectKey, u32)> {
         let mut slots: Vec<(ObjectKey, u32)> = (self.objects.iter())
             .filter(|(slot, _)| wanted(*slot))
@@ -169,70 +194,55 @@ impl<T: Object> Root<T> {
         slots
     }
 
-    /// Makes this the state of its object.
-    pub(crate) fn put(
-        &mut self,
-        entry: Entry<T>,
-        evaluated: &mut Evaluated,
-        at: usize,
-        source: Source,
-        outcome: &mut Outcome<T>,
-    ) {
+    /// Stores this state of an object, unless it is a repeat.
+    pub(crate) fn put(&mut self, entry: Entry<T>, batch: &mut Batch<'_, T>) {
+        self.put_next(entry, batch);
+        batch.next += 1;
+    }
+
+    fn put_next(&mut self, entry: Entry<T>, batch: &mut Batch<'_, T>) {
         let held = self.held(entry.key().as_ref());
-        if let (Some((_, held)), Source::Live) = (held, source)
+        if let (Some((_, held)), Source::Live) = (held, batch.source)
             && is_repeat(held, &entry.id)
-            && !self.is_news_of_another_history(held, &entry.id)
+            && !self.belongs_to_new_history(held, &entry.id)
         {
-            return outcome.repeated(Some(entry));
+            return batch.outcome.repeated(Some(entry));
         }
         match held.map(|(slot, held)| (slot, held.uid.differs_from(&entry.id.uid))) {
-            None => self.insert(entry, evaluated, at, source, outcome),
-            Some((slot, false)) => self.update(slot, entry, evaluated, at, outcome),
+            None => self.insert(entry, batch),
+            Some((slot, false)) => self.update(slot, entry, batch),
             Some((slot, true)) => {
-                self.delete(slot, None, true, outcome);
-                self.insert(entry, evaluated, at, source, outcome);
+                self.delete(slot, None, true, batch.outcome);
+                self.insert(entry, batch);
             }
         }
     }
 
-    /// Whether what is held has a version of a history that the server has lost, and an event tells what comes after all
-    /// that was seen of the present one. After a list that began a new epoch only an object whose listed state could not be
-    /// decoded has such a version.
-    fn is_news_of_another_history(&self, held: &ObjectId, event: &ObjectId) -> bool {
+    /// Returns whether the cached version belongs to a lost history and the event to the current one.
+    ///
+    /// After a list that started a new epoch, only an object whose listed state could not be decoded keeps a version of
+    /// the lost history. This version is above the watermark. The event is above the watermark too, so it is new.
+    fn belongs_to_new_history(&self, held: &ObjectId, event: &ObjectId) -> bool {
         let beyond = |seen: &ResourceVersion| held.version > *seen && !seen.at_least(&event.version);
         self.watermark.version.as_ref().is_some_and(beyond)
     }
 
-    fn insert(
-        &mut self,
-        entry: Entry<T>,
-        evaluated: &mut Evaluated,
-        at: usize,
-        source: Source,
-        outcome: &mut Outcome<T>,
-    ) {
+    fn insert(&mut self, entry: Entry<T>, batch: &mut Batch<'_, T>) {
         let slot = self.objects.insert(hash_of(entry.key()), entry.clone());
         if let Some(namespace) = entry.key().namespace() {
             self.namespaces.set(slot, std::iter::once((hash_of(namespace), namespace.into())));
         }
-        self.indexes.set(slot, evaluated, at);
-        let initial = matches!(source, Source::List { initial: true });
-        outcome.events.push(Event::Added { object: entry, initial });
+        self.indexes.set(slot, &mut batch.evaluated, batch.next);
+        let initial = matches!(batch.source, Source::List { initial: true });
+        batch.outcome.events.push(Event::Added { object: entry, initial });
     }
 
-    fn update(
-        &mut self,
-        slot: u32,
-        new: Entry<T>,
-        evaluated: &mut Evaluated,
-        at: usize,
-        outcome: &mut Outcome<T>,
-    ) {
+    fn update(&mut self, slot: u32, new: Entry<T>, batch: &mut Batch<'_, T>) {
         let Some(held) = self.objects.get_mut(slot) else { return };
         let old = std::mem::replace(held, new.clone());
-        self.indexes.set(slot, evaluated, at);
+        self.indexes.set(slot, &mut batch.evaluated, batch.next);
         self.set_stale(slot, false);
-        outcome.events.push(Event::Updated { old, new });
+        batch.outcome.events.push(Event::Updated { old, new });
     }
 
     fn remove(&mut self, id: &ObjectId, last: Option<Entry<T>>, outcome: &mut Outcome<T>) {
@@ -242,7 +252,7 @@ impl<T: Object> Root<T> {
         }
     }
 
-    /// Empties a slot; without a `last` state the cached one is the last known.
+    /// Deletes the object in a slot. Without `last`, the event contains the cached state.
     pub(crate) fn delete(
         &mut self,
         slot: u32,
@@ -264,7 +274,7 @@ impl<T: Object> Root<T> {
         }
     }
 
-    fn undecodable(&mut self, id: &ObjectId, outcome: &mut Outcome<T>) {
+    fn mark_undecodable(&mut self, id: &ObjectId, outcome: &mut Outcome<T>) {
         match self.held(id.key.as_ref()) {
             Some((_, held)) if is_repeat(held, id) => outcome.repeated(None),
             Some((slot, held)) if held.uid.differs_from(&id.uid) => self.delete(slot, None, true, outcome),
@@ -277,34 +287,43 @@ impl<T: Object> Root<T> {
         if self.stale.contains(&slot) == stale {
             return;
         }
-        match stale {
-            true => Arc::make_mut(&mut self.stale).insert(slot),
-            false => Arc::make_mut(&mut self.stale).remove(&slot),
-        };
+        let slots = Arc::make_mut(&mut self.stale);
+        if stale {
+            slots.insert(slot);
+        } else {
+            slots.remove(&slot);
+        }
     }
 
-    /// Panics unless all parts speak of the same objects; for tests.
+    /// Panics unless all parts refer to the same objects. For tests.
     pub(crate) fn check(&self) {
         self.objects.check(|entry| hash_of(entry.key()));
         let slots: Vec<u32> = self.objects.iter().map(|(slot, _)| slot).collect();
         self.namespaces.check(slots.iter().copied());
         self.indexes.check(&slots);
         for (slot, entry) in self.objects.iter() {
-            assert_eq!(self.find(entry.key().as_ref()), Some(slot), "{} is found elsewhere", entry.key());
+            assert_eq!(
+                self.find(entry.key().as_ref()),
+                Some(slot),
+                "{} is found in another slot",
+                entry.key()
+            );
             let namespaced =
                 entry.key().namespace().map(|name| self.namespaces.slots(name).any(|s| s == slot));
-            assert_ne!(namespaced, Some(false), "{} is missing in its namespace", entry.key());
+            assert_ne!(namespaced, Some(false), "{} is missing from its namespace", entry.key());
         }
         assert!(self.stale.iter().all(|slot| slots.binary_search(slot).is_ok()), "a free slot is stale");
     }
 }
 
-/// Whether an event tells what the held state has told already, or something older. The same holds
-/// for another incarnation: versions of one type are ordered over all its objects, so one with
-/// a lower version is the one before. An opaque version is never known to be a repeat.
+/// Returns whether an event is not newer than the cached state.
+///
+/// This also holds for another uid: resourceVersions are ordered over all objects of a type, so the object with the lower
+/// version existed earlier. An opaque version is never known to be a repeat.
 fn is_repeat(held: &ObjectId, event: &ObjectId) -> bool {
-    match held.uid.differs_from(&event.uid) {
-        true => event.version < held.version,
-        false => held.version.at_least(&event.version),
+    if held.uid.differs_from(&event.uid) {
+        event.version < held.version
+    } else {
+        held.version.at_least(&event.version)
     }
 }

@@ -15,7 +15,9 @@ use std::{
     },
 };
 
-use kube_object::{CacheProbe, Delta, Digest, Entry, Event, Listed, Object, ObjectIdRef, ResourceVersion};
+use kube_object::{
+    CacheProbe, Delta, Digest, Entry, Event, Listed, Object, ObjectIdRef, ResourceVersion, VersionTrust,
+};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
@@ -23,7 +25,7 @@ use crate::{
     Index, IndexError, Lister, Snapshot, Watermark,
     erased::IndexState,
     replace::Relist,
-    root::{Outcome, Root},
+    root::{Batch, Outcome, Root, Source},
 };
 
 /// A batch up to this long is written in place if nobody holds a snapshot, and readers that come
@@ -209,21 +211,10 @@ impl<T: Object> Store<T> {
     }
 
     fn apply_live(&self, batch: Vec<Delta<T>>, outcome: &mut Outcome<T>) {
-        let mut evaluated = {
-            let (root, puts) = (self.snapshot().root, puts(&batch));
-            let evaluated = root.indexes.evaluate(&puts);
-            if puts.len() > 1 {
-                root.fetch(&puts);
-            }
-            evaluated
-        };
-        outcome.panics += evaluated.panics;
+        let mut context = Batch::new(&self.snapshot().root, &puts(&batch), Source::Live, outcome);
         let write = |root: &mut Root<T>| {
-            let mut at = 0;
             for delta in batch {
-                let is_put = matches!(delta, Delta::Put(_));
-                root.live(delta, &mut evaluated, at, outcome);
-                at += usize::from(is_put);
+                root.apply_live(delta, &mut context);
             }
         };
         let mut root = self.shared.root.write();
@@ -350,18 +341,12 @@ impl<T: Object> CacheProbe<T> for Store<T> {
     fn unchanged(&self, id: &ObjectIdRef<'_>, digest: Option<Digest>) -> Option<Entry<T>> {
         let snapshot = self.snapshot();
         let entry = snapshot.get(id.key)?;
-        let same = entry.id.version == id.version
-            && !id.version.is_opaque()
+        let same = !id.version.is_opaque()
             && !snapshot.is_stale(entry.key())
             && !entry.id.uid.differs_from(&id.uid)
-            && same_digest(entry.digest, digest).unwrap_or(true);
+            && entry.is_unchanged(&id.version, digest, VersionTrust::SameHistory);
         same.then(|| entry.clone())
     }
-}
-
-/// Whether two objects of one uid and version say the same; `None` where one of them does not show it.
-pub(crate) fn same_digest(held: Option<Digest>, listed: Option<Digest>) -> Option<bool> {
-    Some(held? == listed?)
 }
 
 fn is_single<T>(delta: &Delta<T>) -> bool {
@@ -380,9 +365,9 @@ fn puts<T>(batch: &[Delta<T>]) -> Vec<&Entry<T>> {
 }
 
 fn apply_one<T: Object>(delta: Delta<T>, root: &mut Root<T>, outcome: &mut Outcome<T>) {
-    let mut evaluated = root.indexes.evaluate(&puts(std::slice::from_ref(&delta)));
-    outcome.panics += evaluated.panics;
-    root.live(delta, &mut evaluated, 0, outcome);
+    let puts = puts(std::slice::from_ref(&delta));
+    let mut context = Batch::new(root, &puts, Source::Live, outcome);
+    root.apply_live(delta, &mut context);
 }
 
 #[cfg(test)]
