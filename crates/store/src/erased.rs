@@ -85,7 +85,7 @@ impl<T: 'static, V: Hash + Eq + Clone + Send + Sync + 'static> IndexState<T, V> 
         let panicked = catch_unwind(AssertUnwindSafe(|| (self.function)(&entry.object, values))).is_err();
         if panicked {
             values.truncate(before);
-            tracing::error!(index = self.name, key = %entry.key(), "an index function panicked");
+            tracing::error!(index = self.name, key = %entry.key(), "index function panicked; the object has no values in this index");
         }
         panicked
     }

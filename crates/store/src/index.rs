@@ -1,4 +1,4 @@
-//! `Index`: look-ups by a value that is computed from the object, such as the node of a Pod.
+//! `Index`: finds objects by a computed value, for example the node of a Pod.
 
 use std::{borrow::Borrow, hash::Hash, marker::PhantomData, sync::Arc};
 
@@ -6,22 +6,22 @@ use kube_object::{Entry, Object, ObjectKey};
 
 use crate::{Snapshot, Store, erased::IndexState};
 
-/// An index could not be added or found.
+/// The error of adding or finding an index.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IndexError {
-    /// The store has an index of this name already.
-    #[error("there is an index named {0:?} already")]
+    /// The store already has an index with this name.
+    #[error("index {0:?} already exists")]
     AlreadyExists(String),
-    /// The store has no index of this name with values of the type asked for.
-    #[error("there is no index named {0:?} with values of this type")]
+    /// The store has no index with this name and this type of values.
+    #[error("index {0:?} does not exist or has values of another type")]
     NotFound(String),
 }
 
-/// A typed handle on one index of a store. Cheap to clone; keeps the store alive.
+/// Refers to one index of a store. Cheap to clone; keeps the store alive.
 ///
-/// Made by [`Store::add_index`]. Each call reads the newest snapshot; several answers about one
-/// moment come from [`Index::at`]. Objects come in the order of [`Snapshot::iter`], values in
-/// one that is unspecified but the same in each run.
+/// [`Store::add_index`] creates it. Each call reads the latest snapshot; use [`Index::at`] for several
+/// consistent answers. Objects have the order of [`Snapshot::iter`]. The order of values is
+/// unspecified, but the same history produces the same order.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
@@ -38,7 +38,7 @@ pub enum IndexError {
 pub struct Index<T, V> {
     store: Store<T>,
     name: &'static str,
-    /// Place among the store's indexes, of which none is ever removed.
+    /// The position among the indexes of the store. Indexes are never removed.
     position: usize,
     value: PhantomData<fn() -> V>,
 }
@@ -60,12 +60,12 @@ impl<T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> Index<T, V> {
         Self { store, name, position, value: PhantomData }
     }
 
-    /// The name it was added under.
+    /// Returns the name of the index.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The objects that have this value.
+    /// Returns the objects with this value.
     pub fn get<Q: ?Sized + Hash + Eq>(&self, value: &Q) -> Vec<Arc<T>>
     where
         V: Borrow<Q>,
@@ -73,7 +73,7 @@ impl<T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> Index<T, V> {
         self.now(|index| index.get(value))
     }
 
-    /// The keys of the objects that have this value.
+    /// Returns the keys of the objects with this value.
     pub fn keys<Q: ?Sized + Hash + Eq>(&self, value: &Q) -> Vec<ObjectKey>
     where
         V: Borrow<Q>,
@@ -81,7 +81,7 @@ impl<T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> Index<T, V> {
         self.now(|index| index.iter(value).map(|entry| entry.key().clone()).collect())
     }
 
-    /// How many objects have this value.
+    /// Returns the number of objects with this value.
     pub fn len<Q: ?Sized + Hash + Eq>(&self, value: &Q) -> usize
     where
         V: Borrow<Q>,
@@ -89,14 +89,14 @@ impl<T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> Index<T, V> {
         self.now(|index| index.len(value))
     }
 
-    /// Each value that some object has, once.
+    /// Returns each value of the index once.
     pub fn values(&self) -> Vec<V> {
         self.now(|index| index.values().cloned().collect())
     }
 
-    /// This index as it was at one moment.
+    /// Returns this index in a snapshot.
     ///
-    /// `None` for a snapshot that was taken before the index was added, or from another store.
+    /// Returns `None` if the snapshot is older than the index, or belongs to another store.
     pub fn at<'a>(&self, snapshot: &'a Snapshot<T>) -> Option<IndexSnapshot<'a, T, V>> {
         let state = snapshot.root.indexes.state(self.position)?;
         (state.name() == self.name).then_some(IndexSnapshot { snapshot, state })
@@ -107,7 +107,7 @@ impl<T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> Index<T, V> {
     }
 }
 
-/// One index at one moment.
+/// Holds one index of a snapshot.
 pub struct IndexSnapshot<'a, T, V> {
     snapshot: &'a Snapshot<T>,
     state: &'a IndexState<T, V>,
@@ -128,7 +128,7 @@ impl<T, V> std::fmt::Debug for IndexSnapshot<'_, T, V> {
 }
 
 impl<'a, T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> IndexSnapshot<'a, T, V> {
-    /// The objects that have this value.
+    /// Returns the objects with this value.
     pub fn get<Q: ?Sized + Hash + Eq>(&self, value: &Q) -> Vec<Arc<T>>
     where
         V: Borrow<Q>,
@@ -136,7 +136,7 @@ impl<'a, T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> IndexSnapshot<
         self.iter(value).map(|entry| Arc::clone(&entry.object)).collect()
     }
 
-    /// The entries that have this value, without taking a reference on each.
+    /// Iterates over the entries with this value, without cloning an `Arc` for each.
     pub fn iter<Q: ?Sized + Hash + Eq>(
         &self,
         value: &Q,
@@ -148,7 +148,7 @@ impl<'a, T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> IndexSnapshot<
         self.state.postings().slots(value).filter_map(|slot| objects.get(slot))
     }
 
-    /// How many objects have this value.
+    /// Returns the number of objects with this value.
     pub fn len<Q: ?Sized + Hash + Eq>(&self, value: &Q) -> usize
     where
         V: Borrow<Q>,
@@ -156,7 +156,7 @@ impl<'a, T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> IndexSnapshot<
         self.state.postings().len(value)
     }
 
-    /// Each value that some object has, once.
+    /// Returns each value of the index once.
     pub fn values(&self) -> impl Iterator<Item = &'a V> + use<'a, T, V> {
         self.state.postings().values()
     }

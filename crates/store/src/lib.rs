@@ -1,30 +1,44 @@
-//! The indexed cache: one write path, snapshots that block nobody, Listers and typed indexes.
+//! Holds an indexed cache of Kubernetes objects, with snapshots, listers and typed indexes.
 //!
-//! [`Store::apply`] takes a batch of [`Delta`](kube_object::Delta)s and gives the
-//! [`Event`](kube_object::Event)s that it has led to; what is changed when, and what is dropped,
-//! is the contract on [`Store`]. Readers look through a [`Lister`], an [`Index`] or a [`Snapshot`],
-//! each of which sees one moment. The store is plain data: it knows no watch, does no I/O, spawns
-//! nothing, and can be used alone. Nobody waits but who asks for it, with [`Store::wait_until`].
+//! [`Store::apply`] applies a batch of [`Delta`](kube_object::Delta)s and returns the resulting
+//! [`Event`](kube_object::Event)s. The contract is on [`Store`]. Readers use a [`Lister`], an [`Index`]
+//! or a [`Snapshot`]. Each read sees the state of one moment.
+//!
+//! The store is plain data: it does no I/O and starts no tasks, and you can use it without a watch.
+//! Only [`Store::wait_until`] and [`Store::wait_for`] wait.
+//!
+//! ```
+//! use k8s_openapi::api::core::v1::Pod;
+//! use kube_store::{LabelSelector, Store};
+//!
+//! let store = Store::<Pod>::new();
+//! let mut pod = Pod::default();
+//! pod.metadata.namespace = Some("shop".into());
+//! pod.metadata.name = Some("web-0".into());
+//! store.add(pod);
+//! assert_eq!(store.lister().namespace("shop").list(&LabelSelector::everything()).len(), 1);
+//! ```
 //!
 //! # Invariants
-//! - Objects, key map, indexes, stale marks and watermark belong to one root, and every reader looks
-//!   at one root: no two of them ever speak of different moments.
-//! - A root that somebody holds is never written to.
-//! - A slot keeps its number for as long as its object lives; indexes hold numbers, never keys.
-//! - No foreign code but `Eq`, `Clone` and `Drop` of index values runs while readers are kept out.
-//! - Nothing is listed in the order of hashes, so the same history gives the same order.
+//! - [`Store::apply`] is the only write path. It changes objects, indexes and watermark atomically.
+//! - A snapshot never changes, and never blocks a writer.
+//! - Within an epoch the watermark never decreases. It is never ahead of the applied deltas.
+//! - A relist keeps the `Arc` of an unchanged object.
+//! - Objects, key map, indexes, stale marks and watermark belong to one root. Each read uses one root,
+//!   so its answers are consistent.
+//! - A root that a reader holds is never written to.
+//! - A slot keeps its number while its object exists. Indexes contain slot numbers, not keys.
+//! - While readers are blocked, the only user code that runs is `Eq`, `Clone` and `Drop` of index
+//!   values.
+//! - The order of iteration does not depend on hashes. The same history produces the same order.
 //!
-//! From the bottom up: a growing array whose chunks are copied when a snapshot holds them (`cow`);
-//! a table from hashes to numbers (`hashed`); elements in numbered slots (`slots`); which slots
-//! have which value (`slot_set`, `postings`); indexes of any type behind one trait (`erased`); one
-//! moment of it all and the rules by which a delta changes it (`root`, `replace`).
-//!
-//! # Invariants
-//! - [`Store::apply`] is the only way in: objects, indexes and watermark move in one step, and readers see all of a
-//!   batch or nothing.
-//! - A snapshot never changes, and holding one keeps no writer waiting.
-//! - Within an epoch the watermark never goes back, and it is never ahead of what was applied.
-//! - What is listed again unchanged keeps its `Arc`.
+//! The modules, from the bottom up:
+//! - `cow`: a growing array whose chunks are copied if a snapshot holds them.
+//! - `hashed`: a table from hashes to numbers.
+//! - `slots`: elements in numbered slots.
+//! - `slot_set`, `postings`: the slots for each value of an index.
+//! - `erased`: indexes with any type of value behind one trait.
+//! - `root`, `replace`: the state of one moment, and the rules by which a delta changes it.
 
 mod cow;
 mod erased;

@@ -1,4 +1,4 @@
-//! `Lister` and `NamespaceLister`: a store that can only be read.
+//! `Lister` and `NamespaceLister`: read-only handles on a store.
 
 use std::sync::Arc;
 
@@ -8,8 +8,9 @@ use crate::{Index, LabelSelector, Snapshot, Store, StoreStats, Watermark, snapsh
 
 /// Reads a store. Cheap to clone; keeps the store alive.
 ///
-/// No call does I/O or waits for one. Each call reads the newest snapshot; several answers about
-/// one moment come from [`Lister::snapshot`]. Lists come in unspecified order.
+/// No method does I/O or waits, except `wait_until` and `wait_for`. Each call reads the latest
+/// snapshot; use [`Lister::snapshot`] for several consistent answers. The order of lists is
+/// unspecified.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
@@ -41,47 +42,47 @@ impl<T> std::fmt::Debug for Lister<T> {
 }
 
 impl<T: Object> Lister<T> {
-    /// The object under this key, a [`KeyRef`] or an `&ObjectKey`.
+    /// Returns the object with this key, a [`KeyRef`] or an `&ObjectKey`.
     pub fn get_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
         self.store.get(key)
     }
 
-    /// The cluster-scoped object of this name.
+    /// Returns the cluster-scoped object with this name.
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
         self.store.get(KeyRef::new(None, name))
     }
 
-    /// The objects of one namespace.
+    /// Returns a lister for one namespace.
     pub fn namespace<'n>(&self, namespace: &'n str) -> NamespaceLister<'n, T> {
         NamespaceLister { store: self.store.clone(), namespace }
     }
 
-    /// The objects that this selector matches, of all namespaces.
+    /// Returns the matching objects of all namespaces.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Arc<T>> {
         self.store.snapshot().list(selector)
     }
 
-    /// All objects.
+    /// Returns all objects.
     pub fn list_all(&self) -> Vec<Arc<T>> {
         self.store.list()
     }
 
-    /// The keys of all objects.
+    /// Returns the keys of all objects.
     pub fn keys(&self) -> Vec<ObjectKey> {
         self.store.keys()
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.store.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.store.is_empty()
     }
 
-    /// The index of this name, see [`Store::index`].
+    /// Returns the index with this name. See [`Store::index`].
     pub fn index<V>(&self, name: &str) -> Option<Index<T, V>>
     where
         V: std::hash::Hash + Eq + Clone + Send + Sync + 'static,
@@ -89,33 +90,33 @@ impl<T: Object> Lister<T> {
         self.store.index(name)
     }
 
-    /// Everything as it is now, for as long as it is held.
+    /// Returns the current state, which never changes.
     pub fn snapshot(&self) -> Snapshot<T> {
         self.store.snapshot()
     }
 
-    /// How far the cache has come; `None` until anything with a version was applied.
+    /// Returns the resourceVersion of the watermark; `None` until a delta with a version was applied.
     pub fn watermark(&self) -> Option<ResourceVersion> {
         self.store.watermark()
     }
 
-    /// The watermark with its epoch.
+    /// Returns the watermark with its epoch and sync state.
     pub fn position(&self) -> Watermark {
         self.store.position()
     }
 
-    /// Counts for metrics and debug pages.
+    /// Returns counters for metrics and debug pages.
     pub fn stats(&self) -> StoreStats {
         self.store.stats()
     }
 
-    /// Whether a first list is in the cache.
+    /// Returns whether an initial list was applied, complete or not.
     pub fn is_synced(&self) -> bool {
         self.store.is_synced()
     }
 }
 
-/// Reads one namespace of a store; a list looks at no object of another.
+/// Reads one namespace of a store. Its methods do not visit objects of other namespaces.
 pub struct NamespaceLister<'n, T> {
     store: Store<T>,
     namespace: &'n str,
@@ -134,32 +135,32 @@ impl<T> std::fmt::Debug for NamespaceLister<'_, T> {
 }
 
 impl<T: Object> NamespaceLister<'_, T> {
-    /// The object of this name.
+    /// Returns the object with this name.
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
         self.store.get(KeyRef::new(Some(self.namespace), name))
     }
 
-    /// The objects that this selector matches.
+    /// Returns the matching objects.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Arc<T>> {
         matching(self.store.snapshot().namespace(self.namespace), selector)
     }
 
-    /// All objects of the namespace.
+    /// Returns all objects of the namespace.
     pub fn list_all(&self) -> Vec<Arc<T>> {
         self.list(&LabelSelector::everything())
     }
 
-    /// The keys of all objects of the namespace.
+    /// Returns the keys of all objects of the namespace.
     pub fn keys(&self) -> Vec<ObjectKey> {
         self.store.snapshot().namespace(self.namespace).map(|entry| entry.key().clone()).collect()
     }
 
-    /// How many objects the namespace has.
+    /// Returns the number of objects in the namespace.
     pub fn len(&self) -> usize {
         self.store.snapshot().namespace_len(self.namespace)
     }
 
-    /// Whether it has none.
+    /// Returns whether the namespace has no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,4 +1,4 @@
-//! `LabelSelector`: which objects are meant, by their labels.
+//! `LabelSelector`: selects objects by their labels.
 
 mod parse;
 
@@ -10,10 +10,10 @@ use kube_object::Object;
 
 pub use parse::ParseSelectorError;
 
-/// Requirements on the labels of an object, all of which must hold.
+/// Selects objects whose labels meet all requirements.
 ///
-/// Built by methods, parsed from the text that `kubectl -l` takes, or converted from the selector
-/// in a spec or from kube's.
+/// Build it with methods, parse it from the text that `kubectl -l` accepts, or convert it from a
+/// selector in a spec or from kube's selector.
 ///
 /// ```
 /// use kube_store::LabelSelector;
@@ -32,7 +32,7 @@ struct Requirement {
     test: Test,
 }
 
-/// What must be true of one label. The two negations are true of an absent label as well.
+/// The condition for one label. The negated conditions also accept an absent label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Test {
     Equals(String),
@@ -44,42 +44,42 @@ enum Test {
 }
 
 impl LabelSelector {
-    /// Matches every object.
+    /// Returns a selector that matches every object.
     pub fn everything() -> Self {
         Self::default()
     }
 
-    /// Whether there is no requirement.
+    /// Returns whether the selector has no requirements.
     pub fn matches_everything(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The label is there and has this value.
+    /// Requires that the label has this value.
     pub fn equals(self, label: &str, value: &str) -> Self {
         self.and(label, Test::Equals(value.to_owned()))
     }
 
-    /// The label is not there or has another value.
+    /// Requires that the label is absent or has another value.
     pub fn not_equals(self, label: &str, value: &str) -> Self {
         self.and(label, Test::NotEquals(value.to_owned()))
     }
 
-    /// The label is there and has one of these values.
+    /// Requires that the label has one of these values.
     pub fn is_in<S: Into<String>>(self, label: &str, values: impl IntoIterator<Item = S>) -> Self {
         self.and(label, Test::In(sorted(values)))
     }
 
-    /// The label is not there or has none of these values.
+    /// Requires that the label is absent or has a value that is not listed.
     pub fn not_in<S: Into<String>>(self, label: &str, values: impl IntoIterator<Item = S>) -> Self {
         self.and(label, Test::NotIn(sorted(values)))
     }
 
-    /// The label is there.
+    /// Requires that the label exists.
     pub fn exists(self, label: &str) -> Self {
         self.and(label, Test::Exists)
     }
 
-    /// The label is not there.
+    /// Requires that the label is absent.
     pub fn not_exists(self, label: &str) -> Self {
         self.and(label, Test::NotExists)
     }
@@ -89,7 +89,7 @@ impl LabelSelector {
         self
     }
 
-    /// Whether the object's labels meet every requirement.
+    /// Returns whether the labels of the object meet all requirements.
     pub fn matches(&self, object: &impl Object) -> bool {
         self.0.iter().all(|requirement| requirement.test.holds(object.label(&requirement.label)))
     }
@@ -108,7 +108,7 @@ impl Test {
     }
 }
 
-/// Sets are equal whatever the order in which they were written.
+/// Sorts the values, so that equal sets compare equal.
 fn sorted<S: Into<String>>(values: impl IntoIterator<Item = S>) -> Vec<String> {
     let mut values: Vec<String> = values.into_iter().map(Into::into).collect();
     values.sort_unstable();
@@ -116,7 +116,7 @@ fn sorted<S: Into<String>>(values: impl IntoIterator<Item = S>) -> Vec<String> {
     values
 }
 
-/// The text that `kubectl -l` and the API server take.
+/// Writes the text that `kubectl -l` and the API server accept.
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, requirement) in self.0.iter().enumerate() {
@@ -154,7 +154,7 @@ impl From<Selector> for LabelSelector {
     }
 }
 
-/// The selector of a spec: of a Deployment, a Service, a NetworkPolicy.
+/// Converts the selector of a spec, for example of a Deployment, a Service or a NetworkPolicy.
 impl TryFrom<meta::LabelSelector> for LabelSelector {
     type Error = ParseExpressionError;
 

@@ -1,4 +1,4 @@
-//! `Snapshot`: the store at one moment.
+//! `Snapshot`: the state of a store at one moment.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use kube_object::{Entry, KeyRef, Object, ResourceVersion};
 
 use crate::{LabelSelector, Watermark, root::Root};
 
-/// The store at one moment: objects, indexes and watermark, all of the same step.
+/// Holds the state of a store at one moment: objects, indexes and watermark.
 ///
-/// Cheap to clone, never changes, and blocks nobody; while it is held, writers copy the parts they
-/// touch, so a snapshot kept for long costs memory. An index is asked about it with
+/// A snapshot is cheap to clone, never changes and blocks no writer. While it is held, writers copy the
+/// parts that they change, so a long-lived snapshot costs memory. Read an index of the snapshot with
 /// [`Index::at`](crate::Index::at).
 pub struct Snapshot<T> {
     pub(crate) root: Arc<Root<T>>,
@@ -31,23 +31,23 @@ impl<T> std::fmt::Debug for Snapshot<T> {
 }
 
 impl<T: Object> Snapshot<T> {
-    /// The entry under this key, a [`KeyRef`] or an `&ObjectKey`. Allocates nothing.
+    /// Returns the entry with this key, a [`KeyRef`] or an `&ObjectKey`. Does not allocate.
     pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<&Entry<T>> {
         self.root.get(key.into())
     }
 
-    /// All entries, in unspecified order: the same for the same history, and the same in which
-    /// everything else is listed.
+    /// Iterates over all entries, in unspecified order. The same history produces the same order, and
+    /// all lists use it.
     pub fn iter(&self) -> impl Iterator<Item = &Entry<T>> {
         self.root.objects.iter().map(|(_, entry)| entry)
     }
 
-    /// The entries of one namespace; those of others are not looked at.
+    /// Iterates over the entries of one namespace, without a visit to other entries.
     pub fn namespace<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a Entry<T>> + use<'a, T> {
         self.root.namespaces.slots(namespace).filter_map(|slot| self.root.objects.get(slot))
     }
 
-    /// The objects that this selector matches.
+    /// Returns the matching objects.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Arc<T>> {
         match selector.matches_everything() {
             true => self.objects(),
@@ -55,45 +55,45 @@ impl<T: Object> Snapshot<T> {
         }
     }
 
-    /// All objects.
+    /// Returns all objects.
     pub fn objects(&self) -> Vec<Arc<T>> {
         let mut objects = Vec::with_capacity(self.len());
         objects.extend(self.iter().map(|entry| Arc::clone(&entry.object)));
         objects
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.root.objects.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the snapshot is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many objects the namespace has.
+    /// Returns the number of objects in the namespace.
     pub fn namespace_len(&self, namespace: &str) -> usize {
         self.root.namespaces.len(namespace)
     }
 
-    /// How far the store had come.
+    /// Returns the resourceVersion of the watermark.
     pub fn watermark(&self) -> Option<&ResourceVersion> {
         self.root.watermark.version.as_ref()
     }
 
-    /// The watermark with its epoch, and whether a first list was in.
+    /// Returns the watermark with its epoch and sync state.
     pub fn position(&self) -> &Watermark {
         &self.root.watermark
     }
 
-    /// How many objects are stale: their newest state could not be decoded.
+    /// Returns the number of stale objects: their latest state could not be decoded.
     pub fn stale(&self) -> usize {
         self.root.stale.len()
     }
 
-    /// Whether the object under this key is stale: its newest state could not be decoded, and the
-    /// last good one stays.
+    /// Returns whether the object with this key is stale: its latest state could not be decoded, and
+    /// the cache keeps the last decoded state.
     pub fn is_stale<'k>(&self, key: impl Into<KeyRef<'k>>) -> bool {
         self.root.find(key.into()).is_some_and(|slot| self.root.stale.contains(&slot))
     }

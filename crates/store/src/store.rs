@@ -1,7 +1,7 @@
-//! `Store`: the indexed cache, and the one way in which it is written.
+//! `Store`: the indexed cache and its write path.
 //!
-//! Readers take the newest snapshot; a batch that nobody looks at while it comes is written in
-//! place, any other to a copy that then takes the place of the old state.
+//! Readers take the latest snapshot. If no snapshot is held, a small batch is written in place.
+//! Otherwise, the batch is written to a copy, which then replaces the root.
 
 use std::{
     any::Any,
@@ -28,55 +28,59 @@ use crate::{
     root::{Batch, Outcome, Root, Source},
 };
 
-/// A batch up to this long is written in place if nobody holds a snapshot, and readers that come
-/// meanwhile wait for it. A longer one goes to a copy.
+/// The maximum number of deltas that are written in place. Readers are blocked during this write. A
+/// longer batch is written to a copy.
 const IN_PLACE: usize = 256;
 
-/// An indexed, always consistent cache of one type of objects. Cheap to clone: all clones are one store.
+/// Caches the objects of one type, with indexes. Cheap to clone: all clones share one store.
 ///
 /// # Contract
-/// 1. [`apply`](Store::apply) is the only way in; the other methods that write are built on it. A
-///    batch shows in the objects, in every index and in the watermark in one step, before `apply`
-///    returns: a reader sees all of it or nothing.
-/// 2. A [`Snapshot`] never changes. Taking one is one reference count; holding one makes writers
-///    copy what they touch, never wait. A reader waits at most while a batch of up to 256 deltas is
-///    written in place.
-/// 3. Identity is the uid: another uid under the same key is a deletion and an addition. An empty
-///    uid is no identity.
-/// 4. Outside of a relist an object never goes back to a lower version, and the same version again
-///    changes nothing; an opaque version always counts as changed. A list is the truth even where
-///    it is older.
-/// 5. The order of listing is unspecified (it is that of internal slots), but the same for the
-///    same history. The memory of the most objects there ever were is kept.
+/// 1. [`apply`](Store::apply) is the only write path; the other writing methods call it. It applies a
+///    batch to objects, indexes and watermark atomically, before it returns.
+/// 2. A [`Snapshot`] never changes. Taking one increments a reference count. While it is held, writers
+///    copy what they change, and never wait. A reader waits at most while a batch of up to 256 deltas
+///    is written in place.
+/// 3. The uid identifies an object. Another uid under the same key is a deletion and an addition. An
+///    empty uid is unknown.
+/// 4. Outside of a relist, an object never returns to a lower resourceVersion, and an equal version
+///    changes nothing. An opaque version always counts as changed. A list replaces cached objects even
+///    if it is older.
+/// 5. The order of iteration is unspecified, but the same history produces the same order. The store
+///    keeps the memory for its highest number of objects.
 ///
-/// Writers are serialised. Index functions run under the writers' lock: they may read the store, and
-/// must not write to it.
+/// Writers are serialized. Index functions run under the lock of the writers: they may read the store,
+/// but must not write to it.
 ///
 /// # A relist
-/// Between [`Delta::Begin`] and [`Delta::End`] nothing changes for readers: everything is collected,
-/// the last word on each key wins. A further `Begin` discards what was collected. At the `End` what
-/// was not listed is deleted, in the order of keys and with `final_state_unknown` (unless its
-/// deletion came during the relist, with its last state); then come the changes in the order in
-/// which they came. Unchanged objects keep their `Arc` and give no event. An `End` that is not
-/// `complete` deletes only what another object has taken the place of. After a `Begin { history_lost: true }` nothing counts as unchanged
-/// by its version alone. An `End`
-/// or a `Page` without a `Begin` is taken as a bookmark, or as so many single deltas. A `Clear` discards
-/// a relist and deletes everything, in the order of keys and with `final_state_unknown`; watermark,
-/// epoch and whether a first list was in stay.
+/// Between [`Delta::Begin`] and [`Delta::End`], readers see no changes. The store collects the deltas,
+/// and the last one for each key is used. Another `Begin` discards the collected deltas.
+///
+/// `End` applies the list. First, it deletes the objects that are not in the list, in the order of
+/// their keys. These deletions have `final_state_unknown`, unless the deletion was received during the
+/// relist with its last state. Then it applies the changes in the order in which they were received.
+/// Unchanged objects keep their `Arc` and cause no event.
+///
+/// If `End` is not `complete`, it deletes only objects that were replaced by an object with another
+/// uid. After `Begin { history_lost: true }`, an equal version does not prove that an object is
+/// unchanged.
+///
+/// Without a `Begin`, an `End` is a bookmark, and the items of a `Page` are single deltas. A `Clear`
+/// discards a relist and deletes all objects, in the order of their keys and with
+/// `final_state_unknown`. It keeps the watermark, the epoch and `synced`.
 pub struct Store<T> {
     pub(crate) shared: Arc<Shared<T>>,
-    /// Whatever keeps the store history_lost, for as long as this handle is there.
+    /// Keeps the source of the store alive while this handle exists.
     keep: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 pub(crate) struct Shared<T> {
-    /// What readers see. Locked to look at it, to swap it, and while a batch is written in place.
+    /// The state for readers. Locked to read it, to replace it, and while a batch is written in place.
     root: RwLock<Arc<Root<T>>>,
-    /// The relist under way; whoever holds this lock is the writer.
+    /// The relist in progress. The holder of this lock is the writer.
     writer: Mutex<Option<Relist<T>>>,
-    /// Wakes those who wait for the store to come somewhere.
+    /// Wakes the tasks that wait for a change of the store.
     pub(crate) moved: Notify,
-    /// Nobody will write any more.
+    /// The store is closed: no more writes will follow.
     closed: AtomicBool,
     repeats: AtomicU64,
     index_panics: AtomicU64,
@@ -84,21 +88,21 @@ pub(crate) struct Shared<T> {
     lists_after_lost_history: AtomicU64,
 }
 
-/// Counts of a store, for metrics and debug pages.
+/// Holds counters of a store, for metrics and debug pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct StoreStats {
-    /// Objects in the store.
+    /// The number of objects in the store.
     pub objects: usize,
-    /// Of them, those whose newest state could not be decoded.
+    /// The number of objects whose latest state could not be decoded.
     pub stale: usize,
-    /// Deltas dropped because they told nothing new, since the store was made.
+    /// The number of deltas that changed nothing, since the store was created.
     pub repeats: u64,
-    /// Panics of index functions, since the store was made.
+    /// The number of panics of index functions, since the store was created.
     pub index_panics: u64,
-    /// Lists that came to their end, since the store was made.
+    /// The number of lists that ended, since the store was created.
     pub lists: u64,
-    /// Of them, those in which no version was trusted.
+    /// The number of lists that ended and that followed a lost history, since the store was created.
     pub lists_after_lost_history: u64,
 }
 
@@ -123,7 +127,7 @@ impl<T> std::fmt::Debug for Store<T> {
 }
 
 impl<T> Store<T> {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -140,20 +144,22 @@ impl<T> Store<T> {
         }
     }
 
-    /// A handle on the same store that holds `guard`, as do its clones and the listers and indexes
-    /// that are made from it: an informer goes on while anybody can look into its store.
+    /// Returns a handle on the same store that holds `guard`. Its clones, listers and indexes hold
+    /// `guard` too.
+    ///
+    /// An informer uses this to run while its store can be read.
     #[must_use]
     pub fn with_keep_alive(self, guard: Arc<dyn Any + Send + Sync>) -> Self {
         Self { keep: Some(guard), ..self }
     }
 
-    /// The store as it is now, for as long as it is held.
+    /// Returns the current state, which never changes.
     pub fn snapshot(&self) -> Snapshot<T> {
         Snapshot { root: Arc::clone(&self.shared.root.read()) }
     }
 
-    /// A store of its own with the same contents, a relist under way included: what is written to one of them does not
-    /// show in the other. For those who try several futures of one state.
+    /// Returns an independent store with the same contents, including a relist in progress. Writes to
+    /// one store do not change the other. For tests that explore several continuations of one state.
     pub fn fork(&self) -> Self {
         let relist = self.shared.writer.lock();
         let Shared { repeats, index_panics, lists, lists_after_lost_history, .. } = &*self.shared;
@@ -171,28 +177,28 @@ impl<T> Store<T> {
         Self { shared: Arc::new(shared), keep: None }
     }
 
-    /// Says that nobody will write any more: who waits for the store to come somewhere, or begins to, is told so and does
-    /// not wait. It can still be read.
+    /// Closes the store: no more writes will follow. Current and later waits return immediately. The
+    /// store can still be read.
     pub fn close(&self) {
         self.shared.closed.store(true, Release);
         self.shared.moved.notify_waiters();
     }
 
-    /// Whether nobody will write any more: see [`Store::close`].
+    /// Returns whether the store was closed with [`Store::close`].
     pub fn is_closed(&self) -> bool {
         self.shared.closed.load(Acquire)
     }
 
-    /// A handle that can only read.
+    /// Returns a read-only handle.
     pub fn lister(&self) -> Lister<T> {
         Lister { store: self.clone() }
     }
 }
 
 impl<T: Object> Store<T> {
-    /// Applies a batch of deltas in one step and says what has changed, in the order in which it has.
+    /// Applies a batch of deltas atomically. Returns the resulting events, in the order of the changes.
     ///
-    /// `initial` is set on what the first list adds, and on nothing else.
+    /// Only additions by the initial list have `initial: true`.
     pub fn apply(&self, batch: Vec<Delta<T>>) -> Vec<Event<T>> {
         let mut outcome = Outcome::new(batch.len());
         let mut relist = self.shared.writer.lock();
@@ -254,21 +260,21 @@ impl<T: Object> Store<T> {
         }
     }
 
-    /// Swaps the state; what nobody holds any more is dropped after the lock.
+    /// Replaces the root. The old root is dropped after the lock is released.
     fn publish(&self, root: Arc<Root<T>>) {
         let old = std::mem::replace(&mut *self.shared.root.write(), root);
         drop(old);
     }
 
-    /// Adds an index and fills it from what is there, in one step.
+    /// Adds an index and fills it with the cached objects, atomically.
     ///
-    /// `values` gives the values under which an object is found: none, one (an `Option`) or several
-    /// (a `Vec`); the same value twice counts once. Where it panics the object has no values; the
-    /// panic is caught, counted and logged with the object's key. The values' `Hash`, `Eq` and
-    /// `Clone` must not panic.
+    /// `values` returns the index values of an object: none, one (an `Option`) or several (a `Vec`). A
+    /// duplicate counts once. If `values` panics, the object has no values; the panic is caught,
+    /// counted, and logged with the key of the object. `Hash`, `Eq` and `Clone` of the values must not
+    /// panic.
     ///
     /// # Errors
-    /// [`IndexError::AlreadyExists`] if there is an index of this name.
+    /// [`IndexError::AlreadyExists`] if the store has an index with this name.
     pub fn add_index<V, I>(
         &self,
         name: &'static str,
@@ -291,7 +297,8 @@ impl<T: Object> Store<T> {
         Ok(Index::new(self.clone(), name, before.indexes.len()))
     }
 
-    /// The index of this name; `None` if there is none, or if its values are not of this type.
+    /// Returns the index with this name. Returns `None` if it does not exist, or if its values have
+    /// another type.
     pub fn index<V>(&self, name: &str) -> Option<Index<T, V>>
     where
         V: Hash + Eq + Clone + Send + Sync + 'static,
@@ -302,22 +309,22 @@ impl<T: Object> Store<T> {
         Some(Index::new(self.clone(), state.name(), position))
     }
 
-    /// How far the store has come; `None` until anything with a version was applied.
+    /// Returns the resourceVersion of the watermark; `None` until a delta with a version was applied.
     pub fn watermark(&self) -> Option<ResourceVersion> {
         self.position().version
     }
 
-    /// The watermark with its epoch, and whether a first list is in.
+    /// Returns the watermark with its epoch and sync state.
     pub fn position(&self) -> Watermark {
         self.shared.root.read().watermark.clone()
     }
 
-    /// Whether a first list is in the store, complete or not.
+    /// Returns whether an initial list was applied, complete or not.
     pub fn is_synced(&self) -> bool {
         self.shared.root.read().watermark.synced
     }
 
-    /// Counts for metrics and debug pages.
+    /// Returns counters for metrics and debug pages.
     pub fn stats(&self) -> StoreStats {
         let snapshot = self.snapshot();
         StoreStats {
@@ -330,7 +337,7 @@ impl<T: Object> Store<T> {
         }
     }
 
-    /// Panics unless the key map, the slots, the free list and every index agree; for tests.
+    /// Panics unless the key map, the slots, the free list and all indexes agree. For tests.
     #[doc(hidden)]
     pub fn check(&self) {
         self.snapshot().root.check();

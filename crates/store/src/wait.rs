@@ -1,4 +1,5 @@
-//! Waiting until a store has come somewhere: how a program reads what it has written.
+//! Waits until a store has reached a resourceVersion or a condition, for example to read your own
+//! writes.
 
 use std::{
     future::Future,
@@ -12,69 +13,70 @@ use tokio::{runtime::Handle, time::timeout};
 
 use crate::{Lister, Snapshot, Store};
 
-/// A store has not come to a version.
+/// The error of [`Store::wait_until`]: the store did not reach the resourceVersion.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
-    /// Not within the time; it may still come.
-    #[error("the cache is {} and not at {wanted} after {within:?}", at(.reached.as_ref()))]
+    /// The timeout elapsed. The store may still reach the version later.
+    #[error("the cache did not reach resourceVersion {wanted} within {within:?}; it {}", position(.reached.as_ref()))]
     Timeout {
-        /// What was waited for.
+        /// The resourceVersion of the wait.
         wanted: ResourceVersion,
-        /// How far the store was; `None` where nothing with a version was in it.
+        /// The watermark of the store; `None` if no delta with a version was applied.
         reached: Option<ResourceVersion>,
-        /// How long was waited.
+        /// The timeout.
         within: Duration,
     },
-    /// A list at a lower version, or one that can't be compared, has begun a new epoch: the server's history was
-    /// restored, and what was written in the lost one is perhaps undone.
-    #[error("the server's history was restored, the cache is {}: {wanted} belongs to the lost one", at(.reached.as_ref()))]
+    /// A list with a lower or incomparable version started a new epoch. The history of the server was
+    /// restored from an older state, and the awaited write may be lost.
+    #[error("resourceVersion {wanted} belongs to a lost history of the server; the cache {}", position(.reached.as_ref()))]
     HistoryLost {
-        /// What was waited for.
+        /// The resourceVersion of the wait.
         wanted: ResourceVersion,
-        /// Where the new epoch is.
+        /// The watermark in the new epoch.
         reached: Option<ResourceVersion>,
     },
-    /// Nobody will write the store any more, such as that of an informer that was stopped.
-    #[error("the cache is {} and stopped, and will not come to {wanted}", at(.reached.as_ref()))]
+    /// The store was closed, for example because its informer was stopped.
+    #[error("the cache stopped before resourceVersion {wanted}; it {}", position(.reached.as_ref()))]
     Stopped {
-        /// What was waited for.
+        /// The resourceVersion of the wait.
         wanted: ResourceVersion,
-        /// How far the store was; `None` where nothing with a version was in it.
+        /// The watermark of the store; `None` if no delta with a version was applied.
         reached: Option<ResourceVersion>,
     },
-    /// Not yet; there is no tokio runtime here, and without its clock nothing can be waited for.
-    #[error("the cache is {} and not at {wanted}, which only a task of a tokio runtime can wait for", at(.reached.as_ref()))]
+    /// The store has not reached the version, and the wait needs the clock of a tokio runtime.
+    #[error("cannot wait for resourceVersion {wanted} outside of a tokio runtime; the cache {}", position(.reached.as_ref()))]
     NoRuntime {
-        /// What was to be waited for.
+        /// The resourceVersion of the wait.
         wanted: ResourceVersion,
-        /// How far the store was; `None` where nothing with a version was in it.
+        /// The watermark of the store; `None` if no delta with a version was applied.
         reached: Option<ResourceVersion>,
     },
-    /// The version is no number, so that no version can be said to be later.
-    #[error("{wanted:?} is no version that another can be compared with")]
+    /// The version is not a number, so it cannot be compared with other versions.
+    #[error("resourceVersion {wanted:?} is not a number and cannot be compared")]
     Opaque {
-        /// What was to be waited for.
+        /// The resourceVersion of the wait.
         wanted: ResourceVersion,
     },
 }
 
-fn at(reached: Option<&ResourceVersion>) -> String {
-    reached.map_or_else(|| "empty".to_owned(), |version| format!("at {version}"))
+fn position(reached: Option<&ResourceVersion>) -> String {
+    reached.map_or_else(|| "is empty".to_owned(), |version| format!("is at {version}"))
 }
 
 impl<T: Object> Store<T> {
-    /// Waits until everything up to this version of the server's history is in the store: then a reader sees what was
-    /// written at it, or something later.
+    /// Waits until the store contains all changes up to this resourceVersion. Then a reader sees the
+    /// object that was written at this version, or a later state.
     ///
-    /// The version of an object that the store does not cover (of another namespace, without the labels) is reached
-    /// with the next event or bookmark; servers send a bookmark about every minute.
+    /// If the store does not cover the object (another namespace, or labels that do not match), the
+    /// next event or bookmark ends the wait. Servers send a bookmark about every minute.
     ///
     /// # Errors
-    /// [`WaitError`]: not within this time, never, or never to be told.
+    /// Returns a [`WaitError`] if the timeout `within` elapses, or if the store cannot reach the
+    /// version.
     ///
     /// # Cancel safety
-    /// Safe: nothing but the wait is lost.
+    /// Cancel safe: dropping the future only ends the wait.
     pub async fn wait_until(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
         let wanted = version.clone();
         if wanted.is_opaque() {
@@ -94,12 +96,14 @@ impl<T: Object> Store<T> {
         }
     }
 
-    /// Waits until the store shows something, looking whenever it was written to. Gives what it shows then, or at the
-    /// end of the time, whatever that is. Once nobody will write any more ([`Store::close`]), and
-    /// outside of a tokio runtime, which has the clock, nothing is waited for.
+    /// Waits until `shows` returns true for a snapshot, or until the timeout `within` elapses. Returns
+    /// the snapshot at the end of the wait.
+    ///
+    /// `shows` is called after each write. The method does not wait if the store is closed
+    /// ([`Store::close`]), or outside of a tokio runtime.
     ///
     /// # Cancel safety
-    /// Safe: nothing but the wait is lost.
+    /// Cancel safe: dropping the future only ends the wait.
     pub async fn wait_for(
         &self,
         within: Duration,
@@ -107,7 +111,8 @@ impl<T: Object> Store<T> {
     ) -> Snapshot<T> {
         let mut waiting = pin!(async {
             loop {
-                // Counts writes and the end of them from here on, so that none between the look and the wait is missed.
+                // Registers for wake-ups before the check, so that no write between the check and the
+                // wait is missed.
                 let moved = self.shared.moved.notified();
                 let closed = self.is_closed();
                 if shows(&self.snapshot()) || closed {
@@ -116,7 +121,8 @@ impl<T: Object> Store<T> {
                 moved.await;
             }
         });
-        // The snapshot is taken anew: the look above must not keep the store from writing in place.
+        // Takes a new snapshot: the snapshot of the check must be dropped, so that the store can write
+        // in place.
         let first = waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         if first.is_pending() && Handle::try_current().is_ok() {
             let _in_time = timeout(within, waiting).await;
@@ -129,10 +135,10 @@ impl<T: Object> Lister<T> {
     /// See [`Store::wait_until`].
     ///
     /// # Errors
-    /// As there.
+    /// See [`Store::wait_until`].
     ///
     /// # Cancel safety
-    /// Safe: nothing but the wait is lost.
+    /// Cancel safe: dropping the future only ends the wait.
     pub async fn wait_until(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
         self.store.wait_until(version, within).await
     }
@@ -140,14 +146,14 @@ impl<T: Object> Lister<T> {
     /// See [`Store::wait_for`].
     ///
     /// # Cancel safety
-    /// Safe: nothing but the wait is lost.
+    /// Cancel safe: dropping the future only ends the wait.
     pub async fn wait_for(&self, within: Duration, shows: impl FnMut(&Snapshot<T>) -> bool) -> Snapshot<T> {
         self.store.wait_for(within, shows).await
     }
 }
 
 impl<T: Object> Snapshot<T> {
-    /// Whether everything up to this version of the server's history was in the store.
+    /// Returns whether the snapshot contains all changes up to this resourceVersion.
     pub fn has_reached(&self, version: &ResourceVersion) -> bool {
         self.watermark().is_some_and(|reached| reached.at_least(version))
     }

@@ -1,27 +1,26 @@
-//! `Watermark`: how far the store has come in the server's history.
+//! `Watermark`: the position of a store in the history of the server.
 
 use std::cmp::Ordering;
 
 use kube_object::ResourceVersion;
 
-/// How far a store has come: the version of the last delta that it applied.
+/// Holds the position of a store: the highest resourceVersion up to which it contains all changes.
 ///
-/// Within an epoch the version never goes back. A relist whose version is lower than the one
-/// before, or can't be compared with it, starts a new epoch: the server's history was restored
-/// from an older state, and versions of different epochs say nothing about each other.
+/// Within an epoch the version never decreases. A list with a lower or incomparable version starts a
+/// new epoch: the history of the server was restored from an older state. Versions of different epochs
+/// cannot be compared.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Watermark {
-    /// `None` until anything with a version was applied.
+    /// The resourceVersion; `None` until a delta with a version was applied.
     pub version: Option<ResourceVersion>,
-    /// Starts at zero.
+    /// The number of new epochs. Starts at zero.
     pub epoch: u64,
-    /// A first list is in the store.
+    /// An initial list was applied, complete or not.
     pub synced: bool,
 }
 
 impl Watermark {
-    /// Everything up to this version has been seen. A version that is lower, or that can't be
-    /// ordered, says nothing new.
+    /// Advances to a higher version. Ignores a lower or opaque version.
     pub(crate) fn advance(&mut self, version: &ResourceVersion) {
         let further = match &self.version {
             None => true,
@@ -32,7 +31,7 @@ impl Watermark {
         }
     }
 
-    /// A whole list at this version is in the store.
+    /// Sets the version of an applied list. A lower or incomparable version starts a new epoch.
     pub(crate) fn listed(&mut self, version: ResourceVersion) {
         let continues = match &self.version {
             None => true,

@@ -4,25 +4,25 @@ use std::str::FromStr;
 
 use super::{LabelSelector, Requirement, Test, sorted};
 
-/// Longest name of a label, and longest value.
+/// The maximum length of a label's name or value.
 const NAME_LENGTH: usize = 63;
-/// Longest prefix before the slash of a label.
+/// The maximum length of a label's prefix.
 const PREFIX_LENGTH: usize = 253;
 
-/// A text that is no label selector.
+/// The error of parsing a label selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no label selector: {expected} expected at byte {at}")]
+#[error("invalid label selector: expected {expected} at byte {at}")]
 pub struct ParseSelectorError {
-    /// What the grammar asks for at this place.
+    /// The token that the grammar requires at this position.
     pub expected: &'static str,
-    /// Offset in the text.
+    /// The offset in the text, in bytes.
     pub at: usize,
 }
 
 impl FromStr for LabelSelector {
     type Err = ParseSelectorError;
 
-    /// An empty text selects everything.
+    /// Parses a selector. An empty text matches every object.
     fn from_str(text: &str) -> Result<Self, ParseSelectorError> {
         let mut parser = Parser { text, at: 0 };
         let mut requirements = Vec::new();
@@ -45,7 +45,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// What is left, without leading blanks.
+    /// Returns the remaining text, without leading whitespace.
     fn rest(&mut self) -> &'a str {
         let rest = &self.text[self.at..];
         let trimmed = rest.trim_start();
@@ -69,7 +69,7 @@ impl<'a> Parser<'a> {
         if self.take(token) { Ok(()) } else { Err(ParseSelectorError { expected, at: self.at }) }
     }
 
-    /// Letters up to the next blank or sign; may be empty.
+    /// Takes the characters up to the next whitespace or operator; may be empty.
     fn word(&mut self) -> &'a str {
         let rest = self.rest();
         let end = rest.find(|c: char| c.is_whitespace() || "=!,()<>".contains(c)).unwrap_or(rest.len());
@@ -112,7 +112,7 @@ impl<'a> Parser<'a> {
         if prefix_fits && is_name(name) {
             return Ok(label.to_owned());
         }
-        Err(ParseSelectorError { expected: "a label's name", at })
+        Err(ParseSelectorError { expected: "a label name", at })
     }
 
     fn value(&mut self) -> Result<String, ParseSelectorError> {
@@ -122,10 +122,11 @@ impl<'a> Parser<'a> {
         if value.is_empty() || is_name(value) {
             return Ok(value.to_owned());
         }
-        Err(ParseSelectorError { expected: "a label's value", at })
+        Err(ParseSelectorError { expected: "a label value", at })
     }
 
-    /// A list in parentheses; like the API server, with at least one value, which may be empty.
+    /// Parses a list in parentheses. Like the API server, it requires at least one value, which may be
+    /// empty.
     fn values(&mut self) -> Result<Vec<String>, ParseSelectorError> {
         self.expect("(", "an opening parenthesis")?;
         let mut values = vec![self.value()?];
@@ -137,7 +138,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// A label's name or value: letters, digits, `-`, `_` and `.`, a letter or digit at both ends.
+/// Returns whether the text is a valid name or value: letters, digits, `-`, `_` and `.`, with a letter
+/// or digit at both ends.
 fn is_name(text: &str) -> bool {
     let bytes = text.as_bytes();
     let inside = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
@@ -147,7 +149,7 @@ fn is_name(text: &str) -> bool {
         && bytes.iter().all(inside)
 }
 
-/// A DNS subdomain.
+/// Returns whether the text is a DNS subdomain.
 fn is_prefix(text: &str) -> bool {
     let is_part = |part: &str| {
         let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';

@@ -61,9 +61,9 @@ async fn a_list_that_has_not_ended_shows_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_is_over_says_how_far_the_store_was() {
     let error = Store::<Pod>::new().wait_until(&"12".into(), MINUTE).await.unwrap_err();
-    assert_eq!(error.to_string(), "the cache is empty and not at 12 after 60s");
+    assert_eq!(error.to_string(), "the cache did not reach resourceVersion 12 within 60s; it is empty");
     let error = listed("9", &[]).wait_until(&"12".into(), MINUTE).await.unwrap_err();
-    assert_eq!(error.to_string(), "the cache is at 9 and not at 12 after 60s");
+    assert_eq!(error.to_string(), "the cache did not reach resourceVersion 12 within 60s; it is at 9");
 }
 
 /// Property 13: versions of different epochs say nothing about each other, even where the new one is later.
