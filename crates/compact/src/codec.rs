@@ -1,27 +1,28 @@
-//! `Codec`: how JSON is packed, with a dictionary or without one.
+//! `Codec`: compresses JSON, with or without a dictionary.
 
 use std::io;
 
 use parking_lot::Mutex;
 use zstd::bulk::{Compressor, Decompressor};
 
-/// The fastest: with a dictionary the others save little more.
+/// The fastest level. With a dictionary, higher levels save little.
 const LEVEL: i32 = 1;
 
-/// As much of a buffer is kept for the next object.
+/// The capacity of the buffer that is kept for the next object.
 const LARGEST_BUFFER: usize = 256 << 10;
 
-/// Packs and unpacks. Contexts are made once and used again: making one takes longer than to pack an object.
+/// Compresses and decompresses objects. The zstd contexts are reused, because creating one takes longer
+/// than compressing an object.
 pub(crate) struct Codec {
     compressor: Mutex<(Compressor<'static>, Vec<u8>)>,
     decompressor: Mutex<Decompressor<'static>>,
 }
 
 impl Codec {
-    /// One that knows these texts, or none where they are empty.
+    /// Creates a codec with this dictionary. An empty dictionary means none.
     pub(crate) fn new(dictionary: &[u8]) -> io::Result<Self> {
         let mut compressor = Compressor::with_dictionary(LEVEL, dictionary)?;
-        // Each of these is in all objects the same, or known from elsewhere.
+        // These fields are equal in all objects, or stored elsewhere.
         compressor.include_checksum(false)?;
         compressor.include_contentsize(false)?;
         compressor.include_dictid(false)?;
@@ -29,8 +30,8 @@ impl Codec {
         Ok(Self { compressor: Mutex::new((compressor, Vec::new())), decompressor: Mutex::new(decompressor) })
     }
 
-    /// Packed into a buffer that is there already, and copied to where it stays: of a buffer for each object, which is large
-    /// before it is known how much of it is needed, holes would be left all over the memory.
+    /// Compresses into a reused buffer and copies the result. A new buffer would need its maximum size
+    /// before the result is known, and would fragment the memory.
     pub(crate) fn pack(&self, json: &[u8]) -> io::Result<Box<[u8]>> {
         let (compressor, packed) = &mut *self.compressor.lock();
         packed.reserve(zstd::zstd_safe::compress_bound(json.len()));
@@ -41,7 +42,7 @@ impl Codec {
         Ok(exact)
     }
 
-    /// What was packed, which was this long.
+    /// Decompresses into `length` bytes.
     pub(crate) fn unpack(&self, packed: &[u8], length: usize) -> io::Result<Vec<u8>> {
         self.decompressor.lock().decompress(packed, length)
     }

@@ -1,4 +1,4 @@
-//! `Compressed`: an object kept as its compressed JSON.
+//! `Compressed`: caches an object as its compressed JSON.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -12,11 +12,14 @@ use crate::{
     dictionary::DictionaryTrainer,
 };
 
-/// A [`Lazy`](crate::Lazy) object whose JSON is compressed by zstd: Pods to less than a third of their size, with the dictionary that
-/// is made of the first objects of a cache.
+/// Caches the JSON of an object, compressed by zstd. Like [`Lazy`](crate::Lazy), it decodes the object
+/// when it is read.
 ///
-/// For programs that hold very many objects. A change costs the compression, which is less than decoding the object; looking
-/// at one costs a little more than with `Lazy`.
+/// A dictionary is trained from the first objects of a cache. Pods take less than a third of their
+/// size.
+///
+/// Use it for programs that cache very many objects. A change costs the compression, which is cheaper
+/// than decoding. A read costs slightly more than with `Lazy`.
 pub struct Compressed<K> {
     id: ObjectId,
     labels: Box<[u8]>,
@@ -26,7 +29,7 @@ pub struct Compressed<K> {
 }
 
 enum Body {
-    /// It would not have become smaller.
+    /// The compressed JSON would not be smaller.
     Plain(Box<[u8]>),
     Packed {
         packed: Box<[u8]>,
@@ -36,17 +39,17 @@ enum Body {
 }
 
 impl<K> Compressed<K> {
-    /// The identity that the server sent.
+    /// Returns the identity that the server sent.
     pub fn id(&self) -> &ObjectId {
         &self.id
     }
 
-    /// Its labels.
+    /// Returns the labels.
     pub fn labels(&self) -> Labels<'_> {
         Labels::of(&self.labels)
     }
 
-    /// How many bytes its JSON takes, compressed.
+    /// Returns the size of the compressed JSON in bytes.
     pub fn compressed_bytes(&self) -> usize {
         match &self.body {
             Body::Plain(json) => json.len(),
@@ -54,10 +57,10 @@ impl<K> Compressed<K> {
         }
     }
 
-    /// Its JSON as the server sent it; without managedFields, unless they are kept.
+    /// Returns the JSON that the server sent, without managedFields unless they are kept.
     ///
     /// # Errors
-    /// None but where memory is at fault: what is unpacked was packed here.
+    /// Fails only if the memory for the JSON cannot be allocated.
     pub fn json(&self) -> Result<Cow<'_, [u8]>, DecodeError> {
         match &self.body {
             Body::Plain(json) => Ok(Cow::Borrowed(json)),
@@ -70,29 +73,30 @@ impl<K> Compressed<K> {
 }
 
 impl<K: DeserializeOwned + 'static> Compressed<K> {
-    /// The whole object. It is decoded, unless somebody looks at it already: then it is shared with them.
+    /// Returns the decoded object. Concurrent readers share one decoded value.
     ///
     /// # Errors
-    /// The JSON is no `K`, or the `Deserialize` of `K` has panicked.
+    /// The JSON does not decode as `K`, or the `Deserialize` of `K` panics.
     ///
     /// # Deadlocks
-    /// Where the `Deserialize` of `K` itself looks at this object. Who looks meanwhile waits until it is decoded.
+    /// If the `Deserialize` of `K` calls this method for the same object, the call deadlocks. Concurrent
+    /// callers wait until the object is decoded.
     pub fn get(&self) -> Result<Decoded<K>, DecodeError> {
         self.shared.get(|| self.decode())
     }
 
-    /// Some of its fields, which is cheaper than all of them: nothing is made of what `F` does not have.
+    /// Decodes only the fields of `F`, which is cheaper than decoding `K`.
     ///
     /// # Errors
-    /// The JSON is no `F`, or the `Deserialize` of `F` has panicked.
+    /// The JSON does not decode as `F`, or the `Deserialize` of `F` panics.
     pub fn fields<F: DeserializeOwned + 'static>(&self) -> Result<F, DecodeError> {
         decoded(&self.json()?, &self.kind)
     }
 
-    /// The whole object, to have it.
+    /// Decodes the object into an owned value.
     ///
     /// # Errors
-    /// The JSON is no `K`, or the `Deserialize` of `K` has panicked.
+    /// The JSON does not decode as `K`, or the `Deserialize` of `K` panics.
     pub fn decode(&self) -> Result<K, DecodeError> {
         self.fields()
     }
@@ -113,7 +117,7 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Cached for Compress
     type Decoder = CompressedDecoder;
 }
 
-/// Compresses JSON for later; holds the dictionary of one cache.
+/// Decodes into [`Compressed`], and holds the dictionary of one cache.
 pub struct CompressedDecoder(DictionaryTrainer);
 
 impl Default for CompressedDecoder {
@@ -147,7 +151,7 @@ impl CompressedDecoder {
     }
 }
 
-/// Shows no contents.
+/// Prints the kind and the identity, and no contents of the object.
 impl<K> fmt::Debug for Compressed<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {}", self.kind.kind, self.id)

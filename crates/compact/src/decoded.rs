@@ -1,4 +1,4 @@
-//! `Decoded`: an object decoded for those who look at it now.
+//! `Decoded`: a decoded object that its readers share.
 
 use std::{
     fmt,
@@ -12,9 +12,9 @@ use kube_object::{DecodeError, decode_json};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-/// A decoded object, shared by all who look at it at the same time. Cheap to clone; dereferences to the object.
+/// Holds a decoded object that concurrent readers share. Cheap to clone; dereferences to the object.
 ///
-/// It is decoded again by the first who looks after the last one has let go of it.
+/// The value is dropped with its last reference. The next read decodes the object again.
 pub struct Decoded<K>(Arc<Outer<K>>);
 
 impl<K> Deref for Decoded<K> {
@@ -31,22 +31,22 @@ impl<K> Clone for Decoded<K> {
     }
 }
 
-/// Shows no contents.
+/// Prints the type, and no contents of the object.
 impl<K> fmt::Debug for Decoded<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(std::any::type_name::<Self>())
     }
 }
 
-/// What a weak reference keeps in memory: a pointer, while the value goes with the last view.
+/// A weak reference keeps this pointer in memory. The value is dropped with the last strong reference.
 struct Outer<K>(Box<K>);
 
-/// Whatever serde can make of this JSON. The type is the program's, and may panic.
+/// Decodes this JSON. `F` is a type of the program, so its code may panic.
 pub(crate) fn decoded<F: DeserializeOwned + 'static>(json: &[u8], kind: &TypeMeta) -> Result<F, DecodeError> {
     catch_unwind(AssertUnwindSafe(|| decode_json(json, kind))).unwrap_or(Err(DecodeError::Panicked))
 }
 
-/// What is looked at now.
+/// Refers to the decoded value, if a reader holds one.
 pub(crate) struct Shared<K>(Mutex<Weak<Outer<K>>>);
 
 impl<K> Shared<K> {
@@ -54,8 +54,8 @@ impl<K> Shared<K> {
         Self(Mutex::new(Weak::new()))
     }
 
-    /// The value that others look at, or else the one that `decode` makes. Who asks meanwhile waits for it, so `decode` must not
-    /// ask itself.
+    /// Returns the value that other readers hold, or else calls `decode`. Concurrent callers wait for
+    /// it, so `decode` must not call this method.
     pub(crate) fn get(
         &self,
         decode: impl FnOnce() -> Result<K, DecodeError>,

@@ -1,4 +1,4 @@
-//! `DictionaryTrainer`: makes a dictionary of the first objects that come.
+//! `DictionaryTrainer`: trains a dictionary from the first objects of a cache.
 
 use std::sync::Arc;
 
@@ -7,17 +7,16 @@ use zstd::dict;
 
 use crate::codec::Codec;
 
-/// From so many objects a dictionary is made, once, on the task that decodes: more of them take longer and make it hardly
-/// better.
+/// The number of objects that a dictionary is trained from. Training happens once, on the task that
+/// decodes. More objects take longer and hardly improve the dictionary.
 const OBJECTS: usize = 128;
-/// Or from so many bytes of them, to which each object gives no more than a part. The bytes of a cache with less than that
-/// are kept for as long as it is.
+/// The maximum size of all samples in bytes. A smaller cache keeps its samples while it exists.
 const BYTES: usize = 2 << 20;
 const BYTES_OF_ONE: usize = 128 << 10;
-/// As large as a dictionary gets: objects of one type hardly share more.
+/// The maximum size of a dictionary in bytes. Objects of one type hardly share more.
 const DICTIONARY: usize = 16 << 10;
 
-/// The codec of one cache: without a dictionary at first, with one from when enough objects have come.
+/// Provides the codec of one cache: without a dictionary at first, with one after enough objects.
 pub(crate) struct DictionaryTrainer(Mutex<TrainerState>);
 
 enum TrainerState {
@@ -28,7 +27,7 @@ enum TrainerState {
         sizes: Vec<usize>,
     },
     Trained(Arc<Codec>),
-    /// Contexts could not be made: there is no memory for them.
+    /// zstd contexts could not be created, because there is not enough memory.
     Unavailable,
 }
 
@@ -37,7 +36,7 @@ impl DictionaryTrainer {
         Self(Mutex::new(TrainerState::Unused))
     }
 
-    /// What this object is to be packed with.
+    /// Returns the codec for this object, and adds the object to the samples.
     pub(crate) fn codec_for(&self, json: &[u8]) -> Option<Arc<Codec>> {
         let sample = &json[..json.len().min(BYTES_OF_ONE)];
         let mut state = self.0.lock();
@@ -67,7 +66,7 @@ impl DictionaryTrainer {
     }
 }
 
-/// `None` where the objects have too little in common.
+/// Trains a codec. Returns `None` if the objects have too little in common.
 fn train(samples: &[u8], sizes: &[usize]) -> Option<Arc<Codec>> {
     let dictionary = dict::from_continuous(samples, sizes, DICTIONARY).ok()?;
     Codec::new(&dictionary).ok().map(Arc::new)

@@ -1,4 +1,4 @@
-//! `Lazy`: an object kept as its JSON, and decoded when it is looked at.
+//! `Lazy`: caches an object as its JSON, and decodes it when it is read.
 
 use std::{fmt, sync::Arc};
 
@@ -8,25 +8,26 @@ use serde::de::DeserializeOwned;
 
 use crate::decoded::{Decoded, Shared, decoded};
 
-/// An object of which key, uid, version and labels are known at once, and the rest is decoded when it is looked at.
+/// Caches the JSON of an object. Key, uid, version and labels are available without decoding; the rest
+/// is decoded when it is read.
 ///
-/// For programs that hold many objects and look at few: it takes as much memory as the object's JSON, and a change costs a
-/// small part of decoding it.
+/// Use it for programs that cache many objects and read few of them. It takes the memory of the JSON,
+/// and a change costs a small part of decoding.
 ///
-/// A server's word is taken for the rest: that an object is not what `K` expects, or no JSON at all, is found out by
-/// [`Lazy::get`], where a typed cache would have kept it out.
+/// An object that does not decode as `K` is cached too, and [`Lazy::get`] returns the error. A typed
+/// cache would reject this object.
 pub struct Lazy<K> {
     id: ObjectId,
     labels: LabelTexts,
     kind: Arc<TypeMeta>,
-    /// As long as a multiple of [`GRAIN`] that it fits in.
+    /// Its capacity is a multiple of [`GRAIN`].
     json: Vec<u8>,
     shared: Shared<K>,
 }
 
-/// Objects of a type are of many lengths that differ by little. Where each took exactly what it needs, an allocator would put a
-/// new one into the place of a somewhat longer one, something small into what is left there, and so could never put the
-/// two together again: a cache would grow while its objects change (`kube-bench scale` shows whether it does).
+/// The granularity of allocations, in bytes. Objects of a type have many slightly different sizes. With
+/// exact allocations, an allocator would leave small gaps that it cannot merge, and a cache would grow
+/// while its objects change. `kube-bench scale` measures this.
 const GRAIN: usize = 512;
 
 fn in_grains(parts: [&[u8]; 2]) -> Vec<u8> {
@@ -36,11 +37,11 @@ fn in_grains(parts: [&[u8]; 2]) -> Vec<u8> {
     json
 }
 
-/// What [`Labels`] are read from.
+/// The source of the [`Labels`].
 enum LabelTexts {
-    /// The object's JSON from here to there.
+    /// A range of the object's JSON.
     InJson(u32, u32),
-    /// They can't be read in there.
+    /// A separate copy, because the labels in the JSON are not in a readable form.
     Apart(Box<[u8]>),
 }
 
@@ -55,12 +56,12 @@ impl LabelTexts {
 }
 
 impl<K> Lazy<K> {
-    /// The identity that the server sent.
+    /// Returns the identity that the server sent.
     pub fn id(&self) -> &ObjectId {
         &self.id
     }
 
-    /// Its labels.
+    /// Returns the labels.
     pub fn labels(&self) -> Labels<'_> {
         Labels::of(match &self.labels {
             LabelTexts::InJson(start, end) => &self.json[*start as usize..*end as usize],
@@ -68,36 +69,37 @@ impl<K> Lazy<K> {
         })
     }
 
-    /// Its JSON as the server sent it; without managedFields, unless they are kept.
+    /// Returns the JSON that the server sent, without managedFields unless they are kept.
     pub fn json(&self) -> &[u8] {
         &self.json
     }
 }
 
 impl<K: DeserializeOwned + 'static> Lazy<K> {
-    /// The whole object. It is decoded, unless somebody looks at it already: then it is shared with them.
+    /// Returns the decoded object. Concurrent readers share one decoded value.
     ///
     /// # Errors
-    /// The JSON is no `K`, or the `Deserialize` of `K` has panicked.
+    /// The JSON does not decode as `K`, or the `Deserialize` of `K` panics.
     ///
     /// # Deadlocks
-    /// Where the `Deserialize` of `K` itself looks at this object. Who looks meanwhile waits until it is decoded.
+    /// If the `Deserialize` of `K` calls this method for the same object, the call deadlocks. Concurrent
+    /// callers wait until the object is decoded.
     pub fn get(&self) -> Result<Decoded<K>, DecodeError> {
         self.shared.get(|| self.decode())
     }
 
-    /// Some of its fields, which is cheaper than all of them: nothing is made of what `F` does not have.
+    /// Decodes only the fields of `F`, which is cheaper than decoding `K`.
     ///
     /// # Errors
-    /// The JSON is no `F`, or the `Deserialize` of `F` has panicked.
+    /// The JSON does not decode as `F`, or the `Deserialize` of `F` panics.
     pub fn fields<F: DeserializeOwned + 'static>(&self) -> Result<F, DecodeError> {
         decoded(&self.json, &self.kind)
     }
 
-    /// The whole object, to have it.
+    /// Decodes the object into an owned value.
     ///
     /// # Errors
-    /// The JSON is no `K`, or the `Deserialize` of `K` has panicked.
+    /// The JSON does not decode as `K`, or the `Deserialize` of `K` panics.
     pub fn decode(&self) -> Result<K, DecodeError> {
         decoded(&self.json, &self.kind)
     }
@@ -118,7 +120,7 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Cached for Lazy<K> 
     type Decoder = LazyDecoder;
 }
 
-/// Keeps JSON for later.
+/// Decodes into [`Lazy`]: copies the JSON.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LazyDecoder;
 
@@ -134,7 +136,7 @@ impl<K: Send + Sync + 'static> Decode<Lazy<K>> for LazyDecoder {
     }
 }
 
-/// Shows no contents.
+/// Prints the kind and the identity, and no contents of the object.
 impl<K> fmt::Debug for Lazy<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {}", self.kind.kind, self.id)

@@ -1,7 +1,7 @@
-//! Smaller forms in which objects may be cached, for programs that hold many of them or look at few.
+//! Smaller representations of cached objects, for programs that cache many objects or read few of them.
 //!
-//! An informer keeps its objects as the type that it is named with. That is a type of k8s-openapi or of a CRD, with all of its
-//! fields decoded, unless one of these forms is named instead:
+//! An informer caches objects as its type parameter. This is a type of k8s-openapi or of a CRD with all
+//! fields decoded, or one of these representations:
 //!
 //! | form | what an object takes | what it answers at once | what it decodes when asked |
 //! |---|---|---|---|
@@ -11,17 +11,18 @@
 //! | [`Lazy<K>`] | its JSON | labels | everything else: [`Lazy::get`] |
 //! | `Compressed<K>` | its JSON, compressed | labels | everything else: `Compressed::get` |
 //!
-//! Key, uid and version are known of each. Handlers, listers, label selectors and indexes take all of them alike; an index
-//! function may decode, once for each version of an object. `managedFields` are in none of them unless they are asked for.
+//! Key, uid and resourceVersion are available in each representation. Handlers, listers, label
+//! selectors and indexes work with all of them. An index function may decode, once for each version of
+//! an object. No representation contains `managedFields`, unless you request them.
 //!
 //! ```text
 //! listwatch --RawObject--> a Decode of this crate --Arc<Lazy<K>>--> store, handlers, listers
 //! ```
 //!
 //! # Invariants
-//! - Nothing is decoded that nobody looks at.
-//! - Those who look at one object at the same time share one decoded value, and it goes when the last of them goes.
-//! - Who an object is comes from the bytes of the server.
+//! - An object is decoded only when it is read.
+//! - Concurrent readers of one object share one decoded value. It is dropped with its last reference.
+//! - The identity of an object is taken from the bytes of the server.
 
 #[cfg(feature = "compressed")]
 mod codec;

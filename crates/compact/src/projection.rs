@@ -1,4 +1,4 @@
-//! `Projection`: of an object only the fields that a program needs.
+//! `Projection`: caches only the fields of an object that a program needs.
 
 use std::{fmt, marker::PhantomData, ops::Deref};
 
@@ -8,10 +8,10 @@ use kube_object::{
 };
 use serde::de::DeserializeOwned;
 
-/// An object of type `K`, of which only the fields of `F` are kept. Dereferences to them.
+/// Caches the fields of `F` of an object of type `K`. Dereferences to these fields.
 ///
-/// `F` is a struct of the program's with the fields of `K` that it needs; whatever serde can read will do. What it doesn't
-/// have takes neither memory nor time. Key, uid, version and labels are kept beside it.
+/// `F` is your struct with the required fields of `K`. It can be any type that serde can deserialize.
+/// Other fields take neither memory nor time. Key, uid, version and labels are also available.
 ///
 /// ```
 /// use kube_compact::Projection;
@@ -34,18 +34,18 @@ use serde::de::DeserializeOwned;
 pub struct Projection<K, F> {
     id: ObjectId,
     labels: Box<[u8]>,
-    /// The fields.
+    /// The decoded fields.
     pub fields: F,
     of: PhantomData<fn() -> K>,
 }
 
 impl<K, F> Projection<K, F> {
-    /// The identity that the server sent.
+    /// Returns the identity that the server sent.
     pub fn id(&self) -> &ObjectId {
         &self.id
     }
 
-    /// Its labels.
+    /// Returns the labels.
     pub fn labels(&self) -> Labels<'_> {
         Labels::of(&self.labels)
     }
@@ -74,7 +74,7 @@ impl<K: Resource + 'static, F: DeserializeOwned + Send + Sync + 'static> Cached 
     type Decoder = ProjectionDecoder;
 }
 
-/// Decodes the fields that are asked for.
+/// Decodes into [`Projection`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProjectionDecoder;
 
@@ -85,7 +85,7 @@ impl<K: 'static, F: DeserializeOwned + 'static> Decode<Projection<K, F>> for Pro
     }
 }
 
-/// Shows no contents.
+/// Prints the identity, and no contents of the object.
 impl<K, F> fmt::Debug for Projection<K, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "some fields of {}", self.id)

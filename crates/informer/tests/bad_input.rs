@@ -270,17 +270,17 @@ fn bad_frames() -> Vec<(&'static str, String, &'static str)> {
         (
             "a Table",
             added(r#"{"kind":"Table","metadata":{},"rows":[{"cells":["hunter2"]}]}"#),
-            "expected Secret, got Table",
+            "expected kind Secret, got Table",
         ),
         (
             "a Status",
             added(r#"{"kind":"Status","metadata":{},"message":"hunter2"}"#),
-            "expected Secret, got Status",
+            "expected kind Secret, got Status",
         ),
         (
             "no metadata",
             added(r#"{"kind":"Secret","data":{"p":"hunter2"}}"#),
-            "can't be identified: an object without metadata.name",
+            "can't be identified: metadata.name is missing",
         ),
         ("no object", added("null"), "can't be identified"),
         (

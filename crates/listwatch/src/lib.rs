@@ -13,8 +13,9 @@
 //! # Invariants
 //! - Nothing is retried, and nothing is remembered between calls. The retries that a
 //!   `kube_client::Client` makes by itself never see a request of this crate (`blank_body`).
-//! - Each object is decoded at most once; one that is [`Known`](kube_object::Known) not at all. The same goes for its
-//!   transform ([`ListWatch::transform`]), which nobody sees an object before.
+//! - Each object is decoded at most once. An unchanged object that a
+//!   [`CacheProbe`](kube_object::CacheProbe) returns is not decoded. The transform
+//!   ([`ListWatch::transform`]) runs at most once too, and before any other code sees the object.
 //! - Memory is bounded by the largest object allowed ([`ListWatch::max_object_bytes`]), never by
 //!   what a server sends.
 //! - No error, log line or `Debug` output quotes an object.

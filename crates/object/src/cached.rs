@@ -1,4 +1,4 @@
-//! `Cached`: what may be kept in a cache, which resource it is read from and how it is decoded.
+//! `Cached`: a representation of objects in a cache, its resource and its decoder.
 
 use kube_core::Resource;
 use serde::de::DeserializeOwned;
@@ -7,13 +7,13 @@ use crate::{Decode, JsonDecoder, Object};
 
 /// A representation of objects in a cache.
 ///
-/// The blanket implementation keeps a resource as its own type, decoded from JSON. A different
-/// representation of the same resource (fewer fields, undecoded bytes) implements this trait
-/// with another decoder; the layers above see no difference.
+/// The blanket implementation caches a resource as its own type, decoded from JSON. Another
+/// representation of the same resource (fewer fields, undecoded bytes) implements this trait with
+/// another decoder. Other layers treat all representations alike.
 pub trait Cached: Object + Sized {
-    /// The type that the API server serves: it gives the URL and the kind.
+    /// The type that the API server serves. It determines the URL and the kind.
     type Resource: Resource;
-    /// How the bytes of one object become this representation.
+    /// The decoder of this representation.
     type Decoder: Decode<Self> + Default;
 }
 

@@ -1,4 +1,4 @@
-//! From the bytes of one object to a value: `Decode`, the JSON decoder and its errors.
+//! `Decode`: the conversion of an object's bytes to a value, the JSON decoder and its errors.
 
 use std::any::Any;
 
@@ -7,60 +7,61 @@ use serde::de::DeserializeOwned;
 
 use crate::{JsonError, RawObject, from_slice};
 
-/// How one object, as a server has sent it, becomes a `T`. A value and not a function, so that options and dictionaries
-/// can live in it.
+/// Decodes one object from the bytes of the server. Implementors may hold options or a dictionary.
 pub trait Decode<T>: Send + Sync + 'static {
-    /// The object, which is of the kind that was asked for.
+    /// Decodes the object. The caller has checked its kind.
     ///
     /// # Errors
-    /// The bytes are no such object; the error says where and why, and never quotes them.
+    /// The bytes do not decode as `T`. The error contains the reason and the position, and never quotes
+    /// the object.
     fn decode(&self, object: &RawObject<'_>) -> Result<T, DecodeError>;
 }
 
-/// The bytes were not the object that was asked for.
+/// The error of decoding an object.
 ///
-/// Built so that no text of the object can reach a log: of an error only position and category are kept.
+/// It never contains text of the object, so it can be logged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// Not JSON, or cut off.
+    /// The bytes are not JSON, or end too early.
     #[error("malformed JSON at byte {column}")]
     Syntax {
-        /// Bytes before the place where it was noticed, in the object without managedFields; in all of it, where not even a
-        /// name was found.
+        /// The offset of the error in bytes, in the object without managedFields. If the object has no
+        /// readable name, the offset in the whole object.
         column: usize,
     },
-    /// JSON, but of another shape than the type has: a field is missing, or of another type.
-    #[error("a field is missing or has another type than {kind} expects, before byte {column}")]
+    /// The JSON does not match the type.
+    #[error("JSON does not match type {kind} before byte {column}: a field is missing or has a wrong type")]
     Shape {
-        /// The kind that was asked for.
+        /// The kind of the request.
         kind: String,
-        /// Bytes before the place where it was noticed, in the object without managedFields: after the value that does
-        /// not fit.
+        /// The offset in bytes after the value that does not match, in the object without
+        /// managedFields.
         column: usize,
     },
-    /// An object of another kind, such as a `Table` or a `Status`.
-    #[error("expected {expected}, got {found}")]
+    /// The object has another kind, for example `Table` or `Status`.
+    #[error("expected kind {expected}, got {found}")]
     WrongKind {
-        /// The kind that was asked for.
+        /// The kind of the request.
         expected: String,
-        /// The kind that came, cut to a length that is safe to log.
+        /// The kind of the object, truncated to a length that is safe to log.
         found: String,
     },
-    /// No `metadata` with a name.
-    #[error("an object without metadata.name")]
+    /// The object has no `metadata.name`.
+    #[error("metadata.name is missing")]
     NoName,
-    /// The type's own code panicked on it. The panic's message is not kept: it may quote the object.
-    #[error("decoding panicked")]
+    /// The `Deserialize` of the type panicked. The panic message is not kept, because it may quote the
+    /// object.
+    #[error("Deserialize of the type panicked")]
     Panicked,
-    /// It was decoded, and the program's own transform has refused it.
-    #[error("the transform failed: {reason}")]
+    /// The transform of the program rejected the decoded object.
+    #[error("transform rejected the object: {reason}")]
     Transform {
-        /// What the transform said: a text of the program, never one of the object.
+        /// The reason that the transform returned: a text of the program, never of the object.
         reason: &'static str,
     },
 }
 
-/// Decodes JSON into any type that serde can read.
+/// Decodes JSON into any type that implements `Deserialize`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct JsonDecoder;
 
@@ -70,11 +71,11 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Decode<K> for JsonD
     }
 }
 
-/// Whatever serde can make of the JSON of an object of this kind. Items of a list carry no kind; a `DynamicObject`, which
-/// has no other way to know it, is given this one.
+/// Decodes the JSON of an object of this kind. List items have no kind, so a `DynamicObject` receives
+/// this one.
 ///
 /// # Errors
-/// It is not JSON, or has another shape.
+/// The bytes are not JSON, or do not match the type.
 pub fn decode_json<T: DeserializeOwned + 'static>(json: &[u8], kind: &TypeMeta) -> Result<T, DecodeError> {
     let mut object: T = from_slice(json).map_err(|error| describe(error, kind))?;
     if let Some(dynamic) = (&mut object as &mut dyn Any).downcast_mut::<DynamicObject>() {

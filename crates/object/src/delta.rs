@@ -1,59 +1,61 @@
-//! `Delta`: one step of a type's history on its way from the reflector to the store.
+//! `Delta`: a change that the reflector sends to the store.
 
 use std::fmt;
 
 use crate::{Entry, ObjectId, ObjectKey, ResourceVersion};
 
-/// What the reflector has learned, in the order in which it learned it.
+/// A change that the reflector received, in the order of receipt.
 ///
-/// A relist is `Begin`, then any number of `Page`, `Put`, `Remove` and `Undecodable`, then `End`:
-/// what lies between is collected and becomes visible in one step at the `End`. A `Begin` before
-/// the `End` discards what was collected. Outside of a relist each delta stands for itself.
+/// A relist is `Begin`, then any number of `Page`, `Put`, `Remove` and `Undecodable`, then `End`. The
+/// deltas between are collected and applied atomically at `End`. A `Begin` before the `End` discards
+/// the collected deltas. Outside of a relist, each delta is applied separately.
 pub enum Delta<T> {
-    /// A relist begins.
+    /// A relist starts.
     Begin {
-        /// The server's history may have been restored from an older state, in which versions
-        /// are used again: a version alone shows of nothing that it has not changed, and that of the list may be lower.
+        /// The history of the server may have been restored from an older state, in which versions are
+        /// used again. An equal version does not prove that an object is unchanged, and the version of
+        /// the list may be lower.
         history_lost: bool,
     },
-    /// A part of the list.
+    /// A page of the list.
     Page(Vec<Listed<T>>),
-    /// The relist is complete: make it the state.
+    /// The relist ends: apply the collected deltas.
     End {
-        /// The version of the list.
+        /// The resourceVersion of the list.
         version: ResourceVersion,
-        /// Each item's identity was found, so that what was not listed has been deleted. Where
-        /// it is false nothing is deleted but what another object has taken the place of, and the list will be repeated.
+        /// The identity of each item is known, so objects that were not listed are deleted. If false,
+        /// only objects that were replaced by an object with another uid are deleted, and the list will
+        /// be repeated.
         complete: bool,
     },
-    /// The object was added or modified: the store knows which.
+    /// The object was added or modified. The store determines which.
     Put(Entry<T>),
     /// The object was deleted.
     Remove {
-        /// Who was deleted; the version is that of the deletion.
+        /// The identity of the object; its version is the version of the deletion.
         id: ObjectId,
-        /// The last state as the server sent it, where it could be decoded.
+        /// The last state that the server sent, if it could be decoded.
         last: Option<Entry<T>>,
     },
-    /// The object was added or modified, but could not be decoded: what is cached is stale.
+    /// The object was added or modified, but could not be decoded. The cached state is stale.
     Undecodable(ObjectId),
-    /// Everything up to this version has been seen.
+    /// All changes up to this resourceVersion were received.
     Bookmark(ResourceVersion),
-    /// The resource does not exist any more, so that nothing of it does: the cache becomes empty, a relist under way is
-    /// discarded, and the position stays.
+    /// The resource no longer exists: delete all objects and discard a relist in progress. The
+    /// watermark is kept.
     Clear,
 }
 
-/// One item of a list.
+/// An item of a list.
 pub enum Listed<T> {
-    /// It was decoded, or is known already.
+    /// The object was decoded, or an unchanged object of the cache.
     Object(Entry<T>),
-    /// It could not be decoded, but it is there.
+    /// The object exists, but could not be decoded.
     Undecodable(ObjectId),
 }
 
 impl<T> Listed<T> {
-    /// Who this item is.
+    /// Returns the identity of this item.
     pub fn id(&self) -> &ObjectId {
         match self {
             Listed::Object(entry) => &entry.id,
@@ -63,7 +65,7 @@ impl<T> Listed<T> {
 }
 
 impl<T> Delta<T> {
-    /// The object that this delta is about; `None` for bookmarks and the parts of a relist.
+    /// Returns the key of the object; `None` for bookmarks and the parts of a relist.
     pub fn key(&self) -> Option<&ObjectKey> {
         match self {
             Delta::Put(entry) => Some(entry.key()),
@@ -74,7 +76,7 @@ impl<T> Delta<T> {
         }
     }
 
-    /// How many objects this delta holds in memory: what a bound counts.
+    /// Returns the number of objects that this delta holds in memory, for limits.
     pub fn weight(&self) -> usize {
         match self {
             Delta::Page(items) => items.len().max(1),

@@ -1,4 +1,4 @@
-//! `Digest`: whether an object's JSON says the same as it did.
+//! `Digest`: a hash of the JSON of an object.
 
 use std::{
     hash::{BuildHasher as _, Hasher as _},
@@ -10,25 +10,27 @@ use foldhash::quality::RandomState;
 
 use crate::{DecodeContext, Outline};
 
-/// Another one in each process: whoever writes objects must not be able to find two states with one digest.
+/// Seeded differently in each process, so that a writer of objects cannot construct two states with the
+/// same digest.
 static SEEDED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
 
-/// What an object's JSON says, in 64 bits. Means nothing in another process.
+/// A 64-bit hash of the JSON of an object, without `kind` and `apiVersion`. It is only valid in this
+/// process.
 ///
-/// A list after an expiry may be of a history in which the same uids and versions stand for other states, as after a restore
-/// of etcd from a backup. Two objects with the same uid, version and digest are taken for the same all the same. `kind` and
-/// `apiVersion` don't count.
+/// After a restore of etcd, the same uid and version may have another state. The digest shows whether a
+/// listed object is unchanged. Two objects with the same uid, version and digest count as equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Digest(NonZeroU64);
 
 impl Digest {
-    /// A digest that a source of another form of objects has made.
+    /// Creates a digest from a hash, for sources that do not use JSON.
     pub fn new(hash: u64) -> Self {
         Self(NonZeroU64::new(hash).unwrap_or(NonZeroU64::MIN))
     }
 
-    /// The digest of an object. An event of a watch and an item of a list have the same one, though items of most lists lack
-    /// `kind` and `apiVersion`. managedFields count only where they are kept.
+    /// Computes the digest of an object. A watch event and a list item of the same state have the same
+    /// digest, although most list items lack `kind` and `apiVersion`. managedFields count only if they
+    /// are kept.
     pub fn of(outline: &Outline<'_>, asked: &DecodeContext) -> Self {
         let [body, rest] = outline.body(asked.keep_managed_fields);
         let mut hasher = SEEDED.build_hasher();

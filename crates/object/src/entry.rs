@@ -1,22 +1,22 @@
-//! `Entry`: an object beside its identity, the form in which objects travel and are kept.
+//! `Entry`: an object and its identity.
 
 use std::{fmt, ops::Deref, sync::Arc};
 
 use crate::{Digest, Object, ObjectIdRef, ObjectKey, ResourceVersion, Uid};
 
-/// The owned identity of an object at one version.
+/// Identifies one version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectId {
-    /// Its address.
+    /// The namespace and name.
     pub key: ObjectKey,
-    /// Its incarnation.
+    /// The uid; empty if the server sent none.
     pub uid: Uid,
-    /// Its version.
+    /// The resourceVersion; empty if the server sent none.
     pub version: ResourceVersion,
 }
 
 impl ObjectId {
-    /// The same identity, its key borrowed.
+    /// Returns the identity with a borrowed key.
     pub fn as_id(&self) -> ObjectIdRef<'_> {
         ObjectIdRef { key: self.key.as_ref(), uid: self.uid.clone(), version: self.version.clone() }
     }
@@ -34,25 +34,25 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// An object and its identity. Dereferences to the object; cloning it copies no object.
+/// Holds an object and its identity. Dereferences to the object. A clone shares the object.
 ///
-/// `Debug` shows the identity and never the object, so that an entry can be logged.
+/// `Debug` prints the identity and never the object, so an entry can be logged.
 pub struct Entry<T> {
-    /// The identity as the server sent it, whatever a transform made of the object.
+    /// The identity that the server sent. A transform does not change it.
     pub id: ObjectId,
-    /// The value, shared by the cache and by everybody who looks at it.
+    /// The object, shared by the cache and its readers.
     pub object: Arc<T>,
-    /// What the server's JSON said; `None` where the object did not come as JSON.
+    /// The digest of the server's JSON; `None` if the object did not come as JSON.
     pub digest: Option<Digest>,
 }
 
 impl<T> Entry<T> {
-    /// An entry of this object under an identity taken from elsewhere.
+    /// Creates an entry with this identity.
     pub fn new(id: ObjectId, object: Arc<T>) -> Self {
         Self { id, object, digest: None }
     }
 
-    /// The same, of an object whose JSON has this digest.
+    /// Sets the digest of the object's JSON.
     #[must_use]
     pub fn with_digest(self, digest: Digest) -> Self {
         Self { digest: Some(digest), ..self }
@@ -82,7 +82,7 @@ impl<T> Entry<T> {
 }
 
 impl<T: Object> Entry<T> {
-    /// An entry under the identity that the value itself states.
+    /// Creates an entry with the identity in the value.
     pub fn of(object: T) -> Self {
         let id = ObjectId::from(object.id());
         Self::new(id, Arc::new(object))
@@ -109,7 +109,7 @@ impl<T> fmt::Debug for Entry<T> {
     }
 }
 
-/// Two entries are equal when they share one value under one identity.
+/// Entries are equal if they have the same identity and share one value.
 impl<T> PartialEq for Entry<T> {
     fn eq(&self, other: &Self) -> bool {
         self.id == other.id && Arc::ptr_eq(&self.object, &other.object)
@@ -152,7 +152,7 @@ impl<T> CacheProbe<T> for NoCache {
 mod tests {
     use super::*;
 
-    /// Each object in a cache has one, and each event one or two.
+    /// The cache holds one per object, and each event one or two.
     #[test]
     fn an_entry_takes_ten_words() {
         assert_eq!((size_of::<ObjectId>(), size_of::<Entry<u8>>()), (64, 80));

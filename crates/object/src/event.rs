@@ -1,10 +1,10 @@
-//! `Event`: what has changed in the cache, said after it has changed.
+//! `Event`: a change of the cache, created after the change.
 
 use std::fmt;
 
 use crate::{Entry, ObjectKey};
 
-/// A change of the cache, as the store reports it and as handlers receive it.
+/// A change of the cache, as the store returns it and as handlers receive it.
 ///
 /// Entries dereference to the object, so `new.metadata.name` works on a typed object.
 pub enum Event<T> {
@@ -12,28 +12,29 @@ pub enum Event<T> {
     Added {
         /// The object.
         object: Entry<T>,
-        /// It was there when this observer began to look: part of the first list, or of the
-        /// state that a handler found when it joined.
+        /// The object existed before the observer started: it is part of the initial list, or of the
+        /// cache when a handler was added.
         initial: bool,
     },
-    /// An object changed, or is shown again by a resync (then both sides are the same value).
+    /// An object changed, or a resync delivers it again (then `old` and `new` are the same value).
     Updated {
-        /// The state before.
+        /// The previous state.
         old: Entry<T>,
-        /// The state now.
+        /// The new state.
         new: Entry<T>,
     },
     /// An object left the cache.
     Deleted {
         /// The last known state.
         last: Entry<T>,
-        /// The deletion happened while no watch was open: later states may have been missed.
+        /// The deletion happened while no watch was open, so the object may have changed after its last
+        /// known state.
         final_state_unknown: bool,
     },
 }
 
 impl<T> Event<T> {
-    /// The entry that this event is about: the new state, or the last one of a deleted object.
+    /// Returns the entry of this event: the new state, or the last state of a deleted object.
     pub fn entry(&self) -> &Entry<T> {
         match self {
             Event::Added { object, .. } => object,
@@ -42,7 +43,7 @@ impl<T> Event<T> {
         }
     }
 
-    /// The address of the object that this event is about.
+    /// Returns the key of the object.
     pub fn key(&self) -> &ObjectKey {
         self.entry().key()
     }

@@ -1,4 +1,4 @@
-//! `JsonObject`: structs that are read from JSON objects and from nothing else.
+//! `JsonObject`: deserializes a struct from a JSON object only.
 
 use std::{fmt, marker::PhantomData};
 
@@ -7,8 +7,8 @@ use serde::{
     de::{MapAccess, Visitor, value::MapAccessDeserializer},
 };
 
-/// A struct read from a JSON object. What serde derives for structs reads them from arrays, too, so that the first
-/// element of some array would be taken for a kind or a name.
+/// Deserializes a struct from a JSON object only. The derived `Deserialize` of a struct also accepts an
+/// array. The first element of an array could then be read as a kind or a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JsonObject<T>(pub T);
 

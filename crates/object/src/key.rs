@@ -1,7 +1,7 @@
-//! `ObjectKey`: the address of an object within its type, and its borrowed form.
+//! `ObjectKey`: the namespace and name of an object, and its borrowed form.
 //!
-//! A key names a place, not an incarnation: an object that is deleted and created again under
-//! the same name has the same key and another [`Uid`](crate::Uid).
+//! A key does not identify an object over time. An object that is deleted and created again has the
+//! same key and another [`Uid`](crate::Uid).
 
 use std::{
     fmt,
@@ -10,10 +10,11 @@ use std::{
     sync::Arc,
 };
 
-/// Namespace and name of an object, or the name alone for a cluster-scoped one.
+/// Identifies an object within its type by namespace and name. A cluster-scoped object has no
+/// namespace.
 ///
-/// Cheap to clone (one reference count). Ordered by namespace, then name; keys without a
-/// namespace come first. Displayed and parsed as client-go's `MetaNamespaceKeyFunc` writes it:
+/// Cheap to clone (one reference count). Ordered by namespace, then name; keys without a namespace come
+/// first. `Display` and `FromStr` use the format of client-go's `MetaNamespaceKeyFunc`:
 /// `namespace/name`, or `name`.
 ///
 /// ```
@@ -32,7 +33,7 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// The key of `name` in `namespace`. An empty namespace is the same as none.
+    /// Creates the key of `name` in `namespace`. An empty namespace is the same as none.
     pub fn new(namespace: Option<&str>, name: &str) -> Self {
         match namespace.filter(|namespace| !namespace.is_empty()) {
             Some(namespace) => {
@@ -46,13 +47,13 @@ impl ObjectKey {
         }
     }
 
-    /// The namespace; `None` for a cluster-scoped object.
+    /// Returns the namespace; `None` for a cluster-scoped object.
     #[inline]
     pub fn namespace(&self) -> Option<&str> {
         (self.namespace_len > 0).then(|| &self.text[..self.namespace_len as usize])
     }
 
-    /// The name within the namespace.
+    /// Returns the name.
     #[inline]
     pub fn name(&self) -> &str {
         match self.namespace_len {
@@ -61,19 +62,19 @@ impl ObjectKey {
         }
     }
 
-    /// `namespace/name`, or `name`.
+    /// Returns `namespace/name`, or `name`.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The same key, borrowed.
+    /// Returns the borrowed key.
     #[inline]
     pub fn as_ref(&self) -> KeyRef<'_> {
         KeyRef { namespace: self.namespace(), name: self.name() }
     }
 }
 
-/// A borrowed key, for look-ups that allocate nothing. Hashes like the [`ObjectKey`] it names.
+/// A borrowed [`ObjectKey`], for lookups without allocation. Both have the same hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyRef<'a> {
     namespace: Option<&'a str>,
@@ -81,23 +82,23 @@ pub struct KeyRef<'a> {
 }
 
 impl<'a> KeyRef<'a> {
-    /// The borrowed key of `name` in `namespace`. An empty namespace is the same as none.
+    /// Creates the borrowed key of `name` in `namespace`. An empty namespace is the same as none.
     #[inline]
     pub fn new(namespace: Option<&'a str>, name: &'a str) -> Self {
         Self { namespace: namespace.filter(|namespace| !namespace.is_empty()), name }
     }
 
-    /// The namespace; `None` for a cluster-scoped object.
+    /// Returns the namespace; `None` for a cluster-scoped object.
     pub fn namespace(&self) -> Option<&'a str> {
         self.namespace
     }
 
-    /// The name within the namespace.
+    /// Returns the name.
     pub fn name(&self) -> &'a str {
         self.name
     }
 
-    /// An owned copy.
+    /// Returns an owned copy.
     pub fn to_key(&self) -> ObjectKey {
         ObjectKey::new(self.namespace, self.name)
     }
@@ -117,8 +118,7 @@ impl PartialEq<ObjectKey> for KeyRef<'_> {
     }
 }
 
-// Namespace and name are hashed as two strings, so that an owned key and a borrowed one that is
-// not contiguous in memory hash alike.
+// Namespace and name are hashed separately, so that owned and borrowed keys have the same hash.
 impl Hash for KeyRef<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.namespace.unwrap_or("").hash(state);
@@ -134,7 +134,7 @@ impl Hash for ObjectKey {
 
 impl PartialEq for ObjectKey {
     fn eq(&self, other: &Self) -> bool {
-        // A server that breaks its own rules may send a slash in a name.
+        // A faulty server may send a slash in a name.
         self.namespace_len == other.namespace_len && self.text == other.text
     }
 }
@@ -165,9 +165,9 @@ impl fmt::Debug for ObjectKey {
     }
 }
 
-/// A text that is not `namespace/name` or `name`.
+/// The error of parsing an [`ObjectKey`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not an object key: expected \"namespace/name\" or \"name\"")]
+#[error("invalid object key {0:?}: expected \"namespace/name\" or \"name\"")]
 pub struct ParseKeyError(String);
 
 impl FromStr for ObjectKey {

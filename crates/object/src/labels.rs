@@ -1,4 +1,4 @@
-//! `Labels`: the labels of an object that is not decoded, as they stand in its JSON.
+//! `Labels`: the labels of an undecoded object, as in its JSON.
 
 use std::{borrow::Cow, fmt};
 
@@ -7,32 +7,32 @@ use crate::{
     json::{Loose, is_plain_map},
 };
 
-/// Stands where a quote would, around texts that JSON has to escape. It is no part of any text in UTF-8.
+/// Replaces the quote around texts that JSON must escape. This byte never occurs in UTF-8.
 const QUOTE: u8 = 0xff;
 
-/// Labels that can be looked up without the object.
+/// Holds the labels of an object that is not decoded.
 ///
-/// A look-up goes through them from the first one on, without making anything of them.
+/// A lookup is linear and does not allocate.
 #[derive(Clone, Copy)]
 pub struct Labels<'a> {
-    /// Names and values in turn, each between quotes; what is between them doesn't matter.
+    /// Alternating names and values, each between quotes. The bytes between them are ignored.
     texts: &'a [u8],
     quote: u8,
 }
 
 impl<'a> Labels<'a> {
-    /// The labels in what [`RawObject::labels`](crate::RawObject::labels) gave.
+    /// Reads the labels from the result of [`RawObject::labels`](crate::RawObject::labels).
     pub fn of(texts: &'a [u8]) -> Self {
         let quote = if texts.first() == Some(&QUOTE) { QUOTE } else { b'"' };
         Self { texts, quote }
     }
 
-    /// The value of a label.
+    /// Returns the value of a label.
     pub fn get(&self, name: &str) -> Option<&'a str> {
         self.iter().find(|(found, _)| *found == name).map(|(_, value)| value)
     }
 
-    /// Names and values, by name.
+    /// Iterates over names and values, in the order of names.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let quote = self.quote;
         let between_quotes = self.texts.split(move |byte| *byte == quote).skip(1).step_by(2);
@@ -41,7 +41,7 @@ impl<'a> Labels<'a> {
     }
 }
 
-/// Those of an object with this JSON of `metadata.labels`, in a form that can be read; none where it is no map of strings.
+/// Returns the labels in a readable form. Returns no labels if the JSON is not a map of strings.
 pub(crate) fn readable(json: &[u8]) -> Cow<'_, [u8]> {
     match is_plain_map(json) {
         true => Cow::Borrowed(json),
@@ -49,7 +49,7 @@ pub(crate) fn readable(json: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// The same, for an object of which no outline can be trusted.
+/// Returns the labels of an object whose outline is not reliable.
 pub(crate) fn of_object(json: &[u8]) -> Cow<'static, [u8]> {
     let object = from_slice::<Loose>(json).ok();
     let labels = object.as_ref().and_then(|object| object.field("metadata")?.field("labels"));
@@ -68,7 +68,7 @@ fn quoted(labels: &Loose) -> Vec<u8> {
     quoted
 }
 
-/// Shows no contents.
+/// Prints the number of labels only.
 impl fmt::Debug for Labels<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} labels", self.iter().count())
@@ -82,7 +82,7 @@ mod tests {
     use super::Labels;
     use crate::{DecodeContext, Outline, RawObject, TypeMeta};
 
-    /// The labels of this object, and whether they were read as they stand in its JSON.
+    /// Returns the labels of this object, and whether they were read directly from its JSON.
     fn labels_of(object: &str) -> (Vec<(String, String)>, bool) {
         let asked = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
         let raw = RawObject::new(Outline::of(object.as_bytes()), &asked).unwrap();

@@ -1,23 +1,31 @@
-//! Who a Kubernetes object is, at which version, how its bytes become a value, and the plain
-//! data that the layers pass to each other.
+//! Contains the data types that the other crates share: identities of objects, resourceVersions,
+//! entries, deltas, events, and the decoders of JSON.
 //!
-//! Every other crate of the workspace stands on this one:
+//! Other crates of the workspace depend on this one:
 //!
 //! ```text
 //! listwatch --WatchEvent--> reflector --Delta--> delta-fifo --batch--> store --Event--> informer
 //! ```
 //!
-//! [`Delta`] is what travels down to the store, [`Event`] is what the store says has changed.
-//! Both carry objects as [`Entry`]: the identity beside an `Arc` of the value, so that no layer
-//! has to look into an object, and none has to clone it. The one question asked upward is
-//! [`CacheProbe`]: do you hold this uid at this version already? Where the version may be of another history, the [`Digest`] of the
-//! object's JSON answers for it.
+//! The reflector sends [`Delta`]s to the store, and the store returns [`Event`]s. Both contain objects
+//! as [`Entry`]: an identity and an `Arc` of the value. No layer needs to inspect or clone an object.
+//!
+//! A [`CacheProbe`] finds the cached entry of an unchanged object, so that it is not decoded again. If
+//! a resourceVersion may belong to another history of the server, the [`Digest`] of the JSON shows
+//! whether the object is unchanged.
+//!
+//! ``` use kube_object::{ObjectKey, ResourceVersion};
+//!
+//! let key: ObjectKey = "shop/web-0".parse()?; assert_eq!((key.namespace(), key.name()), (Some("shop"),
+//! "web-0")); assert!(ResourceVersion::new("9") < ResourceVersion::new("10"));
+//! # Ok::<(), kube_object::ParseKeyError>(()) ```
 //!
 //! # Invariants
-//! - Nothing here does I/O, spawns or sleeps, and nobody waits for anybody.
-//! - An [`Entry`]'s identity is taken from the bytes of the server, never from a value that a
+//! - This crate does no I/O, starts no tasks, and never waits.
+//! - The identity of an [`Entry`] is taken from the bytes of the server, never from a value that a
 //!   transform may have changed.
-//! - An error never carries the text of an object: only its key, a position and a category.
+//! - An error never contains text of an object. It contains at most the key, the name of a field of the
+//!   Rust type, a position and a category.
 
 mod cached;
 mod decode;

@@ -1,37 +1,37 @@
-//! `Object`: what a layer may ask of a cached value, and `ObjectIdRef`, the borrowed identity.
+//! `Object`: the trait of cached values, and `ObjectIdRef`, the borrowed identity.
 
 use kube_core::Resource;
 
 use crate::{KeyRef, ResourceVersion, Uid};
 
-/// Who an object is and which version of it, its key borrowed: read from its bytes or from a decoded value.
+/// Identifies one version of an object, with a borrowed key. Read from JSON or from a decoded value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectIdRef<'a> {
-    /// Its address.
+    /// The namespace and name.
     pub key: KeyRef<'a>,
-    /// Its incarnation; empty where the server sent none.
+    /// The uid; empty if the server sent none.
     pub uid: Uid,
-    /// Its version; empty where the server sent none.
+    /// The resourceVersion; empty if the server sent none.
     pub version: ResourceVersion,
 }
 
 impl<'a> ObjectIdRef<'a> {
-    /// The identity that these texts name. An empty namespace is the same as none.
+    /// Creates an identity. An empty namespace is the same as none.
     pub fn new(namespace: Option<&'a str>, name: &'a str, uid: &str, version: &str) -> Self {
         Self { key: KeyRef::new(namespace, name), uid: Uid::new(uid), version: ResourceVersion::new(version) }
     }
 }
 
-/// A value that can be cached: it knows who it is and can be asked for a label.
+/// A value that can be cached: it has an identity and labels.
 ///
-/// Implemented for everything that is a [`Resource`]: the types of k8s-openapi, types derived
-/// with `kube::CustomResource`, `DynamicObject` and `PartialObjectMeta`.
+/// Implemented for every [`Resource`]: types of k8s-openapi, types derived with `kube::CustomResource`,
+/// `DynamicObject` and `PartialObjectMeta`.
 pub trait Object: Send + Sync + 'static {
-    /// The identity as the value has it. A transform may have changed the value: the layers
-    /// keep the identity that the server sent in an [`Entry`](crate::Entry) beside it.
+    /// Returns the identity in the value. A transform may have changed the value, so
+    /// [`Entry`](crate::Entry) also keeps the identity that the server sent.
     fn id(&self) -> ObjectIdRef<'_>;
 
-    /// The value of a label.
+    /// Returns the value of a label.
     fn label(&self, name: &str) -> Option<&str>;
 }
 

@@ -1,4 +1,4 @@
-//! `RawObject`: one object as a server has sent it, on its way to a decoder.
+//! `RawObject`: one object from a server, before it is decoded.
 
 use std::{borrow::Cow, ops::Range, sync::Arc};
 
@@ -7,27 +7,28 @@ use serde::de::IgnoredAny;
 
 use crate::{DecodeError, JsonError, ObjectId, Outline, from_slice, json::is_plain_map, labels};
 
-/// What a server was asked for, and how its answers are read.
+/// The context for decoding objects: what was requested, and how the answers are read.
 #[derive(Debug, Clone)]
 pub struct DecodeContext {
-    /// Items of a list carry no kind of their own.
+    /// The requested kind. Items of a list do not contain their kind.
     pub kind: Arc<TypeMeta>,
-    /// The server was asked to leave out everything but the metadata, so that objects come as `PartialObjectMetadata`.
+    /// Only metadata was requested, so the server sends `PartialObjectMetadata`.
     pub metadata_only: bool,
-    /// `metadata.managedFields` are kept. They are half of many an object, and programs that only read don't look at them.
+    /// Keep `metadata.managedFields`. They are often half of an object, and most programs do not read
+    /// them.
     pub keep_managed_fields: bool,
 }
 
 impl DecodeContext {
-    /// Whole objects of this kind, without their managedFields.
+    /// Creates a context for complete objects of this kind, without managedFields.
     pub fn new(kind: TypeMeta) -> Self {
         Self { kind: Arc::new(kind), metadata_only: false, keep_managed_fields: false }
     }
 
-    /// Whether the object with this outline is what was asked for.
+    /// Checks that the object with this outline has the requested kind.
     ///
     /// # Errors
-    /// [`DecodeError::WrongKind`].
+    /// [`DecodeError::WrongKind`] if it has another kind.
     pub fn check_kind(&self, outline: &Outline<'_>) -> Result<(), DecodeError> {
         let expected = &self.kind.kind;
         let Some(found) = outline.kind() else {
@@ -44,20 +45,20 @@ impl DecodeContext {
     }
 }
 
-/// One object as it came: who it is, and its JSON.
+/// Holds the identity and the JSON of one object.
 #[derive(Debug)]
 pub struct RawObject<'a> {
-    /// Who it is.
+    /// The identity of the object.
     pub id: ObjectId,
     outline: Outline<'a>,
     asked: &'a DecodeContext,
 }
 
 impl<'a> RawObject<'a> {
-    /// The object with this outline.
+    /// Creates a raw object from its outline.
     ///
     /// # Errors
-    /// It can't be found out who it is; the error says why.
+    /// The object has no readable name. The error contains the reason.
     pub fn new(outline: Outline<'a>, asked: &'a DecodeContext) -> Result<Self, DecodeError> {
         match outline.identify() {
             Some(id) => Ok(Self { id, outline, asked }),
@@ -65,12 +66,13 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// The kind that was asked for.
+    /// Returns the requested kind.
     pub fn kind(&self) -> &'a Arc<TypeMeta> {
         &self.asked.kind
     }
 
-    /// Its JSON, without managedFields unless they are to be kept. A `Vec` here has no more capacity than it needs.
+    /// Returns the JSON, without managedFields unless they are kept. The capacity of an owned `Vec` is
+    /// exact.
     pub fn json(&self) -> Cow<'a, [u8]> {
         match self.json_parts() {
             [all, []] => Cow::Borrowed(all),
@@ -78,12 +80,13 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// The same in two parts, for who wants it in memory of a certain size.
+    /// Returns the JSON in two parts, for callers that allocate the memory.
     pub fn json_parts(&self) -> [&'a [u8]; 2] {
         self.outline.parts(self.asked.keep_managed_fields)
     }
 
-    /// Its labels, for [`Labels::of`](crate::Labels::of): borrowed, where they stand in its JSON in a form that can be read.
+    /// Returns the labels, for [`Labels::of`](crate::Labels::of). They are borrowed if the JSON
+    /// contains them in a readable form.
     pub fn labels(&self) -> Cow<'a, [u8]> {
         match self.outline.is_sure {
             true => self
@@ -95,7 +98,7 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// Where its labels are in what [`RawObject::json`] gives, if they can be read there.
+    /// Returns the range of the labels in [`RawObject::json`], if they are readable there.
     pub fn labels_in_json(&self) -> Option<Range<usize>> {
         let Range { start, end } = self.outline.labels()?;
         if !is_plain_map(&self.outline.bytes()[start..end]) {
@@ -107,16 +110,16 @@ impl<'a> RawObject<'a> {
         Some(start - before..end - before)
     }
 
-    /// Whether it is what was asked for.
+    /// Checks that the object has the requested kind.
     ///
     /// # Errors
-    /// [`DecodeError::WrongKind`].
+    /// [`DecodeError::WrongKind`] if it has another kind.
     pub fn check_kind(&self) -> Result<(), DecodeError> {
         self.asked.check_kind(&self.outline)
     }
 }
 
-/// That there is no name says more than which field a decoder would miss first.
+/// A wrong kind or malformed JSON explains the error better than a missing name.
 fn why_nameless(outline: &Outline<'_>, asked: &DecodeContext) -> DecodeError {
     if let Err(error) = asked.check_kind(outline) {
         return error;

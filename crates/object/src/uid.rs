@@ -1,25 +1,25 @@
-//! `Uid`: which incarnation of a name an object is.
+//! `Uid`: the unique identifier of an object.
 
 use std::{fmt, sync::Arc};
 
-/// The identity of an object over its life, as given by the API server.
+/// Holds the `metadata.uid` of an object. Another object with the same key has another uid.
 ///
-/// Kubernetes uses RFC 4122 UUIDs; those take 16 bytes here and no allocation. Any other text
-/// is kept as it is. An empty uid (some aggregated APIs send none) is no identity: it never
-/// counts as a change of identity, see [`Uid::differs_from`].
+/// Kubernetes uses RFC 4122 UUIDs. They take 16 bytes and no allocation here. Any other text is stored
+/// unchanged. Some aggregated APIs send an empty uid. An empty uid is unknown: it never differs from
+/// another uid, see [`Uid::differs_from`].
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Uid(Kind);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Kind {
-    /// A lower-case hyphenated UUID; only that form, so that the text can be given back exactly. Bytes, as a number of
-    /// this length has to stand at a multiple of it.
+    /// A lower-case hyphenated UUID. Other spellings are stored as text, so that the text can be
+    /// restored exactly. Bytes, because a `u128` would increase the alignment.
     Uuid([u8; 16]),
     Text(Arc<str>),
 }
 
 impl Uid {
-    /// The uid that this text names.
+    /// Creates a uid from its text.
     pub fn new(text: &str) -> Self {
         Self(match parse_uuid(text) {
             Some(bits) => Kind::Uuid(bits.to_be_bytes()),
@@ -27,12 +27,12 @@ impl Uid {
         })
     }
 
-    /// Whether the server sent no uid.
+    /// Returns whether the server sent no uid.
     pub fn is_empty(&self) -> bool {
         matches!(&self.0, Kind::Text(text) if text.is_empty())
     }
 
-    /// Whether both are known and name different incarnations.
+    /// Returns whether both uids are known and different.
     pub fn differs_from(&self, other: &Uid) -> bool {
         !self.is_empty() && !other.is_empty() && self != other
     }

@@ -1,15 +1,15 @@
-//! `ResourceVersion`: the version of an object or of a whole list, and its order.
+//! `ResourceVersion`: the version of an object or a list, and its order.
 //!
-//! Kubernetes documents it as opaque but promises (KEP-5504, since 1.35) that versions of one
-//! resource type are decimal numbers that can be compared: by length first, then as text. The
-//! two request values "" and "0" are no versions; requests have types of their own for them.
+//! KEP-5504 (Kubernetes 1.35) guarantees that the versions of one resource type are comparable decimal
+//! numbers: first by length, then as text. The request values "" and "0" are not versions; requests
+//! have separate types for them.
 
 use std::{cmp::Ordering, fmt, sync::Arc};
 
-/// A version that the API server gave to an object, a list or a bookmark.
+/// A resourceVersion that the API server sent for an object, a list or a bookmark.
 ///
-/// Numbers are ordered. A text that is no decimal number without leading zeros is *opaque*:
-/// equal to itself, ordered with nothing ([`PartialOrd`] gives `None`).
+/// Numbers are ordered. Any other text is *opaque*, also a number with leading zeros. An opaque version
+/// equals itself and is not ordered ([`PartialOrd`] returns `None`).
 ///
 /// ```
 /// use kube_object::ResourceVersion;
@@ -23,14 +23,14 @@ pub struct ResourceVersion(Kind);
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Kind {
     Number(u64),
-    /// A decimal number that does not fit 64 bits. A `String`, here and below, so that what hardly any server sends does not
-    /// make all versions longer: a pointer to it takes one word, one to a `str` two.
+    /// A decimal number that does not fit into 64 bits. `Arc<String>` is one word, `Arc<str>` would be
+    /// two and make all versions larger.
     Large(Arc<String>),
     Opaque(Arc<String>),
 }
 
 impl ResourceVersion {
-    /// The version that this text names; any text is taken.
+    /// Creates a version from any text.
     pub fn new(text: &str) -> Self {
         let decimal =
             !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
@@ -41,17 +41,17 @@ impl ResourceVersion {
         })
     }
 
-    /// Whether the text is no number, so that it can't be compared with another.
+    /// Returns whether the text is not a number, so that it cannot be compared with other versions.
     pub fn is_opaque(&self) -> bool {
         matches!(self.0, Kind::Opaque(_))
     }
 
-    /// Whether the server sent none.
+    /// Returns whether the server sent no version.
     pub fn is_empty(&self) -> bool {
         matches!(&self.0, Kind::Opaque(text) if text.is_empty())
     }
 
-    /// Whether this version is known to be `other` or later; opaque versions never are.
+    /// Returns whether this version is `other` or later. Returns false for opaque versions.
     pub fn at_least(&self, other: &Self) -> bool {
         !self.is_opaque() && self >= other
     }

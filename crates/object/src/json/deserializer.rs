@@ -1,4 +1,4 @@
-//! `Deserializer`: where in the text it is, and which token comes next. `serde_impl` is what serde sees of it.
+//! `Deserializer`: the position in the text and the next token. `serde_impl` implements serde's trait.
 
 use super::{
     count::Counts,
@@ -6,17 +6,17 @@ use super::{
     nesting::DEPTH,
 };
 
-/// Reads values from a text, once, from its beginning to its end.
+/// Reads values from a text, from its start to its end.
 pub(super) struct Deserializer<'de> {
     pub(super) text: &'de str,
-    /// Why the text is taken to end where it does, if not because it does.
+    /// The reason why the text was cut at this position, if it was cut.
     cut_short: Option<Fault>,
-    /// The next byte; never beyond the end, and at the beginning of a character.
+    /// The offset of the next byte. At most the length of the text, and always at a character boundary.
     pub(super) at: usize,
-    /// How much deeper it may go.
+    /// The remaining nesting depth.
     pub(super) depth: u8,
     pub(super) counts: Counts,
-    /// The last string that had escapes.
+    /// The last string that contained escapes.
     pub(super) decoded: String,
 }
 
@@ -35,7 +35,7 @@ impl<'de> Deserializer<'de> {
         self.bytes().get(self.at).copied()
     }
 
-    /// The next byte after white space; `None` at the end.
+    /// Returns the next byte after whitespace; `None` at the end.
     #[inline]
     pub(super) fn token(&mut self) -> Option<u8> {
         match self.byte() {
@@ -52,13 +52,13 @@ impl<'de> Deserializer<'de> {
         self.byte()
     }
 
-    /// The first byte of the value that has to be next.
+    /// Returns the first byte of the next value.
     #[inline]
     pub(super) fn value(&mut self) -> Result<u8, Fault> {
         self.token().ok_or(Fault::Truncated)
     }
 
-    /// Takes `expected`, where nothing else may be.
+    /// Consumes `expected`, after optional whitespace.
     #[inline]
     pub(super) fn expect(&mut self, expected: u8) -> Result<(), Fault> {
         if self.byte() == Some(expected) {
@@ -80,7 +80,7 @@ impl<'de> Deserializer<'de> {
         }
     }
 
-    /// Takes `null`, `true` or `false`.
+    /// Consumes `null`, `true` or `false`.
     #[inline]
     pub(super) fn literal(&mut self, word: &str) -> Result<(), Fault> {
         let rest = self.bytes().get(self.at..).unwrap_or_default();
@@ -91,19 +91,19 @@ impl<'de> Deserializer<'de> {
         if word.as_bytes().starts_with(rest) { Err(self.truncated()) } else { Err(Fault::Syntax) }
     }
 
-    /// Takes all that there is, and it is not enough.
+    /// Moves to the end of the truncated text.
     pub(super) fn truncated(&mut self) -> Fault {
         self.at = self.text.len();
         Fault::Truncated
     }
 
-    /// Ends the text here, as it does not go on with what has to be next.
+    /// Cuts the text at this position, because an invalid token follows.
     pub(super) fn cut_short(&mut self, fault: Fault) {
         self.text = self.text.get(..self.at).unwrap_or_default();
         self.cut_short.get_or_insert(fault);
     }
 
-    /// Only white space may be left.
+    /// Checks that only whitespace remains.
     pub(super) fn end(&mut self) -> Result<(), Fault> {
         match (self.cut_short, self.token()) {
             (Some(fault), _) => Err(fault),
@@ -112,7 +112,7 @@ impl<'de> Deserializer<'de> {
         }
     }
 
-    /// The error that `fault` is, here.
+    /// Adds the position to a fault.
     pub(super) fn error(&self, fault: Fault) -> JsonError {
         let position = self.at;
         match (fault, self.cut_short) {
@@ -122,7 +122,7 @@ impl<'de> Deserializer<'de> {
         }
     }
 
-    /// What is wrong where another type was expected. A value that is malformed itself says so.
+    /// Returns the fault for a value of an unexpected type. A malformed value is a syntax error.
     #[cold]
     pub(super) fn mismatch(&mut self) -> Fault {
         let value = match self.token() {

@@ -1,34 +1,35 @@
-//! `JsonError`: where and why some text is not the JSON of a type, and nothing of the text itself.
+//! `JsonError`: the category and position of a JSON error, without text of the object.
 
 use std::fmt;
 
-/// Why some bytes are not the JSON of the type that was asked for.
+/// The error of reading JSON.
 ///
-/// It has no message: those of serde quote the values that did not fit, and what is said in an error ends in a log.
+/// It contains no message of serde, because these quote values, and errors are logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
-    /// Not JSON, not UTF-8, a number that no type holds, or nested too deep.
+    /// The bytes are not JSON or not UTF-8, contain a number that no type can hold, or are nested too
+    /// deep.
     #[error("malformed JSON at byte {position}")]
     Syntax {
-        /// Bytes before the place where it was noticed.
+        /// The offset of the error in bytes.
         position: usize,
     },
-    /// JSON as far as it goes, and it ends in the middle.
-    #[error("JSON that ends in the middle, after {position} bytes")]
+    /// The JSON ends too early.
+    #[error("JSON is truncated after {position} bytes")]
     Truncated {
-        /// Bytes that there are.
+        /// The length of the JSON in bytes.
         position: usize,
     },
-    /// JSON of another shape than the type has: a field is missing, twice there, or of another type.
-    #[error("JSON of another shape than its type, before byte {position}")]
+    /// The JSON does not match the type: a field is missing, duplicate, or has a wrong type.
+    #[error("JSON does not match the type before byte {position}")]
     Shape {
-        /// Bytes before the place where it was noticed: after the value that does not fit.
+        /// The offset in bytes after the value that does not match.
         position: usize,
     },
 }
 
-/// The same without its position, which the deserializer knows. One byte, nothing to drop: it is part of every result
-/// on the way.
+/// An error without its position, which the deserializer adds. One byte without drop glue, because each
+/// result of the deserializer contains it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     Syntax,
@@ -40,8 +41,8 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Fault::Syntax => "malformed JSON",
-            Fault::Truncated => "JSON that ends in the middle",
-            Fault::Shape => "JSON of another shape than its type",
+            Fault::Truncated => "JSON is truncated",
+            Fault::Shape => "JSON does not match the type",
         })
     }
 }
@@ -54,7 +55,7 @@ impl serde::de::Error for Fault {
         Fault::Shape
     }
 
-    // The defaults would format the values before `custom` drops them.
+    // The default methods would format the values before `custom` discards them.
     #[cold]
     fn invalid_type(_: serde::de::Unexpected<'_>, _: &dyn serde::de::Expected) -> Self {
         Fault::Shape

@@ -1,16 +1,21 @@
-//! JSON of API servers: what is in an object without decoding it, and the object itself.
+//! Reads the JSON of API servers: the identity of an object without decoding it, and the decoded
+//! object.
 //!
-//! [`Outline`] is one light walk over the bytes: who the object is, of which kind, and what need not be decoded at all.
-//! [`Envelope`] is the same over a watch event.
-//! [`from_slice`] is serde's way from bytes to a type. It accepts what serde_json accepts and makes the same values of
-//! it, and differs in three things: its errors quote nothing, sequences know their length before they are read, so that
-//! a `Vec` of up to 1 MiB is allocated once and exactly (serde trusts no length beyond that), and floats are correctly rounded, and an `f32` that is too large is refused,
-//! whatever features serde_json is built with.
-//! What is not UTF-8 is refused as a whole.
+//! [`Outline`] scans the bytes of an object once for its identity, its kind, and the parts that need
+//! not be decoded. [`Envelope`] does the same for a watch event.
 //!
-//! Bytes are looked at in `scan`, `count`, `walk`, `managed`, `plain` and `repeat`, which judge nothing. `deserializer` and
-//! `nesting` keep the place in a text; `string`, `bytes`, `number` and `skip` take one value there; `serde_impl`,
-//! `access`, `key` and `variant` are what serde sees.
+//! [`from_slice`] decodes a type with serde. It accepts the same JSON as serde_json and returns the
+//! same values, with three differences:
+//! - Errors quote no values.
+//! - The length of a sequence is known before it is read. A `Vec` of up to 1 MiB is allocated once,
+//!   with exact capacity. (serde limits the trusted length to this size.)
+//! - Floats are rounded correctly, and an `f32` that is too large is an error, with all features of
+//!   serde_json.
+//!
+//! `scan`, `count`, `walk`, `managed`, `plain` and `repeat` scan bytes without validation.
+//! `deserializer` and `nesting` hold the position in the text. `string`, `bytes`, `number` and `skip`
+//! read one value at this position. `serde_impl`, `access`, `key` and `variant` implement the traits of
+//! serde.
 
 mod access;
 mod brackets;
@@ -49,7 +54,7 @@ pub(crate) use loose::Loose;
 pub use outline::Outline;
 pub(crate) use plain::is_plain_map;
 
-/// The value whose JSON these bytes are.
+/// Decodes a value from JSON.
 ///
 /// ```
 /// let ports: Vec<u16> = kube_object::from_slice(b"[80, 443, 8080]")?;
@@ -58,7 +63,7 @@ pub(crate) use plain::is_plain_map;
 /// ```
 ///
 /// # Errors
-/// They are not JSON in UTF-8, there is more than one value, or it has another shape than `T`.
+/// The bytes are not JSON in UTF-8, contain more than one value, or do not match `T`.
 pub fn from_slice<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
     match std::str::from_utf8(bytes) {
         Ok(text) => from_str(text),
@@ -66,7 +71,7 @@ pub fn from_slice<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
     }
 }
 
-/// The same of a text, which the value may borrow from.
+/// Decodes a value from a text that the value may borrow from.
 pub(crate) fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, JsonError> {
     let mut deserializer = Deserializer::new(text);
     let mut value = T::deserialize(&mut deserializer);
