@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_who_look_at_the_same_time_share_what_is_decoded_once() {
+    fn concurrent_readers_share_one_decoded_value() {
         let (shared, decoded) = (Shared::new(), Mutex::new(0));
         let look = || {
             shared.get(|| {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_or_panics_is_an_error_and_is_tried_again() {
+    fn failed_decode_is_retried() {
         let kind = TypeMeta { api_version: "v1".into(), kind: "Pod".into() };
         assert_eq!(decoded::<Panicking>(b"{}", &kind).unwrap_err(), DecodeError::Panicked);
         let shared = Shared::new();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_looks_at_takes_no_memory_but_a_few_words() {
+    fn unread_object_holds_no_decoded_value() {
         let shared = Shared::new();
         let counted = Arc::new(());
         let view = shared.get(|| Ok((Arc::clone(&counted), [0_u8; 4096]))).unwrap();

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn large_objects_are_learned_from_in_part_and_few_bytes_are_kept() {
+    fn samples_of_large_objects_are_truncated() {
         let trainer = DictionaryTrainer::new();
         let object = |number: usize| format!("{number}{}", "abcdefgh".repeat(BYTES / 8)).into_bytes();
         for number in 1..BYTES / BYTES_OF_ONE {

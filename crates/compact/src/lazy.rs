@@ -148,7 +148,7 @@ mod tests {
     use super::in_grains;
 
     #[test]
-    fn json_is_kept_in_few_different_lengths() {
+    fn json_capacity_is_rounded_up() {
         for (parts, capacity) in
             [([&[][..], &[]], 0), ([&[7; 500], &[7; 12]], 512), ([&[7; 512], &[7]], 1024)]
         {

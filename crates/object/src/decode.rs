@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outline_finds_the_identity_wherever_metadata_stands() {
+    fn outline_finds_identity_at_any_position() {
         let frame = br#"{"spec":{"metadata":{"name":"not me"}},"metadata":{"labels":{"name":"nor me"},"uid":"u","resourceVersion":"7","namespace":"ns","name":"me"}}"#;
         let id = Outline::of(frame).id().cloned().unwrap();
         assert_eq!(id, ObjectIdRef::new(Some("ns"), "me", "u", "7"));
@@ -170,7 +170,7 @@ mod tests {
 
     /// As kube-apiserver writes the name `a&b "c"` of a ClusterRole.
     #[test]
-    fn an_identity_with_escapes_is_found_though_not_borrowed() {
+    fn escaped_identity_is_found_without_borrowing() {
         let frame = br#"{"metadata":{"name":"a\u0026b \"c\"","uid":"u","resourceVersion":"7"}}"#;
         assert_eq!(Outline::of(frame).id(), None);
         let id = Outline::of(frame).identify().unwrap();
@@ -179,7 +179,7 @@ mod tests {
 
     /// The last one counts, as it does for the types of k8s-openapi.
     #[test]
-    fn an_identity_that_is_there_twice_or_of_another_type_is_found_and_left_to_the_decoder() {
+    fn duplicate_or_mistyped_identity_is_found() {
         let twice = r#"{"metadata":{"name":"b"},"metadata":{"name":"a","name":"a","uid":"x","uid":"u"}}"#;
         let id = Outline::of(twice.as_bytes()).identify().unwrap();
         let pod: Pod = decode(twice, &kind("v1", "Pod")).unwrap();
@@ -193,14 +193,14 @@ mod tests {
 
     /// They would get into logs with the key.
     #[test]
-    fn a_name_with_control_characters_names_nobody() {
+    fn name_with_control_characters_is_rejected() {
         let frame = "{\"metadata\":{\"name\":\"a\u{1b}[2J\"}}";
         assert_eq!(Outline::of(frame.as_bytes()).id(), None);
         assert_eq!(decode::<Pod>(frame, &kind("v1", "Pod")).unwrap_err(), DecodeError::Syntax { column: 22 });
     }
 
     #[test]
-    fn who_it_is_is_found_also_where_the_rest_is_malformed() {
+    fn identity_is_found_before_malformed_fields() {
         let frame = r#"{"metadata":{"name":"a"},"data":{"k":nonsense}}"#;
         assert_eq!(Outline::of(frame.as_bytes()).id().unwrap().key.name(), "a");
         let error = decode::<ConfigMap>(frame, &kind("v1", "ConfigMap")).unwrap_err();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_found_where_there_is_no_named_metadata() {
+    fn identity_requires_metadata_name() {
         for frame in [
             "",
             "[]",

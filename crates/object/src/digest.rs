@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_counts_wherever_it_stands() {
+    fn digest_covers_every_field() {
         for (from, to) in [
             (r#""x":1}}"#, r#""x":2}}"#),
             (r#""name":"a""#, r#""name":"b""#),
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn managed_fields_count_only_where_they_are_kept() {
+    fn managed_fields_count_only_if_kept() {
         let changed = ITEM.replacen(r#"[{"x":1}]"#, r#"[{"x":2}]"#, 1);
         assert_eq!(digest(&changed, false), digest(ITEM, false));
         assert_ne!(digest(&changed, true), digest(ITEM, true));

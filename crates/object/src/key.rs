@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slash_where_none_may_be_makes_no_two_keys_equal_that_hash_or_sort_differently() {
+    fn slash_in_name_keeps_eq_hash_and_order_consistent() {
         let hasher = std::hash::RandomState::new();
         let keys = [(Some("a"), "b/c"), (Some("a/b"), "c"), (None, "a/b/c")];
         let keys = keys.map(|(namespace, name)| ObjectKey::new(namespace, name));

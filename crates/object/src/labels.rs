@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_those_that_serde_finds_however_they_are_written() {
+    fn labels_match_serde_in_any_notation() {
         for (metadata, expected, as_they_are) in [
             (r#"{"name":"a"}"#, vec![], false),
             (r#"{"name":"a","labels":null}"#, vec![], false),

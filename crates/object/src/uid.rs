@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_uid_is_no_change_of_identity() {
+    fn empty_uid_does_not_differ() {
         let known = Uid::new("a");
         assert!(!Uid::new("").differs_from(&known));
         assert!(!known.differs_from(&Uid::new("")));

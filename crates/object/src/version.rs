@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_opaque_and_never_at_least_anything() {
+    fn non_numbers_are_opaque_and_unordered() {
         for text in ["", "0", "007", "-1", "1a", "１"] {
             let version = ResourceVersion::new(text);
             assert!(version.is_opaque(), "{text:?} passed for a number");

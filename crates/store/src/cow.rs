@@ -1,12 +1,13 @@
-//! `CowVec`: a growing array in chunks, of which a copy costs one reference count.
+//! `CowVec`: a growing array in chunks. A copy costs one reference count.
 //!
-//! A wide tree: leaves of `LEAF` elements, inner nodes of [`FAN`] children. Writing to a chunk that
-//! nobody else holds happens in place; a chunk that a copy holds is copied first, and with it the
-//! path above it. Elements that were never written read as absent.
+//! A wide tree: leaves of `LEAF` elements, inner nodes of [`FAN`] children. A write changes an unshared
+//! chunk in place. A chunk that a copy shares is copied first, with the path above it. Unwritten
+//! elements read as absent.
 
 use std::{iter::repeat_with, sync::Arc};
 
-/// Children of an inner node: small, since each copied node takes a reference on every child.
+/// Children of an inner node. Small, because copying a node increments the reference count of each
+/// child.
 const FAN: usize = 1 << FAN_BITS;
 const FAN_BITS: u32 = 4;
 
@@ -19,7 +20,7 @@ pub(crate) struct CowVec<E, const LEAF: usize> {
 
 #[derive(Clone)]
 enum Node<E> {
-    /// Nothing was written below.
+    /// No element below was written.
     Empty,
     Leaf(Arc<[E]>),
     Inner(Arc<[Node<E>]>),
@@ -34,12 +35,12 @@ impl<E, const LEAF: usize> Default for CowVec<E, LEAF> {
 impl<E, const LEAF: usize> CowVec<E, LEAF> {
     const LEAF_BITS: u32 = LEAF.trailing_zeros();
 
-    /// How many low bits of an index this tree looks at.
+    /// The number of low bits of an index that select a place in this tree.
     fn bits(&self) -> u32 {
         Self::LEAF_BITS + FAN_BITS * self.height
     }
 
-    /// The leaf around this index; empty where nothing was written.
+    /// Returns the leaf that contains this index; empty if it was not written.
     pub(crate) fn leaf(&self, at: usize) -> &[E] {
         let mut bits = self.bits();
         if at >> bits != 0 {
@@ -62,7 +63,7 @@ impl<E, const LEAF: usize> CowVec<E, LEAF> {
         self.leaf(at).get(at % LEAF)
     }
 
-    /// The elements below `end`, without those of leaves that were never written.
+    /// Iterates over the elements below `end`, without unwritten leaves.
     pub(crate) fn iter(&self, end: usize) -> impl Iterator<Item = &E> {
         (0..end).step_by(LEAF).flat_map(move |at| {
             let leaf = self.leaf(at);
@@ -72,8 +73,8 @@ impl<E, const LEAF: usize> CowVec<E, LEAF> {
 }
 
 impl<E: Clone + Default, const LEAF: usize> CowVec<E, LEAF> {
-    /// The element to write to, made if there was none. Copies the chunks on the way to it that
-    /// somebody else holds.
+    /// Returns the element for writing, and creates it if it is absent. Copies the shared chunks on its
+    /// path.
     pub(crate) fn get_mut(&mut self, at: usize) -> &mut E {
         while at >> self.bits() != 0 {
             self.grow();
@@ -112,7 +113,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_was_never_written_is_absent() {
+    fn unwritten_elements_are_absent() {
         let mut numbers = CowVec::<u32, 4>::default();
         assert_eq!(numbers.get(0), None);
         *numbers.get_mut(1000) = 7;

@@ -1,7 +1,7 @@
-//! `Indexes`: all indexes of a store behind one trait, so that one write updates them all.
+//! `Indexes`: all indexes of a store behind one trait. One write updates all indexes.
 //!
-//! The user's functions run apart from the writing, on a whole batch at once: a write that happens
-//! in place keeps readers out for its moment, and foreign code has no business in there.
+//! The index functions run for a complete batch before the write. A write in place blocks readers, so
+//! user code must not run in it.
 
 use std::{
     any::Any,
@@ -18,30 +18,31 @@ use crate::{hashed::hash_of, postings::Postings};
 trait AnyIndex<T>: Any + Send + Sync {
     fn name(&self) -> &'static str;
     fn boxed(&self) -> Box<dyn AnyIndex<T>>;
-    /// The values of these objects as [`BatchValues`], and how often the function panicked.
+    /// Returns the values of these objects as [`BatchValues`], and the number of panics of the
+    /// function.
     fn evaluate(&self, entries: &[&Entry<T>]) -> (Box<dyn Any>, u64);
     fn prefetch(&self, slots: &[u32]);
-    /// Makes the values at place `at` of what `evaluate` gave those of the slot. Places are asked
-    /// for in ascending order, each at most once.
+    /// Sets the values of a slot to the evaluated values at place `at`. The places are ascending and
+    /// unique.
     fn set(&mut self, slot: u32, evaluated: &mut dyn Any, at: usize);
     fn clear(&mut self, slot: u32);
     fn check(&self, slots: &[u32]);
 }
 
-/// An index function, whatever it returns, adds values with their hashes to a list.
+/// An index function that appends the values of an object, with their hashes, to a list.
 pub(crate) type IndexFn<T, V> = dyn Fn(&T, &mut Vec<(u64, V)>) + Send + Sync;
 
-/// The values of a batch of objects in one list, so that few allocations serve many objects.
+/// Holds the values of a batch of objects in one list, to reduce allocations.
 struct BatchValues<V> {
     values: std::vec::IntoIter<(u64, V)>,
-    /// Where the values of each object end.
+    /// The end of each object's values.
     ends: Vec<usize>,
-    /// How many of all values are gone.
+    /// The number of consumed values.
     taken: usize,
 }
 
 impl<V> BatchValues<V> {
-    /// The values of the object at this place; those of the objects before it are dropped.
+    /// Returns the values of the object at this place. Drops the values of objects before it.
     fn of(&mut self, at: usize) -> impl ExactSizeIterator<Item = (u64, V)> {
         let begin = at.checked_sub(1).map_or(0, |before| self.ends[before]);
         self.values.by_ref().take(begin - self.taken).for_each(drop);
@@ -50,7 +51,7 @@ impl<V> BatchValues<V> {
     }
 }
 
-/// One index: its function and what it has found.
+/// Holds one index: its function and its values.
 pub(crate) struct IndexState<T, V> {
     name: &'static str,
     function: Arc<IndexFn<T, V>>,
@@ -78,8 +79,8 @@ impl<T: 'static, V: Hash + Eq + Clone + Send + Sync + 'static> IndexState<T, V> 
         Self { name, function: Arc::new(function), postings: Postings::default() }
     }
 
-    /// Adds the values of an object, none if the function panics, and says whether it did. The
-    /// panic's message is not logged: it may quote the object.
+    /// Appends the values of an object, or none if the function panics. Returns whether it panicked.
+    /// The panic message is not logged, because it may quote the object.
     fn add_values(&self, entry: &Entry<T>, values: &mut Vec<(u64, V)>) -> bool {
         let before = values.len();
         let panicked = catch_unwind(AssertUnwindSafe(|| (self.function)(&entry.object, values))).is_err();
@@ -136,14 +137,14 @@ impl<T: 'static, V: Hash + Eq + Clone + Send + Sync + 'static> AnyIndex<T> for I
     }
 }
 
-/// What the functions of all indexes gave for some objects, in the order of the indexes.
+/// Holds the values of all indexes for a batch of objects, in the order of the indexes.
 pub(crate) struct Evaluated {
     of_index: Vec<Box<dyn Any>>,
-    /// How often a function panicked.
+    /// The number of panics of index functions.
     pub(crate) panics: u64,
 }
 
-/// The indexes of a store, in the order in which they were added.
+/// Holds the indexes of a store, in the order in which they were added.
 pub(crate) struct Indexes<T>(Vec<Box<dyn AnyIndex<T>>>);
 
 impl<T> Default for Indexes<T> {
@@ -167,7 +168,7 @@ impl<T: 'static> Indexes<T> {
         self.0.iter().position(|index| index.name() == name)
     }
 
-    /// The index at this place, if its values are of this type.
+    /// Returns the index at this position, if its values have this type.
     pub(crate) fn state<V: 'static>(&self, position: usize) -> Option<&IndexState<T, V>> {
         let index: &dyn Any = &**self.0.get(position)?;
         index.downcast_ref()
@@ -178,14 +179,14 @@ impl<T: 'static> Indexes<T> {
         Evaluated { of_index, panics: panics.iter().sum() }
     }
 
-    /// Looks at what setting the values of these slots will look at.
+    /// Reads the memory that setting the values of these slots will need.
     pub(crate) fn prefetch(&self, slots: &[u32]) {
         for index in &self.0 {
             index.prefetch(slots);
         }
     }
 
-    /// Makes the values of the object at place `at` of what was evaluated those of the slot.
+    /// Sets the values of a slot to the evaluated values at place `at`.
     pub(crate) fn set(&mut self, slot: u32, evaluated: &mut Evaluated, at: usize) {
         for (index, values) in self.0.iter_mut().zip(&mut evaluated.of_index) {
             index.set(slot, &mut **values, at);
@@ -198,7 +199,7 @@ impl<T: 'static> Indexes<T> {
         }
     }
 
-    /// Adds an index, filled from what is there; gives the number of panics of its function.
+    /// Adds an index and fills it with these objects. Returns the number of panics of its function.
     pub(crate) fn add<V: Hash + Eq + Clone + Send + Sync + 'static>(
         &mut self,
         mut index: IndexState<T, V>,
@@ -213,7 +214,7 @@ impl<T: 'static> Indexes<T> {
         panics
     }
 
-    /// Panics unless each index agrees with itself about these slots; for tests.
+    /// Panics unless each index is consistent for these slots. For tests.
     pub(crate) fn check(&self, slots: &[u32]) {
         for index in &self.0 {
             index.check(slots);

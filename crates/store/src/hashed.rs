@@ -1,9 +1,9 @@
-//! `HashedNumbers`: from a hash to the numbers stored under it; whoever owns the numbers knows the keys.
+//! `HashedNumbers`: maps hashes to numbers. The owner of the numbers holds the keys.
 //!
-//! An open-addressing table in a [`CowVec`]. A bucket keeps 32 bits of the hash beside the number,
-//! so that growing never looks at a key and a look-up compares hardly any but the right one.
-//! The hasher is another one in every process, so that whoever chooses names can't choose those that collide; nothing is ever
-//! listed in the order of hashes.
+//! An open-addressing table in a [`CowVec`]. A bucket stores 32 bits of the hash with the number. The
+//! table grows without reading keys, and a lookup rarely compares a wrong key. The hasher is seeded in
+//! each process, so that users cannot choose names with colliding hashes. The table is never iterated
+//! for a list.
 
 use std::{
     hash::{BuildHasher, Hash},
@@ -14,7 +14,7 @@ use foldhash::quality::RandomState;
 
 use crate::cow::CowVec;
 
-/// Plain numbers, 512 bytes a leaf: copied without touching a reference count.
+/// Plain numbers, 512 bytes per leaf. A copy changes no reference counts.
 const LEAF: usize = 64;
 
 static SEEDED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
@@ -25,14 +25,14 @@ pub(crate) fn hash_of<Q: ?Sized + Hash>(key: &Q) -> u64 {
 
 #[derive(Clone, Copy, Default)]
 struct Bucket {
-    /// Upper half of the hash; its low bits are the place where a search begins.
+    /// The upper half of the hash. Its low bits select the first place of a search.
     tag: u32,
-    /// The number plus one; zero where the bucket is free.
+    /// The number plus one; zero if the bucket is free.
     number: u32,
 }
 
-/// Invariants: `size` is zero or a power of two of at least `LEAF`, at most 3/4 of the buckets are taken, and between
-/// the place where a number's search begins and the number there is no free bucket.
+/// Invariants: `size` is zero or a power of two of at least `LEAF`. At most 3/4 of the buckets are
+/// full. No free bucket exists between the first place of a number's search and the number.
 #[derive(Clone, Default)]
 pub(crate) struct HashedNumbers {
     buckets: CowVec<Bucket, LEAF>,
@@ -45,11 +45,12 @@ impl HashedNumbers {
         self.buckets.get(at).copied().unwrap_or_default()
     }
 
-    /// Where the search for this tag finds a number that `is_it` confirms.
+    /// Returns the place and the number with this tag that `is_it` confirms.
     fn search(&self, tag: u32, is_it: impl Fn(u32) -> bool) -> Option<(usize, u32)> {
         let mut at = tag as usize & self.size.wrapping_sub(1);
         loop {
-            // One leaf at a time: it begins and ends at multiples of its length, as the table does.
+            // One leaf at a time. The table length is a multiple of the leaf length, so leaves do not
+            // wrap around.
             let leaf = self.buckets.leaf(at);
             if leaf.is_empty() {
                 return None;
@@ -68,12 +69,12 @@ impl HashedNumbers {
         }
     }
 
-    /// The number that is most likely the one under this hash: the first with its tag.
+    /// Returns the first number with the tag of this hash. It most likely belongs to this hash.
     pub(crate) fn likely(&self, hash: u64) -> Option<u32> {
         self.search(tag_of(hash), |_| true).map(|(_, number)| number)
     }
 
-    /// The number under this hash that `is_it` confirms.
+    /// Returns the number with this hash that `is_it` confirms.
     pub(crate) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         self.search(tag_of(hash), is_it).map(|(_, number)| number)
     }
@@ -104,7 +105,7 @@ impl HashedNumbers {
         }
     }
 
-    /// Removes a number and moves later ones up, so that no search ends too early.
+    /// Removes a number and moves later numbers up, to keep them reachable.
     pub(crate) fn remove(&mut self, hash: u64, number: u32) {
         let Some((mut hole, _)) = self.search(tag_of(hash), |other| other == number) else { return };
         let mask = self.size - 1;
@@ -138,7 +139,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn nothing_is_found_where_nothing_was_stored() {
+    fn empty_place_finds_no_number() {
         let mut numbers = HashedNumbers::default();
         assert_eq!((0..200).find_map(|tag| numbers.find(tag << 32, |_| true)), None);
         (0..100).for_each(|number| numbers.insert(7 << 32, number));
@@ -148,7 +149,7 @@ mod tests {
     proptest! {
         /// Hashes of few different tags, so that runs of buckets collide, wrap around and move.
         #[test]
-        fn each_number_is_found_under_its_hash_and_no_other_is(
+        fn find_returns_only_stored_numbers(
             steps in prop::collection::vec((0u32..60, any::<bool>()), 0..300),
             spread in 1u64..40,
             start in 0u64..64,

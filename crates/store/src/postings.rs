@@ -1,13 +1,13 @@
-//! `Postings`: which slots have which value of an index, and which values a slot has.
+//! `Postings`: maps the values of an index to slots, and slots to values.
 //!
-//! What a slot has is remembered and not asked again, so that an index function that answers
-//! differently the second time leaves nothing behind.
+//! The values of a slot are stored and not evaluated again. An inconsistent index function therefore
+//! leaves no outdated values.
 
 use std::{borrow::Borrow, hash::Hash, hint::black_box, sync::Arc};
 
 use crate::{cow::CowVec, hashed::hash_of, slot_set::SlotSet, slots::Slots};
 
-/// A leaf of numbers, rarely with a reference count among them.
+/// A leaf of numbers, rarely with reference counts.
 const LEAF: usize = 32;
 
 #[derive(Clone)]
@@ -18,7 +18,7 @@ struct Posting<V> {
     slots: SlotSet,
 }
 
-/// Numbers of the values that a slot has, ascending.
+/// Holds the numbers of the values of a slot, ascending.
 #[derive(Clone, Default)]
 enum ValueNumbers {
     #[default]
@@ -45,7 +45,8 @@ impl ValueNumbers {
     }
 }
 
-/// Invariant: a slot is in the posting of a value exactly if the value's number is among the slot's.
+/// Invariant: a slot is in the posting of a value if and only if the slot's numbers contain the number
+/// of the value.
 #[derive(Clone)]
 pub(crate) struct Postings<V> {
     values: Slots<Arc<Posting<V>>>,
@@ -67,7 +68,7 @@ impl<V: Hash + Eq> Postings<V> {
         self.values.get(number).map(|posting| &**posting)
     }
 
-    /// The slots that have this value, ascending.
+    /// Iterates over the slots with this value, ascending.
     pub(crate) fn slots<'a, Q: ?Sized + Hash + Eq>(
         &'a self,
         value: &Q,
@@ -85,12 +86,13 @@ impl<V: Hash + Eq> Postings<V> {
         self.posting(value).map_or(0, |posting| posting.slots.len())
     }
 
-    /// Each value that some slot has.
+    /// Iterates over all values.
     pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
         self.values.iter().map(|(_, posting)| &posting.value)
     }
 
-    /// Looks at what setting the values of these slots will look at; see [`Root::prefetch`](crate::root::Root::prefetch).
+    /// Reads the memory that setting the values of these slots will need. See
+    /// [`Root::prefetch`](crate::root::Root::prefetch).
     pub(crate) fn prefetch(&self, slots: &[u32]) {
         let numbers: Vec<u32> =
             slots.iter().filter_map(|slot| self.numbers(*slot).first().copied()).collect();
@@ -104,7 +106,7 @@ impl<V: Hash + Eq> Postings<V> {
 }
 
 impl<V: Hash + Eq + Clone> Postings<V> {
-    /// Makes these the values of a slot, each with its hash; the same value twice counts once.
+    /// Sets the values of a slot, each with its hash. A duplicate counts once.
     pub(crate) fn set(&mut self, slot: u32, mut values: impl ExactSizeIterator<Item = (u64, V)>) {
         if values.len() > 1 {
             let mut numbers: Vec<u32> = values.map(|(hash, value)| self.number_of(hash, value)).collect();
@@ -122,12 +124,12 @@ impl<V: Hash + Eq + Clone> Postings<V> {
         }
     }
 
-    /// Takes all values from a slot.
+    /// Removes all values of a slot.
     pub(crate) fn clear(&mut self, slot: u32) {
         self.set_numbers(slot, &[]);
     }
 
-    /// Whether this is the one value of the slot: the common update, which changes nothing here.
+    /// Returns whether the slot has only this value. Then the common update changes nothing.
     fn has_only(&self, slot: u32, value: &V) -> bool {
         match self.numbers(slot) {
             [number] => self.values.get(*number).is_some_and(|posting| posting.value == *value),
@@ -135,7 +137,7 @@ impl<V: Hash + Eq + Clone> Postings<V> {
         }
     }
 
-    /// These are ascending, each there once.
+    /// The numbers are ascending and unique.
     fn set_numbers(&mut self, slot: u32, new: &[u32]) {
         if self.numbers(slot) == new {
             return;
@@ -151,7 +153,7 @@ impl<V: Hash + Eq + Clone> Postings<V> {
         }
     }
 
-    /// The number of a value, a new one (whose posting is empty for now) if no slot has it.
+    /// Returns the number of a value. Creates a number with an empty posting for a new value.
     fn number_of(&mut self, hash: u64, value: V) -> u32 {
         match self.values.find(hash, |posting| posting.value == value) {
             Some(number) => number,
@@ -172,7 +174,7 @@ impl<V: Hash + Eq + Clone> Postings<V> {
         }
     }
 
-    /// Panics unless the invariants hold for these slots; for tests.
+    /// Panics unless the invariants hold for these slots. For tests.
     pub(crate) fn check(&self, slots: impl Iterator<Item = u32>) {
         self.values.check(|posting| posting.hash);
         let mut pairs = 0;

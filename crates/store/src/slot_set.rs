@@ -1,17 +1,17 @@
-//! `SlotSet`: the slots that share one value of an index, ascending.
+//! `SlotSet`: the slots with one value of an index, ascending.
 //!
-//! Most have a handful of slots, some have all of them: small ones are one sorted list, larger ones
-//! sorted chunks that are copied one at a time.
+//! Most sets are small, but some contain all slots. A small set is one sorted list. A larger set
+//! consists of sorted chunks, which are copied separately.
 
 use std::sync::Arc;
 
-/// A set that outgrows this is cut into chunks; a chunk that does is cut in two.
+/// The maximum size of a chunk. A larger set is divided into chunks, and a larger chunk in two.
 const CHUNK: usize = 512;
 
 #[derive(Clone)]
 pub(crate) enum SlotSet {
     Few(Vec<u32>),
-    /// No chunk is empty; all of one lie below all of the next.
+    /// Invariant: no chunk is empty, and all slots of a chunk are below the slots of the next chunk.
     Many {
         chunks: Vec<Arc<Vec<u32>>>,
         len: usize,
@@ -80,7 +80,7 @@ impl SlotSet {
         }
     }
 
-    /// The length, once the invariants are found to hold; for tests.
+    /// Returns the length. Panics unless the invariants hold. For tests.
     pub(crate) fn check(&self) -> usize {
         let slots: Vec<u32> = self.iter().collect();
         assert!(slots.is_sorted_by(|a, b| a < b), "a posting is out of order");
@@ -90,7 +90,7 @@ impl SlotSet {
     }
 }
 
-/// The chunk in which this slot is or belongs.
+/// Returns the chunk that contains or would contain this slot.
 fn chunk_of(chunks: &[Arc<Vec<u32>>], slot: u32) -> usize {
     chunks.partition_point(|chunk| chunk.first().is_some_and(|first| *first <= slot)).saturating_sub(1)
 }
@@ -124,7 +124,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn it_is_a_sorted_set_at_any_size(
+        fn slot_set_matches_sorted_set(
             first in prop::collection::btree_set(0u32..4000, 0..2500),
             steps in prop::collection::vec((0u32..4000, prop::bool::weighted(0.3)), 0..3000),
         ) {

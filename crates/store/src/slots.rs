@@ -1,20 +1,19 @@
-//! `Slots`: elements in numbered slots, and from a hash to the slot.
+//! `Slots`: elements in numbered slots, which are found by hash.
 //!
-//! A slot keeps its number for as long as its element lives, so indexes hold numbers and not keys.
-//! Slots of removed elements are used again, the last one freed first; the memory of the most
-//! elements there ever were is kept.
+//! A slot keeps its number while its element exists, so indexes can contain numbers instead of keys.
+//! Freed slots are reused, the last freed first. The memory for the highest number of elements is kept.
 
 use crate::{cow::CowVec, hashed::HashedNumbers};
 
-/// A leaf is copied whole, with two reference counts for each element: so it is small.
+/// The elements of a leaf. Small, because a copy increments two reference counts per element.
 const LEAF: usize = 8;
-/// No slot: the end of the list of free ones.
+/// No slot: the end of the free list.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone)]
 enum Slot<E> {
     Full(E),
-    /// Free, and the next free one.
+    /// A free slot, with the next free slot.
     Free(u32),
 }
 
@@ -24,8 +23,8 @@ impl<E> Default for Slot<E> {
     }
 }
 
-/// Invariants: slots from `used` on were never full; every slot below it is either full and in
-/// `numbers`, or on the list that begins at `free`.
+/// Invariants: slots from `used` on were never full. Every slot below `used` is either full and in
+/// `numbers`, or on the free list that starts at `free`.
 #[derive(Clone)]
 pub(crate) struct Slots<E> {
     slots: CowVec<Slot<E>, LEAF>,
@@ -45,7 +44,7 @@ impl<E> Slots<E> {
         self.numbers.len()
     }
 
-    /// One more than the highest slot that was ever used.
+    /// Returns the highest slot that was ever used, plus one.
     pub(crate) fn used(&self) -> usize {
         self.used as usize
     }
@@ -57,17 +56,17 @@ impl<E> Slots<E> {
         }
     }
 
-    /// The slot of the element under this hash that `is_it` confirms.
+    /// Returns the slot of the element with this hash that `is_it` confirms.
     pub(crate) fn find(&self, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<u32> {
         self.numbers.find(hash, |slot| self.get(slot).is_some_and(&is_it))
     }
 
-    /// The slot that is most likely the one of the element under this hash: elements are not looked at.
+    /// Returns the most likely slot for this hash, without reading elements.
     pub(crate) fn likely(&self, hash: u64) -> Option<u32> {
         self.numbers.likely(hash)
     }
 
-    /// The elements in the order of their slots.
+    /// Iterates over the elements in the order of their slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &E)> {
         self.slots.iter(self.used()).zip(0..).filter_map(|(slot, number)| match slot {
             Slot::Full(element) => Some((number, element)),
@@ -77,7 +76,7 @@ impl<E> Slots<E> {
 }
 
 impl<E: Clone> Slots<E> {
-    /// The element to write to; what its hash is made of must stay.
+    /// Returns the element for writing. Its hash must not change.
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut E> {
         if slot >= self.used {
             return None;
@@ -88,7 +87,7 @@ impl<E: Clone> Slots<E> {
         }
     }
 
-    /// Puts an element that is not there yet into a slot.
+    /// Stores a new element and returns its slot.
     pub(crate) fn insert(&mut self, hash: u64, element: E) -> u32 {
         let number = match self.free {
             NONE => self.used,
@@ -103,7 +102,7 @@ impl<E: Clone> Slots<E> {
         number
     }
 
-    /// Takes the element out and frees its slot.
+    /// Removes the element and frees its slot.
     pub(crate) fn remove(&mut self, hash: u64, slot: u32) -> Option<E> {
         self.get(slot)?;
         self.numbers.remove(hash, slot);
@@ -116,7 +115,7 @@ impl<E: Clone> Slots<E> {
         }
     }
 
-    /// Panics unless the invariants hold; for tests.
+    /// Panics unless the invariants hold. For tests.
     pub(crate) fn check(&self, hash: impl Fn(&E) -> u64) {
         let mut free = 0;
         let mut next = self.free;

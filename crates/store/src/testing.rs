@@ -1,4 +1,4 @@
-//! Short ways to write Pods, deltas and events in unit tests.
+//! Short constructors of Pods, deltas and events for unit tests.
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use kube_object::{Delta, Entry, Event, Listed, Object, ObjectId, ObjectKey};
@@ -53,16 +53,15 @@ pub(crate) fn end(version: &str) -> Delta<Pod> {
     Delta::End { version: version.into(), complete: true }
 }
 
-/// A store that has these objects from a first list, at this version.
+/// Creates a store with these objects from an initial list at this version.
 pub(crate) fn listed(version: &str, items: &[(&str, &str, &str)]) -> Store<Pod> {
     let store = Store::new();
     store.apply(vec![begin(), page(items), end(version)]);
     store
 }
 
-/// Applies a batch, checks the store, and writes each event as a short text: `+` an addition (`++`
-/// an initial one), `*` an update from one version to another, `-` a deletion (`-?` with its final state
-/// unknown).
+/// Applies a batch, checks the store, and formats each event: `+` for an addition (`++` if initial),
+/// `*` for an update between two versions, `-` for a deletion (`-?` if its final state is unknown).
 pub(crate) fn apply<T: Object>(store: &Store<T>, batch: Vec<Delta<T>>) -> Vec<String> {
     let events = store.apply(batch);
     store.check();

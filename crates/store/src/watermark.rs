@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn an_opaque_version_moves_nothing_but_a_list_at_one_is_a_new_epoch() {
+    fn opaque_version_only_moves_watermark_by_list() {
         let mut watermark = Watermark::default();
         watermark.advance(&"".into());
         assert_eq!(watermark.version, None);

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_has_no_end() {
+    fn unfinished_value_has_no_end() {
         for text in ["", "{", r#"{"a"#, r#"{"a":"b\"}"#, "[[]", "12", r#""a\"#, r#""\\\""#] {
             assert_eq!(end_of(text), None, "{text}");
         }

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_object_that_is_none_nothing_is_said() {
+    fn null_object_has_empty_outline() {
         for object in ["7", "null", "[{}]", r#""{}""#] {
             let frame = format!(r#"{{"type":"ADDED","object":{object}}}"#);
             assert_eq!(read(&frame), Some(("ADDED".to_owned(), object.to_owned())));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_is_none() {
+    fn invalid_event_has_no_envelope() {
         for frame in [
             "",
             "[]",

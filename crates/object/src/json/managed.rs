@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_as_simple_is_walked_through() {
+    fn complex_managed_fields_are_walked() {
         for text in [
             r#"[[]]"#,
             r#"["["]"#,

@@ -30,7 +30,7 @@ fn an_index_follows_each_write() {
 }
 
 #[test]
-fn an_index_added_late_shows_what_is_there() {
+fn late_index_contains_cached_objects() {
     let store = listed("5", &[("a/x", "u", "3"), ("b/y", "u", "4")]);
     let before = store.snapshot();
     let by_node = store.add_index("node", node).unwrap();
@@ -51,7 +51,7 @@ fn an_object_has_as_many_values_as_its_function_gives_each_once() {
 }
 
 #[test]
-fn a_name_is_taken_once_and_found_with_its_type() {
+fn index_name_is_unique_and_typed() {
     let store = listed("5", &[("a/x", "u", "3")]);
     let by_node = store.add_index("node", node).unwrap();
     assert_eq!(store.add_index("node", node).unwrap_err(), IndexError::AlreadyExists("node".into()));
@@ -61,7 +61,7 @@ fn a_name_is_taken_once_and_found_with_its_type() {
 }
 
 #[test]
-fn an_index_of_another_store_knows_nothing_of_this_snapshot() {
+fn index_of_another_store_rejects_snapshot() {
     let (one, other) = (listed("5", &[("a/x", "u", "3")]), listed("5", &[("a/x", "u", "3")]));
     let by_node = one.add_index("node", node).unwrap();
     other.add_index("zone", node).unwrap();
@@ -85,7 +85,7 @@ fn a_panicking_function_gives_no_values_and_is_counted() {
 }
 
 #[test]
-fn a_function_that_answers_differently_leaves_nothing_behind() {
+fn inconsistent_index_function_leaves_no_values() {
     let store = Store::new();
     let calls = AtomicUsize::new(0);
     let odd = store.add_index("odd", move |_: &Pod| Some(calls.fetch_add(1, Ordering::Relaxed))).unwrap();

@@ -47,7 +47,7 @@ fn deletions_come_first_in_the_order_of_keys_then_changes_as_they_were_listed() 
 }
 
 #[test]
-fn an_unchanged_object_keeps_its_arc_and_tells_nobody() {
+fn unchanged_object_keeps_arc_and_emits_no_event() {
     let store = listed("5", &[("a/x", "u", "3")]);
     let before = store.get(&key("a/x")).unwrap();
     assert_eq!(apply(&store, vec![begin(), page(&[("a/x", "u", "3")]), end("8")]), [""; 0]);
@@ -56,7 +56,7 @@ fn an_unchanged_object_keeps_its_arc_and_tells_nobody() {
 }
 
 #[test]
-fn an_unchanged_object_costs_one_bit_until_the_end() {
+fn unchanged_object_costs_one_bit_until_end() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4")]);
     let root = store.snapshot().root;
     let mut relist = super::Relist::new(false);
@@ -114,7 +114,7 @@ fn a_deletion_seen_during_the_relist_has_its_final_state() {
 
 /// Property 18, where another object has taken its place before the end.
 #[test]
-fn so_has_that_of_an_object_whose_name_is_used_again_during_the_relist() {
+fn deletion_before_reused_name_has_final_state() {
     let gone =
         |uid, version| Delta::Remove { id: id("a/x", uid, version), last: Some(pod("a/x", uid, version)) };
     let after = |more: Vec<_>| {
@@ -130,7 +130,7 @@ fn so_has_that_of_an_object_whose_name_is_used_again_during_the_relist() {
 }
 
 #[test]
-fn lists_are_counted_at_their_end_and_those_that_trust_no_version_besides() {
+fn lists_are_counted_at_end_and_after_lost_history() {
     let store = listed("5", &[("a/x", "u", "3")]);
     apply(&store, vec![Delta::Begin { history_lost: true }, page(&[("a/x", "u", "3")])]);
     assert_eq!((store.stats().lists, store.stats().lists_after_lost_history), (1, 0));
@@ -158,7 +158,7 @@ fn an_undecodable_item_counts_as_seen_and_makes_its_object_stale() {
 
 /// The version may be one that the server gave in a history that it has lost, and again to something else.
 #[test]
-fn what_is_listed_in_its_last_good_version_is_shown_anew_and_not_stale_any_more() {
+fn relisted_last_good_version_is_no_longer_stale() {
     let store = listed("5", &[("a/x", "u", "3")]);
     apply(&store, vec![undecodable("a/x", "u", "6")]);
     assert_eq!(apply(&store, vec![begin(), page(&[("a/x", "u", "3")]), end("9")]), ["* a/x@3 -> 3"]);
@@ -175,7 +175,7 @@ fn a_good_state_followed_by_an_undecodable_one_is_kept_as_stale() {
 
 /// Property 13.
 #[test]
-fn a_fresh_list_trusts_no_version_and_a_lower_version_starts_a_new_epoch() {
+fn list_after_lost_history_trusts_no_version() {
     let store = listed("50", &[("a/x", "u", "30"), ("a/y", "u", "40")]);
     let before = store.get(&key("a/x")).unwrap();
     let list =
@@ -187,7 +187,7 @@ fn a_fresh_list_trusts_no_version_and_a_lower_version_starts_a_new_epoch() {
 
 /// Properties 2 and 18.
 #[test]
-fn a_fresh_list_keeps_what_has_the_same_digest_and_replaces_what_has_another() {
+fn list_after_lost_history_compares_digests() {
     let said = |key, digest| Entry::with_digest(pod(key, "u", "30"), Digest::new(digest));
     let list =
         |digest| Delta::Page(vec![Listed::Object(said("a/x", 1)), Listed::Object(said("a/y", digest))]);
@@ -204,7 +204,7 @@ fn a_fresh_list_keeps_what_has_the_same_digest_and_replaces_what_has_another() {
 }
 
 #[test]
-fn a_list_is_the_truth_even_where_it_is_older() {
+fn older_list_replaces_cached_objects() {
     let store = listed("50", &[("a/x", "u", "30")]);
     assert_eq!(apply(&store, vec![begin(), page(&[("a/x", "u", "20")]), end("25")]), ["* a/x@30 -> 20"]);
     assert_eq!(store.position().epoch, 1);
@@ -256,7 +256,7 @@ fn an_end_without_a_begin_deletes_nothing() {
 }
 
 #[test]
-fn a_clear_deletes_everything_unseen_and_leaves_the_position() {
+fn clear_deletes_all_and_keeps_watermark() {
     let store = listed("9", &[("b/y", "u", "1"), ("a/z", "u", "2")]);
     let before = store.position();
     apply(&store, vec![undecodable("a/z", "u", "10"), begin(), page(&[("c/new", "u", "9")])]);
@@ -271,7 +271,7 @@ fn a_clear_deletes_everything_unseen_and_leaves_the_position() {
 
 /// Property 10: what does not exist yet has not been listed.
 #[test]
-fn a_clear_of_an_empty_store_is_no_list() {
+fn clear_of_empty_store_does_not_sync() {
     let store = Store::<k8s_openapi::api::core::v1::Pod>::new();
     assert_eq!(apply(&store, vec![Delta::Clear]), [""; 0]);
     assert_eq!(store.position(), Watermark::default());
@@ -279,7 +279,7 @@ fn a_clear_of_an_empty_store_is_no_list() {
 
 /// Property 2: what is cached may be of a history that the server has lost, in which the same versions were used.
 #[test]
-fn a_stale_object_of_a_lost_history_is_replaced_by_an_event_of_the_same_version() {
+fn event_replaces_stale_object_of_lost_history() {
     let store = listed("2", &[("a/x", "1", "2")]);
     apply(&store, vec![put("a/x", "1", "5")]);
     let fresh = Delta::Begin { history_lost: true };

@@ -17,7 +17,7 @@ fn an_unknown_key_is_added_and_a_later_version_updates_it() {
 
 /// Property 1, the store's part.
 #[test]
-fn an_object_never_goes_back_and_the_same_version_changes_nothing() {
+fn lower_or_equal_version_changes_nothing() {
     let store = Store::new();
     apply(&store, vec![put("a/x", "u", "10")]);
     let before = store.get(&key("a/x")).unwrap();
@@ -54,7 +54,7 @@ fn the_incarnation_before_does_not_come_back() {
 }
 
 #[test]
-fn an_empty_uid_is_no_change_of_identity() {
+fn empty_uid_does_not_replace_object() {
     let store = Store::new();
     apply(&store, vec![put("a/x", "u", "3")]);
     assert_eq!(apply(&store, vec![put("a/x", "", "4")]), ["* a/x@3 -> 4"]);
@@ -74,7 +74,7 @@ fn a_deletion_carries_the_state_that_the_server_sent_or_else_the_cached_one() {
 
 /// Property 16.
 #[test]
-fn the_deletion_of_an_unknown_object_tells_nobody() {
+fn deletion_of_unknown_object_emits_no_event() {
     let store = Store::new();
     assert_eq!(apply(&store, vec![remove("a/x", "u", "3")]), [""; 0]);
     assert_eq!((store.stats().repeats, store.watermark()), (1, Some("3".into())));
@@ -168,7 +168,7 @@ fn readers_on_other_threads_see_all_of_a_batch_or_nothing() {
 }
 
 #[test]
-fn a_batch_that_nobody_looks_at_is_written_in_place() {
+fn batch_is_written_in_place_without_snapshots() {
     let store = Store::new();
     apply(&store, vec![put("a/x", "u", "3"), put("a/y", "u", "4")]);
     let address = |store: &Store<Pod>| Arc::as_ptr(&store.snapshot().root);
@@ -182,7 +182,7 @@ fn a_batch_that_nobody_looks_at_is_written_in_place() {
 
 /// What is left of a list must not hold on to what is gone of it.
 #[test]
-fn what_is_deleted_is_freed_though_the_rest_of_its_page_stays() {
+fn deleted_object_is_freed_before_rest_of_page() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4"), ("a/z", "u", "5")]);
     let gone = ["a/x", "a/z"].map(|name| Arc::downgrade(&store.get(&key(name)).unwrap()));
     assert_eq!(apply(&store, vec![remove("a/x", "u", "6")]), ["- a/x@3"]);
@@ -192,7 +192,7 @@ fn what_is_deleted_is_freed_though_the_rest_of_its_page_stays() {
 }
 
 #[test]
-fn a_relist_under_way_touches_nothing_that_readers_see() {
+fn relist_in_progress_is_invisible() {
     let store = listed("5", &[("a/x", "u", "3")]);
     let before = Arc::as_ptr(&store.snapshot().root);
     apply(&store, vec![begin(), page(&[("a/y", "u", "6")]), remove("a/x", "u", "7")]);
@@ -200,7 +200,7 @@ fn a_relist_under_way_touches_nothing_that_readers_see() {
 }
 
 #[test]
-fn what_is_known_is_what_is_held_at_this_version() {
+fn probe_returns_entry_only_at_same_version() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "odd")]);
     let ask = |name, uid, resource_version| {
         store

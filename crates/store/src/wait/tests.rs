@@ -25,7 +25,7 @@ async fn wait(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_in_the_store_is_not_waited_for() {
+async fn wait_returns_immediately_for_cached_version() {
     let store = listed("9", &[]);
     assert_eq!(store.wait_until(&"9".into(), Duration::ZERO).await, Ok(()));
     assert_eq!(store.wait_until(&"8".into(), Duration::ZERO).await, Ok(()));
@@ -51,7 +51,7 @@ async fn an_event_a_bookmark_or_a_list_at_the_version_or_later_ends_the_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_has_not_ended_shows_nothing() {
+async fn unfinished_list_does_not_end_wait() {
     let store = listed("9", &[]);
     let waited = wait(&store, "12", vec![vec![begin(), page(&[("a/x", "u", "12")])]]).await;
     let (wanted, reached) = ("12".into(), Some("9".into()));
@@ -59,7 +59,7 @@ async fn a_list_that_has_not_ended_shows_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_is_over_says_how_far_the_store_was() {
+async fn wait_timeout_reports_watermark() {
     let error = Store::<Pod>::new().wait_until(&"12".into(), MINUTE).await.unwrap_err();
     assert_eq!(error.to_string(), "the cache did not reach resourceVersion 12 within 60s; it is empty");
     let error = listed("9", &[]).wait_until(&"12".into(), MINUTE).await.unwrap_err();
@@ -77,7 +77,7 @@ async fn a_new_epoch_ends_the_wait_with_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_no_number_is_not_waited_for() {
+async fn wait_for_opaque_version_fails() {
     let error = listed("9", &[]).wait_until(&"abc".into(), MINUTE).await.unwrap_err();
     assert_eq!(error, WaitError::Opaque { wanted: "abc".into() });
 }
@@ -102,7 +102,7 @@ async fn a_look_comes_after_each_write() {
 
 /// Nobody could end these waits.
 #[tokio::test(start_paused = true)]
-async fn what_nobody_will_write_any_more_is_not_waited_for() {
+async fn closed_store_ends_waits() {
     let store = listed("9", &[]);
     let version = ResourceVersion::new("12");
     let closing = async {

@@ -168,7 +168,7 @@ fn nearly_the_same<K: DeserializeOwned + Serialize + Debug>(text: &str) {
 }
 
 #[test]
-fn whole_objects_are_the_same() {
+fn objects_decode_like_serde_json() {
     let text = |object: Value| write(&object, false, None);
     from_str::<Pod>(&text(pod())).unwrap();
     from_str::<Deployment>(&text(deployment())).unwrap();

@@ -146,7 +146,7 @@ fn the_metadata_of_a_template_are_not_the_object_s() {
 }
 
 #[test]
-fn managed_fields_go_wherever_they_stand() {
+fn managed_fields_are_removed_at_any_position() {
     for metadata in [
         r#""managedFields":[1]"#,
         r#" "managedFields" : [1] "#,
@@ -202,7 +202,7 @@ fn a_kind_is_found_after_the_metadata_too_and_the_first_one_counts() {
 }
 
 #[test]
-fn of_what_is_no_object_nothing_is_said() {
+fn non_objects_have_empty_outlines() {
     for text in [
         "",
         " ",

@@ -189,7 +189,7 @@ impl<'de> Deserialize<'de> for Lenient {
 }
 
 #[test]
-fn what_a_visitor_leaves_unread_is_too_much() {
+fn unread_elements_are_an_error() {
     for text in [
         "1",
         "[]",
