@@ -1,13 +1,13 @@
-//! The elements of an array and the fields of an object, one after the other.
+//! The elements of an array and the fields of an object, in order.
 
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess};
 
 use super::{deserializer::Deserializer, error::Fault, key::Key, nesting::Nested};
 
-/// The elements of the array whose bracket has been taken. The one that closes it is left to be taken.
+/// Reads the elements of an array after its opening bracket. Does not consume the closing bracket.
 pub(super) struct Elements<'a, 'de> {
     deserializer: &'a mut Deserializer<'de>,
-    /// How many there are still.
+    /// The number of remaining elements.
     left: usize,
     is_first: bool,
 }
@@ -48,7 +48,7 @@ impl<'de> SeqAccess<'de> for Elements<'_, 'de> {
     }
 }
 
-/// The fields of the object whose bracket has been taken. The one that closes it is left to be taken.
+/// Reads the fields of an object after its opening bracket. Does not consume the closing bracket.
 pub(super) struct Fields<'a, 'de> {
     deserializer: &'a mut Deserializer<'de>,
     is_first: bool,

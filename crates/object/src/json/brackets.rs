@@ -1,29 +1,30 @@
-//! `Brackets`: where the bracket is that closes another one, found in blocks of 64 bytes.
+//! `Brackets`: finds a closing bracket in blocks of 64 bytes.
 //!
-//! Each block becomes masks with a bit per byte, of which arithmetic tells what is within strings. Most blocks need no look
-//! at their single brackets: they close fewer than are open.
+//! Each block becomes masks with one bit per byte. Arithmetic on the masks finds the bytes inside
+//! strings. Most blocks need no scan of single brackets, because they close fewer brackets than are
+//! open.
 
 use wide::u8x16;
 
 const BLOCK: usize = 64;
 
-/// What is open after the bytes that were looked at.
+/// The open brackets and strings after the scanned bytes.
 #[derive(Debug, Default)]
 pub(super) struct Brackets {
     depth: u32,
     in_string: bool,
-    /// The byte before was a backslash that escapes.
+    /// The previous byte was an escaping backslash.
     is_escaped: bool,
 }
 
 impl Brackets {
-    /// Whether nothing has been opened.
+    /// Returns whether no bracket is open.
     pub(super) fn is_empty(&self) -> bool {
         self.depth == 0
     }
 
-    /// The length of these bytes up to the bracket that closes the first one, and with it; `None` where it comes after them.
-    /// The very first byte is to be an opening bracket.
+    /// Returns the length up to and including the bracket that closes the first one; `None` if it is
+    /// not in these bytes. The first byte of a value must be an opening bracket.
     pub(super) fn close(&mut self, bytes: &[u8]) -> Option<usize> {
         let (blocks, rest) = bytes.as_chunks::<BLOCK>();
         for (before, block) in blocks.iter().enumerate() {
@@ -39,10 +40,11 @@ impl Brackets {
         Some(blocks.len() * BLOCK + self.block(&block, rest.len())?)
     }
 
-    /// The same of a block whose bytes after `length` are spaces.
+    /// Scans a block in which spaces follow the first `length` bytes.
     #[inline]
     fn block(&mut self, block: &[u8; BLOCK], length: usize) -> Option<usize> {
-        // Curly brackets differ from square ones in one bit, which neither of them shares with another character.
+        // Curly and square brackets differ in one bit, and no other character becomes equal to one of
+        // them without this bit.
         let curly = block.map(|byte| byte | 0x20);
         let escaped = self.escaped(equal(block, b'\\'), length);
         let outside = !self.within_strings(equal(block, b'"') & !escaped);
@@ -66,7 +68,7 @@ impl Brackets {
         None
     }
 
-    /// The bytes that a backslash stands before which is not itself escaped.
+    /// Returns the bytes after an unescaped backslash.
     #[inline]
     fn escaped(&mut self, backslashes: u64, length: usize) -> u64 {
         let mut escaped = u64::from(self.is_escaped);
@@ -80,7 +82,7 @@ impl Brackets {
         escaped
     }
 
-    /// The bytes from each quote that begins a string to the one that ends it, that one excluded.
+    /// Returns the bytes from each opening quote up to its closing quote, which is excluded.
     #[inline]
     fn within_strings(&mut self, quotes: u64) -> u64 {
         let mut within = quotes;
@@ -95,7 +97,7 @@ impl Brackets {
     }
 }
 
-/// A bit for each byte that is this one.
+/// Returns a bit for each byte that equals this one.
 #[inline]
 fn equal(block: &[u8; BLOCK], byte: u8) -> u64 {
     let (parts, _) = block.as_chunks::<16>();

@@ -1,5 +1,4 @@
-//! Strings that are asked for as bytes: there a lone surrogate has a meaning, and control characters may stand as they
-//! are.
+//! Strings that are decoded as bytes. They may contain lone surrogates and control characters.
 
 use std::borrow::Cow;
 
@@ -8,8 +7,8 @@ use memchr::memchr2;
 use super::{deserializer::Deserializer, error::Fault};
 
 impl<'de> Deserializer<'de> {
-    /// Takes the string whose opening quote is next. Surrogates without their other half become three bytes each, as
-    /// WTF-8 has it.
+    /// Consumes the string whose opening quote is next. A lone surrogate becomes three bytes, as in
+    /// WTF-8.
     pub(super) fn byte_string(&mut self) -> Result<Cow<'de, [u8]>, Fault> {
         self.at += 1;
         let mut decoded = Vec::new();
@@ -33,7 +32,7 @@ impl<'de> Deserializer<'de> {
         }
     }
 
-    /// Takes the digits of an escape, and of those after it for as long as they may belong together.
+    /// Consumes the digits of an escape, and of the following escapes that may belong to it.
     fn units(&mut self, decoded: &mut Vec<u8>) -> Result<(), Fault> {
         let mut unit = self.four_digits()?;
         while (0xd800..0xdc00).contains(&unit) {
@@ -55,7 +54,7 @@ impl<'de> Deserializer<'de> {
     }
 }
 
-/// A code point as UTF-8, where surrogates are code points, too.
+/// Encodes a code point as UTF-8, including surrogates.
 fn push(point: u32, decoded: &mut Vec<u8>) {
     match char::from_u32(point) {
         Some(character) => decoded.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),

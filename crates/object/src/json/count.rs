@@ -1,31 +1,31 @@
-//! `Counts`: how many elements each array has, so that a `Vec` is allocated once and exactly.
+//! `Counts`: counts the elements of arrays, so that a `Vec` is allocated once with exact capacity.
 //!
-//! An array is counted when it is reached, and with it all arrays within it, in one walk that looks at structure only.
-//! Text without arrays is never walked. What is not JSON gives some count or other: the deserializer refuses the text
-//! where it reaches the fault, and up to there both see the same arrays.
+//! An array and its nested arrays are counted when the array is reached, in one scan of the structure.
+//! Text without arrays is not scanned. For malformed JSON the counts may be wrong. Up to the error, the
+//! deserializer sees the same arrays; at the error, it rejects the text.
 
 use super::scan::string_end;
 
-/// What is nested deeper is counted wrongly: the deserializer refuses it, or skips it.
+/// The maximum depth that is counted correctly. The deserializer rejects or skips deeper values.
 const DEPTH: usize = 128;
-/// Room for the arrays of a usual object.
+/// The initial capacity, for the arrays of a typical object.
 const ARRAYS: usize = 32;
-/// In place of a slot: not an array.
+/// Marks a bracket that is not an array.
 const NONE: u32 = u32::MAX;
 
 #[derive(Default)]
 pub(super) struct Counts {
-    /// Of the arrays in the text before `counted_to`, in the order in which they begin.
+    /// The counts of the arrays before `counted_to`, in the order of their opening brackets.
     elements: Vec<u32>,
-    /// The one that the deserializer reaches next.
+    /// The next array that the deserializer will reach.
     next: usize,
     counted_to: usize,
-    /// Slot and elements so far of the brackets that are open; empty between two walks.
+    /// The slot and the current count of each open bracket. Empty between scans.
     open: Vec<(u32, u32)>,
 }
 
 impl Counts {
-    /// The number of elements of the array that begins at `at`.
+    /// Returns the number of elements of the array that starts at `at`.
     #[inline]
     pub(super) fn enter(&mut self, bytes: &[u8], at: usize) -> usize {
         if at >= self.counted_to {
@@ -36,7 +36,7 @@ impl Counts {
         elements as usize
     }
 
-    /// The array that begins at `at` is skipped, and those within it will be, too.
+    /// Skips the count of the array that starts at `at`. Its nested arrays are skipped separately.
     #[inline]
     pub(super) fn pass(&mut self, at: usize) {
         if at < self.counted_to {
@@ -86,7 +86,7 @@ impl Counts {
     }
 }
 
-/// Whether the array that begins before `at` has no elements.
+/// Returns whether the array that starts before `at` is empty.
 fn closes(bytes: &[u8], at: usize) -> bool {
     let mut rest = bytes.iter().skip(at);
     rest.find(|byte| !byte.is_ascii_whitespace()) == Some(&b']')

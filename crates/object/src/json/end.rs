@@ -1,8 +1,8 @@
-//! `ValueEnd`: where a value ends that may come in pieces.
+//! `ValueEnd`: finds the end of a value that arrives in pieces.
 
 use super::{brackets::Brackets, scan::special};
 
-/// Finds the end of one JSON value, without judging what is inside.
+/// Finds the end of one JSON value, without validation.
 ///
 /// ```
 /// let mut end = kube_object::ValueEnd::default();
@@ -12,16 +12,16 @@ use super::{brackets::Brackets, scan::special};
 #[derive(Debug, Default)]
 pub struct ValueEnd {
     brackets: Brackets,
-    /// The value is a string, and has begun.
+    /// The value is a string that has started.
     in_string: bool,
-    /// The byte before was a backslash within that string.
+    /// The previous byte was a backslash in this string.
     is_escaped: bool,
 }
 
 impl ValueEnd {
-    /// The length of the value within these bytes, which are the next of it; `None` where it goes on after them. The first
-    /// are to be the value's first byte, not white space before it. A number, `true`, `false` or `null` ends before what
-    /// follows it.
+    /// Returns the length of the value in these bytes, which continue the previous ones; `None` if the
+    /// value continues after them. The first byte must belong to the value. A number, `true`, `false`
+    /// or `null` ends before the next byte that does not belong to it.
     #[inline]
     pub fn find(&mut self, bytes: &[u8]) -> Option<usize> {
         if self.in_string {
@@ -37,7 +37,7 @@ impl ValueEnd {
         }
     }
 
-    /// Where the string ends in which `at` is.
+    /// Returns the end of the string that contains `at`.
     #[inline]
     fn string_end(&mut self, bytes: &[u8], mut at: usize) -> Option<usize> {
         self.in_string = true;

@@ -1,24 +1,24 @@
-//! `Envelope`: a watch event, whose object is outlined in the same walk.
+//! `Envelope`: a watch event, scanned together with the outline of its object.
 
 use super::{
     Outline, from_slice,
     walk::{Fields, value_end},
 };
 
-/// What a watch says has happened, and to which object: `{"type":"MODIFIED","object":{..}}`.
+/// A watch event: `{"type":"MODIFIED","object":{..}}`.
 #[derive(Debug)]
 pub struct Envelope<'a> {
     /// The type of the event.
     pub kind: String,
-    /// The object, or the Status of an ERROR.
+    /// The object, or the `Status` of an ERROR event.
     pub object: Outline<'a>,
 }
 
 impl<'a> Envelope<'a> {
-    /// The event whose JSON this is.
+    /// Scans the JSON of an event.
     ///
-    /// `None` where it is no object with a `type` that is a string and an `object`, each of them once. Whether that is an
-    /// object, and JSON, is found out by who decodes it.
+    /// Returns `None` unless the JSON is an object with exactly one string `type` and exactly one
+    /// `object`. The decoder validates the object itself.
     pub fn of(frame: &'a [u8]) -> Option<Self> {
         let (mut kind, mut object) = (None, None);
         let mut fields = Fields::of(frame, 0).ok()?;

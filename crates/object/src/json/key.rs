@@ -1,14 +1,14 @@
-//! Names of fields: strings, and whatever else a map's key may be that is written as one.
+//! Names of fields, and map keys of other types that are written as strings.
 
 use serde::{de::Visitor, forward_to_deserialize_any};
 
 use super::{deserializer::Deserializer, error::Fault, serde_impl::RAW_VALUE};
 
-/// The name of a field, whose opening quote is next.
+/// A field name whose opening quote is next.
 pub(super) struct Key<'a, 'de>(pub(super) &'a mut Deserializer<'de>);
 
 impl Key<'_, '_> {
-    /// Takes the quote before a number.
+    /// Consumes the quote before a number.
     fn open_number(&mut self) -> Result<(), Fault> {
         self.0.at += 1;
         match self.0.byte() {
@@ -17,7 +17,7 @@ impl Key<'_, '_> {
         }
     }
 
-    /// Takes the quote after a number.
+    /// Consumes the quote after a number.
     fn close_number(&mut self) -> Result<(), Fault> {
         match self.0.byte() {
             Some(b'"') => {

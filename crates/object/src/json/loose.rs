@@ -1,11 +1,11 @@
-//! `Loose`: an object whose JSON is not as plain as servers write it, read whole to find out who it is.
+//! `Loose`: reads the identity of an object whose JSON has an unusual notation.
 
 use std::{collections::BTreeMap, fmt};
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// A value of which texts and objects count. Of fields that are there twice the last one counts, as it does for Go's
-/// decoder and for the types of k8s-openapi.
+/// Holds the strings and objects of a value. The last duplicate of a field is used, as in Go's decoder
+/// and in the types of k8s-openapi.
 #[derive(Debug)]
 pub(crate) enum Loose {
     Text(String),
@@ -14,7 +14,7 @@ pub(crate) enum Loose {
 }
 
 impl Loose {
-    /// A field of an object.
+    /// Returns a field of an object.
     pub(crate) fn field(&self, name: &str) -> Option<&Loose> {
         match self {
             Loose::Object(fields) => fields.get(name),
@@ -22,7 +22,7 @@ impl Loose {
         }
     }
 
-    /// What it says, if it is a text.
+    /// Returns the text of a string.
     pub(crate) fn text(&self) -> Option<&str> {
         match self {
             Loose::Text(text) => Some(text),
@@ -30,7 +30,7 @@ impl Loose {
         }
     }
 
-    /// The fields of an object of texts, by name.
+    /// Returns the fields of an object of strings, in the order of names.
     pub(crate) fn texts(&self) -> Option<Vec<(&str, &str)>> {
         match self {
             Loose::Object(fields) => {

@@ -1,10 +1,10 @@
-//! Where `metadata.managedFields` ends: half of an object's bytes that nobody wants to look at.
+//! Finds the end of `metadata.managedFields`, which is often half of an object.
 
 use memchr::memchr2;
 
 use super::walk::{Unsure, value_end};
 
-/// Where the value that begins at `at` ends.
+/// Returns the end of the value that starts at `at`.
 pub(super) fn end(bytes: &[u8], at: usize) -> Result<usize, Unsure> {
     match flat_array_end(bytes, at) {
         Some(end) => Ok(end),
@@ -12,9 +12,9 @@ pub(super) fn end(bytes: &[u8], at: usize) -> Result<usize, Unsure> {
     }
 }
 
-/// The end of an array without another one in it, as the server writes managedFields: that is the first bracket which is
-/// not in a string, and whether it is in one follows from how many quotes there are before it. `None` where it is not as
-/// simple as that.
+/// Returns the end of an array without nested arrays, the format of the server. It is the first closing
+/// bracket outside of a string; the number of quotes before a bracket shows whether it is in a string.
+/// Returns `None` for other formats.
 fn flat_array_end(bytes: &[u8], at: usize) -> Option<usize> {
     let (b'[', inner) = bytes.get(at..)?.split_first()? else { return None };
     let length = memchr2(b'[', b']', inner)?;
@@ -25,10 +25,10 @@ fn flat_array_end(bytes: &[u8], at: usize) -> Option<usize> {
     is_outside_of_strings(&bytes[at..end - 1], &bytes[at + 1..end]).then_some(end + 1)
 }
 
-/// Whether as many strings have ended as have begun. `before` is the byte before each of `bytes`.
+/// Returns whether all strings are closed. `before` is the byte before each of `bytes`.
 ///
-/// Sums of all bytes instead of branches, so that the compiler can take many at once. A backslash after another one
-/// would make it two questions whether a quote is escaped; then the answer is no.
+/// Sums without branches, which the compiler can vectorize. Returns false if a backslash follows a
+/// backslash, because the escape of a quote is then ambiguous.
 fn is_outside_of_strings(before: &[u8], bytes: &[u8]) -> bool {
     let (mut odd_quotes, mut double_backslashes) = (false, false);
     for (&before, &byte) in before.iter().zip(bytes) {

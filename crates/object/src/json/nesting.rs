@@ -1,21 +1,22 @@
-//! What brackets enclose: how deep it may go, and that it is read to its end.
+//! Nested arrays and objects: limits their depth, and checks that they are read completely.
 //!
-//! The structs of Kubernetes are kilobytes large. So a visitor's value goes straight to who asked for it, and what has
-//! to be done after the visitor is done by [`Nested`] when it is dropped, without a look at the value.
+//! The structs of Kubernetes are kilobytes large. The value of a visitor is therefore returned
+//! directly. [`Nested`] does the work after the visitor when it is dropped, without access to the
+//! value.
 
 use super::{deserializer::Deserializer, error::Fault};
 
-/// So deep may arrays and objects be nested that become a value; what is skipped may be deeper.
+/// The maximum depth of decoded arrays and objects. Skipped values may be deeper.
 pub(super) const DEPTH: u8 = 127;
 
-/// An array or an object whose opening bracket has been taken. Dropped, it takes the other one.
+/// An array or object after its opening bracket. Consumes the closing bracket when it is dropped.
 pub(super) struct Nested<'a, 'de> {
     pub(super) deserializer: &'a mut Deserializer<'de>,
     close: u8,
 }
 
 impl<'de> Deserializer<'de> {
-    /// Takes the next byte, which opens what `close` ends.
+    /// Consumes the next byte, the opening bracket that `close` ends.
     #[inline]
     pub(super) fn nested(&mut self, close: u8) -> Result<Nested<'_, 'de>, Fault> {
         self.depth = self.depth.checked_sub(1).ok_or(Fault::Syntax)?;
@@ -37,8 +38,8 @@ impl Drop for Nested<'_, '_> {
 }
 
 impl Nested<'_, '_> {
-    /// Where something else is left, because the visitor has failed or because it wants no more, there is nothing to
-    /// go on with: the text ends here.
+    /// If elements are left, the visitor failed or stopped early. Decoding cannot continue, so the text
+    /// is cut here.
     #[cold]
     fn close_after_space(&mut self) {
         match self.deserializer.token() {

@@ -1,4 +1,4 @@
-//! Numbers: integers as far as 64 bits go, correctly rounded floats otherwise.
+//! Numbers: integers up to 64 bits, and correctly rounded floats.
 
 use std::str::FromStr;
 
@@ -6,15 +6,15 @@ use serde::de::Visitor;
 
 use super::{deserializer::Deserializer, error::Fault};
 
-/// So many decimal digits fit into 64 bits, whatever they are.
+/// The number of decimal digits that always fit into 64 bits.
 const SAFE_DIGITS: usize = 19;
 
-/// A number as the first of these that can hold it.
+/// A number in the first variant that can hold it.
 pub(super) enum Number {
     Unsigned(u64),
-    /// Below zero.
+    /// A negative integer.
     Signed(i64),
-    /// With a fraction or an exponent, too large for the others, or minus zero.
+    /// A number with a fraction or an exponent, too large for the other variants, or minus zero.
     Float(f64),
 }
 
@@ -30,7 +30,7 @@ impl Number {
 }
 
 impl Deserializer<'_> {
-    /// Takes the number whose sign or first digit is next.
+    /// Consumes the number whose sign or first digit is next.
     pub(super) fn number(&mut self) -> Result<Number, Fault> {
         let start = self.at;
         let negative = self.sign();
@@ -50,7 +50,7 @@ impl Deserializer<'_> {
         self.float_since(start).map(Number::Float)
     }
 
-    /// The same, rounded only once where it is a float.
+    /// Consumes a number as `f32`, with one rounding.
     pub(super) fn single_precision_number(&mut self) -> Result<Number, Fault> {
         let start = self.at;
         match self.number()? {
@@ -62,7 +62,7 @@ impl Deserializer<'_> {
         }
     }
 
-    /// Takes an integer of up to 128 bits.
+    /// Consumes an integer of up to 128 bits.
     pub(super) fn wide_integer<T: FromStr>(&mut self) -> Result<T, Fault> {
         let start = self.at;
         self.sign();
@@ -70,7 +70,7 @@ impl Deserializer<'_> {
         self.parse_since(start)
     }
 
-    /// Takes a number that nobody asks for.
+    /// Consumes a number without decoding it.
     pub(super) fn skip_number(&mut self) -> Result<(), Fault> {
         self.sign();
         let taken = self.integer().and_then(|_| self.fraction_and_exponent());
@@ -83,7 +83,7 @@ impl Deserializer<'_> {
         negative
     }
 
-    /// Takes the digits before a fraction; their value if it fits into 64 bits.
+    /// Consumes the digits before a fraction. Returns their value if it fits into 64 bits.
     fn integer(&mut self) -> Result<Option<u64>, Fault> {
         let start = self.at;
         let mut value = 0_u64;
@@ -101,7 +101,7 @@ impl Deserializer<'_> {
         }
     }
 
-    /// Takes what makes a number a float; false where there is nothing of it.
+    /// Consumes a fraction and an exponent. Returns false if there is neither.
     #[inline]
     fn fraction_and_exponent(&mut self) -> Result<bool, Fault> {
         if !matches!(self.byte(), Some(b'.' | b'e' | b'E')) {
@@ -119,7 +119,7 @@ impl Deserializer<'_> {
         Ok(true)
     }
 
-    /// Takes at least one digit.
+    /// Consumes at least one digit.
     fn digits(&mut self) -> Result<(), Fault> {
         let start = self.at;
         while let Some(b'0'..=b'9') = self.byte() {
@@ -137,7 +137,7 @@ impl Deserializer<'_> {
         if number.is_finite() { Ok(number) } else { Err(Fault::Syntax) }
     }
 
-    /// The number that has been taken, in another type.
+    /// Parses the consumed number as another type.
     fn parse_since<T: FromStr>(&self, start: usize) -> Result<T, Fault> {
         self.text.get(start..self.at).and_then(|number| number.parse().ok()).ok_or(Fault::Syntax)
     }

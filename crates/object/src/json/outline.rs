@@ -1,7 +1,7 @@
-//! `Outline`: what can be said of an object without decoding it.
+//! `Outline`: the properties of an object that are read without decoding it.
 //!
-//! An API server writes an object's kind and metadata first, and little else has to be looked at. Other orders are
-//! walked through to the end. Names that are there twice, and whatever else is not plain, are left to the deserializer.
+//! An API server writes kind and metadata first, so the rest is rarely scanned. Objects in another
+//! order are scanned to the end. Duplicate names and unusual notations are left to the deserializer.
 
 use std::{borrow::Cow, fmt, ops::Range};
 
@@ -15,26 +15,26 @@ use super::{
 };
 use crate::{ObjectId, ObjectIdRef};
 
-/// Who an object is, of which kind, and where in its bytes some of its metadata stands.
+/// Contains the identity and kind of an object, and the positions of some of its metadata.
 ///
-/// Right where the bytes are JSON. Where they are not, it may say anything: decoding them fails. Where `metadata`, or one of
-/// the fields of it that are looked for, is there twice, it is the deserializer's to say which of them counts, and little is
-/// said here.
+/// The outline is correct for valid JSON. For malformed JSON its content is unspecified, and decoding
+/// fails. If `metadata` or one of the required fields occurs twice, the deserializer decides which one
+/// counts, and most of the outline is empty.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Outline<'a> {
     bytes: &'a [u8],
-    /// Where the first field begins that is neither `kind` nor `apiVersion`; these are left out of the items of many a list.
+    /// The start of the first field other than `kind` and `apiVersion`, which most list items lack.
     body: usize,
     id: Option<ObjectIdRef<'a>>,
     kind: Option<Cow<'a, str>>,
     labels: Option<Range<usize>>,
     managed_fields: Option<Range<usize>>,
-    /// What is not here is not there.
+    /// Fields that are not in the outline do not exist in the object.
     pub(crate) is_sure: bool,
 }
 
 impl<'a> Outline<'a> {
-    /// The outline of the object whose JSON this is.
+    /// Scans the JSON of an object.
     pub fn of(bytes: &'a [u8]) -> Self {
         let mut outline = Self::nothing(bytes, None);
         match outline.find(Until::NothingRepeats) {
@@ -43,7 +43,7 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// The outline of the object that begins these bytes, whatever comes after it. `None` where it has no end.
+    /// Scans the object at the start of these bytes. Returns `None` if it does not end.
     pub(super) fn first(bytes: &'a [u8]) -> Option<Self> {
         let mut outline = Self::nothing(bytes, None);
         match outline.find(Until::TheEnd) {
@@ -56,20 +56,20 @@ impl<'a> Outline<'a> {
         Self { bytes, body: 0, id: None, kind, labels: None, managed_fields: None, is_sure: false }
     }
 
-    /// All of the object's JSON.
+    /// Returns the complete JSON of the object.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The identity, borrowed from the bytes. `None` where there is no `metadata.name`, and where one of its parts has
-    /// escapes, or is no string.
+    /// Returns the identity, borrowed from the bytes. Returns `None` if `metadata.name` is missing, or
+    /// if a part of the identity is not a string or contains escapes.
     pub fn id(&self) -> Option<&ObjectIdRef<'a>> {
         self.id.as_ref()
     }
 
-    /// The identity, also where it can't be borrowed. API servers write escapes in the identities of the few types whose
-    /// names may hold what Go escapes, such as `&` in the name of a ClusterRole. Parts of it other than the name that are no
-    /// strings are taken for missing: the decoder refuses them.
+    /// Returns the identity, also if it cannot be borrowed. Few types allow names with characters that
+    /// Go escapes, for example `&` in the name of a ClusterRole. Parts other than the name that are not
+    /// strings count as missing; the decoder rejects them.
     pub fn identify(&self) -> Option<ObjectId> {
         if let Some(id) = &self.id {
             return Some(id.clone().into());
@@ -82,28 +82,28 @@ impl<'a> Outline<'a> {
         (!name.is_empty()).then(|| id().into())
     }
 
-    /// The kind, if it is a string; the first one, where there are more.
+    /// Returns the kind if it is a string; the first one if there are several.
     pub fn kind(&self) -> Option<&str> {
         self.kind.as_deref()
     }
 
-    /// Where the JSON of `metadata.labels` is.
+    /// Returns the range of the JSON of `metadata.labels`.
     pub fn labels(&self) -> Option<Range<usize>> {
         self.labels.clone()
     }
 
-    /// Where `metadata.managedFields` is, with its name and the comma that goes with it. `None` where there is no such
-    /// array: what has another type is for the decoder to refuse.
+    /// Returns the range of `metadata.managedFields`, with its name and one comma. Returns `None` if it
+    /// is not an array; the decoder rejects other types.
     pub fn managed_fields(&self) -> Option<Range<usize>> {
         self.managed_fields.clone()
     }
 
-    /// The object in two parts, between which managedFields may be left out.
+    /// Returns the object in two parts, without managedFields unless they are kept.
     pub(crate) fn parts(&self, keep_managed_fields: bool) -> [&'a [u8]; 2] {
         self.parts_from(0, keep_managed_fields)
     }
 
-    /// What an event and an item of a list have in common, in the same way.
+    /// Returns the part that an event and a list item have in common, in two parts.
     pub(crate) fn body(&self, keep_managed_fields: bool) -> [&'a [u8]; 2] {
         self.parts_from(self.body, keep_managed_fields)
     }
@@ -115,7 +115,7 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// Gives the place that it has come to.
+    /// Returns the reached position.
     fn find(&mut self, until: Until) -> Result<usize, Unsure> {
         let bytes = self.bytes;
         let (mut has_kind, mut has_metadata) = (false, false);
@@ -147,7 +147,7 @@ impl<'a> Outline<'a> {
         Ok(fields.at())
     }
 
-    /// Looks into the metadata that begin at `at`, and gives their end.
+    /// Scans the metadata that start at `at`, and returns their end.
     fn metadata(&mut self, at: usize) -> Result<usize, Unsure> {
         if self.bytes.get(at) != Some(&b'{') {
             return value_end(self.bytes, at);
@@ -183,23 +183,23 @@ impl<'a> Outline<'a> {
     }
 }
 
-/// How far an object is walked through.
+/// The extent of the scan.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
-    /// To its end.
+    /// To the end of the object.
     TheEnd,
-    /// Until it is clear that what has been found is not there once more.
+    /// Until the found fields cannot occur again.
     NothingRepeats,
 }
 
-/// Shows no contents.
+/// Prints no contents of the object.
 impl fmt::Debug for Outline<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outline").field("id", &self.id).field("kind", &self.kind).finish_non_exhaustive()
     }
 }
 
-/// What goes with a field that goes.
+/// Returns the range to remove with a field.
 fn with_comma(field: &Field<'_>, end: usize, fields: &Fields<'_>) -> Range<usize> {
     match (field.comma, fields.comma()) {
         (Some(before), _) => before..end,
@@ -208,7 +208,7 @@ fn with_comma(field: &Field<'_>, end: usize, fields: &Fields<'_>) -> Range<usize
     }
 }
 
-/// The JSON of the parts of an identity.
+/// Holds the JSON of the parts of an identity.
 #[derive(Default)]
 struct Identity<'a> {
     namespace: Option<&'a [u8]>,
@@ -235,7 +235,7 @@ fn once<T>(found: &mut Option<T>, value: T) -> Result<(), Unsure> {
     }
 }
 
-/// What is missing, or null, is none; what is no plain string is not known.
+/// A missing or null part is empty. A part that is not a plain string is unknown.
 fn optional(value: Option<&[u8]>) -> Option<Option<&str>> {
     match value {
         None | Some(b"null") => Some(None),
@@ -243,7 +243,7 @@ fn optional(value: Option<&[u8]>) -> Option<Option<&str>> {
     }
 }
 
-/// The string that this JSON is.
+/// Decodes this JSON string.
 fn text(value: &[u8]) -> Option<Cow<'_, str>> {
     match plain(value) {
         Some(text) => Some(Cow::Borrowed(text)),

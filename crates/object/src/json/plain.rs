@@ -1,10 +1,10 @@
-//! Strings that stand in the JSON as they are: without escapes.
+//! Plain strings: JSON strings without escapes.
 
 use std::borrow::Cow;
 
 use super::{scan::special, walk::Fields};
 
-/// The string that this JSON is, if it has it as it is. Control characters are no part of a string in JSON.
+/// Returns the string in this JSON if it is plain. Control characters are invalid in a JSON string.
 pub(super) fn plain(value: &[u8]) -> Option<&str> {
     let text = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     if text.iter().any(|byte| *byte == b'\\' || byte.is_ascii_control()) {
@@ -13,7 +13,8 @@ pub(super) fn plain(value: &[u8]) -> Option<&str> {
     std::str::from_utf8(text).ok()
 }
 
-/// Whether this is an object with nothing but such strings for names and values, in the order of the names, each once.
+/// Returns whether this is an object whose names and values are plain strings, in the order of the
+/// names, without duplicates.
 pub(crate) fn is_plain_map(json: &[u8]) -> bool {
     std::str::from_utf8(json).is_ok() && walk(json).is_some()
 }

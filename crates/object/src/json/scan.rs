@@ -1,7 +1,7 @@
-//! Where strings end: the loops over bytes that everything else stands on.
+//! Finds the end of strings. The other modules depend on these loops.
 
-/// The first byte from `at` on that means something within a string, a quote, a backslash or a control character; the
-/// length of `bytes` where there is none.
+/// Returns the first byte from `at` that is special in a string: a quote, a backslash or a control
+/// character. Returns the length of `bytes` if there is none.
 #[inline]
 pub(super) fn special(bytes: &[u8], mut at: usize) -> usize {
     while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -20,12 +20,13 @@ fn special_bytewise(bytes: &[u8], at: usize) -> usize {
     rest.position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)).map_or(bytes.len(), |length| at + length)
 }
 
-/// The high bit of the first byte of `block` that `special` looks for, and perhaps bits after it: what is borrowed by
-/// the subtractions can only come from such a byte.
+/// Returns the high bit of the first special byte of `block`, and possibly bits after it. Only a
+/// special byte can cause a borrow of the subtractions.
 #[inline]
 fn specials(block: u64) -> u64 {
     const EACH: u64 = u64::MAX / 0xff;
-    // This makes the quote 0x20 and leaves control characters below it; the space, which was 0x20, is above.
+    // This maps the quote to 0x20 and keeps control characters below it. The space, which was 0x20,
+    // becomes larger.
     let quotes_lowered = block ^ (EACH * 0x02);
     let below = quotes_lowered.wrapping_sub(EACH * 0x21) & !quotes_lowered;
     let backslashes_zeroed = block ^ (EACH * b'\\' as u64);
@@ -33,8 +34,8 @@ fn specials(block: u64) -> u64 {
     (below | zero) & (EACH * 0x80)
 }
 
-/// The end of the string whose opening quote is before `at`: the position after its closing quote. `None` where it has
-/// none.
+/// Returns the position after the closing quote of the string that starts before `at`; `None` if it
+/// does not end.
 #[inline]
 pub(super) fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {

@@ -1,4 +1,4 @@
-//! What serde asks a deserializer for.
+//! Implements serde's `Deserializer`.
 
 use std::{borrow::Cow, iter};
 
@@ -15,11 +15,11 @@ use super::{
     variant::Unit,
 };
 
-/// The name under which serde_json asks for the text of a value, and of the only field in which it wants that.
+/// The name of the struct and its only field that serde_json uses to read a raw value.
 pub(super) const RAW_VALUE: &str = "$serde_json::private::RawValue";
 
 impl<'de> Deserializer<'de> {
-    /// A string: its opening quote is next.
+    /// Reads a string whose opening quote is next.
     #[inline]
     pub(super) fn visit_string<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Fault> {
         match self.string()? {
@@ -28,7 +28,7 @@ impl<'de> Deserializer<'de> {
         }
     }
 
-    /// An array: its bracket is next.
+    /// Reads an array whose opening bracket is next.
     #[inline]
     fn visit_array<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Fault> {
         let length = self.counts.enter(self.bytes(), self.at);
@@ -36,7 +36,7 @@ impl<'de> Deserializer<'de> {
         visitor.visit_seq(Elements::new(&mut array, length))
     }
 
-    /// An object: its bracket is next.
+    /// Reads an object whose opening bracket is next.
     #[inline]
     fn visit_object<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Fault> {
         let mut object = self.nested(b'}')?;
@@ -208,7 +208,7 @@ impl<'de> de::Deserializer<'de> for &mut Deserializer<'de> {
         }
     }
 
-    /// As serde_json does, a struct is also read from an array of its fields.
+    /// Like serde_json, also reads a struct from an array of its fields.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _name: &'static str,

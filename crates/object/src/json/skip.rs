@@ -1,9 +1,9 @@
-//! Values that nobody asks for: they have to be JSON, however deep, and nothing is made of them.
+//! Skipped values: they are validated at any depth, and not decoded.
 
 use super::{deserializer::Deserializer, error::Fault, scan};
 
 impl<'de> Deserializer<'de> {
-    /// Takes the next value and gives its text.
+    /// Consumes the next value and returns its text.
     pub(super) fn raw(&mut self) -> Result<&'de str, Fault> {
         self.token();
         let start = self.at;
@@ -11,9 +11,9 @@ impl<'de> Deserializer<'de> {
         self.text.get(start..self.at).ok_or(Fault::Syntax)
     }
 
-    /// Takes the next value.
+    /// Consumes the next value.
     pub(super) fn skip(&mut self) -> Result<(), Fault> {
-        // The brackets that will close what is open.
+        // The closing brackets of the open ones.
         let mut open = Vec::new();
         loop {
             match self.value()? {
@@ -48,7 +48,7 @@ impl<'de> Deserializer<'de> {
         }
     }
 
-    /// After a value: takes what ends with it, up to where the next one begins. True where nothing is open any more.
+    /// Consumes closing brackets and a comma after a value. Returns true if no bracket is open.
     fn skip_ends(&mut self, open: &mut Vec<u8>) -> Result<bool, Fault> {
         while let Some(&close) = open.last() {
             let token = self.value()?;
@@ -65,7 +65,7 @@ impl<'de> Deserializer<'de> {
         Ok(true)
     }
 
-    /// Takes the name of a field and the colon after it.
+    /// Consumes the name of a field and its colon.
     fn skip_name(&mut self) -> Result<(), Fault> {
         match self.value()? {
             b'"' => self.skip_string()?,
@@ -74,7 +74,7 @@ impl<'de> Deserializer<'de> {
         self.expect(b':')
     }
 
-    /// Takes the string whose opening quote is next. Whether its surrogates are pairs is for those to say who want it.
+    /// Consumes the string whose opening quote is next. Does not check that its surrogates are pairs.
     fn skip_string(&mut self) -> Result<(), Fault> {
         self.at += 1;
         loop {

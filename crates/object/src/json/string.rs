@@ -1,15 +1,15 @@
-//! Strings: borrowed from the text where it has them as they are, decoded where there are escapes.
+//! Strings: borrowed from the text, or decoded if they contain escapes.
 
 use super::{deserializer::Deserializer, error::Fault, scan};
 
-/// A string of the text.
+/// A string in the text.
 pub(super) enum Text<'de, 's> {
     Borrowed(&'de str),
     Decoded(&'s str),
 }
 
 impl<'de> Deserializer<'de> {
-    /// Takes the string whose opening quote is next.
+    /// Consumes the string whose opening quote is next.
     #[inline(always)]
     pub(super) fn string(&mut self) -> Result<Text<'de, '_>, Fault> {
         let start = self.at + 1;
@@ -21,7 +21,7 @@ impl<'de> Deserializer<'de> {
         self.text.get(start..end).map(Text::Borrowed).ok_or(Fault::Syntax)
     }
 
-    /// Goes on at `special`, where the first escape is, or what no string may have.
+    /// Continues at `special`, the first escape or invalid byte.
     #[cold]
     fn string_with_escapes(&mut self, mut start: usize, mut special: usize) -> Result<&str, Fault> {
         self.decoded.clear();
@@ -44,7 +44,7 @@ impl<'de> Deserializer<'de> {
         Ok(&self.decoded)
     }
 
-    /// Takes an escape after its backslash.
+    /// Consumes an escape after its backslash.
     fn escape(&mut self) -> Result<char, Fault> {
         match self.simple_escape()? {
             Some(decoded) => Ok(decoded),
@@ -52,7 +52,7 @@ impl<'de> Deserializer<'de> {
         }
     }
 
-    /// Takes an escape after its backslash; `None` after a `u`, whose digits are next.
+    /// Consumes an escape after its backslash. Returns `None` after a `u`, whose digits are next.
     pub(super) fn simple_escape(&mut self) -> Result<Option<char>, Fault> {
         let decoded = match self.byte().ok_or(Fault::Truncated)? {
             byte @ (b'"' | b'\\' | b'/') => Some(char::from(byte)),
@@ -68,7 +68,7 @@ impl<'de> Deserializer<'de> {
         Ok(decoded)
     }
 
-    /// One code point, in one escape or as a pair of surrogates.
+    /// Reads one code point, from one escape or a surrogate pair.
     fn unicode_escape(&mut self) -> Result<char, Fault> {
         let unit = self.four_digits()?;
         if !(0xd800..0xdc00).contains(&unit) {
@@ -85,7 +85,7 @@ impl<'de> Deserializer<'de> {
         char::decode_utf16([unit, second]).next().and_then(Result::ok).ok_or(Fault::Syntax)
     }
 
-    /// Takes four hexadecimal digits.
+    /// Consumes four hexadecimal digits.
     pub(super) fn four_digits(&mut self) -> Result<u16, Fault> {
         let Some(digits) = self.bytes().get(self.at..self.at + 4) else { return Err(self.truncated()) };
         let mut unit = 0;

@@ -4,14 +4,14 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer as _, EnumAccess, Var
 
 use super::{deserializer::Deserializer, error::Fault, key::Key};
 
-/// A variant that is a string, whose opening quote is next.
+/// A variant that is a string whose opening quote is next.
 pub(super) struct Unit<'a, 'de>(pub(super) &'a mut Deserializer<'de>);
 
-/// A variant with content: the bracket before it has been taken. The one after it is left to be taken.
+/// A variant with content, after its opening bracket. Does not consume the closing bracket.
 struct Tagged<'a, 'de>(&'a mut Deserializer<'de>);
 
 impl<'de> Deserializer<'de> {
-    /// A variant with content: its bracket is next.
+    /// A variant with content, whose opening bracket is next.
     pub(super) fn visit_tagged<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Fault> {
         let object = self.nested(b'}')?;
         visitor.visit_enum(Tagged(&mut *object.deserializer))

@@ -1,6 +1,6 @@
-//! A light walk over the bytes of an object: the names of its fields and where their values end.
+//! Scans the bytes of an object for the names of its fields and the ends of their values.
 //!
-//! It judges nothing. What it says is right where the bytes are JSON; whether they are is found out by who decodes them.
+//! It does not validate. The results are correct for valid JSON. The decoder validates the bytes.
 
 use std::borrow::Cow;
 
@@ -10,21 +10,21 @@ use super::{
     scan::{special, string_end},
 };
 
-/// Something that is left to the deserializer to understand, or to refuse.
+/// A notation that only the deserializer can read or reject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unsure;
 
-/// The fields of one object.
+/// Iterates over the fields of one object.
 #[derive(Debug)]
 pub(super) struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// The comma before the field that is next, where it has been passed.
+    /// The comma before the next field, if it was passed.
     comma: Option<usize>,
     expects: Expects,
 }
 
-/// What may come next in an object.
+/// The tokens that may follow in an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expects {
     FieldOrEnd,
@@ -36,16 +36,16 @@ enum Expects {
 pub(super) struct Field<'a> {
     /// Without escapes.
     pub(super) name: Cow<'a, [u8]>,
-    /// Where the quote before its name is.
+    /// The position of the opening quote of the name.
     pub(super) start: usize,
-    /// Where its value begins.
+    /// The start of the value.
     pub(super) value: usize,
-    /// The comma before it; the first field has none.
+    /// The comma before the field; the first field has none.
     pub(super) comma: Option<usize>,
 }
 
 impl<'a> Fields<'a> {
-    /// Those of the object that begins at `at`, or after white space there.
+    /// Starts at the object at `at`, after optional whitespace.
     pub(super) fn of(bytes: &'a [u8], at: usize) -> Result<Self, Unsure> {
         let at = past_space(bytes, at);
         if bytes.get(at) != Some(&b'{') {
@@ -54,7 +54,8 @@ impl<'a> Fields<'a> {
         Ok(Self { bytes, at: past_space(bytes, at + 1), comma: None, expects: Expects::FieldOrEnd })
     }
 
-    /// The next field, whose value has to be passed before the one after it. `None` at the end, which is passed.
+    /// Returns the next field. Its value must be passed before the next call. Returns `None` at the
+    /// end, which is passed.
     #[inline]
     pub(super) fn next(&mut self) -> Result<Option<Field<'a>>, Unsure> {
         match (self.bytes.get(self.at), self.expects) {
@@ -74,7 +75,7 @@ impl<'a> Fields<'a> {
         Ok(Some(Field { name, start, value: past_space(self.bytes, colon + 1), comma }))
     }
 
-    /// Passes a value, which ends at `end`.
+    /// Passes a value that ends at `end`.
     #[inline]
     pub(super) fn pass(&mut self, end: usize) {
         self.at = past_space(self.bytes, end);
@@ -86,23 +87,23 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Whether nothing but white space comes after the object, whose end has been passed.
+    /// Returns whether only whitespace follows the object, whose end was passed.
     pub(super) fn is_all(&self) -> bool {
         past_space(self.bytes, self.at) == self.bytes.len()
     }
 
-    /// Where it is: before a field, or after the object.
+    /// Returns the position: before a field, or after the object.
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
-    /// The comma that was passed last.
+    /// Returns the last passed comma.
     pub(super) fn comma(&self) -> Option<usize> {
         self.comma
     }
 }
 
-/// The name whose opening quote is at `at`, and where it ends.
+/// Returns the name whose opening quote is at `at`, and its end.
 #[inline]
 fn name(bytes: &[u8], at: usize) -> Result<(Cow<'_, [u8]>, usize), Unsure> {
     let end = special(bytes, at + 1);
@@ -119,7 +120,7 @@ fn name_with_escapes(bytes: &[u8], at: usize) -> Result<(Cow<'_, [u8]>, usize), 
     Ok((Cow::Owned(name.into_bytes()), end))
 }
 
-/// The first position from `at` on that is not white space.
+/// Returns the first position from `at` that is not whitespace.
 #[inline]
 pub(super) fn past_space(bytes: &[u8], mut at: usize) -> usize {
     while let Some(b' ' | b'\n' | b'\t' | b'\r') = bytes.get(at) {
@@ -128,7 +129,7 @@ pub(super) fn past_space(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Where the value that begins at `at` ends.
+/// Returns the end of the value that starts at `at`.
 #[inline]
 pub(super) fn value_end(bytes: &[u8], at: usize) -> Result<usize, Unsure> {
     match ValueEnd::default().find(bytes.get(at..).ok_or(Unsure)?) {
