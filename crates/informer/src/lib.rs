@@ -31,13 +31,13 @@
 //! ```
 //!
 //! # Invariants
-//! - A handler is called with a change only after the store and every index show it.
+//! - A handler is called with a change only after the change is visible in the store and every index.
 //! - The calls of one handler are sequential, in the order of the store's writes.
 //! - A slow or panicking handler affects neither other handlers nor the cache. The exception is a
 //!   slow handler of [`Informer::add_backpressured_handler`]: the cache waits for it.
 //! - A handler that is added late receives the cached objects as initial adds, then every later
 //!   change, without gap or repetition.
-//! - Each task, and each thread of a blocking handler, belongs to its informer. None is left when
+//! - Each task, and each thread of a blocking handler, belongs to its informer and has ended when
 //!   [`Informer::stop`] returns.
 //! - This crate never parses bytes, and never decides which requests to send.
 

@@ -1,7 +1,7 @@
 //! Read-your-writes consistency: reads from a cache that show at least the writes of this program.
 //!
-//! The lower half depends on the store only. [`WriteTracker`] records the writes that a cache does
-//! not show yet ([`pending_writes`]), and waits for them. Each informer owns one.
+//! The lower half depends on the store only. [`WriteTracker`] records the writes that are not
+//! visible in the cache yet ([`pending_writes`]), and waits for them. Each informer owns one.
 //! The upper half is for users: [`CachedApi`] decides which writes the informer will see
 //! ([`coverage`]), records them, and waits before it reads ([`wait`]).
 

@@ -12,7 +12,7 @@ use kube_reflector::Status;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InformerStatus {
-    /// The name of the informer: by default kind, path and selectors.
+    /// The name of the informer. The default consists of kind, path and selectors.
     pub name: String,
     /// The path of its requests, without a query.
     pub path: String,

@@ -329,9 +329,10 @@ async fn watch_broken_inside_frame_loses_no_event() {
         let stack = Stack::watching().await;
         stack.server.inject(&watches(), r#"{"type":"ADDED","object":{"data":"hunter2"#);
         tokio::time::sleep(Duration::from_secs(5)).await;
-        match cut {
-            true => stack.server.cut_watches(&watches()),
-            false => stack.server.close_watches(),
+        if cut {
+            stack.server.cut_watches(&watches())
+        } else {
+            stack.server.close_watches()
         };
         stack.until(|stack| !stack.errors.lock().is_empty()).await;
         let error = stack.the_error(case, "WATCH");

@@ -280,9 +280,10 @@ async fn index_function_can_read_namespaces_during_changes() {
         let all = informers.clone();
         let adding = tokio::spawn(async move {
             begins.send(()).unwrap();
-            match adds_handler {
-                true => drop(Told::default().listen(&all)),
-                false => assert_eq!(all.add("a").await, Ok(true)),
+            if adds_handler {
+                drop(Told::default().listen(&all));
+            } else {
+                assert_eq!(all.add("a").await, Ok(true));
             }
         });
         tokio::time::timeout(WITHIN, adding).await.expect("the registration must not deadlock").unwrap();

@@ -1,4 +1,4 @@
-//! One call of a handler, which may panic.
+//! Calls a handler and catches its panics.
 
 use std::panic::AssertUnwindSafe;
 

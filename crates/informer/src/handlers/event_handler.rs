@@ -6,10 +6,10 @@ use kube_object::{Entry, Event};
 ///
 /// # Contract
 /// 1. Calls are sequential, on the handler's own task or thread.
-/// 2. The store and every index show a change before the handler is called with it.
+/// 2. A change is visible in the store and in every index before the handler is called.
 /// 3. The calls for one object form a history: one `on_add`, any number of `on_update`, one
 ///    `on_delete`, then perhaps an `on_add` again. An object that is deleted and created again under
-///    the same name is a delete and an add, even if the watch missed the moment between.
+///    the same name is a delete and an add, even if the watch missed the deletion.
 /// 4. If a handler lags, its events are coalesced. It still receives the latest state of every
 ///    object, and the delete of every object that it has received. A handler of
 ///    [`Informer::add_backpressured_handler`](crate::Informer::add_backpressured_handler) receives

@@ -14,7 +14,7 @@ use super::EventHandler;
 /// the handler, only the matching objects exist. `is_in_initial_list` is false for an object
 /// that begins to match later.
 ///
-/// The filter remembers the keys that it has passed, and never asks the predicate about an old
+/// The filter remembers the keys that it has passed, and never applies the predicate to an old
 /// state. The events of a lagging handler are coalesced, so the predicate may never
 /// have seen the old state. This also allows a predicate that depends on other state, such as settings:
 /// its new result takes effect with the next event of each object, including a resync.

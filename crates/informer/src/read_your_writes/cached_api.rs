@@ -21,10 +21,10 @@ const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// the writes made through it.
 ///
 /// A cache lags the server by the delivery of one watch event. A program that reads immediately
-/// after its own write may therefore see the old state. A `CachedApi` records each write until the
-/// cache shows it. A read of one object waits for the writes to that object, and a list waits for
+/// after its own write may therefore see the old state. A `CachedApi` records each write until it
+/// is visible in the cache. A read of one object waits for the writes to that object, and a list waits for
 /// all writes. All `CachedApi`s of one informer share these records. Reads also wait for the initial
-/// list, because absence from an incomplete cache means nothing.
+/// list, because an incomplete cache cannot prove that an object is absent.
 ///
 /// Reads do not wait for an object that the informer does not select: another namespace, other
 /// labels, or other text in a selected field. Sometimes only the server can decide this, for example
@@ -75,8 +75,8 @@ impl<T: Cached> Clone for CachedApi<T> {
 impl<T: Cached> CachedApi<T> {
     /// Writes through this `Api` and reads from the cache of this informer.
     ///
-    /// The informer should select the objects that are written. It is not started, and it runs as
-    /// long as the `CachedApi` exists.
+    /// The informer should select the written objects. This does not start the informer, and keeps it
+    /// alive.
     pub fn new(api: Api<T::Resource>, informer: &Informer<T>) -> Self
     where
         <T::Resource as Resource>::Scope: 'static,
@@ -137,7 +137,7 @@ impl<T: Cached> CachedApi<T> {
         self.informer.shared.writes.record_delete(key, uid);
     }
 
-    /// Returns a lister, after the cache shows all recorded writes.
+    /// Returns a lister, after all recorded writes are visible in the cache.
     ///
     /// # Errors
     /// [`CachedReadError`].
@@ -149,8 +149,8 @@ impl<T: Cached> CachedApi<T> {
         Ok(self.informer.lister())
     }
 
-    /// Returns the object of this name in the namespace of the `Api`, after the cache shows the
-    /// recorded writes to it.
+    /// Returns the object of this name in the namespace of the `Api`, after the recorded writes to the
+    /// object are visible in the cache.
     ///
     /// # Errors
     /// [`CachedReadError`]. It is [`CachedReadError::NamespaceRequired`] if the `Api` covers all
@@ -172,8 +172,8 @@ impl<T: Cached> CachedApi<T> {
         Ok(cache.get(&key).map(|entry| Arc::clone(&entry.object)))
     }
 
-    /// Returns the objects that match this selector, in the namespace of the `Api` if it has one,
-    /// after the cache shows all recorded writes.
+    /// Returns the objects that match this selector, after all recorded writes are visible in the
+    /// cache. An `Api` of one namespace restricts the list to this namespace.
     ///
     /// # Errors
     /// [`CachedReadError`].
@@ -271,7 +271,7 @@ where
     /// Calls [`Api::delete`] and records the deletion.
     ///
     /// Later reads wait until the cache no longer contains the object. If a finalizer or a grace
-    /// period holds the object, they wait until the cache shows its `deletionTimestamp`.
+    /// period holds the object, they wait until its `deletionTimestamp` is visible.
     ///
     /// # Errors
     /// The errors of [`Api`].
@@ -313,7 +313,7 @@ where
     }
 }
 
-/// Whether a finalizer or a grace period holds a deleted object.
+/// Returns whether a finalizer or a grace period holds a deleted object.
 ///
 /// An object that is removed immediately has no deletionTimestamp, or a grace period of zero. A
 /// namespace has a deletionTimestamp without a grace period, because its finalizers are in its spec.

@@ -6,13 +6,12 @@ use kube_object::{ObjectKey, ResourceVersion};
 
 use crate::sync::UnsyncedInformer;
 
-/// A read from a cache failed, because the cache does not show a write of this program or is not
-/// synced.
+/// A read from a cache failed: a write of this program is not visible, or the cache is not synced.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CachedReadError {
-    /// The initial list was not cached within the timeout, so absence from the cache means nothing.
-    /// A later read waits again. Either the informer was not started, or its LIST fails.
+    /// The initial list was not cached within the timeout, so the cache cannot prove that an object
+    /// is absent. A later read waits again. Either the informer was not started, or its LIST fails.
     #[error("initial list not cached within {timeout:?}: {informer}")]
     NotSynced {
         /// The informer, its phase, and its last failure.
@@ -31,7 +30,7 @@ pub enum CachedReadError {
         informer: String,
         /// The version of the write.
         written: ResourceVersion,
-        /// The version of the cache; `None` if it contains nothing with a version.
+        /// The version of the cache; `None` if no version is known.
         reached: Option<ResourceVersion>,
         /// The duration of the wait.
         timeout: Duration,
@@ -46,7 +45,7 @@ pub enum CachedReadError {
         informer: String,
         /// The deleted object.
         key: ObjectKey,
-        /// The version of the cache; `None` if it contains nothing with a version.
+        /// The version of the cache; `None` if no version is known.
         reached: Option<ResourceVersion>,
         /// The duration of the wait.
         timeout: Duration,
@@ -54,7 +53,8 @@ pub enum CachedReadError {
     /// The server lost its history after a write, for example by a restore of etcd. The write may be
     /// undone.
     ///
-    /// Every read that waits for such a write returns this error; if none waits, the next read does.
+    /// Every read that waits for a lost write returns this error. If no read waits, the next one
+    /// returns it.
     /// Later reads do not wait for earlier writes.
     #[error(
         "server history was restored: the write to {informer} at resourceVersion {written} may be undone"

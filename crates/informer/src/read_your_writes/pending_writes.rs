@@ -1,4 +1,4 @@
-//! `PendingWrites`: the writes of a program that its cache may not show yet. Plain data.
+//! `PendingWrites`: the writes of a program that may not be visible in its cache. Plain data.
 
 mod changes;
 mod deletions;
@@ -13,13 +13,13 @@ use deletions::{DeletionNumber, PendingDeletions};
 /// objects at a time.
 const MIN_CLEANUP_LEN: usize = 16;
 
-/// Holds the writes of one epoch that a cache does not show yet.
+/// Holds the writes of one epoch that are not visible in a cache yet.
 ///
-/// Each snapshot passed in must be taken while this is locked. In an older snapshot, a write that
-/// was recorded since looks as if it was missing or deleted.
+/// The caller must create each snapshot while this is locked. In an older snapshot, a later write
+/// looks as if its object was missing or deleted.
 ///
-/// Invariant: each entry is a write that the cache does not show. Deletions are the exception:
-/// visible ones are removed when their number has doubled.
+/// Invariant: no recorded change is visible in the cache. Visible deletions are removed when their
+/// number has doubled.
 #[derive(Debug, Default)]
 pub(super) struct PendingWrites {
     epoch: u64,
@@ -31,7 +31,7 @@ pub(super) struct PendingWrites {
     lost: Option<ResourceVersion>,
 }
 
-/// The writes that one read must observe: those recorded before it began.
+/// The writes that one read must observe: all writes before the read.
 ///
 /// A read ignores later writes. Otherwise it could wait as long as other tasks write.
 #[derive(Debug, Clone)]
@@ -41,14 +41,14 @@ pub(super) struct ReadBarrier {
     last_deletion: DeletionNumber,
 }
 
-/// The write that a cache does not show.
+/// A write that is not visible in a cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NotVisible {
     /// The cache has not reached this version.
     Write(ResourceVersion),
     /// The cache still contains a deleted object.
     Deletion(ObjectKey),
-    /// A new epoch began. This version belongs to the lost history.
+    /// The epoch changed. This version belongs to the lost history.
     LostEpoch(ResourceVersion),
 }
 
@@ -93,7 +93,7 @@ impl PendingWrites {
         cache.get(key).is_some() || self.changes.get(key).is_some()
     }
 
-    /// Returns the barrier of a read of this object, or of all objects, that begins now.
+    /// Returns the barrier of a new read of this object, or of all objects.
     pub(super) fn barrier<T: Object>(&mut self, key: Option<&ObjectKey>, cache: &Snapshot<T>) -> ReadBarrier {
         self.advance(cache);
         let version = key.map_or_else(|| self.changes.latest(), |key| self.changes.get(key));
@@ -104,7 +104,7 @@ impl PendingWrites {
         }
     }
 
-    /// Returns a write before the barrier that the cache does not show, and removes visible ones.
+    /// Returns a write before the barrier that is not visible in the cache, and removes visible ones.
     ///
     /// A lost history is reported to each read whose barrier belongs to it. If there is no such
     /// read, it is reported to the next one.
@@ -129,7 +129,7 @@ impl PendingWrites {
         self.deletions.first_not_visible(key, barrier.last_deletion, cache).map(NotVisible::Deletion)
     }
 
-    /// Removes the changes that the cache shows, and everything if its epoch changed.
+    /// Removes the visible changes, and all writes if the epoch changed.
     fn advance<T: Object>(&mut self, cache: &Snapshot<T>) {
         let epoch = cache.position().epoch;
         if self.epoch != epoch {

@@ -1,4 +1,4 @@
-//! `WriteTracker`: the pending writes of one cache, and the wait until the cache shows them.
+//! `WriteTracker`: the pending writes of one cache, and the wait until they are visible.
 
 use std::time::Duration;
 
@@ -41,7 +41,8 @@ impl<T: Object> WriteTracker<T> {
         pending.record_delete(key, uid, &self.store.snapshot());
     }
 
-    /// Waits until the cache is synced and shows the recorded writes to this object, or to all.
+    /// Waits until the cache is synced and the recorded writes are visible: the writes to this object,
+    /// or all writes.
     pub(super) async fn wait(&self, key: Option<&ObjectKey>, timeout: Duration) -> WaitOutcome {
         let (mut barrier, mut not_visible, mut synced) = (None, None, false);
         let is_visible = self.store.wait_for(timeout, |_| {
@@ -56,7 +57,7 @@ impl<T: Object> WriteTracker<T> {
         WaitOutcome { not_visible, synced, reached }
     }
 
-    /// Whether the store is closed, so that a wait is useless.
+    /// Returns whether the store is closed: later writes never become visible.
     pub(super) fn is_closed(&self) -> bool {
         self.store.is_closed()
     }

@@ -9,11 +9,10 @@ use super::{error::CachedReadError, pending_writes::NotVisible, tracker::WaitOut
 use crate::{Informer, sync};
 
 impl<T: Object> Informer<T> {
-    /// Waits until the initial list is cached and the cache shows the writes to an object, or to
-    /// all objects if `key` is `None`.
+    /// Waits until the initial list is cached and the writes to an object are visible in the cache.
     ///
-    /// The wait covers each write through a [`CachedApi`](crate::CachedApi) of this informer that
-    /// completed before the wait began.
+    /// If `key` is `None`, this waits for the writes to all objects. Only completed writes through a
+    /// [`CachedApi`](crate::CachedApi) of this informer count, and later ones are ignored.
     ///
     /// # Errors
     /// [`CachedReadError`].

@@ -9,9 +9,10 @@ async fn events_of_burst(backpressure: bool) -> Vec<String> {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().coalesce_threshold(1).build();
     let log = Log::new();
-    let _registration = match backpressure {
-        true => informer.add_backpressured_handler(handler_fn(log.writer())),
-        false => informer.on_event(log.writer()),
+    let _registration = if backpressure {
+        informer.add_backpressured_handler(handler_fn(log.writer()))
+    } else {
+        informer.on_event(log.writer())
     };
     informer.start();
     log.reach(1).await;

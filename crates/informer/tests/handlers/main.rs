@@ -219,10 +219,7 @@ async fn removal_drops_or_delivers_queued_events() {
         informer.start();
         entered.recv().await.unwrap();
         let removing = async {
-            match deliver {
-                true => registration.remove_after_delivery().await,
-                false => registration.remove().await,
-            }
+            if deliver { registration.remove_after_delivery().await } else { registration.remove().await }
         };
         let opening = async {
             while !informer.status().handlers.is_empty() {
@@ -254,10 +251,7 @@ async fn handler_that_always_panics_can_be_removed() {
         informer.start();
         log.reach(2).await;
         let removing = async {
-            match deliver {
-                true => registration.remove_after_delivery().await,
-                false => registration.remove().await,
-            }
+            if deliver { registration.remove_after_delivery().await } else { registration.remove().await }
         };
         tokio::time::timeout(WITHIN, removing).await.expect("the removal must complete");
         assert!(left.upgrade().is_none(), "the handler must be dropped");

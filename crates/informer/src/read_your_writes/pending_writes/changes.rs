@@ -8,7 +8,7 @@ use std::{
 use kube_object::{ObjectKey, ResourceVersion, Uid};
 
 /// Two indexes of the same changes. Reads are more frequent than writes, and a lagging cache can
-/// have many pending writes, so no read may scan all of them.
+/// have many pending writes, so a read must not scan all writes.
 ///
 /// Invariant: both indexes contain the same changes, and no version is opaque.
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ impl PendingChanges {
         self.by_version.insert(VersionedKey { version, key });
     }
 
-    /// Removes the changes that the cache shows. If `is_visible` holds for a version, it must hold
+    /// Removes the visible changes. If `is_visible` holds for a version, it must hold
     /// for all lower ones.
     pub(super) fn remove_up_to(&mut self, is_visible: impl Fn(&ResourceVersion) -> bool) {
         while self.by_version.first().is_some_and(|change| is_visible(&change.version)) {

@@ -21,7 +21,7 @@ pub(super) struct PendingDeletions {
 struct PendingDeletion {
     key: ObjectKey,
     uid: Uid,
-    /// A change of the object that the cache did not show when the object was deleted. Until the
+    /// A change of the object that was not visible when the object was deleted. Until the
     /// cache reaches this version, the object may still appear.
     after: Option<ResourceVersion>,
 }
@@ -54,8 +54,8 @@ impl PendingDeletions {
         }
     }
 
-    /// Returns the first deletion up to `last`, of this object or of all, that the cache does not
-    /// show. Removes the visible ones before it, so that no read scans them again.
+    /// Returns the first deletion up to `last` that is not visible in the cache, of this object or of
+    /// all objects. Removes earlier visible deletions, so later reads do not scan them.
     pub(super) fn first_not_visible<T: Object>(
         &mut self,
         key: Option<&ObjectKey>,
@@ -76,7 +76,7 @@ impl PendingDeletions {
         None
     }
 
-    /// Removes all deletions that the cache shows.
+    /// Removes all visible deletions.
     pub(super) fn remove_visible<T: Object>(&mut self, cache: &Snapshot<T>) {
         let visible: Vec<DeletionNumber> = self
             .by_number
