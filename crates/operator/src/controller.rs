@@ -36,13 +36,13 @@ use self::{
 };
 use crate::{Leadership, observe::metrics::Metrics};
 
-/// The delay of a key after its first failure. It doubles with each further failure.
+/// The delay of a key after its first failure. The delay doubles with each further failure.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(5);
 
 /// The longest delay of a key after a failure.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(1000);
 
-/// The reason why a controller ended before it was stopped.
+/// The reason why a controller failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControllerError {
@@ -51,7 +51,7 @@ pub enum ControllerError {
     InformerStopped(String),
     /// A predicate, a mapper or a stream panicked. Some keys may be missing. Only a new start finds
     /// all objects to reconcile.
-    #[error("source {0} panicked; some objects were not queued. Restart the controller")]
+    #[error("source {0} panicked, and some objects were not queued; restart the controller")]
     SourcePanicked(String),
 }
 
@@ -101,7 +101,8 @@ pub(crate) struct ControllerOptions {
 }
 
 impl<T: Cached> Controller<T> {
-    /// Creates a controller for the objects of this informer. Its name is the kind in lower case.
+    /// Creates a controller for the objects of this informer. The default name is the kind in lower
+    /// case.
     pub fn new(informer: &Informer<T>) -> Self
     where
         <T::Resource as Resource>::DynamicType: Default,
@@ -140,7 +141,7 @@ impl<T: Cached> Controller<T> {
         self
     }
 
-    /// Sets the predicate for events of the objects themselves. The default accepts every event.
+    /// Sets the predicate for events of the reconciled objects. The default accepts every event.
     pub fn filter(mut self, filter: Predicate<T>) -> Self {
         self.filter = filter;
         self
@@ -157,7 +158,7 @@ impl<T: Cached> Controller<T> {
     ///
     /// There is no limit by default. A reconcile that hangs blocks its key, and it occupies one of
     /// the [concurrent reconciles](Self::concurrency). Requests through a plain `Api` have no
-    /// timeout. Requests of this crate's helpers have one.
+    /// timeout. The helpers of this crate use a timeout.
     pub fn reconcile_timeout(mut self, after: Duration) -> Self {
         self.options.reconcile_timeout = Some(after);
         self
@@ -173,9 +174,10 @@ impl<T: Cached> Controller<T> {
 
     /// Sets the delay of a key after a failed reconcile.
     ///
-    /// The default is that of controller-runtime: 5 ms, doubled with each failure up to 1000 s, for
-    /// each key separately. [`default_rate_limiter`](kube_workqueue::default_rate_limiter) is that
-    /// of client-go. It also limits all keys together to 10 per second after a burst of 100.
+    /// The default is the same as in controller-runtime: 5 ms, doubled with each failure up to 1000
+    /// s, for each key separately. [`default_rate_limiter`](kube_workqueue::default_rate_limiter)
+    /// is the default of client-go. It also limits all keys together to 10 per second after a burst
+    /// of 100.
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<ObjectKey>) -> Self {
         self.limiter = Box::new(limiter);
         self
@@ -272,7 +274,7 @@ impl<T: Cached> Controller<T> {
     ///
     /// # Errors
     /// Returns a [`ControllerError`] if an informer was stopped first, or if a predicate, a mapper
-    /// or a stream panicked. Running reconciles have ended by then.
+    /// or a stream panicked. The method waits for running reconciles before it returns.
     ///
     /// # Cancel safety
     /// Dropping the future is like a crash: reconciles are dropped at their current `await`, and
@@ -346,7 +348,7 @@ async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: So
     worker.state.result()
 }
 
-/// Runs the workers, and returns when all of them have ended.
+/// Runs the workers, and returns after the last worker.
 async fn supervise<T: Cached, R: Reconciler<T>>(
     worker: &Arc<Worker<T, R>>,
     mut source_failure: Pin<&mut impl Future<Output = ControllerError>>,
@@ -395,7 +397,7 @@ fn source_failure(keys: &KeyQueue, sources: &Sources) -> impl Future<Output = Co
         let panicked = async {
             match panicked.wait_for(Option::is_some).await.ok().and_then(|source| source.clone()) {
                 Some(source) => source.to_string(),
-                None => std::future::pending().await, // the sender is gone, so no source can panic
+                None => std::future::pending().await, // the sender is dropped, so no source can panic
             }
         };
         tokio::select! {

@@ -1,5 +1,4 @@
-//! `EventRecorder`: reports events about objects, which `kubectl describe` shows. Reporting never
-//! waits.
+//! `EventRecorder`: reports events about objects, for `kubectl describe`. Reporting never waits.
 
 mod backoff;
 mod event;
@@ -62,9 +61,9 @@ pub enum RecorderError {
 /// events:
 /// - Repeats become a series. A repeat has the same type, reason, action, object and related
 ///   object; the note does not count. The event keeps the first note. The series is written when it
-///   begins, every 30 minutes while it continues, and when it ends: after 6 minutes without a
-///   repeat, or at the stop. At most 4096 series are counted. A new series then ends the oldest
-///   one.
+///   starts, every 30 minutes while it continues, and when it is closed: after 6 minutes without a
+///   repeat, or at the stop. At most 4096 series are counted. A new series then closes the oldest
+///   series.
 /// - For each object and event type, a burst of 25 events is accepted, then one per 5 minutes. The
 ///   others are dropped. Repeats are not limited.
 /// - While 1000 writes wait, for example during an outage of the server, new events are dropped.
@@ -104,9 +103,9 @@ struct Shared {
     series: Mutex<Series>,
     /// Notified when there is something to write.
     wake: Notify,
-    /// For invalid events.
+    /// Throttles log lines of invalid events.
     invalid_log: Mutex<LogThrottle>,
-    /// For events that were given up.
+    /// Throttles log lines of lost events.
     lost_log: Mutex<LogThrottle>,
 }
 
@@ -146,8 +145,8 @@ impl EventRecorder {
         Ok((Self { shared: Arc::clone(&shared) }, EventBroadcaster { client, reporter, shared }))
     }
 
-    /// Reports an event about an object. `reason` is the cause (`FailedCreate`), `action` is what
-    /// was done or attempted (`Create`), and `note` is the message for users.
+    /// Reports an event about an object. `reason` is the cause (`FailedCreate`), `action` is the
+    /// completed or attempted action (`Create`), and `note` is the message for users.
     ///
     /// Long texts are truncated: see [`NewEvent`], which also supports dynamic types and related
     /// objects.
@@ -209,8 +208,8 @@ impl EventBroadcaster {
     /// Writes events until `stop` is cancelled. Then it writes the remaining events, for at most 10
     /// s.
     ///
-    /// Events that are reported after the stop are dropped. Stop the controllers first, and the
-    /// broadcaster after them.
+    /// Events that are reported after the stop are dropped. Stop the controllers first, then the
+    /// broadcaster.
     ///
     /// The broadcaster sends one request at a time. While the server fails, all writes wait with a
     /// growing backoff, at least as long as `Retry-After` requests. A write is given up after 12

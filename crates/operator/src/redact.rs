@@ -2,9 +2,10 @@
 //! [`Failure`](crate::Failure)s. The text contains enough to find the cause, and no contents of
 //! objects.
 //!
-//! Servers quote the objects that they reject, and serde_json quotes the value that it cannot
-//! decode. For an error response, the code, the reason and the field names are shown. For JSON that
-//! cannot be decoded, the position is shown. All other errors show their messages, truncated.
+//! Servers include parts of the objects that they reject, and serde_json includes the value that it
+//! cannot decode. The text of an error response contains only the code, the reason and the field
+//! names. The text of a decode error contains only the position. Other error messages are
+//! truncated.
 
 use std::{error::Error, iter::successors};
 
@@ -14,9 +15,9 @@ use serde_json::error::Category;
 
 /// The length of one error message, in characters.
 const MAX_ERROR_CHARS: usize = 512;
-/// The number of sources that are shown for an error.
+/// The number of sources of an error in the text.
 const MAX_CAUSES: usize = 32;
-/// The number of field names that are shown for an error response.
+/// The number of field names of an error response in the text.
 const MAX_FIELDS: usize = 8;
 /// The length of a field name or a reason, in characters.
 const MAX_FIELD_CHARS: usize = 64;
@@ -51,13 +52,13 @@ pub(crate) fn redact(error: &(dyn Error + 'static)) -> String {
     messages.join(": ")
 }
 
-/// An error whose message may quote an object. Its sources repeat the same message.
+/// An error whose message may contain parts of an object. The sources repeat the message.
 struct SensitiveError {
     /// The message. Outer errors may contain it.
     full_text: String,
-    /// The parts that quote an object, plain and as formatted by `Debug`.
+    /// The parts that may contain an object, plain and as formatted by `Debug`.
     quotes: Vec<String>,
-    /// The text to show instead.
+    /// The replacement for the message.
     redacted: String,
 }
 
@@ -95,7 +96,7 @@ impl SensitiveError {
         let fields: Vec<String> = fields.take(MAX_FIELDS).collect();
         let field_list = if fields.is_empty() { String::new() } else { format!(" ({})", fields.join(", ")) };
         let redacted = format!(
-            "the server answered {} {}{field_list}",
+            "the server responded with {} {}{field_list}",
             status.code,
             single_line(reason, MAX_FIELD_CHARS)
         );
@@ -184,22 +185,22 @@ mod tests {
         Debugged(#[source] Box<Status>),
     }
 
-    const REJECTED: &str = "the server answered 422 Invalid (data.password, metadata.name)";
+    const REJECTED: &str = "the server responded with 422 Invalid (data.password, metadata.name)";
 
     #[test]
-    fn status_error_shows_code_reason_and_fields() {
+    fn status_error_is_reduced_to_code_reason_and_fields() {
         assert_eq!(redact(&rejected()), REJECTED);
-        assert_eq!(redact(&status(&[])), "the server answered 422 Invalid");
+        assert_eq!(redact(&status(&[])), "the server responded with 422 Invalid");
         for reason in ["", UNPARSED_REASON] {
             let bare = Status::failure(CONTENTS, reason).with_code(503);
-            assert_eq!(redact(&bare), "the server answered 503 Service Unavailable");
+            assert_eq!(redact(&bare), "the server responded with 503 Service Unavailable");
         }
         let many = redact(&status(&["spec"; 1000]));
         assert!(many.len() < 200, "{many}");
     }
 
     #[test]
-    fn outer_errors_do_not_quote_the_status() {
+    fn outer_errors_do_not_repeat_the_status_message() {
         let key = ObjectKey::new(Some("shop"), "a");
         let failed =
             WriteError::Request { verb: "update", resource: "secrets".to_owned(), key, source: rejected() };
@@ -210,7 +211,7 @@ mod tests {
         );
         assert_eq!(
             redact(&UserError::Debugged(Box::new(status(&["a"])))),
-            "the server answered 422 Invalid (a)"
+            "the server responded with 422 Invalid (a)"
         );
         let shared = UserError::WithoutSource(Arc::new(rejected()));
         assert_eq!(redact(&shared), format!("failed to create the Secret: {REJECTED}"));
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn decode_error_shows_only_the_position() {
+    fn decode_error_is_reduced_to_the_position() {
         let expected = "unexpected JSON (data, line 2, column 9)";
         assert_eq!(redact(&undecoded()), expected);
         assert_eq!(redact(&kube_client::Error::SerdeError(undecoded())), expected);
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn other_errors_are_shown_on_one_line_and_truncated() {
+    fn other_errors_are_truncated_to_one_line() {
         let broken = std::io::Error::other("the \x1b[31mpipe\nis broken");
         let service = kube_client::Error::Service(Box::new(broken));
         assert_eq!(redact(&service), "ServiceError: the  [31mpipe is broken");

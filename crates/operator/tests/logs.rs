@@ -50,9 +50,9 @@ fn answer(code: u16, body: &str) -> Fault {
 /// Answers, and what is to be said of each.
 fn answers() -> [(Fault, &'static str); 4] {
     [
-        (quoting(422, "Invalid"), "the server answered 422 Invalid (data.password)"),
-        (quoting(500, "InternalError"), "the server answered 500 InternalError (data.password)"),
-        (answer(502, CONTENTS), "the server answered 502 Bad Gateway"),
+        (quoting(422, "Invalid"), "the server responded with 422 Invalid (data.password)"),
+        (quoting(500, "InternalError"), "the server responded with 500 InternalError (data.password)"),
+        (answer(502, CONTENTS), "the server responded with 502 Bad Gateway"),
         (answer(200, &format!("{{\"metadata\": \"{CONTENTS}\"}}")), "unexpected JSON (data, line 1,"),
     ]
 }

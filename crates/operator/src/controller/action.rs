@@ -7,14 +7,14 @@ use crate::redact::redact;
 /// The next step after a successful reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing is left to do. If the controller has
+    /// The object has the desired state. If the controller has
     /// [`requeue_after_success`](crate::Controller::requeue_after_success), the key is requeued
     /// after that delay.
     Done,
     /// Reconcile again after this delay, or earlier if something changes.
     ///
     /// With a zero delay, the key is requeued immediately, behind the keys that wait. If a resource
-    /// is missing, return a [`Failure`] instead: its backoff grows.
+    /// is missing, return a [`Failure`] instead, because the backoff of failures grows.
     RequeueAfter(Duration),
     /// Reconcile again when something changes.
     ///
@@ -27,9 +27,10 @@ pub enum Action {
 /// [`Failure::terminal`].
 ///
 /// Logs and debug pages show the messages of the error and its sources, each up to 512 characters.
-/// The messages should not quote objects. For an error response of the server, which quotes
-/// objects, only the code, the reason and the field names are shown. For unexpected JSON, only the
-/// position is shown. [`Failure::error`] returns the complete error.
+/// The messages should not contain parts of objects. For an error response of the server, which may
+/// contain parts of objects, the text is limited to the code, the reason and the field names. For
+/// unexpected JSON, the text is limited to the position. [`Failure::error`] returns the complete
+/// error.
 pub struct Failure {
     error: Box<dyn Error + Send + Sync>,
     is_terminal: bool,

@@ -12,10 +12,10 @@ use kube_informer::{Event, Object};
 ///
 /// # Deletions
 /// A predicate also decides whether a deletion is seen. If the object was reconciled before, its
-/// deletion must pass. If none of its events passed, its deletion may be dropped too.
+/// deletion must pass. If none of its events passed, the predicate may also drop its deletion.
 ///
 /// A predicate on the state (a label, a phase) sees the *last* state of a deleted object. The
-/// reconciled state may have been another one. A finalizer is the safe way: the deletion first
+/// reconciled state may have been different. A finalizer is the safe way: the deletion first
 /// arrives as an update.
 ///
 /// The predicate is called for each state that the cache had, however short. The cache does not see
@@ -90,7 +90,7 @@ impl<T: Object> Predicate<T> {
 impl<K: Resource + Object> Predicate<K> {
     /// Accepts updates that change the generation.
     ///
-    /// The server increments the generation when the spec changes and when the deletion begins. For
+    /// The server increments the generation when the spec changes and when the deletion starts. For
     /// types without a status subresource, every change increments it. Some types (ConfigMaps,
     /// Secrets) have no generation, so none of their updates pass.
     pub fn generation_changed() -> Self {

@@ -10,8 +10,7 @@ const MAX_REASONS_PER_KEY: usize = 8;
 /// The cause of a reconcile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// The source of the event, under the name that the controller uses: its own type, an owned
-    /// type, a watched type, or a stream.
+    /// The name of the source: the reconciled type, an owned type, a watched type, or a stream.
     pub source: Arc<str>,
     /// The object that changed, if it is not the reconciled object.
     pub object: Option<ObjectKey>,
@@ -36,7 +35,7 @@ pub enum Change {
     Requested,
     /// The last reconcile failed.
     Failed,
-    /// The last reconcile requested another one after a delay.
+    /// The last reconcile requested a requeue after a delay.
     Requeued,
 }
 
@@ -78,7 +77,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The reasons of one key. It keeps the first ones without repeats, and counts the others.
+/// The reasons of one key: the first reasons without repeats, and the number of further reasons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reasons {
     /// The first reasons, in order of arrival.
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_of_key_are_kept_until_it_is_reconciled() {
+    fn reasons_of_key_accumulate_until_reconcile() {
         let (mut pending, key) = (PendingReasons::default(), ObjectKey::new(Some("shop"), "web"));
         for object in ["shop/a", "shop/b", "shop/a"] {
             pending.add(key.clone(), reason(object));

@@ -9,7 +9,7 @@ use super::{
     reason::Reasons,
 };
 
-/// A request to reconcile one object. Its `Debug` output does not contain the object.
+/// A request to reconcile one object. The `Debug` output does not contain the object.
 pub struct Request<T> {
     /// The key of the object.
     pub key: ObjectKey,
@@ -36,18 +36,18 @@ impl<T> fmt::Debug for Request<T> {
 
 /// Brings the actual state closer to the desired state of one object.
 ///
-/// Reconciliation is level-triggered: it compares actual state with desired state, and must be
-/// idempotent. Events are coalesced, reconciles are repeated, and a reconcile may find nothing to
-/// do. Reconciles of one key never overlap. Reconciles of different keys overlap up to the
-/// [concurrency](crate::Controller::concurrency) of the controller.
+/// Reconciliation is level-triggered: a reconciler compares actual state with desired state, and
+/// must be idempotent. Events are coalesced, reconciles are repeated, and a reconcile may find
+/// nothing to do. Reconciles of one key never overlap. Reconciles of different keys overlap up to
+/// the [concurrency](crate::Controller::concurrency) of the controller.
 ///
 /// Every `Fn(Request<T>) -> impl Future` is a reconciler. Most operators use a struct that holds
 /// clients and caches.
 ///
 /// # Cancel safety
 /// A reconcile is dropped at an `await` if it exceeds the controller's timeout, if the grace period
-/// of a shutdown ends, or immediately when leadership is lost. The next reconcile must be able to
-/// continue from there, as after a crash.
+/// of a shutdown expires, or immediately when leadership is lost. The next reconcile must be able
+/// to continue from there, as after a crash.
 pub trait Reconciler<T: Cached>: Send + Sync + 'static {
     /// Reconciles one object.
     fn reconcile(&self, request: Request<T>) -> impl Future<Output = Result<Action, Failure>> + Send;

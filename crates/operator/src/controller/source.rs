@@ -33,15 +33,15 @@ pub(crate) struct KeyQueue {
 }
 
 impl KeyQueue {
-    /// Queues a key. Keys of the initial list and of resyncs have low priority, so changes come
-    /// first.
+    /// Queues a key. Keys of the initial list and of resyncs have low priority, so that changes are
+    /// reconciled first.
     pub(crate) fn add(&self, key: ObjectKey, reason: Reason) {
         let priority = match reason.change {
             Change::Listed | Change::Resynced => Priority::LOW,
             _ => Priority::NORMAL,
         };
-        // The reason comes first: a reconcile that starts in between takes it, and observes the
-        // change.
+        // The reason is added before the key. A reconcile that starts in between removes the reason
+        // and observes the change.
         self.reasons.lock().add(key.clone(), reason);
         self.queue.add_with_priority(key, priority);
     }
@@ -59,7 +59,8 @@ pub(crate) trait Source: Send {
     fn join(&self, factory: &InformerFactory);
     /// Starts the informer, and waits until its cache is synced.
     fn wait_for_cache(&self) -> BoxFuture<'static, ()>;
-    /// Waits until the informer is stopped, and returns its name. It delivers no further events.
+    /// Waits until the informer is stopped, and returns its name. A stopped informer does not
+    /// deliver events.
     fn informer_stopped(&self) -> BoxFuture<'static, String>;
     /// Starts the source, and waits until the existing objects are queued. Dropping this future or
     /// the returned one stops the source.
@@ -76,7 +77,7 @@ pub(crate) struct EventSource<T, F> {
     pub(crate) informer: Informer<T>,
     pub(crate) filter: Predicate<T>,
     pub(crate) keys: F,
-    /// The events are those of the reconciled objects themselves.
+    /// The informer caches the reconciled objects.
     pub(crate) is_primary: bool,
 }
 
@@ -167,7 +168,7 @@ impl<T: Object> Drop for HandlerGuard<T> {
     }
 }
 
-/// Longer than any program runs.
+/// A timeout that never expires in practice.
 const NO_TIMEOUT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// Queues the keys of a stream.
@@ -211,14 +212,15 @@ impl<S: Stream<Item = ObjectKey> + Send + 'static> Source for StreamSource<S> {
     }
 }
 
-/// Returns the kind of the objects of an informer, or the name that the user gave the informer.
+/// Returns the kind of the objects of an informer, or the name that the user assigned to the
+/// informer.
 pub(crate) fn kind_name<T: Object>(informer: &Informer<T>) -> &str {
     let name = informer.name();
     name.split_once(" /").map_or(name, |(kind, _)| kind)
 }
 
-/// Passes the keys of the owners of an object to `add_key`. For an update, the owners before and
-/// after it.
+/// Passes the keys of the owners of an object to `add_key`. For an update, both states are
+/// searched.
 pub(crate) fn owners<O: Resource + Object>(
     event: &Event<O>,
     owner: &OwnerKind,
@@ -244,8 +246,7 @@ pub(crate) fn owners<O: Resource + Object>(
 /// Selects the owner references that lead to a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnerMatch {
-    /// Only the controller reference. Owners that do not control the object leave it to its
-    /// controller.
+    /// Only the controller reference. The controlling owner is responsible for the object.
     Controller,
     /// Every reference.
     AnyReference,

@@ -20,17 +20,18 @@ use crate::observe::metrics::{ControllerMetrics, Metrics};
 /// failures.
 pub(crate) const MAX_REMEMBERED_RUNS: usize = 1024;
 
-/// The state of a controller that others observe.
+/// The state of a controller, for the manager, metrics and debug pages.
 pub(crate) struct ControllerState {
     pub(crate) options: ControllerOptions,
     pub(crate) keys: KeyQueue,
     pub(crate) metrics: ControllerMetrics,
     /// The running reconciles.
     pub(crate) reconciles: TaskTracker,
-    /// Why the controller starts no further reconciles. Set before the running reconciles end,
-    /// which may take long.
+    /// The error that stopped the controller. Set before the running reconciles end, which may take
+    /// long.
     failure: watch::Sender<Option<ControllerError>>,
-    /// When a reconcile was last dropped or panicked. Its last request may still be in flight.
+    /// When a reconcile was last dropped or panicked. The last request of that reconcile may still
+    /// be in flight.
     cut_short_at: Mutex<Option<Instant>>,
     history: Mutex<RunHistory>,
 }
@@ -64,7 +65,7 @@ impl ControllerState {
         self.cut_short_at.lock().is_some_and(|at| at.elapsed() < time)
     }
 
-    /// Records why the controller starts no further reconciles.
+    /// Records the error that stops the controller.
     pub(crate) fn fail(&self, error: ControllerError) {
         self.failure.send_replace(Some(error));
     }
@@ -115,7 +116,7 @@ impl ControllerState {
 #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only pages read this"))]
 pub(crate) struct LastRun {
     pub(crate) reasons: Reasons,
-    /// The number of consecutive failures before it.
+    /// The number of consecutive failures before this reconcile.
     pub(crate) failures: u32,
     pub(crate) ended: Instant,
     pub(crate) took: Duration,
@@ -190,6 +191,6 @@ mod tests {
         history.add(&key(0), run(None));
         assert_eq!((history.failed.len(), history.by_key.len()), (0, MAX_REMEMBERED_RUNS));
         (0..=MAX_REMEMBERED_RUNS).for_each(|number| history.add(&key(number), run(Some("no"))));
-        assert_eq!(history.failed.len(), MAX_REMEMBERED_RUNS, "failures are bounded too");
+        assert_eq!(history.failed.len(), MAX_REMEMBERED_RUNS, "the number of failures is bounded");
     }
 }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{Leadership, observe::ReconcileResult};
 
-/// How long a reconcile waits until the cache contains this process's own writes of the object.
+/// The maximum wait for this process's own writes of the object, before a reconcile.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The state that all workers of a controller share.
@@ -30,7 +30,7 @@ pub(crate) struct Worker<T, R> {
     pub(crate) stop: CancellationToken,
 }
 
-/// Why a worker ended.
+/// The reason why a worker returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerExit {
     Stopped,
@@ -43,7 +43,7 @@ enum RunOutcome {
     Success(Action),
     Failed(Failure),
     TimedOut(Duration),
-    /// The panic message is not kept, because it may quote an object.
+    /// The panic message is dropped, because it may contain parts of an object.
     Panicked,
 }
 
@@ -93,8 +93,8 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
     /// `CachedApi` waits.
     async fn wait_for_writes(&self, key: &ObjectKey) -> Result<(), CachedReadError> {
         match self.informer.wait_for_writes(Some(key), READ_TIMEOUT).await {
-            // Reported once, for writes of the lost history. There may be writes of the new history
-            // too.
+            // Reported once, for writes of the lost history. There may also be writes of the new
+            // history.
             Err(CachedReadError::ServerRestored { .. }) => {
                 match self.informer.wait_for_writes(Some(key), READ_TIMEOUT).await {
                     Err(CachedReadError::ServerRestored { .. }) => Ok(()),

@@ -5,14 +5,14 @@ use std::time::Duration;
 use fastrand::Rng;
 use tokio::time::Instant;
 
-/// The delay after the first failure. It doubles with each further failure.
+/// The delay after the first failure. The delay doubles with each further failure.
 const MIN_DELAY: Duration = Duration::from_secs(1);
 /// The longest delay, unless the server requests a longer one.
 const MAX_DELAY: Duration = Duration::from_secs(20);
 /// The longest delay that the server can request.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// Shared by all writes: while the server fails, no other write is tried.
+/// Shared by all writes: while the server fails, the recorder does not send other writes.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     failures: u32,

@@ -30,7 +30,7 @@ pub enum EventType {
     /// Informational.
     #[default]
     Normal,
-    /// Something is wrong.
+    /// A problem that needs attention.
     Warning,
 }
 
@@ -49,7 +49,7 @@ impl EventType {
 pub struct NewEvent {
     /// The object that the event is about: `object.object_ref(&dynamic_type)` of a kube `Resource`.
     pub regarding: ObjectReference,
-    /// Another object that is involved, for example one that was created.
+    /// Another involved object, for example a created object.
     pub related: Option<ObjectReference>,
     /// The severity.
     pub event_type: EventType,
@@ -122,7 +122,7 @@ impl Hash for ObjectIdentity {
     }
 }
 
-/// Shows kind and key, for logs.
+/// Formats kind and key, for logs.
 impl fmt::Display for ObjectIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [_, kind, namespace, name, ..] = self.identity().map(Option::unwrap_or_default);

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 /// The minimum time between two lines.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Allows a line per interval, and counts the others.
+/// Allows one line per interval, and counts suppressed lines.
 #[derive(Debug, Default)]
 pub(crate) struct LogThrottle {
     next: Option<Instant>,

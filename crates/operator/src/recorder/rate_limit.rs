@@ -14,8 +14,8 @@ use super::event::{EventKey, EventType, ObjectIdentity};
 /// (tools/record/events_cache.go).
 pub(crate) const REFILL_INTERVAL: Duration = Duration::from_secs(300);
 
-/// The key of a bucket. Each event type has its own, so that many normal events do not suppress a
-/// warning.
+/// The key of a bucket. Each event type has a separate bucket. Normal events therefore do not
+/// suppress warnings.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RateLimitKey {
     regarding: ObjectIdentity,
@@ -39,7 +39,7 @@ pub(crate) struct EventRateLimiter {
     /// For each key, when its bucket is full again, and the number of the bucket. A full bucket
     /// need not be stored.
     buckets: HashMap<Arc<RateLimitKey>, BucketKey>,
-    /// The same buckets, ordered by when they are full.
+    /// The content of `buckets`, ordered by the time when each bucket is full.
     by_time: BTreeMap<BucketKey, Arc<RateLimitKey>>,
     next: u64,
 }

@@ -40,9 +40,9 @@ pub(crate) enum WriteResponse {
 impl fmt::Display for WriteResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Status(status) => write!(f, "the server answered {status}"),
-            Self::None => f.write_str("the server did not answer"),
-            Self::TimedOut => write!(f, "the server did not answer within {REQUEST_TIMEOUT:?}"),
+            Self::Status(status) => write!(f, "the server responded with {status}"),
+            Self::None => f.write_str("the server did not respond"),
+            Self::TimedOut => write!(f, "the server did not respond within {REQUEST_TIMEOUT:?}"),
             Self::NotLeading => write!(f, "{NotLeading}"),
             Self::Unsendable => f.write_str("the request is invalid"),
         }

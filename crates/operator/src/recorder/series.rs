@@ -1,11 +1,11 @@
-//! `Series`: the reported events, how often each was observed, and the next write. Plain data: no
-//! I/O and no clock; `now` is an argument.
+//! `Series`: the reported events, the number of observations of each event, and the next write.
+//! Plain data without I/O and without a clock; `now` is an argument.
 //!
 //! The first observation is written as an event, and the second one as a series. Further repeats
 //! are only counted. The count is written [`REFRESH_INTERVAL`] after the last write, and when the
-//! series ends: after a while without a repeat, as the oldest of too many, or at the stop. A repeat
-//! never waits in the queue in addition to its event: a write always contains the count at that
-//! moment.
+//! series is closed: after [`SERIES_TIMEOUT`] without a repeat, as the oldest of too many series,
+//! or at the stop. A repeat is never queued in addition to its event, because a write contains the
+//! current count.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -24,13 +24,13 @@ use super::{
     status::{DroppedEvents, RecorderStatus},
 };
 
-/// A series ends after this time without a repeat, as in client-go.
+/// A series is closed after this time without a repeat, as in client-go.
 pub(crate) const SERIES_TIMEOUT: Duration = Duration::from_secs(6 * 60);
 /// The interval of the writes of an active series, as in client-go. A server deletes an event an
 /// hour after its last write.
 pub(crate) const REFRESH_INTERVAL: Duration = Duration::from_secs(30 * 60);
-/// The number of tries of one write, as in client-go. They take some minutes, and more if other
-/// writes are tried in between.
+/// The number of tries of one write, as in client-go. All tries together take some minutes, or
+/// longer if other writes are sent in between.
 pub(crate) const MAX_TRIES: u32 = 12;
 
 /// The limits of memory.
@@ -76,8 +76,8 @@ impl EventWrite {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteOutcome {
     Written,
-    /// An event of this name exists. An earlier try whose response was lost created it. Without
-    /// such a try, another client did.
+    /// An event of this name exists. An earlier try whose response was lost created it. Without a
+    /// lost response, another client created the event.
     Exists,
     /// The event to patch does not exist.
     Gone,
@@ -85,7 +85,7 @@ pub(crate) enum WriteOutcome {
     Failed(Option<Duration>),
     /// Like `Failed`, but the server may have written the event.
     Unknown(Option<Duration>),
-    /// The server rejected the event. A retry would fail too.
+    /// The server rejected the event. A retry would also fail.
     Refused,
 }
 
@@ -93,7 +93,7 @@ pub(crate) enum WriteOutcome {
 #[derive(Clone, Debug)]
 pub(crate) enum NextStep {
     Write(EventWrite),
-    /// Wait until this instant, or until a new event.
+    /// Wait until this time, or until a new event.
     Wait(Option<Instant>),
     /// The recorder is stopped, and all events are written.
     End,
@@ -271,7 +271,7 @@ impl Series {
         }
     }
 
-    /// Ends a series. Repeats are no longer counted in it.
+    /// Closes a series. Further repeats are not counted in this series.
     fn finish(&mut self, id: u64) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         self.by_key.remove(&entry.record.key);
@@ -342,7 +342,7 @@ impl Series {
             return true;
         }
         if is_pending {
-            // Behind the other writes, so that an event that cannot be written does not block them.
+            // Queued behind the other writes, so that a failing event does not block other events.
             self.enqueue(write.id);
         } else if entry.is_finished {
             self.entries.remove(&write.id);
@@ -362,7 +362,7 @@ impl Series {
         }
     }
 
-    /// Accepts no further events, and ends all series, so that their counts are written.
+    /// Rejects further events, and closes all series, so that their counts are written.
     pub(crate) fn stop(&mut self) {
         self.is_stopped = true;
         while let Some(&(_, oldest)) = self.by_age.first() {
@@ -370,7 +370,7 @@ impl Series {
         }
     }
 
-    /// Drops everything that is not written.
+    /// Drops all entries that are not written.
     pub(crate) fn close(&mut self) {
         self.is_stopped = true;
         self.dropped.stopped += self.entries.drain().map(|(_, entry)| entry.unsent()).sum::<u64>();

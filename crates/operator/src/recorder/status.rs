@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecorderStatus {
-    /// The server has them, as an event or in the count of a series.
+    /// Written to the server, as an event or in the count of a series.
     pub sent: u64,
     /// Not written yet. Includes repeats that are counted for the next write of their series.
     pub waiting: u64,
@@ -26,7 +26,7 @@ pub struct DroppedEvents {
     pub rate_limited: u64,
     /// The reason or the action was empty, or the namespace of the object was invalid.
     pub invalid: u64,
-    /// Reported after the stop, or not written in time after it.
+    /// Reported after the stop, or not written before the timeout of the stop.
     pub stopped: u64,
 }
 

@@ -28,8 +28,7 @@ fn has_alphanumeric_ends(text: &str) -> bool {
     fits(text.as_bytes().first()) && fits(text.as_bytes().last())
 }
 
-/// Truncates the text to at most `limit` bytes at a character boundary, and releases the memory of
-/// the rest.
+/// Truncates the text to at most `limit` bytes at a character boundary, and releases unused memory.
 pub(crate) fn truncate(mut text: String, limit: usize) -> String {
     let mut end = limit.min(text.len());
     while !text.is_char_boundary(end) {
@@ -61,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn truncate_cuts_at_char_boundary() {
+    fn truncate_ends_at_char_boundary() {
         assert_eq!(truncate("aä€".to_owned(), 6), "aä€");
         assert_eq!(truncate("aä€".to_owned(), 5), "aä");
         assert_eq!(truncate("aä€".to_owned(), 2), "a");

@@ -23,7 +23,7 @@ use super::{
     written::{OperationResult, WriteError, Written},
 };
 
-/// Applies objects as one field manager, and skips applies that would change nothing.
+/// Applies objects as one field manager, and skips applies that would not change the object.
 ///
 /// Each reconcile usually applies the same objects again. [`Applier::apply`] sends nothing if both
 /// hold:
@@ -54,14 +54,15 @@ use super::{
 /// ```
 ///
 /// # Limits
-/// A field can have the right value and belong to another field manager. Only `managedFields` would
-/// show that, which caches remove. The next apply that is sent takes the field over.
+/// A field can have the right value and belong to another field manager. Only `managedFields`
+/// contains the owner, and caches remove `managedFields`. The next apply that is sent takes the
+/// field over.
 ///
 /// Another process, such as another version of the program, may have applied further fields as the
-/// same field manager. They stay until the next apply that is sent.
+/// same field manager. These fields remain until the next apply that is sent.
 ///
-/// After a restore of the server's history, a resourceVersion may stand for another state. The next
-/// change of the object corrects that.
+/// After a restore of the server's history, a resourceVersion may identify a different state. The
+/// next change of the object corrects that.
 ///
 /// Do not apply one object concurrently: the responses may be recorded in any order. Reconciles of
 /// one key never overlap. Use an `Applier` for the objects of one cluster only.
@@ -77,7 +78,7 @@ pub struct Applier {
 /// The object, or the status of an object, that an apply changes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct ApplyTarget {
-    /// The URL of the collection. It contains type and namespace.
+    /// The URL of the collection, which contains type and namespace.
     url: String,
     name: String,
     part: ObjectPart,
@@ -153,8 +154,8 @@ impl Applier {
         self.send(api, object, ObjectPart::Status).await
     }
 
-    /// Forgets the applies of an object. Call it for deleted objects, or to make sure that the next
-    /// apply is sent.
+    /// Removes the recorded applies of an object. Call this method for deleted objects, or to make
+    /// sure that the next apply is sent.
     pub fn forget<K>(&self, api: &CachedApi<K>, name: &str)
     where
         K: Resource + DeserializeOwned + Send + Sync + 'static,

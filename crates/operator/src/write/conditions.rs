@@ -1,4 +1,5 @@
-//! Conditions of a status. The functions behave like those of apimachinery's `meta` package.
+//! Conditions of a status. The functions behave like the functions of apimachinery's `meta`
+//! package.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};

@@ -65,9 +65,9 @@ const MAX_PATCH_RETRIES: usize = 3;
 ///   stale.
 ///
 /// A cache may be stale, especially after a start. Therefore the object is read from the server
-/// before each cleanup. It is also read once per `Finalizer` if the cache shows the finalizer,
-/// which is one request per object after a start. After that, only this process can remove the
-/// finalizer, and the cache is sufficient.
+/// before each cleanup. It is also read once per `Finalizer` if the cached object has the
+/// finalizer. That is one request per object after a start. After that, only this process can
+/// remove the finalizer, and the cache is sufficient.
 ///
 /// # Limits
 /// `Apply` and `Cleanup` must be idempotent. Reconciles are repeated, and a process may crash at
@@ -91,8 +91,9 @@ pub struct Finalizer {
 pub enum FinalizerEvent<K> {
     /// The object is not being deleted. Bring actual state closer to its desired state.
     Apply(Arc<K>),
-    /// The object is being deleted. Remove everything that was created for it. [`Action::Done`]
-    /// means that nothing is left. Any other action keeps the finalizer.
+    /// The object is being deleted. Remove all resources that were created for the object.
+    /// [`Action::Done`] confirms that the cleanup is complete. Any other action keeps the
+    /// finalizer.
     Cleanup(Arc<K>),
 }
 
@@ -105,8 +106,8 @@ impl<K> fmt::Debug for FinalizerEvent<K> {
     }
 }
 
-/// The reason why a finalizer was not added or removed. Its source may quote the object, as that of
-/// a `WriteError`.
+/// The reason why a finalizer was not added or removed. The source of the error may contain parts
+/// of the object.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FinalizerError {
@@ -177,7 +178,7 @@ impl Finalizer {
         &self.name
     }
 
-    /// Forgets a deleted object.
+    /// Removes the recorded state of a deleted object.
     pub fn forget(&self, key: &ObjectKey) {
         self.confirmed.lock().remove(key);
     }
@@ -185,8 +186,8 @@ impl Finalizer {
     /// Runs `Apply` or `Cleanup` for an object.
     ///
     /// If the object is not being deleted, this adds the finalizer if necessary, and runs `Apply`.
-    /// If it is being deleted, this runs `Cleanup` and removes the finalizer. Nothing runs if the
-    /// object no longer exists, was replaced by another object of the same name, or is being
+    /// If it is being deleted, this runs `Cleanup` and removes the finalizer. `run` is not called
+    /// if the object no longer exists, was replaced by another object of the same name, or is being
     /// deleted without this finalizer.
     ///
     /// The [`CachedApi`] must be for the object's namespace. Its client must have permission to get
@@ -388,7 +389,7 @@ fn addition(object: &ObjectMeta, finalizer: &str) -> Vec<PatchOperation> {
 }
 
 /// Returns a patch that removes each occurrence of the finalizer. It fails if the positions have
-/// changed. The last occurrence comes first, so that the other positions stay valid.
+/// changed. The last occurrence is removed first, so that the other positions stay valid.
 fn removal(object: &ObjectMeta, finalizer: &str) -> Vec<PatchOperation> {
     let mut patch = vec![is_same(object)];
     let places = finalizers(object).iter().enumerate().filter(|(_, name)| *name == finalizer);
@@ -417,7 +418,7 @@ fn path(steps: &[&str]) -> PointerBuf {
     PointerBuf::from_tokens(["metadata"].iter().chain(steps).copied())
 }
 
-/// Why a patch failed.
+/// The reason why a patch failed.
 enum PatchError {
     Gone,
     /// A test of the patch failed. A rejected object cannot be distinguished from that: the server
@@ -445,8 +446,8 @@ where
     }
 }
 
-/// Returns whether the object does not exist. If its type does not exist, the server sends no
-/// `Status`, and the type may come back with its objects.
+/// Returns whether the object does not exist. If its type does not exist, the server does not send
+/// a `Status`, and the type may be restored with its objects.
 fn is_gone(error: &Error) -> bool {
     matches!(error, Error::Api(status) if status.reason == "NotFound")
 }

@@ -18,9 +18,9 @@ pub(crate) fn json_equal(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// Returns whether `actual` contains all fields of `requested` with the same values. A list is
-/// compared as a whole: the same number of elements in the same order, and each element contains
-/// the requested fields.
+/// Returns whether `actual` contains all fields of `requested` with the same values. Lists must
+/// have the same number of elements in the same order, and each element must contain the requested
+/// fields.
 pub(crate) fn json_contains(actual: &Value, requested: &Value) -> bool {
     match (actual, requested) {
         (Value::Object(actual), Value::Object(requested)) => {

@@ -55,9 +55,8 @@ pub enum OwnerError {
 /// OwnerReferencesPermissionEnforcement, this requires permission to update the owner's
 /// `finalizers`.
 ///
-/// `resource` is `&()` for a type that is known at compile time, as in kube's
-/// [`owner_ref`](Resource::owner_ref). If `owner` is already the controller, its reference is
-/// refreshed. Owners are identified by uid.
+/// `resource` is `&()` for a compiled type, as in kube's [`owner_ref`](Resource::owner_ref). If
+/// `owner` is already the controller, its reference is refreshed. Owners are identified by uid.
 ///
 /// ```
 /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
@@ -84,7 +83,7 @@ pub fn set_controller_reference<O: Resource, C: Resource>(
 /// Adds `owner` to the owners of `child`, as controller-runtime's `SetOwnerReference` does.
 ///
 /// The garbage collector deletes the child after its last owner. If the owner is already the
-/// controller, it stays the controller.
+/// controller, the owner stays the controller.
 ///
 /// # Errors
 /// Returns an [`OwnerError`], and leaves the child unchanged.

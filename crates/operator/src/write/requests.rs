@@ -1,6 +1,6 @@
-//! The requests of the helpers. They are the requests of an `Api`, without its logging: kube-client
-//! logs the whole body of a response that it cannot decode and, at level debug, each error
-//! response. Both may quote objects.
+//! The requests of the helpers. They are the requests of an `Api`, without its logging. kube-client
+//! logs the body of a response that it cannot decode and, at level debug, each error response. Both
+//! may contain parts of objects.
 
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ use tokio::time::timeout;
 /// Servers end a request after 60 s. This timeout is for connections that are dead without notice.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// The number of bytes kept, as the message, of an error response that is not a `Status`.
+/// The maximum length of the message that is made from an error response without a `Status`, in
+/// bytes.
 const MAX_ERROR_BODY_BYTES: usize = 1024;
 
 /// The part of an object that a request writes.
@@ -123,7 +124,7 @@ where
     K: Resource + Clone + DeserializeOwned,
 {
     let mut request = request.map_err(Error::BuildRequest)?;
-    // kube-client names its spans by this.
+    // kube-client uses this as the name of the span.
     request.extensions_mut().insert(name);
     let answered = async {
         let answer = api.clone().into_client().send(request.map(Body::from)).await?;

@@ -48,7 +48,7 @@ use crate::Failure;
 ///
 /// # Limits
 /// The informer of the [`CachedApi`] must not have a transform that removes fields. The update
-/// would remove them from the server's object, too. The same holds for a type that lacks fields of
+/// would also remove them from the server's object. The same holds for a type that lacks fields of
 /// the server's object. (Informers remove `managedFields`, but the server keeps them.)
 ///
 /// # Errors

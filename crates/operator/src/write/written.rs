@@ -6,7 +6,7 @@ use kube_client::{Error, Resource};
 use kube_informer::{CachedApi, CachedReadError, ObjectKey};
 use serde::de::DeserializeOwned;
 
-/// What a helper did to an object.
+/// The operation that a helper performed on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperationResult {
     /// The object already had the desired state.
@@ -17,7 +17,7 @@ pub enum OperationResult {
     Updated,
 }
 
-/// An object after a write. Its `Debug` output does not contain the object.
+/// An object after a write. The `Debug` output does not contain the object.
 pub struct Written<K> {
     /// The operation that was necessary.
     pub result: OperationResult,
@@ -48,8 +48,8 @@ impl<K> Written<K> {
 /// The reason why an object was not written. After [`WriteError::Request`], the write may have
 /// happened.
 ///
-/// The messages do not quote the object, but the messages of their sources may. Convert the error
-/// to a [`Failure`](crate::Failure) before you log it.
+/// The messages do not contain parts of the object, but the messages of their sources may contain
+/// them. Convert the error to a [`Failure`](crate::Failure) before you log it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -57,7 +57,7 @@ pub enum WriteError {
     #[error(transparent)]
     Stale(#[from] CachedReadError),
     /// The object has no name.
-    #[error("failed to write an object: it has no name; set metadata.name (generateName is not supported)")]
+    #[error("failed to write an object without a name; set metadata.name (generateName is not supported)")]
     MissingName,
     /// The object and the `CachedApi` have different namespaces.
     #[error(
@@ -77,9 +77,9 @@ pub enum WriteError {
         /// The key after `mutate`.
         after: ObjectKey,
     },
-    /// Nothing was written. Another client changed or created the object after it was cached. The
-    /// next reconcile sees that change, unless the informer does not select the object. Or another
-    /// field manager owns an applied field.
+    /// The object was not written. Another client changed or created the object after it was
+    /// cached. The next reconcile sees that change, unless the informer does not select the object.
+    /// Or another field manager owns an applied field.
     #[error("failed to {verb} {resource} {key}: conflict with another write")]
     Conflict {
         /// The operation: `create`, `update`, `apply`, `update the status of` or `apply the status of`.

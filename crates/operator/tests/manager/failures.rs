@@ -68,7 +68,7 @@ async fn failed_controller_stops_leading_after_grace_period() {
     let failed_at = Instant::now();
     let error = timeout(3600 * SECOND, running).await.unwrap().unwrap().unwrap_err();
     let expected =
-        "configmap failed: source Secret panicked; some objects were not queued. Restart the controller";
+        "configmap failed: source Secret panicked, and some objects were not queued; restart the controller";
     assert_eq!(error.to_string(), expected);
     assert_eq!(failed_at.elapsed().as_secs(), 20, "the grace period");
 }

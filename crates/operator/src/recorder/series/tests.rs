@@ -246,7 +246,7 @@ fn write_is_given_up_after_twelve_tries_with_its_repeats() {
 }
 
 #[test]
-fn alternating_gone_and_exists_is_given_up() {
+fn alternating_not_found_and_exists_is_given_up() {
     let (mut series, mut now) = series();
     see(&mut series, "a", now);
     flush(&mut series, now);
@@ -267,7 +267,7 @@ fn alternating_gone_and_exists_is_given_up() {
 }
 
 #[test]
-fn rejected_event_is_dropped_and_next_one_is_new() {
+fn event_after_rejected_event_is_created() {
     let (mut series, now) = series();
     see(&mut series, "a", now);
     let first = write(&mut series, now).unwrap();
@@ -314,7 +314,7 @@ fn close_counts_unwritten_events_as_dropped() {
 }
 
 #[test]
-fn event_names_are_unique_if_clock_stands_still() {
+fn event_names_are_unique_if_clock_does_not_advance() {
     let (mut series, now) = series();
     for reason in ["A", "B", "C"] {
         series.observe(key("a", reason), String::new(), Timestamp::UNIX_EPOCH, now);

@@ -46,7 +46,7 @@ fn addition_requires_unchanged_finalizers() {
     assert_eq!(add(&[], &[], "u"), Some(json!([OURS])));
     assert_eq!(add(&["x"], &["x"], "u"), Some(json!(["x", OURS])));
     assert_eq!(add(&[], &["x"], "u"), None);
-    assert_eq!(add(&["x"], &["x", OURS], "u"), None, "it would be contained twice");
+    assert_eq!(add(&["x"], &["x", OURS], "u"), None, "a second entry would be added");
     assert_eq!(add(&["x"], &[], "u"), None);
     assert_eq!(add(&["x"], &["x"], "another"), None);
 }
