@@ -1,5 +1,5 @@
-//! Writes that are left out where they would change nothing, counted by the requests that a server gets, under a paused
-//! clock.
+//! Writes are skipped if they would not change the object. The tests count the requests of the
+//! server, under a paused clock.
 
 use std::{sync::Arc, time::Duration};
 
@@ -47,7 +47,7 @@ impl World {
         Self { server, factory, maps, sites, mark }
     }
 
-    /// The requests since this was asked last that are no reads of a cache.
+    /// Returns the number of requests since the last call, without lists and watches.
     fn requests(&mut self) -> usize {
         let is_counted = |verb| !matches!(verb, Verb::List | Verb::Watch);
         let requests = self.server.journal().count_since(self.mark, |request| is_counted(request.about.verb));
@@ -55,18 +55,18 @@ impl World {
         requests
     }
 
-    fn there(&self) -> Value {
+    fn on_server(&self) -> Value {
         self.server.get("v1", "ConfigMap", Some("default"), "a").unwrap()
     }
 
-    /// Somebody else changes the map, and the cache has seen that.
-    async fn interfere(&self, patch: Value) {
+    /// Changes the map as another client, and waits until the cache contains the change.
+    async fn patch_as_other_client(&self, patch: Value) {
         self.server.patch("v1", "ConfigMap", Some("default"), "a", &patch).unwrap();
         sleep(SECOND).await;
     }
 
-    /// The map is to say this.
-    async fn say(&self, says: &str) -> Result<Written<ConfigMap>, Failure> {
+    /// Sets the text of the map with `create_or_update`.
+    async fn write_text(&self, says: &str) -> Result<Written<ConfigMap>, Failure> {
         create_or_update(&self.maps, map("a"), |map| {
             map.data.get_or_insert_default().insert("says".to_owned(), says.to_owned());
             Ok(())
@@ -83,8 +83,8 @@ fn map(name: &str) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
 }
 
-/// A map as it is applied.
-fn asked(says: &str) -> Value {
+/// The map to apply.
+fn desired(says: &str) -> Value {
     let metadata = json!({"name": "a", "labels": {"app": "web"}});
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"says": says}})
 }
@@ -100,23 +100,25 @@ async fn create_or_update_writes_only_differences() {
     for (says, result, requests) in
         [("1", Created, 1), ("1", Unchanged, 0), ("2", Updated, 1), ("2", Unchanged, 0), ("1", Updated, 1)]
     {
-        let written = world.say(says).await.unwrap();
+        let written = world.write_text(says).await.unwrap();
         assert_eq!((written.result, world.requests()), (result, requests), "{says}");
         assert_eq!(written.object.data.as_ref().unwrap()["says"], says);
-        assert_eq!(world.there()["data"]["says"], says);
+        assert_eq!(world.on_server()["data"]["says"], says);
     }
     world.end().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn update_preserves_fields_of_others() {
+async fn update_preserves_fields_of_other_clients() {
     let mut world = World::new().await;
-    world.say("1").await.unwrap();
-    world.interfere(json!({"data": {"more": "x"}, "metadata": {"labels": {"team": "shop"}}})).await;
-    assert_eq!(world.say("1").await.unwrap().result, Unchanged);
-    assert_eq!(world.say("2").await.unwrap().result, Updated);
-    let there = world.there();
-    assert_eq!((&there["data"]["more"], &there["metadata"]["labels"]["team"]), (&json!("x"), &json!("shop")));
+    world.write_text("1").await.unwrap();
+    world
+        .patch_as_other_client(json!({"data": {"more": "x"}, "metadata": {"labels": {"team": "shop"}}}))
+        .await;
+    assert_eq!(world.write_text("1").await.unwrap().result, Unchanged);
+    assert_eq!(world.write_text("2").await.unwrap().result, Updated);
+    let map = world.on_server();
+    assert_eq!((&map["data"]["more"], &map["metadata"]["labels"]["team"]), (&json!("x"), &json!("shop")));
     assert_eq!(world.requests(), 2);
     world.end().await;
 }
@@ -124,10 +126,10 @@ async fn update_preserves_fields_of_others() {
 #[tokio::test(start_paused = true)]
 async fn update_of_stale_version_is_a_conflict() {
     let world = World::new().await;
-    world.say("1").await.unwrap();
+    world.write_text("1").await.unwrap();
     world.maps.get("a").await.unwrap();
     world.server.set_lag(Lag::Frozen);
-    world.interfere(json!({"data": {"says": "other"}})).await;
+    world.patch_as_other_client(json!({"data": {"says": "other"}})).await;
     let refused = create_or_update(&world.maps, map("a"), |map| {
         map.data = None;
         (map.metadata.resource_version, map.metadata.uid) = (None, None);
@@ -135,7 +137,7 @@ async fn update_of_stale_version_is_a_conflict() {
     });
     let refused = refused.await.unwrap_err();
     assert!(is_conflict(&refused) && !refused.is_terminal(), "{refused}");
-    assert_eq!(world.there()["data"]["says"], "other");
+    assert_eq!(world.on_server()["data"]["says"], "other");
     let taken = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}});
     world.server.create(taken).unwrap();
     let refused = create_or_update(&world.maps, map("b"), |_| Ok(())).await.unwrap_err();
@@ -143,12 +145,12 @@ async fn update_of_stale_version_is_a_conflict() {
 
     world.server.set_lag(Lag::None);
     sleep(SECOND).await;
-    assert_eq!(world.say("2").await.unwrap().result, Updated);
+    assert_eq!(world.write_text("2").await.unwrap().result, Updated);
     world.end().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn failing_or_renaming_mutate_writes_nothing() {
+async fn failing_or_renaming_mutate_does_not_write() {
     let mut world = World::new().await;
     for _ in 0..2 {
         let failed = create_or_update(&world.maps, map("a"), |_| Err(Failure::terminal("never"))).await;
@@ -162,7 +164,7 @@ async fn failing_or_renaming_mutate_writes_nothing() {
             "failed to write default/a: the function renamed it to default/b; write default/b separately"
         );
         assert_eq!(world.requests(), 0);
-        world.say("1").await.unwrap();
+        world.write_text("1").await.unwrap();
         world.requests();
     }
     let nameless = create_or_update(&world.maps, ConfigMap::default(), |_| Ok(())).await.unwrap_err();
@@ -187,7 +189,7 @@ async fn unchanged_owner_reference_is_not_written_again() {
             create_or_update(&world.maps, map("a"), |map| Ok(set_controller_reference(&*owner, &(), map)?));
         assert_eq!((written.await.unwrap().result, world.requests()), (result, requests));
     }
-    assert_eq!(world.there()["metadata"]["ownerReferences"][0]["kind"], "Site");
+    assert_eq!(world.on_server()["metadata"]["ownerReferences"][0]["kind"], "Site");
     world.end().await;
 }
 
@@ -224,7 +226,7 @@ async fn update_status_writes_only_status_changes() {
     world.end().await;
 }
 
-/// A server takes what it takes of a Deployment's metadata from a status, too.
+/// For Deployments, the server also writes some metadata of a status update.
 #[tokio::test(start_paused = true)]
 async fn update_status_does_not_write_metadata() {
     let world = World::new().await;
@@ -258,15 +260,15 @@ async fn same_apply_is_sent_once_per_applier() {
     for (says, result, requests) in
         [("1", Created, 1), ("1", Unchanged, 0), ("2", Updated, 1), ("2", Unchanged, 0), ("1", Updated, 1)]
     {
-        let written = applier.apply(&world.maps, &asked(says)).await.unwrap();
+        let written = applier.apply(&world.maps, &desired(says)).await.unwrap();
         assert_eq!((written.result, world.requests()), (result, requests), "{says}");
         assert_eq!(written.object.data.as_ref().unwrap()["says"], says);
     }
     let restarted = Applier::new("site-operator");
-    let written = restarted.apply(&world.maps, &asked("1")).await.unwrap();
+    let written = restarted.apply(&world.maps, &desired("1")).await.unwrap();
     assert_eq!((written.result, world.requests()), (Unchanged, 1), "the server finds nothing to do");
     applier.forget(&world.maps, "a");
-    applier.apply(&world.maps, &asked("1")).await.unwrap();
+    applier.apply(&world.maps, &desired("1")).await.unwrap();
     assert_eq!(world.requests(), 1);
     world.end().await;
 }
@@ -275,7 +277,7 @@ async fn same_apply_is_sent_once_per_applier() {
 async fn apply_restores_only_requested_fields() {
     let mut world = World::new().await;
     let applier = Applier::new("site-operator").force();
-    applier.apply(&world.maps, &asked("1")).await.unwrap();
+    applier.apply(&world.maps, &desired("1")).await.unwrap();
     world.requests();
     for (patch, requests) in [
         (json!({"data": {"more": "x"}, "metadata": {"annotations": {"seen": "yes"}}}), 0),
@@ -285,13 +287,13 @@ async fn apply_restores_only_requested_fields() {
         (json!({"metadata": {"labels": {"app": null}}}), 1),
         (json!({"metadata": {"labels": null}, "data": {"more": null}}), 1),
     ] {
-        world.interfere(patch.clone()).await;
+        world.patch_as_other_client(patch.clone()).await;
         for requests in [requests, 0] {
-            applier.apply(&world.maps, &asked("1")).await.unwrap();
+            applier.apply(&world.maps, &desired("1")).await.unwrap();
             assert_eq!(world.requests(), requests, "{patch}");
         }
-        let there = world.there();
-        let kept = (&there["data"]["says"], &there["metadata"]["labels"]["app"]);
+        let map = world.on_server();
+        let kept = (&map["data"]["says"], &map["metadata"]["labels"]["app"]);
         assert_eq!(kept, (&json!("1"), &json!("web")), "{patch}");
     }
     world.end().await;
@@ -301,50 +303,50 @@ async fn apply_restores_only_requested_fields() {
 async fn deleted_or_recreated_object_is_applied_again() {
     let mut world = World::new().await;
     let applier = Applier::new("site-operator").force();
-    applier.apply(&world.maps, &asked("1")).await.unwrap();
-    for is_made_anew in [false, true] {
+    applier.apply(&world.maps, &desired("1")).await.unwrap();
+    for is_recreated in [false, true] {
         world.server.delete("v1", "ConfigMap", Some("default"), "a").unwrap();
-        if is_made_anew {
-            world.server.create(asked("1")).unwrap();
+        if is_recreated {
+            world.server.create(desired("1")).unwrap();
         }
         sleep(SECOND).await;
         world.requests();
         for requests in [1, 0] {
-            applier.apply(&world.maps, &asked("1")).await.unwrap();
+            applier.apply(&world.maps, &desired("1")).await.unwrap();
             assert_eq!(world.requests(), requests);
         }
-        let managers = world.there()["metadata"]["managedFields"].to_string();
+        let managers = world.on_server()["metadata"]["managedFields"].to_string();
         assert!(managers.contains("site-operator"), "{managers}");
     }
     world.end().await;
 }
 
-/// What the server was asked for last is not known then.
+/// After a lost response, the last applied fields are unknown.
 #[tokio::test(start_paused = true)]
-async fn apply_after_lost_answer_is_always_sent() {
+async fn apply_after_lost_response_is_always_sent() {
     let mut world = World::new().await;
     world.server.set_lag(Lag::Time(SECOND));
     let applier = Applier::new("site-operator");
-    applier.apply(&world.maps, &asked("1")).await.unwrap();
+    applier.apply(&world.maps, &desired("1")).await.unwrap();
     world.maps.get("a").await.unwrap();
     world.server.faults().next(Match::verb(Verb::Patch), Fault::LoseAnswer);
-    let lost = applier.apply(&world.maps, &asked("2")).await.unwrap_err();
+    let lost = applier.apply(&world.maps, &desired("2")).await.unwrap_err();
     assert!(matches!(lost, WriteError::Request { .. }), "{lost}");
     world.requests();
-    applier.apply(&world.maps, &asked("1")).await.unwrap();
-    assert_eq!((world.requests(), &world.there()["data"]["says"]), (1, &json!("1")));
+    applier.apply(&world.maps, &desired("1")).await.unwrap();
+    assert_eq!((world.requests(), &world.on_server()["data"]["says"]), (1, &json!("1")));
     world.end().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn field_of_other_manager_is_conflict_without_force() {
     let world = World::new().await;
-    let [ours, theirs] = ["site-operator", "other"].map(Applier::new);
-    theirs.apply(&world.maps, &asked("1")).await.unwrap();
-    let refused = ours.apply(&world.maps, &asked("2")).await.unwrap_err();
+    let [ours, others] = ["site-operator", "other"].map(Applier::new);
+    others.apply(&world.maps, &desired("1")).await.unwrap();
+    let refused = ours.apply(&world.maps, &desired("2")).await.unwrap_err();
     assert!(matches!(refused, WriteError::Conflict { .. }), "{refused}");
-    ours.force().apply(&world.maps, &asked("2")).await.unwrap();
-    assert_eq!(world.there()["data"]["says"], "2");
+    ours.force().apply(&world.maps, &desired("2")).await.unwrap();
+    assert_eq!(world.on_server()["data"]["says"], "2");
     world.end().await;
 }
 
@@ -362,7 +364,7 @@ async fn status_and_main_applies_are_remembered_separately() {
         assert_eq!(written.object.status.as_ref().unwrap().said, said);
         assert_eq!(world.requests(), requests, "{said}");
         applier.apply(&world.sites, &spec).await.unwrap();
-        assert_eq!(world.requests(), 0, "the status is none of the spec's");
+        assert_eq!(world.requests(), 0, "the status does not affect the main apply");
     }
     world.end().await;
 }
@@ -400,9 +402,9 @@ async fn dynamic_types_are_created_updated_and_applied() {
     }
     let applier = Applier::new("site-operator").force();
     for requests in [1, 0] {
-        let mut asked = DynamicObject::new("b", &resource);
-        asked.data = json!({"spec": {"says": "hello"}});
-        applier.apply(&sites, &asked).await.unwrap();
+        let mut desired = DynamicObject::new("b", &resource);
+        desired.data = json!({"spec": {"says": "hello"}});
+        applier.apply(&sites, &desired).await.unwrap();
         assert_eq!(world.requests(), requests);
     }
     factory.shutdown().await;
@@ -413,9 +415,10 @@ async fn dynamic_types_are_created_updated_and_applied() {
 async fn unanswered_write_times_out() {
     let world = World::new().await;
     let _hangs = world.server.faults().always(Match::verb(Verb::Patch), Fault::Hang);
-    let asked = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    let desired = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
     let applier = Applier::new("a-test");
-    let failed = applier.apply(&world.maps, &asked);
-    let failed = tokio::time::timeout(600 * SECOND, failed).await.expect("not for ever").unwrap_err();
+    let failed = applier.apply(&world.maps, &desired);
+    let failed =
+        tokio::time::timeout(600 * SECOND, failed).await.expect("the write does not time out").unwrap_err();
     assert!(Failure::from(failed).to_string().contains("deadline has elapsed"));
 }

@@ -1,4 +1,5 @@
-//! Finalizers through a server, under a paused clock: what runs, in which order, and what a stale cache can't do.
+//! Tests of finalizers with a test server, under a paused clock: the order of events, and the
+//! effect of stale caches.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,7 +26,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const OURS: &str = "shop.example.com/site";
 const OTHER: &str = "other.example.com/hold";
 
-/// A server, a cache of its sites, and what was run.
+/// A server, a cache of its sites, and the recorded events.
 struct World {
     server: Server,
     client: Client,
@@ -45,7 +46,7 @@ impl World {
         Self { server, client, factory, sites, ran: Mutex::default() }
     }
 
-    /// A world with one site that has these finalizers, and the site as the cache shows it.
+    /// A world with one site that has these finalizers, and the cached site.
     async fn with_site(finalizers: &[&str]) -> (Self, Arc<Site>) {
         let world = Self::new().await;
         world.create(finalizers);
@@ -53,7 +54,7 @@ impl World {
         (world, site)
     }
 
-    /// The same where the site is being deleted.
+    /// A world with one site that is being deleted, and the cached site.
     async fn with_deleted_site(finalizers: &[&str]) -> (Self, Arc<Site>) {
         let (world, _) = Self::with_site(finalizers).await;
         world.delete();
@@ -69,8 +70,8 @@ impl World {
         self.server.delete(VERSION, "Site", Some("default"), "a").unwrap();
     }
 
-    /// The finalizers on the server, if the site is there.
-    fn there(&self) -> Option<Value> {
+    /// Returns the finalizers on the server, if the site exists.
+    fn finalizers_on_server(&self) -> Option<Value> {
         let site = self.server.get(VERSION, "Site", Some("default"), "a").ok()?;
         Some(site["metadata"].get("finalizers").cloned().unwrap_or_default())
     }
@@ -80,24 +81,24 @@ impl World {
         self.server.patch(VERSION, "Site", Some("default"), "a", &patch).unwrap();
     }
 
-    /// The site as the cache shows it when it has caught up.
+    /// Returns the cached site after the cache caught up.
     async fn cached(&self) -> Arc<Site> {
         sleep(SECOND).await;
         self.sites.get("a").await.unwrap().unwrap()
     }
 
-    /// One run, which notes what is run and then ends like this.
+    /// Reconciles once, records the event, and returns `end`.
     async fn run(
         &self,
         finalizer: &Finalizer,
         site: &Arc<Site>,
         end: Result<Action, Failure>,
     ) -> Result<Action, Failure> {
-        self.run_and(finalizer, site, |_| end).await
+        self.run_with(finalizer, site, |_| end).await
     }
 
-    /// One run, which notes what is run and then does this.
-    async fn run_and(
+    /// Reconciles once, records the event, and calls `end`.
+    async fn run_with(
         &self,
         finalizer: &Finalizer,
         site: &Arc<Site>,
@@ -128,7 +129,7 @@ impl World {
     }
 }
 
-/// Whether this helper itself has failed, in this way.
+/// Returns whether the result is a matching `FinalizerError`.
 fn has_failed(result: Result<Action, Failure>, how: impl Fn(&FinalizerError) -> bool) -> bool {
     let failure = result.unwrap_err();
     failure.error().downcast_ref::<FinalizerError>().is_some_and(how) && !failure.is_terminal()
@@ -147,12 +148,12 @@ async fn finalizer_is_added_before_apply_runs() {
     for (before, after) in [(&[][..], json!([OURS])), (&[OTHER], json!([OTHER, OURS]))] {
         let (world, site) = World::with_site(before).await;
         let finalizer = Finalizer::new(OURS);
-        let found = world.run_and(&finalizer, &site, |given| {
-            assert_eq!(world.there(), Some(after.clone()));
+        let found = world.run_with(&finalizer, &site, |given| {
+            assert_eq!(world.finalizers_on_server(), Some(after.clone()));
             assert_eq!(json!(given.metadata.finalizers), after);
             Ok(Action::RequeueAfter(SECOND))
         });
-        assert_eq!(found.await.unwrap(), Action::RequeueAfter(SECOND), "what apply asks for");
+        assert_eq!(found.await.unwrap(), Action::RequeueAfter(SECOND), "the action of apply");
         assert_eq!(world.ran(), ["apply hello"]);
         world.end().await;
     }
@@ -174,7 +175,7 @@ async fn error_of_apply_is_returned_unchanged() {
     let (world, site) = World::with_site(&[]).await;
     let failed = world.run(&Finalizer::new(OURS), &site, Err(Failure::terminal("never"))).await.unwrap_err();
     assert_eq!((failed.is_terminal(), failed.to_string()), (true, "never".to_owned()));
-    assert_eq!(world.there(), Some(json!([OURS])));
+    assert_eq!(world.finalizers_on_server(), Some(json!([OURS])));
     world.end().await;
 }
 
@@ -208,18 +209,18 @@ async fn incomplete_cleanup_keeps_the_finalizer() {
         assert_eq!(world.run(&finalizer, &site, Ok(waits)).await.unwrap(), waits);
         let failed = world.run(&finalizer, &site, Err(Failure::message("no luck"))).await.unwrap_err();
         assert_eq!(failed.to_string(), "no luck");
-        assert_eq!(world.there(), Some(json!([OURS])));
+        assert_eq!(world.finalizers_on_server(), Some(json!([OURS])));
     }
-    let found = world.run_and(&finalizer, &site, |_| {
-        assert_eq!(world.there(), Some(json!([OURS])), "while it runs");
+    let found = world.run_with(&finalizer, &site, |_| {
+        assert_eq!(world.finalizers_on_server(), Some(json!([OURS])), "while it runs");
         done()
     });
     assert_eq!(found.await.unwrap(), Action::AwaitChange);
-    assert_eq!((world.there(), world.ran()), (None, vec!["cleanup hello".to_owned(); 5]));
+    assert_eq!((world.finalizers_on_server(), world.ran()), (None, vec!["cleanup hello".to_owned(); 5]));
     world.end().await;
 }
 
-/// The answer to the removal is lost, and the finalizer of somebody else keeps the object.
+/// The response to the removal is lost, and the finalizer of another controller keeps the object.
 #[tokio::test(start_paused = true)]
 async fn stale_cache_does_not_repeat_cleanup_after_removal() {
     let (world, stale) = World::with_deleted_site(&[OURS, OTHER]).await;
@@ -227,18 +228,21 @@ async fn stale_cache_does_not_repeat_cleanup_after_removal() {
     world.server.faults().next(Match::verb(Verb::Patch).resource("sites"), Fault::LoseAnswer);
     let lost = world.run(&finalizer, &stale, done()).await;
     assert!(has_failed(lost, |error| matches!(error, FinalizerError::Remove { .. })));
-    assert_eq!((world.there(), world.ran()), (Some(json!([OTHER])), vec!["cleanup hello".to_owned()]));
+    assert_eq!(
+        (world.finalizers_on_server(), world.ran()),
+        (Some(json!([OTHER])), vec!["cleanup hello".to_owned()])
+    );
     for finalizer in [finalizer, Finalizer::new(OURS)] {
         assert_eq!(world.run(&finalizer, &stale, done()).await.unwrap(), Action::AwaitChange);
     }
     world.set_finalizers(&[]);
-    assert_eq!(world.there(), None);
+    assert_eq!(world.finalizers_on_server(), None);
     world.run(&Finalizer::new(OURS), &stale, done()).await.unwrap();
     assert_eq!(world.ran(), [""; 0]);
     world.end().await;
 }
 
-/// A process that was just started, before a cache that shows a state from before the deletion.
+/// A process has just started, and its cache is older than the deletion.
 #[tokio::test(start_paused = true)]
 async fn stale_cache_does_not_apply_to_deleted_object() {
     let (world, stale) = World::with_site(&[OURS]).await;
@@ -246,14 +250,14 @@ async fn stale_cache_does_not_apply_to_deleted_object() {
     world.server.patch(VERSION, "Site", Some("default"), "a", &patch).unwrap();
     world.delete();
     world.run(&Finalizer::new(OURS), &stale, Ok(Action::AwaitChange)).await.unwrap();
-    assert_eq!(world.ran(), ["cleanup bye"], "as the server has it");
+    assert_eq!(world.ran(), ["cleanup bye"], "the state of the server");
     world.set_finalizers(&[]);
-    assert_eq!(world.there(), None);
+    assert_eq!(world.finalizers_on_server(), None);
     world.run(&Finalizer::new(OURS), &stale, done()).await.unwrap();
     world.create(&[OURS]);
     world.run(&Finalizer::new(OURS), &stale, done()).await.unwrap();
-    assert_eq!(world.ran(), [""; 0], "another one has its name now");
-    assert_eq!(world.there(), Some(json!([OURS])));
+    assert_eq!(world.ran(), [""; 0], "an object with another uid exists");
+    assert_eq!(world.finalizers_on_server(), Some(json!([OURS])));
     world.end().await;
 }
 
@@ -263,15 +267,15 @@ async fn other_finalizers_are_preserved() {
     world.set_finalizers(&["a.example.com/x", OTHER]);
     let finalizer = Finalizer::new(OURS);
     world.run(&finalizer, &stale, done()).await.unwrap();
-    assert_eq!(world.there(), Some(json!(["a.example.com/x", OTHER, OURS])));
+    assert_eq!(world.finalizers_on_server(), Some(json!(["a.example.com/x", OTHER, OURS])));
     world.delete();
     let site = world.cached().await;
-    let cleanup = world.run_and(&finalizer, &site, |_| {
+    let cleanup = world.run_with(&finalizer, &site, |_| {
         world.set_finalizers(&[OURS, OTHER]);
         done()
     });
     cleanup.await.unwrap();
-    assert_eq!(world.there(), Some(json!([OTHER])));
+    assert_eq!(world.finalizers_on_server(), Some(json!([OTHER])));
     assert_eq!(world.ran(), ["apply hello", "cleanup hello"]);
     world.end().await;
 }
@@ -280,12 +284,12 @@ async fn other_finalizers_are_preserved() {
 async fn finalizer_removed_during_cleanup_is_not_an_error() {
     let (world, site) = World::with_deleted_site(&[OURS, OTHER]).await;
     let finalizer = Finalizer::new(OURS);
-    let cleanup = world.run_and(&finalizer, &site, |_| {
+    let cleanup = world.run_with(&finalizer, &site, |_| {
         world.set_finalizers(&[OTHER]);
         done()
     });
     assert_eq!(cleanup.await.unwrap(), Action::AwaitChange);
-    assert_eq!(world.there(), Some(json!([OTHER])));
+    assert_eq!(world.finalizers_on_server(), Some(json!([OTHER])));
     world.end().await;
 }
 
@@ -295,14 +299,14 @@ async fn deleted_or_replaced_object_gets_no_finalizer() {
     world.delete();
     let finalizer = Finalizer::new(OURS);
     world.run(&finalizer, &stale, done()).await.unwrap();
-    assert_eq!(world.there(), None);
+    assert_eq!(world.finalizers_on_server(), None);
     world.create(&[OTHER]);
     world.run(&finalizer, &stale, done()).await.unwrap();
-    assert_eq!(world.there(), Some(json!([OTHER])), "it has a run of its own");
+    assert_eq!(world.finalizers_on_server(), Some(json!([OTHER])), "the new object is reconciled separately");
     let site = world.cached().await;
     world.delete();
     world.run(&finalizer, &site, done()).await.unwrap();
-    assert_eq!(world.there(), Some(json!([OTHER])), "what is being deleted takes none");
+    assert_eq!(world.finalizers_on_server(), Some(json!([OTHER])), "a deleted object accepts no finalizer");
     let deleted = world.cached().await;
     let mark = world.server.journal().mark();
     world.run(&finalizer, &deleted, done()).await.unwrap();
@@ -331,13 +335,13 @@ async fn rejected_patch_is_an_error_and_cleanup_repeats() {
     assert_eq!(world.requests(Verb::Patch), 4);
     drop(refused);
     world.run(&finalizer, &site, done()).await.unwrap();
-    assert_eq!(world.there(), None);
+    assert_eq!(world.finalizers_on_server(), None);
     assert_eq!(world.ran(), ["apply hello", "cleanup hello", "cleanup hello"]);
     world.end().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn failed_read_runs_nothing() {
+async fn failed_read_skips_apply_and_cleanup() {
     let missing =
         Fault::Raw { status: 404, content_type: "text/plain".to_owned(), body: "404 page not found".into() };
     let (world, site) = World::with_deleted_site(&[OURS]).await;
@@ -346,7 +350,7 @@ async fn failed_read_runs_nothing() {
         let result = world.run(&Finalizer::new(OURS), &site, done()).await;
         assert!(has_failed(result, |error| matches!(error, FinalizerError::Read { .. })));
     }
-    assert_eq!((world.there(), world.ran()), (Some(json!([OURS])), vec![]));
+    assert_eq!((world.finalizers_on_server(), world.ran()), (Some(json!([OURS])), vec![]));
     world.end().await;
 }
 
@@ -362,7 +366,7 @@ async fn wrong_namespace_or_missing_uid_is_an_error() {
     new.metadata.uid = None;
     let result = finalizer.reconcile(&world.sites, Arc::new(new), finish).await;
     assert!(has_failed(result, |error| matches!(error, FinalizerError::MissingIdentity(_))));
-    assert_eq!(world.there(), Some(Value::Null));
+    assert_eq!(world.finalizers_on_server(), Some(Value::Null));
     world.end().await;
 }
 
@@ -407,7 +411,7 @@ async fn finalizer_works_for_built_in_and_dynamic_types() {
     lives_and_goes(&factory, &sites, || _ = server.delete(VERSION, "Site", Some("default"), "a")).await;
 }
 
-/// Adding a finalizer is no change of the generation, so that no event would come of it.
+/// An added finalizer does not change the generation, so the predicate rejects that update.
 #[tokio::test(start_paused = true)]
 async fn finalizer_works_with_generation_changed_predicate() {
     let world = World::new().await;
@@ -432,10 +436,10 @@ async fn finalizer_works_with_generation_changed_predicate() {
     let task = tokio::spawn(controller.run(reconcile, Leadership::always(), stop.clone()));
     world.create(&[]);
     sleep(SECOND).await;
-    assert_eq!((ran.lock().clone(), world.there()), (vec![false], Some(json!([OURS]))));
+    assert_eq!((ran.lock().clone(), world.finalizers_on_server()), (vec![false], Some(json!([OURS]))));
     world.delete();
     sleep(SECOND).await;
-    assert_eq!((ran.lock().clone(), world.there()), (vec![false, true], None));
+    assert_eq!((ran.lock().clone(), world.finalizers_on_server()), (vec![false, true], None));
     stop.cancel();
     task.await.unwrap().unwrap();
     world.end().await;

@@ -1,5 +1,5 @@
-//! What is said when the server refuses, or answers what can't be decoded: its code and its reason, or where it can't be. Nothing
-//! that it quotes of an object gets into an error's words, a log or a page. Each test begins with [`Logged::begin`].
+//! Errors, logs and pages do not contain parts of objects, if the server rejects a request or
+//! returns invalid JSON. Each test starts with [`Logged::begin`].
 
 use std::time::Duration;
 
@@ -28,11 +28,11 @@ mod support;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What must not be shown.
+/// Must not appear in errors, logs and pages.
 const CONTENTS: &str = "hunter2";
 
-/// An answer with this code that quotes, in each place where a server does.
-fn quoting(code: u16, reason: &str) -> Fault {
+/// An error response that contains parts of an object in each field where servers include them.
+fn leaking_status(code: u16, reason: &str) -> Fault {
     let invalid = format!("Invalid value: \"{CONTENTS}\": must be longer");
     let cause = json!({"reason": "FieldValueInvalid", "message": invalid, "field": "data.password"});
     let status = json!({
@@ -40,24 +40,24 @@ fn quoting(code: u16, reason: &str) -> Fault {
         "message": format!("ConfigMap \"a\" is invalid: data.password: {invalid}"),
         "details": {"name": "a", "kind": "ConfigMap", "causes": [cause]},
     });
-    answer(code, &status.to_string())
+    response(code, &status.to_string())
 }
 
-fn answer(code: u16, body: &str) -> Fault {
+fn response(code: u16, body: &str) -> Fault {
     Fault::Raw { status: code, content_type: "application/json".to_owned(), body: body.to_owned().into() }
 }
 
-/// Answers, and what is to be said of each.
-fn answers() -> [(Fault, &'static str); 4] {
+/// Responses, and the expected text of each response.
+fn responses() -> [(Fault, &'static str); 4] {
     [
-        (quoting(422, "Invalid"), "the server responded with 422 Invalid (data.password)"),
-        (quoting(500, "InternalError"), "the server responded with 500 InternalError (data.password)"),
-        (answer(502, CONTENTS), "the server responded with 502 Bad Gateway"),
-        (answer(200, &format!("{{\"metadata\": \"{CONTENTS}\"}}")), "unexpected JSON (data, line 1,"),
+        (leaking_status(422, "Invalid"), "the server responded with 422 Invalid (data.password)"),
+        (leaking_status(500, "InternalError"), "the server responded with 500 InternalError (data.password)"),
+        (response(502, CONTENTS), "the server responded with 502 Bad Gateway"),
+        (response(200, &format!("{{\"metadata\": \"{CONTENTS}\"}}")), "unexpected JSON (data, line 1,"),
     ]
 }
 
-/// A server with a site and a ConfigMap, and caches of them.
+/// A server with a site, and caches of sites and ConfigMaps.
 struct World {
     server: Server,
     client: Client,
@@ -79,7 +79,7 @@ impl World {
         Self { server, client, factory, maps, sites }
     }
 
-    /// Somebody else has this map.
+    /// Creates the map as another client.
     async fn with_map(self) -> Self {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}});
         self.server.create(map).unwrap();
@@ -103,17 +103,18 @@ impl World {
     }
 }
 
-/// Lets this fail with each answer to such requests; it must say what is to be said, after `what`, and quote nothing.
-async fn fails_without_a_quote(verb: Verb, what: &str, fail: impl AsyncFn(World) -> (World, Failure)) {
-    for (fault, expected) in answers() {
+/// Calls `fail` with each response. The error must start with `prefix`, contain the expected text,
+/// and not contain parts of objects.
+async fn fails_without_leak(verb: Verb, prefix: &str, fail: impl AsyncFn(World) -> (World, Failure)) {
+    for (fault, expected) in responses() {
         let logged = Logged::begin();
         let world = World::new().await;
         let guard = world.server.faults().always(Match::verb(verb), fault);
         let (world, failure) = fail(world).await;
         drop(guard);
-        let words = failure.to_string();
-        assert!(words.starts_with(what) && words.contains(expected), "{expected}: {words}");
-        let shown = format!("{words} {failure:?} {} {}", failure.error(), logged.text());
+        let text = failure.to_string();
+        assert!(text.starts_with(prefix) && text.contains(expected), "{expected}: {text}");
+        let shown = format!("{text} {failure:?} {} {}", failure.error(), logged.text());
         assert!(!shown.contains(CONTENTS), "{expected}: {shown}");
         world.factory.shutdown().await;
     }
@@ -121,7 +122,7 @@ async fn fails_without_a_quote(verb: Verb, what: &str, fail: impl AsyncFn(World)
 
 #[tokio::test(start_paused = true)]
 async fn rejected_apply_does_not_leak_contents() {
-    fails_without_a_quote(Verb::Patch, "failed to apply configmaps default/a: ", async |world| {
+    fails_without_leak(Verb::Patch, "failed to apply configmaps default/a: ", async |world| {
         let asked = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"password": CONTENTS},
         });
@@ -129,7 +130,7 @@ async fn rejected_apply_does_not_leak_contents() {
         (world, failure)
     })
     .await;
-    fails_without_a_quote(Verb::Patch, "failed to apply the status of sites default/a: ", async |world| {
+    fails_without_leak(Verb::Patch, "failed to apply the status of sites default/a: ", async |world| {
         let asked = json!({
             "apiVersion": support::VERSION, "kind": "Site", "metadata": {"name": "a"}, "status": {"said": CONTENTS},
         });
@@ -141,12 +142,12 @@ async fn rejected_apply_does_not_leak_contents() {
 
 #[tokio::test(start_paused = true)]
 async fn rejected_create_or_update_does_not_leak_contents() {
-    fails_without_a_quote(Verb::Create, "failed to create configmaps default/a: ", async |world| {
+    fails_without_leak(Verb::Create, "failed to create configmaps default/a: ", async |world| {
         let failure = world.create_or_update().await;
         (world, failure)
     })
     .await;
-    fails_without_a_quote(Verb::Update, "failed to update configmaps default/a: ", async |world| {
+    fails_without_leak(Verb::Update, "failed to update configmaps default/a: ", async |world| {
         let world = world.with_map().await;
         let failure = world.create_or_update().await;
         (world, failure)
@@ -156,7 +157,7 @@ async fn rejected_create_or_update_does_not_leak_contents() {
 
 #[tokio::test(start_paused = true)]
 async fn rejected_status_update_does_not_leak_contents() {
-    fails_without_a_quote(Verb::Update, "failed to update the status of sites default/a: ", async |world| {
+    fails_without_leak(Verb::Update, "failed to update the status of sites default/a: ", async |world| {
         let site = world.sites.get("a").await.unwrap().unwrap();
         let written = update_status(&world.sites, site, |site| {
             site.status.get_or_insert_default().said = CONTENTS.to_owned();
@@ -171,7 +172,7 @@ async fn rejected_status_update_does_not_leak_contents() {
 #[tokio::test(start_paused = true)]
 async fn rejected_finalizer_patch_does_not_leak_contents() {
     const OURS: &str = "shop.example.com/site";
-    fails_without_a_quote(Verb::Patch, "failed to add the finalizer", async |world| {
+    fails_without_leak(Verb::Patch, "failed to add the finalizer", async |world| {
         let failure = world.finalize(&Finalizer::new(OURS)).await;
         (world, failure)
     })
@@ -184,8 +185,8 @@ async fn rejected_finalizer_patch_does_not_leak_contents() {
         let failure = world.finalize(&Finalizer::new(OURS)).await;
         (world, failure)
     };
-    fails_without_a_quote(Verb::Get, "failed to read default/a", being_deleted).await;
-    fails_without_a_quote(Verb::Patch, "failed to remove the finalizer", being_deleted).await;
+    fails_without_leak(Verb::Get, "failed to read default/a", being_deleted).await;
+    fails_without_leak(Verb::Patch, "failed to remove the finalizer", being_deleted).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,7 +197,7 @@ async fn lost_event_is_logged_without_contents() {
     let (recorder, broadcaster) = EventRecorder::new(client, "example.com/shop", "shop-0").unwrap();
     let stop = CancellationToken::new();
     let writing = tokio::spawn(broadcaster.run(stop.clone()));
-    for fault in [quoting(500, "InternalError"), quoting(422, "Invalid")] {
+    for fault in [leaking_status(500, "InternalError"), leaking_status(422, "Invalid")] {
         server.faults().next(Match::verb(Verb::Create).resource("events"), fault);
     }
     let map: ConfigMap =
@@ -209,13 +210,13 @@ async fn lost_event_is_logged_without_contents() {
     stop.cancel();
     writing.await.unwrap();
     let lines = logged.text();
-    for said in [
+    for expected in [
         "event was not written; giving up",
         "ConfigMap default/a",
         "422 Unprocessable Entity",
         "500 Internal",
     ] {
-        assert!(lines.contains(said), "{said}: {lines}");
+        assert!(lines.contains(expected), "{expected}: {lines}");
     }
     assert!(!lines.contains(CONTENTS), "{lines}");
 }
@@ -245,13 +246,13 @@ async fn lost_events_are_logged_once_per_ten_seconds() {
     stop.cancel();
     writing.await.unwrap();
     let lines = logged.text_of(|name| name == "kube_operator");
-    for (said, times) in [
+    for (message, times) in [
         ("message=event was not written; giving up\n", 2),
         ("message=invalid event dropped", 2),
         ("suppressed=0\n", 2),
         ("suppressed=99\n", 2),
     ] {
-        assert_eq!(lines.matches(said).count(), times, "{said}: {lines}");
+        assert_eq!(lines.matches(message).count(), times, "{message}: {lines}");
     }
 }
 
@@ -268,18 +269,18 @@ async fn page(address: std::net::SocketAddr, path: &str) -> String {
     timeout(30 * SECOND, asked).await.unwrap().unwrap()
 }
 
-/// A reconciler that makes a Secret's ConfigMap with a client of its own, and says no more than `?`.
+/// A reconciler that creates a ConfigMap with a plain client, and returns errors with `?`.
 async fn copy(client: Client) -> Result<Action, Failure> {
     let map: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "copy"}}))?;
     Api::default_namespaced(client).create(&PostParams::default(), &map).await?;
     Ok(Action::Done)
 }
 
-/// Without a paused clock: pages come over a socket. kube-client, whose request this is, logs at level debug what a server has
-/// refused, and always what it can't decode: the crate's page says so.
+/// The clock is not paused, because pages are served over a socket. The logs of kube-client are
+/// excluded: kube-client logs error responses at level debug, and responses that it cannot decode.
 #[tokio::test]
 async fn failed_request_of_reconciler_does_not_leak_contents() {
-    for (fault, expected) in answers() {
+    for (fault, expected) in responses() {
         let logged = Logged::begin();
         let world = World::new().await.with_map().await;
         world.factory.shutdown().await;
@@ -304,7 +305,7 @@ async fn failed_request_of_reconciler_does_not_leak_contents() {
                 sleep(SECOND / 100).await;
             }
         };
-        let why = timeout(30 * SECOND, why).await.unwrap_or_else(|_| panic!("nobody says: {expected}"));
+        let why = timeout(30 * SECOND, why).await.unwrap_or_else(|_| panic!("not on the page: {expected}"));
         let pages = [why, page(address, "/debug/queues").await, page(address, "/readyz").await].join("\n");
         stop.cancel();
         running.await.unwrap().unwrap();

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn truncate_ends_at_char_boundary() {
+    fn truncate_respects_char_boundaries() {
         assert_eq!(truncate("aä€".to_owned(), 6), "aä€");
         assert_eq!(truncate("aä€".to_owned(), 5), "aä");
         assert_eq!(truncate("aä€".to_owned(), 2), "a");

@@ -184,7 +184,7 @@ mod tests {
         set_controller_reference(&owner, &(), &mut pod).unwrap();
         assert_eq!(references(&pod), expected);
         set_owner_reference(&owner, &(), &mut pod).unwrap();
-        assert_eq!(references(&pod), expected, "it stays the controller");
+        assert_eq!(references(&pod), expected, "the owner stays the controller");
     }
 
     #[test]

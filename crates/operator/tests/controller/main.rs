@@ -1,4 +1,5 @@
-//! What leads to a run, how runs end, and how many there are at once, through a server, under a paused clock.
+//! Tests of controllers with a test server, under a paused clock: causes, results and concurrency
+//! of reconciles.
 
 mod sources;
 mod terms;
@@ -32,23 +33,23 @@ use tokio_util::sync::CancellationToken;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A run, as its reconciler was told of it.
+/// A reconcile, as recorded by the reconciler.
 #[derive(Debug, Clone, PartialEq)]
-struct Run {
+struct RecordedReconcile {
     name: String,
-    /// What the object says, if it is there.
-    says: Option<String>,
+    /// The text of the object, if the object exists.
+    text: Option<String>,
     reasons: Vec<String>,
     failures: u32,
     at: Duration,
 }
 
-/// A server, a factory on it, and the runs that there were.
+/// A server, a factory on it, and the recorded reconciles.
 struct World {
     client: Client,
     factory: InformerFactory,
-    runs: Arc<Mutex<Vec<Run>>>,
-    begun: Instant,
+    runs: Arc<Mutex<Vec<RecordedReconcile>>>,
+    started: Instant,
     stop: CancellationToken,
     server: Server,
 }
@@ -61,7 +62,7 @@ impl World {
             factory: InformerFactory::new(client.clone()),
             client,
             runs: Arc::default(),
-            begun: Instant::now(),
+            started: Instant::now(),
             stop: CancellationToken::new(),
             server,
         }
@@ -71,8 +72,8 @@ impl World {
         self.factory.informer().unwrap()
     }
 
-    async fn create(&self, name: &str, says: &str) {
-        let map = json!({"metadata": {"name": name}, "data": {"says": says}});
+    async fn create(&self, name: &str, text: &str) {
+        let map = json!({"metadata": {"name": name}, "data": {"text": text}});
         let map: ConfigMap = serde_json::from_value(map).unwrap();
         Api::default_namespaced(self.client.clone()).create(&PostParams::default(), &map).await.unwrap();
     }
@@ -90,7 +91,7 @@ impl World {
         Api::default_namespaced(self.client.clone()).create(&PostParams::default(), &secret).await.unwrap();
     }
 
-    /// Runs a controller that notes each run and then does this.
+    /// Runs a controller whose reconciler records the request and then calls `then`.
     fn run<F>(
         &self,
         controller: Controller<ConfigMap>,
@@ -99,24 +100,24 @@ impl World {
     where
         F: Future<Output = Result<Action, Failure>> + Send + 'static,
     {
-        let (runs, begun) = (Arc::clone(&self.runs), self.begun);
+        let (runs, started) = (Arc::clone(&self.runs), self.started);
         let reconcile = move |request: Request<ConfigMap>| {
-            let says = request.object.map(|map| map.data.clone().unwrap_or_default()["says"].clone());
+            let text = request.object.map(|map| map.data.clone().unwrap_or_default()["text"].clone());
             let mut runs = runs.lock();
-            runs.push(Run {
+            runs.push(RecordedReconcile {
                 name: request.key.name().to_owned(),
-                says,
+                text,
                 reasons: request.reasons.first.iter().map(ToString::to_string).collect(),
                 failures: request.failures,
-                at: begun.elapsed(),
+                at: started.elapsed(),
             });
             then(runs.len())
         };
         tokio::spawn(controller.run(reconcile, Leadership::always(), self.stop.clone()))
     }
 
-    /// The runs since this was asked last, once nothing happens any more.
-    async fn runs(&self) -> Vec<Run> {
+    /// Returns the reconciles since the last call, after all pending work.
+    async fn runs(&self) -> Vec<RecordedReconcile> {
         sleep(SECOND / 10).await;
         std::mem::take(&mut *self.runs.lock())
     }
@@ -124,12 +125,12 @@ impl World {
     async fn end(self, task: JoinHandle<Result<(), ControllerError>>) {
         self.stop.cancel();
         task.await.unwrap().unwrap();
-        assert_eq!(self.maps().status().handlers.len(), 0, "its handlers are gone");
+        assert_eq!(self.maps().status().handlers.len(), 0, "the handlers of the controller are removed");
         self.factory.shutdown().await;
     }
 }
 
-async fn wait() -> Result<Action, Failure> {
+async fn await_change() -> Result<Action, Failure> {
     Ok(Action::AwaitChange)
 }
 
@@ -137,17 +138,17 @@ async fn wait() -> Result<Action, Failure> {
 async fn object_is_reconciled_when_listed_updated_and_deleted() {
     let world = World::new();
     world.create("a", "1").await;
-    let task = world.run(Controller::new(&world.maps()), |_| wait());
+    let task = world.run(Controller::new(&world.maps()), |_| await_change());
     let runs = world.runs().await;
     assert_eq!(
-        (runs.len(), runs[0].says.as_deref(), &*runs[0].reasons[0]),
+        (runs.len(), runs[0].text.as_deref(), &*runs[0].reasons[0]),
         (1, Some("1"), "ConfigMap was listed")
     );
 
-    world.patch("a", json!({"data": {"says": "2"}})).await;
+    world.patch("a", json!({"data": {"text": "2"}})).await;
     let runs = world.runs().await;
     assert_eq!(
-        (runs.len(), runs[0].says.as_deref(), &*runs[0].reasons[0]),
+        (runs.len(), runs[0].text.as_deref(), &*runs[0].reasons[0]),
         (1, Some("2"), "ConfigMap was updated")
     );
 
@@ -155,13 +156,13 @@ async fn object_is_reconciled_when_listed_updated_and_deleted() {
     api.delete("a", &DeleteParams::default()).await.unwrap();
     let runs = world.runs().await;
     assert_eq!(
-        (runs.len(), runs[0].says.as_deref(), &*runs[0].reasons[0]),
+        (runs.len(), runs[0].text.as_deref(), &*runs[0].reasons[0]),
         (1, None, "ConfigMap was deleted")
     );
     world.end(task).await;
 }
 
-fn keys_from_outside()
+fn key_channel()
 -> (tokio::sync::mpsc::Sender<ObjectKey>, impl futures_util::Stream<Item = ObjectKey> + Send + 'static) {
     let (sender, mut receiver) = tokio::sync::mpsc::channel(8);
     (sender, futures_util::stream::poll_fn(move |context| receiver.poll_recv(context)))
@@ -187,8 +188,8 @@ async fn failed_panicked_or_hung_reconcile_is_retried_with_backoff() {
     let millis: Vec<u128> = runs.windows(2).map(|two| (two[1].at - two[0].at).as_millis()).collect();
     assert!(millis[0] >= 5 && millis[1] >= 10 && millis[2] >= 30, "{millis:?}");
 
-    world.patch("a", json!({"data": {"says": "2"}})).await;
-    assert_eq!(world.runs().await[0].failures, 0, "success is the end of it");
+    world.patch("a", json!({"data": {"text": "2"}})).await;
+    assert_eq!(world.runs().await[0].failures, 0, "a success resets the number of failures");
     world.end(task).await;
 }
 
@@ -200,7 +201,7 @@ async fn terminal_failure_waits_for_a_change() {
     assert_eq!(world.runs().await.len(), 1);
     sleep(3600 * SECOND).await;
     assert_eq!(world.runs().await, []);
-    world.patch("a", json!({"data": {"says": "2"}})).await;
+    world.patch("a", json!({"data": {"text": "2"}})).await;
     assert_eq!(world.runs().await.len(), 1);
     world.end(task).await;
 }
@@ -235,9 +236,9 @@ async fn reconcile_sees_write_of_previous_reconcile() {
         let (maps, is_first) = (maps.clone(), Arc::clone(&is_first));
         async move {
             if !is_first.swap(false, SeqCst) {
-                return wait().await;
+                return await_change().await;
             }
-            let patch = Patch::Merge(json!({"data": {"says": "2"}}));
+            let patch = Patch::Merge(json!({"data": {"text": "2"}}));
             maps.patch("a", &Default::default(), &patch).await?;
             Ok(Action::RequeueAfter(Duration::from_millis(1)))
         }
@@ -247,8 +248,8 @@ async fn reconcile_sees_write_of_previous_reconcile() {
     assert_eq!(runs.len(), 1);
     sleep(2 * SECOND).await;
     let runs = world.runs().await;
-    let says: Vec<_> = runs.iter().map(|run| run.says.as_deref()).collect();
-    assert_eq!(says, [Some("2"), Some("2")], "the one that was asked for, and that of the event");
+    let text: Vec<_> = runs.iter().map(|run| run.text.as_deref()).collect();
+    assert_eq!(text, [Some("2"), Some("2")], "the requeue and the event");
     world.end(task).await;
 }
 
@@ -258,13 +259,14 @@ async fn panic_before_future_is_returned_is_retried() {
     world.create("a", "1").await;
     let task = world.run(Controller::new(&world.maps()), |number| {
         assert!(number > 1, "on purpose");
-        wait()
+        await_change()
     });
     assert_eq!(world.runs().await.len(), 2);
     world.end(task).await;
 }
 
-/// The lease expires while a run waits for the cache to show what the one before it has written.
+/// The lease expires while a reconcile waits until the cache contains the write of the previous
+/// reconcile.
 #[tokio::test(start_paused = true)]
 async fn no_reconcile_starts_after_lease_expired_during_catch_up() {
     let world = World::new();
@@ -282,14 +284,14 @@ async fn no_reconcile_starts_after_lease_expired_during_catch_up() {
     world.server.faults().during(60 * SECOND, Match::verb(Verb::Update).resource("leases"), Fault::Hang);
 
     let maps = CachedApi::new(Api::default_namespaced(world.client.clone()), &world.maps());
-    let begun = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&begun);
+    let started = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&started);
     let reconcile = move |_: Request<ConfigMap>| {
         let maps = maps.clone();
         counted.fetch_add(1, SeqCst);
         async move {
             sleep(6 * SECOND).await;
-            let patch = Patch::Merge(json!({"data": {"says": "2"}}));
+            let patch = Patch::Merge(json!({"data": {"text": "2"}}));
             maps.patch("a", &Default::default(), &patch).await?;
             Ok(Action::RequeueAfter(Duration::from_millis(1)))
         }
@@ -299,7 +301,7 @@ async fn no_reconcile_starts_after_lease_expired_during_catch_up() {
     sleep(SECOND).await;
     world.server.set_lag(Lag::Time(SECOND * 49 / 10));
     task.await.unwrap().unwrap();
-    assert_eq!((begun.load(SeqCst), leadership.is_leader()), (1, false));
+    assert_eq!((started.load(SeqCst), leadership.is_leader()), (1, false));
     world.stop.cancel();
     elected.await.unwrap();
 }
@@ -318,18 +320,14 @@ async fn reconciles_of_different_keys_overlap_up_to_concurrency() {
             most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
             sleep(60 * SECOND).await;
             now.fetch_sub(1, SeqCst);
-            wait().await
+            await_change().await
         }
     });
     assert_eq!(world.runs().await.len(), 3);
-    world.patch("a", json!({"data": {"says": "2"}})).await;
+    world.patch("a", json!({"data": {"text": "2"}})).await;
     sleep(600 * SECOND).await;
     let runs = world.runs().await;
-    assert_eq!(
-        (runs.len(), most.load(SeqCst)),
-        (3, 3),
-        "two that waited, and the one that changed meanwhile"
-    );
+    assert_eq!((runs.len(), most.load(SeqCst)), (3, 3), "two queued keys, and the changed key");
     world.end(task).await;
 }
 
@@ -341,17 +339,17 @@ async fn stop_waits_for_running_reconcile_and_starts_none() {
     }
     let task = world.run(Controller::new(&world.maps()), |_| async {
         sleep(60 * SECOND).await;
-        wait().await
+        await_change().await
     });
     assert_eq!(world.runs().await.len(), 1);
-    let begun = Instant::now();
+    let started = Instant::now();
     world.stop.cancel();
     task.await.unwrap().unwrap();
-    assert!(begun.elapsed() >= 59 * SECOND);
+    assert!(started.elapsed() >= 59 * SECOND);
     assert_eq!(world.runs().await, []);
 }
 
-/// No bucket for all keys: who fails pays for itself.
+/// The default rate limiter has no bucket for all keys.
 #[tokio::test(start_paused = true)]
 async fn each_failing_key_has_its_own_backoff() {
     let world = World::new();
@@ -379,7 +377,7 @@ async fn requeued_key_keeps_its_low_priority() {
             2 => sleep(30 * SECOND).await,
             _ => {}
         }
-        wait().await
+        await_change().await
     });
     sleep(SECOND).await;
     world.create("long", "1").await;
@@ -391,7 +389,7 @@ async fn requeued_key_keeps_its_low_priority() {
     world.end(task).await;
 }
 
-/// One write is lost with its history, and the next one is of the new history.
+/// The restore discards one write. The next write belongs to the new history.
 #[tokio::test(start_paused = true)]
 async fn reconcile_sees_own_write_after_a_restore() {
     let mut world = World::new();
@@ -400,30 +398,30 @@ async fn reconcile_sees_own_write_after_a_restore() {
     world.create("a", "1").await;
     let maps = CachedApi::new(Api::default_namespaced(world.client.clone()), &world.maps());
     let (server, backup) = (world.server.clone(), world.server.resource_version());
-    world.create("z", "by which the cache is ahead of the backup").await;
+    world.create("z", "the cache is newer than the backup").await;
     let only = Predicate::new(|event: &Event<ConfigMap>| event.key().name() == "a");
     let task = world.run(Controller::new(&world.maps()).filter(only), move |number| {
         let (maps, server) = (maps.clone(), server.clone());
-        let says = move |what: &str| Patch::Merge(json!({"data": {"says": what}}));
+        let text = move |what: &str| Patch::Merge(json!({"data": {"text": what}}));
         async move {
             if number > 1 {
-                return wait().await;
+                return await_change().await;
             }
             let busy = Fault::status(503, "ServiceUnavailable", None);
             let unheard = server.faults().always(Match::verb(Verb::Watch), busy);
             server.close_watches();
-            maps.patch("a", &Default::default(), &says("lost")).await?;
+            maps.patch("a", &Default::default(), &text("lost")).await?;
             server.restore(backup).map_err(|status| Failure::message(status.message()))?;
             drop(unheard);
             sleep(600 * SECOND).await;
             server.set_lag(Lag::Time(SECOND));
-            maps.patch("a", &Default::default(), &says("2")).await?;
+            maps.patch("a", &Default::default(), &text("2")).await?;
             Ok(Action::RequeueAfter(Duration::from_millis(1)))
         }
     });
     sleep(700 * SECOND).await;
-    let says: Vec<_> = world.runs().await.into_iter().map(|run| run.says).collect();
-    assert_eq!(says[0].as_deref(), Some("1"));
-    assert!(says.len() > 1 && says[1..].iter().all(|says| says.as_deref() == Some("2")), "{says:?}");
+    let text: Vec<_> = world.runs().await.into_iter().map(|run| run.text).collect();
+    assert_eq!(text[0].as_deref(), Some("1"));
+    assert!(text.len() > 1 && text[1..].iter().all(|text| text.as_deref() == Some("2")), "{text:?}");
     world.end(task).await;
 }

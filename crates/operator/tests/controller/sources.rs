@@ -1,4 +1,4 @@
-//! What leads to a run, and of which key; and what is left of a controller that ends.
+//! Tests of the sources of a controller, and of its cleanup.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube_client::core::{ApiResource, DynamicObject};
@@ -12,7 +12,7 @@ async fn owns_reconciles_only_the_controlling_owner() {
     let world = World::new();
     world.create("a", "1").await;
     let secrets: Informer<Secret> = world.factory.informer().unwrap();
-    let task = world.run(Controller::new(&world.maps()).owns(&secrets), |_| wait());
+    let task = world.run(Controller::new(&world.maps()).owns(&secrets), |_| await_change());
     world.runs().await;
     world.create_owned("of-a", "a", true).await;
     world.create_owned("beside-a", "a", false).await;
@@ -26,26 +26,26 @@ async fn owns_reconciles_only_the_controlling_owner() {
 async fn watches_and_streams_queue_the_mapped_keys() {
     let world = World::new();
     let secrets: Informer<Secret> = world.factory.informer().unwrap();
-    let (asked, asks) = keys_from_outside();
+    let (sender, stream) = key_channel();
     let controller = Controller::new(&world.maps())
         .watches(&secrets, |event| {
             let namespace = event.key().namespace();
             ["a", "b"].map(|name| ObjectKey::new(namespace, name))
         })
-        .watches_stream("a webhook", asks);
-    let task = world.run(controller, |_| wait());
+        .watches_stream("a webhook", stream);
+    let task = world.run(controller, |_| await_change());
     world.runs().await;
     world.create_owned("s", "nobody", true).await;
     let runs = world.runs().await;
     assert_eq!(runs.iter().map(|run| &*run.name).collect::<Vec<_>>(), ["a", "b"]);
-    assert_eq!((runs[0].says.as_deref(), &*runs[0].reasons[0]), (None, "Secret default/s was added"));
+    assert_eq!((runs[0].text.as_deref(), &*runs[0].reasons[0]), (None, "Secret default/s was added"));
 
-    asked.try_send("default/c".parse().unwrap()).unwrap();
+    sender.try_send("default/c".parse().unwrap()).unwrap();
     let runs = world.runs().await;
     assert_eq!((runs.len(), &*runs[0].name, &*runs[0].reasons[0]), (1, "c", "a webhook was requested"));
-    drop(asked);
+    drop(sender);
     world.create("d", "1").await;
-    assert_eq!(world.runs().await.len(), 1, "the end of a stream ends nothing else");
+    assert_eq!(world.runs().await.len(), 1, "the controller continues after the end of the stream");
     world.end(task).await;
 }
 
@@ -53,9 +53,10 @@ async fn watches_and_streams_queue_the_mapped_keys() {
 async fn filter_drops_events_that_do_not_pass() {
     let world = World::new();
     world.create("a", "1").await;
-    let task = world.run(Controller::new(&world.maps()).filter(Predicate::labels_changed()), |_| wait());
+    let task =
+        world.run(Controller::new(&world.maps()).filter(Predicate::labels_changed()), |_| await_change());
     world.runs().await;
-    world.patch("a", json!({"data": {"says": "2"}})).await;
+    world.patch("a", json!({"data": {"text": "2"}})).await;
     assert_eq!(world.runs().await, []);
     world.patch("a", json!({"metadata": {"labels": {"x": "y"}}})).await;
     assert_eq!(world.runs().await.len(), 1);
@@ -67,7 +68,7 @@ async fn owns_any_reference_reconciles_every_owner() {
     let world = World::new();
     let secrets: Informer<Secret> = world.factory.informer().unwrap();
     let controller = Controller::new(&world.maps()).owns_any_reference(&secrets, Predicate::always());
-    let task = world.run(controller, |_| wait());
+    let task = world.run(controller, |_| await_change());
     world.runs().await;
     world.create_owned("beside-a", "a", false).await;
     world.create_owned("of-b", "b", true).await;
@@ -76,12 +77,12 @@ async fn owns_any_reference_reconciles_every_owner() {
     world.end(task).await;
 }
 
-/// Where kube-runtime's controller waits before it takes the next event of anything else.
+/// In this situation, the controller of kube-runtime delays events of all sources.
 #[tokio::test(start_paused = true)]
 async fn forbidden_watch_does_not_delay_other_sources() {
     let world = World::new();
     let secrets: Informer<Secret> = world.factory.informer().unwrap();
-    let task = world.run(Controller::new(&world.maps()).owns(&secrets), |_| wait());
+    let task = world.run(Controller::new(&world.maps()).owns(&secrets), |_| await_change());
     world.runs().await;
     let faults = world.server.faults();
     let of_secrets = Match::verb(Verb::Watch).resource("secrets");
@@ -90,8 +91,8 @@ async fn forbidden_watch_does_not_delay_other_sources() {
     sleep(60 * SECOND).await; // all else is watched again
     for _ in 0..120 {
         sleep(SECOND).await;
-        world.create(&format!("o{}", world.begun.elapsed().as_secs()), "1").await;
-        let created = world.begun.elapsed();
+        world.create(&format!("o{}", world.started.elapsed().as_secs()), "1").await;
+        let created = world.started.elapsed();
         let runs = world.runs().await;
         assert_eq!(runs.iter().map(|run| run.at).collect::<Vec<_>>(), [created]);
     }
@@ -108,7 +109,7 @@ async fn watches_filtered_drops_events_that_do_not_pass() {
         .and(Predicate::labels_changed());
     let keys = |_: &kube_informer::Event<Secret>| ["default/a".parse().unwrap()];
     let controller = Controller::new(&world.maps()).watches_filtered(&secrets, only_labels, keys);
-    let task = world.run(controller, |_| wait());
+    let task = world.run(controller, |_| await_change());
     assert_eq!(world.runs().await, []);
     let api: Api<Secret> = Api::default_namespaced(world.client.clone());
     for (patch, runs) in [(json!({"data": {}}), 0), (json!({"metadata": {"labels": {"x": "y"}}}), 1)] {
@@ -118,7 +119,7 @@ async fn watches_filtered_drops_events_that_do_not_pass() {
     world.end(task).await;
 }
 
-/// Both its own type and what it owns are known only at run time; owners are in no namespace.
+/// The reconciled type and the owned type are dynamic, and the owners are cluster-scoped.
 #[tokio::test(start_paused = true)]
 async fn dynamic_types_are_reconciled_owned_and_watched() {
     let world = World::new();
@@ -133,7 +134,7 @@ async fn dynamic_types_are_reconciled_owned_and_watched() {
     let reconcile = move |request: Request<DynamicObject>| {
         let reasons: Vec<_> = request.reasons.first.iter().map(ToString::to_string).collect();
         noted.lock().push((request.key.to_string(), reasons));
-        wait()
+        await_change()
     };
     let task = tokio::spawn(controller.run(reconcile, Leadership::always(), world.stop.clone()));
     sleep(SECOND).await;
@@ -156,16 +157,16 @@ async fn dynamic_types_are_reconciled_owned_and_watched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopped_informer_ends_controller_with_error() {
+async fn stopped_informer_stops_controller_with_error() {
     let world = World::new();
     world.create("a", "1").await;
     let hangs = world.server.faults().always(Match::any().resource("secrets"), Fault::Hang);
     let secrets: Informer<Secret> = world.factory.informer().unwrap();
-    let task = world.run(Controller::new(&world.maps()).owns(&secrets), |_| wait());
+    let task = world.run(Controller::new(&world.maps()).owns(&secrets), |_| await_change());
     sleep(SECOND).await;
     secrets.stop().await;
     let stopped = ControllerError::InformerStopped("Secret /api/v1/secrets".to_owned());
-    assert_eq!(task.await.unwrap(), Err(stopped), "it had not been filled");
+    assert_eq!(task.await.unwrap(), Err(stopped), "the cache was not synced");
     assert_eq!((world.runs().await, world.maps().status().handlers.len()), (vec![], 0));
     drop(hangs);
 
@@ -173,7 +174,7 @@ async fn stopped_informer_ends_controller_with_error() {
     world.create("a", "1").await;
     let task = world.run(Controller::new(&world.maps()), |_| async {
         sleep(60 * SECOND).await;
-        wait().await
+        await_change().await
     });
     assert_eq!(world.runs().await.len(), 1);
     let begun = Instant::now();
@@ -196,12 +197,12 @@ impl RateLimiter<ObjectKey> for Panics {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropped_or_panicked_controller_leaves_no_handler_or_task() {
+async fn dropped_or_panicked_controller_removes_handlers_and_tasks() {
     for panics in [false, true] {
         let world = World::new();
         world.create("a", "1").await;
-        let (asked, asks) = keys_from_outside();
-        let controller = Controller::new(&world.maps()).watches_stream("a webhook", asks);
+        let (sender, stream) = key_channel();
+        let controller = Controller::new(&world.maps()).watches_stream("a webhook", stream);
         let task = match panics {
             true => world.run(controller.rate_limiter(Panics), |_| async { Err(Failure::message("no")) }),
             false => world.run(controller, |_| std::future::pending()),
@@ -212,7 +213,7 @@ async fn dropped_or_panicked_controller_leaves_no_handler_or_task() {
         assert_eq!(task.await.unwrap_err().is_panic(), panics);
         sleep(SECOND).await;
         assert_eq!(world.maps().status().handlers.len(), 0);
-        assert!(asked.is_closed(), "nobody asks the stream any more");
+        assert!(sender.is_closed(), "the stream is dropped");
         world.factory.shutdown().await;
     }
 }
@@ -225,11 +226,11 @@ async fn controllers_of_one_factory_share_watches() {
     for name in ["first", "second", "third"] {
         let secrets: Informer<Secret> = world.factory.informer().unwrap();
         let controller = Controller::new(&world.maps()).named(name).owns(&secrets);
-        tasks.push(world.run(controller, |_| wait()));
+        tasks.push(world.run(controller, |_| await_change()));
     }
     assert_eq!(world.runs().await.len(), 3);
     world.create_owned("of-a", "a", true).await;
-    assert_eq!(world.runs().await.len(), 3, "each of them is told");
+    assert_eq!(world.runs().await.len(), 3, "each controller reconciles");
     assert_eq!(world.server.open_watches(), 2, "ConfigMaps and Secrets");
     world.stop.cancel();
     for task in tasks {
@@ -239,7 +240,7 @@ async fn controllers_of_one_factory_share_watches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn panicking_source_ends_controller_with_error() {
+async fn panicking_source_stops_controller_with_error() {
     let panics = |_: &kube_informer::Event<Secret>| -> [ObjectKey; 1] { panic!("on purpose") };
     let stream =
         || futures_util::stream::poll_fn(|_| -> std::task::Poll<Option<ObjectKey>> { panic!("on purpose") });
@@ -253,21 +254,22 @@ async fn panicking_source_ends_controller_with_error() {
             1 => controller.watches(&world.factory.informer().unwrap(), panics),
             _ => controller.watches_stream(name, stream()),
         };
-        let task = world.run(controller, |_| wait());
+        let task = world.run(controller, |_| await_change());
         assert_eq!(task.await.unwrap(), Err(ControllerError::SourcePanicked(name.to_owned())));
         assert_eq!(world.maps().status().handlers.len(), 0);
         world.factory.shutdown().await;
     }
 }
 
-/// The first is given to another owner and deleted, the second one comes and goes; both while handlers are behind.
+/// The owner of the first object changes twice before its deletion. The second object is created
+/// and deleted. Handlers lag behind.
 #[tokio::test(start_paused = true)]
 async fn owners_of_intermediate_states_are_reconciled() {
     let mut world = World::new();
     world.factory = world.factory.coalesce_threshold(0);
     world.create_owned("s", "a", true).await;
     let secrets: Informer<Secret> = world.factory.informer().unwrap();
-    let task = world.run(Controller::new(&world.maps()).owns(&secrets), |_| wait());
+    let task = world.run(Controller::new(&world.maps()).owns(&secrets), |_| await_change());
     world.runs().await;
     let mut moved = world.server.get("v1", "Secret", Some("default"), "s").unwrap();
     for owner in ["b", "c"] {

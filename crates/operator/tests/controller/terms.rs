@@ -1,19 +1,19 @@
-//! A process that leads, leads no more, and leads again.
+//! A process loses leadership and becomes leader again.
 
 use super::*;
 
 const LEASE: &str = "operator";
 
-/// Somebody writes the holder of the lease.
+/// Sets the holder of the lease.
 fn hold(server: &Server, holder: Option<&str>) {
     let version = "coordination.k8s.io/v1";
     let spec = json!({"spec": {"holderIdentity": holder, "leaseDurationSeconds": 15}});
     server.patch(version, "Lease", Some("default"), LEASE, &spec).unwrap();
 }
 
-/// What was begun in one term would write in the next one otherwise, of what it knew in the first.
+/// Otherwise a reconcile of the first term could write stale state in the second term.
 #[tokio::test(start_paused = true)]
-async fn lost_term_drops_reconcile_and_ends_controller() {
+async fn lost_term_drops_reconcile_and_stops_controller() {
     let world = World::new();
     world.create("a", "1").await;
     let options = ElectionOptions {
@@ -32,7 +32,7 @@ async fn lost_term_drops_reconcile_and_ends_controller() {
         async move {
             sleep(90 * SECOND).await;
             count.fetch_add(1, SeqCst);
-            wait().await
+            await_change().await
         }
     };
     let controller = Controller::new(&world.maps());

@@ -1,11 +1,11 @@
-//! Before the run, at the stop and after it.
+//! Events before the run, at the stop, and after the stop.
 
 use kube_operator::{DroppedEvents, EventRecorder, EventType};
 use kube_testserver::{Fault, Server};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{Recording, SECOND, asked, client, count, creating, event, events, map};
+use super::{Recording, SECOND, client, count, creating, event, events, map, request_counts};
 
 #[tokio::test(start_paused = true)]
 async fn stop_writes_queued_events_and_counted_repeats() {
@@ -64,5 +64,5 @@ async fn events_reported_before_run_are_written() {
     let stop = CancellationToken::new();
     stop.cancel();
     broadcaster.run(stop).await;
-    assert_eq!((count(&event(&server).await), asked(&server)), (Some(3), (1, 0)));
+    assert_eq!((count(&event(&server).await), request_counts(&server)), (Some(3), (1, 0)));
 }

@@ -5,7 +5,7 @@ use kube_testserver::{Fault, Match, Server, Verb};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::{MINUTE, Recording, SECOND, asked, client, count, creating, event, map};
+use super::{MINUTE, Recording, SECOND, client, count, creating, event, map, request_counts};
 
 #[tokio::test(start_paused = true)]
 async fn transient_failures_lose_no_event() {
@@ -17,12 +17,12 @@ async fn transient_failures_lose_no_event() {
         recording.report("a", "Tested");
         assert_eq!(recording.written().await.sent, 1, "{fault:?}");
         event(&server).await;
-        assert_eq!((asked(&server), recording.stop().await.failed), ((4, 0), 0), "{fault:?}");
+        assert_eq!((request_counts(&server), recording.stop().await.failed), ((4, 0), 0), "{fault:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn repeat_after_lost_answer_is_counted_in_series() {
+async fn repeat_after_lost_response_is_counted_in_series() {
     let server = Server::new();
     let recording = Recording::new(&server);
     server.faults().next(creating(), Fault::LoseAnswer);
@@ -30,7 +30,7 @@ async fn repeat_after_lost_answer_is_counted_in_series() {
     sleep(SECOND / 10).await;
     recording.report("a", "Tested");
     assert_eq!(recording.written().await.sent, 2);
-    assert_eq!((count(&event(&server).await), asked(&server)), (Some(2), (2, 1)));
+    assert_eq!((count(&event(&server).await), request_counts(&server)), (Some(2), (2, 1)));
     recording.stop().await;
 }
 
@@ -41,9 +41,9 @@ async fn event_name_conflict_counts_as_failed() {
     server.faults().next(creating(), Fault::status(409, "AlreadyExists", None));
     recording.report("a", "Tested");
     let status = recording.written().await;
-    assert_eq!((status.sent, status.failed, asked(&server)), (0, 1, (1, 0)));
+    assert_eq!((status.sent, status.failed, request_counts(&server)), (0, 1, (1, 0)));
     recording.report("a", "Tested");
-    assert_eq!(recording.written().await.sent, 1, "the next one has another name");
+    assert_eq!(recording.written().await.sent, 1, "the next event has another name");
     recording.stop().await;
 }
 
@@ -64,13 +64,13 @@ async fn retry_after_delays_the_next_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failing_write_is_tried_twelve_times_with_backoff() {
+async fn failing_write_is_sent_twelve_times_with_backoff() {
     let server = Server::new();
     let recording = Recording::new(&server);
     let _fails = server.faults().always(creating(), Fault::status(500, "InternalError", None));
     recording.report("a", "Tested");
     let status = recording.written().await;
-    assert_eq!((status.failed, status.sent, asked(&server)), (1, 0, (12, 0)));
+    assert_eq!((status.failed, status.sent, request_counts(&server)), (1, 0, (12, 0)));
     let at: Vec<_> = server.journal().requests().iter().map(|request| request.at).collect();
     let pauses: Vec<_> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(pauses.iter().all(|pause| (SECOND..=25 * SECOND).contains(pause)), "{pauses:?}");
@@ -87,7 +87,7 @@ async fn rejected_event_is_not_retried() {
         recording.report("a", "Tested");
         assert_eq!(recording.written().await.failed, 1);
         sleep(60 * MINUTE).await;
-        assert_eq!(asked(&server), (1, 0));
+        assert_eq!(request_counts(&server), (1, 0));
         drop(refuses);
         recording.report("a", "Tested");
         assert_eq!(recording.written().await.sent, 1);
@@ -125,7 +125,7 @@ async fn guarded_client_writes_events_only_while_leader() {
     let recording = Recording::through(leadership.guard(client(&server)));
     recording.report("a", "Tested");
     assert_eq!(recording.written().await.failed, 1);
-    assert_eq!(asked(&server), (0, 0));
+    assert_eq!(request_counts(&server), (0, 0));
     let stop = CancellationToken::new();
     let task = tokio::spawn(election.run(stop.clone()));
     leadership.acquired().await;

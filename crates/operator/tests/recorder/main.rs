@@ -1,4 +1,5 @@
-//! Events through a server, under a paused clock: what it stores, what becomes of repeats, and what happens when it fails.
+//! Tests of the event recorder with a test server, under a paused clock: stored events, series, and
+//! failures.
 
 mod ends;
 mod failures;
@@ -55,7 +56,7 @@ impl Recording {
         self.recorder.event(&map(name), EventType::Normal, reason, "Test", "a note");
     }
 
-    /// Until nothing waits.
+    /// Waits until all events are written, and returns the status.
     async fn written(&self) -> RecorderStatus {
         for _ in 0..100_000 {
             if self.recorder.status().waiting == 0 {
@@ -77,14 +78,14 @@ async fn events(server: &Server) -> Vec<Event> {
     Api::all(client(server)).list(&Default::default()).await.unwrap().items
 }
 
-/// The only one there.
+/// Returns the only event on the server.
 async fn event(server: &Server) -> Event {
     let mut events = events(server).await;
     assert_eq!(events.len(), 1, "{events:?}");
     events.remove(0)
 }
 
-/// How often it was seen, as far as the server knows.
+/// Returns the count of the series.
 fn count(event: &Event) -> Option<i32> {
     event.series.as_ref().map(|series| series.count)
 }
@@ -93,8 +94,8 @@ fn creating() -> Match {
     Match::verb(Verb::Create).resource("events")
 }
 
-/// How many were created, and how many patched, as far as the server was asked.
-fn asked(server: &Server) -> (usize, usize) {
+/// Returns the number of create requests and of patch requests.
+fn request_counts(server: &Server) -> (usize, usize) {
     (server.journal().count(Verb::Create, "events"), server.journal().count(Verb::Patch, "events"))
 }
 
@@ -162,10 +163,13 @@ async fn repeats_become_series_that_is_written_twice() {
         sleep(MINUTE).await;
     }
     let begun = event(&server).await;
-    assert_eq!((count(&begun), asked(&server), recording.recorder.status().waiting), (Some(2), (1, 1), 8));
+    assert_eq!(
+        (count(&begun), request_counts(&server), recording.recorder.status().waiting),
+        (Some(2), (1, 1), 8)
+    );
     recording.written().await;
     let finished = event(&server).await;
-    assert_eq!((count(&finished), asked(&server)), (Some(10), (1, 2)));
+    assert_eq!((count(&finished), request_counts(&server)), (Some(10), (1, 2)));
     assert_eq!(finished.note.as_deref(), Some("note 0"));
     let last = |event: &Event| event.series.as_ref().unwrap().last_observed_time.clone();
     assert!(last(&finished) > last(&begun) && last(&begun) >= begun.event_time.unwrap());
@@ -184,9 +188,9 @@ async fn active_series_is_written_every_half_hour() {
         recording.report("a", "Tested");
         sleep(MINUTE).await;
     }
-    assert_eq!(asked(&server), (1, 4));
+    assert_eq!(request_counts(&server), (1, 4));
     assert_eq!(recording.stop().await.sent, 121);
-    assert_eq!((count(&event(&server).await), asked(&server)), (Some(121), (1, 5)));
+    assert_eq!((count(&event(&server).await), request_counts(&server)), (Some(121), (1, 5)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -200,7 +204,7 @@ async fn series_of_deleted_event_is_created_again() {
     let name = event(&server).await.metadata.name.unwrap();
     server.delete("events.k8s.io/v1", "Event", Some("default"), &name).unwrap();
     assert_eq!(recording.written().await.sent, 3);
-    assert_eq!((count(&event(&server).await), asked(&server)), (Some(3), (2, 2)));
+    assert_eq!((count(&event(&server).await), request_counts(&server)), (Some(3), (2, 2)));
     recording.stop().await;
 }
 

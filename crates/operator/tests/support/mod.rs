@@ -1,4 +1,4 @@
-//! A type that an operator's author would write, and a server that has it.
+//! A custom resource, and a server that serves the resource.
 
 use kube::{CustomResource, CustomResourceExt};
 use kube_testserver::{Plan, Server};
@@ -6,23 +6,23 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// What the objects below are served as.
+/// The API version of the objects.
 pub(crate) const VERSION: &str = "shop.example.com/v1";
 
-/// A site is to say something.
+/// The desired text of a site.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[kube(group = "shop.example.com", version = "v1", kind = "Site", namespaced, status = "SiteStatus")]
 pub(crate) struct SiteSpec {
     pub(crate) says: String,
 }
 
-/// What it says.
+/// The actual text of a site.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 pub(crate) struct SiteStatus {
     pub(crate) said: String,
 }
 
-/// A server with a garbage collector that knows sites, and with these faults.
+/// Returns a server with a garbage collector, the CRD of sites, and these faults.
 pub(crate) fn server(plan: Option<Plan>) -> Server {
     let builder = Server::builder().garbage_collector(true);
     let builder = match plan {
@@ -34,7 +34,7 @@ pub(crate) fn server(plan: Option<Plan>) -> Server {
     server
 }
 
-/// A new site, as the server is told of it.
+/// Returns the JSON of a new site.
 pub(crate) fn site(name: &str, says: &str, finalizers: &[&str]) -> Value {
     let metadata = json!({"name": name, "namespace": "default", "finalizers": finalizers});
     json!({"apiVersion": VERSION, "kind": "Site", "metadata": metadata, "spec": {"says": says}})

@@ -1,5 +1,5 @@
-//! The whole of it against a naive model: any order of events, writes that go well or wrong in each way, events that a
-//! server forgets, and a clock.
+//! Compares `Series` with a naive model, with random events, successful and failing writes, deleted
+//! events, and time.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,52 +15,52 @@ use super::{
 };
 use crate::recorder::{rate_limit::REFILL_INTERVAL, status::DroppedEvents};
 
-/// Small ones, so that they are met often.
+/// Small limits, which random tests reach often.
 const LIMITS: RecorderLimits = RecorderLimits { queue: 3, series: 4, rate_limited_objects: 100, burst: 4 };
 const KEYS: u8 = 8;
 const OBJECTS: u8 = 2;
 
 #[derive(Clone, Copy, Debug)]
 enum Server {
-    Works,
-    /// It does what it is asked for, and its answer does not come.
-    LosesTheAnswer,
+    Succeeds,
+    /// The write succeeds, and the response is lost.
+    LosesResponse,
     Fails,
-    Refuses,
+    Rejects,
 }
 
 #[derive(Clone, Debug)]
 enum Op {
-    See(u8),
+    Observe(u8),
     Write(Server),
-    /// The server forgets all events.
-    Forget,
+    /// The server deletes all events.
+    DeleteEvents,
     /// Seconds.
     Wait(u64),
 }
 
 fn op() -> impl Strategy<Value = Op> {
     let server = prop_oneof![
-        6 => Just(Server::Works),
-        1 => Just(Server::LosesTheAnswer),
+        6 => Just(Server::Succeeds),
+        1 => Just(Server::LosesResponse),
         1 => Just(Server::Fails),
-        1 => Just(Server::Refuses),
+        1 => Just(Server::Rejects),
     ];
     prop_oneof![
-        10 => (0..KEYS).prop_map(Op::See),
+        10 => (0..KEYS).prop_map(Op::Observe),
         10 => server.prop_map(Op::Write),
-        1 => Just(Op::Forget),
+        1 => Just(Op::DeleteEvents),
         4 => prop_oneof![0..90_u64, 100..2000_u64].prop_map(Op::Wait),
     ]
 }
 
 impl Series {
-    /// The relations that the fields' comments state, and the bound of all that is held.
+    /// Checks the invariants of the fields, and the bound of the number of entries.
     fn check(&self) {
         assert!(self.entries.len() <= LIMITS.queue + LIMITS.series + 1);
-        let held = |wanted: fn(&super::SeriesEntry) -> bool| {
+        let ids_where = |is_selected: fn(&super::SeriesEntry) -> bool| {
             let mut ids: Vec<u64> =
-                self.entries.iter().filter(|(_, entry)| wanted(entry)).map(|(id, _)| *id).collect();
+                self.entries.iter().filter(|(_, entry)| is_selected(entry)).map(|(id, _)| *id).collect();
             ids.sort_unstable();
             ids
         };
@@ -69,9 +69,12 @@ impl Series {
             ids.sort_unstable();
             ids
         };
-        assert_eq!(sorted(&mut self.queue.iter().copied()), held(|entry| entry.stage == WriteStage::Queued));
-        assert_eq!(sorted(&mut self.by_key.values().copied()), held(|entry| !entry.is_finished));
-        assert_eq!(sorted(&mut self.by_age.iter().map(|(_, id)| *id)), held(|entry| !entry.is_finished));
+        assert_eq!(
+            sorted(&mut self.queue.iter().copied()),
+            ids_where(|entry| entry.stage == WriteStage::Queued)
+        );
+        assert_eq!(sorted(&mut self.by_key.values().copied()), ids_where(|entry| !entry.is_finished));
+        assert_eq!(sorted(&mut self.by_age.iter().map(|(_, id)| *id)), ids_where(|entry| !entry.is_finished));
         for entry in self.entries.values() {
             assert!(entry.stage != WriteStage::Idle || (entry.written > 0 && !entry.is_due()), "{entry:?}");
             assert!(entry.written <= entry.count && entry.sent <= entry.count, "{entry:?}");
@@ -81,17 +84,17 @@ impl Series {
     }
 }
 
-/// Lists that are searched from end to end, and what a server has.
+/// The naive model: linear lists, and the state of the server.
 struct Model {
     now: Instant,
-    /// Which event, of which key, and when it was last seen.
-    remembered: Vec<(u64, u8, Instant)>,
+    /// The event, its key, and the time of the last observation.
+    tracked: Vec<(u64, u8, Instant)>,
     begun: u64,
-    /// When each object has got tokens, in the order of asking.
+    /// The times when each object took a token, in order.
     taken: BTreeMap<u8, Vec<Instant>>,
     dropped: DroppedEvents,
     on_server: BTreeMap<String, i32>,
-    /// The highest count that each event ever had there.
+    /// The highest count of each event on the server.
     ever: BTreeMap<String, i32>,
 }
 
@@ -99,7 +102,7 @@ impl Model {
     fn new(now: Instant) -> Self {
         Self {
             now,
-            remembered: Vec::new(),
+            tracked: Vec::new(),
             begun: 0,
             taken: BTreeMap::new(),
             dropped: DroppedEvents::default(),
@@ -108,25 +111,25 @@ impl Model {
         }
     }
 
-    fn see(&mut self, key: u8, is_queue_full: bool) {
-        if let Some(seen) = self.remembered.iter_mut().find(|(_, other, _)| *other == key) {
+    fn observe(&mut self, key: u8, is_queue_full: bool) {
+        if let Some(seen) = self.tracked.iter_mut().find(|(_, other, _)| *other == key) {
             seen.2 = self.now;
         } else if is_queue_full {
             self.dropped.queue_full += 1;
         } else if !self.has_token(key % OBJECTS) {
             self.dropped.rate_limited += 1;
         } else {
-            if self.remembered.len() >= LIMITS.series {
-                // Of those that were seen at the same moment, the one that began first.
-                self.remembered.sort_by_key(|(id, _, observed)| (*observed, *id));
-                self.remembered.remove(0);
+            if self.tracked.len() >= LIMITS.series {
+                // Events with the same observation time are ordered by their start.
+                self.tracked.sort_by_key(|(id, _, observed)| (*observed, *id));
+                self.tracked.remove(0);
             }
-            self.remembered.push((self.begun, key, self.now));
+            self.tracked.push((self.begun, key, self.now));
             self.begun += 1;
         }
     }
 
-    /// Goes through all that was ever taken: a token comes back each [`REFILL_INTERVAL`], unless all are there.
+    /// Replays all taken tokens. One token is refilled per [`REFILL_INTERVAL`], up to the burst.
     fn has_token(&mut self, object: u8) -> bool {
         let taken = self.taken.entry(object).or_default();
         let full = REFILL_INTERVAL * LIMITS.burst;
@@ -145,28 +148,28 @@ impl Model {
 
     fn finish(&mut self) {
         let now = self.now;
-        self.remembered.retain(|(_, _, observed)| now < *observed + SERIES_TIMEOUT);
+        self.tracked.retain(|(_, _, observed)| now < *observed + SERIES_TIMEOUT);
     }
 
-    fn answer(&mut self, write: &EventWrite, server: Server) -> WriteOutcome {
-        assert!(write.creates || write.count >= 2, "the server takes no series of one");
+    fn respond(&mut self, write: &EventWrite, server: Server) -> WriteOutcome {
+        assert!(write.creates || write.count >= 2, "the server rejects a series with count 1");
         match server {
-            Server::Works => self.done(write),
-            Server::LosesTheAnswer => {
-                self.done(write);
+            Server::Succeeds => self.store(write),
+            Server::LosesResponse => {
+                self.store(write);
                 WriteOutcome::Unknown(None)
             }
             Server::Fails => WriteOutcome::Failed(Some(Duration::from_secs(5))),
-            Server::Refuses => WriteOutcome::Refused,
+            Server::Rejects => WriteOutcome::Refused,
         }
     }
 
-    fn done(&mut self, write: &EventWrite) -> WriteOutcome {
+    fn store(&mut self, write: &EventWrite) -> WriteOutcome {
         let name = &write.record.name;
         match (self.on_server.get(name), write.creates) {
             (Some(_), true) => return WriteOutcome::Exists,
             (None, false) => return WriteOutcome::Gone,
-            (Some(count), false) => assert!(*count <= write.count, "a series never goes back"),
+            (Some(count), false) => assert!(*count <= write.count, "the count of a series does not decrease"),
             (None, true) => {}
         }
         self.on_server.insert(name.clone(), write.count);
@@ -178,8 +181,8 @@ impl Model {
 
 fn apply(series: &mut Series, model: &mut Model, op: &Op) {
     match *op {
-        Op::See(seen) => {
-            model.see(seen, series.queue.len() >= LIMITS.queue);
+        Op::Observe(seen) => {
+            model.observe(seen, series.queue.len() >= LIMITS.queue);
             let key = key(&(seen % OBJECTS).to_string(), &seen.to_string());
             series.observe(key, String::new(), Timestamp::UNIX_EPOCH, model.now);
         }
@@ -187,27 +190,27 @@ fn apply(series: &mut Series, model: &mut Model, op: &Op) {
             model.finish();
             if let NextStep::Write(write) = series.next(model.now) {
                 series.check();
-                let outcome = model.answer(&write, server);
+                let outcome = model.respond(&write, server);
                 if series.settle(&write, outcome, model.now) {
-                    model.remembered.retain(|(id, ..)| *id != write.id);
+                    model.tracked.retain(|(id, ..)| *id != write.id);
                 }
             }
         }
-        Op::Forget => model.on_server.clear(),
+        Op::DeleteEvents => model.on_server.clear(),
         Op::Wait(seconds) => model.now += Duration::from_secs(seconds),
     }
     series.check();
     let status = series.status();
-    assert_eq!((status.tracked_series, status.dropped), (model.remembered.len(), model.dropped));
+    assert_eq!((status.tracked_series, status.dropped), (model.tracked.len(), model.dropped));
 }
 
-/// All that is left, on a server that works.
+/// Writes all remaining events to a working server.
 fn drain(series: &mut Series, model: &mut Model) {
     series.stop();
     for _ in 0..100 {
         match series.next(model.now) {
             NextStep::Write(write) => {
-                let outcome = model.answer(&write, Server::Works);
+                let outcome = model.respond(&write, Server::Succeeds);
                 series.settle(&write, outcome, model.now);
             }
             NextStep::Wait(until) => model.now = until.unwrap(),
@@ -215,7 +218,7 @@ fn drain(series: &mut Series, model: &mut Model) {
         }
         series.check();
     }
-    panic!("no end: {series:?}");
+    panic!("not drained: {series:?}");
 }
 
 fn config() -> Config {
@@ -225,14 +228,14 @@ fn config() -> Config {
 proptest! {
     #![proptest_config(config())]
 
-    /// What is remembered, what is dropped and why, is what the model says, and no event is lost without being counted.
+    /// The tracked and the dropped events match the model, and each lost event is counted.
     #[test]
     fn each_event_is_on_the_server_or_counted_as_lost(ops in prop::collection::vec(op(), 0..200)) {
         let start = Instant::now();
         let (mut series, mut model) = (Series::new(LIMITS, 7), Model::new(start));
         let mut seen = 0;
         for op in &ops {
-            seen += u64::from(matches!(op, Op::See(_)));
+            seen += u64::from(matches!(op, Op::Observe(_)));
             apply(&mut series, &mut model, op);
         }
         drain(&mut series, &mut model);
@@ -240,6 +243,6 @@ proptest! {
         assert_eq!((status.waiting, status.tracked_series, series.entries.len()), (0, 0, 0));
         assert_eq!(status.sent + status.failed + status.dropped.total(), seen);
         let on_server: u64 = model.ever.values().map(|count| u64::from(count.unsigned_abs())).sum();
-        assert!((status.sent..=status.sent + status.failed).contains(&on_server), "{status:?}, {on_server} there");
+        assert!((status.sent..=status.sent + status.failed).contains(&on_server), "{status:?}, {on_server} on the server");
     }
 }

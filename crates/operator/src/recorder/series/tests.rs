@@ -1,4 +1,4 @@
-//! What becomes of events, step by step.
+//! Tests of `Series`, step by step.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn series() -> (Series, Instant) {
     (Series::new(RecorderLimits::DEFAULT, 7), Instant::now())
 }
 
-fn see(series: &mut Series, name: &str, now: Instant) -> bool {
+fn observe(series: &mut Series, name: &str, now: Instant) -> bool {
     series.observe(key(name, "Tested"), "note".to_owned(), Timestamp::UNIX_EPOCH, now)
 }
 
@@ -43,17 +43,17 @@ fn write(series: &mut Series, now: Instant) -> Option<EventWrite> {
     }
 }
 
-/// The object of a write, whether it creates an event, and the count.
-fn shown(write: &EventWrite) -> (String, bool, i32) {
+/// Returns the name of the object, the `creates` flag, and the count of a write.
+fn summary(write: &EventWrite) -> (String, bool, i32) {
     (write.record.key.regarding.0.name.clone().unwrap_or_default(), write.creates, write.count)
 }
 
-/// All that is to be written now, which a server takes.
+/// Writes all pending events to a working server, and returns the writes.
 fn flush(series: &mut Series, now: Instant) -> Vec<(String, bool, i32)> {
     let mut written = Vec::new();
     while let Some(write) = write(series, now) {
         assert!(!series.settle(&write, WriteOutcome::Written, now));
-        written.push(shown(&write));
+        written.push(summary(&write));
     }
     written
 }
@@ -69,12 +69,12 @@ fn patched(name: &str, count: i32) -> (String, bool, i32) {
 #[test]
 fn second_observation_starts_series_and_further_are_counted() {
     let (mut series, now) = series();
-    assert!(see(&mut series, "a", now));
+    assert!(observe(&mut series, "a", now));
     assert_eq!(flush(&mut series, now), [created("a", 1)]);
-    assert!(see(&mut series, "a", now));
+    assert!(observe(&mut series, "a", now));
     assert_eq!(flush(&mut series, now), [patched("a", 2)]);
     for second in 1..=5 {
-        assert!(!see(&mut series, "a", now + second * SECOND));
+        assert!(!observe(&mut series, "a", now + second * SECOND));
     }
     assert_eq!(
         series.status(),
@@ -90,11 +90,11 @@ fn second_observation_starts_series_and_further_are_counted() {
 #[test]
 fn event_without_repeat_expires_without_a_write() {
     let (mut series, now) = series();
-    see(&mut series, "a", now);
+    observe(&mut series, "a", now);
     flush(&mut series, now);
     assert_eq!(flush(&mut series, now + SERIES_TIMEOUT), []);
     assert!(series.entries.is_empty());
-    see(&mut series, "a", now + SERIES_TIMEOUT);
+    observe(&mut series, "a", now + SERIES_TIMEOUT);
     assert_eq!(flush(&mut series, now + SERIES_TIMEOUT), [created("a", 1)]);
 }
 
@@ -103,7 +103,7 @@ fn active_series_is_written_every_half_hour() {
     let (mut series, now) = series();
     let mut writes = Vec::new();
     for minute in 0..100 {
-        see(&mut series, "a", now + minute * MINUTE);
+        observe(&mut series, "a", now + minute * MINUTE);
         writes.extend(flush(&mut series, now + minute * MINUTE));
     }
     let expected = [created("a", 1), patched("a", 2), patched("a", 32), patched("a", 62), patched("a", 92)];
@@ -114,22 +114,25 @@ fn active_series_is_written_every_half_hour() {
 fn repeat_before_first_write_is_included_in_it() {
     let (mut series, now) = series();
     for _ in 0..3 {
-        see(&mut series, "a", now);
+        observe(&mut series, "a", now);
     }
     let first = write(&mut series, now).unwrap();
-    assert_eq!((shown(&first), first.series().unwrap().count), (created("a", 3), 3));
-    see(&mut series, "a", now);
+    assert_eq!((summary(&first), first.series().unwrap().count), (created("a", 3), 3));
+    observe(&mut series, "a", now);
     series.settle(&first, WriteOutcome::Written, now);
-    assert_eq!(flush(&mut series, now), [], "the server knows that it is a series");
+    assert_eq!(flush(&mut series, now), [], "the series is on the server");
     assert_eq!(flush(&mut series, now + SERIES_TIMEOUT), [patched("a", 4)]);
 }
 
 #[test]
 fn repeat_during_first_write_starts_a_series() {
     let (mut series, now) = series();
-    see(&mut series, "a", now);
+    observe(&mut series, "a", now);
     let first = write(&mut series, now).unwrap();
-    assert!(first.series().is_none() && !see(&mut series, "a", now), "one write of an event at a time");
+    assert!(
+        first.series().is_none() && !observe(&mut series, "a", now),
+        "an event has at most one write in flight"
+    );
     series.settle(&first, WriteOutcome::Written, now);
     assert_eq!(flush(&mut series, now), [patched("a", 2)]);
 }
@@ -139,12 +142,12 @@ fn evicted_series_is_written_first() {
     let now = Instant::now();
     let mut series = Series::new(RecorderLimits { series: 2, ..RecorderLimits::DEFAULT }, 7);
     for (name, second) in [("a", 0), ("b", 1), ("a", 2), ("a", 3), ("b", 4), ("b", 5)] {
-        see(&mut series, name, now + second * SECOND);
+        observe(&mut series, name, now + second * SECOND);
         flush(&mut series, now + second * SECOND);
     }
-    see(&mut series, "c", now + 6 * SECOND);
+    observe(&mut series, "c", now + 6 * SECOND);
     assert_eq!(flush(&mut series, now + 6 * SECOND), [patched("a", 3), created("c", 1)]);
-    see(&mut series, "a", now + 7 * SECOND);
+    observe(&mut series, "a", now + 7 * SECOND);
     assert_eq!(flush(&mut series, now + 7 * SECOND), [patched("b", 3), created("a", 1)]);
     assert_eq!((series.entries.len(), series.status().tracked_series), (2, 2));
 }
@@ -152,30 +155,30 @@ fn evicted_series_is_written_first() {
 #[test]
 fn deleted_event_is_created_again_with_its_series() {
     let (mut series, now) = series();
-    see(&mut series, "a", now);
+    observe(&mut series, "a", now);
     flush(&mut series, now);
-    see(&mut series, "a", now);
+    observe(&mut series, "a", now);
     let patch = write(&mut series, now).unwrap();
-    assert_eq!(shown(&patch), patched("a", 2));
+    assert_eq!(summary(&patch), patched("a", 2));
     assert!(!series.settle(&patch, WriteOutcome::Gone, now));
-    let anew = write(&mut series, now).unwrap();
-    assert_eq!((shown(&anew), &anew.record.name), (created("a", 2), &patch.record.name));
-    series.settle(&anew, WriteOutcome::Written, now);
+    let recreated = write(&mut series, now).unwrap();
+    assert_eq!((summary(&recreated), &recreated.record.name), (created("a", 2), &patch.record.name));
+    series.settle(&recreated, WriteOutcome::Written, now);
     assert_eq!(series.status(), RecorderStatus { sent: 2, tracked_series: 1, ..RecorderStatus::default() });
 }
 
 #[test]
 fn existing_event_after_lost_response_counts_as_written() {
     let (mut series, now) = series();
-    see(&mut series, "a", now);
+    observe(&mut series, "a", now);
     let first = write(&mut series, now).unwrap();
     series.settle(&first, WriteOutcome::Unknown(None), now);
-    see(&mut series, "a", now);
+    observe(&mut series, "a", now);
     let later = now + MINUTE;
     let again = write(&mut series, later).unwrap();
-    assert_eq!(shown(&again), created("a", 2));
+    assert_eq!(summary(&again), created("a", 2));
     assert!(!series.settle(&again, WriteOutcome::Exists, later));
-    assert_eq!(flush(&mut series, later), [patched("a", 2)], "the try that was made did not say so");
+    assert_eq!(flush(&mut series, later), [patched("a", 2)], "the first try did not contain the repeat");
     assert_eq!(series.status(), RecorderStatus { sent: 2, tracked_series: 1, ..RecorderStatus::default() });
 }
 
@@ -183,7 +186,7 @@ fn existing_event_after_lost_response_counts_as_written() {
 fn existing_event_without_lost_response_is_a_conflict() {
     for earlier in [None, Some(WriteOutcome::Failed(None))] {
         let (mut series, mut now) = series();
-        see(&mut series, "a", now);
+        observe(&mut series, "a", now);
         if let Some(outcome) = earlier {
             let first = write(&mut series, now).unwrap();
             series.settle(&first, outcome, now);
@@ -198,15 +201,15 @@ fn existing_event_without_lost_response_is_a_conflict() {
 #[test]
 fn existing_event_after_deletion_is_a_conflict() {
     let (mut series, now) = series();
-    see(&mut series, "a", now);
+    observe(&mut series, "a", now);
     for outcome in [WriteOutcome::Unknown(None), WriteOutcome::Exists] {
         let write = write(&mut series, now + MINUTE).unwrap();
         series.settle(&write, outcome, now);
     }
-    see(&mut series, "a", now + MINUTE);
-    for (outcome, is_given_up) in [(WriteOutcome::Gone, false), (WriteOutcome::Exists, true)] {
+    observe(&mut series, "a", now + MINUTE);
+    for (outcome, is_lost) in [(WriteOutcome::Gone, false), (WriteOutcome::Exists, true)] {
         let write = write(&mut series, now + MINUTE).unwrap();
-        assert_eq!(series.settle(&write, outcome, now), is_given_up);
+        assert_eq!(series.settle(&write, outcome, now), is_lost);
     }
     assert_eq!(series.status(), RecorderStatus { sent: 1, failed: 1, ..RecorderStatus::default() });
 }
@@ -215,7 +218,7 @@ fn existing_event_after_deletion_is_a_conflict() {
 fn failed_write_is_queued_last_and_backoff_delays_all() {
     let (mut series, now) = series();
     for name in ["a", "b"] {
-        see(&mut series, name, now);
+        observe(&mut series, name, now);
     }
     let first = write(&mut series, now).unwrap();
     series.settle(&first, WriteOutcome::Failed(Some(30 * SECOND)), now);
@@ -228,15 +231,15 @@ fn failed_write_is_queued_last_and_backoff_delays_all() {
 }
 
 #[test]
-fn write_is_given_up_after_twelve_tries_with_its_repeats() {
+fn write_is_lost_after_twelve_tries_with_its_repeats() {
     let (mut series, mut now) = series();
-    see(&mut series, "a", now);
+    observe(&mut series, "a", now);
     for tries in 1.. {
         let write = write(&mut series, now).unwrap();
-        see(&mut series, "a", now);
-        let is_given_up = series.settle(&write, WriteOutcome::Failed(None), now);
-        assert_eq!(is_given_up, tries == MAX_TRIES);
-        if is_given_up {
+        observe(&mut series, "a", now);
+        let is_lost = series.settle(&write, WriteOutcome::Failed(None), now);
+        assert_eq!(is_lost, tries == MAX_TRIES);
+        if is_lost {
             break;
         }
         now += MINUTE;
@@ -246,11 +249,11 @@ fn write_is_given_up_after_twelve_tries_with_its_repeats() {
 }
 
 #[test]
-fn alternating_not_found_and_exists_is_given_up() {
+fn alternating_not_found_and_exists_is_lost() {
     let (mut series, mut now) = series();
-    see(&mut series, "a", now);
+    observe(&mut series, "a", now);
     flush(&mut series, now);
-    see(&mut series, "a", now);
+    observe(&mut series, "a", now);
     let (mut tries, mut is_unknown) = (0, false);
     while let Some(write) = write(&mut series, now) {
         tries += 1;
@@ -269,11 +272,11 @@ fn alternating_not_found_and_exists_is_given_up() {
 #[test]
 fn event_after_rejected_event_is_created() {
     let (mut series, now) = series();
-    see(&mut series, "a", now);
+    observe(&mut series, "a", now);
     let first = write(&mut series, now).unwrap();
     assert!(series.settle(&first, WriteOutcome::Refused, now));
     assert!(matches!(series.next(now + SERIES_TIMEOUT), NextStep::Wait(None)));
-    see(&mut series, "a", now);
+    observe(&mut series, "a", now);
     assert_eq!(flush(&mut series, now), [created("a", 1)]);
     assert_eq!(
         series.status(),
@@ -285,12 +288,12 @@ fn event_after_rejected_event_is_created() {
 fn stop_writes_counts_and_drops_new_events() {
     let (mut series, now) = series();
     for _ in 0..3 {
-        see(&mut series, "a", now);
+        observe(&mut series, "a", now);
         flush(&mut series, now);
     }
-    see(&mut series, "b", now);
+    observe(&mut series, "b", now);
     series.stop();
-    assert!(!see(&mut series, "a", now) && !see(&mut series, "c", now));
+    assert!(!observe(&mut series, "a", now) && !observe(&mut series, "c", now));
     assert_eq!(flush(&mut series, now), [created("b", 1), patched("a", 3)]);
     assert!(matches!(series.next(now), NextStep::End));
     let dropped = DroppedEvents { stopped: 2, ..DroppedEvents::default() };
@@ -301,13 +304,13 @@ fn stop_writes_counts_and_drops_new_events() {
 fn close_counts_unwritten_events_as_dropped() {
     let (mut series, now) = series();
     for _ in 0..4 {
-        see(&mut series, "a", now);
+        observe(&mut series, "a", now);
         flush(&mut series, now);
     }
-    see(&mut series, "b", now);
+    observe(&mut series, "b", now);
     write(&mut series, now).unwrap();
     series.close();
-    see(&mut series, "c", now);
+    observe(&mut series, "c", now);
     let dropped = DroppedEvents { stopped: 4, ..DroppedEvents::default() };
     assert_eq!(series.status(), RecorderStatus { sent: 2, dropped, ..RecorderStatus::default() });
     assert!(matches!(series.next(now), NextStep::End));
