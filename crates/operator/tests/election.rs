@@ -105,7 +105,7 @@ async fn follower_replaces_crashed_leader_after_lease_expiry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropped_election_leaves_no_task_and_no_watch() {
+async fn dropped_election_stops_its_tasks_and_watch() {
     let server = Server::new();
     let participant = Participant::start(&server, "first");
     participant.time_to_leadership().await;
@@ -134,7 +134,7 @@ async fn forbidden_watch_falls_back_to_reads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn disconnected_leader_stops_before_follower_leads() {
+async fn disconnected_leader_stops_before_next_leader_starts() {
     let server = Server::new();
     let (leader, follower) = leader_and_follower(&server).await;
     let disconnected = server.faults().always(Match::verb(Verb::Update).resource("leases"), Fault::Hang);

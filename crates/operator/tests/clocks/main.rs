@@ -46,7 +46,7 @@ fn has_violation(options: WorldOptions, text: &str) -> bool {
 fn clocks_that_differ_too_much_are_detected() {
     assert!(has_violation(
         WorldOptions { fastest: fastest_allowed() * 2.0, is_guarded: true },
-        "while the holder of the Lease is"
+        "while the Lease has the holder"
     ));
 }
 

@@ -65,7 +65,7 @@ impl ProcessContext {
         }
         if judge.holder().as_deref() != Some(&**identity) {
             judge.violation(format!(
-                "{identity}: {action} while the holder of the Lease is {:?}",
+                "{identity}: {action} while the Lease has the holder {:?}",
                 judge.holder()
             ));
         }

@@ -32,7 +32,7 @@ const TIMES: LeaseTimes = LeaseTimes {
 /// An end without a crash.
 pub(crate) const LOST_LEASE: &str = "lost its lease";
 
-/// Time for which a disconnected process may run. Another process becomes leader in this time.
+/// Time for which a disconnected process may run. During this time, another process becomes leader.
 const DISCONNECTED_TIME: Duration = Duration::from_secs(30);
 
 /// Copies the message of each site to an external resource, two ConfigMaps and its status.

@@ -117,7 +117,7 @@ pub(crate) enum CrashPoint {
     At(Step, Side, usize),
     /// Before a poll of a reconcile, after a number of earlier polls.
     InReconcile(usize),
-    /// At a random time.
+    /// The process crashes after a random time.
     Waiting,
     /// Never. The process receives a stop signal after some time.
     Stopped,

@@ -20,7 +20,7 @@ impl RateLimiter<ObjectKey> for PanickingLimiter {
     }
 }
 
-/// The panic of one worker drops the reconcile of the other one, which has a write in flight.
+/// The panic of one worker drops the reconcile of the other worker, which has a write in flight.
 #[tokio::test(start_paused = true)]
 async fn panicked_controller_leaves_lease_to_expire() {
     let mut world = World::without_pages(Some(election("first")));

@@ -1,4 +1,4 @@
-//! Tests of `Manager`: the order of its start, what its pages show, and the order of its stop.
+//! Tests of `Manager` from start to stop.
 
 mod failures;
 mod namespaces;

@@ -160,7 +160,7 @@ async fn failed_check_returns_503_with_its_text() {
         move || if fails.load(SeqCst) { Err(text.to_owned()) } else { Ok(()) }
     };
     world.manager.add_readyz_check("the weather", check(&fails, "it rains"));
-    world.manager.add_healthz_check("the heart", check(&fails, "it stands still"));
+    world.manager.add_healthz_check("the heart", check(&fails, "no pulse"));
     let (_, stop, running) = world.run();
     get_until(address, "/readyz", |code, _| code == 200).await;
     assert_eq!(get(address, "/healthz").await.0, 200);
@@ -168,7 +168,7 @@ async fn failed_check_returns_503_with_its_text() {
     let (code, text) = get(address, "/readyz").await;
     assert!(code == 503 && text.contains("[-] the weather: it rains\n"), "{code} {text}");
     let (code, text) = get(address, "/healthz").await;
-    assert_eq!((code, &*text), (503, "[+] process: ok\n[-] the heart: it stands still\n"));
+    assert_eq!((code, &*text), (503, "[+] process: ok\n[-] the heart: no pulse\n"));
     stop.cancel();
     running.await.unwrap().unwrap();
 }
@@ -192,7 +192,7 @@ async fn probe_address_serves_only_health_without_texts() {
 }
 
 #[tokio::test]
-async fn idle_connections_do_not_block_others() {
+async fn idle_connections_do_not_block_requests() {
     let (world, address) = manager_with_pages().await;
     let (_, stop, running) = world.run();
     let mut silent = Vec::new();
@@ -235,7 +235,7 @@ async fn kept_connection_is_closed_with_the_manager() {
 }
 
 #[tokio::test]
-async fn readyz_shows_why_the_lease_cannot_be_read() {
+async fn readyz_contains_election_error() {
     let (world, address) = manager_with_pages().await;
     world.server.access().add_rule(Rule::deny().resources(&["leases"]));
     let (_, stop, running) = world.run();

@@ -1,11 +1,11 @@
-//! Tests of the shutdown: what the manager waits for, what it aborts, and when it releases the lease.
+//! Tests of the shutdown: graceful stop, aborts and the release of the lease.
 
 use parking_lot::Mutex;
 use tokio::task::yield_now;
 
 use super::*;
 
-/// A controller whose reconciles never end. It records when the first one starts and when it is dropped.
+/// A controller whose reconciles never end. It records when the first reconcile starts and when it is dropped.
 struct StuckController {
     started: Arc<Notify>,
     dropped: Arc<Mutex<Option<Instant>>>,
@@ -63,7 +63,7 @@ fn lease_writes() -> Match {
 }
 
 #[tokio::test(start_paused = true)]
-async fn running_reconcile_completes_and_lease_is_released_last() {
+async fn lease_is_released_after_running_reconcile_completes() {
     let mut world = World::without_pages(Some(election("first")));
     world.create("web").await;
     let (started, ended) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
@@ -174,7 +174,7 @@ async fn blocked_informer_handler_does_not_block_the_shutdown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lost_lease_stops_manager_immediately_and_for_good() {
+async fn lost_lease_stops_manager_without_another_election() {
     let mut world = World::without_pages(Some(election("first")));
     world.create("web").await;
     let (stuck, leadership) = (StuckController::add(&mut world), world.manager.leadership());
