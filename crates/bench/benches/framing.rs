@@ -19,7 +19,7 @@ use kube_client::{Api, Client};
 use kube_informer::Lazy;
 use kube_listwatch::{Decoded, ListAt, ListPart, ListRequest, ListWatch, ListerWatcher as _};
 use kube_listwatch::{WatchEvent, WatchFrom, WatchRequest};
-use kube_object::{Delta, CacheProbe};
+use kube_object::{CacheProbe, Delta};
 use kube_store::Store;
 use tower::service_fn;
 
@@ -38,7 +38,10 @@ fn server(body: &Bytes) -> ListWatch<Lazy<Pod>> {
     ListWatch::new(Api::all(Client::new(service, "default")))
 }
 
-async fn list(source: &ListWatch<Lazy<Pod>>, known: &Arc<dyn CacheProbe<Lazy<Pod>>>) -> Vec<Decoded<Lazy<Pod>>> {
+async fn list(
+    source: &ListWatch<Lazy<Pod>>,
+    known: &Arc<dyn CacheProbe<Lazy<Pod>>>,
+) -> Vec<Decoded<Lazy<Pod>>> {
     let request = ListRequest { at: ListAt::Any, limit: None };
     let parts: Vec<_> = source.list(request, Arc::clone(known)).try_collect().await.unwrap();
     let items = |part| if let ListPart::Items { items, .. } = part { items } else { Vec::new() };

@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client, api::PostParams};
 use kube_informer::{
     CachedApi, CachedReadError, Event, EventHandler, Informer, InformerBuilder, InformerFactory,
-    LabelSelector, ListWatch, ListWatchError, WaitError, Phase, ResourceVersion, handler_fn,
+    LabelSelector, ListWatch, ListWatchError, Phase, ResourceVersion, WaitError, handler_fn,
 };
 use kube_listwatch::{ListAt, ListPage, ListRequest, WatchEvent, WatchRequest};
 use kube_testserver::{Lag, Server};
