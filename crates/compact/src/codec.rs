@@ -9,7 +9,7 @@ use zstd::bulk::{Compressor, Decompressor};
 const LEVEL: i32 = 1;
 
 /// The capacity of the buffer that is kept for the next object.
-const LARGEST_BUFFER: usize = 256 << 10;
+const MAX_KEPT_BUFFER_BYTES: usize = 256 << 10;
 
 /// Compresses and decompresses objects. The zstd contexts are reused, because creating one takes longer
 /// than compressing an object.
@@ -38,7 +38,7 @@ impl Codec {
         compressor.compress_to_buffer(json, packed)?;
         let exact = packed.as_slice().into();
         packed.clear();
-        packed.shrink_to(LARGEST_BUFFER);
+        packed.shrink_to(MAX_KEPT_BUFFER_BYTES);
         Ok(exact)
     }
 

@@ -9,12 +9,12 @@ use crate::codec::Codec;
 
 /// The number of objects that a dictionary is trained from. Training happens once, on the task that
 /// decodes. More objects take longer and hardly improve the dictionary.
-const OBJECTS: usize = 128;
+const MAX_SAMPLES: usize = 128;
 /// The maximum size of all samples in bytes. A smaller cache keeps its samples while it exists.
-const BYTES: usize = 2 << 20;
-const BYTES_OF_ONE: usize = 128 << 10;
+const MAX_SAMPLE_BYTES: usize = 2 << 20;
+const MAX_BYTES_PER_SAMPLE: usize = 128 << 10;
 /// The maximum size of a dictionary in bytes. Objects of one type hardly share more.
-const DICTIONARY: usize = 16 << 10;
+const MAX_DICTIONARY_BYTES: usize = 16 << 10;
 
 /// Provides the codec of one cache: without a dictionary at first, with one after enough objects.
 pub(crate) struct DictionaryTrainer(Mutex<TrainerState>);
@@ -38,7 +38,7 @@ impl DictionaryTrainer {
 
     /// Returns the codec for this object, and adds the object to the samples.
     pub(crate) fn codec_for(&self, json: &[u8]) -> Option<Arc<Codec>> {
-        let sample = &json[..json.len().min(BYTES_OF_ONE)];
+        let sample = &json[..json.len().min(MAX_BYTES_PER_SAMPLE)];
         let mut state = self.0.lock();
         *state = match std::mem::replace(&mut *state, TrainerState::Unavailable) {
             TrainerState::Unused => match Codec::new(&[]) {
@@ -52,9 +52,10 @@ impl DictionaryTrainer {
             TrainerState::Sampling { codec, mut samples, mut sizes } => {
                 samples.extend_from_slice(sample);
                 sizes.push(sample.len());
-                match sizes.len() >= OBJECTS || samples.len() >= BYTES {
-                    true => TrainerState::Trained(train(&samples, &sizes).unwrap_or(codec)),
-                    false => TrainerState::Sampling { codec, samples, sizes },
+                if sizes.len() >= MAX_SAMPLES || samples.len() >= MAX_SAMPLE_BYTES {
+                    TrainerState::Trained(train(&samples, &sizes).unwrap_or(codec))
+                } else {
+                    TrainerState::Sampling { codec, samples, sizes }
                 }
             }
             other => other,
@@ -68,7 +69,7 @@ impl DictionaryTrainer {
 
 /// Trains a codec. Returns `None` if the objects have too little in common.
 fn train(samples: &[u8], sizes: &[usize]) -> Option<Arc<Codec>> {
-    let dictionary = dict::from_continuous(samples, sizes, DICTIONARY).ok()?;
+    let dictionary = dict::from_continuous(samples, sizes, MAX_DICTIONARY_BYTES).ok()?;
     Codec::new(&dictionary).ok().map(Arc::new)
 }
 
@@ -86,10 +87,11 @@ mod tests {
     #[test]
     fn samples_of_large_objects_are_truncated() {
         let trainer = DictionaryTrainer::new();
-        let object = |number: usize| format!("{number}{}", "abcdefgh".repeat(BYTES / 8)).into_bytes();
-        for number in 1..BYTES / BYTES_OF_ONE {
+        let object =
+            |number: usize| format!("{number}{}", "abcdefgh".repeat(MAX_SAMPLE_BYTES / 8)).into_bytes();
+        for number in 1..MAX_SAMPLE_BYTES / MAX_BYTES_PER_SAMPLE {
             assert!(trainer.codec_for(&object(number)).is_some());
-            assert_eq!(samples(&trainer), Some(number * BYTES_OF_ONE));
+            assert_eq!(samples(&trainer), Some(number * MAX_BYTES_PER_SAMPLE));
         }
         assert!(trainer.codec_for(&object(0)).is_some());
         assert_eq!(samples(&trainer), None);

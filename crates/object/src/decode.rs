@@ -115,13 +115,13 @@ mod tests {
     }
 
     #[test]
-    fn an_item_without_a_kind_becomes_a_typed_object() {
+    fn item_without_kind_decodes_as_typed_object() {
         let pod: Pod = decode(r#"{"metadata":{"name":"a","namespace":"b"}}"#, &kind("v1", "Pod")).unwrap();
         assert_eq!(pod.metadata.name.as_deref(), Some("a"));
     }
 
     #[test]
-    fn an_item_without_a_kind_becomes_a_dynamic_object_of_the_kind_asked_for() {
+    fn dynamic_item_receives_requested_kind() {
         let widget = kind("example.com/v1", "Widget");
         let object: DynamicObject =
             decode(r#"{"metadata":{"name":"a"},"spec":{"size":1}}"#, &widget).unwrap();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_only_objects_are_taken_under_their_own_kind() {
+    fn metadata_request_accepts_partial_object_metadata() {
         let frame =
             r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a"}}"#;
         decode::<PartialObjectMeta<Pod>>(frame, &kind("v1", "Pod")).unwrap();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn another_kind_is_named_in_the_error() {
+    fn wrong_kind_is_reported() {
         for found in ["Table", "Status", "Service"] {
             let frame = format!(r#"{{"kind":"{found}","apiVersion":"v1","metadata":{{"name":"a"}}}}"#);
             let error = decode::<DynamicObject>(&frame, &kind("v1", "Pod")).unwrap_err();
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(id, ObjectIdRef::new(Some("ns"), "me", "u", "7"));
     }
 
-    /// As kube-apiserver writes the name `a&b "c"` of a ClusterRole.
+    /// The name `a&b "c"` of a ClusterRole in the notation of kube-apiserver.
     #[test]
     fn escaped_identity_is_found_without_borrowing() {
         let frame = br#"{"metadata":{"name":"a\u0026b \"c\"","uid":"u","resourceVersion":"7"}}"#;
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!((id.key.name(), id.uid, id.version), ("a&b \"c\"", "u".into(), 7.into()));
     }
 
-    /// The last one counts, as it does for the types of k8s-openapi.
+    /// The last duplicate counts, as in the types of k8s-openapi.
     #[test]
     fn duplicate_or_mistyped_identity_is_found() {
         let twice = r#"{"metadata":{"name":"b"},"metadata":{"name":"a","name":"a","uid":"x","uid":"u"}}"#;
@@ -191,7 +191,7 @@ mod tests {
         assert!(matches!(decode::<Pod>(odd, &kind("v1", "Pod")), Err(DecodeError::Shape { .. })));
     }
 
-    /// They would get into logs with the key.
+    /// Control characters would be logged with the key.
     #[test]
     fn name_with_control_characters_is_rejected() {
         let frame = "{\"metadata\":{\"name\":\"a\u{1b}[2J\"}}";

@@ -53,7 +53,7 @@ mod tests {
     const ITEM: &str = r#"{"metadata":{"name":"a","uid":"u","resourceVersion":"5","managedFields":[{"x":1}]},"spec":{"x":1}}"#;
 
     #[test]
-    fn an_event_and_an_item_of_one_state_have_the_same_digest() {
+    fn event_and_list_item_have_equal_digests() {
         let event = format!(r#"{{"kind":"Pod","apiVersion":"v1",{}"#, &ITEM[1..]);
         assert_eq!(digest(&event, false), digest(ITEM, false));
         assert_eq!(digest(&event, true), digest(ITEM, true));
@@ -73,7 +73,7 @@ mod tests {
         }
         let repeated = ITEM.replacen("}}", r#"},"metadata":{"name":"a"}}"#, 1);
         let other = repeated.replacen(r#""x":1}"#, r#""x":2}"#, 1);
-        assert_ne!(digest(&repeated, false), digest(&other, false), "what only serde understands");
+        assert_ne!(digest(&repeated, false), digest(&other, false), "unusual notation");
     }
 
     #[test]

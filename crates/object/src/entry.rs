@@ -154,7 +154,7 @@ mod tests {
 
     /// The cache holds one per object, and each event one or two.
     #[test]
-    fn an_entry_takes_ten_words() {
+    fn entry_takes_ten_words() {
         assert_eq!((size_of::<ObjectId>(), size_of::<Entry<u8>>()), (64, 80));
     }
 }

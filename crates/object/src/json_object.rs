@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_read_and_an_array_is_not() {
+    fn arrays_are_rejected() {
         let read = |text| serde_json::from_str::<JsonObject<Named<'_>>>(text).ok();
         assert_eq!(read(r#"{"name":"a"}"#), Some(JsonObject(Named { name: "a" })));
         assert_eq!(read(r#"["a"]"#), None);

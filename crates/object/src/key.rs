@@ -191,7 +191,7 @@ mod tests {
     use std::hash::BuildHasher;
 
     #[test]
-    fn a_key_keeps_namespace_and_name_apart() {
+    fn key_separates_namespace_and_name() {
         let key = ObjectKey::new(Some("a"), "b-c");
         assert_eq!((key.namespace(), key.name()), (Some("a"), "b-c"));
         let cluster = ObjectKey::new(Some(""), "node");
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owned_and_a_borrowed_key_hash_alike() {
+    fn owned_and_borrowed_keys_have_equal_hashes() {
         let hasher = std::hash::RandomState::new();
         for (namespace, name) in [(Some("a"), "b"), (None, "ab"), (Some("ab"), "c")] {
             let owned = ObjectKey::new(namespace, name);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_name_no_object_are_refused() {
+    fn invalid_keys_are_rejected() {
         for text in ["", "/", "/name", "ns/", "a/b/c"] {
             assert!(text.parse::<ObjectKey>().is_err(), "{text:?} was accepted");
         }

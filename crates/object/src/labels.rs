@@ -43,9 +43,10 @@ impl<'a> Labels<'a> {
 
 /// Returns the labels in a readable form. Returns no labels if the JSON is not a map of strings.
 pub(crate) fn readable(json: &[u8]) -> Cow<'_, [u8]> {
-    match is_plain_map(json) {
-        true => Cow::Borrowed(json),
-        false => Cow::Owned(from_slice(json).map(|labels| quoted(&labels)).unwrap_or_default()),
+    if is_plain_map(json) {
+        Cow::Borrowed(json)
+    } else {
+        Cow::Owned(from_slice(json).map(|labels| quoted(&labels)).unwrap_or_default())
     }
 }
 

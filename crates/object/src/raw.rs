@@ -32,7 +32,7 @@ impl DecodeContext {
     pub fn check_kind(&self, outline: &Outline<'_>) -> Result<(), DecodeError> {
         let expected = &self.kind.kind;
         let Some(found) = outline.kind() else {
-            return Ok(()); // whatever is wrong, the decoder says it better
+            return Ok(()); // the error of the decoder is more precise
         };
         let fits = found.is_empty()
             || found == expected
@@ -88,13 +88,11 @@ impl<'a> RawObject<'a> {
     /// Returns the labels, for [`Labels::of`](crate::Labels::of). They are borrowed if the JSON
     /// contains them in a readable form.
     pub fn labels(&self) -> Cow<'a, [u8]> {
-        match self.outline.is_sure {
-            true => self
-                .outline
-                .labels()
-                .map(|at| labels::readable(&self.outline.bytes()[at]))
-                .unwrap_or_default(),
-            false => labels::of_object(self.outline.bytes()),
+        if self.outline.is_sure {
+            let json = self.outline.labels().map(|at| &self.outline.bytes()[at]);
+            json.map(labels::readable).unwrap_or_default()
+        } else {
+            labels::of_object(self.outline.bytes())
         }
     }
 

@@ -117,7 +117,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_comes_back_as_it_went_in(text in ".{0,30}") {
+        fn text_round_trips(text in ".{0,30}") {
             prop_assert_eq!(ResourceVersion::new(&text).to_string(), text);
         }
     }

@@ -145,7 +145,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn copies_never_change_and_the_last_write_is_read(
+        fn copies_are_immutable_and_reads_see_last_write(
             writes in prop::collection::vec((0usize..5000, any::<u32>(), any::<bool>()), 0..200),
         ) {
             let mut real = CowVec::<u32, 4>::default();

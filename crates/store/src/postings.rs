@@ -180,12 +180,12 @@ impl<V: Hash + Eq + Clone> Postings<V> {
         let mut pairs = 0;
         for slot in slots {
             for number in self.numbers(slot) {
-                let posting = self.values.get(*number).expect("a slot names a value that is gone");
+                let posting = self.values.get(*number).expect("a slot refers to a removed value");
                 assert!(posting.slots.iter().any(|other| other == slot), "slot {slot} is not in its posting");
                 pairs += 1;
             }
         }
         let posted: usize = self.values.iter().map(|(_, posting)| posting.slots.check()).sum();
-        assert_eq!(posted, pairs, "a posting names a slot that has not its value");
+        assert_eq!(posted, pairs, "a posting contains a slot without its value");
     }
 }

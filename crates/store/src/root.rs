@@ -14,7 +14,7 @@ use crate::{
     slots::Slots,
 };
 
-/// Holds the objects and everything that is derived from them.
+/// Holds the objects and the data that is derived from them.
 ///
 /// Invariant: `objects`, `namespaces`, `indexes` and `stale` refer to the same slots.
 pub(crate) struct Root<T> {
@@ -96,7 +96,7 @@ pub(crate) enum Source {
     List { initial: bool },
 }
 
-/// The context of several puts: the values of their indexes, and the outcome that they add to.
+/// The context of several puts: the evaluated index values, and the outcome.
 ///
 /// The index functions run in [`Batch::new`], before the root is locked for the write.
 pub(crate) struct Batch<'a, T> {
@@ -108,7 +108,7 @@ pub(crate) struct Batch<'a, T> {
 }
 
 impl<'a, T: Object> Batch<'a, T> {
-    /// Evaluates the indexes for these objects. They must be put in this order.
+    /// Evaluates the indexes for these objects. The puts must follow in this order.
     pub(crate) fn new(
         root: &Root<T>,
         puts: &[&Entry<T>],

@@ -132,9 +132,12 @@ mod tests {
             let mut real = SlotSet::default();
             let steps = first.into_iter().map(|slot| (slot, true)).chain(steps);
             for (slot, add) in steps {
-                match add {
-                    true => { real.insert(slot); model.insert(slot); }
-                    false => { real.remove(slot); model.remove(&slot); }
+                if add {
+                    real.insert(slot);
+                    model.insert(slot);
+                } else {
+                    real.remove(slot);
+                    model.remove(&slot);
                 }
                 prop_assert_eq!(real.len(), model.len());
             }

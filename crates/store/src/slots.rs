@@ -141,7 +141,7 @@ mod tests {
     use crate::hashed::hash_of;
 
     #[test]
-    fn a_freed_slot_is_used_again_before_a_new_one() {
+    fn freed_slot_is_reused_first() {
         let mut slots = Slots::default();
         for name in ["a", "b", "c"] {
             slots.insert(hash_of(name), name);

@@ -49,10 +49,7 @@ impl<T: Object> Snapshot<T> {
 
     /// Returns the matching objects.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Arc<T>> {
-        match selector.matches_everything() {
-            true => self.objects(),
-            false => matching(self.iter(), selector),
-        }
+        if selector.matches_everything() { self.objects() } else { matching(self.iter(), selector) }
     }
 
     /// Returns all objects.

@@ -30,7 +30,7 @@ use crate::{
 
 /// The maximum number of deltas that are written in place. Readers are blocked during this write. A
 /// longer batch is written to a copy.
-const IN_PLACE: usize = 256;
+const MAX_IN_PLACE_DELTAS: usize = 256;
 
 /// Caches the objects of one type, with indexes. Cheap to clone: all clones share one store.
 ///
@@ -202,7 +202,7 @@ impl<T: Object> Store<T> {
     pub fn apply(&self, batch: Vec<Delta<T>>) -> Vec<Event<T>> {
         let mut outcome = Outcome::new(batch.len());
         let mut relist = self.shared.writer.lock();
-        if relist.is_none() && batch.len() <= IN_PLACE && batch.iter().all(is_single) {
+        if relist.is_none() && batch.len() <= MAX_IN_PLACE_DELTAS && batch.iter().all(is_single) {
             self.apply_live(batch, &mut outcome);
         } else {
             self.apply_to_copy(batch, &mut relist, &mut outcome);

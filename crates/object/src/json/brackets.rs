@@ -56,9 +56,10 @@ impl Brackets {
         let mut brackets = opens | closes;
         while brackets != 0 {
             let bracket = brackets & brackets.wrapping_neg();
-            match opens & bracket != 0 {
-                true => self.depth += 1,
-                false => self.depth = self.depth.saturating_sub(1),
+            if opens & bracket != 0 {
+                self.depth += 1;
+            } else {
+                self.depth = self.depth.saturating_sub(1);
             }
             if self.depth == 0 {
                 return Some(bracket.trailing_zeros() as usize + 1);
@@ -131,7 +132,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(5000))]
         #[test]
-        fn the_closing_bracket_is_found_wherever_blocks_and_pieces_end(
+        fn closing_bracket_is_found_across_blocks(
             text in r#"[\[{]([ab]{0,40}|\\{1,4}|["\\\[\]{}]){0,60}"#,
             cut in 0usize..200,
         ) {

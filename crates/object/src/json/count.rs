@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_json_has_counts_all_the_same() {
+    fn malformed_json_is_counted_without_panic() {
         for text in ["[", "[[", "[}", "[\"", "[1,", "[1,[", "]]"] {
             counts(text);
         }

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_ends_where_it_ends_however_it_is_cut() {
+    fn value_end_is_found_in_any_pieces() {
         for value in [
             r#""""#,
             r#""a\"b\\""#,

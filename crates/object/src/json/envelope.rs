@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_only_serde_understands_is_found_whole() {
+    fn unusual_notation_is_found_completely() {
         let object = r#"{"metadata":{"name":"a","name":"b"},"spec":{"x":"}"}}"#;
         let frame = format!(r#"{{"type":"ADDED","object":{object},"more":1}}"#);
         assert_eq!(read(&frame), Some(("ADDED".to_owned(), object.to_owned())));

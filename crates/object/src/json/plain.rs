@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_map_is_plain_where_all_its_strings_stand_in_it_as_they_are() {
+    fn map_is_plain_if_all_strings_are_plain() {
         for json in ["{}", r#"{"a":"1"}"#, r#" { "a" : "1" , "b":"é" } "#, r#"{"":"","a":"","aa":"{}"}"#] {
             assert!(is_plain_map(json.as_bytes()), "{json}");
         }

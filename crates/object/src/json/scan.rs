@@ -54,7 +54,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_string_ends_at_the_first_quote_that_is_not_escaped() {
+    fn string_ends_at_first_unescaped_quote() {
         for (text, end) in [
             (r#"""#, Some(1)),
             (r#"abc" "#, Some(4)),
@@ -72,7 +72,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_special_byte_is_found_wherever_it_stands(
+        fn special_byte_is_found_at_any_position(
             bytes in proptest::collection::vec(
                 prop_oneof![20 => Just(b'a'), 1 => any::<u8>(), 1 => 0x1e..0x23_u8, 1 => Just(b'\\')],
                 0..64,

@@ -69,7 +69,7 @@ fn index_of_another_store_rejects_snapshot() {
 }
 
 #[test]
-fn a_panicking_function_gives_no_values_and_is_counted() {
+fn panicking_function_is_counted_and_yields_no_values() {
     let store = listed("5", &[("a/bad", "u", "3"), ("a/x", "u", "4")]);
     let by_node = store.add_index("node", |pod: &Pod| {
         assert_ne!(pod.metadata.name.as_deref(), Some("bad"));
@@ -98,7 +98,7 @@ fn inconsistent_index_function_leaves_no_values() {
 }
 
 #[test]
-fn a_function_may_read_the_store_that_is_being_written() {
+fn index_function_may_read_store() {
     let store = Store::new();
     let itself: Arc<OnceLock<Store<Pod>>> = Arc::default();
     let seen = Arc::clone(&itself);

@@ -1,4 +1,4 @@
-//! What a relist changes, and what it leaves.
+//! Tests the effects of a relist.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ fn incomplete(version: &str) -> Delta<k8s_openapi::api::core::v1::Pod> {
 
 /// Property 12, the store's part.
 #[test]
-fn only_the_first_list_gives_initial_additions() {
+fn only_first_list_adds_are_initial() {
     let store = Store::new();
     let first = vec![begin(), page(&[("a/x", "u", "3")]), end("5")];
     assert_eq!(apply(&store, first), ["++ a/x@3"]);
@@ -23,7 +23,7 @@ fn only_the_first_list_gives_initial_additions() {
 
 /// Property 10, the store's part.
 #[test]
-fn a_store_is_synced_with_the_end_of_its_first_list_and_not_before() {
+fn store_is_synced_at_end_of_first_list() {
     let store = Store::new();
     for batch in [vec![put("a/x", "u", "1")], vec![begin()], vec![page(&[("a/y", "u", "3")])]] {
         apply(&store, batch);
@@ -32,12 +32,12 @@ fn a_store_is_synced_with_the_end_of_its_first_list_and_not_before() {
     apply(&store, vec![end("5")]);
     assert!(store.is_synced());
     apply(&store, vec![begin(), page(&[("a/y", "u", "3")])]);
-    assert!(store.is_synced(), "a list under way takes nothing back");
+    assert!(store.is_synced(), "a relist in progress keeps the store synced");
 }
 
 /// Property 7.
 #[test]
-fn deletions_come_first_in_the_order_of_keys_then_changes_as_they_were_listed() {
+fn relist_deletes_missing_objects_before_changes() {
     let store = listed("9", &[("b/y", "u", "1"), ("a/z", "u", "2"), ("a/k", "u", "3"), ("b/r", "old", "4")]);
     let page = page(&[("c/new", "u", "12"), ("b/r", "new", "11"), ("a/k", "u", "10")]);
     assert_eq!(apply(&store, vec![begin(), page]), [""; 0]);
@@ -65,9 +65,9 @@ fn unchanged_object_costs_one_bit_until_end() {
     assert_eq!(relist.cached.present.0.len(), 1);
 }
 
-/// A server that ignores the token of a page gives the same page again and again.
+/// A server that ignores the `continue` token repeats the same page.
 #[test]
-fn a_list_that_repeats_its_items_takes_no_more_memory() {
+fn repeated_list_items_take_no_memory() {
     let store = listed("5", &[]);
     let mut relist = super::Relist::new(false);
     let root = store.snapshot().root;
@@ -78,7 +78,7 @@ fn a_list_that_repeats_its_items_takes_no_more_memory() {
 }
 
 #[test]
-fn a_second_begin_discards_what_was_collected() {
+fn second_begin_discards_collected_deltas() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4")]);
     let interrupted = vec![begin(), page(&[("a/x", "u", "3"), ("a/new", "u", "6")])];
     assert_eq!(apply(&store, interrupted), [""; 0]);
@@ -86,7 +86,7 @@ fn a_second_begin_discards_what_was_collected() {
 }
 
 #[test]
-fn events_during_a_relist_belong_to_it_and_the_last_per_key_wins() {
+fn relist_applies_last_event_per_key() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4")]);
     let during = vec![
         begin(),
@@ -104,7 +104,7 @@ fn events_during_a_relist_belong_to_it_and_the_last_per_key_wins() {
 
 /// Property 18.
 #[test]
-fn a_deletion_seen_during_the_relist_has_its_final_state() {
+fn deletion_during_relist_has_final_state() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4")]);
     let gone = |name: &str, uid| Delta::Remove { id: id(name, uid, "9"), last: Some(pod(name, uid, "9")) };
     let batch =
@@ -112,7 +112,7 @@ fn a_deletion_seen_during_the_relist_has_its_final_state() {
     assert_eq!(apply(&store, batch), ["- a/x@9", "-? a/y@4"]);
 }
 
-/// Property 18, where another object has taken its place before the end.
+/// Property 18, if another object takes the key before the end.
 #[test]
 fn deletion_before_reused_name_has_final_state() {
     let gone =
@@ -139,7 +139,7 @@ fn lists_are_counted_at_end_and_after_lost_history() {
 }
 
 #[test]
-fn an_incomplete_list_deletes_nothing() {
+fn incomplete_list_deletes_nothing() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4")]);
     let batch = vec![begin(), page(&[("a/y", "u", "6"), ("a/z", "u", "7")]), incomplete("8")];
     assert_eq!(apply(&store, batch), ["* a/y@4 -> 6", "+ a/z@7"]);
@@ -147,7 +147,7 @@ fn an_incomplete_list_deletes_nothing() {
 }
 
 #[test]
-fn an_undecodable_item_counts_as_seen_and_makes_its_object_stale() {
+fn undecodable_item_makes_object_stale() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "old", "4")]);
     let item = |name, uid| Listed::Undecodable(id(name, uid, "6"));
     let page = Delta::Page(vec![item("a/x", "u"), item("a/y", "new"), item("a/z", "u")]);
@@ -156,7 +156,7 @@ fn an_undecodable_item_counts_as_seen_and_makes_its_object_stale() {
     assert_eq!((store.len(), store.stats().stale), (1, 1));
 }
 
-/// The version may be one that the server gave in a history that it has lost, and again to something else.
+/// A lost history may have used the same version for another state.
 #[test]
 fn relisted_last_good_version_is_no_longer_stale() {
     let store = listed("5", &[("a/x", "u", "3")]);
@@ -166,7 +166,7 @@ fn relisted_last_good_version_is_no_longer_stale() {
 }
 
 #[test]
-fn a_good_state_followed_by_an_undecodable_one_is_kept_as_stale() {
+fn undecodable_update_in_relist_makes_object_stale() {
     let store = Store::new();
     let batch = vec![begin(), page(&[("a/x", "u", "3")]), undecodable("a/x", "u", "4"), end("5")];
     assert_eq!(apply(&store, batch), ["++ a/x@3"]);
@@ -198,7 +198,7 @@ fn list_after_lost_history_compares_digests() {
         apply(&store, vec![Delta::Begin { history_lost: true }, list(2), end("50")]),
         ["* a/y@30 -> 30"]
     );
-    // The history was replaced, and nobody has noticed.
+    // The history was replaced unnoticed.
     assert_eq!(apply(&store, vec![begin(), list(3), end("50")]), ["* a/y@30 -> 30"]);
     assert!(Arc::ptr_eq(&before, &store.get(&key("a/x")).unwrap()));
 }
@@ -211,7 +211,7 @@ fn older_list_replaces_cached_objects() {
 }
 
 #[test]
-fn a_batch_may_hold_a_relist_among_other_deltas() {
+fn batch_may_contain_relist_and_other_deltas() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4")]);
     let batch = vec![
         remove("a/x", "u", "6"),
@@ -225,9 +225,9 @@ fn a_batch_may_hold_a_relist_among_other_deltas() {
     assert_eq!(store.watermark(), Some("9".into()));
 }
 
-/// What waited in front of a list is told before it, as it came.
+/// Deltas before a list are applied before it, in their order.
 #[test]
-fn a_list_follows_what_was_written_just_before_it() {
+fn list_is_applied_after_earlier_deltas() {
     let empty = || vec![begin(), end("9")];
     let with_x = || vec![begin(), page(&[("a/x", "u", "8")]), end("9")];
     let recreated = || vec![put("a/x", "u", "4"), remove("a/x", "u", "5"), put("a/x", "v", "6")];
@@ -248,7 +248,7 @@ fn a_list_follows_what_was_written_just_before_it() {
 }
 
 #[test]
-fn an_end_without_a_begin_deletes_nothing() {
+fn end_without_begin_deletes_nothing() {
     let store = listed("5", &[("a/x", "u", "3")]);
     assert_eq!(apply(&store, vec![end("8")]), [""; 0]);
     assert_eq!((store.len(), store.watermark()), (1, Some("8".into())));
@@ -263,13 +263,13 @@ fn clear_deletes_all_and_keeps_watermark() {
     assert_eq!(apply(&store, vec![Delta::Clear]), ["-? a/z@2", "-? b/y@1"]);
     assert_eq!((store.len(), store.stats().stale), (0, 0));
     assert_eq!(store.position(), Watermark { version: Some("10".into()), ..before });
-    // The relist that it has interrupted is forgotten: its end is that of none.
+    // The clear discarded the relist, so its end has no begin.
     assert_eq!(apply(&store, vec![end("11")]), [""; 0]);
     assert!(store.is_empty());
     assert_eq!(apply(&store, vec![begin(), page(&[("b/y", "u", "1")]), end("12")]), ["+ b/y@1"]);
 }
 
-/// Property 10: what does not exist yet has not been listed.
+/// Property 10: a missing resource was not listed.
 #[test]
 fn clear_of_empty_store_does_not_sync() {
     let store = Store::<k8s_openapi::api::core::v1::Pod>::new();
@@ -277,7 +277,7 @@ fn clear_of_empty_store_does_not_sync() {
     assert_eq!(store.position(), Watermark::default());
 }
 
-/// Property 2: what is cached may be of a history that the server has lost, in which the same versions were used.
+/// Property 2: the cached version may belong to a lost history in which the same versions were used.
 #[test]
 fn event_replaces_stale_object_of_lost_history() {
     let store = listed("2", &[("a/x", "1", "2")]);
@@ -290,7 +290,7 @@ fn event_replaces_stale_object_of_lost_history() {
         store.unchanged(&again.object.as_ref().id(), None).is_none(),
         "the same version of another history"
     );
-    // What the list has seen is no news.
+    // Events up to the version of the list are repeats.
     assert_eq!(apply(&store, vec![put("a/x", "1", "3"), put("a/x", "1", "2")]), [""; 0]);
     assert_eq!(apply(&store, vec![put("a/x", "1", "5")]), ["* a/x@5 -> 5"]);
     assert_eq!(store.stats().stale, 0);

@@ -4,10 +4,10 @@ use std::str::FromStr;
 
 use super::{LabelSelector, Requirement, Test, sorted};
 
-/// The maximum length of a label's name or value.
-const NAME_LENGTH: usize = 63;
-/// The maximum length of a label's prefix.
-const PREFIX_LENGTH: usize = 253;
+/// The maximum length of a label's name or value, in bytes.
+const MAX_NAME_BYTES: usize = 63;
+/// The maximum length of a label's prefix, in bytes.
+const MAX_PREFIX_BYTES: usize = 253;
 
 /// The error of parsing a label selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -143,7 +143,7 @@ impl<'a> Parser<'a> {
 fn is_name(text: &str) -> bool {
     let bytes = text.as_bytes();
     let inside = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
-    text.len() <= NAME_LENGTH
+    text.len() <= MAX_NAME_BYTES
         && bytes.first().is_some_and(u8::is_ascii_alphanumeric)
         && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
         && bytes.iter().all(inside)
@@ -155,5 +155,5 @@ fn is_prefix(text: &str) -> bool {
         let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         !part.is_empty() && !part.starts_with('-') && !part.ends_with('-') && part.bytes().all(inside)
     };
-    text.len() <= PREFIX_LENGTH && text.split('.').all(is_part)
+    text.len() <= MAX_PREFIX_BYTES && text.split('.').all(is_part)
 }

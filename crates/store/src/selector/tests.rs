@@ -88,7 +88,7 @@ fn texts_that_are_no_selector_are_refused_with_their_place() {
 }
 
 #[test]
-fn the_selector_of_a_spec_is_converted() {
+fn spec_selector_converts() {
     let spec = meta::LabelSelector {
         match_labels: Some([("app".to_owned(), "web".to_owned())].into()),
         match_expressions: Some(vec![meta::LabelSelectorRequirement {

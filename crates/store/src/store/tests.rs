@@ -1,4 +1,4 @@
-//! The rules for single deltas, and what readers see of a batch.
+//! Tests the rules for single deltas, and the visibility of batches.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::{LabelSelector, testing::*};
 
 #[test]
-fn an_unknown_key_is_added_and_a_later_version_updates_it() {
+fn first_put_adds_and_later_version_updates() {
     let store = Store::new();
     assert_eq!(apply(&store, vec![put("a/x", "u", "3")]), ["+ a/x@3"]);
     assert_eq!(apply(&store, vec![put("a/x", "u", "4")]), ["* a/x@3 -> 4"]);
@@ -27,7 +27,7 @@ fn lower_or_equal_version_changes_nothing() {
 }
 
 #[test]
-fn an_opaque_version_always_counts_as_changed() {
+fn opaque_version_always_counts_as_changed() {
     let store = Store::new();
     let batch = || vec![put("a/x", "u", "")];
     assert_eq!(apply(&store, batch()), ["+ a/x@"]);
@@ -37,7 +37,7 @@ fn an_opaque_version_always_counts_as_changed() {
 
 /// Property 3.
 #[test]
-fn another_uid_is_a_deletion_and_an_addition() {
+fn another_uid_deletes_and_adds() {
     let store = Store::new();
     apply(&store, vec![put("a/x", "old", "3")]);
     assert_eq!(apply(&store, vec![put("a/x", "new", "5")]), ["-? a/x@3", "+ a/x@5"]);
@@ -45,7 +45,7 @@ fn another_uid_is_a_deletion_and_an_addition() {
 
 /// Property 3.
 #[test]
-fn the_incarnation_before_does_not_come_back() {
+fn events_of_previous_uid_change_nothing() {
     let store = Store::new();
     apply(&store, vec![put("a/x", "new", "5")]);
     let late = vec![put("a/x", "old", "3"), remove("a/x", "old", "4"), undecodable("a/x", "old", "3")];
@@ -64,7 +64,7 @@ fn empty_uid_does_not_replace_object() {
 
 /// Property 18.
 #[test]
-fn a_deletion_carries_the_state_that_the_server_sent_or_else_the_cached_one() {
+fn deletion_contains_sent_or_cached_state() {
     let store = Store::new();
     apply(&store, vec![put("a/x", "u", "3"), put("a/y", "u", "4")]);
     let sent = Delta::Remove { id: id("a/x", "u", "9"), last: Some(pod("a/x", "u", "9")) };
@@ -81,21 +81,21 @@ fn deletion_of_unknown_object_emits_no_event() {
 }
 
 #[test]
-fn an_undecodable_object_keeps_its_last_good_version_and_is_stale() {
+fn undecodable_update_keeps_object_as_stale() {
     let store = Store::new();
     apply(&store, vec![put("a/x", "u", "3")]);
     assert_eq!(apply(&store, vec![undecodable("a/x", "u", "4"), undecodable("a/new", "u", "5")]), [""; 0]);
     assert!(store.snapshot().is_stale(&key("a/x")));
     assert_eq!((store.stats().stale, store.len()), (1, 1));
     assert_eq!(apply(&store, vec![put("a/x", "u", "3")]), [""; 0]);
-    assert_eq!(store.stats().stale, 1, "a repeat of the last good version made it good");
+    assert_eq!(store.stats().stale, 1, "a repeat of the last decoded version cleared the stale mark");
     assert_eq!(apply(&store, vec![put("a/x", "u", "6")]), ["* a/x@3 -> 6"]);
     assert_eq!(store.stats().stale, 0);
 }
 
 /// Property 3.
 #[test]
-fn an_undecodable_object_of_another_uid_deletes_the_cached_one() {
+fn undecodable_object_with_another_uid_deletes() {
     let store = Store::new();
     apply(&store, vec![put("a/x", "old", "3"), undecodable("a/x", "old", "4")]);
     assert_eq!(apply(&store, vec![undecodable("a/x", "new", "6")]), ["-? a/x@3"]);
@@ -104,7 +104,7 @@ fn an_undecodable_object_of_another_uid_deletes_the_cached_one() {
 
 /// Properties 13 and 14.
 #[test]
-fn the_watermark_is_the_version_of_the_last_delta_and_never_goes_back() {
+fn watermark_never_decreases() {
     let store = Store::new();
     assert_eq!(store.watermark(), None);
     apply(&store, vec![put("a/x", "u", "3"), Delta::Bookmark("7".into()), put("a/y", "u", "5")]);
@@ -115,7 +115,7 @@ fn the_watermark_is_the_version_of_the_last_delta_and_never_goes_back() {
 
 /// Properties 4 and 6.
 #[test]
-fn a_snapshot_shows_all_of_a_batch_or_nothing() {
+fn snapshot_contains_complete_batches() {
     let store = Store::new();
     let by_node = store.add_index("node", |pod: &Pod| pod.spec.as_ref()?.node_name.clone()).unwrap();
     apply(&store, vec![put("a/x", "u", "3"), put("b/y", "u", "4")]);
@@ -129,10 +129,10 @@ fn a_snapshot_shows_all_of_a_batch_or_nothing() {
     assert_eq!(store.snapshot().watermark(), Some(&"7".into()));
 }
 
-/// Properties 4 and 6: one writer, three readers, and batches of which half are also deletions of
-/// what was, so that slots are freed and used again.
+/// Properties 4 and 6: one writer and three readers. Half of the batches also delete the previous
+/// objects, so that slots are freed and reused.
 #[test]
-fn readers_on_other_threads_see_all_of_a_batch_or_nothing() {
+fn concurrent_readers_see_complete_batches() {
     const LAST: u64 = 400;
     let store = Store::new();
     let by_node = store.add_index("node", |pod: &Pod| pod.spec.as_ref()?.node_name.clone()).unwrap();
@@ -180,7 +180,7 @@ fn batch_is_written_in_place_without_snapshots() {
     assert_ne!(address(&store), Arc::as_ptr(&held.root));
 }
 
-/// What is left of a list must not hold on to what is gone of it.
+/// The remaining objects of a list must not keep deleted ones in memory.
 #[test]
 fn deleted_object_is_freed_before_rest_of_page() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4"), ("a/z", "u", "5")]);
@@ -208,14 +208,14 @@ fn probe_returns_entry_only_at_same_version() {
             .map(|entry| entry.object)
     };
     assert!(Arc::ptr_eq(&ask("x", "u", "3").unwrap(), &store.get(&key("a/x")).unwrap()));
-    assert!(ask("x", "", "3").is_some(), "an unknown uid is no other uid");
+    assert!(ask("x", "", "3").is_some(), "an empty uid does not differ");
     assert!(ask("x", "v", "3").is_none() && ask("x", "u", "4").is_none() && ask("z", "u", "3").is_none());
     assert!(ask("y", "u", "odd").is_none(), "an opaque version always counts as changed");
     let _: [Arc<dyn CacheProbe<Pod>>; 2] = [Arc::new(store.clone()), Arc::new(NoCache)];
 }
 
 #[test]
-fn a_lister_reads_by_name_namespace_and_label() {
+fn lister_reads_by_name_namespace_and_label() {
     let store = listed(
         "5",
         &[("shop/web-0", "u", "3"), ("shop/db-0", "v", "4"), ("x/web-0", "w", "5"), ("node", "n", "1")],
@@ -232,7 +232,7 @@ fn a_lister_reads_by_name_namespace_and_label() {
 }
 
 #[test]
-fn a_name_is_found_in_its_own_namespace_and_in_no_other() {
+fn namespace_lister_finds_only_its_namespace() {
     let store = listed("5", &[("shop/web", "u", "3"), ("node", "n", "4")]);
     let pods = store.lister();
     let [shop, other] = ["shop", "other"].map(|name| pods.namespace(name));
@@ -241,7 +241,7 @@ fn a_name_is_found_in_its_own_namespace_and_in_no_other() {
 }
 
 #[test]
-fn a_store_used_alone_is_client_gos_indexer() {
+fn standalone_store_works_like_client_go_indexer() {
     let store = Store::<Pod>::new();
     store.add_index("node", |pod: &Pod| pod.spec.as_ref()?.node_name.clone()).unwrap();
     let object = |name: &str| {

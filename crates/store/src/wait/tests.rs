@@ -1,4 +1,4 @@
-//! Waits on paused time: they end at the write that ends them, or at their time.
+//! Tests waits on paused time: they end at a write or at their timeout.
 
 use k8s_openapi::api::core::v1::Pod;
 
@@ -7,7 +7,7 @@ use crate::testing::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The outcome of a wait for a version, and of these batches meanwhile.
+/// Returns the result of a wait for a version during which these batches are applied.
 async fn wait(
     store: &Store<Pod>,
     version: &str,
@@ -32,7 +32,7 @@ async fn wait_returns_immediately_for_cached_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_a_bookmark_or_a_list_at_the_version_or_later_ends_the_wait() {
+async fn event_bookmark_or_list_ends_wait() {
     for last in [
         put("a/x", "u", "12"),
         remove("a/x", "u", "13"),
@@ -66,9 +66,9 @@ async fn wait_timeout_reports_watermark() {
     assert_eq!(error.to_string(), "the cache did not reach resourceVersion 12 within 60s; it is at 9");
 }
 
-/// Property 13: versions of different epochs say nothing about each other, even where the new one is later.
+/// Property 13: versions of different epochs cannot be compared, even if the new one is higher.
 #[tokio::test(start_paused = true)]
-async fn a_new_epoch_ends_the_wait_with_an_error() {
+async fn new_epoch_fails_wait() {
     for batches in [vec![vec![begin(), end("5")]], vec![vec![begin(), end("5"), put("a/x", "u", "20")]]] {
         let store = listed("9", &[]);
         let error = wait(&store, "12", batches).await.unwrap_err();
@@ -83,7 +83,7 @@ async fn wait_for_opaque_version_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_comes_after_each_write() {
+async fn condition_is_checked_after_each_write() {
     let store = listed("9", &[]);
     let mut looks = 0;
     let waiting = store.wait_for(MINUTE, |snapshot| {

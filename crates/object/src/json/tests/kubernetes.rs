@@ -177,7 +177,7 @@ fn objects_decode_like_serde_json() {
 }
 
 #[test]
-fn every_list_of_a_pod_has_room_for_its_elements_and_no_more() {
+fn pod_lists_have_exact_capacity() {
     let mut three_more = pod();
     three_more["spec"]["tolerations"].as_array_mut().unwrap().extend_from_within(..);
     let pod: Pod = from_str(&write(&three_more, true, None)).unwrap();

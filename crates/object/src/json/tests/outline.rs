@@ -187,7 +187,7 @@ fn names_that_are_there_twice_are_left_to_serde() {
 }
 
 #[test]
-fn a_kind_is_found_after_the_metadata_too_and_the_first_one_counts() {
+fn first_kind_counts_at_any_position() {
     for (text, kind) in [
         (r#"{"metadata":{"name":"a"},"spec":{"kind":"no"},"kind":"Pod"}"#, Some("Pod")),
         (r#"{"metadata":{"name":"a"},"spec":{"x":1,"kind":"no"}}"#, None),

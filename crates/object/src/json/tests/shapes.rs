@@ -233,7 +233,7 @@ fn unread_elements_are_an_error() {
 }
 
 #[test]
-fn a_visitor_may_go_on_after_what_does_not_fit() {
+fn visitor_may_continue_after_mismatch() {
     for (text, fit) in [
         (r#"[[1],"x",[2]]"#, vec![Some(vec![1]), None, Some(vec![2])]),
         (
@@ -251,7 +251,7 @@ fn a_visitor_may_go_on_after_what_does_not_fit() {
 
 /// The category is another one for a name without any letter, which serde_json reads beyond its end.
 #[test]
-fn a_shape_that_does_not_fit_may_be_met_before_a_bracket_that_is_missed() {
+fn mismatch_may_precede_missing_bracket() {
     // The content comes before its tag, so it does not fit as soon as the tag is read, whatever follows the tag.
     let text = r#"{"c":[1],"t":{"Unit":null{"#;
     same::<Adjacent>(text);

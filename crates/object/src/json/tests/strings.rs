@@ -63,7 +63,7 @@ fn escapes_mean_the_same() {
 }
 
 #[test]
-fn text_that_is_not_utf_8_is_malformed_where_it_is_not() {
+fn invalid_utf8_is_reported_at_its_position() {
     for bytes in [&b"\"\xff\""[..], b"[1,\"a\xc3\"]", b"\x80", b"{\"\xe2\x82\":1}"] {
         let at = std::str::from_utf8(bytes).unwrap_err().valid_up_to();
         assert_eq!(from_slice::<serde_json::Value>(bytes), Err(JsonError::Syntax { position: at }));
