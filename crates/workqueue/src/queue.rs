@@ -33,13 +33,13 @@ pub struct WorkQueue<T> {
 ///
 /// `work_available` is used only with `notify_one`. If no task waits, [`Notify`] stores the
 /// notification as a permit (at most one). If a waiter is dropped after its notification, it passes
-/// the notification on. The invariant:
+/// the notification on. This invariant holds:
 ///
-/// > While `QueueState::needs_wakeup` holds, at least one of these is true:
-/// >
-/// > - `work_available` stores a permit.
-/// > - A notified getter has not inspected the state yet.
-/// > - The caller that changed the state is about to notify.
+/// While `QueueState::needs_wakeup` holds, at least one of these statements is true.
+///
+/// - `work_available` stores a permit.
+/// - A notified getter has not inspected the state yet.
+/// - The caller that changed the state is about to notify.
 ///
 /// Each change after which `needs_wakeup` newly holds is followed by `notify_one`. A getter
 /// consumes a notification and inspects the state in the same poll. If `needs_wakeup` still holds

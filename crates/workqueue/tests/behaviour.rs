@@ -313,7 +313,7 @@ async fn cancelled_drain_leaves_queue_shut_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn key_is_freed_after_done_and_forget() {
+async fn key_is_freed_after_done_and_reset() {
     let (queue, key) = (WorkQueue::new(), Arc::<str>::from("a"));
     queue.add(Arc::clone(&key));
     let item = timeout(FOREVER, queue.get()).await.expect("a wake-up was lost").expect("the queue is open");
