@@ -245,7 +245,7 @@ impl<T: Cached> Controller<T> {
     {
         let name = kind_name(informer).into();
         let keys = move |event: &Event<O>, add_key: &mut dyn FnMut(ObjectKey)| {
-            keys(event).into_iter().for_each(add_key)
+            keys(event).into_iter().for_each(add_key);
         };
         let informer = informer.clone();
         self.sources.push(Box::new(EventSource { name, informer, filter, keys, is_primary: false }));

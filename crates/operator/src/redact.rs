@@ -202,8 +202,7 @@ mod tests {
     #[test]
     fn outer_errors_do_not_repeat_the_status_message() {
         let key = ObjectKey::new(Some("shop"), "a");
-        let failed =
-            WriteError::Request { verb: "update", resource: "secrets".to_owned(), key, source: rejected() };
+        let failed = WriteError::Request { operation: "update secrets".into(), key, source: rejected() };
         assert_eq!(redact(&failed), format!("failed to update secrets shop/a: {REJECTED}"));
         assert_eq!(
             redact(&UserError::WithSource(rejected())),

@@ -80,24 +80,20 @@ pub enum WriteError {
     /// The object was not written. Another client changed or created the object after it was
     /// cached. The next reconcile sees that change, unless the informer does not select the object.
     /// Or another field manager owns an applied field.
-    #[error("failed to {verb} {resource} {key}: conflict with another write")]
+    #[error("failed to {operation} {key}: conflict with another write")]
     Conflict {
-        /// The operation: `create`, `update`, `apply`, `update the status of` or `apply the status of`.
-        verb: &'static str,
-        /// The plural name of the resource, for example `deployments`.
-        resource: String,
+        /// The operation and the resource, for example `update deployments`.
+        operation: Box<str>,
         /// The object.
         key: ObjectKey,
         /// The error of the request.
         source: Error,
     },
     /// The server rejected the request, or did not respond.
-    #[error("failed to {verb} {resource} {key}")]
+    #[error("failed to {operation} {key}")]
     Request {
-        /// The operation: `create`, `update`, `apply`, `update the status of` or `apply the status of`.
-        verb: &'static str,
-        /// The plural name of the resource, for example `deployments`.
-        resource: String,
+        /// The operation and the resource, for example `update deployments`.
+        operation: Box<str>,
         /// The object.
         key: ObjectKey,
         /// The error of the request.
@@ -119,18 +115,18 @@ impl WriteError {
     where
         K: Resource + DeserializeOwned + Send + Sync + 'static,
     {
-        let resource = plural(api.api().resource_url());
+        let operation = format!("{verb} {}", plural(api.api().resource_url())).into();
         let key = key.clone();
         match &source {
             Error::Api(status) if status.is_conflict() || status.is_already_exists() => {
-                Self::Conflict { verb, resource, key, source }
+                Self::Conflict { operation, key, source }
             }
-            _ => Self::Request { verb, resource, key, source },
+            _ => Self::Request { operation, key, source },
         }
     }
 }
 
 /// Returns the plural name of the resource at the end of the URL of a collection.
-fn plural(url: &str) -> String {
-    url.rsplit('/').next().unwrap_or_default().to_owned()
+fn plural(url: &str) -> &str {
+    url.rsplit('/').next().unwrap_or_default()
 }
