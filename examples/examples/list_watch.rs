@@ -18,7 +18,8 @@ use kube_client::{
 use kube_informer::Object;
 use kube_informer_examples::{cli, cluster::ClusterArgs};
 use kube_listwatch::{
-    Error, ListAt, ListPart, ListRequest, ListWatch, ListerWatcher, WatchEvent, WatchFrom, WatchRequest,
+    ListAt, ListPart, ListRequest, ListWatch, ListWatchError, ListerWatcher, WatchEvent, WatchFrom,
+    WatchRequest,
 };
 use kube_object::NoCache;
 
@@ -73,7 +74,7 @@ fn from_functions(api: Api<Pod>) -> ListWatch<Pod> {
                 _ => None,
             };
             let params = ListParams { limit: request.limit, continue_token, ..ListParams::default() };
-            api.list(&params).await.map(Into::into).map_err(Error::list_function)
+            api.list(&params).await.map(Into::into).map_err(ListWatchError::list_function)
         }
     };
     let watch = move |request: WatchRequest| {
@@ -83,9 +84,10 @@ fn from_functions(api: Api<Pod>) -> ListWatch<Pod> {
             WatchFrom::InitialEvents(_) => "0".to_owned(),
         };
         let events = async move {
-            let events = api.watch(&WatchParams::default(), &from).await.map_err(Error::watch_function)?;
+            let events =
+                api.watch(&WatchParams::default(), &from).await.map_err(ListWatchError::watch_function)?;
             Ok(events
-                .map_err(Error::watch_function)
+                .map_err(ListWatchError::watch_function)
                 .and_then(|event| async { WatchEvent::from_kube(event) })
                 .boxed())
         };

@@ -3,9 +3,9 @@
 use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 use kube_client::{Api, Resource};
-use kube_listwatch::{Error, ListWatch, ListerWatcher};
+use kube_listwatch::{ListWatch, ListWatchError, ListerWatcher};
 use kube_object::{Cached, Object};
-use kube_reflector::Options;
+use kube_reflector::ReflectorOptions;
 
 use crate::{
     Informer,
@@ -97,7 +97,7 @@ impl<T: Object, S> InformerBuilder<T, S> {
 
     /// Sets the timeouts, delays, page size and seed of the reflector.
     #[must_use]
-    pub fn reflector_options(mut self, options: Options) -> Self {
+    pub fn reflector_options(mut self, options: ReflectorOptions) -> Self {
         self.settings.reflector = options;
         self
     }
@@ -106,7 +106,7 @@ impl<T: Object, S> InformerBuilder<T, S> {
     ///
     /// It runs on the informer's task and must not block.
     #[must_use]
-    pub fn on_error(mut self, on_error: impl Fn(&Error) + Send + Sync + 'static) -> Self {
+    pub fn on_error(mut self, on_error: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Some(Arc::new(on_error));
         self
     }

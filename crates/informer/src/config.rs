@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kube_listwatch::{Error, ListerWatcher};
-use kube_reflector::Options;
+use kube_listwatch::{ListWatchError, ListerWatcher};
+use kube_reflector::ReflectorOptions;
 
-pub(crate) type OnError = Arc<dyn Fn(&Error) + Send + Sync>;
+pub(crate) type OnError = Arc<dyn Fn(&ListWatchError) + Send + Sync>;
 
 /// Holds everything that an informer was built with.
 pub(crate) struct InformerConfig<T> {
@@ -18,7 +18,7 @@ pub(crate) struct InformerConfig<T> {
 /// Holds the settings that a factory passes to all its informers.
 #[derive(Clone)]
 pub(crate) struct InformerSettings {
-    pub(crate) reflector: Options,
+    pub(crate) reflector: ReflectorOptions,
     pub(crate) on_error: Option<OnError>,
     /// The resync period of handlers without their own.
     pub(crate) resync: Option<Duration>,
@@ -31,7 +31,7 @@ pub(crate) struct InformerSettings {
 impl Default for InformerSettings {
     fn default() -> Self {
         Self {
-            reflector: Options::default(),
+            reflector: ReflectorOptions::default(),
             on_error: None,
             resync: None,
             coalesce_threshold: kube_delta_fifo::DEFAULT_COALESCE_THRESHOLD,

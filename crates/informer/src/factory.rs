@@ -14,9 +14,9 @@ use std::{
 };
 
 use kube_client::{Client, Resource};
-use kube_listwatch::{Error, ListOptions, ListWatch};
+use kube_listwatch::{ListOptions, ListWatch, ListWatchError};
 use kube_object::{Cached, Object};
-use kube_reflector::Options;
+use kube_reflector::ReflectorOptions;
 use tokio::{runtime::Handle, time::Instant};
 
 use crate::{CacheSyncError, Informer, InformerStatus, config::InformerSettings, sync};
@@ -125,7 +125,7 @@ impl InformerFactory {
 
     /// Sets the timeouts, delays, page size and seed of each informer's reflector.
     #[must_use]
-    pub fn reflector_options(self, options: Options) -> Self {
+    pub fn reflector_options(self, options: ReflectorOptions) -> Self {
         self.with_config(|config| config.settings.reflector = options)
     }
 
@@ -133,7 +133,7 @@ impl InformerFactory {
     ///
     /// It runs on the informer's task and must not block.
     #[must_use]
-    pub fn on_error(self, on_error: impl Fn(&Error) + Send + Sync + 'static) -> Self {
+    pub fn on_error(self, on_error: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
         self.with_config(|config| config.settings.on_error = Some(Arc::new(on_error)))
     }
 

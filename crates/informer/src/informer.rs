@@ -10,7 +10,7 @@ use std::{
 
 use futures_util::{FutureExt, future::BoxFuture};
 use kube_object::{Event, Object};
-use kube_reflector::{Phase, Status};
+use kube_reflector::{Phase, ReflectorStatus};
 use kube_store::{Index, IndexError, Lister, Store};
 use tokio::{runtime::Handle, sync::watch, time::Instant};
 
@@ -287,7 +287,7 @@ impl<T: Object> Informer<T> {
     }
 
     /// Returns a channel with the status of the reflector.
-    pub fn reflector_status(&self) -> watch::Receiver<Status> {
+    pub fn reflector_status(&self) -> watch::Receiver<ReflectorStatus> {
         self.shared.reflector.subscribe()
     }
 

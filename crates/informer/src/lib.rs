@@ -68,11 +68,7 @@ pub use sync::{CacheSyncError, UnsyncedInformer};
 #[cfg(feature = "compressed")]
 pub use kube_compact::Compressed;
 pub use kube_compact::{Decoded, Lazy, Projection};
-pub use kube_listwatch::{
-    Class as ErrorClass, Error as ListWatchError, ListOptions, ListWatch, ListerWatcher,
-};
+pub use kube_listwatch::{ErrorClass, ListOptions, ListWatch, ListWatchError, ListerWatcher};
 pub use kube_object::{Cached, Entry, Event, KeyRef, Object, ObjectId, ObjectKey, ResourceVersion, Uid};
-pub use kube_reflector::{
-    FirstList, Options as ReflectorOptions, Phase, RelistCause, RestartCause, Status as ReflectorStatus,
-};
+pub use kube_reflector::{FirstList, Phase, ReflectorOptions, ReflectorStatus, RelistCause, RestartCause};
 pub use kube_store::{Index, LabelSelector, Lister, Snapshot, Store, StoreStats, WaitError};

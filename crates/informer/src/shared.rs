@@ -9,7 +9,7 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture};
 use kube_delta_fifo as fifo;
 use kube_object::{Delta, Entry, Event, Object};
-use kube_reflector::{FirstList, Phase, Reflector, Sink, SinkClosed, Status};
+use kube_reflector::{FirstList, Phase, Reflector, ReflectorStatus, Sink, SinkClosed};
 use kube_store::Store;
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::watch, time::Instant};
@@ -50,7 +50,7 @@ pub(crate) struct Shared<T> {
     /// The panics of all handlers, including removed ones.
     pub(crate) panics: Arc<AtomicU64>,
     pub(crate) synced: watch::Sender<bool>,
-    pub(crate) reflector: watch::Sender<Status>,
+    pub(crate) reflector: watch::Sender<ReflectorStatus>,
     /// The number of requested relists.
     pub(crate) relist: watch::Sender<u64>,
     pub(crate) stopping: CancellationToken,
@@ -111,7 +111,7 @@ impl<T: Object> Shared<T> {
             subscribers: Mutex::new(Subscribers { list: Vec::new(), next_id: 0, lifecycle }),
             panics: Arc::default(),
             synced: watch::Sender::new(false),
-            reflector: watch::Sender::new(Status::default()),
+            reflector: watch::Sender::new(ReflectorStatus::default()),
             relist: watch::Sender::new(0),
             stopping: keep_alive.stopping.clone(),
             tasks: keep_alive.tasks.clone(),

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use kube_object::ResourceVersion;
-use kube_reflector::Status;
+use kube_reflector::ReflectorStatus;
 
 /// Describes the state of an informer. It never contains object contents.
 ///
@@ -36,7 +36,7 @@ pub struct InformerStatus {
     /// The number of panics of handlers, including removed ones.
     pub handler_panics: u64,
     /// The status of the reflector.
-    pub reflector: Status,
+    pub reflector: ReflectorStatus,
 }
 
 /// Describes the progress of a handler or stream.

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube_client::Client;
 use kube_informer::{Event, InformerFactory, Object, Phase, ReflectorOptions};
-use kube_listwatch::Class;
+use kube_listwatch::ErrorClass;
 use kube_testserver::{Fault, FaultGuard, Match, Server};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -111,7 +111,7 @@ async fn revoked_permission_stays_in_status_and_keeps_cache() {
             let status = maps.status();
             assert_eq!(
                 (status.reflector.failing, status.reflector.phase),
-                (Some(Class::Forbidden), Phase::Waiting)
+                (Some(ErrorClass::Forbidden), Phase::Waiting)
             );
             assert!(status.to_string().contains("403 Forbidden"), "{status}");
             assert_eq!((status.synced, status.objects, registration.has_synced()), (true, 1, true));

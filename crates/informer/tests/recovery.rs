@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client};
 use kube_informer::{Event, Informer, Phase, ReflectorOptions};
-use kube_listwatch::Class;
+use kube_listwatch::ErrorClass;
 use kube_testserver::{Fault, Match, Server, Verb};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -182,7 +182,7 @@ async fn undecodable_object_stays_cached_until_deleted() {
         tokio::time::sleep(Duration::from_secs(600)).await;
         let status = stack.informer.status();
         assert_eq!((status.objects, status.synced), (4, true), "{status}");
-        assert_eq!(status.reflector.failing, Some(Class::Broken), "{status}");
+        assert_eq!(status.reflector.failing, Some(ErrorClass::Broken), "{status}");
         assert!(status.to_string().contains("illegal base64 data"), "{status}");
         assert_eq!(*stack.told.lock(), [""; 0], "streaming {streaming}");
 

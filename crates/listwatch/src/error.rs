@@ -41,7 +41,7 @@ impl fmt::Display for Target {
 /// Why a LIST or a WATCH failed. Carries the URL, and never the text of an object.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ListWatchError {
     /// The server refused: an HTTP error, or an ERROR event on a watch.
     #[error("{target}: the server answered {} {}{}", status.code, status.reason, Words(status))]
     Status {
@@ -138,7 +138,7 @@ pub enum Error {
 /// What a failure means for what is asked next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Class {
+pub enum ErrorClass {
     /// The version or the continue token is no longer held by the server: list anew.
     Expired,
     /// The server has not reached the version asked for.
@@ -160,18 +160,18 @@ pub enum Class {
     Broken,
 }
 
-impl fmt::Display for Class {
+impl fmt::Display for ErrorClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Class::Expired => "expired",
-            Class::TooLarge => "too large",
-            Class::Unsupported => "unsupported",
-            Class::Overloaded => "overloaded",
-            Class::Refused => "refused",
-            Class::Unauthorized => "unauthorized",
-            Class::Forbidden => "forbidden",
-            Class::NotFound => "not found",
-            Class::Broken => "broken",
+            ErrorClass::Expired => "expired",
+            ErrorClass::TooLarge => "too large",
+            ErrorClass::Unsupported => "unsupported",
+            ErrorClass::Overloaded => "overloaded",
+            ErrorClass::Refused => "refused",
+            ErrorClass::Unauthorized => "unauthorized",
+            ErrorClass::Forbidden => "forbidden",
+            ErrorClass::NotFound => "not found",
+            ErrorClass::Broken => "broken",
         })
     }
 }
@@ -192,7 +192,7 @@ impl fmt::Display for Words<'_> {
 /// How many characters of a server's own words are kept: enough for any that a person wrote.
 const WORDS: usize = 1024;
 
-impl Error {
+impl ListWatchError {
     /// A refusal, its words cut to a length that is safe to log.
     pub(crate) fn status(target: Target, mut status: Box<Status>, retry_after: Option<Duration>) -> Self {
         for words in [&mut status.reason, &mut status.message] {
@@ -200,30 +200,32 @@ impl Error {
                 words.truncate(end);
             }
         }
-        Error::Status { target, status, retry_after }
+        ListWatchError::Status { target, status, retry_after }
     }
 
     /// What this failure means.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match self {
-            Error::Status { status, retry_after, .. } => class_of(status, retry_after.is_some()),
+            ListWatchError::Status { status, retry_after, .. } => class_of(status, retry_after.is_some()),
             // No request could be made of them: a URL has at most 64 KiB.
-            Error::Connection { source: kube_client::Error::HttpError(_), .. } => Class::Unsupported,
-            Error::Connection { source, .. } if is_refused(source) => Class::Refused,
-            Error::Function { source, .. } => match source.downcast_ref::<kube_client::Error>() {
+            ListWatchError::Connection { source: kube_client::Error::HttpError(_), .. } => {
+                ErrorClass::Unsupported
+            }
+            ListWatchError::Connection { source, .. } if is_refused(source) => ErrorClass::Refused,
+            ListWatchError::Function { source, .. } => match source.downcast_ref::<kube_client::Error>() {
                 Some(kube_client::Error::Api(status)) => class_of(status, retry_after(status).is_some()),
-                Some(error) if is_refused(error) => Class::Refused,
-                _ => Class::Broken,
+                Some(error) if is_refused(error) => ErrorClass::Refused,
+                _ => ErrorClass::Broken,
             },
-            _ => Class::Broken,
+            _ => ErrorClass::Broken,
         }
     }
 
     /// How long the server asked to wait before the next request.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Error::Status { retry_after, .. } => *retry_after,
-            Error::Function { source, .. } => match source.downcast_ref::<kube_client::Error>() {
+            ListWatchError::Status { retry_after, .. } => *retry_after,
+            ListWatchError::Function { source, .. } => match source.downcast_ref::<kube_client::Error>() {
                 Some(kube_client::Error::Api(status)) => retry_after(status),
                 _ => None,
             },
@@ -234,12 +236,12 @@ impl Error {
     /// An error of a ListFunc. Of one that serde_json gave only position and category are kept, since
     /// its text quotes the object.
     pub fn list_function(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Error::Function { verb: Verb::List, source: without_quotes(source.into()) }
+        ListWatchError::Function { verb: Verb::List, source: without_quotes(source.into()) }
     }
 
-    /// An error of a WatchFunc, see [`Error::list_function`].
+    /// An error of a WatchFunc, see [`ListWatchError::list_function`].
     pub fn watch_function(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Error::Function { verb: Verb::Watch, source: without_quotes(source.into()) }
+        ListWatchError::Function { verb: Verb::Watch, source: without_quotes(source.into()) }
     }
 }
 
@@ -275,18 +277,18 @@ pub(crate) fn retry_after(status: &Status) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds.into()))
 }
 
-fn class_of(status: &Status, asked_to_wait: bool) -> Class {
+fn class_of(status: &Status, asked_to_wait: bool) -> ErrorClass {
     match (status.code, status.reason.as_str()) {
-        (410, _) | (_, "Expired" | "Gone") => Class::Expired,
-        _ if is_too_large(status) => Class::TooLarge,
-        (429, _) => Class::Overloaded,
-        (401, _) => Class::Unauthorized,
-        (403, _) => Class::Forbidden,
-        (404, _) => Class::NotFound,
-        (400 | 414 | 422 | 431, _) => Class::Unsupported,
+        (410, _) | (_, "Expired" | "Gone") => ErrorClass::Expired,
+        _ if is_too_large(status) => ErrorClass::TooLarge,
+        (429, _) => ErrorClass::Overloaded,
+        (401, _) => ErrorClass::Unauthorized,
+        (403, _) => ErrorClass::Forbidden,
+        (404, _) => ErrorClass::NotFound,
+        (400 | 414 | 422 | 431, _) => ErrorClass::Unsupported,
         // Another failure may ask to wait too, and yet be of what was asked for, so that it comes again and again.
-        (503, _) if asked_to_wait => Class::Overloaded,
-        _ => Class::Broken,
+        (503, _) if asked_to_wait => ErrorClass::Overloaded,
+        _ => ErrorClass::Broken,
     }
 }
 
@@ -338,12 +340,12 @@ mod tests {
     use super::*;
     use kube_client::core::response::{StatusCause, StatusDetails};
 
-    fn class(code: u16, reason: &str) -> Class {
+    fn class(code: u16, reason: &str) -> ErrorClass {
         let status = Status { code, reason: reason.into(), ..Status::default() };
         class_of(&status, false)
     }
 
-    fn timeout(message: &str, cause: Option<(&str, &str)>) -> Class {
+    fn timeout(message: &str, cause: Option<(&str, &str)>) -> ErrorClass {
         let causes = cause
             .map(|(reason, message)| StatusCause {
                 reason: reason.into(),
@@ -375,7 +377,7 @@ mod tests {
         let shown = |code, reason: &str, message: &str| {
             let status = Status { code, reason: reason.into(), message: message.into(), ..Status::default() };
             let target = Target { verb: Verb::List, url: "/api/v1/pods".to_owned() };
-            Error::status(target, Box::new(status), None).to_string()
+            ListWatchError::status(target, Box::new(status), None).to_string()
         };
         let forbidden = shown(403, "Forbidden", "pods is forbidden\n[+] all is well\x1b[2J");
         assert_eq!(
@@ -388,35 +390,35 @@ mod tests {
 
     #[test]
     fn statuses_are_classified_by_code_and_reason() {
-        assert_eq!(class(410, "Expired"), Class::Expired);
-        assert_eq!(class(410, "Gone"), Class::Expired);
-        assert_eq!(class(0, "Gone"), Class::Expired);
-        assert_eq!(class(429, "TooManyRequests"), Class::Overloaded);
-        assert_eq!(class(401, ""), Class::Unauthorized);
-        assert_eq!(class(403, ""), Class::Forbidden);
-        assert_eq!(class(404, ""), Class::NotFound);
-        assert_eq!(class(422, "Invalid"), Class::Unsupported);
-        assert_eq!(class(400, "BadRequest"), Class::Unsupported);
-        assert_eq!(class(414, ""), Class::Unsupported);
-        assert_eq!(class(431, ""), Class::Unsupported);
-        assert_eq!(class(500, ""), Class::Broken);
+        assert_eq!(class(410, "Expired"), ErrorClass::Expired);
+        assert_eq!(class(410, "Gone"), ErrorClass::Expired);
+        assert_eq!(class(0, "Gone"), ErrorClass::Expired);
+        assert_eq!(class(429, "TooManyRequests"), ErrorClass::Overloaded);
+        assert_eq!(class(401, ""), ErrorClass::Unauthorized);
+        assert_eq!(class(403, ""), ErrorClass::Forbidden);
+        assert_eq!(class(404, ""), ErrorClass::NotFound);
+        assert_eq!(class(422, "Invalid"), ErrorClass::Unsupported);
+        assert_eq!(class(400, "BadRequest"), ErrorClass::Unsupported);
+        assert_eq!(class(414, ""), ErrorClass::Unsupported);
+        assert_eq!(class(431, ""), ErrorClass::Unsupported);
+        assert_eq!(class(500, ""), ErrorClass::Broken);
     }
 
     #[test]
     fn too_large_a_version_is_known_by_cause_message_or_text() {
         let text = "Too large resource version: 9, current: 5";
-        assert_eq!(timeout("", Some(("ResourceVersionTooLarge", ""))), Class::TooLarge);
-        assert_eq!(timeout("", Some(("", text))), Class::TooLarge);
-        assert_eq!(timeout(text, None), Class::TooLarge);
-        assert_eq!(timeout("the request timed out", None), Class::Broken);
+        assert_eq!(timeout("", Some(("ResourceVersionTooLarge", ""))), ErrorClass::TooLarge);
+        assert_eq!(timeout("", Some(("", text))), ErrorClass::TooLarge);
+        assert_eq!(timeout(text, None), ErrorClass::TooLarge);
+        assert_eq!(timeout("the request timed out", None), ErrorClass::Broken);
     }
 
     #[test]
     fn a_server_that_asks_to_wait_is_overloaded_only_where_it_says_so() {
         let asks_to_wait =
             |code| class_of(&Status { code, reason: String::new(), ..Status::default() }, true);
-        assert_eq!([429, 503].map(asks_to_wait), [Class::Overloaded; 2]);
-        assert_eq!([500, 502, 504].map(asks_to_wait), [Class::Broken; 3]);
-        assert_eq!(class(503, ""), Class::Broken);
+        assert_eq!([429, 503].map(asks_to_wait), [ErrorClass::Overloaded; 2]);
+        assert_eq!([500, 502, 504].map(asks_to_wait), [ErrorClass::Broken; 3]);
+        assert_eq!(class(503, ""), ErrorClass::Broken);
     }
 }

@@ -7,7 +7,8 @@ use kube_client::core::{ObjectList, Resource, WatchEvent as KubeWatchEvent};
 use kube_object::{CacheProbe, Entry, Object, ObjectId, ResourceVersion};
 
 use crate::{
-    Decoded, Error, ListEnd, ListPart, ListRequest, ListWatch, Target, Verb, WatchEvent, WatchRequest,
+    Decoded, ListEnd, ListPart, ListRequest, ListWatch, ListWatchError, Target, Verb, WatchEvent,
+    WatchRequest,
     error::retry_after,
     event::deleted,
     transform::{self, Transform},
@@ -34,8 +35,9 @@ impl<K: Resource + Clone> From<ObjectList<K>> for ListPage<K> {
     }
 }
 
-type ListFn<T> = dyn Fn(ListRequest) -> BoxFuture<'static, Result<ListPage<T>, Error>> + Send + Sync;
-type WatchFn<T> = dyn Fn(WatchRequest) -> BoxStream<'static, Result<WatchEvent<T>, Error>> + Send + Sync;
+type ListFn<T> = dyn Fn(ListRequest) -> BoxFuture<'static, Result<ListPage<T>, ListWatchError>> + Send + Sync;
+type WatchFn<T> =
+    dyn Fn(WatchRequest) -> BoxStream<'static, Result<WatchEvent<T>, ListWatchError>> + Send + Sync;
 
 /// The two functions behind a [`ListWatch`].
 pub(crate) struct Functions<T> {
@@ -48,14 +50,14 @@ impl<T: Object> ListWatch<T> {
     /// Lists and watches through two functions, such as two calls of a `kube_client::Api`.
     ///
     /// `list` gives one page as asked, `watch` the events after a version; both should fail with
-    /// [`Error::list_function`] and [`Error::watch_function`], which keep the meaning of a
+    /// [`ListWatchError::list_function`] and [`ListWatchError::watch_function`], which keep the meaning of a
     /// `kube_client::Error`. Selectors are the functions' own affair.
     pub fn from_functions<L, F, W, S>(list: L, watch: W) -> Self
     where
         L: Fn(ListRequest) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<ListPage<T>, Error>> + Send + 'static,
+        F: Future<Output = Result<ListPage<T>, ListWatchError>> + Send + 'static,
         W: Fn(WatchRequest) -> S + Send + Sync + 'static,
-        S: Stream<Item = Result<WatchEvent<T>, Error>> + Send + 'static,
+        S: Stream<Item = Result<WatchEvent<T>, ListWatchError>> + Send + 'static,
     {
         Self::from_parts(Functions {
             list: Arc::new(move |request| list(request).boxed()),
@@ -80,7 +82,7 @@ impl<T: Object> Functions<T> {
         &self,
         request: ListRequest,
         known: Arc<dyn CacheProbe<T>>,
-    ) -> BoxStream<'static, Result<ListPart<T>, Error>> {
+    ) -> BoxStream<'static, Result<ListPart<T>, ListWatchError>> {
         let (list, transform) = (Arc::clone(&self.list), self.transform.clone());
         let parts = async move { stream::iter(parts(list(request).await, transform.as_ref(), &*known)) };
         parts.flatten_stream().boxed()
@@ -89,7 +91,7 @@ impl<T: Object> Functions<T> {
     pub(crate) fn watch(
         &self,
         request: WatchRequest,
-    ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, Error>> {
+    ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>> {
         let (watch, transform) = (Arc::clone(&self.watch), self.transform.clone());
         let events = async move { watch(request) }.flatten_stream();
         events.map(move |event| Ok(vec![transformed(event?, transform.as_ref())])).boxed()
@@ -98,10 +100,10 @@ impl<T: Object> Functions<T> {
 
 /// A page as the parts that a streamed body would give.
 fn parts<T: Object>(
-    page: Result<ListPage<T>, Error>,
+    page: Result<ListPage<T>, ListWatchError>,
     transform: Option<&Transform<T>>,
     known: &dyn CacheProbe<T>,
-) -> Vec<Result<ListPart<T>, Error>> {
+) -> Vec<Result<ListPart<T>, ListWatchError>> {
     match page {
         Ok(ListPage { items, version, next }) => {
             let items = items.into_iter().map(|item| listed(item, transform, known)).collect();
@@ -144,7 +146,7 @@ impl<K: Object> WatchEvent<K> {
     ///
     /// # Errors
     /// An ERROR event becomes the error that its status says.
-    pub fn from_kube(event: KubeWatchEvent<K>) -> Result<Self, Error> {
+    pub fn from_kube(event: KubeWatchEvent<K>) -> Result<Self, ListWatchError> {
         Ok(match event {
             KubeWatchEvent::Added(object) => WatchEvent::Added(Decoded::Object(Entry::of(object))),
             KubeWatchEvent::Modified(object) => WatchEvent::Modified(Decoded::Object(Entry::of(object))),
@@ -163,7 +165,7 @@ impl<K: Object> WatchEvent<K> {
             KubeWatchEvent::Error(status) => {
                 let target = Target { verb: Verb::Watch, url: "(a watch function)".to_owned() };
                 let retry_after = retry_after(&status);
-                return Err(Error::status(target, status, retry_after));
+                return Err(ListWatchError::status(target, status, retry_after));
             }
         })
     }

@@ -10,14 +10,14 @@ use kube_object::{CacheProbe, Decode, DecodeContext};
 use tokio::time::timeout;
 
 use crate::{
-    Error, ListOptions, ListPart, ListRequest, Target, Verb, WatchEvent, WatchRequest,
-    blank_body::blank_body,
+    ListOptions, ListPart, ListRequest, ListWatchError, Target, Verb, WatchEvent, WatchRequest,
     decoded::ObjectReader,
     error::retry_after,
     event::{self, FrameError},
     frame::Frames,
     list::{ListError, ListReader},
     status,
+    uncloneable_body::uncloneable_body,
 };
 
 /// The body of an error answer is read up to here; a `Status` takes a few hundred bytes.
@@ -65,7 +65,7 @@ enum Reading<R> {
         reader: R,
     },
     /// The next item is this error, and the last.
-    Failing(Error),
+    Failing(ListWatchError),
     Ended,
 }
 
@@ -89,7 +89,7 @@ impl<T: Send + Sync + 'static> Http<T> {
         self: &Arc<Self>,
         request: &ListRequest,
         known: Arc<dyn CacheProbe<T>>,
-    ) -> BoxStream<'static, Result<ListPart<T>, Error>> {
+    ) -> BoxStream<'static, Result<ListPart<T>, ListWatchError>> {
         let http = Arc::clone(self);
         let options = self.options();
         let url = request.url(&self.path, &options);
@@ -105,7 +105,7 @@ impl<T: Send + Sync + 'static> Http<T> {
         &self,
         mut reading: Reading<ListReader>,
         known: &dyn CacheProbe<T>,
-    ) -> Option<(Result<ListPart<T>, Error>, Reading<ListReader>)> {
+    ) -> Option<(Result<ListPart<T>, ListWatchError>, Reading<ListReader>)> {
         loop {
             reading = match reading {
                 Reading::Opening { target, url } => match self.open(&target, &url).await {
@@ -120,7 +120,7 @@ impl<T: Send + Sync + 'static> Http<T> {
                         Ok(Some(part)) => return Some((Ok(part), Reading::Open { target, body, reader })),
                         Err(error) => Reading::Failing(self.list_error(target, error)),
                     },
-                    Some(Err(source)) => Reading::Failing(Error::Body { target, source }),
+                    Some(Err(source)) => Reading::Failing(ListWatchError::Body { target, source }),
                     None => match reader.end() {
                         Ok(end) => return Some((Ok(ListPart::End(end)), Reading::Ended)),
                         Err(error) => Reading::Failing(self.list_error(target, error)),
@@ -136,7 +136,7 @@ impl<T: Send + Sync + 'static> Http<T> {
         self: &Arc<Self>,
         request: &WatchRequest,
         known: Arc<dyn CacheProbe<T>>,
-    ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, Error>> {
+    ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>> {
         let http = Arc::clone(self);
         let url = request.url(&self.path, &self.options());
         let target = Target { verb: Verb::Watch, url: url.clone() };
@@ -151,7 +151,7 @@ impl<T: Send + Sync + 'static> Http<T> {
         &self,
         mut reading: Reading<Frames>,
         known: &dyn CacheProbe<T>,
-    ) -> Option<(Result<Vec<WatchEvent<T>>, Error>, Reading<Frames>)> {
+    ) -> Option<(Result<Vec<WatchEvent<T>>, ListWatchError>, Reading<Frames>)> {
         loop {
             reading = match reading {
                 Reading::Opening { target, url } => match self.open(&target, &url).await {
@@ -172,8 +172,8 @@ impl<T: Send + Sync + 'static> Http<T> {
                         }
                         next
                     }
-                    Some(Err(source)) => Reading::Failing(Error::Body { target, source }),
-                    None if frames.is_cut_off() => Reading::Failing(Error::CutOff { target }),
+                    Some(Err(source)) => Reading::Failing(ListWatchError::Body { target, source }),
+                    None if frames.is_cut_off() => Reading::Failing(ListWatchError::CutOff { target }),
                     None => Reading::Ended,
                 },
                 Reading::Failing(error) => return Some((Err(error), Reading::Ended)),
@@ -207,8 +207,10 @@ impl<T: Send + Sync + 'static> Http<T> {
                         return Reading::Failing(error);
                     }
                 }
-                Some(Some(Err(source))) => return Reading::Failing(Error::Body { target, source }),
-                Some(None) if frames.is_cut_off() => return Reading::Failing(Error::CutOff { target }),
+                Some(Some(Err(source))) => return Reading::Failing(ListWatchError::Body { target, source }),
+                Some(None) if frames.is_cut_off() => {
+                    return Reading::Failing(ListWatchError::CutOff { target });
+                }
                 Some(None) => return Reading::Ended,
                 None => break,
             }
@@ -223,7 +225,7 @@ impl<T: Send + Sync + 'static> Http<T> {
         frames: &mut Frames,
         chunk: bytes::Bytes,
         known: &dyn CacheProbe<T>,
-    ) -> (Vec<WatchEvent<T>>, Option<Error>) {
+    ) -> (Vec<WatchEvent<T>>, Option<ListWatchError>) {
         let mut cut = Vec::new();
         let too_long = frames.cut(chunk, |frame| cut.push(frame)).is_err();
         let objects = self.objects(known);
@@ -235,14 +237,14 @@ impl<T: Send + Sync + 'static> Http<T> {
             }
         }
         let limit = self.max_object_bytes;
-        (events, too_long.then(|| Error::TooLong { target: target.clone(), limit }))
+        (events, too_long.then(|| ListWatchError::TooLong { target: target.clone(), limit }))
     }
 
     /// Sends the request; an answer other than 200 is an error.
-    async fn open(&self, target: &Target, url: &str) -> Result<Body, Error> {
-        let connection = |source| Error::Connection { target: target.clone(), source };
+    async fn open(&self, target: &Target, url: &str) -> Result<Body, ListWatchError> {
+        let connection = |source| ListWatchError::Connection { target: target.clone(), source };
         let mut request = Request::get(url)
-            .body(blank_body().await.map_err(connection)?)
+            .body(uncloneable_body().await.map_err(connection)?)
             .map_err(|error| connection(kube_client::Error::HttpError(error)))?;
         let headers = request.headers_mut();
         headers.insert(header::ACCEPT, self.accept(target.verb));
@@ -267,11 +269,11 @@ impl<T: Send + Sync + 'static> Http<T> {
         })
     }
 
-    fn list_error(&self, target: Target, error: ListError) -> Error {
+    fn list_error(&self, target: Target, error: ListError) -> ListWatchError {
         match error {
-            ListError::Malformed(what) => Error::Malformed { target, what: what.to_owned() },
-            ListError::TooLong => Error::TooLong { target, limit: self.max_object_bytes },
-            ListError::WrongKind(found) => Error::NotAList { target, found },
+            ListError::Malformed(what) => ListWatchError::Malformed { target, what: what.to_owned() },
+            ListError::TooLong => ListWatchError::TooLong { target, limit: self.max_object_bytes },
+            ListError::WrongKind(found) => ListWatchError::NotAList { target, found },
         }
     }
 }
@@ -289,20 +291,20 @@ async fn next_chunk(body: &mut Body) -> Option<Result<bytes::Bytes, kube_client:
     }
 }
 
-fn frame_error(target: Target, error: FrameError) -> Error {
+fn frame_error(target: Target, error: FrameError) -> ListWatchError {
     match error {
-        FrameError::Malformed(what) => Error::Malformed { target, what: what.to_owned() },
-        FrameError::UnknownType(found) => Error::UnknownEvent { target, found },
-        FrameError::Nameless(reason) => Error::Nameless { target, reason },
+        FrameError::Malformed(what) => ListWatchError::Malformed { target, what: what.to_owned() },
+        FrameError::UnknownType(found) => ListWatchError::UnknownEvent { target, found },
+        FrameError::Nameless(reason) => ListWatchError::Nameless { target, reason },
         FrameError::Status(status) => {
             let retry_after = retry_after(&status);
-            Error::status(target, status, retry_after)
+            ListWatchError::status(target, status, retry_after)
         }
     }
 }
 
 /// An answer other than 200. Its body is a `Status`, or nothing that may be shown.
-async fn refusal(target: Target, response: Response<Body>) -> Error {
+async fn refusal(target: Target, response: Response<Body>) -> ListWatchError {
     let (parts, mut body) = response.into_parts();
     let mut bytes = Vec::new();
     let reading = async {
@@ -322,5 +324,5 @@ async fn refusal(target: Target, response: Response<Body>) -> Error {
     }
     let header = parts.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     let retry_after = header.map(Duration::from_secs).or_else(|| retry_after(&status));
-    Error::status(target, Box::new(status), retry_after)
+    ListWatchError::status(target, Box::new(status), retry_after)
 }

@@ -3,7 +3,7 @@
 //! A [`ListerWatcher`] answers two questions: one page of a list, and everything after a
 //! resourceVersion. [`ListWatch`] asks them of a Kubernetes API server through a
 //! [`kube_client::Client`]; it cuts the answers into objects as the bytes arrive and decodes each
-//! object once. What goes wrong is said by one [`Error`], whose [`class`](Error::class) tells
+//! object once. What goes wrong is said by one [`ListWatchError`], whose [`class`](ListWatchError::class) tells
 //! what to do about it.
 //!
 //! ```text
@@ -12,7 +12,7 @@
 //!
 //! # Invariants
 //! - Nothing is retried, and nothing is remembered between calls. The retries that a
-//!   `kube_client::Client` makes by itself never see a request of this crate (`blank_body`).
+//!   `kube_client::Client` makes by itself never see a request of this crate (`uncloneable_body`).
 //! - Each object is decoded at most once. An unchanged object that a
 //!   [`CacheProbe`](kube_object::CacheProbe) returns is not decoded. The transform
 //!   ([`ListWatch::transform`]) runs at most once too, and before any other code sees the object.
@@ -20,7 +20,6 @@
 //!   what a server sends.
 //! - No error, log line or `Debug` output quotes an object.
 
-mod blank_body;
 mod decoded;
 mod error;
 mod event;
@@ -34,9 +33,10 @@ mod source;
 mod split;
 mod status;
 mod transform;
+mod uncloneable_body;
 
 pub use decoded::Decoded;
-pub use error::{Class, Error, Target, Verb};
+pub use error::{ErrorClass, ListWatchError, Target, Verb};
 pub use event::WatchEvent;
 pub use functions::ListPage;
 pub use list::{ListEnd, ListPart};

@@ -7,7 +7,7 @@ use kube_client::{Api, Client, Resource};
 use kube_object::{CacheProbe, Cached, DecodeContext, Object, TypeMeta};
 
 use crate::{
-    Coverage, Error, ListOptions, ListPart, ListRequest, ListerWatcher, WatchEvent, WatchRequest,
+    Coverage, ListOptions, ListPart, ListRequest, ListWatchError, ListerWatcher, WatchEvent, WatchRequest,
     functions::Functions,
     http::Http,
     transform::{Transform, Transforming},
@@ -112,7 +112,7 @@ impl<T: 'static> ListWatch<T> {
     }
 
     /// The largest object that is accepted, in bytes; 16 MiB unless set. A larger one is
-    /// [`Error::TooLong`].
+    /// [`ListWatchError::TooLong`].
     ///
     /// Lists are compressed where the client asks for it, as that of kube-client does with its feature `gzip` and not
     /// without; watches never are. What counts is the size after that, and no more is unpacked.
@@ -196,7 +196,7 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
         &self,
         request: ListRequest,
         known: Arc<dyn CacheProbe<T>>,
-    ) -> BoxStream<'static, Result<ListPart<T>, Error>> {
+    ) -> BoxStream<'static, Result<ListPart<T>, ListWatchError>> {
         let request = self.chunked(request);
         match &self.source {
             Source::Http(http) => http.list(&request, known),
@@ -208,7 +208,7 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
         &self,
         request: WatchRequest,
         known: Arc<dyn CacheProbe<T>>,
-    ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, Error>> {
+    ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>> {
         match &self.source {
             Source::Http(http) => http.watch(&request, known),
             Source::Functions(functions) => functions.watch(request),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::stream::BoxStream;
 use kube_object::CacheProbe;
 
-use crate::{Error, ListOptions, ListPart, ListRequest, WatchEvent, WatchRequest};
+use crate::{ListOptions, ListPart, ListRequest, ListWatchError, WatchEvent, WatchRequest};
 
 /// A source of objects: client-go's interface of the same name.
 ///
@@ -21,14 +21,14 @@ pub trait ListerWatcher<T>: Send + Sync + 'static {
         &self,
         request: ListRequest,
         known: Arc<dyn CacheProbe<T>>,
-    ) -> BoxStream<'static, Result<ListPart<T>, Error>>;
+    ) -> BoxStream<'static, Result<ListPart<T>, ListWatchError>>;
 
     /// The events after a version: each item is everything that one read gave, never empty.
     fn watch(
         &self,
         request: WatchRequest,
         known: Arc<dyn CacheProbe<T>>,
-    ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, Error>>;
+    ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>>;
 
     /// Whether a watch from [`InitialEvents`](crate::WatchFrom::InitialEvents) is worth a try. A source that can't send the
     /// bookmark at its end says no, and is asked for lists.

@@ -10,7 +10,7 @@ use http_body_util::StreamBody;
 use k8s_openapi::api::core::v1::Pod;
 use kube_client::{Api, Client, client::Body};
 use kube_listwatch::{
-    Decoded, Error, ListAt, ListPart, ListRequest, ListWatch, ListerWatcher, WatchEvent, WatchFrom,
+    Decoded, ListAt, ListPart, ListRequest, ListWatch, ListWatchError, ListerWatcher, WatchEvent, WatchFrom,
     WatchRequest,
 };
 use kube_object::NoCache;
@@ -145,7 +145,7 @@ fn decoded(object: &Decoded<Pod>) -> String {
     }
 }
 
-fn read<P>(parts: &[Result<P, Error>], found: impl Fn(&P) -> Vec<String>) -> Read {
+fn read<P>(parts: &[Result<P, ListWatchError>], found: impl Fn(&P) -> Vec<String>) -> Read {
     let failed = parts.iter().filter(|part| part.is_err()).count();
     assert!(
         failed == 0 || failed == 1 && parts.last().is_some_and(Result::is_err),

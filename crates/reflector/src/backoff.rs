@@ -9,7 +9,7 @@ use std::time::Duration;
 use backoff::{ExponentialBackoff, backoff::Backoff as _};
 use tokio::time::Instant;
 
-use crate::Options;
+use crate::ReflectorOptions;
 
 /// A server's own Retry-After counts up to here: a server or proxy that asks for a year must not
 /// silence a reflector for that long.
@@ -23,7 +23,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    pub(crate) fn new(options: &Options) -> Self {
+    pub(crate) fn new(options: &ReflectorOptions) -> Self {
         let delays = ExponentialBackoff {
             current_interval: options.backoff_initial,
             initial_interval: options.backoff_initial,
@@ -62,7 +62,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn delays_double_to_the_cap_with_jitter_and_start_over_after_health() {
         let mut rng = fastrand::Rng::with_seed(7);
-        let mut backoff = Backoff::new(&Options::default());
+        let mut backoff = Backoff::new(&ReflectorOptions::default());
         let mut now = Instant::now();
         for expected in [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0] {
             let over = backoff.next(now, None, &mut rng);
@@ -77,11 +77,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_delays_are_those_that_were_set() {
         let [initial, max, reset] = [10, 100, 1000].map(Duration::from_millis);
-        let set = Options {
+        let set = ReflectorOptions {
             backoff_initial: initial,
             backoff_max: max,
             backoff_reset: reset,
-            ..Options::default()
+            ..ReflectorOptions::default()
         };
         let mut rng = fastrand::Rng::with_seed(7);
         let mut backoff = Backoff::new(&set);
@@ -99,7 +99,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn waiting_is_not_health() {
         let mut rng = fastrand::Rng::with_seed(7);
-        let mut backoff = Backoff::new(&Options::default());
+        let mut backoff = Backoff::new(&ReflectorOptions::default());
         let mut now = Instant::now();
         for _ in 0..4 {
             now = backoff.next(now, Some(Duration::from_secs(200)), &mut rng);
@@ -110,7 +110,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_server_is_obeyed_for_five_minutes_and_no_longer() {
         let mut rng = fastrand::Rng::with_seed(7);
-        let mut backoff = Backoff::new(&Options::default());
+        let mut backoff = Backoff::new(&ReflectorOptions::default());
         let now = Instant::now();
         for (asked, given) in [(9, 9), (300, 300), (301, 300), (u64::MAX, 300)] {
             let over = backoff.next(now, Some(Duration::from_secs(asked)), &mut rng);
@@ -122,7 +122,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn it_never_gives_up() {
         let mut rng = fastrand::Rng::with_seed(7);
-        let mut backoff = Backoff::new(&Options::default());
+        let mut backoff = Backoff::new(&ReflectorOptions::default());
         let mut now = Instant::now();
         for _ in 0..2000 {
             now = backoff.next(now, None, &mut rng);
@@ -135,7 +135,7 @@ mod tests {
     async fn a_lasting_failure_costs_few_attempts() {
         for seed in 0..200 {
             let mut rng = fastrand::Rng::with_seed(seed);
-            let mut backoff = Backoff::new(&Options::default());
+            let mut backoff = Backoff::new(&ReflectorOptions::default());
             let start = Instant::now();
             let mut now = start;
             let mut attempts = Vec::new();

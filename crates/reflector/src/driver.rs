@@ -4,7 +4,8 @@ use std::{hash::BuildHasher, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream::BoxStream};
 use kube_listwatch::{
-    Decoded, Error, ListPart, ListRequest, ListerWatcher, Target, Verb, WatchEvent, WatchFrom, WatchRequest,
+    Decoded, ListPart, ListRequest, ListWatchError, ListerWatcher, Target, Verb, WatchEvent, WatchFrom,
+    WatchRequest,
 };
 use kube_object::{CacheProbe, Delta, Listed, NoCache, ResourceVersion};
 use tokio::{
@@ -13,8 +14,9 @@ use tokio::{
 };
 
 use crate::{
-    Deadline, EventKind, Input, Marker, Options, Output, RestartCause, Sink, SinkClosed, State, Status,
-    WatchEnd, any_history::OfAnyHistory, backoff::Backoff, deadlines::Deadlines, report::Reports, step,
+    Deadline, EventKind, Input, Marker, Output, ReflectorOptions, ReflectorStatus, RestartCause, Sink,
+    SinkClosed, State, WatchEnd, backoff::Backoff, deadlines::Deadlines, digest_only::DigestOnlyProbe,
+    report::Reports, step,
 };
 
 /// A watch that ends sooner than this is asked for again only after a delay.
@@ -42,7 +44,7 @@ pub struct Reflector<T, S> {
     source: Arc<dyn ListerWatcher<T>>,
     sink: S,
     known: Arc<dyn CacheProbe<T>>,
-    options: Options,
+    options: ReflectorOptions,
     reports: Reports,
     relist: watch::Receiver<u64>,
 }
@@ -60,7 +62,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
             source,
             sink,
             known: Arc::new(NoCache),
-            options: Options::default(),
+            options: ReflectorOptions::default(),
             reports: Reports::default(),
             relist,
         }
@@ -75,7 +77,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
 
     /// Time-outs, delays, page size, seed.
     #[must_use]
-    pub fn options(mut self, options: Options) -> Self {
+    pub fn options(mut self, options: ReflectorOptions) -> Self {
         self.options = options.bounded();
         self
     }
@@ -83,14 +85,14 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
     /// Called with each failure of a LIST or WATCH (client-go's `SetWatchErrorHandler`), those that
     /// a deadline has ended included, on the reflector's task: it must not block.
     #[must_use]
-    pub fn on_error(mut self, on_error: impl Fn(&Error) + Send + Sync + 'static) -> Self {
+    pub fn on_error(mut self, on_error: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
         self.reports.on_error = Some(Box::new(on_error));
         self
     }
 
     /// Shows the status in this channel, so that it outlives the reflector.
     #[must_use]
-    pub fn status_in(mut self, status: watch::Sender<Status>) -> Self {
+    pub fn status_in(mut self, status: watch::Sender<ReflectorStatus>) -> Self {
         self.reports.status = status;
         self
     }
@@ -104,7 +106,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
     }
 
     /// Follows the reflector's status.
-    pub fn status(&self) -> watch::Receiver<Status> {
+    pub fn status(&self) -> watch::Receiver<ReflectorStatus> {
         self.reports.status.subscribe()
     }
 
@@ -133,14 +135,18 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
 /// The open request. Dropping it ends it.
 enum Request<T> {
     None,
-    List(BoxStream<'static, Result<ListPart<T>, Error>>),
-    Watch { events: BoxStream<'static, Result<Vec<WatchEvent<T>>, Error>>, began: Instant, timeout: Duration },
+    List(BoxStream<'static, Result<ListPart<T>, ListWatchError>>),
+    Watch {
+        events: BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>>,
+        began: Instant,
+        timeout: Duration,
+    },
 }
 
 /// What has come, before it is stepped through.
 enum Arrival<T> {
-    Part(Option<Result<ListPart<T>, Error>>),
-    Events(Option<Result<Vec<WatchEvent<T>>, Error>>),
+    Part(Option<Result<ListPart<T>, ListWatchError>>),
+    Events(Option<Result<Vec<WatchEvent<T>>, ListWatchError>>),
     Fired(Deadline),
     RelistAsked,
     SinkClosed,
@@ -294,7 +300,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     /// What a list may hand back instead of decoding it.
     fn known(&self, fresh: bool) -> Arc<dyn CacheProbe<T>> {
         let known = Arc::clone(&self.reflector.known);
-        if fresh { Arc::new(OfAnyHistory(known)) } else { known }
+        if fresh { Arc::new(DigestOnlyProbe(known)) } else { known }
     }
 
     fn back_off(&mut self, at_least: Option<Duration>) {
@@ -324,7 +330,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         }
     }
 
-    fn part(&mut self, part: Option<Result<ListPart<T>, Error>>) {
+    fn part(&mut self, part: Option<Result<ListPart<T>, ListWatchError>>) {
         match part {
             Some(Ok(ListPart::Items { items, nameless })) => {
                 for reason in &nameless {
@@ -340,11 +346,11 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                 self.step(input, || None);
             }
             Some(Err(error)) => self.failed(&error),
-            None => self.failed(&Error::list_function("the list ended without its end")),
+            None => self.failed(&ListWatchError::list_function("the list ended without its end")),
         }
     }
 
-    fn events(&mut self, events: Option<Result<Vec<WatchEvent<T>>, Error>>) {
+    fn events(&mut self, events: Option<Result<Vec<WatchEvent<T>>, ListWatchError>>) {
         match events {
             Some(Ok(events)) => {
                 self.reflector.reports.succeeded();
@@ -422,7 +428,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         }
     }
 
-    fn failed(&mut self, error: &Error) {
+    fn failed(&mut self, error: &ListWatchError) {
         self.reflector.reports.failed(error);
         self.watch_over(RestartCause::Failed(error.class()));
         self.step(Input::Failed(error.class(), error.retry_after()), || None);
@@ -437,7 +443,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         };
         if let (Some(verb), Some(after)) = (verb, self.patience(deadline)) {
             let target = Target { verb, url: self.reflector.source.path() };
-            self.reflector.reports.failed(&Error::TimedOut { target, after });
+            self.reflector.reports.failed(&ListWatchError::TimedOut { target, after });
             self.watch_over(RestartCause::Silent);
         }
         self.step(Input::Fired(deadline), || None);

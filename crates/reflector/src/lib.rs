@@ -29,9 +29,9 @@
 //!
 //! The rules, with a table of all moves, are in `docs/reflector.md`.
 
-mod any_history;
 mod backoff;
 mod deadlines;
+mod digest_only;
 mod driver;
 mod options;
 mod phases;
@@ -44,11 +44,11 @@ mod step;
 
 pub use deadlines::Deadline;
 pub use driver::Reflector;
-pub use options::{FirstList, Options};
+pub use options::{FirstList, ReflectorOptions};
 pub use position::{ListPlan, Position};
 pub use sink::{Sink, SinkClosed};
 pub use state::{
-    EventKind, Input, Listing, Marker, Output, State, Streaming, Then, Waiting, WatchEnd, Watching,
+    AfterBackoff, EventKind, Input, Listing, Marker, Output, State, Streaming, Waiting, WatchEnd, Watching,
 };
-pub use status::{Phase, RelistCause, RestartCause, Status};
+pub use status::{Phase, ReflectorStatus, RelistCause, RestartCause};
 pub use step::step;

@@ -27,7 +27,7 @@ pub enum FirstList {
 /// A reflector takes a duration longer than a day for a day, a time-out shorter than a second for
 /// a second and a delay shorter than 10 ms for 10 ms: with none it would not stop asking.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct ReflectorOptions {
     /// Items per page. `None` pages by 500 where the server reads from etcd anyway and asks for
     /// everything at once where it can answer from its watch cache; a number is always used.
     pub page_size: Option<u32>,
@@ -66,7 +66,7 @@ pub struct Options {
     pub seed: Option<u64>,
 }
 
-impl Default for Options {
+impl Default for ReflectorOptions {
     fn default() -> Self {
         Self {
             page_size: None,
@@ -86,7 +86,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl ReflectorOptions {
     /// The same with every duration within its bounds.
     pub(crate) fn bounded(self) -> Self {
         let time_out = |duration: Duration| duration.clamp(SHORTEST_DEADLINE, LONGEST);
@@ -111,6 +111,6 @@ mod tests {
 
     #[test]
     fn the_defaults_are_within_their_bounds() {
-        assert_eq!(Options::default().bounded(), Options::default());
+        assert_eq!(ReflectorOptions::default().bounded(), ReflectorOptions::default());
     }
 }

@@ -3,7 +3,7 @@
 use kube_listwatch::{ListAt, ListRequest};
 use kube_object::ResourceVersion;
 
-use crate::{FirstList, Options};
+use crate::{FirstList, ReflectorOptions};
 
 /// Pages where the server reads from etcd: large enough to be few, small enough for its memory.
 const PAGE_SIZE: u32 = 500;
@@ -32,7 +32,7 @@ pub struct Position {
 /// future is accepted and says nothing for ever, and an event that the server can't decode
 /// repeats at each resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fruitless {
+pub(crate) enum StallKind {
     /// It failed, or ended as soon as it had begun.
     Failure = 4,
     /// It lasted its time and said nothing.
@@ -74,7 +74,7 @@ impl Position {
     }
 
     /// A watch from here has ended without moving it.
-    pub(crate) fn after(self, watch: Fruitless) -> Self {
+    pub(crate) fn after(self, watch: StallKind) -> Self {
         Self { fruitless: self.fruitless.saturating_add(watch as u8), ..self }
     }
 
@@ -108,7 +108,7 @@ pub struct ListPlan {
 
 impl ListPlan {
     /// The first list of a reflector.
-    pub(crate) fn first(options: &Options) -> Self {
+    pub(crate) fn first(options: &ReflectorOptions) -> Self {
         let (at, fresh) = match options.first_list {
             FirstList::Any => (ListAt::Any, false),
             FirstList::Consistent => (ListAt::Consistent, false),
@@ -139,26 +139,26 @@ impl ListPlan {
 
     /// The same for when the resource is back: what the server had at hand before may be any state no longer, and a
     /// version is kept, so that a server that has gone back behind it is found out.
-    pub(crate) fn when_back(self) -> Self {
+    pub(crate) fn after_not_found(self) -> Self {
         match self.at {
-            ListAt::Any => self.of_the_most_recent().later(),
-            _ => self.later(),
+            ListAt::Any => self.at_most_recent().after_backoff(),
+            _ => self.after_backoff(),
         }
     }
 
     /// The same after a delay, and in pages: a full list may have failed because it was too large.
-    pub(crate) fn later(self) -> Self {
+    pub(crate) fn after_backoff(self) -> Self {
         Self { unpaged: false, at_once: false, ..self }
     }
 
     /// The same of the most recent state.
-    pub(crate) fn of_the_most_recent(&self) -> Self {
+    pub(crate) fn at_most_recent(&self) -> Self {
         Self { at: ListAt::Consistent, unpaged: false, ..self.clone() }
     }
 
     /// The same of the most recent state, trusting no version seen before.
-    pub(crate) fn freshly(&self) -> Self {
-        Self { fresh: true, ..self.of_the_most_recent() }
+    pub(crate) fn without_reuse(&self) -> Self {
+        Self { fresh: true, ..self.at_most_recent() }
     }
 
     /// Where a streaming list begins. It shows the most recent state out of the server's watch cache, so that there is
@@ -176,13 +176,13 @@ impl ListPlan {
     }
 
     /// The request of the first page, or of the page after this token.
-    pub(crate) fn request(&self, token: Option<&str>, options: &Options) -> ListRequest {
+    pub(crate) fn request(&self, token: Option<&str>, options: &ReflectorOptions) -> ListRequest {
         let at = token.map_or_else(|| self.at.clone(), |token| ListAt::Continue(token.to_owned()));
         ListRequest { at, limit: self.limit(options) }
     }
 
     /// A list at a version is answered from the watch cache, which a limit would rule out.
-    fn limit(&self, options: &Options) -> Option<u32> {
+    fn limit(&self, options: &ReflectorOptions) -> Option<u32> {
         match (self.unpaged, options.page_size, &self.at) {
             (true, _, _) => None,
             (false, Some(size), _) => Some(size),

@@ -1,25 +1,25 @@
 //! What a reflector tells the outside: its status, its errors, its log. Never object contents.
 
-use kube_listwatch::{Class, Error};
+use kube_listwatch::{ErrorClass, ListWatchError};
 use kube_object::{DecodeError, ObjectId};
 use tokio::{sync::watch, time::Instant};
 
-use crate::{Phase, RelistCause, RestartCause, State, Status};
+use crate::{Phase, ReflectorStatus, RelistCause, RestartCause, State};
 
-pub(crate) type OnError = Box<dyn Fn(&Error) + Send + Sync>;
+pub(crate) type OnError = Box<dyn Fn(&ListWatchError) + Send + Sync>;
 
 #[derive(Default)]
 pub(crate) struct Reports {
-    pub(crate) status: watch::Sender<Status>,
+    pub(crate) status: watch::Sender<ReflectorStatus>,
     pub(crate) on_error: Option<OnError>,
 }
 
 impl Reports {
     /// A request failed, or a deadline has ended it.
-    pub(crate) fn failed(&self, error: &Error) {
+    pub(crate) fn failed(&self, error: &ListWatchError) {
         let class = error.class();
         match class {
-            Class::Expired => tracing::debug!(%error, "expired"),
+            ErrorClass::Expired => tracing::debug!(%error, "expired"),
             _ => tracing::warn!(%error, ?class, "request failed"),
         }
         let now = Instant::now();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_listwatch::{Class, ListRequest};
+use kube_listwatch::{ErrorClass, ListRequest};
 use kube_object::ResourceVersion;
 
 use crate::{Deadline, ListPlan, Position, RelistCause};
@@ -67,14 +67,14 @@ pub struct Watching {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Waiting {
     /// What is asked next.
-    pub then: Then,
+    pub then: AfterBackoff,
     /// The resource does not exist: it may come back.
     pub suspended: bool,
 }
 
 /// What follows a pause.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Then {
+pub enum AfterBackoff {
     /// This list.
     List {
         /// What is listed.
@@ -113,7 +113,7 @@ pub enum Input<'a> {
     /// The watch ended without an error.
     WatchEnded(WatchEnd),
     /// The open request failed.
-    Failed(Class, Option<Duration>),
+    Failed(ErrorClass, Option<Duration>),
     /// A deadline has passed.
     Fired(Deadline),
     /// Somebody asks for a relist, for example because events may have been lost. A list that is

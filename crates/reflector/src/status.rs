@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use kube_listwatch::Class;
+use kube_listwatch::ErrorClass;
 use tokio::time::Instant;
 
 use crate::WatchEnd;
@@ -13,11 +13,11 @@ use crate::WatchEnd;
 /// failure, where there was any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Status {
+pub struct ReflectorStatus {
     /// What it is doing.
     pub phase: Phase,
     /// The resource does not exist and what was cached of it was given up, by
-    /// [`Options::clear_when_gone`](crate::Options::clear_when_gone); until the next list is complete.
+    /// [`ReflectorOptions::clear_when_gone`](crate::ReflectorOptions::clear_when_gone); until the next list is complete.
     pub cleared: bool,
     /// Lists begun, the first one included; the pages of one list count once.
     pub lists: u64,
@@ -51,7 +51,7 @@ pub struct Status {
     /// When that was.
     pub last_error_at: Option<Instant>,
     /// The class of the last failure, until the next success.
-    pub failing: Option<Class>,
+    pub failing: Option<ErrorClass>,
     /// When the first failure since the last success was, until the next one.
     pub failing_since: Option<Instant>,
 }
@@ -105,7 +105,7 @@ pub enum RestartCause {
     /// Somebody asked for a relist.
     Asked,
     /// It failed, or could not be opened.
-    Failed(Class),
+    Failed(ErrorClass),
 }
 
 impl From<WatchEnd> for RestartCause {
@@ -156,7 +156,7 @@ impl fmt::Display for RestartCause {
     }
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for ReflectorStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} lists{}", self.lists, Causes(&self.lists_by_cause))?;
         write!(f, ", {} watches restarted{}", self.restarts.values().sum::<u64>(), Causes(&self.restarts))?;

@@ -1,7 +1,7 @@
 //! The state machine: one dispatch, and a function for each phase.
 
 use crate::{
-    Input, Options, Output, State,
+    Input, Output, ReflectorOptions, State,
     phases::{list, stream, wait, watch},
 };
 
@@ -10,7 +10,7 @@ use crate::{
 /// Pure: time comes in as [`Input::Fired`] and [`WatchEnd`](crate::WatchEnd), and delays go out
 /// as [`Output::BackOff`] and [`Output::Arm`]. An input that a state does not wait for, such as a
 /// deadline that fires while its request ends, leaves the state as it is.
-pub fn step(state: State, input: Input<'_>, options: &Options) -> (State, Vec<Output>) {
+pub fn step(state: State, input: Input<'_>, options: &ReflectorOptions) -> (State, Vec<Output>) {
     match state {
         State::Idle => wait::start(input, options),
         State::Listing(listing) => list::step(listing, input, options),

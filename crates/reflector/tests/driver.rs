@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use kube_listwatch::{ListAt, WatchFrom};
 use kube_object::{CacheProbe, Digest, Entry, ObjectIdRef};
-use kube_reflector::{Options, Phase, RelistCause};
+use kube_reflector::{Phase, ReflectorOptions, RelistCause};
 use support::{
     fake::{
         Asked, Beat, Fake, ListAnswer, Thing, events, fails, hangs, id, items, list, nameless, page_end,
@@ -417,8 +417,8 @@ async fn the_end_of_the_sink_is_the_end_of_the_reflector() {
     assert_eq!((status.borrow().phase, fake.open()), (Phase::Stopped, 0));
 }
 
-fn all_durations(duration: Duration) -> Options {
-    Options {
+fn all_durations(duration: Duration) -> ReflectorOptions {
+    ReflectorOptions {
         list_deadline: duration,
         watch_timeout: duration,
         watch_grace: duration,
@@ -465,7 +465,7 @@ async fn times(seed: u64) -> Vec<Duration> {
         |n, _| if n % 3 == 0 { fails(500) } else { list(&[], "5") },
         |n, request| if n % 2 == 0 { vec![Beat::Fail(500, None)] } else { silent(request) },
     );
-    let run = run_with(&fake, Options { seed: Some(seed), ..options() }, |reflector| reflector);
+    let run = run_with(&fake, ReflectorOptions { seed: Some(seed), ..options() }, |reflector| reflector);
     seconds(7200).await;
     run.drop_it().await.asked().into_iter().map(|(at, _)| at).collect()
 }

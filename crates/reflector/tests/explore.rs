@@ -5,7 +5,7 @@ mod support;
 use std::collections::{HashMap, HashSet};
 
 use kube_listwatch::ListAt;
-use kube_reflector::{Marker, Options, Output, State, step};
+use kube_reflector::{Marker, Output, ReflectorOptions, State, step};
 use support::notation::{Spoken, state};
 
 /// What a server can do in no time at all, over and over.
@@ -44,7 +44,7 @@ const IN_TIME: [&str; 9] = [
 ];
 
 fn go(before: &State, input: &str) -> (State, Vec<Output>) {
-    step(before.clone(), Spoken::parse(input).input(), &Options::default())
+    step(before.clone(), Spoken::parse(input).input(), &ReflectorOptions::default())
 }
 
 /// All that can be reached by all inputs, by name.

@@ -5,7 +5,7 @@ mod support;
 use std::{sync::Arc, time::Duration};
 
 use kube_listwatch::WatchFrom;
-use kube_reflector::{Options, Phase, Reflector};
+use kube_reflector::{Phase, Reflector, ReflectorOptions};
 use support::{
     fake::{Beat, Fake, events, hangs, list, silent},
     run::{options, run, run_with, seconds},
@@ -74,7 +74,7 @@ async fn a_request_that_failed_is_let_go_of_before_the_delay() {
 async fn a_watch_asks_to_be_ended_after_the_time_that_was_set() {
     for shortest in [7, 1800] {
         let fake = Fake::new(|_, _| list(&[], "5"), |_, request| silent(request));
-        let set = Options { watch_timeout: Duration::from_secs(shortest), ..options() };
+        let set = ReflectorOptions { watch_timeout: Duration::from_secs(shortest), ..options() };
         let run = run_with(&fake, set, |reflector| reflector);
         seconds(10 * shortest).await;
         let times: Vec<_> = fake.watches().iter().map(|request| request.timeout.unwrap().as_secs()).collect();

@@ -5,20 +5,20 @@
 
 mod support;
 
-use kube_reflector::{Options, State, step};
+use kube_reflector::{ReflectorOptions, State, step};
 use support::notation::{Spoken, outputs, state};
 
 /// Plays the inputs of the script, and compares what comes out with what it says.
 fn play(script: &str) -> State {
-    play_with(script, &Options { streaming_lists: false, ..Options::default() })
+    play_with(script, &ReflectorOptions { streaming_lists: false, ..ReflectorOptions::default() })
 }
 
 /// The same of a reflector that asks for streaming lists.
 fn play_streaming(script: &str) -> State {
-    play_with(script, &Options::default())
+    play_with(script, &ReflectorOptions::default())
 }
 
-fn play_with(script: &str, options: &Options) -> State {
+fn play_with(script: &str, options: &ReflectorOptions) -> State {
     let mut machine = State::Idle;
     let mut played = String::new();
     for line in script.trim().lines().map(str::trim) {
@@ -98,7 +98,8 @@ fn an_etcd_restore_behind_a_proxy_that_ends_idle_watches() {
 
 #[test]
 fn a_crd_is_removed_and_its_objects_are_not_kept() {
-    let options = Options { streaming_lists: false, clear_when_gone: true, ..Options::default() };
+    let options =
+        ReflectorOptions { streaming_lists: false, clear_when_gone: true, ..ReflectorOptions::default() };
     play_with(
         "# it is not there yet, and then it is
         start -> count start; list any limit=500; arm list; begin

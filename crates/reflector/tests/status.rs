@@ -2,9 +2,9 @@
 
 mod support;
 
-use kube_listwatch::Class;
+use kube_listwatch::ErrorClass;
 use kube_listwatch::ListAt;
-use kube_reflector::{Options, Phase, RelistCause, RestartCause};
+use kube_reflector::{Phase, ReflectorOptions, RelistCause, RestartCause};
 use support::{
     fake::{Beat, Fake, events, fails, hangs, items, list, silent},
     run::{options, run, run_with, seconds},
@@ -40,7 +40,7 @@ async fn errors_are_reported_with_what_was_asked_until_the_next_success() {
     let run = run(&fake);
     tokio::task::yield_now().await;
     seconds(0).await;
-    assert_eq!(run.status().failing, Some(kube_listwatch::Class::Forbidden));
+    assert_eq!(run.status().failing, Some(kube_listwatch::ErrorClass::Forbidden));
     assert_eq!(run.status().phase, Phase::Waiting);
     assert_eq!(run.status().failing_since, run.status().last_error_at);
     seconds(60).await;
@@ -75,7 +75,7 @@ async fn what_a_deadline_ends_is_an_error_like_another() {
     let run = run(&fake);
     seconds(121).await;
     assert_eq!(run.errors(), ["LIST /things: given up after 120s"]);
-    assert_eq!(run.status().failing, Some(kube_listwatch::Class::Broken));
+    assert_eq!(run.status().failing, Some(kube_listwatch::ErrorClass::Broken));
     seconds(10).await;
     assert_eq!((run.status().failing, run.status().phase), (None, Phase::Watching));
     seconds(180).await;
@@ -142,8 +142,8 @@ async fn each_end_of_a_watch_and_each_list_is_counted_by_its_cause() {
         RestartCause::Ended,
         RestartCause::EndedEarly,
         RestartCause::Silent,
-        RestartCause::Failed(Class::Expired),
-        RestartCause::Failed(Class::Overloaded),
+        RestartCause::Failed(ErrorClass::Expired),
+        RestartCause::Failed(ErrorClass::Overloaded),
     ];
     assert_eq!(status.restarts, restarts.map(|cause| (cause, 1)).into());
     let lists = [RelistCause::Start, RelistCause::Retry, RelistCause::Expired];
@@ -191,7 +191,7 @@ async fn it_is_known_when_events_bookmarks_and_failures_last_came() {
     assert_eq!(at(status.last_error_at), Some(60));
 }
 
-/// The reflector's part of `Options::clear_when_gone`.
+/// The reflector's part of `ReflectorOptions::clear_when_gone`.
 #[tokio::test(start_paused = true)]
 async fn a_resource_that_is_gone_is_cleared_where_that_is_asked_for() {
     let fake = Fake::new(
@@ -202,7 +202,7 @@ async fn a_resource_that_is_gone_is_cleared_where_that_is_asked_for() {
         },
         |n, _| if n == 0 { vec![events(&["+b@6"]), Beat::Fail(404, None)] } else { hangs() },
     );
-    let run = run_with(&fake, Options { clear_when_gone: true, ..options() }, |reflector| reflector);
+    let run = run_with(&fake, ReflectorOptions { clear_when_gone: true, ..options() }, |reflector| reflector);
     seconds(1).await;
     assert!(run.status().cleared);
     seconds(60).await;

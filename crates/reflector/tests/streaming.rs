@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::stream::BoxStream;
 use kube_listwatch::{
-    Error, ListAt, ListPart, ListRequest, ListerWatcher, WatchEvent, WatchFrom, WatchRequest,
+    ListAt, ListPart, ListRequest, ListWatchError, ListerWatcher, WatchEvent, WatchFrom, WatchRequest,
 };
 use kube_object::CacheProbe;
 use kube_reflector::{Phase, Reflector};
@@ -157,7 +157,7 @@ impl ListerWatcher<Thing> for Unable {
         &self,
         request: ListRequest,
         known: Arc<dyn CacheProbe<Thing>>,
-    ) -> BoxStream<'static, Result<ListPart<Thing>, Error>> {
+    ) -> BoxStream<'static, Result<ListPart<Thing>, ListWatchError>> {
         self.0.list(request, known)
     }
 
@@ -165,7 +165,7 @@ impl ListerWatcher<Thing> for Unable {
         &self,
         request: WatchRequest,
         known: Arc<dyn CacheProbe<Thing>>,
-    ) -> BoxStream<'static, Result<Vec<WatchEvent<Thing>>, Error>> {
+    ) -> BoxStream<'static, Result<Vec<WatchEvent<Thing>>, ListWatchError>> {
         self.0.watch(request, known)
     }
 

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use kube_listwatch::ListAt;
 use kube_object::ResourceVersion;
 use kube_reflector::{
-    ListPlan, Listing, Options, Position, RelistCause, State, Streaming, Then, Waiting, Watching, step,
+    AfterBackoff, ListPlan, Listing, Position, ReflectorOptions, RelistCause, State, Streaming, Waiting,
+    Watching, step,
 };
 use support::notation::{Spoken, outputs, state};
 
@@ -117,11 +118,11 @@ fn watches() -> Vec<State> {
 }
 
 fn waits() -> Vec<State> {
-    let again = |plan| Then::List { plan, cause: RelistCause::Retry };
+    let again = |plan| AfterBackoff::List { plan, cause: RelistCause::Retry };
     let wait = |then, suspended| State::Waiting(Waiting { then, suspended });
     vec![
         wait(again(plan(ListAt::Any)), false),
-        wait(Then::Watch(position("9")), false),
+        wait(AfterBackoff::Watch(position("9")), false),
         wait(again(plan(ListAt::Consistent)), true),
     ]
 }
@@ -130,7 +131,7 @@ fn waits() -> Vec<State> {
 fn rows(before: &State) -> Vec<(Vec<&'static str>, String)> {
     let mut rows: Vec<(Vec<&str>, String)> = Vec::new();
     for input in INPUTS {
-        let (after, done) = step(before.clone(), Spoken::parse(input).input(), &Options::default());
+        let (after, done) = step(before.clone(), Spoken::parse(input).input(), &ReflectorOptions::default());
         if after == *before && done.is_empty() {
             continue;
         }

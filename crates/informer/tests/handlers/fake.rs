@@ -9,11 +9,11 @@ use futures_util::stream;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Error as KubeError, core::Status};
 use kube_informer::{Entry, Informer, InformerBuilder, ListWatch, ResourceVersion};
-use kube_listwatch::{Decoded, Error, ListPage, ListRequest, WatchEvent, WatchRequest};
+use kube_listwatch::{Decoded, ListPage, ListRequest, ListWatchError, WatchEvent, WatchRequest};
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 
-type Announced = Result<WatchEvent<ConfigMap>, Error>;
+type Announced = Result<WatchEvent<ConfigMap>, ListWatchError>;
 
 /// The responses of the source.
 pub(crate) struct Fake {
@@ -57,7 +57,7 @@ impl Fake {
         self.send(Ok(WatchEvent::Bookmark { version: version.into(), initial_events_end: false })).await;
     }
 
-    pub(crate) async fn fails(&self, error: Error) {
+    pub(crate) async fn fails(&self, error: ListWatchError) {
         self.send(Err(error)).await;
     }
 
@@ -111,17 +111,17 @@ pub(crate) fn object(name: &str, uid: &str, version: u64) -> ConfigMap {
     object
 }
 
-fn failed(code: u16, reason: &str) -> Error {
+fn failed(code: u16, reason: &str) -> ListWatchError {
     let status = Status { code, reason: reason.into(), ..Status::default() };
-    Error::watch_function(KubeError::Api(Box::new(status)))
+    ListWatchError::watch_function(KubeError::Api(Box::new(status)))
 }
 
 /// Returns the error for an expired version.
-pub(crate) fn expired() -> Error {
+pub(crate) fn expired() -> ListWatchError {
     failed(410, "Expired")
 }
 
 /// Returns an internal error of the server.
-pub(crate) fn broken() -> Error {
+pub(crate) fn broken() -> ListWatchError {
     failed(500, "InternalError")
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube_informer::{Event, FilteringEventHandler, handler_fn};
-use kube_listwatch::Error;
+use kube_listwatch::ListWatchError;
 
 use crate::{
     WITHIN,
@@ -94,7 +94,7 @@ async fn ages_grow_until_next_event() {
     let status = informer.status();
     assert_eq!((status.event_age, status.bookmark_age), (Some(Duration::from_secs(40)), None));
     fake.bookmark(7).await;
-    fake.fails(Error::watch_function("it broke")).await;
+    fake.fails(ListWatchError::watch_function("it broke")).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     let status = informer.status();
     assert_eq!(

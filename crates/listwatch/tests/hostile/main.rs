@@ -24,8 +24,8 @@ use kube_client::{
     core::ApiResource,
 };
 use kube_listwatch::{
-    Class, Decoded, Error, ListAt, ListPart, ListRequest, ListWatch, ListerWatcher, WatchEvent, WatchFrom,
-    WatchRequest,
+    Decoded, ErrorClass, ListAt, ListPart, ListRequest, ListWatch, ListWatchError, ListerWatcher, WatchEvent,
+    WatchFrom, WatchRequest,
 };
 use kube_object::{CacheProbe, NoCache};
 use stub::{Answer, Stub};
@@ -45,19 +45,19 @@ fn nothing<T: 'static>() -> Arc<dyn CacheProbe<T>> {
 }
 
 /// All that a list gives until it ends or fails.
-async fn list<T: kube_object::Object>(source: &ListWatch<T>) -> Vec<Result<ListPart<T>, Error>> {
+async fn list<T: kube_object::Object>(source: &ListWatch<T>) -> Vec<Result<ListPart<T>, ListWatchError>> {
     source.list(LIST, nothing()).collect().await
 }
 
 /// The error that a list of Pods ends with.
-async fn list_error(answer: Answer) -> Error {
+async fn list_error(answer: Answer) -> ListWatchError {
     let stub = Stub::serve(answer).await;
     let source = ListWatch::<Pod>::new(Api::all(stub.client())).max_object_bytes(1000);
     list(&source).await.pop().unwrap().expect_err("the list did not fail")
 }
 
 /// What a watch of Pods gives: the events in short form, then the error if there is one.
-async fn watch(answer: Answer) -> (Vec<String>, Option<Error>) {
+async fn watch(answer: Answer) -> (Vec<String>, Option<ListWatchError>) {
     let stub = Stub::serve(answer).await;
     let source = ListWatch::<Pod>::new(Api::all(stub.client())).max_object_bytes(1000);
     let mut events = Vec::new();
@@ -94,9 +94,9 @@ fn frame(kind: &str, object: &str) -> String {
 #[tokio::test]
 async fn the_hidden_retry_of_a_default_client_never_repeats_a_list_or_a_watch() {
     for (status, class) in [
-        ("429 Too Many Requests", Class::Overloaded),
-        ("503 Service Unavailable", Class::Overloaded),
-        ("504 Gateway Timeout", Class::Broken),
+        ("429 Too Many Requests", ErrorClass::Overloaded),
+        ("503 Service Unavailable", ErrorClass::Overloaded),
+        ("504 Gateway Timeout", ErrorClass::Broken),
     ] {
         let stub = Stub::serve(Answer::new(status, "retry-after: 7\r\nconnection: close\r\n", "")).await;
         let source = ListWatch::<Pod>::new(Api::all(stub.client()));
@@ -151,7 +151,7 @@ async fn nobody_listening_is_refused() {
     drop(stub);
     let source = ListWatch::<Pod>::new(Api::all(client));
     let error = list(&source).await.pop().unwrap().unwrap_err();
-    assert_eq!(error.class(), Class::Refused, "{error}");
+    assert_eq!(error.class(), ErrorClass::Refused, "{error}");
     assert!(error.to_string().contains("LIST /api/v1/pods"), "{error}");
 }
 
@@ -161,12 +161,12 @@ async fn every_status_keeps_its_meaning() {
         r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old","metadata":{"continue":"t"}}"#;
     let forbidden = r#"{"kind":"Status","code":403,"reason":"Forbidden","message":"pods is forbidden"}"#;
     let cases = [
-        ("410 Gone", gone, Class::Expired),
-        ("403 Forbidden", forbidden, Class::Forbidden),
-        ("401 Unauthorized", "", Class::Unauthorized),
-        ("404 Not Found", "404 page not found\n", Class::NotFound),
-        ("500 Internal Server Error", "<html>", Class::Broken),
-        ("422 Unprocessable Entity", "{}", Class::Unsupported),
+        ("410 Gone", gone, ErrorClass::Expired),
+        ("403 Forbidden", forbidden, ErrorClass::Forbidden),
+        ("401 Unauthorized", "", ErrorClass::Unauthorized),
+        ("404 Not Found", "404 page not found\n", ErrorClass::NotFound),
+        ("500 Internal Server Error", "<html>", ErrorClass::Broken),
+        ("422 Unprocessable Entity", "{}", ErrorClass::Unsupported),
     ];
     for (status, body, class) in cases {
         let error = list_error(Answer::new(status, "connection: close\r\n", body)).await;
@@ -186,17 +186,26 @@ async fn a_refusal_is_told_though_its_body_never_ends() {
     let source = ListWatch::<Pod>::new(Api::all(Client::new(service, "default")));
     let told = async { source.watch(watch_request(), nothing()).next().await.unwrap().unwrap_err() };
     let error = tokio::time::timeout(Duration::from_secs(10), told).await.unwrap();
-    assert_eq!((error.class(), error.retry_after()), (Class::Expired, Some(Duration::from_secs(7))));
+    assert_eq!((error.class(), error.retry_after()), (ErrorClass::Expired, Some(Duration::from_secs(7))));
 }
 
 #[tokio::test]
 async fn a_list_that_is_no_list_is_a_named_error() {
     let body = |text: &str| Answer::new("200 OK", "connection: close\r\n", text);
-    assert!(matches!(list_error(body("")).await, Error::Malformed { .. }));
-    assert!(matches!(list_error(body("{\"kind\":\"PodList\",\"items\":[{")).await, Error::Malformed { .. }));
-    assert!(matches!(list_error(body("nonsense")).await, Error::Malformed { .. }));
-    assert!(matches!(list_error(body(r#"{"kind":"Table","rows":[]}"#)).await, Error::NotAList { .. }));
-    assert!(matches!(list_error(body(r#"{"kind":"Status","code":500}"#)).await, Error::NotAList { .. }));
+    assert!(matches!(list_error(body("")).await, ListWatchError::Malformed { .. }));
+    assert!(matches!(
+        list_error(body("{\"kind\":\"PodList\",\"items\":[{")).await,
+        ListWatchError::Malformed { .. }
+    ));
+    assert!(matches!(list_error(body("nonsense")).await, ListWatchError::Malformed { .. }));
+    assert!(matches!(
+        list_error(body(r#"{"kind":"Table","rows":[]}"#)).await,
+        ListWatchError::NotAList { .. }
+    ));
+    assert!(matches!(
+        list_error(body(r#"{"kind":"Status","code":500}"#)).await,
+        ListWatchError::NotAList { .. }
+    ));
 }
 
 /// What a proxy or a login page answers with 200 must not read as "there is nothing".
@@ -212,28 +221,28 @@ async fn json_without_metadata_or_items_is_no_empty_list() {
         r#"{"metadata":{"resourceVersion":"5"},"items":"none"}"#,
     ] {
         let error = list_error(body(text)).await;
-        assert!(matches!(error, Error::Malformed { .. }), "{text}: {error}");
+        assert!(matches!(error, ListWatchError::Malformed { .. }), "{text}: {error}");
     }
 }
 
 #[tokio::test]
 async fn a_body_that_breaks_off_is_told_from_one_that_is_cut_off() {
     let promised = "HTTP/1.1 200 OK\r\ncontent-length: 10000\r\n\r\n{\"kind\":\"PodList\",\"items\":[";
-    assert!(matches!(list_error(Answer::raw(promised.into())).await, Error::Body { .. }));
+    assert!(matches!(list_error(Answer::raw(promised.into())).await, ListWatchError::Body { .. }));
     let half = frame("ADDED", POD_A);
     let (events, error) = watch(Answer::open_ended(&[&frame("ADDED", POD_A), &half[..20]])).await;
     assert_eq!(events, ["+n/a"]);
-    assert!(matches!(error, Some(Error::CutOff { .. })), "{error:?}");
+    assert!(matches!(error, Some(ListWatchError::CutOff { .. })), "{error:?}");
 }
 
 #[tokio::test]
 async fn an_object_without_an_end_is_refused_at_the_limit() {
     let endless = Answer::open_ended(&["{\"items\":[\"", &"x".repeat(5000)]).hanging();
-    assert!(matches!(list_error(endless).await, Error::TooLong { limit: 1000, .. }));
+    assert!(matches!(list_error(endless).await, ListWatchError::TooLong { limit: 1000, .. }));
     let (events, error) =
         watch(Answer::open_ended(&[&frame("ADDED", POD_A), &"x".repeat(5000)]).hanging()).await;
     assert_eq!(events, ["+n/a"]);
-    assert!(matches!(error, Some(Error::TooLong { limit: 1000, .. })), "{error:?}");
+    assert!(matches!(error, Some(ListWatchError::TooLong { limit: 1000, .. })), "{error:?}");
 }
 
 /// What a client that accepts gzip hands on, piece by piece: a small answer may be a huge one.
@@ -271,7 +280,7 @@ async fn of_a_compressed_answer_no_more_is_unpacked_than_an_object_may_have() {
             true => pods.list(LIST, nothing()).collect::<Vec<_>>().await.pop().unwrap().unwrap_err(),
             false => pods.watch(watch_request(), nothing()).next().await.unwrap().unwrap_err(),
         };
-        assert!(matches!(error, Error::TooLong { limit: LIMIT, .. }), "{error}");
+        assert!(matches!(error, ListWatchError::TooLong { limit: LIMIT, .. }), "{error}");
         let unpacked = unpacked.load(Ordering::SeqCst);
         assert!((LIMIT..=LIMIT + 2 * PIECE).contains(&unpacked), "{unpacked}");
     }
@@ -296,21 +305,23 @@ async fn a_watch_split_at_every_byte_gives_the_same_events() {
 
 #[tokio::test]
 async fn bad_frames_are_named_errors_after_the_good_ones() {
-    type Expected = fn(&Error) -> bool;
+    type Expected = fn(&ListWatchError) -> bool;
     let cases: [(&str, Expected); 6] = [
-        ("nonsense\n", |error| matches!(error, Error::Malformed { .. })),
-        ("{\"type\":\"ODD\",\"object\":{}}\n", |error| matches!(error, Error::UnknownEvent { .. })),
+        ("nonsense\n", |error| matches!(error, ListWatchError::Malformed { .. })),
+        ("{\"type\":\"ODD\",\"object\":{}}\n", |error| matches!(error, ListWatchError::UnknownEvent { .. })),
         ("{\"type\":\"ADDED\",\"object\":{\"kind\":\"Table\"}}\n", |error| {
-            matches!(error, Error::Nameless { .. })
+            matches!(error, ListWatchError::Nameless { .. })
         }),
-        ("{\"type\":\"ADDED\",\"object\":{\"spec\":{}}}\n", |error| matches!(error, Error::Nameless { .. })),
+        ("{\"type\":\"ADDED\",\"object\":{\"spec\":{}}}\n", |error| {
+            matches!(error, ListWatchError::Nameless { .. })
+        }),
         (
             "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,\"reason\":\"Gone\"}}\n",
-            |error| error.class() == Class::Expired,
+            |error| error.class() == ErrorClass::Expired,
         ),
         (
             "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":500,\"reason\":\"InternalError\"}}\n",
-            |error| error.class() == Class::Broken,
+            |error| error.class() == ErrorClass::Broken,
         ),
     ];
     for (bad, expected) in cases {
@@ -367,14 +378,14 @@ async fn a_function_that_fails_to_decode_shows_nothing_of_the_object_either() {
     let plain = fails();
     assert!(plain.to_string().contains("hunter2"), "this is what the test is about");
     for error in [
-        Error::list_function(kube_client::Error::SerdeError(fails())),
-        Error::watch_function(kube_client::Error::SerdeError(fails())),
-        Error::list_function(plain),
+        ListWatchError::list_function(kube_client::Error::SerdeError(fails())),
+        ListWatchError::watch_function(kube_client::Error::SerdeError(fails())),
+        ListWatchError::list_function(plain),
     ] {
         let shown = format!("{error} {error:?}");
         assert!(!shown.contains("hunter2"), "{shown}");
         assert!(shown.contains("column"), "{shown}");
-        assert_eq!(error.class(), Class::Broken);
+        assert_eq!(error.class(), ErrorClass::Broken);
     }
 }
 
@@ -400,7 +411,7 @@ async fn a_continue_token_that_is_too_long_is_refused_and_not_shown_whole() {
         let request = ListRequest { at: ListAt::Continue(token.clone()), limit: Some(500) };
         let answer: Vec<_> = pods.list(request, nothing()).collect().await;
         let error = answer[0].as_ref().err().unwrap();
-        assert_eq!(error.class(), Class::Unsupported, "{error}");
+        assert_eq!(error.class(), ErrorClass::Unsupported, "{error}");
         let shown = format!("LIST /api/v1/pods?continue={}...&limit=500: ", "t".repeat(64));
         assert!(error.to_string().starts_with(&shown), "{error}");
         assert!(format!("{error:?}").len() < 1000, "{error:?}");

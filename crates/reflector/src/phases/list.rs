@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
-use kube_listwatch::{Class, ListAt};
+use kube_listwatch::{ErrorClass, ListAt};
 use kube_object::ResourceVersion;
 
 use super::{Step, back_off, ignore, stream, suspend, watch};
 use crate::{
-    Deadline, Input, ListPlan, Listing, Marker, Options, Output, Position, RelistCause, State, Then,
+    AfterBackoff, Deadline, Input, ListPlan, Listing, Marker, Output, Position, ReflectorOptions,
+    RelistCause, State,
 };
 
 /// A list of more pages has no end: its server gives new tokens for ever, whatever it is asked for.
 const MOST_PAGES: u32 = 10_000;
 
 /// Ask for a streaming list, or for the first page where the server has not given one.
-pub(crate) fn begin(plan: ListPlan, cause: RelistCause, options: &Options) -> Step {
+pub(crate) fn begin(plan: ListPlan, cause: RelistCause, options: &ReflectorOptions) -> Step {
     if options.streaming_lists && !plan.unstreamed {
         return stream::begin(plan, cause);
     }
@@ -28,7 +29,7 @@ pub(crate) fn begin(plan: ListPlan, cause: RelistCause, options: &Options) -> St
     (State::Listing(listing), outputs)
 }
 
-pub(crate) fn step(listing: Listing, input: Input<'_>, options: &Options) -> Step {
+pub(crate) fn step(listing: Listing, input: Input<'_>, options: &ReflectorOptions) -> Step {
     match input {
         Input::Items { complete } => {
             let complete = listing.complete && complete;
@@ -60,7 +61,7 @@ fn comes_again(listing: &Listing, token: &str) -> bool {
     [&listing.token, &listing.earlier].into_iter().flatten().any(|before| before == token)
 }
 
-fn next_page(listing: Listing, token: &str, options: &Options) -> Step {
+fn next_page(listing: Listing, token: &str, options: &ReflectorOptions) -> Step {
     let request = listing.plan.request(Some(token), options);
     let request = Output::List { request, fresh: listing.plan.fresh };
     let pages_anyway = listing.plan.pages_anyway || listing.plan.at == ListAt::Any;
@@ -72,7 +73,7 @@ fn next_page(listing: Listing, token: &str, options: &Options) -> Step {
 }
 
 /// Paging led nowhere: ask for everything in one answer, once.
-fn without_pages(plan: ListPlan, cause: RelistCause, options: &Options) -> Step {
+fn without_pages(plan: ListPlan, cause: RelistCause, options: &ReflectorOptions) -> Step {
     match plan.unpaged {
         false => instead(ListPlan { unpaged: true, ..plan }, cause, None, options),
         true => again_later(plan, None),
@@ -85,11 +86,13 @@ pub(crate) fn instead(
     plan: ListPlan,
     cause: RelistCause,
     retry_after: Option<Duration>,
-    options: &Options,
+    options: &ReflectorOptions,
 ) -> Step {
     match plan.at_once {
         false => begin(ListPlan { at_once: true, ..plan }, cause, options),
-        true => back_off(Then::List { plan: ListPlan { at_once: false, ..plan }, cause }, retry_after),
+        true => {
+            back_off(AfterBackoff::List { plan: ListPlan { at_once: false, ..plan }, cause }, retry_after)
+        }
     }
 }
 
@@ -104,20 +107,29 @@ fn end(plan: &ListPlan, version: ResourceVersion, complete: bool) -> Step {
     (state, [vec![mark], next].concat())
 }
 
-fn failed(listing: Listing, class: Class, retry_after: Option<Duration>, options: &Options) -> Step {
+fn failed(
+    listing: Listing,
+    class: ErrorClass,
+    retry_after: Option<Duration>,
+    options: &ReflectorOptions,
+) -> Step {
     let Listing { plan, version, .. } = listing;
     let later_page = version.is_some();
     match class {
         // The token has expired, not the version asked for: what is cached can be reused.
-        Class::Expired if later_page && !plan.unpaged => without_pages(plan, RelistCause::Expired, options),
-        Class::Expired => without_version(&plan, RelistCause::Expired, retry_after, options),
-        Class::TooLarge => without_version(&plan, RelistCause::TooLarge, retry_after, options),
-        // The token is not understood, or the version is none that this server gave.
-        Class::Unsupported if later_page && !plan.unpaged => without_pages(plan, RelistCause::Retry, options),
-        Class::Unsupported if matches!(plan.at, ListAt::NotOlderThan(_)) => {
-            again_later(plan.freshly(), retry_after)
+        ErrorClass::Expired if later_page && !plan.unpaged => {
+            without_pages(plan, RelistCause::Expired, options)
         }
-        Class::NotFound => suspend(plan.when_back(), RelistCause::Retry, retry_after, options),
+        ErrorClass::Expired => without_version(&plan, RelistCause::Expired, retry_after, options),
+        ErrorClass::TooLarge => without_version(&plan, RelistCause::TooLarge, retry_after, options),
+        // The token is not understood, or the version is none that this server gave.
+        ErrorClass::Unsupported if later_page && !plan.unpaged => {
+            without_pages(plan, RelistCause::Retry, options)
+        }
+        ErrorClass::Unsupported if matches!(plan.at, ListAt::NotOlderThan(_)) => {
+            again_later(plan.without_reuse(), retry_after)
+        }
+        ErrorClass::NotFound => suspend(plan.after_not_found(), RelistCause::Retry, retry_after, options),
         _ => again_later(plan, retry_after),
     }
 }
@@ -128,16 +140,16 @@ pub(crate) fn without_version(
     plan: &ListPlan,
     cause: RelistCause,
     retry_after: Option<Duration>,
-    options: &Options,
+    options: &ReflectorOptions,
 ) -> Step {
     match plan.at {
         // Nothing newer can be asked for, but versions may be used again.
-        ListAt::Consistent => again_later(plan.freshly(), retry_after),
-        _ => instead(plan.freshly(), cause, retry_after, options),
+        ListAt::Consistent => again_later(plan.without_reuse(), retry_after),
+        _ => instead(plan.without_reuse(), cause, retry_after, options),
     }
 }
 
 /// The same list after a delay.
 pub(crate) fn again_later(plan: ListPlan, at_least: Option<Duration>) -> Step {
-    back_off(Then::List { plan: plan.later(), cause: RelistCause::Retry }, at_least)
+    back_off(AfterBackoff::List { plan: plan.after_backoff(), cause: RelistCause::Retry }, at_least)
 }

@@ -7,7 +7,7 @@ pub(crate) mod watch;
 
 use std::time::Duration;
 
-use crate::{Input, ListPlan, Marker, Options, Output, RelistCause, State, Then, Waiting};
+use crate::{AfterBackoff, Input, ListPlan, Marker, Output, ReflectorOptions, RelistCause, State, Waiting};
 
 /// A state and what to do on the way there.
 pub(crate) type Step = (State, Vec<Output>);
@@ -18,7 +18,7 @@ pub(crate) fn ignore(state: State, _: Input<'_>) -> Step {
 }
 
 /// Drop the open request, and go on after a delay.
-pub(crate) fn back_off(then: Then, at_least: Option<Duration>) -> Step {
+pub(crate) fn back_off(then: AfterBackoff, at_least: Option<Duration>) -> Step {
     (State::Waiting(Waiting { then, suspended: false }), vec![Output::BackOff(at_least)])
 }
 
@@ -28,9 +28,9 @@ pub(crate) fn suspend(
     plan: ListPlan,
     cause: RelistCause,
     at_least: Option<Duration>,
-    options: &Options,
+    options: &ReflectorOptions,
 ) -> Step {
-    let then = Then::List { plan, cause };
+    let then = AfterBackoff::List { plan, cause };
     let clear = options.clear_when_gone.then_some(Output::Mark(Marker::Clear));
     let outputs = clear.into_iter().chain([Output::BackOff(at_least)]).collect();
     (State::Waiting(Waiting { then, suspended: true }), outputs)

@@ -6,13 +6,13 @@
 
 use std::time::Duration;
 
-use kube_listwatch::Class;
+use kube_listwatch::ErrorClass;
 use kube_object::ResourceVersion;
 
 use super::{Step, back_off, ignore, list, suspend};
 use crate::{
-    Deadline, EventKind, Input, ListPlan, Marker, Options, Output, Position, RelistCause, State, Streaming,
-    Then, Watching,
+    AfterBackoff, Deadline, EventKind, Input, ListPlan, Marker, Output, Position, ReflectorOptions,
+    RelistCause, State, Streaming, Watching,
 };
 
 /// Ask for the state and what follows it.
@@ -28,7 +28,7 @@ pub(crate) fn begin(plan: ListPlan, cause: RelistCause) -> Step {
     (State::Streaming(Streaming { plan, relist: false }), outputs)
 }
 
-pub(crate) fn step(streaming: Streaming, input: Input<'_>, options: &Options) -> Step {
+pub(crate) fn step(streaming: Streaming, input: Input<'_>, options: &ReflectorOptions) -> Step {
     match input {
         Input::Event { kind: EventKind::InitialEnd, version } if !streaming.plan.is_missed_by(version) => {
             end(&streaming, version.clone())
@@ -54,7 +54,7 @@ fn end(streaming: &Streaming, version: ResourceVersion) -> Step {
     let mark = Output::Mark(Marker::End { version, complete: true });
     if streaming.relist {
         // Not at once: the events that came together with this end belong to no other request.
-        let then = Then::List { plan: ListPlan::relist(&position), cause: RelistCause::Asked };
+        let then = AfterBackoff::List { plan: ListPlan::relist(&position), cause: RelistCause::Asked };
         let (state, wait) = back_off(then, None);
         return (state, [vec![mark], wait].concat());
     }
@@ -63,18 +63,23 @@ fn end(streaming: &Streaming, version: ResourceVersion) -> Step {
     (State::Watching(Watching { position, spoke: false, bookmarked: false, synthetic: false }), outputs)
 }
 
-fn failed(plan: ListPlan, class: Class, retry_after: Option<Duration>, options: &Options) -> Step {
+fn failed(
+    plan: ListPlan,
+    class: ErrorClass,
+    retry_after: Option<Duration>,
+    options: &ReflectorOptions,
+) -> Step {
     match class {
-        Class::Expired => list::without_version(&plan, RelistCause::Expired, retry_after, options),
-        Class::TooLarge => list::without_version(&plan, RelistCause::TooLarge, retry_after, options),
-        Class::NotFound => suspend(plan.when_back(), RelistCause::Retry, retry_after, options),
+        ErrorClass::Expired => list::without_version(&plan, RelistCause::Expired, retry_after, options),
+        ErrorClass::TooLarge => list::without_version(&plan, RelistCause::TooLarge, retry_after, options),
+        ErrorClass::NotFound => suspend(plan.after_not_found(), RelistCause::Retry, retry_after, options),
         // These say nothing about streaming lists.
-        Class::Overloaded | Class::Refused => list::again_later(plan, retry_after),
+        ErrorClass::Overloaded | ErrorClass::Refused => list::again_later(plan, retry_after),
         _ => list_instead(plan, retry_after, options),
     }
 }
 
-fn list_instead(plan: ListPlan, retry_after: Option<Duration>, options: &Options) -> Step {
+fn list_instead(plan: ListPlan, retry_after: Option<Duration>, options: &ReflectorOptions) -> Step {
     let plan = ListPlan { unstreamed: true, ..plan };
     match retry_after {
         Some(_) => list::again_later(plan, retry_after),

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use kube_listwatch::Class;
+use kube_listwatch::ErrorClass;
 use kube_object::ResourceVersion;
 
 use super::{Step, back_off, ignore, list, suspend};
 use crate::{
-    Deadline, EventKind, Input, ListPlan, Options, Output, Position, RelistCause, State, Then, WatchEnd,
-    Watching,
-    position::{Fruitless, is_a_point},
+    AfterBackoff, Deadline, EventKind, Input, ListPlan, Output, Position, ReflectorOptions, RelistCause,
+    State, WatchEnd, Watching,
+    position::{StallKind, is_a_point},
 };
 
 /// Watch from where we are.
@@ -19,7 +19,7 @@ pub(crate) fn begin(position: Position) -> Step {
     (State::Watching(Watching { position, spoke: false, bookmarked: false, synthetic }), outputs)
 }
 
-pub(crate) fn step(watching: Watching, input: Input<'_>, options: &Options) -> Step {
+pub(crate) fn step(watching: Watching, input: Input<'_>, options: &ReflectorOptions) -> Step {
     match input {
         Input::Event { kind, version } => event(watching, kind, version),
         Input::WatchEnded(end) => ended(watching, end, options),
@@ -57,50 +57,62 @@ fn event(watching: Watching, kind: EventKind, version: &ResourceVersion) -> Step
     (State::Watching(Watching { position, spoke, bookmarked, synthetic }), outputs)
 }
 
-fn ended(watching: Watching, end: WatchEnd, options: &Options) -> Step {
+fn ended(watching: Watching, end: WatchEnd, options: &ReflectorOptions) -> Step {
     let Watching { position, spoke, .. } = watching;
     let position = match (end, spoke) {
-        (WatchEnd::Early, _) => position.after(Fruitless::Failure),
-        (WatchEnd::Short, false) => position.after(Fruitless::ShortSilence),
-        (WatchEnd::Full, false) => position.lasted().after(Fruitless::Silence),
+        (WatchEnd::Early, _) => position.after(StallKind::Failure),
+        (WatchEnd::Short, false) => position.after(StallKind::ShortSilence),
+        (WatchEnd::Full, false) => position.lasted().after(StallKind::Silence),
         (WatchEnd::Short, true) => position,
         (WatchEnd::Full, true) => position.lasted(),
     };
     match (end, next(position)) {
-        (WatchEnd::Short | WatchEnd::Full, Then::Watch(position)) => begin(position),
-        (WatchEnd::Full, Then::List { plan, cause }) => list::begin(plan, cause, options),
+        (WatchEnd::Short | WatchEnd::Full, AfterBackoff::Watch(position)) => begin(position),
+        (WatchEnd::Full, AfterBackoff::List { plan, cause }) => list::begin(plan, cause, options),
         // Watches as short as these must not lead to one list after the other.
-        (WatchEnd::Early, then) | (WatchEnd::Short, then @ Then::List { .. }) => back_off(then, None),
+        (WatchEnd::Early, then) | (WatchEnd::Short, then @ AfterBackoff::List { .. }) => back_off(then, None),
     }
 }
 
 /// Go on from here, or list where that leads nowhere. A watch without a version to begin after
 /// shows what there is and not what has been deleted meanwhile.
-fn next(position: Position) -> Then {
+fn next(position: Position) -> AfterBackoff {
     match position.is_stuck() || !is_a_point(&position.version) {
-        true => Then::List { plan: ListPlan::relist(&position), cause: RelistCause::Stuck },
-        false => Then::Watch(position),
+        true => AfterBackoff::List { plan: ListPlan::relist(&position), cause: RelistCause::Stuck },
+        false => AfterBackoff::Watch(position),
     }
 }
 
-fn failed(position: Position, class: Class, retry_after: Option<Duration>, options: &Options) -> Step {
+fn failed(
+    position: Position,
+    class: ErrorClass,
+    retry_after: Option<Duration>,
+    options: &ReflectorOptions,
+) -> Step {
     match class {
-        Class::Expired | Class::TooLarge => expired(&position, class, retry_after, options),
-        Class::NotFound => suspend(ListPlan::relist(&position), RelistCause::NotFound, retry_after, options),
-        Class::Overloaded | Class::Refused | Class::Unauthorized | Class::Forbidden => {
+        ErrorClass::Expired | ErrorClass::TooLarge => expired(&position, class, retry_after, options),
+        ErrorClass::NotFound => {
+            suspend(ListPlan::relist(&position), RelistCause::NotFound, retry_after, options)
+        }
+        ErrorClass::Overloaded | ErrorClass::Refused | ErrorClass::Unauthorized | ErrorClass::Forbidden => {
             back_off(next(position), retry_after)
         }
-        _ => back_off(next(position.after(Fruitless::Failure)), retry_after),
+        _ => back_off(next(position.after(StallKind::Failure)), retry_after),
     }
 }
 
 /// A version that a list gave and that is gone at once would be gone again: don't loop. The same
 /// if it is gone after an event or two, and was so before.
-fn expired(position: &Position, class: Class, retry_after: Option<Duration>, options: &Options) -> Step {
-    let plan = ListPlan::most_recent(position).freshly();
-    let cause = if class == Class::Expired { RelistCause::Expired } else { RelistCause::TooLarge };
+fn expired(
+    position: &Position,
+    class: ErrorClass,
+    retry_after: Option<Duration>,
+    options: &ReflectorOptions,
+) -> Step {
+    let plan = ListPlan::most_recent(position).without_reuse();
+    let cause = if class == ErrorClass::Expired { RelistCause::Expired } else { RelistCause::TooLarge };
     match position.may_expire() {
         true => list::instead(plan, cause, retry_after, options),
-        false => back_off(Then::List { plan, cause }, retry_after),
+        false => back_off(AfterBackoff::List { plan, cause }, retry_after),
     }
 }

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use kube_listwatch::{Class, ListAt, ListRequest};
+use kube_listwatch::{ErrorClass, ListAt, ListRequest};
 use kube_object::ResourceVersion;
 
 use super::*;
 use crate::{
-    Deadline, EventKind, FirstList, ListPlan, Listing, Marker, Position, RelistCause, Streaming, Then,
-    Waiting, WatchEnd, Watching,
+    AfterBackoff, Deadline, EventKind, FirstList, ListPlan, Listing, Marker, Position, RelistCause,
+    Streaming, Waiting, WatchEnd, Watching,
 };
 
 mod list;
@@ -80,28 +80,28 @@ fn spoken(position: Position) -> State {
 }
 
 /// This list, after another one failed.
-fn again(plan: ListPlan) -> Then {
-    Then::List { plan, cause: RelistCause::Retry }
+fn again(plan: ListPlan) -> AfterBackoff {
+    AfterBackoff::List { plan, cause: RelistCause::Retry }
 }
 
-fn waiting(then: Then) -> State {
+fn waiting(then: AfterBackoff) -> State {
     State::Waiting(Waiting { then, suspended: false })
 }
 
-fn suspended(then: Then) -> State {
+fn suspended(then: AfterBackoff) -> State {
     State::Waiting(Waiting { then, suspended: true })
 }
 
 /// A reflector that asks for lists, not for streaming lists.
-fn listing() -> Options {
-    Options { streaming_lists: false, ..Options::default() }
+fn listing() -> ReflectorOptions {
+    ReflectorOptions { streaming_lists: false, ..ReflectorOptions::default() }
 }
 
 fn go(state: State, input: Input<'_>) -> (State, Vec<Output>) {
     step(state, input, &listing())
 }
 
-fn failed(class: Class) -> Input<'static> {
+fn failed(class: ErrorClass) -> Input<'static> {
     Input::Failed(class, None)
 }
 
@@ -135,8 +135,8 @@ fn list_request(outputs: &[Output]) -> Option<ListRequest> {
     })
 }
 
-fn causes() -> [Class; 4] {
-    [Class::Overloaded, Class::Refused, Class::Unauthorized, Class::Forbidden]
+fn causes() -> [ErrorClass; 4] {
+    [ErrorClass::Overloaded, ErrorClass::Refused, ErrorClass::Unauthorized, ErrorClass::Forbidden]
 }
 
 /// One state of each kind.
@@ -149,7 +149,7 @@ fn states() -> Vec<State> {
         spoken(moved("7")),
         streaming(plan(ListAt::Any)),
         waiting(again(plan(ListAt::Any))),
-        waiting(Then::Watch(moved("7"))),
+        waiting(AfterBackoff::Watch(moved("7"))),
     ]
 }
 
@@ -166,11 +166,11 @@ fn inputs(version: &ResourceVersion) -> Vec<Input<'_>> {
         Input::WatchEnded(WatchEnd::Early),
         Input::WatchEnded(WatchEnd::Short),
         Input::WatchEnded(WatchEnd::Full),
-        failed(Class::Expired),
-        failed(Class::TooLarge),
-        failed(Class::NotFound),
-        failed(Class::Forbidden),
-        failed(Class::Broken),
+        failed(ErrorClass::Expired),
+        failed(ErrorClass::TooLarge),
+        failed(ErrorClass::NotFound),
+        failed(ErrorClass::Forbidden),
+        failed(ErrorClass::Broken),
         Input::Fired(Deadline::List),
         Input::Fired(Deadline::InitialEvents),
         Input::Fired(Deadline::Watch),
@@ -192,7 +192,7 @@ fn every_move_asks_for_exactly_one_thing_and_gives_it_a_deadline() {
         .into_iter()
         .flat_map(|state| inputs(&version).into_iter().map(move |input| (state.clone(), input)));
     for (state, input) in all {
-        for options in [listing(), Options::default()] {
+        for options in [listing(), ReflectorOptions::default()] {
             let (_, outputs) = step(state.clone(), input, &options);
             let moves: Vec<_> = outputs.iter().enumerate().filter(|(_, output)| is_move(output)).collect();
             assert!(moves.len() <= 1, "{state:?} {input:?}: {outputs:?}");
@@ -220,9 +220,9 @@ fn an_input_that_a_state_does_not_wait_for_changes_nothing() {
         (streaming(plan(ListAt::Any)), event(EventKind::Bookmark, &version)),
         (streaming(plan(ListAt::Any)), page_end(&version, None)),
         (streaming(plan(ListAt::Any)), Input::Fired(Deadline::Backoff)),
-        (waiting(Then::Watch(listed("7"))), failed(Class::Expired)),
-        (waiting(Then::Watch(listed("7"))), event(EventKind::Added, &version)),
-        (waiting(Then::Watch(listed("7"))), Input::Fired(Deadline::Watch)),
+        (waiting(AfterBackoff::Watch(listed("7"))), failed(ErrorClass::Expired)),
+        (waiting(AfterBackoff::Watch(listed("7"))), event(EventKind::Added, &version)),
+        (waiting(AfterBackoff::Watch(listed("7"))), Input::Fired(Deadline::Watch)),
         (State::Idle, Input::Relist),
         (State::Idle, Input::Fired(Deadline::Backoff)),
     ];

@@ -11,8 +11,8 @@ use std::{
 use futures_util::{StreamExt, stream, stream::BoxStream};
 use kube_client::core::Status;
 use kube_listwatch::{
-    Decoded, Error, ListEnd, ListPart, ListRequest, ListerWatcher, Target, Verb, WatchEvent, WatchFrom,
-    WatchRequest,
+    Decoded, ListEnd, ListPart, ListRequest, ListWatchError, ListerWatcher, Target, Verb, WatchEvent,
+    WatchFrom, WatchRequest,
 };
 use kube_object::{CacheProbe, DecodeError, Entry, ObjectId, ObjectIdRef, ObjectKey, ResourceVersion, Uid};
 use tokio::time::Instant;
@@ -123,7 +123,11 @@ impl Fake {
         before
     }
 
-    fn play<X: Send + 'static>(&self, verb: Verb, answer: Answer<X>) -> BoxStream<'static, Result<X, Error>> {
+    fn play<X: Send + 'static>(
+        &self,
+        verb: Verb,
+        answer: Answer<X>,
+    ) -> BoxStream<'static, Result<X, ListWatchError>> {
         let guard = Guard::new(&self.open);
         let given = Arc::clone(&self.given);
         stream::unfold(
@@ -160,7 +164,7 @@ impl ListerWatcher<Thing> for Fake {
         &self,
         request: ListRequest,
         known: Arc<dyn CacheProbe<Thing>>,
-    ) -> BoxStream<'static, Result<ListPart<Thing>, Error>> {
+    ) -> BoxStream<'static, Result<ListPart<Thing>, ListWatchError>> {
         let number = self.note(Asked::List(request.clone()));
         let answer = (self.lists.lock().unwrap())(number, &request, &*known);
         self.play(Verb::List, answer)
@@ -170,7 +174,7 @@ impl ListerWatcher<Thing> for Fake {
         &self,
         request: WatchRequest,
         known: Arc<dyn CacheProbe<Thing>>,
-    ) -> BoxStream<'static, Result<Vec<WatchEvent<Thing>>, Error>> {
+    ) -> BoxStream<'static, Result<Vec<WatchEvent<Thing>>, ListWatchError>> {
         let reused = known.unchanged(&ObjectIdRef::new(None, "a", "a", "1"), None);
         if let WatchFrom::Version(_) = request.from {
             assert!(reused.is_none(), "an event is news: nothing of the cache stands for it");
@@ -200,10 +204,10 @@ impl Drop for Guard {
     }
 }
 
-fn status(verb: Verb, code: u16, retry_after: Option<Duration>) -> Error {
+fn status(verb: Verb, code: u16, retry_after: Option<Duration>) -> ListWatchError {
     let target = Target { verb, url: "/things".to_owned() };
     let status = Status { code, message: "as the script says".to_owned(), ..Status::default() };
-    Error::Status { target, status: Box::new(status), retry_after }
+    ListWatchError::Status { target, status: Box::new(status), retry_after }
 }
 
 /// `name@version`; the uid is the name.

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use kube_listwatch::{Class, ListAt};
+use kube_listwatch::{ErrorClass, ListAt};
 use kube_object::ResourceVersion;
 use kube_reflector::{
-    Deadline, EventKind, Input, ListPlan, Marker, Output, Position, RelistCause, State, Then, WatchEnd,
+    AfterBackoff, Deadline, EventKind, Input, ListPlan, Marker, Output, Position, RelistCause, State,
+    WatchEnd,
 };
 
 /// An input as text, parsed; keeps what an [`Input`] borrows.
@@ -52,17 +53,17 @@ fn end(word: &str) -> WatchEnd {
     }
 }
 
-fn class(word: &str) -> Class {
+fn class(word: &str) -> ErrorClass {
     match word {
-        "expired" => Class::Expired,
-        "too-large" => Class::TooLarge,
-        "unsupported" => Class::Unsupported,
-        "overloaded" => Class::Overloaded,
-        "refused" => Class::Refused,
-        "unauthorized" => Class::Unauthorized,
-        "forbidden" => Class::Forbidden,
-        "not-found" => Class::NotFound,
-        "broken" => Class::Broken,
+        "expired" => ErrorClass::Expired,
+        "too-large" => ErrorClass::TooLarge,
+        "unsupported" => ErrorClass::Unsupported,
+        "overloaded" => ErrorClass::Overloaded,
+        "refused" => ErrorClass::Refused,
+        "unauthorized" => ErrorClass::Unauthorized,
+        "forbidden" => ErrorClass::Forbidden,
+        "not-found" => ErrorClass::NotFound,
+        "broken" => ErrorClass::Broken,
         other => panic!("{other:?} is no class of errors"),
     }
 }
@@ -149,10 +150,12 @@ pub(crate) fn state(state: &State) -> String {
     }
 }
 
-fn then(then: &Then) -> String {
+fn then(then: &AfterBackoff) -> String {
     match then {
-        Then::List { plan: list, cause: why } => words(&["list", &plan(list), &brackets(&[&cause(*why)])]),
-        Then::Watch(from) => words(&["watch", &position(from, &[])]),
+        AfterBackoff::List { plan: list, cause: why } => {
+            words(&["list", &plan(list), &brackets(&[&cause(*why)])])
+        }
+        AfterBackoff::Watch(from) => words(&["watch", &position(from, &[])]),
     }
 }
 

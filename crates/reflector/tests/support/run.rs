@@ -6,7 +6,7 @@ use std::{
 };
 
 use kube_object::{Delta, Listed};
-use kube_reflector::{Options, Reflector, Status};
+use kube_reflector::{Reflector, ReflectorOptions, ReflectorStatus};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinHandle,
@@ -18,19 +18,19 @@ pub(crate) type Taken = Arc<Mutex<Vec<String>>>;
 
 pub(crate) struct Run {
     pub(crate) fake: Arc<Fake>,
-    pub(crate) status: watch::Receiver<Status>,
+    pub(crate) status: watch::Receiver<ReflectorStatus>,
     pub(crate) errors: Taken,
     taken: Taken,
     running: JoinHandle<()>,
 }
 
-pub(crate) fn options() -> Options {
-    Options { seed: Some(7), streaming_lists: false, ..Options::default() }
+pub(crate) fn options() -> ReflectorOptions {
+    ReflectorOptions { seed: Some(7), streaming_lists: false, ..ReflectorOptions::default() }
 }
 
 /// The same with streaming lists.
-pub(crate) fn streaming() -> Options {
-    Options { streaming_lists: true, ..options() }
+pub(crate) fn streaming() -> ReflectorOptions {
+    ReflectorOptions { streaming_lists: true, ..options() }
 }
 
 /// Runs against this fake with a sink that takes everything at once.
@@ -40,7 +40,11 @@ pub(crate) fn run(fake: &Arc<Fake>) -> Run {
 
 type Built = Reflector<Thing, mpsc::Sender<Vec<Delta<Thing>>>>;
 
-pub(crate) fn run_with(fake: &Arc<Fake>, options: Options, build: impl FnOnce(Built) -> Built) -> Run {
+pub(crate) fn run_with(
+    fake: &Arc<Fake>,
+    options: ReflectorOptions,
+    build: impl FnOnce(Built) -> Built,
+) -> Run {
     let (sender, mut received) = mpsc::channel(1);
     let (taken, errors) = (Taken::default(), Taken::default());
     let (note, note_error) = (Arc::clone(&taken), Arc::clone(&errors));
@@ -67,7 +71,7 @@ impl Run {
         self.errors.lock().unwrap().clone()
     }
 
-    pub(crate) fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> ReflectorStatus {
         self.status.borrow().clone()
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use kube_informer::Phase;
-use kube_listwatch::Class;
+use kube_listwatch::ErrorClass;
 use tokio::time::sleep;
 
 use crate::cluster;
@@ -38,7 +38,7 @@ pub(crate) async fn rights_are_revoked_and_granted_again(suite: &mut Suite) -> R
     // Rights are looked at when a request begins. The server's own informers may take a moment to see the change.
     sleep(Duration::from_secs(1)).await;
     suite.proxy.cut();
-    let forbidden = Some(Class::Forbidden);
+    let forbidden = Some(ErrorClass::Forbidden);
     suite.each("forbidden", |subject| subject.informer.status().reflector.failing == forbidden).await?;
     sleep(Duration::from_secs(3)).await;
     for subject in &suite.subjects {

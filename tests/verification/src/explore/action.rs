@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kube_listwatch::Class;
+use kube_listwatch::ErrorClass;
 use kube_reflector::{Deadline, WatchEnd};
 
 use super::{open::Page, thing};
@@ -68,7 +68,7 @@ pub enum Fault {
     /// The server is restored to this version.
     Restore(u64),
     /// The open request fails.
-    Fail(Class),
+    Fail(ErrorClass),
     /// The open request's connection goes silent.
     Silence,
     /// The watch sends the event of this version again.

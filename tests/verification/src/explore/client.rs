@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use kube_delta_fifo::{Backlog, Delivery, DeltaFifo};
 use kube_object::{Delta, Event};
-use kube_reflector::{Deadline, Input, Marker, Options, Output, State, step};
+use kube_reflector::{Deadline, Input, Marker, Output, ReflectorOptions, State, step};
 use kube_store::{Snapshot, Store};
 
 use super::thing::{self, Thing};
@@ -115,7 +115,12 @@ impl Client {
     }
 
     /// The driver's step.
-    pub fn step(&mut self, input: Input<'_>, item: Option<Delta<Thing>>, options: &Options) -> Vec<Ask> {
+    pub fn step(
+        &mut self,
+        input: Input<'_>,
+        item: Option<Delta<Thing>>,
+        options: &ReflectorOptions,
+    ) -> Vec<Ask> {
         let state = std::mem::replace(&mut self.machine, State::Idle);
         let (state, outputs) = step(state, input, options);
         let (mut item, mut asks) = (item, Vec::new());

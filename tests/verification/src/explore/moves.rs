@@ -1,8 +1,8 @@
 //! What can happen in a world, and making it happen.
 
-use kube_listwatch::Class;
+use kube_listwatch::ErrorClass;
 use kube_object::{Delta, Listed, ResourceVersion};
-use kube_reflector::{Deadline, EventKind, Input, State, Then, WatchEnd};
+use kube_reflector::{AfterBackoff, Deadline, EventKind, Input, State, WatchEnd};
 
 use super::{
     action::{Action, Change, Fault},
@@ -14,14 +14,14 @@ use super::{
 use crate::properties::{HandlerId, Observation, Violation};
 
 /// The failures that a reflector tells apart.
-const CLASSES: [Class; 7] = [
-    Class::Expired,
-    Class::TooLarge,
-    Class::Unsupported,
-    Class::Overloaded,
-    Class::Forbidden,
-    Class::NotFound,
-    Class::Broken,
+const CLASSES: [ErrorClass; 7] = [
+    ErrorClass::Expired,
+    ErrorClass::TooLarge,
+    ErrorClass::Unsupported,
+    ErrorClass::Overloaded,
+    ErrorClass::Forbidden,
+    ErrorClass::NotFound,
+    ErrorClass::Broken,
 ];
 
 /// How far back events are repeated, beside the last one.
@@ -137,7 +137,7 @@ impl World {
         match &self.client.machine {
             State::Watching(_) => true,
             State::Streaming(streaming) => !streaming.relist,
-            State::Waiting(waiting) => matches!(waiting.then, Then::Watch(_)),
+            State::Waiting(waiting) => matches!(waiting.then, AfterBackoff::Watch(_)),
             _ => false,
         }
     }

@@ -1,6 +1,6 @@
 //! The open request as the model server sees it.
 
-use kube_listwatch::{Class, ListAt, ListRequest};
+use kube_listwatch::{ErrorClass, ListAt, ListRequest};
 use kube_object::ResourceVersion;
 
 use super::{
@@ -82,12 +82,12 @@ pub enum Refusal {
 impl Refusal {
     /// As the reflector is told.
     #[must_use]
-    pub fn class(self) -> Class {
+    pub fn class(self) -> ErrorClass {
         match self {
-            Refusal::Expired => Class::Expired,
-            Refusal::TooLarge => Class::TooLarge,
-            Refusal::Unsupported => Class::Unsupported,
-            Refusal::Broken => Class::Broken,
+            Refusal::Expired => ErrorClass::Expired,
+            Refusal::TooLarge => ErrorClass::TooLarge,
+            Refusal::Unsupported => ErrorClass::Unsupported,
+            Refusal::Broken => ErrorClass::Broken,
         }
     }
 }

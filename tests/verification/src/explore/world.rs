@@ -2,7 +2,7 @@
 
 use kube_listwatch::ListAt;
 use kube_object::{CacheProbe, Delta, Entry, ObjectId};
-use kube_reflector::{FirstList, Input, Options, Output, State, Then};
+use kube_reflector::{AfterBackoff, FirstList, Input, Output, ReflectorOptions, State};
 
 use super::{
     bounds::{Bounds, Streams},
@@ -83,12 +83,12 @@ impl World {
         Ok(world)
     }
 
-    fn options(&self) -> Options {
-        Options {
+    fn options(&self) -> ReflectorOptions {
+        ReflectorOptions {
             page_size: Some(self.left.page),
             first_list: if self.left.stale_start { FirstList::Any } else { FirstList::Consistent },
             streaming_lists: self.left.streams != Streams::Unasked,
-            ..Options::default()
+            ..ReflectorOptions::default()
         }
     }
 
@@ -325,8 +325,8 @@ impl World {
             State::Streaming(stream) => planned(&stream.plan),
             State::Watching(watching) => Some(open::number(&watching.position.version)),
             State::Waiting(waiting) => match &waiting.then {
-                Then::List { plan, .. } => planned(plan),
-                Then::Watch(position) => Some(open::number(&position.version)),
+                AfterBackoff::List { plan, .. } => planned(plan),
+                AfterBackoff::Watch(position) => Some(open::number(&position.version)),
             },
         };
         machine.max(self.position.version)
@@ -340,8 +340,8 @@ impl World {
             State::Listing(list) => list.version.as_ref(),
             State::Watching(watching) => Some(&watching.position.version),
             State::Waiting(waiting) => match &waiting.then {
-                Then::List { .. } => None,
-                Then::Watch(position) => Some(&position.version),
+                AfterBackoff::List { .. } => None,
+                AfterBackoff::Watch(position) => Some(&position.version),
             },
         };
         let open = match &self.open {

@@ -11,7 +11,7 @@ fn the_first_list_shows_any_state_in_pages() {
 
 #[test]
 fn the_first_list_is_consistent_where_no_older_state_will_do() {
-    let options = Options { first_list: FirstList::Consistent, ..listing() };
+    let options = ReflectorOptions { first_list: FirstList::Consistent, ..listing() };
     let (state, outputs) = step(State::Idle, Input::Start, &options);
     assert_eq!(state, first_page(plan(ListAt::Consistent)));
     assert_eq!(outputs, list_outputs(RelistCause::Start, ListAt::Consistent, Some(500), false));
@@ -19,7 +19,7 @@ fn the_first_list_is_consistent_where_no_older_state_will_do() {
 
 #[test]
 fn the_first_list_of_who_comes_after_another_reuses_nothing() {
-    let options = Options { first_list: FirstList::Fresh, ..listing() };
+    let options = ReflectorOptions { first_list: FirstList::Fresh, ..listing() };
     let (state, outputs) = step(State::Idle, Input::Start, &options);
     assert_eq!(state, first_page(fresh()));
     assert_eq!(outputs, list_outputs(RelistCause::Start, ListAt::Consistent, Some(500), true));
@@ -28,7 +28,7 @@ fn the_first_list_of_who_comes_after_another_reuses_nothing() {
 #[test]
 fn a_list_is_paged_only_where_the_server_reads_from_etcd_anyway() {
     let limit = |plan: ListPlan, page_size| {
-        let options = Options { page_size, ..listing() };
+        let options = ReflectorOptions { page_size, ..listing() };
         plan.request(None, &options).limit
     };
     let paging = |at| ListPlan { pages_anyway: true, ..plan(at) };
@@ -45,7 +45,7 @@ fn a_list_is_paged_only_where_the_server_reads_from_etcd_anyway() {
 
 #[test]
 fn a_list_at_a_version_is_never_a_bare_version_with_a_limit() {
-    let options = Options { page_size: Some(50), ..listing() };
+    let options = ReflectorOptions { page_size: Some(50), ..listing() };
     let position = moved("7");
     let request = ListPlan::relist(&position).request(None, &options);
     assert_eq!(request, ListRequest { at: newer_than("7"), limit: Some(50) });
@@ -108,7 +108,7 @@ fn a_server_that_pages_a_list_of_any_state_gets_its_relists_paged() {
 fn a_page_that_expired_makes_one_full_list_at_the_version_first_asked_for() {
     for at in [ListAt::Any, ListAt::Consistent, newer_than("7")] {
         let paging = ListPlan { pages_anyway: true, ..plan(at.clone()) };
-        let (state, outputs) = go(later_page(paging.clone()), failed(Class::Expired));
+        let (state, outputs) = go(later_page(paging.clone()), failed(ErrorClass::Expired));
         assert_eq!(state, first_page(at_once(ListPlan { unpaged: true, ..paging })));
         assert_eq!(outputs, list_outputs(RelistCause::Expired, at, None, false));
     }
@@ -155,10 +155,10 @@ fn a_server_that_gives_new_tokens_for_ever_is_asked_for_the_full_list_some_time(
 #[test]
 fn only_one_list_follows_another_without_a_delay() {
     let ways = [
-        (first_page(at_once(plan(newer_than("7")))), Class::Expired, fresh()),
-        (first_page(at_once(plan(newer_than("7")))), Class::TooLarge, fresh()),
-        (later_page(at_once(fresh())), Class::Expired, ListPlan { unpaged: true, ..fresh() }),
-        (later_page(at_once(fresh())), Class::Unsupported, ListPlan { unpaged: true, ..fresh() }),
+        (first_page(at_once(plan(newer_than("7")))), ErrorClass::Expired, fresh()),
+        (first_page(at_once(plan(newer_than("7")))), ErrorClass::TooLarge, fresh()),
+        (later_page(at_once(fresh())), ErrorClass::Expired, ListPlan { unpaged: true, ..fresh() }),
+        (later_page(at_once(fresh())), ErrorClass::Unsupported, ListPlan { unpaged: true, ..fresh() }),
     ];
     for (before, class, then) in ways {
         let (state, outputs) = go(before, failed(class));
@@ -172,7 +172,7 @@ fn only_one_list_follows_another_without_a_delay() {
 fn a_full_list_that_fails_too_waits() {
     let full = ListPlan { unpaged: true, ..plan(ListAt::Consistent) };
     for state in [first_page(full.clone()), later_page(full)] {
-        for class in [Class::Expired, Class::TooLarge, Class::Broken] {
+        for class in [ErrorClass::Expired, ErrorClass::TooLarge, ErrorClass::Broken] {
             let (state, outputs) = go(state.clone(), failed(class));
             assert!(matches!(state, State::Waiting(_)), "{class:?}: {state:?}");
             assert_eq!(outputs, [Output::BackOff(None)]);
@@ -183,7 +183,7 @@ fn a_full_list_that_fails_too_waits() {
 #[test]
 fn only_the_list_right_after_an_expired_page_goes_without_pages() {
     let full = ListPlan { unpaged: true, ..plan(ListAt::Consistent) };
-    let failures = [failed(Class::Expired), failed(Class::Broken), Input::Fired(Deadline::List)];
+    let failures = [failed(ErrorClass::Expired), failed(ErrorClass::Broken), Input::Fired(Deadline::List)];
     for failure in failures {
         let (state, _) = go(first_page(full.clone()), failure);
         let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));
@@ -196,7 +196,9 @@ fn only_the_list_right_after_an_expired_page_goes_without_pages() {
 
 #[test]
 fn a_version_that_is_gone_or_not_there_yet_leads_to_the_most_recent_state_at_once() {
-    for (class, cause) in [(Class::Expired, RelistCause::Expired), (Class::TooLarge, RelistCause::TooLarge)] {
+    for (class, cause) in
+        [(ErrorClass::Expired, RelistCause::Expired), (ErrorClass::TooLarge, RelistCause::TooLarge)]
+    {
         for at in [ListAt::Any, newer_than("7")] {
             let (state, outputs) = go(first_page(plan(at)), failed(class));
             assert_eq!(state, first_page(at_once(fresh())));
@@ -207,7 +209,7 @@ fn a_version_that_is_gone_or_not_there_yet_leads_to_the_most_recent_state_at_onc
 
 #[test]
 fn a_consistent_list_can_not_be_improved_on_so_it_waits() {
-    for class in [Class::Expired, Class::TooLarge] {
+    for class in [ErrorClass::Expired, ErrorClass::TooLarge] {
         let (state, outputs) = go(first_page(plan(ListAt::Consistent)), failed(class));
         assert_eq!(outputs, [Output::BackOff(None)]);
         let (state, _) = go(state, Input::Fired(Deadline::Backoff));
@@ -217,7 +219,8 @@ fn a_consistent_list_can_not_be_improved_on_so_it_waits() {
 
 #[test]
 fn a_list_that_must_reuse_nothing_reuses_nothing_when_it_is_tried_again() {
-    let mut classes = vec![Class::Expired, Class::TooLarge, Class::NotFound, Class::Broken];
+    let mut classes =
+        vec![ErrorClass::Expired, ErrorClass::TooLarge, ErrorClass::NotFound, ErrorClass::Broken];
     classes.extend(causes());
     for class in classes {
         let (state, _) = go(first_page(fresh()), failed(class));
@@ -231,7 +234,7 @@ fn a_list_that_must_reuse_nothing_reuses_nothing_when_it_is_tried_again() {
 #[test]
 fn a_list_waits_as_long_as_the_server_asks_whatever_the_failure() {
     let delay = Some(Duration::from_secs(9));
-    for class in [Class::Expired, Class::TooLarge, Class::NotFound, Class::Broken] {
+    for class in [ErrorClass::Expired, ErrorClass::TooLarge, ErrorClass::NotFound, ErrorClass::Broken] {
         let (_, outputs) = go(first_page(fresh()), Input::Failed(class, delay));
         assert_eq!(outputs, [Output::BackOff(delay)], "{class:?}");
     }
@@ -240,7 +243,7 @@ fn a_list_waits_as_long_as_the_server_asks_whatever_the_failure() {
 #[test]
 fn other_failures_wait_as_long_as_the_server_asks_and_list_the_same_again() {
     let delay = Some(Duration::from_secs(9));
-    for class in causes().into_iter().chain([Class::Broken]) {
+    for class in causes().into_iter().chain([ErrorClass::Broken]) {
         for (before, again) in [(plan(ListAt::Any), ListAt::Any), (plan(newer_than("7")), newer_than("7"))] {
             let (state, outputs) = go(first_page(before), Input::Failed(class, delay));
             assert_eq!(outputs, [Output::BackOff(delay)], "{class:?}");
@@ -254,11 +257,12 @@ fn other_failures_wait_as_long_as_the_server_asks_and_list_the_same_again() {
 #[test]
 fn a_version_that_the_server_refuses_to_read_is_not_asked_for_again() {
     let delay = Some(Duration::from_secs(9));
-    let (state, outputs) = go(first_page(plan(newer_than("7"))), Input::Failed(Class::Unsupported, delay));
+    let (state, outputs) =
+        go(first_page(plan(newer_than("7"))), Input::Failed(ErrorClass::Unsupported, delay));
     assert_eq!(outputs, [Output::BackOff(delay)]);
     let (state, outputs) = go(state, Input::Fired(Deadline::Backoff));
     assert_eq!(outputs, list_outputs(RelistCause::Retry, ListAt::Consistent, Some(500), true));
-    let (state, outputs) = go(state, failed(Class::Unsupported));
+    let (state, outputs) = go(state, failed(ErrorClass::Unsupported));
     assert_eq!(outputs, [Output::BackOff(None)]);
     let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));
     assert_eq!(list_request(&outputs).map(|request| request.at), Some(ListAt::Consistent));
@@ -267,10 +271,10 @@ fn a_version_that_the_server_refuses_to_read_is_not_asked_for_again() {
 #[test]
 fn a_token_that_the_server_refuses_to_read_makes_one_full_list() {
     for at in [ListAt::Any, ListAt::Consistent, newer_than("7")] {
-        let (state, outputs) = go(later_page(plan(at.clone())), failed(Class::Unsupported));
+        let (state, outputs) = go(later_page(plan(at.clone())), failed(ErrorClass::Unsupported));
         assert_eq!(state, first_page(at_once(ListPlan { unpaged: true, ..plan(at.clone()) })));
         assert_eq!(outputs, list_outputs(RelistCause::Retry, at, None, false));
-        let (_, outputs) = go(state, failed(Class::Unsupported));
+        let (_, outputs) = go(state, failed(ErrorClass::Unsupported));
         assert_eq!(outputs, [Output::BackOff(None)]);
     }
 }
@@ -288,7 +292,7 @@ fn a_page_that_takes_too_long_waits_and_lists_the_same_again() {
 /// Property 13: the version of the list is not given up, so that it can't go back unnoticed.
 #[test]
 fn a_resource_that_is_gone_suspends_and_is_listed_at_the_same_version_when_it_is_back() {
-    let (state, outputs) = go(first_page(plan(newer_than("7"))), failed(Class::NotFound));
+    let (state, outputs) = go(first_page(plan(newer_than("7"))), failed(ErrorClass::NotFound));
     assert!(matches!(&state, State::Waiting(waiting) if waiting.suspended), "{state:?}");
     assert_eq!(outputs, [Output::BackOff(None)]);
     let (state, outputs) = go(state, Input::Fired(Deadline::Backoff));
@@ -319,7 +323,7 @@ fn the_list_after_an_incomplete_one_is_not_older() {
 
 #[test]
 fn a_list_that_is_tried_again_says_so() {
-    let failures = [failed(Class::Broken), failed(Class::NotFound), Input::Fired(Deadline::List)];
+    let failures = [failed(ErrorClass::Broken), failed(ErrorClass::NotFound), Input::Fired(Deadline::List)];
     for failure in failures {
         let (state, _) = go(first_page(plan(newer_than("7"))), failure);
         let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));

@@ -3,7 +3,7 @@
 use super::*;
 
 fn stream(state: State, input: Input<'_>) -> (State, Vec<Output>) {
-    step(state, input, &Options::default())
+    step(state, input, &ReflectorOptions::default())
 }
 
 fn stream_outputs(cause: RelistCause, not_older_than: Option<&str>, fresh: bool) -> Vec<Output> {
@@ -68,10 +68,10 @@ fn a_server_that_gives_none_is_asked_for_a_list_at_once() {
     for at in [ListAt::Any, newer_than("7")] {
         let plan = plan(at);
         let ways = [
-            failed(Class::Unsupported),
-            failed(Class::Broken),
-            failed(Class::Forbidden),
-            failed(Class::Unauthorized),
+            failed(ErrorClass::Unsupported),
+            failed(ErrorClass::Broken),
+            failed(ErrorClass::Forbidden),
+            failed(ErrorClass::Unauthorized),
             Input::WatchEnded(WatchEnd::Early),
             Input::WatchEnded(WatchEnd::Short),
             Input::WatchEnded(WatchEnd::Full),
@@ -90,20 +90,20 @@ fn a_server_that_gives_none_is_asked_for_a_list_at_once() {
 
 #[test]
 fn a_list_in_the_place_of_two_waits() {
-    let (state, outputs) = stream(streaming(at_once(fresh())), failed(Class::Unsupported));
+    let (state, outputs) = stream(streaming(at_once(fresh())), failed(ErrorClass::Unsupported));
     assert_eq!((state, outputs), (waiting(again(instead(fresh()))), vec![Output::BackOff(None)]));
 }
 
 #[test]
 fn a_server_that_asks_for_time_is_asked_for_the_list_after_it() {
     let nine = Some(Duration::from_secs(9));
-    let (state, outputs) = stream(streaming(plan(ListAt::Any)), Input::Failed(Class::Broken, nine));
+    let (state, outputs) = stream(streaming(plan(ListAt::Any)), Input::Failed(ErrorClass::Broken, nine));
     assert_eq!((state, outputs), (waiting(again(instead(plan(ListAt::Any)))), vec![Output::BackOff(nine)]));
 }
 
 #[test]
 fn an_overloaded_server_is_asked_for_a_streaming_list_again() {
-    for class in [Class::Overloaded, Class::Refused] {
+    for class in [ErrorClass::Overloaded, ErrorClass::Refused] {
         let (state, outputs) = stream(streaming(plan(newer_than("7"))), failed(class));
         assert_eq!((state, outputs), (waiting(again(plan(newer_than("7")))), vec![Output::BackOff(None)]));
     }
@@ -111,7 +111,9 @@ fn an_overloaded_server_is_asked_for_a_streaming_list_again() {
 
 #[test]
 fn a_version_that_the_server_has_not_is_followed_by_the_most_recent_state() {
-    for (class, cause) in [(Class::Expired, RelistCause::Expired), (Class::TooLarge, RelistCause::TooLarge)] {
+    for (class, cause) in
+        [(ErrorClass::Expired, RelistCause::Expired), (ErrorClass::TooLarge, RelistCause::TooLarge)]
+    {
         let expected = (streaming(at_once(fresh())), stream_outputs(cause, None, true));
         assert_eq!(stream(streaming(plan(newer_than("7"))), failed(class)), expected);
         let expected = (waiting(again(fresh())), vec![Output::BackOff(None)]);
@@ -121,7 +123,7 @@ fn a_version_that_the_server_has_not_is_followed_by_the_most_recent_state() {
 
 #[test]
 fn a_resource_that_is_gone_is_waited_for() {
-    let (state, outputs) = stream(streaming(plan(newer_than("7"))), failed(Class::NotFound));
+    let (state, outputs) = stream(streaming(plan(newer_than("7"))), failed(ErrorClass::NotFound));
     assert_eq!((state, outputs), (suspended(again(plan(newer_than("7")))), vec![Output::BackOff(None)]));
 }
 
@@ -132,7 +134,7 @@ fn a_relist_that_is_asked_for_meanwhile_follows_it() {
     assert_eq!(outputs, []);
     let at = version("50");
     let (state, outputs) = stream(asked.clone(), event(EventKind::InitialEnd, &at));
-    let then = Then::List { plan: ListPlan::relist(&listed("50")), cause: RelistCause::Asked };
+    let then = AfterBackoff::List { plan: ListPlan::relist(&listed("50")), cause: RelistCause::Asked };
     assert_eq!(state, waiting(then));
     let end = Output::Mark(Marker::End { version: at, complete: true });
     assert_eq!(outputs, [end, Output::BackOff(None)]);
@@ -152,7 +154,7 @@ fn that_a_server_gives_none_is_remembered_until_a_watch_has_lasted() {
     for (end, forgotten) in [(WatchEnd::Early, false), (WatchEnd::Short, false), (WatchEnd::Full, true)] {
         let (state, _) = stream(spoken(remembered.clone()), Input::WatchEnded(end));
         let (State::Watching(Watching { position, .. })
-        | State::Waiting(Waiting { then: Then::Watch(position), .. })) = state
+        | State::Waiting(Waiting { then: AfterBackoff::Watch(position), .. })) = state
         else {
             panic!("{state:?}")
         };

@@ -4,14 +4,14 @@ use super::*;
 
 #[test]
 fn after_the_delay_the_watch_goes_on_from_where_it_was() {
-    let (state, outputs) = go(waiting(Then::Watch(moved("7"))), Input::Fired(Deadline::Backoff));
+    let (state, outputs) = go(waiting(AfterBackoff::Watch(moved("7"))), Input::Fired(Deadline::Backoff));
     assert_eq!(state, watching(moved("7")));
     assert_eq!(outputs, watch_outputs("7"));
 }
 
 #[test]
 fn a_relist_that_is_asked_for_does_not_get_around_the_delay() {
-    let (state, outputs) = go(waiting(Then::Watch(moved("7"))), Input::Relist);
+    let (state, outputs) = go(waiting(AfterBackoff::Watch(moved("7"))), Input::Relist);
     assert_eq!(outputs, []);
     let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));
     assert_eq!(list_request(&outputs), Some(ListRequest { at: newer_than("7"), limit: None }));

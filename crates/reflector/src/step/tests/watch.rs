@@ -24,7 +24,7 @@ fn play(mut state: State, events: &[(EventKind, &str)]) -> (State, Vec<Output>) 
 fn position(state: &State) -> &Position {
     match state {
         State::Watching(watching) => &watching.position,
-        State::Waiting(Waiting { then: Then::Watch(position), .. }) => position,
+        State::Waiting(Waiting { then: AfterBackoff::Watch(position), .. }) => position,
         other => panic!("no position in {other:?}"),
     }
 }
@@ -137,7 +137,8 @@ fn a_watch_without_a_version_is_not_resumed_but_listed_again() {
             assert_eq!(go(state(), end).1, list);
         }
         let hasty = [WatchEnd::Short, WatchEnd::Early].map(Input::WatchEnded);
-        for end in [hasty.as_slice(), &[failed(Class::Broken), failed(Class::Overloaded)]].concat() {
+        for end in [hasty.as_slice(), &[failed(ErrorClass::Broken), failed(ErrorClass::Overloaded)]].concat()
+        {
             let (state, outputs) = go(state(), end);
             assert_eq!(outputs, [Output::BackOff(None)], "{end:?}");
             assert_eq!(go(state, Input::Fired(Deadline::Backoff)).1, list);
@@ -147,7 +148,9 @@ fn a_watch_without_a_version_is_not_resumed_but_listed_again() {
 
 #[test]
 fn an_expiry_after_progress_lists_the_most_recent_state_at_once() {
-    for (class, cause) in [(Class::Expired, RelistCause::Expired), (Class::TooLarge, RelistCause::TooLarge)] {
+    for (class, cause) in
+        [(ErrorClass::Expired, RelistCause::Expired), (ErrorClass::TooLarge, RelistCause::TooLarge)]
+    {
         let (state, outputs) = go(watching(moved("9")), failed(class));
         assert_eq!(state, first_page(at_once(fresh())));
         assert_eq!(outputs, list_outputs(cause, ListAt::Consistent, Some(500), true));
@@ -156,7 +159,7 @@ fn an_expiry_after_progress_lists_the_most_recent_state_at_once() {
 
 #[test]
 fn an_expiry_of_the_version_that_a_list_gave_waits() {
-    for class in [Class::Expired, Class::TooLarge] {
+    for class in [ErrorClass::Expired, ErrorClass::TooLarge] {
         let (state, outputs) = go(watching(listed("9")), failed(class));
         assert_eq!(outputs, [Output::BackOff(None)]);
         let (state, _) = go(state, Input::Fired(Deadline::Backoff));
@@ -167,10 +170,10 @@ fn an_expiry_of_the_version_that_a_list_gave_waits() {
 /// One event after each list would otherwise make each expiry look like a new one.
 #[test]
 fn a_second_expiry_waits_even_after_progress() {
-    let (state, _) = go(watching(moved("9")), failed(Class::Expired));
+    let (state, _) = go(watching(moved("9")), failed(ErrorClass::Expired));
     let (state, _) = go(state, page_end(&version("20"), None));
     let (state, _) = go(state, event(EventKind::Changed, &version("21")));
-    let (_, outputs) = go(state, failed(Class::Expired));
+    let (_, outputs) = go(state, failed(ErrorClass::Expired));
     assert_eq!(outputs, [Output::BackOff(None)]);
 }
 
@@ -179,14 +182,14 @@ fn an_expiry_is_a_first_one_again_after_a_watch_that_lasted() {
     let (state, _) = go(first_page(fresh()), page_end(&version("20"), None));
     let (state, _) = go(state, event(EventKind::Changed, &version("21")));
     let (state, _) = go(state, Input::WatchEnded(WatchEnd::Full));
-    let (state, _) = go(state, failed(Class::Expired));
+    let (state, _) = go(state, failed(ErrorClass::Expired));
     assert_eq!(state, first_page(at_once(fresh())));
 }
 
 #[test]
 fn a_watch_waits_as_long_as_the_server_asks_whatever_the_failure() {
     let delay = Some(Duration::from_secs(9));
-    for class in [Class::Expired, Class::TooLarge, Class::NotFound, Class::Broken] {
+    for class in [ErrorClass::Expired, ErrorClass::TooLarge, ErrorClass::NotFound, ErrorClass::Broken] {
         let (_, outputs) = go(watching(listed("9")), Input::Failed(class, delay));
         assert_eq!(outputs, [Output::BackOff(delay)], "{class:?}");
     }
@@ -196,11 +199,11 @@ fn a_watch_waits_as_long_as_the_server_asks_whatever_the_failure() {
 fn a_relist_after_a_delay_keeps_its_cause() {
     let stuck = watching(Position { fruitless: 8, ..moved("9") });
     for (state, input, cause) in [
-        (watching(listed("9")), failed(Class::Expired), RelistCause::Expired),
-        (watching(listed("9")), failed(Class::TooLarge), RelistCause::TooLarge),
-        (watching(listed("9")), failed(Class::NotFound), RelistCause::NotFound),
-        (stuck, failed(Class::Broken), RelistCause::Stuck),
-        (waiting(Then::Watch(listed("9"))), Input::Relist, RelistCause::Asked),
+        (watching(listed("9")), failed(ErrorClass::Expired), RelistCause::Expired),
+        (watching(listed("9")), failed(ErrorClass::TooLarge), RelistCause::TooLarge),
+        (watching(listed("9")), failed(ErrorClass::NotFound), RelistCause::NotFound),
+        (stuck, failed(ErrorClass::Broken), RelistCause::Stuck),
+        (waiting(AfterBackoff::Watch(listed("9"))), Input::Relist, RelistCause::Asked),
     ] {
         let (state, _) = go(state, input);
         let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));
@@ -243,7 +246,7 @@ fn repeats_do_not_break_a_silence() {
 
 #[test]
 fn repeats_do_not_forgive_failures() {
-    for failure in [failed(Class::Broken), Input::WatchEnded(WatchEnd::Early)] {
+    for failure in [failed(ErrorClass::Broken), Input::WatchEnded(WatchEnd::Early)] {
         let mut state = watching(moved("9"));
         for _ in 0..3 {
             state = go(state, event(EventKind::Changed, &version("9"))).0;
@@ -257,10 +260,10 @@ fn repeats_do_not_forgive_failures() {
 #[test]
 fn a_silence_and_two_failures_are_as_good_as_two_silences() {
     let (state, _) = go(watching(moved("9")), Input::WatchEnded(WatchEnd::Full));
-    let (state, _) = go(state, failed(Class::Broken));
+    let (state, _) = go(state, failed(ErrorClass::Broken));
     let (state, outputs) = go(state, Input::Fired(Deadline::Backoff));
     assert_eq!(outputs, watch_outputs("9"));
-    let (state, _) = go(state, failed(Class::Broken));
+    let (state, _) = go(state, failed(ErrorClass::Broken));
     let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));
     assert_eq!(outputs[0], Output::Count(RelistCause::Stuck));
 }
@@ -310,7 +313,9 @@ fn an_early_end_waits_before_the_watch_is_resumed() {
 
 #[test]
 fn the_third_failure_at_one_version_leads_to_a_relist_after_the_delay() {
-    for failure in [failed(Class::Broken), failed(Class::Unsupported), Input::WatchEnded(WatchEnd::Early)] {
+    for failure in
+        [failed(ErrorClass::Broken), failed(ErrorClass::Unsupported), Input::WatchEnded(WatchEnd::Early)]
+    {
         let mut state = watching(moved("9"));
         for _ in 0..2 {
             let (waiting, outputs) = go(state, failure);
@@ -331,7 +336,7 @@ fn progress_forgives_failures() {
     let mut state = watching(moved("9"));
     for at in 10..20_u64 {
         state = go(state, event(EventKind::Changed, &at.into())).0;
-        state = go(state, failed(Class::Broken)).0;
+        state = go(state, failed(ErrorClass::Broken)).0;
         let (next, outputs) = go(state, Input::Fired(Deadline::Backoff));
         assert_eq!(outputs, watch_outputs(&at.to_string()));
         state = next;
@@ -356,7 +361,7 @@ fn a_server_that_is_busy_or_refuses_never_makes_a_relist() {
 /// Property 13: a server that was restored meanwhile says that the version is too large, and its versions are not trusted.
 #[test]
 fn a_resource_that_is_gone_suspends_the_watch_and_is_listed_at_the_position() {
-    let (state, outputs) = go(watching(moved("9")), failed(Class::NotFound));
+    let (state, outputs) = go(watching(moved("9")), failed(ErrorClass::NotFound));
     assert!(matches!(&state, State::Waiting(waiting) if waiting.suspended), "{state:?}");
     assert_eq!(outputs, [Output::BackOff(None)]);
     let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));

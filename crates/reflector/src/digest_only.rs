@@ -1,4 +1,4 @@
-//! `OfAnyHistory`: what may be reused of a cache when versions may be those of another history.
+//! `DigestOnlyProbe`: what may be reused of a cache when versions may be those of another history.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use kube_object::{CacheProbe, Digest, Entry, ObjectIdRef, VersionTrust};
 ///
 /// A list after an expiry may be of a history in which the same uids and versions stand for other states, as after a restore
 /// of etcd.
-pub(crate) struct OfAnyHistory<T>(pub(crate) Arc<dyn CacheProbe<T>>);
+pub(crate) struct DigestOnlyProbe<T>(pub(crate) Arc<dyn CacheProbe<T>>);
 
-impl<T> CacheProbe<T> for OfAnyHistory<T> {
+impl<T> CacheProbe<T> for DigestOnlyProbe<T> {
     fn unchanged(&self, id: &ObjectIdRef<'_>, digest: Option<Digest>) -> Option<Entry<T>> {
         self.0
             .unchanged(id, digest)

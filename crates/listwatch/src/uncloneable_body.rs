@@ -16,7 +16,7 @@ use kube_client::{Client, client::Body};
 ///
 /// # Cancel safety
 /// Safe: nothing is kept.
-pub(crate) async fn blank_body() -> Result<Body, kube_client::Error> {
+pub(crate) async fn uncloneable_body() -> Result<Body, kube_client::Error> {
     let answer = tower::service_fn(|_: Request<Body>| async {
         Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
     });
@@ -32,7 +32,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_body_is_empty_and_cannot_be_cloned() {
-        let body = blank_body().await.unwrap();
+        let body = uncloneable_body().await.unwrap();
         assert!(body.try_clone().is_none());
         assert!(body.is_end_stream());
         assert!(Body::empty().try_clone().is_some(), "kube-client's own empty body is cloneable");
