@@ -116,12 +116,13 @@ fn relative_links_of_pages_are_valid() {
 }
 
 /// The pages and packages whose text follows CONTRIBUTING.md so far. The checks of style read no others.
-const REWRITTEN: [&str; 18] = [
+const REWRITTEN: [&str; 19] = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "README.md",
     "SECURITY.md",
     "docs/SUMMARY.md",
+    "docs/architecture.md",
     "docs/dependencies.md",
     "docs/faults.md",
     "docs/from-client-go.md",
