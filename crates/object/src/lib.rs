@@ -14,11 +14,14 @@
 //! a resourceVersion may belong to another history of the server, the [`Digest`] of the JSON shows
 //! whether the object is unchanged.
 //!
-//! ``` use kube_object::{ObjectKey, ResourceVersion};
+//! ```
+//! use kube_object::{ObjectKey, ResourceVersion};
 //!
-//! let key: ObjectKey = "shop/web-0".parse()?; assert_eq!((key.namespace(), key.name()), (Some("shop"),
-//! "web-0")); assert!(ResourceVersion::new("9") < ResourceVersion::new("10"));
-//! # Ok::<(), kube_object::ParseKeyError>(()) ```
+//! let key: ObjectKey = "shop/web-0".parse()?;
+//! assert_eq!((key.namespace(), key.name()), (Some("shop"), "web-0"));
+//! assert!(ResourceVersion::new("9") < ResourceVersion::new("10"));
+//! # Ok::<(), kube_object::ParseKeyError>(())
+//! ```
 //!
 //! # Invariants
 //! - This crate does no I/O, starts no tasks, and never waits.
