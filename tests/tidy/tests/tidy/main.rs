@@ -116,7 +116,7 @@ fn relative_links_of_pages_are_valid() {
 }
 
 /// The pages and packages whose text follows CONTRIBUTING.md so far. The checks of style read no others.
-const REWRITTEN: [&str; 20] = [
+const REWRITTEN: [&str; 21] = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "README.md",
@@ -132,6 +132,7 @@ const REWRITTEN: [&str; 20] = [
     "docs/introduction.md",
     "docs/operator.md",
     "docs/pages.md",
+    "docs/performance.md",
     "docs/reliability.md",
     "docs/testserver.md",
     "crates/workqueue/",
