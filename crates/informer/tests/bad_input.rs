@@ -49,7 +49,7 @@ impl Stack {
         let informer = Informer::from_source(ListWatch::<Secret>::new(api).max_object_bytes(LIMIT))
             .reflector_options(ReflectorOptions { streaming_lists: false, ..ReflectorOptions::default() })
             .on_error(move |error| {
-                failed.lock().push(error.to_string());
+                failed.lock().push(error.with_causes().to_string());
                 debug.lock().push(format!("{error:?}"));
             })
             .build();
@@ -138,15 +138,15 @@ fn bad_lists() -> Vec<(&'static str, Fault, &'static str)> {
     let html = Fault::Raw { status: 200, content_type: "text/html".into(), body: "<html>hunter2".into() };
     let teapot = Fault::Raw { status: 500, content_type: "text/plain".into(), body: "panic: hunter2".into() };
     vec![
-        ("no body", json(""), "malformed answer: the list ends in the middle"),
-        ("malformed JSON", json("hunter2"), "malformed answer: not the JSON of one object"),
-        ("HTML", html, "malformed answer: not the JSON of one object"),
+        ("no body", json(""), "malformed response: the list is incomplete"),
+        ("malformed JSON", json("hunter2"), "malformed response: not a JSON object"),
+        ("HTML", html, "malformed response: not a JSON object"),
         (
             "a truncated list",
             json(r#"{"kind":"SecretList","items":[{"data":{"p":"hunter2"#),
-            "ends in the middle",
+            "the list is incomplete",
         ),
-        ("an endless body", json(&endless), "more than 4096 bytes without the end of an object"),
+        ("an endless body", json(&endless), "object is larger than 4096 bytes"),
         (
             "a Table",
             json(r#"{"kind":"Table","metadata":{"resourceVersion":"9"},"rows":[{"cells":["hunter2"]}]}"#),
@@ -167,31 +167,35 @@ fn bad_lists() -> Vec<(&'static str, Fault, &'static str)> {
             json(r#"{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[]}"#),
             "expected a list, got PodList",
         ),
-        ("an empty object", json("{}"), "malformed answer: a list without items"),
-        ("a login page", json(r#"{"error":"hunter2 is wrong"}"#), "malformed answer: a list without items"),
+        ("an empty object", json("{}"), "malformed response: the list has no items field"),
+        (
+            "a login page",
+            json(r#"{"error":"hunter2 is wrong"}"#),
+            "malformed response: the list has no items field",
+        ),
         (
             "no metadata",
             json(r#"{"kind":"SecretList","items":[]}"#),
-            "malformed answer: a list without metadata",
+            "malformed response: the list has no metadata",
         ),
         (
             "items that are none",
             json(r#"{"metadata":{},"items":{"a":"hunter2"}}"#),
-            "malformed answer: items that are no list",
+            "malformed response: the items field is not an array",
         ),
         (
             "odd metadata",
             json(r#"{"metadata":"hunter2","items":[]}"#),
-            "malformed answer: unreadable metadata",
+            "malformed response: the metadata of the list is invalid",
         ),
-        ("an error without a Status", teapot, "the server answered 500 : Internal Server Error"),
-        ("no answer", Fault::Reset, "no answer"),
-        ("401", Fault::status(401, "Unauthorized", Some(u32::MAX)), "the server answered 401 Unauthorized"),
-        ("403", Fault::status(403, "Forbidden", None), "the server answered 403 Forbidden"),
+        ("an error without a Status", teapot, "server responded with 500: Internal Server Error"),
+        ("no response", Fault::Reset, "no response: "),
+        ("401", Fault::status(401, "Unauthorized", Some(u32::MAX)), "server responded with 401 Unauthorized"),
+        ("403", Fault::status(403, "Forbidden", None), "server responded with 403 Forbidden"),
         (
             "429",
             Fault::status(429, "TooManyRequests", Some(u32::MAX)),
-            "the server answered 429 TooManyRequests",
+            "server responded with 429 TooManyRequests",
         ),
     ]
 }
@@ -259,14 +263,14 @@ fn bad_frames() -> Vec<(&'static str, String, &'static str)> {
     let added = |object: &str| format!("{{\"type\":\"ADDED\",\"object\":{object}}}\n");
     let line = |text: &str| format!("{text}\n");
     vec![
-        ("malformed JSON", line("hunter2"), "malformed answer: not the JSON of a watch event"),
+        ("malformed JSON", line("hunter2"), "malformed response: not a watch event in JSON"),
         (
             "an object without its event",
             line(r#"{"kind":"Secret","metadata":{"name":"x"}}"#),
-            "malformed answer",
+            "malformed response",
         ),
-        ("two frames on a line", line(&added("{}").trim().repeat(2)), "malformed answer"),
-        ("an endless frame", CONTENTS.repeat(LIMIT), "more than 4096 bytes without the end of an object"),
+        ("two frames on a line", line(&added("{}").trim().repeat(2)), "malformed response"),
+        ("an endless frame", CONTENTS.repeat(LIMIT), "object is larger than 4096 bytes"),
         (
             "a Table",
             added(r#"{"kind":"Table","metadata":{},"rows":[{"cells":["hunter2"]}]}"#),
@@ -280,9 +284,9 @@ fn bad_frames() -> Vec<(&'static str, String, &'static str)> {
         (
             "no metadata",
             added(r#"{"kind":"Secret","data":{"p":"hunter2"}}"#),
-            "can't be identified: metadata.name is missing",
+            "cannot identify the object of a watch event: metadata.name is missing",
         ),
-        ("no object", added("null"), "can't be identified"),
+        ("no object", added("null"), "cannot identify the object of a watch event"),
         (
             "an unknown type",
             line(r#"{"type":"SURPRISE","object":{"data":"hunter2"}}"#),
@@ -291,22 +295,22 @@ fn bad_frames() -> Vec<(&'static str, String, &'static str)> {
         (
             "a bookmark without an object",
             line(r#"{"type":"BOOKMARK","object":{"data":"hunter2"}}"#),
-            "a bookmark without a resourceVersion",
+            "bookmark without a resourceVersion",
         ),
         (
             "an ERROR without a Status",
             line(r#"{"type":"ERROR","object":["hunter2"]}"#),
-            "an ERROR event without a Status",
+            "ERROR event without a Status",
         ),
         (
             "an ERROR",
             line(r#"{"type":"ERROR","object":{"kind":"Status","code":500,"reason":"InternalError"}}"#),
-            "the server answered 500 InternalError",
+            "server responded with 500 InternalError",
         ),
         (
             "expiry",
             line(r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}"#),
-            "the server answered 410 Expired",
+            "server responded with 410 Expired",
         ),
     ]
 }
@@ -332,7 +336,8 @@ async fn watch_broken_inside_frame_loses_no_event() {
         let _cut = if cut { stack.server.cut_watches(&watches()) } else { stack.server.close_watches() };
         stack.until(|stack| !stack.errors.lock().is_empty()).await;
         let error = stack.the_error(case, "WATCH");
-        let says = if cut { "the connection broke" } else { "cut off in the middle of an object" };
+        let says =
+            if cut { "connection failed within the response: " } else { "response ended within an object" };
         assert!(error.contains(says), "{error}");
         stack.recovers(case).await;
     }
@@ -403,8 +408,8 @@ async fn unanswered_request_times_out_and_is_retried() {
         let stack = Stack::new();
         stack.server.faults().next(matches, Fault::Hang);
         stack.informer.start();
-        let given_up = format!("{verb} {SECRETS}: given up after ");
-        stack.until(|stack| stack.errors.lock().iter().any(|error| error.starts_with(&given_up))).await;
+        let timed_out = format!("{verb} {SECRETS}: timed out after ");
+        stack.until(|stack| stack.errors.lock().iter().any(|error| error.starts_with(&timed_out))).await;
         stack.recovers("silence").await;
     }
 }

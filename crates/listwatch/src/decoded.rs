@@ -1,4 +1,4 @@
-//! `Decoded`: one object as it came, for lists and watches alike.
+//! `Decoded`: one object of a list or a watch.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -6,22 +6,22 @@ use kube_object::{
     CacheProbe, Decode, DecodeContext, DecodeError, Digest, Entry, ObjectId, Outline, RawObject,
 };
 
-/// An object as it came from the server.
+/// An object of a list or a watch event.
 #[derive(Debug)]
 pub enum Decoded<T> {
-    /// It was decoded, or is known already.
+    /// The object was decoded, or the cache already contains it.
     Object(Entry<T>),
-    /// It could not be decoded, but it is known who it is.
+    /// The object could not be decoded, but its identity is known.
     Undecodable {
-        /// Who it is.
+        /// The identity of the object.
         id: ObjectId,
-        /// Why it could not be decoded.
+        /// The reason.
         error: DecodeError,
     },
 }
 
 impl<T> Decoded<T> {
-    /// Who this is.
+    /// Returns the identity of the object.
     pub fn id(&self) -> &ObjectId {
         match self {
             Decoded::Object(entry) => &entry.id,
@@ -30,21 +30,21 @@ impl<T> Decoded<T> {
     }
 }
 
-/// How objects are read: what was asked for, how it is decoded, what is known already.
+/// Decodes objects, and reuses unchanged objects of the cache.
 pub(crate) struct ObjectReader<'a, T> {
-    pub(crate) asked: &'a DecodeContext,
+    pub(crate) context: &'a DecodeContext,
     pub(crate) decoder: &'a dyn Decode<T>,
     pub(crate) known: &'a dyn CacheProbe<T>,
 }
 
 impl<T: 'static> ObjectReader<'_, T> {
-    /// One object: what is known is handed back, what can't be decoded keeps its name.
+    /// Reads an object of a list. Returns the cached entry if the object is unchanged.
     ///
     /// # Errors
-    /// It can't even be found out who it is.
+    /// Fails if the object has no usable identity.
     pub(crate) fn read(&self, outline: Outline<'_>) -> Result<Decoded<T>, DecodeError> {
-        let digest = Digest::of(&outline, self.asked);
-        if self.asked.check_kind(&outline).is_ok()
+        let digest = Digest::of(&outline, self.context);
+        if self.context.check_kind(&outline).is_ok()
             && let Some(entry) = outline.id().and_then(|id| self.known.unchanged(id, Some(digest)))
         {
             return Ok(Decoded::Object(entry));
@@ -52,24 +52,24 @@ impl<T: 'static> ObjectReader<'_, T> {
         self.decoded(outline, digest)
     }
 
-    /// One that differs from all that was sent before, as a change does: nobody is asked whether it is known.
+    /// Reads the object of a change. A change always differs from the cached object, so the cache is not queried.
     ///
     /// # Errors
-    /// As for [`ObjectReader::read`].
+    /// Fails if the object has no usable identity.
     pub(crate) fn read_change(&self, outline: Outline<'_>) -> Result<Decoded<T>, DecodeError> {
-        let digest = Digest::of(&outline, self.asked);
+        let digest = Digest::of(&outline, self.context);
         self.decoded(outline, digest)
     }
 
     fn decoded(&self, outline: Outline<'_>, digest: Digest) -> Result<Decoded<T>, DecodeError> {
-        let raw = RawObject::new(outline, self.asked)?;
+        let raw = RawObject::new(outline, self.context)?;
         Ok(match self.decode(&raw) {
             Ok(object) => Decoded::Object(Entry::new(raw.id, object.into()).with_digest(digest)),
             Err(error) => Decoded::Undecodable { id: raw.id, error },
         })
     }
 
-    /// The types are the program's: one object must not end the watch of all.
+    /// Catches panics of the program's decoder. One object must not end the watch.
     fn decode(&self, raw: &RawObject<'_>) -> Result<T, DecodeError> {
         raw.check_kind()?;
         let decoding = AssertUnwindSafe(|| self.decoder.decode(raw));
@@ -92,9 +92,9 @@ mod tests {
     }
 
     #[test]
-    fn an_object_whose_type_panics_is_undecodable_and_keeps_its_name() {
-        let asked = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
-        let reader = ObjectReader { asked: &asked, decoder: &Panicking, known: &NoCache };
+    fn panicking_decoder_makes_object_undecodable() {
+        let context = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
+        let reader = ObjectReader { context: &context, decoder: &Panicking, known: &NoCache };
         let decoded = reader.read(Outline::of(br#"{"metadata":{"name":"a"}}"#)).unwrap();
         let Decoded::Undecodable { id, error } = decoded else { panic!("{decoded:?}") };
         assert_eq!((id.key.name(), error), ("a", DecodeError::Panicked));

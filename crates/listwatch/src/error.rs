@@ -1,16 +1,16 @@
-//! What can go wrong with a LIST or a WATCH, and what to do about it.
+//! `ListWatchError`: the failure of a LIST or a WATCH, and its class.
 
 use std::{error::Error as StdError, fmt, io, time::Duration};
 
 use kube_client::core::Status;
 use kube_object::DecodeError;
 
-/// Which of the two requests.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
-    /// A LIST.
+    /// Lists objects.
     List,
-    /// A WATCH.
+    /// Watches objects.
     Watch,
 }
 
@@ -23,12 +23,12 @@ impl fmt::Display for Verb {
     }
 }
 
-/// What was asked for: shown at the head of each error.
+/// A request. Each error message begins with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// LIST or WATCH.
     pub verb: Verb,
-    /// Path and query, without the host; of a long continue token only the beginning.
+    /// The path and query, without the host. A long continue token is truncated.
     pub url: String,
 }
 
@@ -38,125 +38,126 @@ impl fmt::Display for Target {
     }
 }
 
-/// Why a LIST or a WATCH failed. Carries the URL, and never the text of an object.
+/// The failure of a LIST or a WATCH.
+///
+/// The message contains the URL, and never the text of an object. It does not contain the message of
+/// [`source`](std::error::Error::source). [`with_causes`](ListWatchError::with_causes) prints both.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListWatchError {
-    /// The server refused: an HTTP error, or an ERROR event on a watch.
-    #[error("{target}: the server answered {} {}{}", status.code, status.reason, Words(status))]
+    /// The server rejected the request with an HTTP error, or sent an ERROR event.
+    #[error("{target}: server responded with {}", StatusLine(status))]
     Status {
-        /// What was asked.
+        /// The request.
         target: Target,
-        /// The server's answer. `code` is always set; `reason` and `message` may be empty.
+        /// The response. `code` is always set. `reason` and `message` can be empty.
         status: Box<Status>,
-        /// How long the server asked to wait.
+        /// The delay that the server requires before the next request.
         retry_after: Option<Duration>,
     },
-    /// No answer came: no connection, a failed handshake, no credentials.
-    #[error("{target}: no answer: {}", Causes(source))]
+    /// No response arrived, for example without a connection or credentials.
+    #[error("{target}: no response")]
     Connection {
-        /// What was asked.
+        /// The request.
         target: Target,
-        /// What the client says.
+        /// The error of the client.
         source: kube_client::Error,
     },
-    /// The answer broke off.
-    #[error("{target}: the connection broke: {}", Causes(source))]
+    /// The connection failed within the response.
+    #[error("{target}: connection failed within the response")]
     Body {
-        /// What was asked.
+        /// The request.
         target: Target,
-        /// What the client says.
+        /// The error of the client.
         source: kube_client::Error,
     },
-    /// The answer ended in the middle of an object.
-    #[error("{target}: the answer was cut off in the middle of an object")]
+    /// The response ended within an object.
+    #[error("{target}: response ended within an object")]
     CutOff {
-        /// What was asked.
+        /// The request.
         target: Target,
     },
-    /// An object, or what stands in its place, is larger than allowed.
-    #[error(
-        "{target}: more than {limit} bytes without the end of an object; see ListWatch::max_object_bytes"
-    )]
+    /// An object is larger than [`ListWatch::max_object_bytes`](crate::ListWatch::max_object_bytes).
+    #[error("{target}: object is larger than {limit} bytes; increase ListWatch::max_object_bytes")]
     TooLong {
-        /// What was asked.
+        /// The request.
         target: Target,
         /// The limit in bytes.
         limit: usize,
     },
-    /// The answer is not the JSON of a list or of a watch event.
-    #[error("{target}: malformed answer: {what}")]
+    /// The response is not the JSON of a list or of a watch event.
+    #[error("{target}: malformed response: {reason}")]
     Malformed {
-        /// What was asked.
+        /// The request.
         target: Target,
-        /// What was wrong, in words that quote nothing.
-        what: String,
+        /// The reason, without any part of the response.
+        reason: String,
     },
-    /// The answer is of another kind, such as a `Table`.
+    /// The response has another kind, for example `Table`.
     #[error("{target}: expected a list, got {found}")]
     NotAList {
-        /// What was asked.
+        /// The request.
         target: Target,
-        /// The kind that came, cut to a length that is safe to log.
+        /// The received kind, truncated to 64 characters.
         found: String,
     },
-    /// A watch event of a type that this crate doesn't know.
+    /// The type of a watch event is unknown.
     #[error("{target}: unknown watch event type {found:?}")]
     UnknownEvent {
-        /// What was asked.
+        /// The request.
         target: Target,
-        /// The type that came, cut to a length that is safe to log.
+        /// The received type, truncated to 64 characters.
         found: String,
     },
-    /// A watch event whose object can't be identified.
-    #[error("{target}: a watch event whose object can't be identified: {reason}")]
+    /// The object of a watch event has no usable identity.
+    #[error("{target}: cannot identify the object of a watch event: {reason}")]
     Nameless {
-        /// What was asked.
+        /// The request.
         target: Target,
-        /// Why it could not be decoded.
+        /// The reason.
         reason: DecodeError,
     },
-    /// The caller's patience is over: nothing comes, or no end of it. Never made by a
-    /// [`ListerWatcher`](crate::ListerWatcher), which waits as long as its streams are held.
-    #[error("{target}: given up after {after:?}")]
+    /// The response was not complete in time. The reflector creates this error. A
+    /// [`ListerWatcher`](crate::ListerWatcher) has no timeouts.
+    #[error("{target}: timed out after {after:?}")]
     TimedOut {
-        /// What was asked; the URL is without a query.
+        /// The request. The URL has no query.
         target: Target,
-        /// How long it was waited.
+        /// The timeout.
         after: Duration,
     },
     /// A ListFunc or WatchFunc failed.
-    #[error("{verb} function failed: {}", Causes(source.as_ref()))]
+    #[error("{verb} function failed")]
     Function {
-        /// Which of the two.
+        /// The kind of the function.
         verb: Verb,
-        /// What it said.
+        /// The error of the function.
         source: Box<dyn StdError + Send + Sync>,
     },
 }
 
-/// What a failure means for what is asked next.
+/// The class of a failure. It determines the next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ErrorClass {
-    /// The version or the continue token is no longer held by the server: list anew.
+    /// The server no longer has the version or the continue token. The next request must be a list.
     Expired,
-    /// The server has not reached the version asked for.
+    /// The server has not reached the requested version.
     TooLarge,
-    /// The server does not take these parameters, such as a version that it can't read (400, 422), or there is no way to
-    /// send them, as they are too long (414, 431).
+    /// The server rejects the parameters, for example an unreadable version (400, 422). Or the parameters
+    /// are too long to be sent (414, 431).
     Unsupported,
-    /// The server is overloaded (429, or 503 with Retry-After): wait, then go on.
+    /// The server is overloaded (429, or 503 with Retry-After). Retry after a delay.
     Overloaded,
-    /// Nobody listens there: wait, then go on.
+    /// The connection was refused. Retry after a delay.
     Refused,
-    /// The credentials are not accepted.
+    /// The server rejects the credentials (401).
     Unauthorized,
-    /// The credentials don't allow this.
+    /// The user lacks permission (403).
     Forbidden,
-    /// The resource does not exist, such as one whose CRD was removed.
+    /// The resource does not exist (404), for example because its CRD was removed.
     NotFound,
-    /// Anything else: try again after a while.
+    /// Any other failure. Retry after a delay.
     Broken,
 }
 
@@ -176,11 +177,16 @@ impl fmt::Display for ErrorClass {
     }
 }
 
-/// A server's own words, on one line. An internal error is an exception: there a webhook may have quoted an object.
-struct Words<'a>(&'a Status);
+/// Code, reason and message of a status, on one line. The message of an internal error is omitted, because
+/// it can contain an object that a webhook received.
+struct StatusLine<'a>(&'a Status);
 
-impl fmt::Display for Words<'_> {
+impl fmt::Display for StatusLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.code)?;
+        if !self.0.reason.is_empty() {
+            write!(f, " {}", self.0.reason)?;
+        }
         if self.0.reason == "InternalError" || self.0.message.is_empty() {
             return Ok(());
         }
@@ -189,25 +195,25 @@ impl fmt::Display for Words<'_> {
     }
 }
 
-/// How many characters of a server's own words are kept: enough for any that a person wrote.
-const WORDS: usize = 1024;
+/// The reason and the message of a status are truncated to this length.
+const MAX_STATUS_CHARS: usize = 1024;
 
 impl ListWatchError {
-    /// A refusal, its words cut to a length that is safe to log.
+    /// Creates an error from a status. Truncates its texts to a length that is safe to log.
     pub(crate) fn status(target: Target, mut status: Box<Status>, retry_after: Option<Duration>) -> Self {
-        for words in [&mut status.reason, &mut status.message] {
-            if let Some((end, _)) = words.char_indices().nth(WORDS) {
-                words.truncate(end);
+        for text in [&mut status.reason, &mut status.message] {
+            if let Some((end, _)) = text.char_indices().nth(MAX_STATUS_CHARS) {
+                text.truncate(end);
             }
         }
         ListWatchError::Status { target, status, retry_after }
     }
 
-    /// What this failure means.
+    /// Returns the class of this failure.
     pub fn class(&self) -> ErrorClass {
         match self {
             ListWatchError::Status { status, retry_after, .. } => class_of(status, retry_after.is_some()),
-            // No request could be made of them: a URL has at most 64 KiB.
+            // The `http` crate rejects a URL longer than 64 KiB.
             ListWatchError::Connection { source: kube_client::Error::HttpError(_), .. } => {
                 ErrorClass::Unsupported
             }
@@ -221,7 +227,7 @@ impl ListWatchError {
         }
     }
 
-    /// How long the server asked to wait before the next request.
+    /// Returns the delay that the server requires before the next request.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             ListWatchError::Status { retry_after, .. } => *retry_after,
@@ -233,21 +239,29 @@ impl ListWatchError {
         }
     }
 
-    /// An error of a ListFunc. Of one that serde_json gave only position and category are kept, since
-    /// its text quotes the object.
+    /// Returns the message followed by the messages of all sources, on one line.
+    ///
+    /// Use it for logs: `tracing::warn!("{}", error.with_causes())`.
+    pub fn with_causes(&self) -> impl fmt::Display + '_ {
+        WithCauses(self)
+    }
+
+    /// Creates the error of a list function.
+    ///
+    /// An error of serde_json is replaced by its category and position, because its text contains a part of the object.
     pub fn list_function(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         ListWatchError::Function { verb: Verb::List, source: without_quotes(source.into()) }
     }
 
-    /// An error of a WatchFunc, see [`ListWatchError::list_function`].
+    /// Creates the error of a watch function. See [`ListWatchError::list_function`].
     pub fn watch_function(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         ListWatchError::Function { verb: Verb::Watch, source: without_quotes(source.into()) }
     }
 }
 
-/// What is left of a serde_json error, whose text may quote a Secret.
+/// Replaces a serde_json error, because its text can contain a part of a Secret.
 #[derive(Debug, thiserror::Error)]
-#[error("an answer that can't be decoded: {category:?} error at line {line} column {column}")]
+#[error("cannot decode the response: {category:?} error at line {line} column {column}")]
 struct Undecodable {
     category: serde_json::error::Category,
     line: usize,
@@ -271,13 +285,13 @@ fn without_quotes(source: Box<dyn StdError + Send + Sync>) -> Box<dyn StdError +
     }
 }
 
-/// `details.retryAfterSeconds`, which kube-apiserver also sends as the Retry-After header.
+/// Returns `details.retryAfterSeconds`. kube-apiserver also sends it as the Retry-After header.
 pub(crate) fn retry_after(status: &Status) -> Option<Duration> {
     let seconds = status.details.as_ref()?.retry_after_seconds;
     (seconds > 0).then(|| Duration::from_secs(seconds.into()))
 }
 
-fn class_of(status: &Status, asked_to_wait: bool) -> ErrorClass {
+fn class_of(status: &Status, has_retry_after: bool) -> ErrorClass {
     match (status.code, status.reason.as_str()) {
         (410, _) | (_, "Expired" | "Gone") => ErrorClass::Expired,
         _ if is_too_large(status) => ErrorClass::TooLarge,
@@ -286,13 +300,14 @@ fn class_of(status: &Status, asked_to_wait: bool) -> ErrorClass {
         (403, _) => ErrorClass::Forbidden,
         (404, _) => ErrorClass::NotFound,
         (400 | 414 | 422 | 431, _) => ErrorClass::Unsupported,
-        // Another failure may ask to wait too, and yet be of what was asked for, so that it comes again and again.
-        (503, _) if asked_to_wait => ErrorClass::Overloaded,
+        // Other codes can have a Retry-After too, but their cause can be the request. The failure would repeat.
+        (503, _) if has_retry_after => ErrorClass::Overloaded,
         _ => ErrorClass::Broken,
     }
 }
 
-/// Newer servers name the cause, older ones only say it in a cause's message or in the text.
+/// A newer server reports the reason in `details.causes`. An older server sends only a text, in the cause or in the
+/// status.
 fn is_too_large(status: &Status) -> bool {
     const TEXT: &str = "Too large resource version";
     let timeout = status.code == 504 || status.reason == "Timeout";
@@ -315,20 +330,20 @@ fn is_refused(error: &kube_client::Error) -> bool {
     false
 }
 
-/// An error with its causes, since hyper's own text is only "client error (Connect)".
-struct Causes<'a>(&'a (dyn StdError + 'static));
+/// An error with its causes. Omits a cause if the previous message already contains it.
+struct WithCauses<'a>(&'a (dyn StdError + 'static));
 
-impl fmt::Display for Causes<'_> {
+impl fmt::Display for WithCauses<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut said = self.0.to_string();
-        f.write_str(&said)?;
+        let mut previous = self.0.to_string();
+        f.write_str(&previous)?;
         let mut next = self.0.source();
         while let Some(cause) = next {
             let text = cause.to_string();
-            if !said.contains(&text) {
+            if !previous.contains(&text) {
                 write!(f, ": {text}")?;
             }
-            said = text;
+            previous = text;
             next = cause.source();
         }
         Ok(())
@@ -373,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_s_words_are_shown_on_one_line_and_those_of_an_internal_error_not_at_all() {
+    fn status_message_is_one_line_without_internal_errors() {
         let shown = |code, reason: &str, message: &str| {
             let status = Status { code, reason: reason.into(), message: message.into(), ..Status::default() };
             let target = Target { verb: Verb::List, url: "/api/v1/pods".to_owned() };
@@ -382,10 +397,12 @@ mod tests {
         let forbidden = shown(403, "Forbidden", "pods is forbidden\n[+] all is well\x1b[2J");
         assert_eq!(
             forbidden,
-            "LIST /api/v1/pods: the server answered 403 Forbidden: pods is forbidden [+] all is well [2J"
+            "LIST /api/v1/pods: server responded with 403 Forbidden: pods is forbidden [+] all is well [2J"
         );
         let webhook = shown(500, "InternalError", "conversion webhook failed: hunter2");
-        assert_eq!(webhook, "LIST /api/v1/pods: the server answered 500 InternalError");
+        assert_eq!(webhook, "LIST /api/v1/pods: server responded with 500 InternalError");
+        assert_eq!(shown(404, "", ""), "LIST /api/v1/pods: server responded with 404");
+        assert_eq!(shown(404, "", "Not Found"), "LIST /api/v1/pods: server responded with 404: Not Found");
     }
 
     #[test]
@@ -405,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn too_large_a_version_is_known_by_cause_message_or_text() {
+    fn too_large_version_is_detected_by_cause_or_text() {
         let text = "Too large resource version: 9, current: 5";
         assert_eq!(timeout("", Some(("ResourceVersionTooLarge", ""))), ErrorClass::TooLarge);
         assert_eq!(timeout("", Some(("", text))), ErrorClass::TooLarge);
@@ -414,11 +431,11 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_asks_to_wait_is_overloaded_only_where_it_says_so() {
-        let asks_to_wait =
+    fn retry_after_means_overloaded_only_for_429_and_503() {
+        let with_retry_after =
             |code| class_of(&Status { code, reason: String::new(), ..Status::default() }, true);
-        assert_eq!([429, 503].map(asks_to_wait), [ErrorClass::Overloaded; 2]);
-        assert_eq!([500, 502, 504].map(asks_to_wait), [ErrorClass::Broken; 3]);
+        assert_eq!([429, 503].map(with_retry_after), [ErrorClass::Overloaded; 2]);
+        assert_eq!([500, 502, 504].map(with_retry_after), [ErrorClass::Broken; 3]);
         assert_eq!(class(503, ""), ErrorClass::Broken);
     }
 }

@@ -1,4 +1,4 @@
-//! One frame of a watch as a `WatchEvent`.
+//! Decodes one frame of a watch into a `WatchEvent`.
 
 use std::collections::BTreeMap;
 
@@ -11,30 +11,30 @@ use crate::{
     status,
 };
 
-/// An event of a watch. ERROR events are errors of the stream.
+/// An event of a watch. An ERROR event is returned as an error of the stream.
 #[derive(Debug)]
 pub enum WatchEvent<T> {
-    /// ADDED: an object was created, or began to match the selectors.
+    /// An object was created, or started to match the selectors (ADDED).
     Added(Decoded<T>),
-    /// MODIFIED.
+    /// An object changed (MODIFIED).
     Modified(Decoded<T>),
-    /// DELETED: an object was deleted, or no longer matches the selectors.
+    /// An object was deleted, or no longer matches the selectors (DELETED).
     Deleted {
-        /// Who it was, at the version of the deletion.
+        /// The identity of the object, with the version of the deletion.
         id: ObjectId,
-        /// The last state that the server sent, where it could be decoded.
+        /// The last state, if it could be decoded.
         last: Option<Entry<T>>,
     },
-    /// BOOKMARK: everything up to this version has been sent.
+    /// The server has sent all events up to this version (BOOKMARK).
     Bookmark {
-        /// The version.
+        /// The version of the bookmark.
         version: ResourceVersion,
-        /// It ends the initial events of a streaming list.
+        /// True for the bookmark after the initial events of a streaming list.
         initial_events_end: bool,
     },
 }
 
-/// Why a frame is no event; the caller adds the URL.
+/// The reason why a frame is not an event. The caller adds the URL.
 #[derive(Debug)]
 pub(crate) enum FrameError {
     Malformed(&'static str),
@@ -49,17 +49,17 @@ impl From<DecodeError> for FrameError {
     }
 }
 
-/// Reads one frame.
+/// Decodes one frame.
 pub(crate) fn read<T: 'static>(
     frame: &[u8],
     objects: &ObjectReader<'_, T>,
 ) -> Result<WatchEvent<T>, FrameError> {
     let Some(Envelope { kind, object }) = Envelope::of(frame) else {
-        return Err(FrameError::Malformed("not the JSON of a watch event"));
+        return Err(FrameError::Malformed("not a watch event in JSON"));
     };
     let bytes = object.bytes();
     match &*kind {
-        // It may be of a list that is streamed.
+        // The object can belong to a streaming list, so the cache may contain it.
         "ADDED" => Ok(WatchEvent::Added(objects.read(object)?)),
         "MODIFIED" => Ok(WatchEvent::Modified(objects.read_change(object)?)),
         "DELETED" => Ok(deleted(objects.read_change(object)?)),
@@ -69,14 +69,14 @@ pub(crate) fn read<T: 'static>(
     }
 }
 
-/// A deletion needs only to know who was deleted. That of an object of another kind is none of an object that is watched, and
-/// says no more than that something is wrong with what goes by this name.
+/// A deletion requires only the identity. If the deleted object has another kind, it is not the watched object.
+/// The result then marks the cached object as stale and does not delete it.
 pub(crate) fn deleted<T>(last: Decoded<T>) -> WatchEvent<T> {
     match last {
         Decoded::Undecodable { error: DecodeError::WrongKind { .. }, .. } => WatchEvent::Modified(last),
         Decoded::Object(entry) => WatchEvent::Deleted { id: entry.id.clone(), last: Some(entry) },
         Decoded::Undecodable { id, error } => {
-            tracing::warn!(%id, %error, "the last state of a deleted object can't be decoded");
+            tracing::warn!(%id, %error, "cannot decode the last state of a deleted object");
             WatchEvent::Deleted { id, last: None }
         }
     }
@@ -97,7 +97,7 @@ struct BookmarkMeta {
 
 fn bookmark<T>(object: &[u8]) -> Result<WatchEvent<T>, FrameError> {
     let JsonObject(BookmarkObject { metadata: JsonObject(metadata) }) =
-        from_slice(object).map_err(|_| FrameError::Malformed("a bookmark without a resourceVersion"))?;
+        from_slice(object).map_err(|_| FrameError::Malformed("bookmark without a resourceVersion"))?;
     let end =
         metadata.annotations.as_ref().and_then(|annotations| annotations.get("k8s.io/initial-events-end"));
     Ok(WatchEvent::Bookmark {
@@ -109,7 +109,7 @@ fn bookmark<T>(object: &[u8]) -> Result<WatchEvent<T>, FrameError> {
 fn error_event(object: &[u8]) -> FrameError {
     match status::read(object) {
         Some(status) => FrameError::Status(Box::new(status)),
-        None => FrameError::Malformed("an ERROR event without a Status"),
+        None => FrameError::Malformed("ERROR event without a Status"),
     }
 }
 
@@ -120,15 +120,15 @@ mod tests {
     use kube_object::{CacheProbe, DecodeContext, Digest, JsonDecoder, NoCache, ObjectIdRef, TypeMeta};
 
     fn event(frame: &str) -> Result<WatchEvent<Pod>, FrameError> {
-        let asked = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
-        let objects = ObjectReader { asked: &asked, decoder: &JsonDecoder, known: &NoCache };
+        let context = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
+        let objects = ObjectReader { context: &context, decoder: &JsonDecoder, known: &NoCache };
         read(frame.as_bytes(), &objects)
     }
 
     const POD: &str = r#"{"metadata":{"name":"a","namespace":"n","resourceVersion":"5"}}"#;
 
     #[test]
-    fn the_five_event_types_are_told_apart() {
+    fn frame_of_each_type_becomes_its_event() {
         let frame = |kind: &str, object: &str| event(&format!(r#"{{"type":"{kind}","object":{object}}}"#));
         assert!(matches!(frame("ADDED", POD), Ok(WatchEvent::Added(Decoded::Object(_)))));
         assert!(matches!(frame("MODIFIED", POD), Ok(WatchEvent::Modified(Decoded::Object(_)))));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deletion_of_an_object_of_another_kind_deletes_nothing() {
+    fn deletion_of_another_kind_becomes_undecodable_change() {
         let secret = r#"{"kind":"Secret","metadata":{"name":"a","namespace":"n","resourceVersion":"9"}}"#;
         let deleted = event(&format!(r#"{{"type":"DELETED","object":{secret}}}"#));
         let Ok(WatchEvent::Modified(Decoded::Undecodable { id, error })) = deleted else {
@@ -156,7 +156,7 @@ mod tests {
         assert!(matches!(error, DecodeError::WrongKind { .. }));
     }
 
-    /// Knows everything under one entry.
+    /// Returns the same entry for each object.
     struct Remembered(Entry<Pod>);
 
     impl CacheProbe<Pod> for Remembered {
@@ -166,10 +166,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_looked_for_among_objects_of_a_list_and_not_among_changes() {
-        let asked = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
+    fn cache_is_queried_for_added_events_only() {
+        let context = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
         let known = Remembered(Entry::of(Pod::default()));
-        let objects = ObjectReader { asked: &asked, decoder: &JsonDecoder, known: &known };
+        let objects = ObjectReader { context: &context, decoder: &JsonDecoder, known: &known };
         let is_known =
             |kind: &str| match read(format!(r#"{{"type":"{kind}","object":{POD}}}"#).as_bytes(), &objects) {
                 Ok(
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_bookmark_that_says_true_ends_the_initial_events() {
+    fn initial_events_require_annotation_true() {
         for annotations in ["null", "{}", r#"{"k8s.io/initial-events-end":"false"}"#, r#"{"other":"true"}"#] {
             let object = format!(r#"{{"metadata":{{"resourceVersion":"9","annotations":{annotations}}}}}"#);
             let bookmark = event(&format!(r#"{{"type":"BOOKMARK","object":{object}}}"#));
@@ -196,19 +196,19 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_of_an_event_may_come_in_any_order() {
+    fn event_fields_are_read_in_any_order() {
         let frame = format!(r#" {{ "object" : {POD} , "type" : "ADDED" }} "#);
         assert!(matches!(event(&frame), Ok(WatchEvent::Added(_))));
     }
 
     #[test]
-    fn a_deletion_needs_only_the_identity() {
+    fn deletion_with_identity_only_is_decoded() {
         let frame = r#"{"type":"DELETED","object":{"metadata":{"name":"a","resourceVersion":"6"},"spec":7}}"#;
         assert!(matches!(event(frame), Ok(WatchEvent::Deleted { last: None, id }) if id.version == 6.into()));
     }
 
     #[test]
-    fn frames_that_are_no_events_are_named_errors() {
+    fn invalid_frame_is_error() {
         assert!(matches!(event("nonsense"), Err(FrameError::Malformed(_))));
         assert!(matches!(event(POD), Err(FrameError::Malformed(_))));
         let table =

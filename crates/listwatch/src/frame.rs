@@ -1,31 +1,31 @@
-//! Bytes to frames: cuts the body of a watch at its newlines. Pure.
+//! Splits the body of a watch into lines. Pure.
 //!
-//! A watch is a sequence of JSON documents, each followed by a newline; a newline can't stand
-//! inside one, since JSON strings escape it and API servers write compact JSON.
+//! A watch is a sequence of JSON documents, and a newline follows each document. A document contains no
+//! newline, because JSON strings escape it and API servers write compact JSON.
 
 use bytes::{Bytes, BytesMut};
 
-/// Cuts a body into lines, holding at most one unfinished line.
+/// Splits a body into lines. Holds at most one incomplete line.
 #[derive(Debug)]
 pub(crate) struct Frames {
-    /// The beginning of a line whose end has not come; contains no newline.
+    /// The beginning of an incomplete line. Contains no newline.
     partial: BytesMut,
     limit: usize,
 }
 
-/// A line longer than the limit.
+/// A line is longer than the limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
 impl Frames {
-    /// Cuts lines of at most `limit` bytes.
+    /// Creates a splitter for lines of at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self { partial: BytesMut::new(), limit }
     }
 
-    /// Calls `frame` with each line that `chunk` completes; lines of nothing but white space are passed over.
+    /// Calls `frame` with each line that `chunk` completes. Skips lines that contain only white space.
     ///
-    /// A line that lies within the chunk is not copied.
+    /// A line within the chunk is not copied.
     pub(crate) fn cut(&mut self, mut chunk: Bytes, mut frame: impl FnMut(Bytes)) -> Result<(), TooLong> {
         while let Some(end) = memchr::memchr(b'\n', &chunk) {
             let mut line = chunk.split_to(end + 1);
@@ -48,7 +48,7 @@ impl Frames {
         Ok(())
     }
 
-    /// Whether the body ended in the middle of a line.
+    /// Returns whether the last line is incomplete.
     pub(crate) fn is_cut_off(&self) -> bool {
         !self.partial.is_empty()
     }
@@ -67,7 +67,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn however_a_body_is_split_its_lines_are_the_same(
+        fn lines_do_not_depend_on_chunks(
             body in proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), any::<u8>()], 0..200),
             cuts in proptest::collection::vec(0usize..200, 0..20),
         ) {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_may_be_as_long_as_the_limit_and_no_longer() {
+    fn line_longer_than_limit_is_error() {
         assert_eq!(lines(&mut Frames::new(3), b"abc\nd\n"), Ok(vec![b"abc".to_vec(), b"d".to_vec()]));
         assert_eq!(lines(&mut Frames::new(3), b"abcd\n"), Err(TooLong));
         assert_eq!(lines(&mut Frames::new(3), b"abcd"), Err(TooLong));

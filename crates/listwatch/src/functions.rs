@@ -1,4 +1,4 @@
-//! A `ListWatch` from two functions: client-go's ListFunc and WatchFunc.
+//! A `ListWatch` from two functions, like client-go's ListFunc and WatchFunc.
 
 use std::{future::Future, sync::Arc};
 
@@ -14,14 +14,14 @@ use crate::{
     transform::{self, Transform},
 };
 
-/// One page of a list, decoded.
+/// A decoded page of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListPage<T> {
-    /// The objects.
+    /// The objects of the page.
     pub items: Vec<T>,
     /// The version of the list.
     pub version: ResourceVersion,
-    /// The token of the next page; `None` on the last.
+    /// The token of the next page, or `None` on the last page.
     pub next: Option<String>,
 }
 
@@ -39,7 +39,7 @@ type ListFn<T> = dyn Fn(ListRequest) -> BoxFuture<'static, Result<ListPage<T>, L
 type WatchFn<T> =
     dyn Fn(WatchRequest) -> BoxStream<'static, Result<WatchEvent<T>, ListWatchError>> + Send + Sync;
 
-/// The two functions behind a [`ListWatch`].
+/// The two functions of a [`ListWatch`].
 pub(crate) struct Functions<T> {
     list: Arc<ListFn<T>>,
     watch: Arc<WatchFn<T>>,
@@ -47,11 +47,11 @@ pub(crate) struct Functions<T> {
 }
 
 impl<T: Object> ListWatch<T> {
-    /// Lists and watches through two functions, such as two calls of a `kube_client::Api`.
+    /// Creates a source from two functions, for example two calls of a `kube_client::Api`.
     ///
-    /// `list` gives one page as asked, `watch` the events after a version; both should fail with
-    /// [`ListWatchError::list_function`] and [`ListWatchError::watch_function`], which keep the meaning of a
-    /// `kube_client::Error`. Selectors are the functions' own affair.
+    /// `list` returns the requested page, and `watch` returns the events after a version. Create their errors
+    /// with [`ListWatchError::list_function`] and [`ListWatchError::watch_function`]. These functions keep the
+    /// class of a `kube_client::Error`. The two functions must apply selectors.
     pub fn from_functions<L, F, W, S>(list: L, watch: W) -> Self
     where
         L: Fn(ListRequest) -> F + Send + Sync + 'static,
@@ -68,7 +68,7 @@ impl<T: Object> ListWatch<T> {
 }
 
 impl<T: 'static> Functions<T> {
-    /// After those that were given before.
+    /// Adds a transform after the existing transforms.
     pub(crate) fn transform(&mut self, transform: Transform<T>) {
         self.transform = Some(match self.transform.take() {
             None => transform,
@@ -98,7 +98,7 @@ impl<T: Object> Functions<T> {
     }
 }
 
-/// A page as the parts that a streamed body would give.
+/// Returns a page as list parts.
 fn parts<T: Object>(
     page: Result<ListPage<T>, ListWatchError>,
     transform: Option<&Transform<T>>,
@@ -114,7 +114,7 @@ fn parts<T: Object>(
     }
 }
 
-/// What is known is handed back as it is kept: it was transformed when it was new.
+/// Returns the cached entry if the object is unchanged. The cached object is already transformed.
 fn listed<T: Object>(
     mut object: T,
     transform: Option<&Transform<T>>,
@@ -142,10 +142,10 @@ fn transformed<T>(event: WatchEvent<T>, transform: Option<&Transform<T>>) -> Wat
 }
 
 impl<K: Object> WatchEvent<K> {
-    /// An event of kube's own watch.
+    /// Converts an event of kube's watch.
     ///
     /// # Errors
-    /// An ERROR event becomes the error that its status says.
+    /// Returns an ERROR event as [`ListWatchError::Status`].
     pub fn from_kube(event: KubeWatchEvent<K>) -> Result<Self, ListWatchError> {
         Ok(match event {
             KubeWatchEvent::Added(object) => WatchEvent::Added(Decoded::Object(Entry::of(object))),

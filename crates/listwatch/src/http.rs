@@ -1,6 +1,6 @@
-//! The I/O behind a `ListWatch`: requests through a `kube_client::Client`, answers as streams.
+//! The I/O of a `ListWatch`: sends requests through a `kube_client::Client` and returns responses as streams.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream, stream::BoxStream};
 use http::{HeaderValue, Request, Response, header};
@@ -20,19 +20,19 @@ use crate::{
     uncloneable_body::uncloneable_body,
 };
 
-/// The body of an error answer is read up to here; a `Status` takes a few hundred bytes.
+/// The maximum size of the body of an error response. A `Status` has a few hundred bytes.
 const MAX_STATUS_BYTES: usize = 64 << 10;
 
-/// That body is waited for so long: what matters of it is the code, which has come. A watch may take minutes.
-const STATUS_PATIENCE: Duration = Duration::from_secs(5);
+/// The timeout for the body of an error response. The most important part, the code, is in the headers.
+const STATUS_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) type Modifier = Arc<dyn Fn(&mut ListOptions) + Send + Sync>;
 
-/// Everything that a request needs; shared by the streams, which outlive the call.
+/// The data for requests. Streams share it, because they outlive the call.
 pub(crate) struct Http<T> {
     pub(crate) client: Client,
     pub(crate) path: String,
-    pub(crate) asked: DecodeContext,
+    pub(crate) context: DecodeContext,
     pub(crate) decoder: Arc<dyn Decode<T>>,
     pub(crate) max_object_bytes: usize,
     pub(crate) options: ListOptions,
@@ -44,7 +44,7 @@ impl<T> Clone for Http<T> {
         Self {
             client: self.client.clone(),
             path: self.path.clone(),
-            asked: self.asked.clone(),
+            context: self.context.clone(),
             decoder: Arc::clone(&self.decoder),
             max_object_bytes: self.max_object_bytes,
             options: self.options.clone(),
@@ -53,24 +53,96 @@ impl<T> Clone for Http<T> {
     }
 }
 
-/// A stream's state between two items.
+/// The state of a stream between two items.
 enum Reading<R> {
     Opening {
         target: Target,
         url: String,
     },
-    Open {
-        target: Target,
-        body: Body,
-        reader: R,
-    },
-    /// The next item is this error, and the last.
+    Open(Open<R>),
+    /// The next item is this error, and it is the last item.
     Failing(ListWatchError),
     Ended,
 }
 
+/// An open response and the reader of its body.
+struct Open<R> {
+    target: Target,
+    body: Body,
+    reader: R,
+}
+
+impl<R> Open<R> {
+    fn fail(self, source: kube_client::Error) -> Reading<R> {
+        Reading::Failing(ListWatchError::Body { target: self.target, source })
+    }
+}
+
+/// Turns the body of a response into the items of a stream.
+trait BodyReader<T>: Send + Sized + 'static {
+    type Item: Send;
+
+    fn new(max_object_bytes: usize) -> Self;
+
+    /// Reads one or more chunks. Returns the item that is complete, if any, and the next state.
+    fn advance(
+        http: &Http<T>,
+        open: Open<Self>,
+        known: &dyn CacheProbe<T>,
+    ) -> impl Future<Output = (Option<Self::Item>, Reading<Self>)> + Send;
+}
+
+impl<T: Send + Sync + 'static> BodyReader<T> for ListReader {
+    type Item = ListPart<T>;
+
+    fn new(max_object_bytes: usize) -> Self {
+        ListReader::new(max_object_bytes)
+    }
+
+    async fn advance(
+        http: &Http<T>,
+        mut open: Open<Self>,
+        known: &dyn CacheProbe<T>,
+    ) -> (Option<ListPart<T>>, Reading<Self>) {
+        match next_chunk(&mut open.body).await {
+            Some(Ok(chunk)) => match open.reader.read(chunk, &http.objects(known)) {
+                Ok(part) => (part, Reading::Open(open)),
+                Err(error) => (None, Reading::Failing(http.list_error(open.target, error))),
+            },
+            Some(Err(source)) => (None, open.fail(source)),
+            None => match open.reader.end() {
+                Ok(end) => (Some(ListPart::End(end)), Reading::Ended),
+                Err(error) => (None, Reading::Failing(http.list_error(open.target, error))),
+            },
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static> BodyReader<T> for Frames {
+    type Item = Vec<WatchEvent<T>>;
+
+    fn new(max_object_bytes: usize) -> Self {
+        Frames::new(max_object_bytes)
+    }
+
+    async fn advance(
+        http: &Http<T>,
+        mut open: Open<Self>,
+        known: &dyn CacheProbe<T>,
+    ) -> (Option<Vec<WatchEvent<T>>>, Reading<Self>) {
+        let mut events = Vec::new();
+        let chunk = next_chunk(&mut open.body).await;
+        let next = match http.read_chunk(open, chunk, known, &mut events) {
+            // A body often contains several available chunks. Return their events as one batch.
+            Reading::Open(open) => http.drain_ready(open, known, &mut events).await,
+            next => next,
+        };
+        ((!events.is_empty()).then_some(events), next)
+    }
+}
+
 impl<T> Http<T> {
-    /// The options of one request, after every modifier.
+    /// Returns the options of one request, after all modifiers.
     pub(crate) fn options(&self) -> ListOptions {
         let mut options = self.options.clone();
         for modifier in &self.modifiers {
@@ -81,55 +153,15 @@ impl<T> Http<T> {
 }
 
 impl<T: Send + Sync + 'static> Http<T> {
-    fn objects<'a>(&'a self, known: &'a dyn CacheProbe<T>) -> ObjectReader<'a, T> {
-        ObjectReader { asked: &self.asked, decoder: &*self.decoder, known }
-    }
-
     pub(crate) fn list(
         self: &Arc<Self>,
         request: &ListRequest,
         known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<ListPart<T>, ListWatchError>> {
-        let http = Arc::clone(self);
         let options = self.options();
         let url = request.url(&self.path, &options);
-        let target = Target { verb: Verb::List, url: request.shown().url(&self.path, &options) };
-        stream::unfold(Reading::<ListReader>::Opening { target, url }, move |reading| {
-            let (http, known) = (Arc::clone(&http), Arc::clone(&known));
-            async move { http.next_part(reading, &*known).await }
-        })
-        .boxed()
-    }
-
-    async fn next_part(
-        &self,
-        mut reading: Reading<ListReader>,
-        known: &dyn CacheProbe<T>,
-    ) -> Option<(Result<ListPart<T>, ListWatchError>, Reading<ListReader>)> {
-        loop {
-            reading = match reading {
-                Reading::Opening { target, url } => match self.open(&target, &url).await {
-                    Ok(body) => {
-                        Reading::Open { target, body, reader: ListReader::new(self.max_object_bytes) }
-                    }
-                    Err(error) => Reading::Failing(error),
-                },
-                Reading::Open { target, mut body, mut reader } => match next_chunk(&mut body).await {
-                    Some(Ok(chunk)) => match reader.read(chunk, &self.objects(known)) {
-                        Ok(None) => Reading::Open { target, body, reader },
-                        Ok(Some(part)) => return Some((Ok(part), Reading::Open { target, body, reader })),
-                        Err(error) => Reading::Failing(self.list_error(target, error)),
-                    },
-                    Some(Err(source)) => Reading::Failing(ListWatchError::Body { target, source }),
-                    None => match reader.end() {
-                        Ok(end) => return Some((Ok(ListPart::End(end)), Reading::Ended)),
-                        Err(error) => Reading::Failing(self.list_error(target, error)),
-                    },
-                },
-                Reading::Failing(error) => return Some((Err(error), Reading::Ended)),
-                Reading::Ended => return None,
-            }
-        }
+        let target = Target { verb: Verb::List, url: request.redacted().url(&self.path, &options) };
+        self.stream::<ListReader>(target, url, known)
     }
 
     pub(crate) fn watch(
@@ -137,44 +169,39 @@ impl<T: Send + Sync + 'static> Http<T> {
         request: &WatchRequest,
         known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>> {
-        let http = Arc::clone(self);
         let url = request.url(&self.path, &self.options());
         let target = Target { verb: Verb::Watch, url: url.clone() };
-        stream::unfold(Reading::<Frames>::Opening { target, url }, move |reading| {
+        self.stream::<Frames>(target, url, known)
+    }
+
+    fn stream<R: BodyReader<T>>(
+        self: &Arc<Self>,
+        target: Target,
+        url: String,
+        known: Arc<dyn CacheProbe<T>>,
+    ) -> BoxStream<'static, Result<R::Item, ListWatchError>> {
+        let http = Arc::clone(self);
+        stream::unfold(Reading::<R>::Opening { target, url }, move |reading| {
             let (http, known) = (Arc::clone(&http), Arc::clone(&known));
-            async move { http.next_events(reading, &*known).await }
+            async move { http.next_item(reading, &*known).await }
         })
         .boxed()
     }
 
-    async fn next_events(
+    async fn next_item<R: BodyReader<T>>(
         &self,
-        mut reading: Reading<Frames>,
+        mut reading: Reading<R>,
         known: &dyn CacheProbe<T>,
-    ) -> Option<(Result<Vec<WatchEvent<T>>, ListWatchError>, Reading<Frames>)> {
+    ) -> Option<(Result<R::Item, ListWatchError>, Reading<R>)> {
         loop {
             reading = match reading {
                 Reading::Opening { target, url } => match self.open(&target, &url).await {
-                    Ok(body) => Reading::Open { target, body, reader: Frames::new(self.max_object_bytes) },
+                    Ok(body) => Reading::Open(Open { target, body, reader: R::new(self.max_object_bytes) }),
                     Err(error) => Reading::Failing(error),
                 },
-                Reading::Open { target, mut body, reader: mut frames } => match next_chunk(&mut body).await {
-                    Some(Ok(chunk)) => {
-                        let (mut events, error) = self.read_frames(&target, &mut frames, chunk, known);
-                        // A body often holds several chunks already: take what is ready, so that
-                        // a burst travels as one batch.
-                        let next = match error {
-                            Some(error) => Reading::Failing(error),
-                            None => self.drain_ready(target, body, frames, known, &mut events).await,
-                        };
-                        if !events.is_empty() {
-                            return Some((Ok(events), next));
-                        }
-                        next
-                    }
-                    Some(Err(source)) => Reading::Failing(ListWatchError::Body { target, source }),
-                    None if frames.is_cut_off() => Reading::Failing(ListWatchError::CutOff { target }),
-                    None => Reading::Ended,
+                Reading::Open(open) => match R::advance(self, open, known).await {
+                    (Some(item), next) => return Some((Ok(item), next)),
+                    (None, next) => next,
                 },
                 Reading::Failing(error) => return Some((Err(error), Reading::Ended)),
                 Reading::Ended => return None,
@@ -182,65 +209,76 @@ impl<T: Send + Sync + 'static> Http<T> {
         }
     }
 
-    /// Reads at most a few more chunks, those that are there without waiting for the server. A connection hands over one
-    /// chunk at a time: it gets the time to fetch the next one.
+    fn objects<'a>(&'a self, known: &'a dyn CacheProbe<T>) -> ObjectReader<'a, T> {
+        ObjectReader { context: &self.context, decoder: &*self.decoder, known }
+    }
+
+    /// Reads the chunks of a watch that are available without a wait, up to a limit. A connection provides one chunk
+    /// at a time, so this function yields between chunks.
     async fn drain_ready(
         &self,
-        target: Target,
-        mut body: Body,
-        mut frames: Frames,
+        mut open: Open<Frames>,
         known: &dyn CacheProbe<T>,
         events: &mut Vec<WatchEvent<T>>,
     ) -> Reading<Frames> {
-        const CHUNKS: usize = 16;
-        const EVENTS: usize = 64;
-        for _ in 0..CHUNKS {
-            if events.len() >= EVENTS {
+        const MAX_CHUNKS: usize = 16;
+        const MAX_EVENTS: usize = 64;
+        for _ in 0..MAX_CHUNKS {
+            if events.len() >= MAX_EVENTS {
                 break;
             }
             tokio::task::yield_now().await;
-            match next_chunk(&mut body).now_or_never() {
-                Some(Some(Ok(chunk))) => {
-                    let (more, error) = self.read_frames(&target, &mut frames, chunk, known);
-                    events.extend(more);
-                    if let Some(error) = error {
-                        return Reading::Failing(error);
-                    }
-                }
-                Some(Some(Err(source))) => return Reading::Failing(ListWatchError::Body { target, source }),
-                Some(None) if frames.is_cut_off() => {
-                    return Reading::Failing(ListWatchError::CutOff { target });
-                }
-                Some(None) => return Reading::Ended,
-                None => break,
+            let Some(chunk) = next_chunk(&mut open.body).now_or_never() else { break };
+            match self.read_chunk(open, chunk, known, events) {
+                Reading::Open(still_open) => open = still_open,
+                next => return next,
             }
         }
-        Reading::Open { target, body, reader: frames }
+        Reading::Open(open)
     }
 
-    /// The events before the first error, and that error.
+    /// Decodes a chunk of a watch, or handles the end of its body. Appends the events before the first error.
+    fn read_chunk(
+        &self,
+        mut open: Open<Frames>,
+        chunk: Option<Result<bytes::Bytes, kube_client::Error>>,
+        known: &dyn CacheProbe<T>,
+        events: &mut Vec<WatchEvent<T>>,
+    ) -> Reading<Frames> {
+        match chunk {
+            Some(Ok(chunk)) => match self.read_frames(&open.target, &mut open.reader, chunk, known, events) {
+                Ok(()) => Reading::Open(open),
+                Err(error) => Reading::Failing(error),
+            },
+            Some(Err(source)) => open.fail(source),
+            None if open.reader.is_cut_off() => {
+                Reading::Failing(ListWatchError::CutOff { target: open.target })
+            }
+            None => Reading::Ended,
+        }
+    }
+
     fn read_frames(
         &self,
         target: &Target,
         frames: &mut Frames,
         chunk: bytes::Bytes,
         known: &dyn CacheProbe<T>,
-    ) -> (Vec<WatchEvent<T>>, Option<ListWatchError>) {
-        let mut cut = Vec::new();
-        let too_long = frames.cut(chunk, |frame| cut.push(frame)).is_err();
+        events: &mut Vec<WatchEvent<T>>,
+    ) -> Result<(), ListWatchError> {
+        let mut lines = Vec::new();
+        let too_long = frames.cut(chunk, |line| lines.push(line)).is_err();
         let objects = self.objects(known);
-        let mut events = Vec::with_capacity(cut.len());
-        for frame in cut {
-            match event::read(&frame, &objects) {
-                Ok(event) => events.push(event),
-                Err(error) => return (events, Some(frame_error(target.clone(), error))),
-            }
+        for line in lines {
+            events.push(event::read(&line, &objects).map_err(|error| frame_error(target.clone(), error))?);
         }
-        let limit = self.max_object_bytes;
-        (events, too_long.then(|| ListWatchError::TooLong { target: target.clone(), limit }))
+        if too_long {
+            return Err(ListWatchError::TooLong { target: target.clone(), limit: self.max_object_bytes });
+        }
+        Ok(())
     }
 
-    /// Sends the request; an answer other than 200 is an error.
+    /// Sends the request. A status other than 2xx is an error.
     async fn open(&self, target: &Target, url: &str) -> Result<Body, ListWatchError> {
         let connection = |source| ListWatchError::Connection { target: target.clone(), source };
         let mut request = Request::get(url)
@@ -249,8 +287,8 @@ impl<T: Send + Sync + 'static> Http<T> {
         let headers = request.headers_mut();
         headers.insert(header::ACCEPT, self.accept(target.verb));
         if target.verb == Verb::Watch {
-            // Servers since 1.36 may gzip each event as a member of its own, which common
-            // decompression layers end after the first.
+            // Since 1.36, a server can compress each event as a separate gzip member. Common decompression layers
+            // stop after the first member.
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         tracing::debug!(%target, "request");
@@ -258,11 +296,11 @@ impl<T: Send + Sync + 'static> Http<T> {
         if response.status().is_success() {
             return Ok(response.into_body());
         }
-        Err(refusal(target.clone(), response).await)
+        Err(error_response(target.clone(), response).await)
     }
 
     fn accept(&self, verb: Verb) -> HeaderValue {
-        HeaderValue::from_static(match (self.asked.metadata_only, verb) {
+        HeaderValue::from_static(match (self.context.metadata_only, verb) {
             (false, _) => "application/json",
             (true, Verb::List) => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
             (true, Verb::Watch) => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
@@ -271,14 +309,14 @@ impl<T: Send + Sync + 'static> Http<T> {
 
     fn list_error(&self, target: Target, error: ListError) -> ListWatchError {
         match error {
-            ListError::Malformed(what) => ListWatchError::Malformed { target, what: what.to_owned() },
+            ListError::Malformed(reason) => ListWatchError::Malformed { target, reason: reason.to_owned() },
             ListError::TooLong => ListWatchError::TooLong { target, limit: self.max_object_bytes },
             ListError::WrongKind(found) => ListWatchError::NotAList { target, found },
         }
     }
 }
 
-/// The next data of a body; trailers are passed over.
+/// Returns the next data of a body. Skips trailers.
 async fn next_chunk(body: &mut Body) -> Option<Result<bytes::Bytes, kube_client::Error>> {
     loop {
         match body.frame().await? {
@@ -293,7 +331,7 @@ async fn next_chunk(body: &mut Body) -> Option<Result<bytes::Bytes, kube_client:
 
 fn frame_error(target: Target, error: FrameError) -> ListWatchError {
     match error {
-        FrameError::Malformed(what) => ListWatchError::Malformed { target, what: what.to_owned() },
+        FrameError::Malformed(reason) => ListWatchError::Malformed { target, reason: reason.to_owned() },
         FrameError::UnknownType(found) => ListWatchError::UnknownEvent { target, found },
         FrameError::Nameless(reason) => ListWatchError::Nameless { target, reason },
         FrameError::Status(status) => {
@@ -303,8 +341,8 @@ fn frame_error(target: Target, error: FrameError) -> ListWatchError {
     }
 }
 
-/// An answer other than 200. Its body is a `Status`, or nothing that may be shown.
-async fn refusal(target: Target, response: Response<Body>) -> ListWatchError {
+/// Returns the error of a response other than 2xx. The error contains the body only if it is a `Status`.
+async fn error_response(target: Target, response: Response<Body>) -> ListWatchError {
     let (parts, mut body) = response.into_parts();
     let mut bytes = Vec::new();
     let reading = async {
@@ -315,9 +353,9 @@ async fn refusal(target: Target, response: Response<Body>) -> ListWatchError {
             }
         }
     };
-    let _in_time = timeout(STATUS_PATIENCE, reading).await;
+    let _in_time = timeout(STATUS_BODY_TIMEOUT, reading).await;
     let mut status = status::read(&bytes).unwrap_or_default();
-    // The code of the answer counts, whatever its body says.
+    // The HTTP status takes precedence over the code in the body.
     status.code = parts.status.as_u16();
     if status.message.is_empty() {
         status.message = parts.status.canonical_reason().unwrap_or_default().to_owned();

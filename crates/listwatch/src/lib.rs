@@ -1,24 +1,42 @@
-//! LIST and WATCH: the first layer, between an API server and the reflector.
+//! Lists and watches a Kubernetes resource. This crate is the layer between an API server and the reflector.
 //!
-//! A [`ListerWatcher`] answers two questions: one page of a list, and everything after a
-//! resourceVersion. [`ListWatch`] asks them of a Kubernetes API server through a
-//! [`kube_client::Client`]; it cuts the answers into objects as the bytes arrive and decodes each
-//! object once. What goes wrong is said by one [`ListWatchError`], whose [`class`](ListWatchError::class) tells
-//! what to do about it.
+//! A [`ListerWatcher`] returns one page of a list, or the events after a resourceVersion. [`ListWatch`] implements
+//! it with a [`kube_client::Client`]. It splits a response into objects while the bytes arrive, and decodes each
+//! object once. All failures are a [`ListWatchError`], and the [`class`](ListWatchError::class) of an error
+//! determines the next request.
+//!
+//! ```no_run
+//! # async fn example(client: kube_client::Client) -> Result<(), kube_listwatch::ListWatchError> {
+//! use std::sync::Arc;
+//!
+//! use futures_util::TryStreamExt;
+//! use k8s_openapi::api::core::v1::Pod;
+//! use kube_client::Api;
+//! use kube_listwatch::{ListAt, ListRequest, ListWatch, ListerWatcher};
+//! use kube_object::NoCache;
+//!
+//! let pods = ListWatch::<Pod>::new(Api::namespaced(client, "shop")).labels("app=web");
+//! let request = ListRequest { at: ListAt::Consistent, limit: None };
+//! let mut parts = pods.list(request, Arc::new(NoCache));
+//! while let Some(part) = parts.try_next().await? {
+//!     println!("{part:?}");
+//! }
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! ```text
-//! bytes -> frame / list (pure) -> event (decode) -> Vec<WatchEvent> or ListPart -> reflector
+//! bytes -> frame or split (pure) -> event or list (decode) -> Vec<WatchEvent> or ListPart -> reflector
 //! ```
 //!
 //! # Invariants
-//! - Nothing is retried, and nothing is remembered between calls. The retries that a
-//!   `kube_client::Client` makes by itself never see a request of this crate (`uncloneable_body`).
+//! - This crate does not retry, and keeps no state between calls. The retry layer of a `kube_client::Client`
+//!   does not repeat a request of this crate (`uncloneable_body`).
 //! - Each object is decoded at most once. An unchanged object that a
 //!   [`CacheProbe`](kube_object::CacheProbe) returns is not decoded. The transform
-//!   ([`ListWatch::transform`]) runs at most once too, and before any other code sees the object.
-//! - Memory is bounded by the largest object allowed ([`ListWatch::max_object_bytes`]), never by
-//!   what a server sends.
-//! - No error, log line or `Debug` output quotes an object.
+//!   ([`ListWatch::transform`]) also runs at most once, and before any other code reads the object.
+//! - The maximum object size ([`ListWatch::max_object_bytes`]) bounds the memory. The size of a response does not.
+//! - No error, log line or `Debug` output contains the text of an object.
 
 mod decoded;
 mod error;

@@ -1,4 +1,4 @@
-//! The pieces of a list body as decoded items and, at its end, what the list says of itself.
+//! Decodes the body of a list into items and metadata.
 
 use bytes::Bytes;
 use kube_object::{DecodeError, JsonObject, Outline, ResourceVersion, TypeMeta, from_slice};
@@ -6,35 +6,35 @@ use serde::Deserialize;
 
 use crate::{
     decoded::{Decoded, ObjectReader},
-    split::{Piece, SplitError, Splitter},
+    split::{Segment, SplitError, Splitter},
 };
 
-/// A part of one page, in the order of its bytes.
+/// A part of one page. The parts have the order of the response.
 #[derive(Debug)]
 pub enum ListPart<T> {
-    /// Items that one read has completed.
+    /// The items that one read completed.
     Items {
-        /// The items, decoded or known by name at least.
+        /// The items whose identity is known.
         items: Vec<Decoded<T>>,
-        /// Items whose identity could not be found: the list can't show what was deleted.
+        /// The errors of items without a usable identity. The list then cannot prove a deletion.
         nameless: Vec<DecodeError>,
     },
     /// The page is complete.
     End(ListEnd),
 }
 
-/// What a page says of the list.
+/// The metadata at the end of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListEnd {
-    /// The version of the list, the same on each of its pages; empty where the server has none.
+    /// The version of the list, equal on all pages. Empty if the server does not return a version.
     pub version: ResourceVersion,
-    /// The token of the next page; `None` on the last.
+    /// The token of the next page, or `None` on the last page.
     pub next: Option<String>,
-    /// How many items are left after this page, where the server says so.
+    /// The number of items after this page, if the server returns it.
     pub remaining: Option<u64>,
 }
 
-/// Why a body is not a list.
+/// The reason why a body is not a list.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ListError {
     Malformed(&'static str),
@@ -45,13 +45,13 @@ pub(crate) enum ListError {
 impl From<SplitError> for ListError {
     fn from(error: SplitError) -> Self {
         match error {
-            SplitError::Malformed => ListError::Malformed("not the JSON of one object"),
+            SplitError::Malformed => ListError::Malformed("not a JSON object"),
             SplitError::TooLong => ListError::TooLong,
         }
     }
 }
 
-/// What is null is as if it were missing: Go never writes that, servers in other languages do.
+/// A null field counts as missing. Servers in languages other than Go write null.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ListMeta {
@@ -60,12 +60,12 @@ struct ListMeta {
     remaining_item_count: Option<i64>,
 }
 
-/// Reads one body.
+/// Decodes one body.
 pub(crate) struct ListReader {
     splitter: Splitter,
-    /// `None` until it has come: JSON without it is no list.
+    /// `None` until the field is read. JSON without this field is not a list.
     metadata: Option<ListMeta>,
-    /// Go writes a list without items as null where nobody has made an empty one.
+    /// Go writes an uninitialized slice as null.
     items_are_null: bool,
 }
 
@@ -74,39 +74,41 @@ impl ListReader {
         Self { splitter: Splitter::new(limit), metadata: None, items_are_null: false }
     }
 
-    /// The items that this chunk completes; `None` where it completes none.
+    /// Returns the items that this chunk completes, or `None` if it completes none.
     pub(crate) fn read<T: 'static>(
         &mut self,
         chunk: Bytes,
         objects: &ObjectReader<'_, T>,
     ) -> Result<Option<ListPart<T>>, ListError> {
-        let mut pieces = Vec::new();
-        self.splitter.cut(chunk, |piece| pieces.push(piece))?;
+        let mut segments = Vec::new();
+        self.splitter.cut(chunk, |segment| segments.push(segment))?;
         let (mut items, mut nameless) = (Vec::new(), Vec::new());
-        for piece in pieces {
-            match piece {
-                Piece::Item(bytes) => match objects.read(Outline::of(&bytes)) {
+        for segment in segments {
+            match segment {
+                Segment::Item(bytes) => match objects.read(Outline::of(&bytes)) {
                     Ok(item) => items.push(item),
                     Err(error) => nameless.push(error),
                 },
-                Piece::Field { name, value } => self.field(&name, &value, &objects.asked.kind)?,
+                Segment::Field { name, value } => self.field(&name, &value, &objects.context.kind)?,
             }
         }
         let empty = items.is_empty() && nameless.is_empty();
         Ok((!empty).then_some(ListPart::Items { items, nameless }))
     }
 
-    /// What the list says of itself, once its body has ended. What has no metadata or no items is
-    /// some other JSON, say of a proxy; taken for an empty list it would delete everything.
+    /// Returns the metadata of the list at the end of the body.
+    ///
+    /// JSON without metadata or items is not a list and can come from a proxy. Used as an empty list, it would
+    /// delete all cached objects.
     pub(crate) fn end(self) -> Result<ListEnd, ListError> {
         if !self.splitter.is_complete() {
-            return Err(ListError::Malformed("the list ends in the middle"));
+            return Err(ListError::Malformed("the list is incomplete"));
         }
         if !self.splitter.has_items() && !self.items_are_null {
-            return Err(ListError::Malformed("a list without items"));
+            return Err(ListError::Malformed("the list has no items field"));
         }
         let Some(metadata) = self.metadata else {
-            return Err(ListError::Malformed("a list without metadata"));
+            return Err(ListError::Malformed("the list has no metadata"));
         };
         let ListMeta { resource_version, r#continue, remaining_item_count } = metadata;
         Ok(ListEnd {
@@ -119,24 +121,24 @@ impl ListReader {
     fn field(&mut self, name: &str, value: &[u8], expected: &TypeMeta) -> Result<(), ListError> {
         match name {
             "metadata" => {
-                let JsonObject(metadata) =
-                    from_slice(value).map_err(|_| ListError::Malformed("unreadable metadata"))?;
+                let JsonObject(metadata) = from_slice(value)
+                    .map_err(|_| ListError::Malformed("the metadata of the list is invalid"))?;
                 self.metadata = Some(metadata);
             }
             "kind" => {
                 let kind: Option<String> =
-                    from_slice(value).map_err(|_| ListError::Malformed("unreadable kind"))?;
+                    from_slice(value).map_err(|_| ListError::Malformed("the kind of the list is invalid"))?;
                 check_list_kind(&kind.unwrap_or_default(), expected)?;
             }
             "items" if value == b"null" => self.items_are_null = true,
-            "items" => return Err(ListError::Malformed("items that are no list")),
+            "items" => return Err(ListError::Malformed("the items field is not an array")),
             _ => {}
         }
         Ok(())
     }
 }
 
-/// A CRD may choose any name for its list kind, so only what is surely something else is refused.
+/// Rejects a list of another kind. A CRD can choose any name for its list kind, so such a name is accepted.
 fn check_list_kind(found: &str, expected: &TypeMeta) -> Result<(), ListError> {
     let of_a_crd = expected.api_version.split('/').next().is_some_and(|group| group.contains('.'));
     let fits = match found {
@@ -154,8 +156,8 @@ mod tests {
     use kube_object::{DecodeContext, JsonDecoder, NoCache};
 
     fn read(body: &str) -> Result<(Vec<String>, usize, ListEnd), ListError> {
-        let asked = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
-        let objects = ObjectReader::<Pod> { asked: &asked, decoder: &JsonDecoder, known: &NoCache };
+        let context = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
+        let objects = ObjectReader::<Pod> { context: &context, decoder: &JsonDecoder, known: &NoCache };
         let mut reader = ListReader::new(1 << 20);
         let (mut shown, mut unnamed) = (Vec::new(), 0);
         let chunk = Bytes::copy_from_slice(body.as_bytes());
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_gives_its_items_its_version_and_the_next_token() {
+    fn page_contains_items_version_and_next_token() {
         let body = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9","continue":"t","remainingItemCount":3},"items":[{"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"5"}}]}"#;
         let (items, nameless, end) = read(body).unwrap();
         assert_eq!((items.len(), nameless), (1, 0));
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_list_says_of_itself_may_be_null_and_a_count_below_zero_is_none() {
+    fn null_metadata_and_negative_count_are_missing() {
         let body = r#"{"kind":null,"apiVersion":null,"metadata":{"resourceVersion":"9","continue":null,"remainingItemCount":-1,"selfLink":null},"items":[]}"#;
         let (_, _, end) = read(body).unwrap();
         assert_eq!(end, ListEnd { version: 9.into(), next: None, remaining: None });
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_item_spoils_neither_the_others_nor_the_list() {
+    fn bad_item_does_not_affect_other_items() {
         let body = r#"{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[
             {"metadata":{"name":"a","resourceVersion":"1"},"spec":7}, {"spec":{}}, {"metadata":{"name":"b"}}]}"#;
         let (items, nameless, _) = read(body).unwrap();
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_a_status_or_a_list_of_something_else_is_refused_by_name() {
+    fn list_of_another_kind_is_rejected() {
         for kind in ["Table", "Status", "ServiceList"] {
             let body = format!(r#"{{"kind":"{kind}","items":[]}}"#);
             assert_eq!(read(&body), Err(ListError::WrongKind(kind.into())));
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_without_an_end_is_no_list() {
+    fn incomplete_body_is_malformed() {
         for body in [r#"{"kind":"PodList","items":["#, r#"{"kind":"PodList""#, ""] {
             assert!(matches!(read(body), Err(ListError::Malformed(_))), "{body}");
         }

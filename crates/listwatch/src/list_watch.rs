@@ -1,4 +1,4 @@
-//! `ListWatch`: what is listed and watched, and with which options.
+//! `ListWatch`: a source of objects and its options.
 
 use std::sync::Arc;
 
@@ -13,18 +13,20 @@ use crate::{
     transform::{Transform, Transforming},
 };
 
-/// An object larger than this is refused unless [`ListWatch::max_object_bytes`] says otherwise.
-/// kube-apiserver accepts requests of 3 MiB and etcd 1.5 MiB by default; managedFields and
-/// defaults add to an object after that.
+/// The default of [`ListWatch::max_object_bytes`].
+///
+/// By default, kube-apiserver accepts requests of 3 MiB, and etcd accepts 1.5 MiB. managedFields and defaulted
+/// fields increase the size of an object after these checks.
 const MAX_OBJECT_BYTES: usize = 16 << 20;
 
-/// Lists and watches one resource: client-go's type of the same name.
+/// Lists and watches one resource, like client-go's `ListWatch`.
 ///
 /// ```no_run
-/// # use k8s_openapi::api::core::v1::Pod;
-/// # use kube_client::{Api, Client};
-/// # use kube_listwatch::ListWatch;
-/// # fn example(client: Client) {
+/// # fn example(client: kube_client::Client) {
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kube_client::Api;
+/// use kube_listwatch::ListWatch;
+///
 /// let pods = ListWatch::<Pod>::new(Api::namespaced(client, "shop"))
 ///     .fields("spec.nodeName=node-1")
 ///     .options(|options| options.label_selector = Some("app=web".into()));
@@ -41,7 +43,7 @@ enum Source<T> {
 }
 
 impl<T: Cached> ListWatch<T> {
-    /// Lists and watches what this `Api` covers: its resource, its namespace, its client.
+    /// Lists and watches the objects of this `Api`, with its resource, namespace and client.
     pub fn new(api: Api<T::Resource>) -> Self
     where
         <T::Resource as Resource>::DynamicType: Default,
@@ -49,15 +51,18 @@ impl<T: Cached> ListWatch<T> {
         Self::dynamic(api, &Default::default())
     }
 
-    /// The same for a type known only at run time, whose `ApiResource` the `Api` does not give up.
+    /// Lists and watches the objects of an `Api` whose type is known only at run time.
+    ///
+    /// `resource` must be the resource of the `Api`, because an `Api` does not return it.
     pub fn dynamic(api: Api<T::Resource>, resource: &<T::Resource as Resource>::DynamicType) -> Self {
         let path = api.resource_url().to_owned();
         Self::at(api.into_client(), path, resource)
     }
 
-    /// client-go's `NewListWatchFromClient`: a client, a resource (`&()` where the type knows it),
-    /// a namespace (`None` or an empty one for all, and for cluster-scoped resources) and a field
-    /// selector.
+    /// Lists and watches a resource with a client, like client-go's `NewListWatchFromClient`.
+    ///
+    /// Use `&()` as the resource of a static type. Use `None` or an empty namespace for all namespaces and for
+    /// cluster-scoped resources. An empty field selector selects all objects.
     pub fn from_client(
         client: Client,
         resource: &<T::Resource as Resource>::DynamicType,
@@ -77,7 +82,7 @@ impl<T: Cached> ListWatch<T> {
         let http = Http {
             client,
             path,
-            asked: DecodeContext { metadata_only: T::Resource::metadata_api(), ..DecodeContext::new(kind) },
+            context: DecodeContext { metadata_only: T::Resource::metadata_api(), ..DecodeContext::new(kind) },
             decoder: Arc::new(T::Decoder::default()),
             max_object_bytes: MAX_OBJECT_BYTES,
             options: ListOptions::default(),
@@ -92,53 +97,56 @@ impl<T: 'static> ListWatch<T> {
         Self { source: Source::Functions(functions), chunking: true }
     }
 
-    /// Restricts to objects with these labels, in the syntax of the API: `app=web,tier!=cache`.
+    /// Selects objects by labels, in the syntax of the API: `app=web,tier!=cache`.
     #[must_use]
     pub fn labels(self, selector: &str) -> Self {
         self.modify(|http| http.options.label_selector = Some(selector.to_owned()))
     }
 
-    /// Restricts to objects with these fields, in the syntax of the API: `spec.nodeName=node-1`.
+    /// Selects objects by fields, in the syntax of the API: `spec.nodeName=node-1`.
     #[must_use]
     pub fn fields(self, selector: &str) -> Self {
         self.modify(|http| http.options.field_selector = Some(selector.to_owned()))
     }
 
-    /// client-go's `NewFilteredListWatchFromClient`: a function that may change the options of
-    /// each request, LIST and WATCH alike. Called for each request; several are called in order.
+    /// Adds a function that can change the options of each LIST and WATCH, like client-go's
+    /// `NewFilteredListWatchFromClient`.
+    ///
+    /// The function runs for each request. Several functions run in the order of their addition.
     #[must_use]
     pub fn options(self, modifier: impl Fn(&mut ListOptions) + Send + Sync + 'static) -> Self {
         self.modify(|http| http.modifiers.push(Arc::new(modifier)))
     }
 
-    /// The largest object that is accepted, in bytes; 16 MiB unless set. A larger one is
+    /// Sets the maximum size of an object in bytes. The default is 16 MiB. A larger object causes
     /// [`ListWatchError::TooLong`].
     ///
-    /// Lists are compressed where the client asks for it, as that of kube-client does with its feature `gzip` and not
-    /// without; watches never are. What counts is the size after that, and no more is unpacked.
+    /// With the feature `gzip` of kube-client, lists are compressed. Watches are never compressed. The limit applies
+    /// to the decompressed size, and decompression stops at the limit.
     #[must_use]
     pub fn max_object_bytes(self, limit: usize) -> Self {
         self.modify(|http| http.max_object_bytes = limit)
     }
 
-    /// Keeps `metadata.managedFields`, which are cut out of each object before it is decoded unless this is called. They
-    /// say which program owns which field, are half of many an object, and matter to who computes server-side applies. An
-    /// object that is written back without them changes nothing about them: kube-apiserver then keeps its own.
+    /// Keeps `metadata.managedFields`. By default, this crate removes them before it decodes an object.
+    ///
+    /// Managed fields record which program owns which field, and are often half of an object. A program needs them
+    /// only if it computes server-side applies. If a program writes an object without
+    /// managed fields, kube-apiserver does not change its own.
     #[must_use]
     pub fn keep_managed_fields(self) -> Self {
-        self.modify(|http| http.asked.keep_managed_fields = true)
+        self.modify(|http| http.context.keep_managed_fields = true)
     }
 
-    /// A function that changes each object right after it was decoded, before a cache, an index or a handler sees it:
-    /// client-go's `SetTransform`. Mostly it drops what the program does not need, to save memory. Several are called
-    /// in order.
+    /// Adds a function that changes each decoded object before it is cached, like client-go's `SetTransform`.
     ///
-    /// It is called once for each version of an object that was decoded, the last state of a deleted one included; not
-    /// for what is cached already and listed again, and not for a resync. Who an object is (its key, uid and version) is
-    /// kept apart from it and can't be changed by it. It runs on the task that reads from the server: it must not block.
+    /// Use a transform to remove unneeded fields and save memory. Several transforms run in the order of their
+    /// addition. A transform runs once for each decoded version of an object, and for the last state of a deleted
+    /// object. It does not run for an unchanged object of a list, or for a resync. It cannot change the key, uid or
+    /// version of an object. It runs on the task that reads the response, so it must not block.
     ///
-    /// Where it fails or panics the object counts as undecodable: it is reported with its key and this reason, and the
-    /// last good version stays and is marked stale.
+    /// If a transform fails or panics, the object is undecodable. It is reported with its key and this reason. The
+    /// last decoded version stays cached and is marked stale.
     #[must_use]
     pub fn transform(
         mut self,
@@ -155,14 +163,14 @@ impl<T: 'static> ListWatch<T> {
         })
     }
 
-    /// Asks for each list in one answer, whatever page size the reflector wants.
+    /// Requests each list in one response and ignores the page size of the reflector.
     #[must_use]
     pub fn disable_chunking(mut self) -> Self {
         self.chunking = false;
         self
     }
 
-    /// Functions bring their own options: there is nothing to modify for them.
+    /// Changes the HTTP source. Functions have no options, so the change is ignored for them.
     fn modify(mut self, change: impl FnOnce(&mut Http<T>)) -> Self {
         if let Source::Http(http) = &mut self.source {
             change(Arc::make_mut(http));
@@ -170,7 +178,7 @@ impl<T: 'static> ListWatch<T> {
         self
     }
 
-    /// Path and query of a list, as it will be sent; `None` for functions.
+    /// Returns the path and query of a list, or `None` for functions.
     pub fn list_url(&self, request: &ListRequest) -> Option<String> {
         match &self.source {
             Source::Http(http) => Some(self.chunked(request.clone()).url(&http.path, &http.options())),
@@ -178,7 +186,7 @@ impl<T: 'static> ListWatch<T> {
         }
     }
 
-    /// Path and query of a watch, as it will be sent; `None` for functions.
+    /// Returns the path and query of a watch, or `None` for functions.
     pub fn watch_url(&self, request: &WatchRequest) -> Option<String> {
         match &self.source {
             Source::Http(http) => Some(request.url(&http.path, &http.options())),
@@ -215,7 +223,7 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
         }
     }
 
-    /// Functions were written for lists and watches; an unknown kind of watch could not fail well.
+    /// Functions support only lists and watches. They could ignore the parameters of a streaming list.
     fn streams_lists(&self) -> bool {
         matches!(self.source, Source::Http(_))
     }
@@ -237,7 +245,7 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
     }
 }
 
-/// The namespace in the path of a resource: `/api/v1/namespaces/shop/pods`, and none in `/api/v1/namespaces`.
+/// Returns the namespace in the path of a resource, for example `shop` in `/api/v1/namespaces/shop/pods`.
 fn namespace_of(path: &str) -> Option<String> {
     let (_, below) = path.split_once("/namespaces/")?;
     let (namespace, _) = below.split_once('/')?;
@@ -249,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_namespace_of_a_path_is_that_of_its_objects() {
+    fn path_of_namespaced_resource_contains_namespace() {
         for (path, namespace) in [
             ("/api/v1/namespaces/shop/pods", Some("shop")),
             ("/apis/apps/v1/namespaces/shop/deployments", Some("shop")),

@@ -1,68 +1,69 @@
-//! What is asked for, and how it is written as a URL. Pure.
+//! The requests and their URLs. Pure.
 //!
-//! The request types can't express the combinations that an API server refuses or treats
-//! surprisingly: a match without a version, a bare version with a limit, a continue token with
-//! either. <https://kubernetes.io/docs/reference/using-api/api-concepts/#the-resourceversion-parameter>
+//! The request types cannot express combinations that an API server rejects or misinterprets: a match without a
+//! version, a version without a match and with a limit, or a continue token with either.
+//! <https://kubernetes.io/docs/reference/using-api/api-concepts/#the-resourceversion-parameter>
 
 use std::time::Duration;
 
 use kube_object::ResourceVersion;
 
-/// One page of a list.
+/// A request for one page of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ListRequest {
-    /// Which state to list.
+    /// The requested state.
     pub at: ListAt,
-    /// At most this many items; `None` asks for the whole list in one answer.
+    /// The maximum number of items. `None` requests the complete list in one response.
     pub limit: Option<u32>,
 }
 
-/// Which state of the server a list shows.
+/// The state that a list returns.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ListAt {
     /// The most recent state.
     Consistent,
-    /// Any state that the server has at hand, however old. It may ignore the limit.
+    /// Any state in the watch cache of the server, with no limit on its age. The server may ignore the limit
+    /// of items.
     Any,
     /// A state at least as new as this version.
     NotOlderThan(ResourceVersion),
     /// The state at exactly this version.
     Exactly(ResourceVersion),
-    /// The next page, by the token of the one before.
+    /// The next page of an earlier list, by its continue token.
     Continue(String),
 }
 
-/// A watch.
+/// A request for a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchRequest {
-    /// Where to begin.
+    /// The start of the watch.
     pub from: WatchFrom,
-    /// How long the server keeps the watch open, in whole seconds; `None` leaves it to the server.
+    /// The duration after which the server ends the watch, rounded down to seconds. With `None`, the server
+    /// decides.
     pub timeout: Option<Duration>,
-    /// Whether to ask for bookmarks.
+    /// Whether to request bookmarks.
     pub bookmarks: bool,
 }
 
-/// Where a watch begins.
+/// The start of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchFrom {
-    /// After this version. An empty version (some aggregated servers have none) asks for the
-    /// most recent state first, as ADDED events.
+    /// The watch starts after this version. With an empty version, the server first sends the most recent state as
+    /// ADDED events. Some aggregated servers have only empty versions.
     Version(ResourceVersion),
-    /// A streaming list: the state at least as new as this version (`None`: the most recent), as
-    /// ADDED events that end with a marked bookmark, then what follows.
+    /// The watch starts with a streaming list. The server sends a state as ADDED events, then a marked bookmark,
+    /// then later events. The state is at least as new as this version. `None` requests the most recent state.
     InitialEvents(Option<ResourceVersion>),
 }
 
-/// What an options modifier may change: applied to LIST and WATCH alike, so that both always
-/// see the same objects.
+/// The options of LIST and WATCH requests. Both use the same options, so both return the same objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListOptions {
     /// A label selector in the syntax of the API: `app=web,tier!=cache`.
     pub label_selector: Option<String>,
     /// A field selector in the syntax of the API: `spec.nodeName=node-1`.
     pub field_selector: Option<String>,
-    /// Further query parameters, sent as they are.
+    /// Further query parameters. Names and values are percent-encoded.
     pub parameters: Vec<(String, String)>,
 }
 
@@ -84,15 +85,15 @@ fn join(path: &str, query: &str) -> String {
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
-/// How much of a continue token is shown: servers may give long ones, which say nothing to a reader.
-const SHOWN: usize = 64;
+/// A continue token in an error or a log is truncated to this length.
+const MAX_TOKEN_CHARS: usize = 64;
 
 impl ListRequest {
-    /// The same request for errors and logs.
-    pub(crate) fn shown(&self) -> Self {
+    /// Returns the request for errors and logs, with a truncated token.
+    pub(crate) fn redacted(&self) -> Self {
         let at = match &self.at {
-            ListAt::Continue(token) if token.chars().nth(SHOWN).is_some() => {
-                ListAt::Continue(token.chars().take(SHOWN).chain("...".chars()).collect())
+            ListAt::Continue(token) if token.chars().nth(MAX_TOKEN_CHARS).is_some() => {
+                ListAt::Continue(token.chars().take(MAX_TOKEN_CHARS).chain("...".chars()).collect())
             }
             at => at.clone(),
         };
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_names_its_state_without_forbidden_combinations() {
+    fn list_url_contains_version_match_and_limit() {
         assert_eq!(list(ListAt::Consistent, None), PODS);
         assert_eq!(list(ListAt::Any, Some(500)), "/api/v1/pods?resourceVersion=0&limit=500");
         assert_eq!(
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_go_into_lists_and_watches_alike() {
+    fn selectors_are_in_list_and_watch_urls() {
         let options = ListOptions {
             label_selector: Some("app in (a,b)".into()),
             field_selector: Some("spec.nodeName=n".into()),
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_asks_for_bookmarks_and_a_time_out() {
+    fn watch_url_contains_bookmarks_and_timeout() {
         let watch = WatchRequest {
             from: WatchFrom::Version(5.into()),
             timeout: Some(Duration::from_millis(300_900)),
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_streaming_list_always_asks_for_bookmarks() {
+    fn streaming_list_always_requests_bookmarks() {
         let watch = WatchRequest { from: WatchFrom::InitialEvents(None), timeout: None, bookmarks: false };
         assert_eq!(
             watch.url(PODS, &ListOptions::default()),

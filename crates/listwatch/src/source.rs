@@ -1,4 +1,4 @@
-//! `ListerWatcher`: anything that can be listed and watched.
+//! `ListerWatcher`: the trait of a source of objects.
 
 use std::sync::Arc;
 
@@ -7,52 +7,53 @@ use kube_object::CacheProbe;
 
 use crate::{ListOptions, ListPart, ListRequest, ListWatchError, WatchEvent, WatchRequest};
 
-/// A source of objects: client-go's interface of the same name.
+/// Lists and watches objects, like client-go's `ListerWatcher`.
 ///
-/// Both streams are lazy: nothing is sent before the first poll, and a request that could not
-/// be made is the first item. Dropping a stream ends the request. After an error a stream ends.
+/// Both streams are lazy: the first poll sends the request. A failed request is the first item. Dropping a stream
+/// ends the request. A stream ends after an error.
 ///
-/// An implementation never retries and never blocks; the reflector decides what follows an error.
+/// An implementation must not retry or block. The reflector decides on retries.
 pub trait ListerWatcher<T>: Send + Sync + 'static {
-    /// One page of the list, as its bytes arrive; [`ListPart::End`] is the last item.
+    /// Returns the parts of one page while the response arrives. [`ListPart::End`] is the last item.
     ///
-    /// What `known` holds at the same version is handed back instead of being decoded.
+    /// If `known` contains an object unchanged, the cached entry is returned and the object is not decoded.
     fn list(
         &self,
         request: ListRequest,
         known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<ListPart<T>, ListWatchError>>;
 
-    /// The events after a version: each item is everything that one read gave, never empty.
+    /// Returns the events of a watch. Each item contains the available events, and is never empty.
     fn watch(
         &self,
         request: WatchRequest,
         known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>>;
 
-    /// Whether a watch from [`InitialEvents`](crate::WatchFrom::InitialEvents) is worth a try. A source that can't send the
-    /// bookmark at its end says no, and is asked for lists.
+    /// Returns whether this source supports [`InitialEvents`](crate::WatchFrom::InitialEvents).
+    ///
+    /// Return `false` if the source cannot send the bookmark after the initial events. The reflector then requests only lists.
     fn streams_lists(&self) -> bool {
         true
     }
 
-    /// What this source covers; `None` where it can't say.
+    /// Returns the namespace and selectors of this source, or `None` if they are unknown.
     fn coverage(&self) -> Option<Coverage> {
         None
     }
 
-    /// Where this source asks, for errors of those who wait for it: a path without a query. A source
-    /// that has none goes by the name of its type.
+    /// Returns the path of the resource, without a query, for error messages. The default is the name of the
+    /// type.
     fn path(&self) -> String {
         std::any::type_name::<Self>().to_owned()
     }
 }
 
-/// Which objects of a resource a source lists and watches.
+/// Describes which objects of a resource a source lists and watches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Coverage {
-    /// Those of this namespace; `None` for all, and for cluster-scoped resources.
+    /// The namespace, or `None` for all namespaces and for cluster-scoped resources.
     pub namespace: Option<String>,
-    /// Of them, those that these options leave over.
+    /// The selectors and parameters.
     pub options: ListOptions,
 }

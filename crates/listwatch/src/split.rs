@@ -1,47 +1,46 @@
-//! The body of a list, cut into its items as the bytes arrive. Pure.
+//! Splits the body of a list into items while the bytes arrive. Pure.
 //!
-//! A list is one JSON object, `{"kind":..,"metadata":{..},"items":[..]}`, and may be hundreds of
-//! megabytes long. Only the structure is looked at here; what each piece says is decided by who
-//! decodes it. At most one unfinished piece is held.
+//! A list is one JSON object, `{"kind":..,"metadata":{..},"items":[..]}`. It can contain hundreds of megabytes.
+//! This module reads only the structure and does not decode the segments. It holds at most one incomplete segment.
 
 use bytes::{Bytes, BytesMut};
 use kube_object::ValueEnd;
 
 /// A part of the top-level object.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Piece {
-    /// One element of `items`.
+pub(crate) enum Segment {
+    /// An element of `items`.
     Item(Bytes),
     /// Any other field.
     Field {
-        /// Its name, without quotes.
+        /// The name of the field.
         name: String,
-        /// The JSON of its value.
+        /// The value in JSON.
         value: Bytes,
     },
 }
 
-/// Why a body is no list.
+/// The reason why a body is not a list.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SplitError {
-    /// Not the JSON of one object.
+    /// The body is not one JSON object.
     Malformed,
-    /// A piece longer than the limit.
+    /// A segment is longer than the limit.
     TooLong,
 }
 
-/// Cuts one body into pieces.
+/// Splits one body into segments.
 #[derive(Debug)]
 pub(crate) struct Splitter {
     state: State,
-    /// The beginning of the value being read, where it came with earlier chunks.
+    /// The part of the current value that earlier chunks contained.
     partial: BytesMut,
     limit: usize,
-    /// The list of items has begun.
+    /// Whether the body contains an array of items.
     has_items: bool,
 }
 
-/// What is expected next; white space may come before it.
+/// The next expected token. White space may precede the token.
 #[derive(Debug)]
 enum State {
     Start,
@@ -58,14 +57,14 @@ enum State {
     Item,
     ItemCommaOrEnd,
     End,
-    /// In the middle of a value.
+    /// Within a value.
     Within {
         role: Role,
         value: ValueEnd,
     },
 }
 
-/// What the value being read is for.
+/// The role of the current value.
 #[derive(Debug)]
 enum Role {
     Name,
@@ -74,19 +73,23 @@ enum Role {
 }
 
 impl Splitter {
-    /// Cuts pieces of at most `limit` bytes.
+    /// Creates a splitter for segments of at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self { state: State::Start, partial: BytesMut::new(), limit, has_items: false }
     }
 
-    /// Calls `piece` with each piece that `chunk` completes.
-    pub(crate) fn cut(&mut self, mut chunk: Bytes, mut piece: impl FnMut(Piece)) -> Result<(), SplitError> {
+    /// Calls `segment` with each segment that `chunk` completes.
+    pub(crate) fn cut(
+        &mut self,
+        mut chunk: Bytes,
+        mut segment: impl FnMut(Segment),
+    ) -> Result<(), SplitError> {
         while let Some(&first) = chunk.first() {
             match std::mem::replace(&mut self.state, State::End) {
                 State::Within { role, mut value } => match value.find(&chunk) {
                     Some(length) => {
                         let bytes = self.complete(chunk.split_to(length))?;
-                        self.state = finish(role, bytes, &mut piece)?;
+                        self.state = finish(role, bytes, &mut segment)?;
                     }
                     None => {
                         self.state = State::Within { role, value };
@@ -110,17 +113,17 @@ impl Splitter {
         Ok(())
     }
 
-    /// Whether the object has been read to its end.
+    /// Returns whether the object is complete.
     pub(crate) fn is_complete(&self) -> bool {
         matches!(self.state, State::End)
     }
 
-    /// Whether there was a list of items, be it an empty one.
+    /// Returns whether the body contains an array of items, which can be empty.
     pub(crate) fn has_items(&self) -> bool {
         self.has_items
     }
 
-    /// Joins the end of a value with what came before; copies nothing where nothing did.
+    /// Joins the end of a value with its earlier part. Copies only if there is an earlier part.
     fn complete(&mut self, end: Bytes) -> Result<Bytes, SplitError> {
         if self.partial.len() + end.len() > self.limit {
             return Err(SplitError::TooLong);
@@ -141,8 +144,8 @@ impl Splitter {
     }
 }
 
-/// Outside of values: what follows on this byte, and whether the byte is used up (1) or is the
-/// first of a value (0).
+/// Returns the state after a byte outside of values, and the number of consumed bytes. The first byte of
+/// a value is not consumed.
 fn advance(state: State, byte: u8) -> Result<(State, usize), SplitError> {
     Ok(match (state, byte) {
         (State::Start, b'{') => (State::FieldOrEnd, 1),
@@ -168,19 +171,19 @@ fn advance(state: State, byte: u8) -> Result<(State, usize), SplitError> {
     })
 }
 
-/// A value is complete: hand it on and say what is expected after it.
-fn finish(role: Role, bytes: Bytes, piece: &mut impl FnMut(Piece)) -> Result<State, SplitError> {
+/// Passes a complete value on, and returns the state after the value.
+fn finish(role: Role, bytes: Bytes, segment: &mut impl FnMut(Segment)) -> Result<State, SplitError> {
     Ok(match role {
         Role::Name => {
             let field = serde_json::from_slice(&bytes).map_err(|_| SplitError::Malformed)?;
             State::Colon { field }
         }
         Role::Field(name) => {
-            piece(Piece::Field { name, value: bytes });
+            segment(Segment::Field { name, value: bytes });
             State::CommaOrEnd
         }
         Role::Item => {
-            piece(Piece::Item(bytes));
+            segment(Segment::Item(bytes));
             State::ItemCommaOrEnd
         }
     })
@@ -193,25 +196,25 @@ mod tests {
 
     fn cut(chunks: &[&[u8]]) -> Result<(Vec<(String, String)>, bool), SplitError> {
         let mut splitter = Splitter::new(1 << 20);
-        let mut pieces = Vec::new();
+        let mut segments = Vec::new();
         for chunk in chunks {
-            splitter.cut(Bytes::copy_from_slice(chunk), |piece| {
-                let (name, bytes) = match piece {
-                    Piece::Item(bytes) => ("item".to_owned(), bytes),
-                    Piece::Field { name, value } => (name, value),
+            splitter.cut(Bytes::copy_from_slice(chunk), |segment| {
+                let (name, bytes) = match segment {
+                    Segment::Item(bytes) => ("item".to_owned(), bytes),
+                    Segment::Field { name, value } => (name, value),
                 };
-                pieces.push((name, String::from_utf8_lossy(&bytes).into_owned()));
+                segments.push((name, String::from_utf8_lossy(&bytes).into_owned()));
             })?;
         }
-        Ok((pieces, splitter.is_complete()))
+        Ok((segments, splitter.is_complete()))
     }
 
-    fn named(pieces: &[(&str, &str)]) -> Vec<(String, String)> {
-        pieces.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    fn named(segments: &[(&str, &str)]) -> Vec<(String, String)> {
+        segments.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
     }
 
     #[test]
-    fn items_and_fields_come_in_any_order() {
+    fn items_and_fields_are_found_in_any_order() {
         let body = br#" { "kind" : "PodList", "items":[ {"a":"}]\"\\"} ,{"b":[{}]}, 7 ], "metadata":{"x":{}} , "n":12 } "#;
         let expected = named(&[
             ("kind", r#""PodList""#),
@@ -225,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_or_missing_list_of_items_is_seen_as_it_is() {
+    fn empty_and_missing_items_are_distinguished() {
         assert_eq!(cut(&[br#"{"items":[]}"#]), Ok((vec![], true)));
         assert_eq!(cut(&[br#"{"items":null}"#]), Ok((named(&[("items", "null")]), true)));
         assert_eq!(cut(&[b"{}"]), Ok((vec![], true)));
     }
 
     #[test]
-    fn what_is_not_one_object_is_refused() {
+    fn body_other_than_one_object_is_malformed() {
         for body in [
             "[]",
             "x",
@@ -254,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_may_not_exceed_the_limit_however_it_arrives() {
+    fn segment_longer_than_limit_is_error() {
         for chunks in [vec![&br#"{"items":["123456789"]}"#[..]], vec![br#"{"items":["12345"#, b"67890"]] {
             let mut splitter = Splitter::new(10);
             let result: Result<(), _> =
@@ -281,7 +284,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn however_a_body_is_split_its_pieces_are_those_that_serde_sees(
+        fn segments_match_serde_for_any_chunks(
             items in proptest::collection::vec(json(), 0..5),
             metadata in json(),
             cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..12),
@@ -293,17 +296,17 @@ mod tests {
             cuts.extend([0, body.len()]);
             cuts.sort_unstable();
             let chunks: Vec<&[u8]> = cuts.windows(2).map(|pair| &body[pair[0]..pair[1]]).collect();
-            let (pieces, complete) = cut(&chunks).unwrap();
+            let (segments, complete) = cut(&chunks).unwrap();
             prop_assert!(complete);
             let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-            let found: Vec<_> = pieces.iter().filter(|piece| piece.0 == "item").map(|piece| parse(&piece.1)).collect();
+            let found: Vec<_> = segments.iter().filter(|segment| segment.0 == "item").map(|segment| parse(&segment.1)).collect();
             prop_assert_eq!(found, items);
-            let found = pieces.iter().find(|piece| piece.0 == "metadata").map(|piece| parse(&piece.1));
+            let found = segments.iter().find(|segment| segment.0 == "metadata").map(|segment| parse(&segment.1));
             prop_assert_eq!(found, Some(metadata));
         }
 
         #[test]
-        fn no_bytes_make_the_splitter_panic_or_hold_more_than_its_limit(
+        fn any_input_stays_within_limit_without_panic(
             body in proptest::collection::vec(prop_oneof![Just(b'{'), Just(b'"'), Just(b'['), Just(b'\\'), Just(b','), any::<u8>()], 0..300),
         ) {
             let mut splitter = Splitter::new(64);

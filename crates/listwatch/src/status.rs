@@ -1,4 +1,4 @@
-//! A `Status` as servers other than kube-apiserver write it, too.
+//! Decodes a `Status`, also from servers other than kube-apiserver.
 
 use kube_client::core::{
     Status,
@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 type Fields = Map<String, Value>;
 
-/// Reads each field on its own: one that is null or of another type is as if it were missing, so that it does not hide
-/// the code or the reason, on which everything depends. `None` where the bytes are no JSON object.
+/// Decodes each field separately. A field that is null or has another type counts as missing, because it must not
+/// hide the code and the reason. Returns `None` if the bytes are not a JSON object.
 pub(crate) fn read(bytes: &[u8]) -> Option<Status> {
     let mut fields: Fields = serde_json::from_slice(bytes).ok()?;
     Some(Status {
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_whole_status_is_read_as_kube_reads_it() {
+    fn complete_status_is_decoded_like_kube() {
         let text = br#"{"kind":"Status","apiVersion":"v1","status":"Failure","code":504,"reason":"Timeout","message":"m",
             "metadata":{"continue":"t"},"details":{"name":"n","group":"g","kind":"k","uid":"u","retryAfterSeconds":3,
             "causes":[{"reason":"ResourceVersionTooLarge","message":"Too large","field":"f"}]}}"#;
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_of_another_type_hides_no_other() {
+    fn field_of_another_type_counts_as_missing() {
         let text = br#"{"status":"failed","code":410,"reason":"Expired","message":null,"metadata":[],
             "details":{"name":7,"retryAfterSeconds":-1,"causes":[{"reason":null,"message":"m"}]}}"#;
         let status = read(text).unwrap();
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_no_status() {
+    fn non_object_is_not_status() {
         for text in ["", "7", "null", "[]", "<html>", "{"] {
             assert_eq!(read(text.as_bytes()), None, "{text}");
         }

@@ -1,4 +1,4 @@
-//! A function of the user's that changes each object once, right after it was decoded.
+//! Transforms: user functions that change each object once, after it is decoded.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -9,10 +9,10 @@ use kube_object::{Decode, DecodeError, Entry, RawObject};
 
 use crate::Decoded;
 
-/// Its reason is a text of the program, so that no text of an object can reach a log.
+/// A user function. The reason of its failure is a static text, and therefore cannot contain the text of an object.
 pub(crate) type Transform<T> = Arc<dyn Fn(&mut T) -> Result<(), &'static str> + Send + Sync>;
 
-/// Decodes, then transforms. Who an object is comes from its bytes, before either.
+/// Decodes an object, then transforms it. The identity is read before both.
 pub(crate) struct Transforming<T> {
     pub(crate) decoder: Arc<dyn Decode<T>>,
     pub(crate) transform: Transform<T>,
@@ -26,23 +26,23 @@ impl<T: 'static> Decode<T> for Transforming<T> {
     }
 }
 
-/// Transforms an object; what it was changed into is of no use where this fails.
+/// Transforms an object. After a failure, the object must not be used.
 pub(crate) fn apply<T>(transform: &Transform<T>, object: &mut T) -> Result<(), DecodeError> {
     let call = AssertUnwindSafe(|| transform(object));
     let reason = match catch_unwind(call) {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(reason)) => reason,
-        Err(_) => "it panicked",
+        Err(_) => "the transform panicked",
     };
     Err(DecodeError::Transform { reason })
 }
 
-/// Transforms an object that its source has made an entry of already.
+/// Transforms the object of an entry.
 pub(crate) fn apply_to_entry<T>(transform: &Transform<T>, mut entry: Entry<T>) -> Decoded<T> {
     let transformed = match Arc::get_mut(&mut entry.object) {
         Some(object) => apply(transform, object),
-        // Nobody can say who has seen it, or whether it was transformed already.
-        None => Err(DecodeError::Transform { reason: "the object is shared by its source" }),
+        // Another owner of the object may have read it, or transformed it.
+        None => Err(DecodeError::Transform { reason: "the source shares the object" }),
     };
     match transformed {
         Ok(()) => Decoded::Object(entry),

@@ -1,9 +1,8 @@
-//! A request body that is empty and can't be cloned.
+//! An empty request body that cannot be cloned.
 //!
-//! kube-client's own retry layer (`default_retry`, on by default) repeats requests that the
-//! server answered with 429, 503 or 504, up to 15 times and invisibly; the reflector's backoff
-//! would be multiplied by it. The layer leaves alone what it can't repeat, which is a request
-//! whose body can't be cloned. [`Body::empty`] can be; the body of a response can't.
+//! kube-client's retry layer (`default_retry`, on by default) repeats a request up to 15 times after a response of
+//! 429, 503 or 504, and does not report it. Each attempt of the reflector would become many requests. The layer does
+//! not repeat a request whose body cannot be cloned. [`Body::empty`] can be cloned, but the body of a response cannot.
 
 use std::convert::Infallible;
 
@@ -12,16 +11,16 @@ use http::{Request, Response};
 use http_body_util::Empty;
 use kube_client::{Client, client::Body};
 
-/// An empty body that hides the request from retry layers.
+/// Creates an empty body that prevents retries.
 ///
 /// # Cancel safety
-/// Safe: nothing is kept.
+/// This function is cancel safe.
 pub(crate) async fn uncloneable_body() -> Result<Body, kube_client::Error> {
-    let answer = tower::service_fn(|_: Request<Body>| async {
+    let service = tower::service_fn(|_: Request<Body>| async {
         Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
     });
-    // The client runs its service on a task, which ends when the client is dropped below.
-    let response = Client::new(answer, "").send(Request::new(Body::empty())).await?;
+    // The client runs its service on a task. Dropping the client stops the task.
+    let response = Client::new(service, "").send(Request::new(Body::empty())).await?;
     Ok(response.into_body())
 }
 
@@ -31,7 +30,7 @@ mod tests {
     use http_body::Body as _;
 
     #[tokio::test]
-    async fn the_body_is_empty_and_cannot_be_cloned() {
+    async fn body_is_empty_and_cannot_be_cloned() {
         let body = uncloneable_body().await.unwrap();
         assert!(body.try_clone().is_none());
         assert!(body.is_end_stream());

@@ -1,5 +1,5 @@
-//! Whatever a server sends and however it is split: nothing panics, nothing is held beyond the limit, good objects are
-//! found among bad ones, and no error quotes what it could not read.
+//! Reads arbitrary bytes, split at arbitrary points. The reader never panics and respects its size limit. It finds the
+//! valid objects among invalid ones, and no error contains a part of the input.
 
 use std::{convert::Infallible, fmt::Debug, sync::Arc, time::Duration};
 
@@ -18,15 +18,15 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::Runtime;
 
-/// What no error may show.
+/// A text that no error may contain.
 const SECRET: &str = "hunter2";
-/// The longest object that is read.
+/// The maximum size of an object.
 const LIMIT: usize = 4096;
 
-/// Objects that are Pods, and what stands in their place.
+/// A Pod or invalid bytes.
 #[derive(Debug, Clone)]
 enum Object {
-    /// A Pod of this number.
+    /// A Pod with this number in its name.
     Good(u32),
     Bad(Vec<u8>),
 }
@@ -68,13 +68,13 @@ fn json() -> impl Strategy<Value = String> {
     })
 }
 
-/// A Pod of which some fields are wrong, missing or there twice.
+/// A Pod with some fields wrong, missing or repeated.
 fn nearly_a_pod() -> impl Strategy<Value = String> {
     let field = prop_oneof![
         Just(r#""kind":"Pod""#.to_owned()),
         Just(r#""apiVersion":"v1""#.to_owned()),
         Just(r#""metadata":{"name":"nearly","resourceVersion":"7"}"#.to_owned()),
-        // Kinds are quoted, cut to a length that is safe.
+        // Errors contain kinds, truncated to a safe length.
         Just(r#""kind":"Table""#.to_owned()),
         Just(r#""kind":7"#.to_owned()),
         (prop::sample::select(vec!["metadata", "spec", "status"]), json())
@@ -85,7 +85,7 @@ fn nearly_a_pod() -> impl Strategy<Value = String> {
     prop::collection::vec(field, 0..6).prop_map(|fields| format!("{{{}}}", fields.join(",")))
 }
 
-/// Anything; whole frames and items of it, so without a line's end.
+/// Arbitrary bytes for one frame or item, so without a newline.
 fn bad() -> impl Strategy<Value = Vec<u8>> {
     let bytes = prop_oneof![
         3 => nearly_a_pod().prop_map(String::into_bytes),
@@ -113,27 +113,26 @@ fn split(body: &[u8], cuts: &[prop::sample::Index]) -> Vec<Bytes> {
     cuts.windows(2).map(|pair| Bytes::copy_from_slice(&body[pair[0]..pair[1]])).collect()
 }
 
-/// A source whose every answer has this body, in these pieces.
-fn source(pieces: Vec<Bytes>) -> ListWatch<Pod> {
+/// Creates a source that always receives this body, in these chunks.
+fn source(chunks: Vec<Bytes>) -> ListWatch<Pod> {
     let service = tower::service_fn(move |_: Request<Body>| {
         let frames =
-            stream::iter(pieces.clone()).map(|piece| Ok::<_, Infallible>(http_body::Frame::data(piece)));
-        let answer = Response::builder().header("content-type", "application/json");
-        std::future::ready(answer.body(StreamBody::new(frames)).map_err(|_| std::fmt::Error))
+            stream::iter(chunks.clone()).map(|chunk| Ok::<_, Infallible>(http_body::Frame::data(chunk)));
+        let response = Response::builder().header("content-type", "application/json");
+        std::future::ready(response.body(StreamBody::new(frames)).map_err(|_| std::fmt::Error))
     });
     ListWatch::new(Api::all(Client::new(service, "default"))).max_object_bytes(LIMIT)
 }
 
-/// What a list or a watch gives, in words: whom it names, and the error that it ends with.
+/// The result of a list or a watch as text: the objects, and the error at the end.
 #[derive(Debug, PartialEq)]
 struct Read {
     found: Vec<String>,
     error: Option<String>,
 }
 
-/// An error's words, which are no secret.
-fn shown(error: &(impl ToString + Debug)) -> String {
-    let text = error.to_string();
+/// Returns the text of an error. Fails if the text or `Debug` contains the secret.
+fn checked_text(text: String, error: &impl Debug) -> String {
     assert!(!text.contains(SECRET) && !format!("{error:?}").contains(SECRET), "{text} {error:?}");
     text
 }
@@ -141,7 +140,7 @@ fn shown(error: &(impl ToString + Debug)) -> String {
 fn decoded(object: &Decoded<Pod>) -> String {
     match object {
         Decoded::Object(entry) => entry.key().to_string(),
-        Decoded::Undecodable { error, .. } => format!("? {}", shown(error)),
+        Decoded::Undecodable { error, .. } => format!("? {}", checked_text(error.to_string(), error)),
     }
 }
 
@@ -149,16 +148,17 @@ fn read<P>(parts: &[Result<P, ListWatchError>], found: impl Fn(&P) -> Vec<String
     let failed = parts.iter().filter(|part| part.is_err()).count();
     assert!(
         failed == 0 || failed == 1 && parts.last().is_some_and(Result::is_err),
-        "it goes on after its error"
+        "the stream continues after its error"
     );
-    let error = parts.last().and_then(|part| part.as_ref().err()).map(shown);
+    let error = parts.last().and_then(|part| part.as_ref().err());
+    let error = error.map(|error| checked_text(error.with_causes().to_string(), error));
     Read { found: parts.iter().flatten().flat_map(found).collect(), error }
 }
 
-async fn watch(pieces: Vec<Bytes>) -> Read {
+async fn watch(chunks: Vec<Bytes>) -> Read {
     let timeout = Some(Duration::from_secs(300));
     let request = WatchRequest { from: WatchFrom::Version(5.into()), timeout, bookmarks: true };
-    let events: Vec<_> = source(pieces).watch(request, Arc::new(NoCache)).collect().await;
+    let events: Vec<_> = source(chunks).watch(request, Arc::new(NoCache)).collect().await;
     read(&events, |events: &Vec<WatchEvent<Pod>>| {
         let event = |event: &WatchEvent<Pod>| match event {
             WatchEvent::Added(object) => format!("+{}", decoded(object)),
@@ -170,20 +170,20 @@ async fn watch(pieces: Vec<Bytes>) -> Read {
     })
 }
 
-async fn list(pieces: Vec<Bytes>) -> Read {
+async fn list(chunks: Vec<Bytes>) -> Read {
     let request = ListRequest { at: ListAt::Any, limit: None };
-    let parts: Vec<_> = source(pieces).list(request, Arc::new(NoCache)).collect().await;
+    let parts: Vec<_> = source(chunks).list(request, Arc::new(NoCache)).collect().await;
     read(&parts, |part: &ListPart<Pod>| match part {
         ListPart::Items { items, nameless } => items
             .iter()
             .map(decoded)
-            .chain(nameless.iter().map(|reason| format!("? {}", shown(reason))))
+            .chain(nameless.iter().map(|reason| format!("? {}", checked_text(reason.to_string(), reason))))
             .collect(),
         ListPart::End(end) => vec![format!("end {}", end.version)],
     })
 }
 
-/// Runs a property with a runtime for its clients.
+/// Tests a property with a runtime for its clients.
 fn check<S: Strategy>(strategy: S, property: impl Fn(&Runtime, S::Value) -> Result<(), TestCaseError>) {
     let config = Config { cases: 300, failure_persistence: None, ..Config::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -199,14 +199,14 @@ fn good(objects: &[Object]) -> Vec<String> {
     objects.iter().filter_map(name).collect()
 }
 
-/// Those of the good ones that were found, in their order.
+/// Returns the valid objects that were found, in their order.
 fn good_of(read: &Read) -> Vec<String> {
     let name = |line: &String| line.find("good-").map(|at| line[at..].to_owned());
     read.found.iter().filter_map(name).collect()
 }
 
 #[test]
-fn good_events_are_found_among_bad_ones_up_to_the_first_error() {
+fn valid_events_are_found_up_to_first_error() {
     let kinds = prop::sample::select(vec!["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR", "ODD"]);
     let odd_kinds = prop::collection::vec(prop_oneof![4 => Just("ADDED"), 1 => kinds], 6);
     check((objects(), odd_kinds, cuts()), |runtime, (objects, kinds, cuts)| {
@@ -228,7 +228,7 @@ fn good_events_are_found_among_bad_ones_up_to_the_first_error() {
 }
 
 #[test]
-fn frames_of_any_bytes_are_the_same_however_they_are_split() {
+fn arbitrary_watch_does_not_depend_on_chunks() {
     let lines = prop::collection::vec(bad(), 0..5);
     check((lines, cuts()), |runtime, (lines, cuts)| {
         let body = lines.join(&b'\n');
@@ -239,7 +239,7 @@ fn frames_of_any_bytes_are_the_same_however_they_are_split() {
 }
 
 #[test]
-fn good_items_are_found_among_bad_ones_and_a_list_ends_once() {
+fn valid_items_are_found_with_one_list_end() {
     let kinds = prop::sample::select(vec!["PodList", "PodList", "List", "Table"]);
     check((objects(), kinds, json(), cuts()), |runtime, (objects, kind, metadata, cuts)| {
         let items: Vec<_> = objects.iter().map(Object::bytes).collect();
@@ -249,9 +249,9 @@ fn good_items_are_found_among_bad_ones_and_a_list_ends_once() {
         body.extend(b"]}");
         let whole = runtime.block_on(list(vec![body.clone().into()]));
         let mut parts = runtime.block_on(list(split(&body, &cuts)));
-        // Which of several things that are wrong is named depends on what has been read by then.
+        // If the body has several errors, the split determines which error is found first.
         prop_assert_eq!(whole.error.is_some(), parts.error.is_some(), "{:?} {:?}", whole, parts);
-        // Nameless items are told beside the items of the same read.
+        // Items without identity are reported with the items of the same read.
         let mut expected = whole.found.clone();
         parts.found.sort_unstable();
         expected.sort_unstable();
@@ -264,7 +264,7 @@ fn good_items_are_found_among_bad_ones_and_a_list_ends_once() {
 }
 
 #[test]
-fn bodies_of_any_bytes_are_the_same_lists_however_they_are_split() {
+fn arbitrary_list_does_not_depend_on_chunks() {
     check((bad(), cuts()), |runtime, (body, cuts)| {
         let whole = runtime.block_on(list(vec![body.clone().into()]));
         let parts = runtime.block_on(list(split(&body, &cuts)));

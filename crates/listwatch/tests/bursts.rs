@@ -1,4 +1,4 @@
-//! How events that come close together are handed on.
+//! Batches of events that arrive shortly after each other.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -20,9 +20,9 @@ fn event(n: usize) -> Bytes {
     format!("{{\"type\":\"ADDED\",\"object\":{object}}}\n").into()
 }
 
-/// As a connection does it: a task of its own hands over a chunk when the one before has been taken.
+/// Creates a client whose connection provides one chunk at a time. A separate task sends each chunk.
 fn connection() -> Client {
-    let answer = |_: Request<Body>| async {
+    let respond = |_: Request<Body>| async {
         let (chunks, taken) = mpsc::channel(1);
         tokio::spawn(async move {
             for n in 0..EVENTS {
@@ -35,11 +35,11 @@ fn connection() -> Client {
         let frames = stream::unfold(taken, async |mut taken| Some((taken.recv().await?, taken)));
         Ok::<_, Infallible>(Response::new(StreamBody::new(frames)))
     };
-    Client::new(tower::service_fn(answer), "default")
+    Client::new(tower::service_fn(respond), "default")
 }
 
 #[tokio::test]
-async fn events_that_are_there_come_together_though_each_is_a_chunk() {
+async fn available_chunks_become_one_batch() {
     let pods = ListWatch::<Pod>::new(Api::all(connection()));
     let request = WatchRequest { from: WatchFrom::Version(1.into()), timeout: None, bookmarks: false };
     let batches: Vec<usize> =

@@ -25,7 +25,7 @@ impl Reports {
         let now = Instant::now();
         self.status.send_modify(|status| {
             status.errors += 1;
-            status.last_error = Some(error.to_string());
+            status.last_error = Some(error.with_causes().to_string());
             status.last_error_at = Some(now);
             status.failing = Some(class);
             status.failing_since.get_or_insert(now);

@@ -391,7 +391,7 @@ async fn the_deadlines_of_a_watch_end_with_it() {
     seconds(100).await;
     assert_eq!(run.errors(), [""; 0], "the bookmark deadline was due after 180 seconds");
     seconds(25).await;
-    assert_eq!(run.errors(), ["LIST /things: given up after 120s"]);
+    assert_eq!(run.errors(), ["LIST /things: timed out after 120s"]);
 }
 
 #[tokio::test(start_paused = true)]

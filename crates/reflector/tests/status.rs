@@ -74,14 +74,14 @@ async fn what_a_deadline_ends_is_an_error_like_another() {
     );
     let run = run(&fake);
     seconds(121).await;
-    assert_eq!(run.errors(), ["LIST /things: given up after 120s"]);
+    assert_eq!(run.errors(), ["LIST /things: timed out after 120s"]);
     assert_eq!(run.status().failing, Some(kube_listwatch::ErrorClass::Broken));
     seconds(10).await;
     assert_eq!((run.status().failing, run.status().phase), (None, Phase::Watching));
     seconds(180).await;
-    assert_eq!(run.errors()[1], "WATCH /things: given up after 180s");
+    assert_eq!(run.errors()[1], "WATCH /things: timed out after 180s");
     seconds(631).await;
-    assert!(run.errors()[2].starts_with("WATCH /things: given up after"));
+    assert!(run.errors()[2].starts_with("WATCH /things: timed out after"));
     assert_eq!((run.status().errors, run.status().failing), (3, None));
 }
 

@@ -59,7 +59,7 @@ async fn a_streaming_list_without_an_end_is_given_up_after_ten_silent_seconds() 
     seconds(2).await;
     assert_eq!(run.taken(), ["begin", "put a@1", "begin", "page a@1", "end 5"]);
     assert_eq!(run.errors().len(), 1);
-    assert!(run.errors()[0].contains("given up after 10s"), "{:?}", run.errors());
+    assert!(run.errors()[0].contains("timed out after 10s"), "{:?}", run.errors());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! ListWatch against servers that misbehave, over real sockets and kube-client's own stack.
+//! Tests `ListWatch` with faulty servers, over TCP and with kube-client's stack.
 
 mod stub;
 
@@ -44,19 +44,19 @@ fn nothing<T: 'static>() -> Arc<dyn CacheProbe<T>> {
     Arc::new(NoCache)
 }
 
-/// All that a list gives until it ends or fails.
+/// Returns all parts of a list until it ends or fails.
 async fn list<T: kube_object::Object>(source: &ListWatch<T>) -> Vec<Result<ListPart<T>, ListWatchError>> {
     source.list(LIST, nothing()).collect().await
 }
 
-/// The error that a list of Pods ends with.
+/// Returns the error at the end of a list of Pods.
 async fn list_error(answer: Answer) -> ListWatchError {
     let stub = Stub::serve(answer).await;
     let source = ListWatch::<Pod>::new(Api::all(stub.client())).max_object_bytes(1000);
     list(&source).await.pop().unwrap().expect_err("the list did not fail")
 }
 
-/// What a watch of Pods gives: the events in short form, then the error if there is one.
+/// Returns the events of a watch of Pods in short form, and the error, if any.
 async fn watch(answer: Answer) -> (Vec<String>, Option<ListWatchError>) {
     let stub = Stub::serve(answer).await;
     let source = ListWatch::<Pod>::new(Api::all(stub.client())).max_object_bytes(1000);
@@ -66,7 +66,7 @@ async fn watch(answer: Answer) -> (Vec<String>, Option<ListWatchError>) {
         match batch {
             Ok(batch) => events.extend(batch.iter().map(short)),
             Err(error) => {
-                assert!(stream.next().await.is_none(), "a stream goes on after its error");
+                assert!(stream.next().await.is_none(), "the stream continues after its error");
                 return (events, Some(error));
             }
         }
@@ -92,7 +92,7 @@ fn frame(kind: &str, object: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_hidden_retry_of_a_default_client_never_repeats_a_list_or_a_watch() {
+async fn default_client_does_not_retry_lists_and_watches() {
     for (status, class) in [
         ("429 Too Many Requests", ErrorClass::Overloaded),
         ("503 Service Unavailable", ErrorClass::Overloaded),
@@ -114,7 +114,7 @@ async fn the_hidden_retry_of_a_default_client_never_repeats_a_list_or_a_watch() 
 }
 
 #[tokio::test]
-async fn requests_say_what_they_accept() {
+async fn requests_contain_accept_headers() {
     let stub =
         Stub::serve(Answer::new("200 OK", "connection: close\r\n", r#"{"kind":"PodList","items":[]}"#)).await;
     let typed = ListWatch::<Pod>::new(Api::namespaced(stub.client(), "shop"));
@@ -129,15 +129,15 @@ async fn requests_say_what_they_accept() {
     assert!(
         requests[2].contains("watch=true&resourceversion=5&allowwatchbookmarks=true&timeoutseconds=300 ")
     );
-    // Without its feature gzip kube-client accepts no encoding; with it, that of a watch stays as it is.
+    // kube-client sends accept-encoding only with its feature gzip, and does not change the header of a watch.
     assert!(!requests[0].contains("accept-encoding") && !requests[1].contains("accept-encoding"));
     assert!(requests[2].contains("accept-encoding: identity\r\n"));
     assert!(requests[3].contains("as=partialobjectmetadata;g=meta.k8s.io;v=v1"));
 }
 
-/// client-go's `NamespaceAll`.
+/// The empty namespace is client-go's `NamespaceAll`.
 #[tokio::test]
-async fn an_empty_namespace_is_no_namespace() {
+async fn empty_namespace_selects_all_namespaces() {
     let stub = Stub::serve(Answer::raw(String::new())).await;
     let url = |namespace| ListWatch::<Pod>::from_client(stub.client(), &(), namespace, "").list_url(&LIST);
     assert_eq!(url(Some("")), url(None));
@@ -145,18 +145,21 @@ async fn an_empty_namespace_is_no_namespace() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_refused() {
+async fn closed_port_has_class_refused() {
     let stub = Stub::serve(Answer::raw(String::new())).await;
     let client = stub.client();
     drop(stub);
     let source = ListWatch::<Pod>::new(Api::all(client));
     let error = list(&source).await.pop().unwrap().unwrap_err();
     assert_eq!(error.class(), ErrorClass::Refused, "{error}");
-    assert!(error.to_string().contains("LIST /api/v1/pods"), "{error}");
+    assert_eq!(error.to_string(), "LIST /api/v1/pods?resourceVersion=0&limit=500: no response");
+    let with_causes = error.with_causes().to_string();
+    assert!(with_causes.starts_with(&format!("{error}: ")), "{with_causes}");
+    assert!(with_causes.to_lowercase().contains("connection refused"), "{with_causes}");
 }
 
 #[tokio::test]
-async fn every_status_keeps_its_meaning() {
+async fn http_status_determines_error_class() {
     let gone =
         r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old","metadata":{"continue":"t"}}"#;
     let forbidden = r#"{"kind":"Status","code":403,"reason":"Forbidden","message":"pods is forbidden"}"#;
@@ -175,22 +178,22 @@ async fn every_status_keeps_its_meaning() {
     }
 }
 
-/// The code is in the head: a watch that is refused must not hang until its deadline, minutes later.
+/// The code is in the head of the response. A rejected watch must not wait for its deadline of several minutes.
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_told_though_its_body_never_ends() {
+async fn error_with_endless_body_is_returned_early() {
     let service = tower::service_fn(|_: http::Request<Body>| {
         let begun = stream::iter([Ok::<_, Infallible>(http_body::Frame::data(Bytes::from("{\"kind\":")))]);
         let body = StreamBody::new(begun.chain(stream::pending()));
         std::future::ready(http::Response::builder().status(410).header("retry-after", "7").body(body))
     });
     let source = ListWatch::<Pod>::new(Api::all(Client::new(service, "default")));
-    let told = async { source.watch(watch_request(), nothing()).next().await.unwrap().unwrap_err() };
-    let error = tokio::time::timeout(Duration::from_secs(10), told).await.unwrap();
+    let watched = async { source.watch(watch_request(), nothing()).next().await.unwrap().unwrap_err() };
+    let error = tokio::time::timeout(Duration::from_secs(10), watched).await.unwrap();
     assert_eq!((error.class(), error.retry_after()), (ErrorClass::Expired, Some(Duration::from_secs(7))));
 }
 
 #[tokio::test]
-async fn a_list_that_is_no_list_is_a_named_error() {
+async fn response_other_than_list_is_error() {
     let body = |text: &str| Answer::new("200 OK", "connection: close\r\n", text);
     assert!(matches!(list_error(body("")).await, ListWatchError::Malformed { .. }));
     assert!(matches!(
@@ -208,9 +211,9 @@ async fn a_list_that_is_no_list_is_a_named_error() {
     ));
 }
 
-/// What a proxy or a login page answers with 200 must not read as "there is nothing".
+/// A response of a proxy or a login page with code 200 must not count as an empty list.
 #[tokio::test]
-async fn json_without_metadata_or_items_is_no_empty_list() {
+async fn json_without_metadata_or_items_is_malformed() {
     let body = |text: &str| Answer::new("200 OK", "connection: close\r\n", text);
     for text in [
         "{}",
@@ -226,7 +229,7 @@ async fn json_without_metadata_or_items_is_no_empty_list() {
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_is_told_from_one_that_is_cut_off() {
+async fn failed_connection_and_incomplete_body_differ() {
     let promised = "HTTP/1.1 200 OK\r\ncontent-length: 10000\r\n\r\n{\"kind\":\"PodList\",\"items\":[";
     assert!(matches!(list_error(Answer::raw(promised.into())).await, ListWatchError::Body { .. }));
     let half = frame("ADDED", POD_A);
@@ -236,7 +239,7 @@ async fn a_body_that_breaks_off_is_told_from_one_that_is_cut_off() {
 }
 
 #[tokio::test]
-async fn an_object_without_an_end_is_refused_at_the_limit() {
+async fn endless_object_is_rejected_at_limit() {
     let endless = Answer::open_ended(&["{\"items\":[\"", &"x".repeat(5000)]).hanging();
     assert!(matches!(list_error(endless).await, ListWatchError::TooLong { limit: 1000, .. }));
     let (events, error) =
@@ -245,49 +248,50 @@ async fn an_object_without_an_end_is_refused_at_the_limit() {
     assert!(matches!(error, Some(ListWatchError::TooLong { limit: 1000, .. })), "{error:?}");
 }
 
-/// What a client that accepts gzip hands on, piece by piece: a small answer may be a huge one.
+/// A small compressed response can contain a huge object. The body arrives in chunks, like from a gzip layer.
 #[tokio::test]
-async fn of_a_compressed_answer_no_more_is_unpacked_than_an_object_may_have() {
+async fn decompression_stops_at_object_limit() {
     const LIMIT: usize = 1 << 20;
-    const PIECE: usize = 64 << 10;
+    const CHUNK: usize = 64 << 10;
     let list = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":[{"metadata":{"name":""#;
     let event = r#"{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":""#;
     for begin in [list, event] {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
         encoder.write_all(begin.as_bytes()).unwrap();
         for _ in 0..1000 {
-            encoder.write_all(&[b'a'; PIECE]).unwrap();
+            encoder.write_all(&[b'a'; CHUNK]).unwrap();
         }
         let packed = Bytes::from(encoder.finish().unwrap());
-        assert!(packed.len() < LIMIT, "what comes over the wire is small");
+        assert!(packed.len() < LIMIT, "the compressed body must be small");
         let unpacked = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&unpacked);
         let service = tower::service_fn(move |_: http::Request<Body>| {
             let (mut decoder, count) =
                 (GzDecoder::new(std::io::Cursor::new(packed.clone())), Arc::clone(&count));
-            let pieces = std::iter::from_fn(move || {
-                let mut piece = vec![0; PIECE];
-                decoder.read_exact(&mut piece).ok()?;
-                count.fetch_add(PIECE, Ordering::SeqCst);
-                Some(Ok::<_, Infallible>(http_body::Frame::data(Bytes::from(piece))))
+            let chunks = std::iter::from_fn(move || {
+                let mut chunk = vec![0; CHUNK];
+                decoder.read_exact(&mut chunk).ok()?;
+                count.fetch_add(CHUNK, Ordering::SeqCst);
+                Some(Ok::<_, Infallible>(http_body::Frame::data(Bytes::from(chunk))))
             });
             std::future::ready(Ok::<_, Infallible>(http::Response::new(StreamBody::new(stream::iter(
-                pieces,
+                chunks,
             )))))
         });
         let pods = ListWatch::<Pod>::new(Api::all(Client::new(service, "default"))).max_object_bytes(LIMIT);
-        let error = match begin == list {
-            true => pods.list(LIST, nothing()).collect::<Vec<_>>().await.pop().unwrap().unwrap_err(),
-            false => pods.watch(watch_request(), nothing()).next().await.unwrap().unwrap_err(),
+        let error = if begin == list {
+            pods.list(LIST, nothing()).collect::<Vec<_>>().await.pop().unwrap().unwrap_err()
+        } else {
+            pods.watch(watch_request(), nothing()).next().await.unwrap().unwrap_err()
         };
         assert!(matches!(error, ListWatchError::TooLong { limit: LIMIT, .. }), "{error}");
         let unpacked = unpacked.load(Ordering::SeqCst);
-        assert!((LIMIT..=LIMIT + 2 * PIECE).contains(&unpacked), "{unpacked}");
+        assert!((LIMIT..=LIMIT + 2 * CHUNK).contains(&unpacked), "{unpacked}");
     }
 }
 
 #[tokio::test]
-async fn a_watch_split_at_every_byte_gives_the_same_events() {
+async fn watch_split_at_every_byte_returns_same_events() {
     let bookmark = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"9"}}"#;
     let body = [
         frame("ADDED", POD_A),
@@ -297,14 +301,14 @@ async fn a_watch_split_at_every_byte_gives_the_same_events() {
     ]
     .concat();
     let bytes: Vec<String> = body.chars().map(String::from).collect();
-    let pieces: Vec<&str> = bytes.iter().map(String::as_str).collect();
-    let (events, error) = watch(Answer::open_ended(&pieces)).await;
+    let chunks: Vec<&str> = bytes.iter().map(String::as_str).collect();
+    let (events, error) = watch(Answer::open_ended(&chunks)).await;
     assert_eq!(events, ["+n/a", "~n/a", "-n/a", "@9"]);
     assert!(error.is_none(), "{error:?}");
 }
 
 #[tokio::test]
-async fn bad_frames_are_named_errors_after_the_good_ones() {
+async fn invalid_frame_is_error_after_valid_frames() {
     type Expected = fn(&ListWatchError) -> bool;
     let cases: [(&str, Expected); 6] = [
         ("nonsense\n", |error| matches!(error, ListWatchError::Malformed { .. })),
@@ -332,7 +336,7 @@ async fn bad_frames_are_named_errors_after_the_good_ones() {
 }
 
 #[tokio::test]
-async fn an_object_of_another_kind_or_shape_is_undecodable_and_the_watch_goes_on() {
+async fn watch_continues_after_undecodable_object() {
     let odd = POD_A.replace("\"kind\":\"Pod\"", "\"kind\":\"Service\"");
     let shape = POD_A.replace("}}", "},\"spec\":7}");
     let body = [frame("ADDED", &odd), frame("MODIFIED", &shape), frame("DELETED", &shape)].concat();
@@ -341,9 +345,9 @@ async fn an_object_of_another_kind_or_shape_is_undecodable_and_the_watch_goes_on
     assert!(error.is_none(), "{error:?}");
 }
 
-/// kube-apiserver escapes `&`, `<` and `>` as Go's JSON does; names of RBAC objects may hold them, and quotes.
+/// kube-apiserver escapes `&`, `<` and `>`, like Go's JSON. Names of RBAC objects can contain these characters.
 #[tokio::test]
-async fn a_name_that_is_written_with_escapes_is_a_name() {
+async fn escaped_name_is_decoded() {
     let pod =
         r#"{"metadata":{"name":"a\u0026b \"c\"","uid":"u","resourceVersion":"6"},"spec":{"containers":[]}}"#;
     let body = format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"9"}},"items":[{pod}]}}"#);
@@ -359,7 +363,7 @@ async fn a_name_that_is_written_with_escapes_is_a_name() {
 }
 
 #[tokio::test]
-async fn no_error_shows_what_a_secret_holds() {
+async fn errors_do_not_contain_secret_data() {
     let body = r#"{"kind":"SecretList","items":[{"metadata":{"name":"s"},"data":"hunter2"},{"data":{"hunter2":1}}],"metadata":"hunter2"}"#;
     let stub = Stub::serve(Answer::new("200 OK", "connection: close\r\n", body)).await;
     let shown = format!("{:?}", list(&ListWatch::<Secret>::new(Api::all(stub.client()))).await);
@@ -370,19 +374,19 @@ async fn no_error_shows_what_a_secret_holds() {
     assert!(!shown.contains("hunter2"), "{shown}");
 }
 
-/// kube-client's own decoding quotes the value that did not fit.
+/// The error of kube-client's decoder contains the invalid value.
 #[tokio::test]
-async fn a_function_that_fails_to_decode_shows_nothing_of_the_object_either() {
+async fn decode_error_of_function_hides_object() {
     let fails =
         || serde_json::from_str::<Secret>(r#"{"metadata":{"name":"s"},"data":"hunter2"}"#).unwrap_err();
     let plain = fails();
-    assert!(plain.to_string().contains("hunter2"), "this is what the test is about");
+    assert!(plain.to_string().contains("hunter2"), "the original error contains the value");
     for error in [
         ListWatchError::list_function(kube_client::Error::SerdeError(fails())),
         ListWatchError::watch_function(kube_client::Error::SerdeError(fails())),
         ListWatchError::list_function(plain),
     ] {
-        let shown = format!("{error} {error:?}");
+        let shown = format!("{} {error:?}", error.with_causes());
         assert!(!shown.contains("hunter2"), "{shown}");
         assert!(shown.contains("column"), "{shown}");
         assert_eq!(error.class(), ErrorClass::Broken);
@@ -390,38 +394,38 @@ async fn a_function_that_fails_to_decode_shows_nothing_of_the_object_either() {
 }
 
 #[tokio::test]
-async fn what_a_server_says_of_a_failure_is_cut_to_a_length_that_is_safe_to_log() {
+async fn status_texts_are_truncated() {
     let status =
         format!(r#"{{"kind":"Status","code":500,"reason":"{0}","message":"{0}"}}"#, "é".repeat(9000));
-    let refused = list_error(Answer::new("500 Oops", "connection: close\r\n", &status)).await;
-    assert!(refused.to_string().chars().count() < 3000, "it was not cut");
+    let rejected = list_error(Answer::new("500 Oops", "connection: close\r\n", &status)).await;
+    assert!(rejected.to_string().chars().count() < 3000, "the text is not truncated");
     let stub = Stub::serve(Answer::open_ended(&[&frame("ERROR", &status)])).await;
     let source = ListWatch::<Pod>::new(Api::all(stub.client()));
     let failed = source.watch(watch_request(), nothing()).next().await.unwrap().unwrap_err();
-    assert!(failed.to_string().chars().count() < 3000, "it was not cut");
+    assert!(failed.to_string().chars().count() < 3000, "the text is not truncated");
 }
 
-/// What is asked for is the token as it was given, however long it is.
+/// The request contains the complete token. The error contains a truncated token.
 #[tokio::test]
-async fn a_continue_token_that_is_too_long_is_refused_and_not_shown_whole() {
+async fn long_continue_token_is_truncated_in_error() {
     for length in [5_000, 70_000] {
         let stub = Stub::serve(Answer::new("414 URI Too Long", "", "")).await;
         let pods = ListWatch::<Pod>::new(Api::all(stub.client()));
         let token = "t".repeat(length);
         let request = ListRequest { at: ListAt::Continue(token.clone()), limit: Some(500) };
-        let answer: Vec<_> = pods.list(request, nothing()).collect().await;
-        let error = answer[0].as_ref().err().unwrap();
+        let parts: Vec<_> = pods.list(request, nothing()).collect().await;
+        let error = parts[0].as_ref().err().unwrap();
         assert_eq!(error.class(), ErrorClass::Unsupported, "{error}");
         let shown = format!("LIST /api/v1/pods?continue={}...&limit=500: ", "t".repeat(64));
         assert!(error.to_string().starts_with(&shown), "{error}");
         assert!(format!("{error:?}").len() < 1000, "{error:?}");
         let sent = stub.requests().iter().any(|head| head.contains(&token));
-        assert_eq!(sent, length == 5_000, "a longer one can't be sent");
+        assert_eq!(sent, length == 5_000, "the http crate rejects a longer URL");
     }
 }
 
 #[tokio::test]
-async fn a_type_known_only_at_run_time_keeps_its_kind() {
+async fn dynamic_object_keeps_its_kind() {
     let body = r#"{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"3"},"items":[{"metadata":{"name":"w"},"spec":{"size":2}}]}"#;
     let stub = Stub::serve(Answer::new("200 OK", "connection: close\r\n", body)).await;
     let resource = ApiResource {

@@ -1,4 +1,4 @@
-//! A server that says exactly what it is told, byte by byte, to whoever connects.
+//! A server that sends the same configured bytes on each connection.
 
 use std::{
     net::SocketAddr,
@@ -13,30 +13,30 @@ use tokio::{
     task::JoinSet,
 };
 
-/// What is sent after a request was read; the connection is closed after the last piece.
+/// The bytes that the server sends after it read a request. It closes the connection after the last chunk.
 #[derive(Clone)]
 pub(crate) struct Answer {
-    pub(crate) pieces: Vec<Vec<u8>>,
-    /// Keep the connection open and say nothing more.
+    pub(crate) chunks: Vec<Vec<u8>>,
+    /// Whether the connection stays open after the last chunk.
     pub(crate) then_hang: bool,
 }
 
 impl Answer {
-    /// A whole response with a body of known length.
+    /// Creates a complete response with a content length.
     pub(crate) fn new(status: &str, headers: &str, body: &str) -> Self {
         let length = body.len();
         Self::raw(format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n{headers}\r\n{body}"))
     }
 
-    /// A response without a length: its body ends when the connection does.
-    pub(crate) fn open_ended(pieces: &[&str]) -> Self {
+    /// Creates a response without a length. The server closes the connection after the body.
+    pub(crate) fn open_ended(chunks: &[&str]) -> Self {
         let mut answer = Self::raw("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n".to_owned());
-        answer.pieces.extend(pieces.iter().map(|piece| piece.as_bytes().to_vec()));
+        answer.chunks.extend(chunks.iter().map(|chunk| chunk.as_bytes().to_vec()));
         answer
     }
 
     pub(crate) fn raw(text: String) -> Self {
-        Self { pieces: vec![text.into_bytes()], then_hang: false }
+        Self { chunks: vec![text.into_bytes()], then_hang: false }
     }
 
     pub(crate) fn hanging(mut self) -> Self {
@@ -45,7 +45,7 @@ impl Answer {
     }
 }
 
-/// Gives every request the same answer, and remembers the requests.
+/// Sends the same response to each request, and records the requests.
 pub(crate) struct Stub {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
@@ -70,19 +70,19 @@ impl Stub {
         Self { address, requests, hung_up, _serving: serving }
     }
 
-    /// The client that a user would have: kube-client's own stack with its retries on.
+    /// Returns a default client: kube-client's stack, with its retry layer.
     pub(crate) fn client(&self) -> Client {
         let config = Config::new(format!("http://{}", self.address).parse().unwrap());
-        assert!(config.default_retry, "the hidden retry is what these tests are about");
+        assert!(config.default_retry, "these tests require the retry layer");
         Client::try_from(config).unwrap()
     }
 
-    /// Waits until a client has hung up on an answer that hangs.
+    /// Waits until a client closed a connection that the server keeps open.
     pub(crate) async fn hung_up(&mut self) {
         self.hung_up.wait_for(|left| *left > 0).await.unwrap();
     }
 
-    /// Heads of the requests so far.
+    /// Returns the heads of the requests so far.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
@@ -103,15 +103,15 @@ async fn converse(
     }
     seen.lock().unwrap().push(String::from_utf8_lossy(&head).into_owned());
     stream.set_nodelay(true).unwrap();
-    for piece in &answer.pieces {
-        if stream.write_all(piece).await.is_err() {
+    for chunk in &answer.chunks {
+        if stream.write_all(chunk).await.is_err() {
             return;
         }
         stream.flush().await.unwrap();
         tokio::task::yield_now().await;
     }
     if answer.then_hang {
-        // Silence until the client goes.
+        // Wait until the client closes the connection.
         while stream.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {}
         left.send_modify(|left| *left += 1);
     }

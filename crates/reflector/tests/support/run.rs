@@ -50,7 +50,7 @@ pub(crate) fn run_with(
     let (note, note_error) = (Arc::clone(&taken), Arc::clone(&errors));
     let reflector = Reflector::from_shared(Arc::clone(fake) as _, sender)
         .options(options)
-        .on_error(move |error| note_error.lock().unwrap().push(error.to_string()));
+        .on_error(move |error| note_error.lock().unwrap().push(error.with_causes().to_string()));
     let reflector = build(reflector);
     let status = reflector.status();
     tokio::spawn(async move {
