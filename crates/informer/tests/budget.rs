@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client};
 use kube_informer::{Informer, ListWatch, ReflectorOptions};
 use kube_testserver::{
-    ApiService, Cut, Disruption, Fault, Lag, Match, Outage, Plan, Replicas, Request, Server, ServerBuilder,
-    Status, StreamingLists, Turn, Verb,
+    ApiService, Cut, Disruption, Fault, Lag, LoadBalancing, Match, Outage, Plan, Replicas, Request, Server,
+    ServerBuilder, Status, StreamingLists, Verb,
 };
 use serde_json::json;
 
@@ -380,12 +380,12 @@ async fn unreachable_server_and_no_streaming_lists_stay_within_budget() {
 
 #[tokio::test(start_paused = true)]
 async fn replicas_of_different_age_stay_within_budget() {
-    for turn in [Turn::Alternate, Turn::Seeded(7)] {
+    for turn in [LoadBalancing::RoundRobin, LoadBalancing::Random(7)] {
         for lag in [Lag::Frozen, Lag::Revisions(20), Lag::Time(MINUTE)] {
             for way in WAYS {
                 let server = new_server();
                 let stale = server.replica(lag);
-                let both = Replicas::new(&server.itself(), [stale], turn);
+                let both = Replicas::new(&server.primary_replica(), [stale], turn);
                 holds(&format!("{turn:?}, {lag:?}"), way, &server, both.service(), || ()).await;
             }
         }

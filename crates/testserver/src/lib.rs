@@ -1,11 +1,17 @@
-//! A Kubernetes API server in memory, for tests, examples and programs without a cluster.
+//! Runs a Kubernetes API server in memory, for tests, examples and programs without a cluster.
 //!
-//! Programs that list, watch and write can't tell it from kube-apiserver 1.36 within its scope: LIST with all its
-//! versions, pages and selectors; WATCH with replay, bookmarks, expiry and streaming lists; writes with conflicts,
-//! `/status`, generations and finalizers; the usual built-in kinds, and CRDs as soon as they are created; and the
-//! exact failures. Custom resources are validated, defaulted and pruned by their schemas; specs of built-in kinds are
-//! not validated, and get few defaults. It knows rights from its own rules only ([`Access`]), and runs no controllers:
-//! only namespaces and CRDs that are deleted are emptied by the server itself.
+//! Within its scope, clients that list, watch and write cannot distinguish it from kube-apiserver 1.36:
+//!
+//! - LIST with all resourceVersion modes, pages and selectors.
+//! - WATCH with replay, bookmarks, expiry and streaming lists.
+//! - Writes with conflicts, `/status`, generations and finalizers.
+//! - The usual built-in kinds, and CRDs as soon as they are created.
+//! - The exact error responses.
+//!
+//! Custom resources are validated, defaulted and pruned by their schemas. Specs of built-in kinds are not
+//! validated, and few of their fields are defaulted. Authorization uses the server's own rules
+//! ([`Access`]), not RBAC objects. The server runs no controllers; it only deletes the content of
+//! namespaces and CRDs that are being deleted.
 //!
 //! ```
 //! use kube_testserver::Server;
@@ -14,28 +20,32 @@
 //! let server = Server::new();
 //! server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}})).unwrap();
 //! assert_eq!(server.count("v1", "ConfigMap", None).unwrap(), 1);
-//! // No socket needed: kube_client::Client::new(server.service(), "default")
+//! // No socket is needed: kube_client::Client::new(server.service(), "default")
 //! let service = server.service();
 //! # drop(service);
 //! ```
 //!
 //! # Invariants
 //!
-//! - One revision for all resources; each write that changes something raises it by one, and nothing else does.
-//! - The log and the objects agree: the objects at any revision are those of today with the later events undone.
-//! - An object's bytes are written once and shared by all lists and watches; no watch has a queue of its own.
-//! - No lock is held while anything waits, and no task is left when a [`Listening`] is gone.
+//! - All resources share one revision. Each write that changes something raises it by one; nothing else
+//!   does.
+//! - The log and the objects agree: the objects at a revision are the current objects with all later events
+//!   undone.
+//! - The bytes of an object are written once and shared by all lists and watches. No watch has its own
+//!   queue.
+//! - No lock is held across an await, and no task remains after a [`Listening`] is dropped.
 //!
-//! # What is kept
+//! # Memory
 //!
-//! - Of each resource as much history as [`ServerBuilder::history`] says, and what a [`Lag`] needs; it is bounded in events,
-//!   not in bytes. A kind whose CRD is gone keeps its history, too, for a restore may bring it back; compaction drops it.
-//! - Of each watch at most 256 frames, and 1,024 commands of a test; the initial state of a watch or a list is references to
-//!   what is stored, so that a reader who stands still keeps the states of then in memory.
-//! - 16,384 requests in the [`Journal`], 16,384 incidents in a [`RunningPlan`], and the faults, users and rules that were
-//!   asked for, as long as they are. Tokens of paged lists are kept by their clients alone.
+//! - Each resource keeps as much history as [`ServerBuilder::history`] sets and a [`Lag`] needs. The bound
+//!   is a number of events, not of bytes. A deleted CRD keeps its history until compaction, because a
+//!   restore may bring it back.
+//! - Each watch holds at most 256 frames and 1,024 commands of a test. The initial state of a watch or a
+//!   list holds references to stored objects, and a slow reader keeps those objects in memory.
+//! - The [`Journal`] holds 16,384 requests, and a [`RunningPlan`] holds 16,384 incidents. Faults, users and
+//!   rules are kept until they are removed. Clients hold the tokens of paged lists.
 //!
-//! What goes wrong on purpose is said by [`Faults`]; what was asked is in the [`Journal`].
+//! [`Faults`] injects failures. The [`Journal`] records the requests.
 
 mod access;
 mod apply;
@@ -72,7 +82,7 @@ pub use http::body::{Body, Broken};
 pub use http::listen::Listening;
 pub use http::service::ApiService;
 pub use journal::{About, JOURNAL_CAPACITY, Journal, Mark, Outcome, Request, Struck, Verb, WatchEnd};
-pub use replicas::{Replica, Replicas, Turn};
+pub use replicas::{LoadBalancing, Replica, Replicas};
 pub use server::Server;
 pub use status::Status;
 pub use storage::watch_cache::Lag;

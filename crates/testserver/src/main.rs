@@ -1,4 +1,4 @@
-//! The server as a program: `cargo run -p kube-testserver -- --port 0 --kubeconfig FILE`.
+//! Runs the server as a program: `cargo run -p kube-testserver -- --port 0 --kubeconfig FILE`.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -13,58 +13,59 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Duration;
 
-/// The users that `--users` makes; their tokens are their names.
+/// The users that `--users` creates. Each token equals the user's name.
 const ADMIN: &str = "admin";
 const NOBODY: &str = "nobody";
 
-/// A Kubernetes API server in memory.
+/// Run a Kubernetes API server in memory.
 #[derive(Debug, Parser)]
 struct Flags {
-    /// The port on 127.0.0.1; 0 picks a free one.
+    /// Listen on this port of 127.0.0.1; 0 picks a free port.
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Write a kubeconfig here once the server is ready. A new file can be read by its owner only.
+    /// Write a kubeconfig to this file when the server is ready. Only the owner can read a new file.
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
-    /// Serve on TLS, with a certificate that the kubeconfig knows.
+    /// Serve TLS, with a certificate that the kubeconfig trusts.
     #[arg(long)]
     tls: bool,
-    /// Ask for tokens. The kubeconfig's own context may do everything, its context `nobody` nothing. Clients in Go send
-    /// their tokens over TLS only.
+    /// Require bearer tokens. The default context of the kubeconfig may do everything; its context `nobody`
+    /// may do nothing. Go clients send tokens over TLS only.
     #[arg(long, requires = "tls")]
     users: bool,
-    /// Forget history after so many seconds; without it only the number of events is bounded.
+    /// Drop history after this many seconds. Without this option, only the number of events is bounded.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     expire_after: Option<Duration>,
-    /// Send bookmarks this often, in seconds.
+    /// Send bookmarks at this interval, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     bookmark_period: Duration,
-    /// What random choices are drawn from.
+    /// Seed the random generator with this number.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Delete what has lost its owners, as the garbage collector of a cluster does.
+    /// Delete objects whose owners are gone, like the garbage collector of a cluster.
     #[arg(long)]
     garbage_collector: bool,
-    /// Let something happen: a simulated workload that writes this often, in milliseconds.
+    /// Simulate a workload that writes at this interval, in milliseconds.
     #[arg(long, value_name = "MILLISECONDS")]
     workload: Option<u64>,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let number: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(number).map_err(|_| "not a length of time".to_owned())
+    let number: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(number)
+        .map_err(|_| "the duration must not be negative or too large".to_owned())
 }
 
-/// Why the program ends.
+/// Lists the reasons why the program fails.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("can't wait for signals: {0}")]
+    #[error("failed to install the signal handlers: {0}")]
     Signals(io::Error),
-    #[error("can't listen on {0}: {1}")]
+    #[error("failed to listen on {0}: {1}")]
     Listen(SocketAddr, io::Error),
-    #[error("can't write the kubeconfig {}: {}", .0.display(), .1)]
+    #[error("failed to write the kubeconfig {}: {}", .0.display(), .1)]
     Kubeconfig(PathBuf, io::Error),
-    #[error("can't say that the server is ready: {0}")]
+    #[error("failed to write the ready message to standard output: {0}")]
     Announce(io::Error),
 }
 
@@ -73,7 +74,7 @@ async fn main() -> ExitCode {
     match run(Flags::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nothing is left to tell if standard error is closed.
+            // If standard error is closed, the error cannot be reported.
             let _ = writeln!(std::io::stderr(), "error: {error}");
             ExitCode::FAILURE
         }
@@ -92,7 +93,7 @@ async fn run(flags: Flags) -> Result<(), Failure> {
         builder = builder.user(ADMIN, ADMIN, Rights::All).user(NOBODY, NOBODY, Rights::None);
     }
     let server = builder.build();
-    // Before anybody is told that the server is ready, so that no signal is missed.
+    // The handlers are installed before the server is announced, so that no signal is missed.
     let listen_for = |kind| signal(kind).map_err(Failure::Signals);
     let (mut interrupt, mut terminate) =
         (listen_for(SignalKind::interrupt())?, listen_for(SignalKind::terminate())?);
@@ -129,12 +130,12 @@ fn announce(listening: &Listening, flags: &Flags) -> Result<(), Failure> {
 fn write_kubeconfig(file: &Path, listening: &Listening, users: bool) -> io::Result<()> {
     let kubeconfig = listening.kubeconfig();
     let kubeconfig = if users { with_nobody(&kubeconfig)? } else { kubeconfig };
-    // There may be tokens in it.
+    // The kubeconfig may contain tokens.
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file)?;
     file.write_all(kubeconfig.as_bytes())
 }
 
-/// The kubeconfig with a second context.
+/// Adds a second context to the kubeconfig.
 fn with_nobody(kubeconfig: &str) -> io::Result<String> {
     let mut config: serde_json::Value = serde_json::from_str(kubeconfig)?;
     let mut context = config["contexts"][0].clone();

@@ -12,14 +12,15 @@ use crate::http::service::ApiService;
 use crate::journal::Journal;
 use crate::state::Shared;
 
-/// An API server in memory. Cloning gives another handle to the same server.
+/// An API server in memory. A clone is another handle to the same server.
 ///
-/// Reach it without a socket by [`Server::service`], over TCP by [`Server::listen`], or directly by the verbs
-/// below, which go the same way as requests but are synchronous and not in the journal.
+/// Requests reach it without a socket through [`Server::service`] or over TCP through [`Server::listen`].
+/// The methods `create`, `get`, `update`, ... take the same path as requests, but they are synchronous and
+/// not recorded in the journal.
 #[derive(Clone, Debug)]
 pub struct Server {
     pub(crate) shared: Arc<Shared>,
-    /// In-process services never shut down.
+    /// Never signals a shutdown; in-process services run until they are dropped.
     pub(crate) never: Arc<watch::Sender<bool>>,
 }
 
@@ -30,55 +31,59 @@ impl Default for Server {
 }
 
 impl Server {
-    /// A server with the defaults of [`ServerBuilder`].
+    /// Creates a server with the default settings of [`ServerBuilder`].
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// A server to be set up first.
+    /// Returns a builder to configure a server.
     pub fn builder() -> ServerBuilder {
         ServerBuilder::default()
     }
 
-    /// The server as a [`tower::Service`], for `kube_client::Client::new(server.service(), "default")`.
+    /// Returns the server as a [`tower::Service`], for `kube_client::Client::new(server.service(),
+    /// "default")`.
     pub fn service(&self) -> ApiService {
-        self.itself().service()
+        self.primary_replica().service()
     }
 
-    /// Serves HTTP/1.1, and HTTP/2 to who begins with it, on a TCP address; port 0 picks a free one.
+    /// Serves HTTP/1.1 and HTTP/2 (with prior knowledge) on a TCP address; port 0 picks a free port.
     ///
     /// # Errors
-    /// When the address can't be bound.
+    /// Returns the I/O error if the address cannot be bound.
     ///
     /// # Cancel safety
-    /// Dropped before it returns, nothing listens.
+    /// If the future is dropped before it completes, the address is released.
     pub async fn listen(&self, addr: SocketAddr) -> std::io::Result<Listening> {
-        self.itself().listen(addr).await
+        self.primary_replica().listen(addr).await
     }
 
-    /// The same on TLS, where client and server agree on HTTP/2 or HTTP/1.1. The server's certificate is signed by
-    /// an authority made for it, which is in [`Listening::kubeconfig`].
+    /// Serves HTTPS on a TCP address; client and server negotiate HTTP/2 or HTTP/1.1.
+    ///
+    /// The certificate is signed by a certificate authority that is created for it.
+    /// [`Listening::kubeconfig`] contains that authority.
     ///
     /// # Errors
-    /// When the address can't be bound, or no certificate can be made.
+    /// Returns an error if the address cannot be bound, or if no certificate can be created.
     ///
     /// # Cancel safety
-    /// Dropped before it returns, nothing listens.
+    /// If the future is dropped before it completes, the address is released.
     pub async fn listen_tls(&self, addr: SocketAddr) -> std::io::Result<Listening> {
-        self.itself().listen_tls(addr).await
+        self.primary_replica().listen_tls(addr).await
     }
 
-    /// The latest resourceVersion.
+    /// Returns the latest resourceVersion.
     pub fn resource_version(&self) -> u64 {
         self.shared.revision()
     }
 
-    /// Waits until a look at the server finds something: looks now and after each write. It waits for ever where nothing
-    /// is found, so put a timeout around it.
+    /// Waits until `look` returns a value. Calls `look` immediately and after each write.
+    ///
+    /// The future never completes if `look` never returns a value; wrap it in a timeout.
     ///
     /// # Cancel safety
-    /// Nothing is changed, so it may be dropped at any time.
-    pub async fn until<T>(&self, mut look: impl FnMut(&Self) -> Option<T>) -> T {
+    /// The future changes nothing and can be dropped at any time.
+    pub async fn wait_until<T>(&self, mut look: impl FnMut(&Self) -> Option<T>) -> T {
         let mut revisions = self.shared.revisions();
         loop {
             revisions.mark_unchanged();
@@ -91,12 +96,12 @@ impl Server {
         }
     }
 
-    /// What was asked so far.
+    /// Returns the journal of all requests.
     pub fn journal(&self) -> &Journal {
         &self.shared.journal
     }
 
-    /// Who may do what: users and rules, which may change at any time.
+    /// Returns the users and the authorization rules, which can be changed at any time.
     pub fn access(&self) -> &Access {
         &self.shared.access
     }

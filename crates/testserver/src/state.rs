@@ -1,4 +1,4 @@
-//! Everything one server holds, and the only lock around what it stores.
+//! The whole state of a server, and the only lock around the stored objects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,24 +20,24 @@ use crate::status::Status;
 use crate::storage::log::{Retention, Store, TableId};
 use crate::storage::recent::Recent;
 
-/// A kind that can be asked for, and where its objects are.
+/// A served kind, and the table of its objects.
 #[derive(Clone, Debug)]
 pub(crate) struct Served {
     pub kind: Arc<Kind>,
     pub table: TableId,
 }
 
-/// What is served under which path.
+/// The served kinds by path.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    /// Group, then version, then plural. A group or version without resources is not in it.
+    /// By group, then version, then plural. Groups and versions without resources are not included.
     groups: BTreeMap<String, BTreeMap<String, BTreeMap<String, Served>>>,
-    /// Where the objects of each CRD are, served or not, by its uid: those of a CRD that is gone stay known, for time may go
-    /// back.
+    /// The table of each CRD by the uid of the CRD, whether it is served or not. Tables of deleted CRDs
+    /// stay, because a restore may bring them back.
     custom: BTreeMap<Box<str>, TableId>,
-    /// Of them the last of each group and plural.
+    /// The latest table of each group and plural.
     latest: BTreeMap<(Box<str>, Box<str>), TableId>,
-    /// The group of a CRD that went in the present step: others may have its names now.
+    /// The group of a CRD that was deleted in this step: other CRDs may now use its names.
     pub freed: Option<String>,
 }
 
@@ -60,8 +60,8 @@ impl Registry {
         self.groups.retain(|_, versions| !versions.is_empty());
     }
 
-    /// The table of a CRD's objects, by its uid. If it has none yet one is made by `make`, which is given that of the CRD
-    /// before it.
+    /// Returns the table of a CRD by its uid. If it has none, `make` creates it and receives the table of
+    /// the previous CRD with the same name.
     pub(crate) fn custom_table(
         &mut self,
         crd: &str,
@@ -79,7 +79,7 @@ impl Registry {
         self.custom.get(crd).copied()
     }
 
-    /// The tables of all CRDs that ever were.
+    /// Returns the tables of all CRDs, including deleted ones.
     pub(crate) fn custom_tables(&self) -> impl Iterator<Item = TableId> {
         self.custom.values().copied()
     }
@@ -103,13 +103,13 @@ impl Registry {
         self.resources(group, version)?.get(plural)
     }
 
-    /// Every kind in each of its versions.
+    /// Returns every kind in each of its versions.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &Kind> {
         let versions = self.groups.values().flat_map(BTreeMap::values);
         versions.flat_map(BTreeMap::values).map(|served| &*served.kind)
     }
 
-    /// Every resource once, whatever its versions.
+    /// Returns every resource once, in one of its versions.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Served> {
         self.groups.values().flat_map(|versions| {
             let mut seen = BTreeMap::new();
@@ -121,17 +121,17 @@ impl Registry {
     }
 }
 
-/// What the lock protects.
+/// The state that the lock protects.
 #[derive(Debug)]
 pub(crate) struct State {
     pub store: Store,
     pub registry: Registry,
     pub namespaces: Served,
-    /// Where it is switched on.
+    /// `None` if the garbage collector is switched off.
     pub collector: Option<Collector>,
 }
 
-/// How a server behaves; see the methods of `ServerBuilder`.
+/// The configuration of a server; see the methods of `ServerBuilder`.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub clock: RunningClock,
@@ -147,11 +147,11 @@ pub(crate) struct Config {
     pub users: Users,
 }
 
-/// A server's insides, shared by its handles, its requests and its open watches.
+/// The internals of a server, shared by its handles, requests and open watches.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: RwLock<State>,
-    /// The revision, for those who wait for one.
+    /// Publishes the revision.
     revision: watch::Sender<u64>,
     rng: Mutex<fastrand::Rng>,
     pub config: Config,
@@ -167,7 +167,7 @@ pub(crate) struct Shared {
     pub recent: Recent,
 }
 
-/// How long a read waits for a version that has not been reached, before it is refused as too large.
+/// A read waits this long for a revision that has not been reached, then it is refused as too large.
 const FRESHNESS: Duration = Duration::from_secs(3);
 
 impl Shared {
@@ -175,7 +175,7 @@ impl Shared {
         let mut store = Store::new(config.retention);
         let mut registry = Registry::default();
         for kind in crate::kinds::builtin::kinds() {
-            // Both groups of events show the same objects.
+            // Both groups of events serve the same objects.
             let shared = if kind.is_event() { registry.find("", "v1", "events") } else { None };
             let table = shared.map_or_else(|| store.add_table(), |events| events.table);
             registry.add(Served { kind: Arc::new(kind), table });
@@ -206,7 +206,7 @@ impl Shared {
         }
     }
 
-    /// The fault that a request meets.
+    /// Returns the fault of a request, if one matches.
     pub(crate) fn meet(&self, request: &Request) -> Option<Met> {
         self.faults.take(request).or_else(|| {
             let plan = self.plan.lock().clone();
@@ -222,12 +222,12 @@ impl Shared {
         *self.streaming_lists.lock() = how;
     }
 
-    /// Looks at the state. `look` must not wait for anything.
+    /// Reads the state. `look` must not block.
     pub(crate) fn read<T>(&self, look: impl FnOnce(&State) -> T) -> T {
         look(&self.state.read())
     }
 
-    /// Changes the state, then tells those who wait for a revision.
+    /// Changes the state, then publishes the new revision.
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.write();
         let result = change(&mut state);
@@ -240,7 +240,7 @@ impl Shared {
         result
     }
 
-    /// Drops history that has become too old; before reads that depend on it.
+    /// Drops expired history; required before reads that depend on it.
     pub(crate) fn age(&self) {
         if self.read(|state| state.store.ages()) {
             self.write(|state| state.store.age());
@@ -251,7 +251,7 @@ impl Shared {
         self.read(|state| state.store.revision())
     }
 
-    /// Waits a little until etcd has reached `revision`; past that it is too large.
+    /// Waits up to `FRESHNESS` until etcd has reached `revision`, then refuses it as too large.
     pub(crate) async fn reach(&self, revision: u64) -> Result<(), Status> {
         let mut known = self.revisions();
         let reached = known.wait_for(|now| *now >= revision);
@@ -259,18 +259,18 @@ impl Shared {
         if waited { Ok(()) } else { Err(self.too_large(revision, self.revision())) }
     }
 
-    /// The revisions from now on.
+    /// Subscribes to the revision.
     pub(crate) fn revisions(&self) -> watch::Receiver<u64> {
         self.revision.subscribe()
     }
 
-    /// Wakes those who wait for a revision, although there is no new one: a watch cache has moved.
+    /// Wakes the tasks that wait for a revision although it is unchanged: a watch cache has moved.
     pub(crate) fn stir(&self) {
         self.revision.send_modify(|_| {});
     }
 
     pub(crate) fn too_large(&self, revision: u64, current: u64) -> Status {
-        // Etcd itself does not say when to try again; a watch cache that lags does.
+        // Only a lagging watch cache suggests when to retry; etcd does not.
         let status = Status::too_large(revision, current);
         if self.config.watch_cache { status.retry_after(1) } else { status }
     }

@@ -1,13 +1,13 @@
-//! `Status`: what the API server answers when it refuses, word for word as kube-apiserver does.
+//! `Status`: the error responses of the API server, with the exact messages of kube-apiserver.
 //!
-//! One constructor for each refusal, so that every message stands in this file once.
+//! Each kind of error has one constructor, so that each message is written once.
 
 use bytes::Bytes;
 use serde::Serialize;
 
-/// A failure as the API server reports it: reason, code, details and causes.
+/// Holds an error response of the API server: code, reason, message, details and causes.
 ///
-/// It is small to pass around (one pointer) and serialises to the exact body of kube-apiserver.
+/// The type is one pointer in size. It serialises to the exact body that kube-apiserver sends.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}: {}", .0.code, .0.message)]
 pub struct Status(Box<Failure>);
@@ -50,7 +50,7 @@ struct Details {
     retry_after_seconds: Option<u32>,
 }
 
-/// One reason among several for an invalid object.
+/// One of the causes in the response for an invalid object.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Cause {
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -75,12 +75,12 @@ impl Cause {
         Self::new("FieldValueForbidden", format!("Forbidden: {text}"), field)
     }
 
-    /// `shown` is the value as Go prints it: strings with their quotes.
+    /// `shown` is the value as Go prints it: strings include their quotes.
     pub(crate) fn invalid(field: &str, shown: &str, text: &str) -> Self {
         Self::new("FieldValueInvalid", format!("Invalid value: {shown}: {text}"), field)
     }
 
-    /// A value of the wrong type; `shown` as for `invalid`.
+    /// Reports a value of the wrong type; `shown` as in `invalid`.
     pub(crate) fn wrong_type(field: &str, shown: &str, text: &str) -> Self {
         Self::new("FieldValueTypeInvalid", format!("Invalid value: {shown}: {text}"), field)
     }
@@ -98,13 +98,13 @@ impl Cause {
         Self::new("FieldValueTooMany", text, field)
     }
 
-    /// The same about an object inside another: `prefix` is where that one stands.
+    /// Moves the cause into an enclosing object; `prefix` is the path of that object.
     pub(crate) fn under(mut self, prefix: &str) -> Self {
         self.field = format!("{prefix}.{}", self.field);
         self
     }
 
-    /// Whether the value is missing, of the wrong type, too long or not among those allowed.
+    /// Whether the value is missing, of the wrong type, too long or unsupported.
     pub(crate) fn is_blocking(&self) -> bool {
         let blocking = ["NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"];
         self.reason.strip_prefix("FieldValue").is_some_and(|reason| blocking.contains(&reason))
@@ -114,24 +114,24 @@ impl Cause {
         Self::not_supported(field, &format!("{value:?}"), supported)
     }
 
-    /// A value that is none of those supported; `shown` as for `invalid`.
+    /// Reports a value outside the supported set; `shown` as in `invalid`.
     pub(crate) fn not_supported(field: &str, shown: &str, supported: &[&str]) -> Self {
         let list: Vec<String> = supported.iter().map(|s| format!("\"{s}\"")).collect();
         let text = format!("Unsupported value: {shown}: supported values: {}", list.join(", "));
         Self::new("FieldValueNotSupported", text, field)
     }
 
-    /// `text` is the whole message: supported values that are not all quoted, or a value that is a list.
+    /// `text` is the whole message, for sets whose values are not all quoted and for values that are lists.
     pub(crate) fn unsupported_list(field: &str, text: String) -> Self {
         Self::new("FieldValueNotSupported", text, field)
     }
 
-    /// A field that somebody else owns.
+    /// Reports a field that another manager owns.
     pub(crate) fn owned(owner: &str, path: &str) -> Self {
         Self::new("FieldManagerConflict", format!("conflict with {owner}"), path)
     }
 
-    /// The field and what is wrong with it, as messages say it.
+    /// Formats the field and its error as they appear in messages.
     pub(crate) fn line(&self) -> String {
         format!("{}: {}", self.field, self.message)
     }
@@ -164,11 +164,11 @@ impl Named<'_> {
     }
 }
 
-/// What the codec of the built-in kinds says of bytes that are no object.
+/// The codec error of the real server for undecodable bytes of a built-in kind.
 const UNDECODABLE: &str = "illegal base64 data at input byte 4";
 
 impl Status {
-    /// A failure with a code, a reason and a message, without details.
+    /// Creates a status with a code, a reason and a message, without details.
     pub fn new(code: u16, reason: &str, message: impl Into<String>) -> Self {
         Self(Box::new(Failure {
             kind: "Status",
@@ -187,30 +187,30 @@ impl Status {
         self
     }
 
-    /// The same failure with details, which may say nothing.
+    /// Adds details, which may be empty.
     pub(crate) fn detailed(mut self) -> Self {
         self.0.details.get_or_insert_default();
         self
     }
 
-    /// The same failure with `details.retryAfterSeconds` (and the header `Retry-After`), in seconds.
+    /// Sets `details.retryAfterSeconds` and the header `Retry-After`, in seconds.
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.0.details.get_or_insert_default().retry_after_seconds = Some(seconds);
         self
     }
 
-    /// The HTTP status code.
+    /// Returns the HTTP status code.
     pub fn code(&self) -> u16 {
         self.0.code
     }
 
-    /// The reason in one word, such as `NotFound`; empty where the server gives none.
+    /// Returns the reason as one word, such as `NotFound`; empty if the server sends none.
     pub fn reason(&self) -> &str {
         &self.0.reason
     }
 
-    /// The message for humans.
+    /// Returns the message for humans.
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -219,13 +219,13 @@ impl Status {
         self.0.details.as_ref()?.retry_after_seconds
     }
 
-    /// The body, without the final newline.
+    /// Returns the body, without the final newline.
     pub(crate) fn json(&self) -> Vec<u8> {
-        // A struct of strings and numbers can't fail to serialise; the fallback keeps the function total.
+        // A struct of strings and numbers always serialises; the fallback avoids a panic.
         serde_json::to_vec(&self.0).unwrap_or_else(|_| b"{}".to_vec())
     }
 
-    /// The frame that ends a watch with this failure.
+    /// Returns the watch frame that ends a watch with this status.
     pub(crate) fn frame(&self) -> Bytes {
         let json = self.json();
         [b"{\"type\":\"ERROR\",\"object\":".as_slice(), &json, b"}\n"].concat().into()
@@ -235,36 +235,36 @@ impl Status {
         Self::new(400, "BadRequest", message)
     }
 
-    /// A failure the real server did not expect: no reason.
+    /// An unexpected failure of the real server, which has no reason.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
 
-    /// A failure of the server's own, as where storage fails: 500 with the reason InternalError.
+    /// Creates a 500 with the reason InternalError, for example for a storage failure.
     pub fn internal_error(why: &str) -> Self {
         let details = Details { causes: vec![Cause::new("", why, "")], ..Details::default() };
         Self::new(500, "InternalError", format!("Internal error occurred: {why}")).with(details)
     }
 
-    /// An eviction that a disruption budget does not allow now.
+    /// Refuses an eviction that the disruption budget does not allow now.
     pub(crate) fn over_budget(why: String) -> Self {
         let details = Details { causes: vec![Cause::new("DisruptionBudget", why, "")], ..Details::default() };
         let message = "Cannot evict pod as it would violate the pod's disruption budget.";
         Self::new(429, "TooManyRequests", message).with(details)
     }
 
-    /// A version that is too old, as servers say it that answer a watch with HTTP 410, and as an ERROR event that makes
-    /// a client list anew.
+    /// Creates a 410 (Gone) for an expired resourceVersion. As a watch response or an ERROR event, it makes
+    /// the client list again.
     pub fn expired() -> Self {
         Self::new(410, "Expired", "too old resource version")
     }
 
-    /// What a client is told that reads an object which can't be decoded.
+    /// Refuses to read an object that cannot be decoded.
     pub(crate) fn undecodable() -> Self {
         Self::internal(UNDECODABLE)
     }
 
-    /// The same, in a watch.
+    /// The same error in a watch.
     pub(crate) fn undecodable_event() -> Self {
         Self::internal_error(UNDECODABLE)
     }
@@ -273,7 +273,7 @@ impl Status {
         Self::new(404, "NotFound", format!("{what} \"{name}\" not found")).with(what.details(name))
     }
 
-    /// The group and version exist, the resource or subresource does not.
+    /// The group and version exist, but the resource or subresource does not.
     pub(crate) fn no_such_resource() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource")
             .with(Details::default())
@@ -284,7 +284,7 @@ impl Status {
         Self::new(405, "MethodNotAllowed", message).with(Details::default())
     }
 
-    /// A verb that a part of a custom resource does not have.
+    /// Refuses a verb that a subresource of a custom resource does not support.
     pub(crate) fn verb_not_supported(what: Named<'_>, verb: &str) -> Self {
         let message = format!("{verb} is not supported on resources of kind \"{what}\"");
         Self::new(405, "MethodNotAllowed", message).with(what.details(""))
@@ -299,14 +299,14 @@ impl Status {
         Self::new(409, "Conflict", message).with(what.details(name))
     }
 
-    /// An update whose resourceVersion is not the stored one.
+    /// Refuses an update whose resourceVersion differs from the stored one.
     pub(crate) fn modified(what: Named<'_>, name: &str) -> Self {
         let why =
             "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(what, name, why)
     }
 
-    /// An apply of fields that others own.
+    /// Refuses an apply of fields that other managers own.
     pub(crate) fn apply_conflict(message: &str, causes: Vec<Cause>) -> Self {
         Self::new(409, "Conflict", message).with(Details { causes, ..Details::default() })
     }
@@ -319,7 +319,7 @@ impl Status {
         Self::new(403, "Forbidden", message).with(what.details(name))
     }
 
-    /// 403 for a path that names no resource.
+    /// Refuses a path that names no resource (403).
     pub(crate) fn forbidden_path(user: &str, verb: &str, path: &str) -> Self {
         let message = format!("forbidden: User \"{user}\" cannot {verb} path \"{path}\"");
         Self::new(403, "Forbidden", message).with(Details::default())
@@ -338,9 +338,10 @@ impl Status {
         status
     }
 
-    /// An object (here `what.resource` is the kind) or a set of options that breaks the rules.
+    /// Refuses an invalid object (`what.resource` is then the kind) or invalid options.
     pub(crate) fn invalid(what: Named<'_>, name: &str, causes: Vec<Cause>) -> Self {
-        // The real server names a cause twice where two validators find it, but says it once in the message.
+        // If two validators find the same cause, the real server lists it twice, but its message contains
+        // it once.
         let mut lines: Vec<String> = Vec::with_capacity(causes.len());
         for line in causes.iter().map(Cause::line) {
             if !lines.contains(&line) {
@@ -363,7 +364,7 @@ impl Status {
         Self::new(422, "Invalid", format!("{kind}.meta.k8s.io \"\" is invalid: {text}")).with(details)
     }
 
-    /// A patch that does not apply.
+    /// Refuses a patch that does not apply.
     pub(crate) fn patch_rejected() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self::new(422, "Invalid", message).with(Details::default())
@@ -395,12 +396,12 @@ impl Status {
         Self::new(504, "Timeout", message).with(details)
     }
 
-    /// A watch from a version whose events are gone.
+    /// Refuses a watch from a version whose events are gone.
     pub(crate) fn watch_expired(asked: u64, oldest: u64) -> Self {
         Self::new(410, "Expired", format!("too old resource version: {asked} ({oldest})"))
     }
 
-    /// The same, where no watch cache stands before etcd.
+    /// The same error, without a watch cache in front of etcd.
     pub(crate) fn watch_compacted() -> Self {
         Self::new(410, "Expired", "The resourceVersion for the provided watch is too old.")
     }
@@ -409,7 +410,7 @@ impl Status {
         Self::new(410, "Expired", "The resourceVersion for the provided list is too old.")
     }
 
-    /// A page whose snapshot is gone; `token` continues without consistency.
+    /// Refuses a page whose snapshot is gone; `token` continues without consistency.
     pub(crate) fn continue_expired(token: String) -> Self {
         let mut status = Self::new(
             410,
@@ -424,13 +425,13 @@ impl Status {
         status
     }
 
-    /// 401: no or wrong credentials.
+    /// Creates a 401 for missing or wrong credentials.
     pub fn unauthorized() -> Self {
         Self::new(401, "Unauthorized", "Unauthorized")
     }
 }
 
-/// The body of a delete that removed its object at once.
+/// Returns the body of the response for a delete that removed its object immediately.
 pub(crate) fn deleted(what: Named<'_>, name: &str, uid: &str) -> Vec<u8> {
     #[derive(Serialize)]
     struct Success {
@@ -457,7 +458,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bodies_are_those_of_the_real_server() {
+    fn status_bodies_equal_real_server() {
         let status = Status::not_found(Named { group: "apps", resource: "deployments" }, "absent");
         assert_eq!(
             String::from_utf8_lossy(&status.json()),

@@ -1,4 +1,4 @@
-//! The verbs of a `Server` handle: the same way as requests, without a socket and without the journal.
+//! The verbs of `Server`: they take the same path as requests, without a socket and without the journal.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -14,38 +14,38 @@ use crate::write::patch::Sent;
 use crate::write::{self, Mode, Part, Target, Via, WriteOptions};
 
 impl Server {
-    /// Creates an object, as a POST to its collection does. Kind and apiVersion are needed; a namespaced object
-    /// without a namespace goes to `default`.
+    /// Creates an object, like a POST to its collection. `apiVersion` and `kind` are required. The default
+    /// namespace is `default`.
     ///
     /// # Errors
-    /// What the server would answer.
+    /// Returns the status with which the server would answer.
     pub fn create(&self, object: Value) -> Result<Value, Status> {
         let (target, object) = self.place(object)?;
         let written = write::create(&self.shared, &target, object, &WriteOptions::default())?;
         Ok(parsed(&written.bytes(&view(&target))))
     }
 
-    /// Replaces an object, as a PUT does: with a resourceVersion only that version, without one any.
+    /// Replaces an object, like a PUT. If the object has a resourceVersion, only that version is replaced.
     ///
     /// # Errors
-    /// What the server would answer.
+    /// Returns the status with which the server would answer.
     pub fn update(&self, object: Value) -> Result<Value, Status> {
         self.put(object, Part::Main)
     }
 
-    /// Replaces an object's status, as a PUT to `/status` does.
+    /// Replaces the status of an object, like a PUT to `/status`.
     ///
     /// # Errors
-    /// What the server would answer.
+    /// Returns the status with which the server would answer.
     pub fn update_status(&self, object: Value) -> Result<Value, Status> {
         self.put(object, Part::Status)
     }
 
-    /// Creates an object or, if it is there, replaces it; then its status, if it has one. A short way to say what
-    /// should be there.
+    /// Creates or replaces an object, and then its status if it contains one. This is not a server-side
+    /// apply.
     ///
     /// # Errors
-    /// What the server would answer to the first write that fails.
+    /// Returns the status with which the server would answer the first write that fails.
     pub fn apply(&self, object: Value) -> Result<Value, Status> {
         let status = object.get("status").cloned();
         let mut stored = match self.create(object.clone()) {
@@ -62,10 +62,10 @@ impl Server {
         Ok(stored)
     }
 
-    /// Changes an object by a merge patch, as a PATCH does.
+    /// Applies a merge patch to an object, like a PATCH.
     ///
     /// # Errors
-    /// What the server would answer.
+    /// Returns the status with which the server would answer.
     pub fn patch(
         &self,
         api_version: &str,
@@ -82,10 +82,10 @@ impl Server {
         Ok(parsed(&written.bytes(&view(&target))))
     }
 
-    /// An object, if it is there.
+    /// Returns an object.
     ///
     /// # Errors
-    /// NotFound, also for an unknown kind.
+    /// Returns NotFound if the object or its kind does not exist.
     pub fn get(
         &self,
         api_version: &str,
@@ -100,10 +100,11 @@ impl Server {
         Ok(parsed(&view(&target).object(&entry)))
     }
 
-    /// Deletes an object at once (grace period 0), as a DELETE does; finalizers still hold it.
+    /// Deletes an object immediately (grace period 0), like a DELETE. An object with finalizers remains,
+    /// marked as deleted.
     ///
     /// # Errors
-    /// What the server would answer.
+    /// Returns the status with which the server would answer.
     pub fn delete(
         &self,
         api_version: &str,
@@ -124,7 +125,7 @@ impl Server {
         Ok(parsed(&written.bytes(&view(&target))))
     }
 
-    /// Where an object is, from its own text.
+    /// Finds the target of a write from the object's own fields.
     fn place(&self, object: Value) -> Result<(Target, write::Object), Status> {
         let Value::Object(mut object) = object else {
             return Err(Status::bad_request("an object must be a JSON map"));
@@ -154,10 +155,10 @@ impl Server {
         Ok(Target { served, namespace, name: name.into() })
     }
 
-    /// All objects of a kind, in all namespaces or in one, in the order of their keys.
+    /// Lists the objects of a kind, in all namespaces or in one, ordered by key.
     ///
     /// # Errors
-    /// NotFound for an unknown kind.
+    /// Returns NotFound for an unknown kind.
     pub fn list(&self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, Status> {
         let target = self.target(api_version, kind, None, "")?;
         let (prefix, view, table) = (prefix(namespace), view(&target), target.served.table);
@@ -167,10 +168,10 @@ impl Server {
         Ok(entries.iter().map(|entry| parsed(&view.object(entry))).collect())
     }
 
-    /// How many objects of a kind there are, in all namespaces or in one.
+    /// Counts the objects of a kind, in all namespaces or in one.
     ///
     /// # Errors
-    /// NotFound for an unknown kind.
+    /// Returns NotFound for an unknown kind.
     pub fn count(&self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<usize, Status> {
         let target = self.target(api_version, kind, None, "")?;
         let prefix = prefix(namespace);
@@ -178,12 +179,12 @@ impl Server {
     }
 }
 
-/// The whole object, as the verbs show it.
+/// Shows the whole object.
 fn view(target: &Target) -> View {
     View::new(target.served.kind.clone(), Form::Whole)
 }
 
 fn parsed(json: &[u8]) -> Value {
-    // The server's own bytes always parse; null keeps the function total.
+    // The server's own bytes always parse; null avoids a panic.
     serde_json::from_slice(json).unwrap_or_default()
 }

@@ -1,8 +1,8 @@
-//! A simulated cluster life: what a scheduler, kubelets and controllers would write, for examples and demonstrations.
+//! Simulates a live cluster: the writes of a scheduler, kubelets and controllers, for examples and demos.
 //!
-//! Two namespaces, three nodes, three apps. Pods are created pending, assigned to a node, become ready, are touched,
-//! deleted and created again under the same name; each app's EndpointSlice follows. The same seed gives the same
-//! sequence of writes, one for each period of tokio's time.
+//! The workload has two namespaces, three nodes and three apps. Pods are created as pending, assigned to a
+//! node, become ready, change, are deleted, and are created again with the same name. The EndpointSlice of
+//! each app follows. The same seed gives the same sequence of writes, one per period of tokio time.
 
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -15,7 +15,7 @@ struct App {
     namespace: &'static str,
     name: &'static str,
     replicas: usize,
-    /// The last number of the Service's address, and the part of the Pods' addresses that is the app's.
+    /// The last number of the Service address, and the third number of the Pod addresses.
     number: usize,
 }
 
@@ -26,27 +26,27 @@ const APPS: [App; 3] = [
 ];
 const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
 
-/// A workload that has not started: its seed and the time between two writes.
+/// Configures a simulated workload: a seed, and the time between two writes.
 #[derive(Clone, Debug)]
 pub struct Workload {
     rng: fastrand::Rng,
     period: Duration,
 }
 
-/// A running workload. Dropping it ends it.
+/// Holds a running workload, which stops when the handle is dropped.
 #[derive(Debug)]
 pub struct WorkloadHandle {
     task: JoinHandle<()>,
 }
 
 impl WorkloadHandle {
-    /// Ends the workload and returns when its task is gone.
+    /// Stops the workload and waits until its task has ended.
     ///
     /// # Cancel safety
-    /// Dropped before it returns, the workload still ends, unobserved.
+    /// If the future is dropped before it completes, the workload still stops.
     pub async fn stop(mut self) {
         self.task.abort();
-        // An abort is what was asked for.
+        // The task was aborted above, so its error is expected.
         let _ = (&mut self.task).await;
     }
 }
@@ -58,13 +58,13 @@ impl Drop for WorkloadHandle {
 }
 
 impl Workload {
-    /// A workload that writes once in each `period`, which is at least a millisecond.
+    /// Creates a workload that writes once per `period`, which is at least one millisecond.
     pub fn new(seed: u64, period: Duration) -> Self {
         Self { rng: fastrand::Rng::with_seed(seed), period: period.max(Duration::from_millis(1)) }
     }
 
-    /// Creates the initial state at once: namespaces, nodes, Deployments, Services, running Pods, EndpointSlices.
-    /// What is there already is left as it is.
+    /// Creates the initial state immediately: namespaces, nodes, Deployments, Services, running Pods,
+    /// EndpointSlices. Objects that exist are left unchanged.
     pub fn populate(&mut self, server: &Server) {
         for name in ["shop", "ops"] {
             create(server, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
@@ -85,10 +85,10 @@ impl Workload {
         }
     }
 
-    /// Populates the server, then goes on writing in a task of its own until the handle is stopped or dropped.
+    /// Populates the server, then writes in a separate task until the handle is stopped or dropped.
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// Panics outside a tokio runtime.
     pub fn start(mut self, server: &Server) -> WorkloadHandle {
         self.populate(server);
         let server = server.clone();
@@ -104,7 +104,7 @@ impl Workload {
         WorkloadHandle { task }
     }
 
-    /// One step: mostly on a Pod that is on its way, else on any.
+    /// Changes one Pod: usually a Pod that is not running yet, otherwise any Pod.
     pub fn step(&mut self, server: &Server) {
         let everything = || APPS.iter().flat_map(|app| (0..app.replicas).map(move |ordinal| (app, ordinal)));
         let on_the_way: Vec<_> =
@@ -116,7 +116,7 @@ impl Workload {
         }
     }
 
-    /// The next thing that happens to a Pod.
+    /// Moves a Pod to the next stage of its life.
     fn advance(&mut self, server: &Server, app: &App, ordinal: usize) {
         let name = app.pod_name(ordinal);
         let patch = |patch: Value| server.patch("v1", "Pod", Some(app.namespace), &name, &patch).map(drop);
@@ -202,7 +202,7 @@ impl App {
         })
     }
 
-    /// The Pod with the status that its kubelet would write.
+    /// Returns the Pod with the status that its kubelet would write.
     fn running(&self, ordinal: usize, mut pod: Value) -> Value {
         let condition = |kind: &str| json!({"type": kind, "status": "True"});
         let conditions = ["PodScheduled", "Initialized", "ContainersReady", "Ready"].map(condition);
@@ -240,7 +240,7 @@ impl App {
         })
     }
 
-    /// Makes the EndpointSlice list the Pods that run now. A write only where that differs.
+    /// Lists the running Pods in the EndpointSlice.
     fn sync_slice(&self, server: &Server) {
         let endpoint = |ordinal: usize| {
             let name = self.pod_name(ordinal);
@@ -273,10 +273,10 @@ fn create(server: &Server, object: Value) {
     note(&server.create(object).map(drop));
 }
 
-/// Others may write too: what they did first is left as it is.
+/// A write is refused if another client wrote first; the workload ignores it.
 fn note(done: &Result<(), Status>) {
     if let Err(status) = done {
-        tracing::debug!(%status, "the workload's write was refused");
+        tracing::debug!(%status, "workload write refused");
     }
 }
 
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn the_initial_state_runs() {
+    fn initial_pods_are_running() {
         let (server, _) = run(1, 0);
         for ordinal in 0..4 {
             let pod = server.get("v1", "Pod", Some("shop"), &format!("web-{ordinal}")).unwrap();
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_cluster() {
+    fn same_seed_gives_same_writes() {
         let (one, version) = run(5, 200);
         let (two, same) = run(5, 200);
         assert_eq!(version, same);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_writes_by_the_clock_and_stops_when_told() {
+    async fn writes_once_per_period_until_stopped() {
         let server = Server::new();
         let handle = Workload::new(1, Duration::from_millis(100)).start(&server);
         let before = server.resource_version();

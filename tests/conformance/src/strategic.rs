@@ -17,7 +17,7 @@ checks! {
     "Maps are replaced or deleted by `$patch`, and keep only the keys of `$retainKeys`.":
         maps_are_replaced_and_deleted, maps_keep_only_some_keys;
     "A strategic merge patch that makes no sense is refused in words.":
-        nonsense_is_refused;
+        malformed_tokens_are_refused;
 }
 
 async fn send(place: &Place, patch: &Value) -> Result<Reply> {
@@ -120,7 +120,7 @@ async fn maps_keep_only_some_keys(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn nonsense_is_refused(place: Place) -> Result<()> {
+async fn malformed_tokens_are_refused(place: Place) -> Result<()> {
     create(&place, &json!([{"name": "a", "image": "1"}])).await?;
     for (patch, code, reason, message) in [
         (

@@ -80,7 +80,8 @@ fn simulate(seed: u64) -> Arc<World> {
 async fn run_world(seed: u64) -> Arc<World> {
     let (world, mut rng) = (World::new(seed), Rng::with_seed(seed));
     // Processes do not share a replica. Otherwise the order of deliveries to two processes would be random.
-    let replicas = [world.server.itself(), world.server.replica(Lag::None), world.server.replica(Lag::None)];
+    let replicas =
+        [world.server.primary_replica(), world.server.replica(Lag::None), world.server.replica(Lag::None)];
     let (first_replicas, standby_replicas) = replicas.split_at(2);
     let (user_rng, first_rng, standby_rng) = (rng.fork(), rng.fork(), rng.fork());
     // Each world starts with a different crash point.

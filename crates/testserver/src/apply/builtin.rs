@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_read_to_its_end() {
+    fn table_is_parsed_completely() {
         let lines = lines();
         assert_eq!(lines.len(), TYPES.trim().lines().filter(|line| !line.starts_with(' ')).count());
         let words: Vec<&str> = lines.values().flat_map(|line| line.split_whitespace()).collect();

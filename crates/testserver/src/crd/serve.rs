@@ -112,7 +112,7 @@ fn serve(state: &mut State, before: Option<&Object>, crd: &Object, shared: &Shar
             registry.add(Served { kind: Arc::new(kind), table });
         }
     }
-    shared.open.tell(&Command::Close, |request| request.is_about(group, plural));
+    shared.open.send_command(&Command::Close, |request| request.is_about(group, plural));
 }
 
 /// Serves what the CRDs say that are stored now: time went back.

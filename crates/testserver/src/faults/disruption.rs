@@ -94,7 +94,7 @@ impl Shared {
     pub(crate) fn restart(&self, cache: CacheId) {
         self.write(|state| {
             state.store.restart_cache(cache);
-            self.open.tell(&Command::Abort, |request| request.replica == cache.number());
+            self.open.send_command(&Command::Abort, |request| request.replica == cache.number());
         });
         self.stir();
     }
@@ -121,7 +121,7 @@ impl Shared {
     /// The watches break in the same step, so that none takes the new events under the versions of lost ones.
     fn restore_in(&self, state: &mut State, version: u64, bump: u64) -> Result<(), Compacted> {
         state.store.restore(version)?;
-        self.open.tell(&Command::Abort, |_| true);
+        self.open.send_command(&Command::Abort, |_| true);
         crate::crd::serve::start_again(state, self);
         if bump > 0 {
             state.store.bump(bump);
@@ -131,6 +131,6 @@ impl Shared {
 
     /// Ends the watches that `matches` picks with an ERROR event; gives how many there were.
     pub(crate) fn fail_watches(&self, matches: &Match, status: Status) -> usize {
-        self.open.tell(&Command::Fail(status), |request| matches.picks(request))
+        self.open.send_command(&Command::Fail(status), |request| matches.picks(request))
     }
 }

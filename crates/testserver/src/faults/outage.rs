@@ -191,7 +191,7 @@ impl Server {
     fn close(&self, outage: Outage, until: Option<Instant>) -> u64 {
         let number = self.shared.gate.close(outage, until);
         if outage == Outage::Refused {
-            self.shared.open.tell(&Command::Abort, |_| true);
+            self.shared.open.send_command(&Command::Abort, |_| true);
         }
         number
     }

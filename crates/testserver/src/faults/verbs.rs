@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 
 use crate::clock::Clock;
 use crate::faults::{Disruption, Faults, Match, StreamingLists};
-use crate::read::open_watches::{Command, Slip};
+use crate::read::open_watches::{Command, EventFault};
 use crate::server::Server;
 use crate::state::Shared;
 use crate::status::{Named, Status};
@@ -129,17 +129,17 @@ impl Server {
     /// Sends a bookmark to every open watch that allows them and started before the present version; gives how many
     /// watches are open. A watch that is read later sends what happened before the bookmark first.
     pub fn bookmark_now(&self) -> usize {
-        self.shared.open.tell(&Command::Bookmark(self.resource_version()), |_| true)
+        self.shared.open.send_command(&Command::Bookmark(self.resource_version()), |_| true)
     }
 
     /// Ends every open watch cleanly; gives how many there were.
     pub fn close_watches(&self) -> usize {
-        self.shared.open.tell(&Command::Close, |_| true)
+        self.shared.open.send_command(&Command::Close, |_| true)
     }
 
     /// Breaks the connection of every open watch that `matches` picks; gives how many there were.
     pub fn cut_watches(&self, matches: &Match) -> usize {
-        self.shared.open.tell(&Command::Cut, |request| matches.picks(request))
+        self.shared.open.send_command(&Command::Cut, |request| matches.picks(request))
     }
 
     /// Ends every open watch that `matches` picks with an ERROR event; gives how many there were. With
@@ -151,19 +151,19 @@ impl Server {
     /// Leaves out the next event on every open watch that `matches` picks; gives how many there are. A watch remembers
     /// at most 1,024 such slips.
     pub fn lose_next_event(&self, matches: &Match) -> usize {
-        self.shared.open.slip(Slip::Lose, |request| matches.picks(request))
+        self.shared.open.event_fault(EventFault::Lose, |request| matches.picks(request))
     }
 
     /// Sends the next event twice on every open watch that `matches` picks; gives how many there are. A watch
     /// remembers at most 1,024 such slips.
     pub fn repeat_next_event(&self, matches: &Match) -> usize {
-        self.shared.open.slip(Slip::Repeat, |request| matches.picks(request))
+        self.shared.open.event_fault(EventFault::Repeat, |request| matches.picks(request))
     }
 
     /// Sends these bytes, as they are, into every open watch that `matches` picks; gives how many took them. A watch
     /// takes at most 1,024 such frames before it sends them. A frame should end with a newline.
     pub fn inject(&self, matches: &Match, frame: impl Into<Bytes>) -> usize {
-        self.shared.open.tell(&Command::Inject(frame.into()), |request| matches.picks(request))
+        self.shared.open.send_command(&Command::Inject(frame.into()), |request| matches.picks(request))
     }
 }
 

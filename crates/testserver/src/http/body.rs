@@ -145,7 +145,7 @@ impl Body {
                 watch.sent();
             }
             if matches!(self.cut, Some(Cutting::Flushing)) {
-                watch.struck();
+                watch.record_effect();
                 watch.end(WatchEnd::Cut);
             }
         }
@@ -161,7 +161,7 @@ impl Body {
             Some(Cutting::Now) => Some(Poll::Ready(Broken)),
             Some(Cutting::Flushing) => {
                 if let Some(watch) = self.watch.take() {
-                    watch.struck();
+                    watch.record_effect();
                     watch.end(WatchEnd::Cut);
                 }
                 self.cut = Some(Cutting::Now);

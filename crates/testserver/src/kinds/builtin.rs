@@ -1,13 +1,13 @@
-//! The table of built-in kinds: everything a cluster's usual programs list and watch.
+//! The table of built-in kinds that common programs list and watch.
 
 use std::sync::LazyLock;
 
 use crate::kinds::kind::{Field, Generation, Kind, NAMES, Rules, ScalePaths};
 use crate::kinds::names::NameRule;
 
-/// One line of the table. Letters in `flags`: `c` cluster-scoped, `s` has `/status`, `g` counts generations, `u`
-/// PUT creates, `v` PUT needs a resourceVersion, `d` DELETE answers with the object, `l` names without dots, `r`
-/// names that are only path segments, `j` names that leave room for those of jobs.
+/// One row of the table. Letters in `flags`: `c` cluster-scoped, `s` has `/status`, `g` counts generations,
+/// `u` PUT creates, `v` PUT requires a resourceVersion, `d` DELETE answers with the object, `l` names
+/// without dots, `r` names are only path segments, `j` names leave room for the names of jobs.
 struct Row {
     group: &'static str,
     version: &'static str,
@@ -111,7 +111,7 @@ const TABLE: &[Row] = &[
     row(STORAGE, "v1", "volumeattributesclasses", "VolumeAttributesClass", "vac", "cd"),
 ];
 
-/// What can be asked by creating it, and is never stored.
+/// Reviews: a POST is answered, and nothing is stored.
 const REVIEWS: &[Row] = &[
     row("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", "", "c"),
     row("authorization.k8s.io", "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview", "", ""),
@@ -120,27 +120,27 @@ const REVIEWS: &[Row] = &[
     row("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", "", "c"),
 ];
 
-/// The kinds of reviews.
+/// Returns the review kinds.
 pub(crate) fn reviews() -> impl Iterator<Item = Kind> {
     REVIEWS.iter().map(Row::kind)
 }
 
-/// What `/scale` of all kinds shows and takes.
+/// The kind that `/scale` of all kinds returns and accepts.
 pub(crate) static SCALE: LazyLock<Kind> =
     LazyLock::new(|| row("autoscaling", "v1", "scales", "Scale", "", "").kind());
 
-/// What a scheduler sends to bind a pod.
+/// The kind that a scheduler sends to bind a pod.
 pub(crate) static BINDING: LazyLock<Kind> =
     LazyLock::new(|| row("", "v1", "bindings", "Binding", "", "").kind());
 
-/// All built-in kinds.
+/// Returns all built-in kinds.
 pub(crate) fn kinds() -> Vec<Kind> {
     TABLE.iter().map(Row::kind).collect()
 }
 
 impl Row {
     fn kind(&self) -> Kind {
-        // Nodes and namespaces have conversions of their own, which know no namespace.
+        // Nodes and namespaces have their own field conversions, without `metadata.namespace`.
         let names: &[&str] = match (self.group, self.plural) {
             ("", "nodes" | "namespaces") => &["metadata.name"],
             _ => &NAMES,
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_stands_in_the_table_once() {
+    fn every_kind_is_in_table_once() {
         let all = kinds();
         let mut names: Vec<_> = all.iter().map(|k| (&k.group, &k.plural)).collect();
         names.sort();

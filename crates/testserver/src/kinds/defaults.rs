@@ -1,5 +1,5 @@
-//! What the server fills in. Only the fields that programs watching a cluster select by or look at: not the whole
-//! of Kubernetes' defaulting, and no validation of specs.
+//! Defaults: only the fields that programs select by or read. This is not the complete defaulting of
+//! Kubernetes, and specs are not validated.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -23,7 +23,7 @@ pub(crate) fn fill(parent: &mut Map<String, Value>, defaults: &[(&str, Value)]) 
     }
 }
 
-/// Defaults of the spec, on every write of the main resource.
+/// Sets the defaults of the spec, on every write of the main resource.
 pub(crate) fn spec(kind: &Kind, object: &mut Map<String, Value>) {
     if kind.is_pod() {
         pod(object);
@@ -47,7 +47,7 @@ pub(crate) fn spec(kind: &Kind, object: &mut Map<String, Value>) {
     }
 }
 
-/// What is written as text is kept as bytes.
+/// Moves `stringData` to `data`, encoded as base64.
 fn secret(object: &mut Map<String, Value>) {
     fill(object, &[("type", json!("Opaque"))]);
     let Some(Value::Object(texts)) = object.remove("stringData") else { return };
@@ -65,7 +65,7 @@ fn pod(object: &mut Map<String, Value>) {
     pod_spec(spec);
 }
 
-/// Defaults of a pod's spec that the templates of pods have, too.
+/// Sets the defaults of a pod spec, which pod templates share.
 pub(crate) fn pod_spec(spec: &mut Map<String, Value>) {
     fill(
         spec,
@@ -82,7 +82,7 @@ pub(crate) fn pod_spec(spec: &mut Map<String, Value>) {
     }
 }
 
-/// An image without a tag, or of the latest, is always pulled.
+/// An image with the tag `latest` or without a tag is always pulled.
 fn pull_policy(container: &Map<String, Value>) -> &'static str {
     let image = container.get("image").and_then(Value::as_str).unwrap_or("");
     let name = image.rsplit('/').next().unwrap_or("");
@@ -107,7 +107,7 @@ fn containers(spec: &mut Map<String, Value>, list: &str) {
     }
 }
 
-/// The status a new object starts with: what the client sent is not looked at, except for nodes.
+/// Sets the status of a new object. The status that the client sent is ignored, except for nodes.
 pub(crate) fn status(kind: &Kind, object: &mut Map<String, Value>) {
     let start = match (kind.rules.custom, kind.kind.as_str()) {
         (true, _) => None,
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_keeps_bytes_and_has_a_type() {
+    fn secret_stores_bytes_and_gets_type() {
         let secret =
             defaulted("Secret", json!({"metadata": {}, "data": {"a": "eA=="}, "stringData": {"b": "open"}}));
         assert_eq!(secret, json!({"metadata": {}, "type": "Opaque", "data": {"a": "eA==", "b": "b3Blbg=="}}));

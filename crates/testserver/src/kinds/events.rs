@@ -1,4 +1,5 @@
-//! Events: one resource that two groups show, each in its own words. It is stored as the core group's.
+//! Events: one resource that two groups serve with different field names. It is stored in the form of the
+//! core group.
 
 use std::borrow::Cow;
 
@@ -8,7 +9,7 @@ use crate::kinds::kind::{Field, Kind};
 
 type Object = Map<String, Value>;
 
-/// The fields that have another name in each group: core, then events.k8s.io.
+/// The fields whose names differ: core group, then events.k8s.io.
 const RENAMED: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -19,12 +20,12 @@ const RENAMED: [(&str, &str); 7] = [
     ("count", "deprecatedCount"),
 ];
 
-/// The events of events.k8s.io, which are not shown as they are stored.
+/// Whether events of this kind are converted: those of events.k8s.io.
 pub(crate) fn is_converted(kind: &Kind) -> bool {
     kind.is_event() && !kind.group.is_empty()
 }
 
-/// What selectors may name. The places are the same in both groups, since both read what is stored.
+/// Returns the selectable fields. The order is the same in both groups, because both read the stored form.
 pub(crate) fn fields(group: &str) -> Vec<Field> {
     let core = group.is_empty();
     let mut fields = vec![Field::at_path("metadata.name"), Field::at_path("metadata.namespace")];
@@ -44,10 +45,10 @@ pub(crate) fn fields(group: &str) -> Vec<Field> {
     fields
 }
 
-/// An object as it is stored, from what a client of `kind` sent.
+/// Converts an object that a client of `kind` sent to its stored form.
 pub(crate) fn inside(kind: &Kind, mut object: Object) -> Object {
     if is_converted(kind) {
-        // What has the other group's names already is not known in this one.
+        // Field names of the other group are unknown in this one.
         for (core, _) in RENAMED {
             object.remove(core);
         }
@@ -60,7 +61,7 @@ pub(crate) fn inside(kind: &Kind, mut object: Object) -> Object {
     object
 }
 
-/// A stored object as clients of `kind` see it.
+/// Converts a stored object to the form of `kind`.
 pub(crate) fn outside<'a>(kind: &Kind, object: &'a Object) -> Cow<'a, Object> {
     if is_converted(kind) { Cow::Owned(renamed(object)) } else { Cow::Borrowed(object) }
 }
@@ -80,7 +81,7 @@ fn renamed(object: &Object) -> Object {
     shown
 }
 
-/// The JSON of a stored event for events.k8s.io, from its metadata on, with the closing brace.
+/// Returns the JSON of a stored event for events.k8s.io, from its metadata to the closing brace.
 pub(crate) fn rest(object: &Object, metadata: &[u8]) -> Vec<u8> {
     let mut shown = renamed(object);
     for key in ["kind", "apiVersion", "metadata"] {
@@ -92,7 +93,7 @@ pub(crate) fn rest(object: &Object, metadata: &[u8]) -> Vec<u8> {
     [b"\"metadata\":", metadata, comma, fields.as_bytes()].concat()
 }
 
-/// The fields that an event always shows.
+/// Adds the fields that an event always contains.
 pub(crate) fn complete(object: &mut Object) {
     for key in ["involvedObject", "source"] {
         if !object.get(key).is_some_and(Value::is_object) {
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_comes_back_as_it_went_in() {
+    fn event_conversion_round_trips() {
         let new = kind("events.k8s.io");
         let sent =
             event(&json!({"regarding": {"name": "p"}, "note": "n", "deprecatedCount": 2, "message": "lost"}));
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn both_groups_select_by_the_same_places() {
+    fn both_groups_have_same_field_order() {
         let (core, new) = (fields(""), fields("events.k8s.io"));
         assert!(core.iter().zip(&new).all(|(a, b)| a.pointer == b.pointer) && core.len() == new.len());
         assert!(kind("events.k8s.io").field_place("source").is_err());

@@ -1,4 +1,4 @@
-//! What the server knows about each kind: its names, its scope and the rules of its writes.
+//! The properties of a kind: its names, its scope and the rules of its writes.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use crate::crd::schema::Schema;
 use crate::kinds::names::NameRule;
 use crate::status::{Named, Status};
 
-/// The fields that can be selected by in every kind that says nothing else.
+/// The selectable fields of a kind without a list of its own.
 pub(crate) const NAMES: [&str; 2] = ["metadata.name", "metadata.namespace"];
 
 /// One served kind in one version. Built-in kinds come from `builtin`, the others from CRDs.
 #[derive(Debug)]
 pub(crate) struct Kind {
     pub group: String,
-    /// The version in the URL and in what is sent.
+    /// The version in the URL and in request bodies.
     pub version: String,
-    /// The version in what is stored; differs only for CRDs with several versions.
+    /// The version of the stored objects; it differs only for CRDs with several versions.
     pub storage_version: String,
     pub plural: String,
     pub singular: String,
@@ -27,33 +27,33 @@ pub(crate) struct Kind {
     pub short_names: Vec<String>,
     pub categories: Vec<String>,
     pub rules: Rules,
-    /// What field selectors may name; the first is `metadata.name`.
+    /// The selectable fields; the first is `metadata.name`.
     pub fields: Vec<Field>,
-    /// Where `/scale` finds what it shows: custom resources that have that subresource.
+    /// The fields behind `/scale`, for custom resources with that subresource.
     pub scale: Option<ScalePaths>,
     /// How its fields are owned and merged.
     pub merging: Arc<Merging>,
-    /// What objects look like: custom resources only.
+    /// The schemas of a custom resource.
     pub schemas: Option<Schemas>,
 }
 
-/// The schemas that objects of a version go through.
+/// The schemas that apply to objects of a version.
 #[derive(Clone, Debug)]
 pub(crate) struct Schemas {
-    /// Of the version that is asked for.
+    /// The schema of the requested version.
     pub own: Arc<Schema>,
-    /// Of the version in which objects are stored.
+    /// The schema of the storage version.
     pub storage: Arc<Schema>,
 }
 
 impl Schemas {
-    /// Whether objects are stored as this version has them.
+    /// Whether this version is the storage version.
     pub(crate) fn is_storage(&self) -> bool {
         Arc::ptr_eq(&self.own, &self.storage)
     }
 }
 
-/// The fields behind the `/scale` of a custom resource, as the CRD writes them: `.spec.replicas`.
+/// The fields behind `/scale` of a custom resource, in the notation of the CRD: `.spec.replicas`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScalePaths {
     pub spec_replicas: String,
@@ -61,13 +61,13 @@ pub(crate) struct ScalePaths {
     pub label_selector: Option<String>,
 }
 
-/// How the writes of a kind behave.
+/// The behaviour of writes of a kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub namespaced: bool,
-    /// Custom resources: keys in alphabetical order, list items with kind and apiVersion.
+    /// Custom resources: keys in alphabetical order, and list items with kind and apiVersion.
     pub custom: bool,
-    /// Has `/status`, which alone writes the status.
+    /// Has `/status`, and only `/status` writes the status.
     pub status: bool,
     pub generation: Generation,
     pub names: NameRule,
@@ -79,35 +79,36 @@ pub(crate) struct Rules {
     pub returns_deleted: bool,
 }
 
-/// What counts up `metadata.generation`.
+/// The changes that increment `metadata.generation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Generation {
-    /// Nothing: the kind has none.
+    /// None: the kind has no generation.
     None,
     /// A change of the spec.
     Spec,
-    /// A change of anything but metadata and status.
+    /// A change outside metadata and status.
     Content,
-    /// A change of anything but metadata, the status included: custom resources without `/status`.
+    /// A change outside metadata, including the status: custom resources without `/status`.
     Everything,
 }
 
-/// A field that selectors may name.
+/// A selectable field.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
     pub name: String,
     /// The JSON pointer of its value.
     pub pointer: String,
-    /// Where its value is if it is not there; empty for nowhere.
+    /// The JSON pointer of the fallback value; empty if there is none.
     pub otherwise: &'static str,
-    /// Its value where the object has none.
+    /// The value if the object does not contain the field.
     pub absent: &'static str,
-    /// Custom resources are stored with the fields of all versions; each is selected by its own.
+    /// Custom resources are stored with the fields of all versions; each version selects only by its own
+    /// fields.
     pub selectable: bool,
 }
 
 impl Field {
-    /// A field whose name, like `spec.nodeName`, is also its path.
+    /// A field whose name is also its path, such as `spec.nodeName`.
     pub(crate) fn at_path(name: &str) -> Self {
         let absent = if matches!(name, "spec.unschedulable" | "spec.hostNetwork") { "false" } else { "" };
         let pointer = format!("/{}", name.replace('.', "/"));
@@ -121,7 +122,7 @@ impl Field {
     }
 }
 
-/// The text of a simple value; `None` also where it is empty.
+/// Returns a simple value as text; `None` if it is absent or empty.
 fn value_at(object: &Map<String, Value>, pointer: &str) -> Option<Box<str>> {
     let mut steps = pointer.split('/').skip(1);
     let first = steps.next().and_then(|step| object.get(step));
@@ -134,12 +135,12 @@ fn value_at(object: &Map<String, Value>, pointer: &str) -> Option<Box<str>> {
 }
 
 impl Kind {
-    /// `v1` or `apps/v1`, as requests and answers carry it.
+    /// Returns `v1` or `apps/v1`, as in requests and responses.
     pub(crate) fn api_version(&self) -> String {
         group_version(&self.group, &self.version)
     }
 
-    /// The apiVersion of the stored bytes.
+    /// Returns the apiVersion of the stored bytes.
     pub(crate) fn storage_api_version(&self) -> String {
         if self.is_event() {
             return self.storage_version.clone();
@@ -147,22 +148,22 @@ impl Kind {
         group_version(&self.group, &self.storage_version)
     }
 
-    /// The resource as messages name it.
+    /// Returns the resource as messages name it.
     pub(crate) fn named(&self) -> Named<'_> {
         Named { group: &self.group, resource: &self.plural }
     }
 
-    /// The kind as messages about invalid objects name it.
+    /// Returns the kind as messages about invalid objects name it.
     pub(crate) fn named_kind(&self) -> Named<'_> {
         Named { group: &self.group, resource: &self.kind }
     }
 
-    /// The values of all selectable fields, in the order of `fields`.
+    /// Returns the values of all selectable fields, in the order of `fields`.
     pub(crate) fn read_fields(&self, object: &Map<String, Value>) -> Vec<Box<str>> {
         self.fields.iter().map(|field| field.read(object)).collect()
     }
 
-    /// The place of a field's value, or the refusal to select by it.
+    /// Returns the index of a field, or an error if objects cannot be selected by it.
     pub(crate) fn field_place(&self, name: &str) -> Result<usize, Status> {
         self.fields.iter().position(|field| field.selectable && field.name == name).ok_or_else(|| {
             let plain = self.fields.iter().map(|field| field.name.as_str()).eq(NAMES);
@@ -184,7 +185,7 @@ impl Kind {
         self.group.is_empty() && self.plural == "namespaces"
     }
 
-    /// Of either group: both show the same objects.
+    /// Whether this is the event kind of either group; both serve the same objects.
     pub(crate) fn is_event(&self) -> bool {
         self.plural == "events" && matches!(self.group.as_str(), "" | "events.k8s.io")
     }

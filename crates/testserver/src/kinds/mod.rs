@@ -1,4 +1,4 @@
-//! What is served: the kinds with their names and rules, and how clients find them.
+//! The served kinds: their names and rules, and discovery.
 
 pub(crate) mod builtin;
 pub(crate) mod defaults;

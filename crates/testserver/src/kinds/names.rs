@@ -1,19 +1,19 @@
-//! Names: which are valid for what, and how the server makes one up from `generateName`.
+//! Names: validation rules, and generated names for `generateName`.
 
-/// The rule a kind's names follow.
+/// The rule for the names of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameRule {
-    /// Lower case, dots and dashes: nearly everything.
+    /// Lower case, dots and dashes: nearly all kinds.
     Subdomain,
     /// No dots: namespaces and services.
     Label,
-    /// Anything that can stand in a path: roles and their bindings, events.
+    /// Any path segment: roles and their bindings, events.
     Segment,
     /// A subdomain that leaves room for the names of jobs.
     CronJob,
 }
 
-/// What is said of a name that is no subdomain of RFC 1123.
+/// The error message for an invalid RFC 1123 subdomain.
 pub(crate) const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
      '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
@@ -22,7 +22,7 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
 impl NameRule {
-    /// What is wrong with a name of this rule.
+    /// Returns the violations of this rule.
     pub(crate) fn complaints(self, name: &str) -> Vec<String> {
         let (good, limit, text) = match self {
             Self::Subdomain => (is_subdomain_of_any_length(name), 253, SUBDOMAIN),
@@ -44,7 +44,8 @@ impl NameRule {
         complaints
     }
 
-    /// What is wrong with a `generateName`. As in the real server a dash at its end hides the letter before it.
+    /// Returns the violations of a `generateName`. As in the real server, a trailing dash hides the letter
+    /// before it.
     pub(crate) fn prefix_complaints(self, base: &str) -> Vec<String> {
         let mut letters = base.chars();
         match (self, letters.next_back(), letters.next_back()) {
@@ -55,7 +56,7 @@ impl NameRule {
     }
 }
 
-/// The jobs of a cron job add eleven characters to its name.
+/// The jobs of a cron job append eleven characters to its name.
 const CRON_JOB_LIMIT: usize = 52;
 
 fn segment_complaints(name: &str) -> Vec<String> {
@@ -75,13 +76,13 @@ fn is_subdomain_of_any_length(text: &str) -> bool {
     text.split('.').all(is_label)
 }
 
-/// Lower case letters, digits and dashes, at most 63, no dash at an end.
+/// Lower case letters, digits and dashes, at most 63 characters, no dash at either end.
 pub(crate) fn is_label(text: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     !text.is_empty() && !text.starts_with('-') && !text.ends_with('-') && text.chars().all(inner)
 }
 
-/// What is said of a name that is no label of RFC 1035.
+/// The error message for an invalid RFC 1035 label.
 pub(crate) const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, \
      and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is \
      '[a-z]([-a-z0-9]*[a-z0-9])?')";
@@ -96,10 +97,10 @@ pub(crate) fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
-/// The letters of generated names: no vowels, so that no words come out, and nothing that looks alike.
+/// The letters of generated names: no vowels, so that no words appear, and no characters that look alike.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// `base` with five random letters after it, cut so that the whole fits a label.
+/// Appends five random letters to `base`, which is truncated so that the result fits a label.
 pub(crate) fn generate(base: &str, rng: &mut fastrand::Rng) -> String {
     let mut name: String = base.chars().take(63 - 5).collect();
     for _ in 0..5 {
@@ -108,7 +109,7 @@ pub(crate) fn generate(base: &str, rng: &mut fastrand::Rng) -> String {
     name
 }
 
-/// A random (version 4) uid.
+/// Returns a random (version 4) uid.
 pub(crate) fn uid(rng: &mut fastrand::Rng) -> String {
     let bits = (rng.u128(..) & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
     let hex = format!("{bits:032x}");
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uids_are_version_4_and_repeat_with_the_seed() {
+    fn uids_are_version_4_and_repeat_with_seed() {
         let one = uid(&mut fastrand::Rng::with_seed(1));
         assert_eq!(one, uid(&mut fastrand::Rng::with_seed(1)));
         assert_eq!(one.len(), 36);
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn names_follow_the_rule_of_their_kind() {
+    fn names_follow_rule_of_kind() {
         let good = |rule: NameRule, name: &str| rule.complaints(name).is_empty();
         assert!(good(NameRule::Subdomain, "a.b-c"));
         for bad in ["Bad_Name", "-a", "a..b", "a/b", &"a".repeat(254)] {
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_base_of_a_generated_name_may_end_with_a_dash() {
+    fn generate_name_may_end_with_dash() {
         assert!(NameRule::Subdomain.prefix_complaints("a-").is_empty());
         assert!(NameRule::Subdomain.prefix_complaints("a--").is_empty());
         assert!(NameRule::Subdomain.prefix_complaints("A-").is_empty());

@@ -13,7 +13,7 @@ const VALUE: &str = "a valid label must be an empty string or consist of alphanu
      and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used \
      for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// Alphanumeric at both ends, and `-`, `_` and `.` between.
+/// Alphanumeric at both ends; `-`, `_` and `.` are allowed between.
 fn is_word(text: &str) -> bool {
     let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
     edge(text.chars().next())
@@ -21,7 +21,7 @@ fn is_word(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// What is wrong with a qualified name: nothing, or one or more complaints.
+/// Returns the violations of the rules for qualified names.
 pub(crate) fn name_complaints(text: &str) -> Vec<String> {
     let mut complaints: Vec<String> = Vec::new();
     let name = match text.split('/').collect::<Vec<&str>>().as_slice() {
@@ -52,7 +52,7 @@ pub(crate) fn name_complaints(text: &str) -> Vec<String> {
     complaints
 }
 
-/// What is wrong with the value of a label.
+/// Returns the violations of the rules for label values.
 pub(crate) fn value_complaints(value: &str) -> Vec<String> {
     let mut complaints: Vec<String> = Vec::new();
     if value.len() > 63 {
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_qualified_name_has_at_most_one_prefix() {
+    fn qualified_name_has_at_most_one_prefix() {
         for good in ["a", "A.b_c-1", "example.com/Name", &"a".repeat(63)] {
             assert!(name_complaints(good).is_empty(), "{good}");
         }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_may_be_empty() {
+    fn label_value_may_be_empty() {
         assert!(value_complaints("").is_empty() && value_complaints("a_B.c").is_empty());
         assert_eq!(value_complaints("-"), [VALUE]);
         assert_eq!(value_complaints(&"a".repeat(64)), ["must be no more than 63 bytes"]);

@@ -1,4 +1,4 @@
-//! Times in seconds, as metadata carries them, and with microseconds, as leases and events do. They are stored in UTC.
+//! Times in seconds (in metadata) and in microseconds (in leases and events). They are stored in UTC.
 
 use std::ops::RangeInclusive;
 
@@ -8,17 +8,18 @@ use jiff::civil::{Date, DateTime, Time};
 const SECONDS: &str = "2006-01-02T15:04:05Z07:00";
 const MICROSECONDS: &str = "2006-01-02T15:04:05.000000Z07:00";
 
-/// The time as it is stored, or why it is none, in the words of Go's parser. A fraction of a second is dropped.
+/// Returns the stored form of a time, or the error message of Go's parser. Fractions of a second are
+/// dropped.
 pub(crate) fn time(text: &str) -> Result<String, String> {
     let time = read(text, SECONDS)?;
-    // Nothing else that is a time is of this length.
+    // No other valid time has this length.
     if text.len() == "2006-01-02T15:04:05Z".len() {
         return Ok(text.into());
     }
     Ok(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
-/// The same with microseconds, of which there must be six digits.
+/// The same with microseconds, which require six digits.
 pub(crate) fn micro_time(text: &str) -> Result<String, String> {
     let time = read(text, MICROSECONDS)?;
     if text.len() == "2006-01-02T15:04:05.000000Z".len() && !text.contains(',') {
@@ -27,7 +28,7 @@ pub(crate) fn micro_time(text: &str) -> Result<String, String> {
     Ok(time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string())
 }
 
-/// A text on the way through its layout.
+/// A text that is being parsed by its layout.
 struct Reading<'a> {
     text: &'a str,
     layout: &'static str,
@@ -66,7 +67,7 @@ impl<'a> Reading<'a> {
         format!("parsing time {:?}: {what} out of range", self.text)
     }
 
-    /// The next `count` bytes, if all of them are digits.
+    /// Returns the next `count` bytes if all of them are digits.
     fn digits(&self, count: usize) -> Option<&'a str> {
         self.rest.get(..count).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
     }
@@ -97,7 +98,7 @@ impl<'a> Reading<'a> {
         Ok(number)
     }
 
-    /// Go takes an hour of one digit.
+    /// Go accepts an hour of one digit.
     fn hour(&mut self) -> Result<i8, String> {
         if self.digits(2).is_some() {
             return self.two_digits("15", "hour", 0..=23);
@@ -108,7 +109,8 @@ impl<'a> Reading<'a> {
         Ok(hour)
     }
 
-    /// The nanoseconds after the seconds: six digits where the layout has them, else any number.
+    /// Reads the nanoseconds after the seconds: six digits if the layout contains them, otherwise any
+    /// number.
     fn fraction(&mut self) -> Result<i32, String> {
         let exact = self.layout == MICROSECONDS;
         let digits = self.rest.strip_prefix(['.', ',']).unwrap_or("");
@@ -122,11 +124,11 @@ impl<'a> Reading<'a> {
         self.take(1 + count);
         let nanoseconds: String =
             digits.chars().take(count.min(9)).chain("000000000".chars()).take(9).collect();
-        // Nine digits fit.
+        // Nine digits fit into the type.
         Ok(nanoseconds.parse().unwrap_or(0))
     }
 
-    /// By how many minutes the time is ahead of UTC.
+    /// Returns the offset from UTC in minutes.
     fn offset(&mut self) -> Result<i64, String> {
         if let Some(rest) = self.rest.strip_prefix('Z') {
             self.rest = rest;
@@ -159,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_has_exactly_six_digits_after_its_seconds() {
+    fn micro_time_requires_six_fraction_digits() {
         assert_eq!(micro_time("2026-01-01T00:00:00.000000Z").as_deref(), Ok("2026-01-01T00:00:00.000000Z"));
         assert_eq!(
             micro_time("2026-01-01T02:00:00.123456+02:00").as_deref(),
@@ -174,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_in_seconds_is_read_as_go_reads_it() {
+    fn time_is_parsed_as_in_go() {
         for (text, stored) in [
             ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
             ("2026-01-01T02:00:00.999+02:30", "2025-12-31T23:30:00Z"),
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused_in_the_words_of_go() {
+    fn time_errors_equal_go() {
         let layout = "2006-01-02T15:04:05Z07:00";
         for (text, rest, part) in [
             ("", "", "2006"),

@@ -1,4 +1,4 @@
-//! Defaults of the kinds that run pods: what clients rely on to be there, such as the number of replicas.
+//! Defaults of the kinds that run pods: fields that clients rely on, such as the number of replicas.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use crate::write::decode::metadata_mut;
 
 type Object = Map<String, Value>;
 
-/// Defaults of a spec, on every write.
+/// Sets the defaults of a spec, on every write.
 pub(crate) fn spec(kind: &Kind, object: &mut Object) {
     let defaults = match (kind.group.as_str(), kind.plural.as_str()) {
         ("apps", "deployments") => deployment(object),
@@ -38,7 +38,7 @@ fn complete(spec: &mut Object, defaults: &Value) {
     }
 }
 
-/// The type of an update strategy; a rolling update has parameters.
+/// Whether the update strategy is a rolling update, the default. Only a rolling update has parameters.
 fn is_rolling(object: &Object, key: &str) -> bool {
     let kind = object.get("spec").and_then(|spec| spec.get(key)).and_then(|strategy| strategy.get("type"));
     kind.and_then(Value::as_str).is_none_or(|kind| kind == "RollingUpdate")
@@ -76,7 +76,7 @@ fn daemon_set(object: &mut Object) -> Value {
     json!({"revisionHistoryLimit": 10})
 }
 
-/// Its selector and labels are those of its template, unless it says others.
+/// Copies the selector and the labels from the template if they are not set.
 fn replication_controller(object: &mut Object) -> Value {
     let template = object.get("spec").and_then(|spec| spec.pointer("/template/metadata/labels"));
     let labels = template.filter(|labels| labels.as_object().is_some_and(|map| !map.is_empty())).cloned();
@@ -88,7 +88,7 @@ fn replication_controller(object: &mut Object) -> Value {
     json!({"replicas": 1, "selector": labels})
 }
 
-/// A job that says nothing of either runs one pod once; with a parallelism alone it is a work queue.
+/// A job without both fields runs one pod once. With only a parallelism it is a work queue.
 fn job(object: &mut Object) -> Value {
     if let Some(spec) = object_mut(object, "spec").filter(|spec| !spec.contains_key("parallelism")) {
         fill(spec, &[("completions", json!(1))]);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_pods_has_one_replica_unless_it_says_another_number() {
+    fn replicas_default_to_one() {
         for plural in ["deployments", "replicasets", "statefulsets", "replicationcontrollers"] {
             assert_eq!(completed(plural, &json!({}))["spec"]["replicas"], 1, "{plural}");
             assert_eq!(completed(plural, &json!({"replicas": 0}))["spec"]["replicas"], 0, "{plural}");
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn only_rolling_updates_have_parameters() {
+    fn only_rolling_updates_get_parameters() {
         let rolling = completed("deployments", &json!({"strategy": {"rollingUpdate": {"maxSurge": 1}}}));
         let expected =
             json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": 1}});
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_are_completed_as_pods_are() {
+    fn pod_templates_get_pod_defaults() {
         let containers = json!({"template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}});
         let deployment = completed("deployments", &containers);
         let pod = &deployment["spec"]["template"]["spec"];

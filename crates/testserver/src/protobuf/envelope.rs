@@ -1,8 +1,9 @@
-//! What stands around each object in protobuf: a prefix, and a message with its type and its bytes.
+//! The envelope of each object in protobuf: a prefix, and a message with the type and the bytes of the
+//! object.
 
 use super::wire::{Cursor, LENGTH, Malformed, text};
 
-/// What every body begins with.
+/// The prefix of every body.
 pub(super) const PREFIX: &[u8] = b"k8s\0";
 
 /// The content of a body.
@@ -24,7 +25,7 @@ impl<'a> Envelope<'a> {
         }
         let mut envelope = Self::default();
         let mut cursor = Cursor::new(inner);
-        // Encoding and type of the raw bytes follow; the real server doesn't look at them either.
+        // Encoding and content type follow; the real server ignores them too.
         while let Some(tag) = cursor.tag("Unknown")? {
             match tag.number {
                 1 => envelope.read_type(field("TypeMeta", tag.wire, &mut cursor)?)?,

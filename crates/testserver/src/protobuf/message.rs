@@ -1,7 +1,7 @@
-//! From a message to the JSON that the real server would make of it.
+//! Converts a message to the JSON that the real server would produce.
 //!
-//! Memory is bounded by the body: a message may have no more parts than its length makes plausible, because two bytes
-//! can stand for an empty object, which takes hundreds.
+//! Memory is bounded by the length of the body: a message may have only a plausible number of parts for its
+//! length. Otherwise two bytes could encode an empty object, which needs hundreds.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,14 +11,14 @@ use super::special;
 use super::wire::{Cursor, FIXED64, LENGTH, Malformed, VARINT, text};
 use crate::types::{Base, Empty, Field, Form, Message, Shape, Types};
 
-/// Messages may be nested so deeply. Only the schemas of CRDs contain themselves.
+/// The maximum nesting of messages. Only the schemas of CRDs contain themselves.
 const DEPTH: usize = 64;
-/// What a short body may have in parts ...
+/// The number of parts that every body may have.
 const PARTS: usize = 10_000;
-/// ... and how many bytes of a long one there must be for each.
+/// A longer body may have one part for each of these many bytes.
 const BYTES_PER_PART: usize = 4;
 
-/// The message at `place` of the table as JSON.
+/// Converts the message at index `place` of the table to JSON.
 pub(super) fn message(place: usize, bytes: &[u8]) -> Result<Value, Malformed> {
     let mut reader = Reader { types: Types::get(), parts: PARTS + bytes.len() / BYTES_PER_PART };
     reader.message(place, &[bytes], DEPTH)
@@ -26,25 +26,25 @@ pub(super) fn message(place: usize, bytes: &[u8]) -> Result<Value, Malformed> {
 
 struct Reader {
     types: &'static Types,
-    /// How many more messages and entries may come.
+    /// The remaining number of messages and entries.
     parts: usize,
 }
 
-/// What was found of one field.
+/// The values found for one field.
 #[derive(Debug, Default)]
 enum Found<'a> {
     #[default]
     Nothing,
     Number(u64),
     Bytes(&'a [u8]),
-    /// A message; what comes in several pieces is one message.
+    /// A message; several pieces form one message.
     Pieces(Vec<&'a [u8]>),
     List(Vec<Value>),
     Map(Map<String, Value>),
 }
 
 impl Found<'_> {
-    /// Whether Go would call it empty, and leave it out of the JSON where the field's tag wants that.
+    /// Whether Go considers the value empty, and omits it from JSON if the tag of the field says so.
     fn is_zero(&self) -> bool {
         match self {
             Self::Nothing => true,
@@ -77,7 +77,7 @@ impl Reader {
         }
     }
 
-    /// Reads the fields of a message, lists and maps to their end and the others as they lie there.
+    /// Reads the fields of a message. Lists and maps are decoded, other values stay encoded.
     fn scan<'a>(
         &mut self,
         message: &Message,
@@ -99,7 +99,7 @@ impl Reader {
         Ok(found)
     }
 
-    /// Adds one occurrence of a field to those before.
+    /// Adds one occurrence of a field to the previous ones.
     fn collect<'a>(
         &mut self,
         field: &Field,
@@ -142,7 +142,7 @@ impl Reader {
         Ok(())
     }
 
-    /// One item of a list, or several numbers in a packed one.
+    /// Reads one item of a list, or all numbers of a packed one.
     fn items(
         &mut self,
         list: &mut Vec<Value>,
@@ -165,7 +165,7 @@ impl Reader {
         Ok(())
     }
 
-    /// An entry of a map: a message of a key and a value, either of which may be left out where it is empty.
+    /// Reads an entry of a map: a message with a key and a value. Empty ones may be omitted.
     fn entry(&mut self, field: &Field, entry: &[u8], depth: usize) -> Result<(String, Value), Malformed> {
         self.parts = self.parts.checked_sub(1).ok_or(Malformed::Parts)?;
         let (mut key, mut value) = (String::new(), Found::Nothing);
@@ -188,7 +188,7 @@ impl Reader {
         Ok((key, self.value(field.base, value, depth)?))
     }
 
-    /// The JSON of the first field that is there, else of the last.
+    /// Returns the JSON of the first field that is present, otherwise of the last field.
     fn chosen(&mut self, message: &Message, found: Vec<Found<'_>>, depth: usize) -> Result<Value, Malformed> {
         let last = message.fields.len().saturating_sub(1);
         for (place, (field, found)) in message.fields.iter().zip(found).enumerate() {
@@ -219,7 +219,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The field's value, unless JSON has none of it.
+    /// Returns the value of the field, or `None` if JSON omits it.
     fn json(&mut self, field: &Field, found: Found<'_>, depth: usize) -> Result<Option<Value>, Malformed> {
         let absent = matches!(found, Found::Nothing);
         let value = match field.shape {
@@ -252,7 +252,7 @@ impl Reader {
         };
         Ok(match base {
             Base::Bool => (number != 0).into(),
-            // Negative numbers are sent as their two's complement; what is too long loses its upper bits.
+            // Negative numbers are sent as two's complement; the upper bits of longer numbers are dropped.
             Base::Int32 => {
                 u32::try_from(number & u64::from(u32::MAX)).unwrap_or_default().cast_signed().into()
             }
@@ -270,7 +270,7 @@ impl Reader {
     }
 }
 
-/// What stands for null behind a pointer, which null alone would leave out: a time that is none.
+/// Returns the JSON of a pointer to a null value. For times it is the zero time, because null means a nil pointer.
 fn pointed_to(base: Base) -> Value {
     match base {
         Base::Time => "0001-01-01T00:00:00Z".into(),
@@ -287,7 +287,7 @@ fn wire_type(base: Base) -> u8 {
     }
 }
 
-/// One value as it lies there.
+/// Reads one encoded value.
 fn raw<'a>(field: &Field, base: Base, wire: u8, cursor: &mut Cursor<'a>) -> Result<Found<'a>, Malformed> {
     if wire != wire_type(base) {
         return Err(Malformed::FieldType { field: field.go_name().into_owned(), found: wire });
@@ -300,10 +300,10 @@ fn raw<'a>(field: &Field, base: Base, wire: u8, cursor: &mut Cursor<'a>) -> Resu
     })
 }
 
-/// As Go writes it: whole numbers without a fraction.
+/// Formats a number as Go does: whole numbers without a fraction.
 fn double(number: f64) -> Result<Value, Malformed> {
     if number.fract() == 0.0 && number.abs() < 2f64.powi(63) {
-        // The comparison above keeps it in range.
+        // The comparison above ensures that the number is in range.
         return Ok((number as i64).into());
     }
     Number::from_f64(number).map(Value::Number).ok_or(Malformed::Number)

@@ -1,5 +1,5 @@
-//! Bodies in Kubernetes' protobuf, which clients in Go prefer for built-in types: they become JSON before anybody else
-//! looks at them.
+//! Request bodies in Kubernetes protobuf, which Go clients prefer for built-in types. They are converted to
+//! JSON before all other processing.
 
 mod envelope;
 mod message;
@@ -21,11 +21,12 @@ use wanted::Wanted;
 
 const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// The body as JSON, and headers that say so, if it is protobuf and the request may have such a body. Others stay what
-/// they are; custom resources are not sent in protobuf, and refused like any unknown format.
+/// Converts a protobuf body to JSON and updates the headers, if the request may have a protobuf body. Other
+/// bodies stay unchanged. Custom resources do not support protobuf; their bodies are refused like any
+/// unknown format.
 ///
 /// # Errors
-/// `BadRequest` where the bytes are not what they claim to be, or something else than the URL asks for.
+/// Returns `BadRequest` if the bytes are malformed, or if the type differs from that of the URL.
 pub(crate) fn to_json(shared: &Shared, call: &mut Call, body: Bytes) -> Result<Bytes, Status> {
     if !media_type(&call.parts.headers).eq_ignore_ascii_case(MEDIA_TYPE) {
         return Ok(body);
@@ -39,7 +40,7 @@ pub(crate) fn to_json(shared: &Shared, call: &mut Call, body: Bytes) -> Result<B
     Ok(json.to_string().into())
 }
 
-/// The object in `body`.
+/// Decodes the object in `body`.
 fn read(body: &[u8], wanted: &Wanted) -> Result<Value, Status> {
     let envelope = Envelope::read(body).map_err(|why| wanted.unrecognized(&why, body))?;
     let (api_version, kind) = wanted.complete(&envelope);

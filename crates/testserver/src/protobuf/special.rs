@@ -1,4 +1,4 @@
-//! The messages whose JSON is not an object of their fields: times, quantities, numbers or texts, documents.
+//! Messages whose JSON is not an object of their fields: times, quantities, numbers or texts, documents.
 
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
@@ -7,13 +7,13 @@ use serde_json::Value;
 use super::wire::{Cursor, LENGTH, Malformed, VARINT, text};
 use crate::types::quantity;
 
-/// The numbers and texts of a small message, by their numbers.
+/// The numbers and texts of a small message, indexed by field number.
 struct Small<'a> {
     numbers: [i64; 3],
     bytes: [Option<&'a [u8]>; 4],
 }
 
-/// Reads the fields `numbers` and `bytes`, given with the names that errors call them.
+/// Reads the fields `numbers` and `bytes`, which are given with their names for error messages.
 fn small<'a>(
     message: &str,
     numbers: &[(u32, &str)],
@@ -54,18 +54,19 @@ fn small<'a>(
     Ok(small)
 }
 
-/// A time in whole seconds.
+/// Decodes a time in whole seconds.
 pub(super) fn time(pieces: &[&[u8]]) -> Result<Value, Malformed> {
     timestamp(pieces, |_| 0, 0)
 }
 
-/// A time in microseconds.
+/// Decodes a time in microseconds.
 pub(super) fn micro_time(pieces: &[&[u8]]) -> Result<Value, Malformed> {
     const NANOS: i32 = 1_000;
     timestamp(pieces, |nanos| nanos / NANOS * NANOS, 6)
 }
 
-/// Seconds and nanoseconds since 1970; nothing at all is no time, and so is the first second of the year 1.
+/// Decodes seconds and nanoseconds since 1970. An empty message and the first second of the year 1 are
+/// null.
 fn timestamp(pieces: &[&[u8]], keep: fn(i32) -> i32, digits: u8) -> Result<Value, Malformed> {
     const ZERO: i64 = -62_135_596_800;
     const YEAR_0: i64 = -62_167_219_200;
@@ -73,7 +74,7 @@ fn timestamp(pieces: &[&[u8]], keep: fn(i32) -> i32, digits: u8) -> Result<Value
     // A second occurrence replaces the first.
     let Some(last) = pieces.last().filter(|last| !last.is_empty()) else { return Ok(Value::Null) };
     let [_, seconds, nanos] = small("Timestamp", &[(1, "Seconds"), (2, "Nanos")], &[], &[last])?.numbers;
-    // As Go does, which reads a number of 32 bits from however many there are.
+    // Go also truncates the number to 32 bits.
     let nanos = keep(nanos as i32);
     if (seconds, nanos) == (ZERO, 0) {
         return Ok(Value::Null);
@@ -86,7 +87,7 @@ fn timestamp(pieces: &[&[u8]], keep: fn(i32) -> i32, digits: u8) -> Result<Value
     Ok(DateTimePrinter::new().precision(Some(digits)).timestamp_to_string(&time).into())
 }
 
-/// A quantity such as `100m`. It gets the form in which it is stored when the object is read, as from JSON.
+/// Decodes a quantity such as `100m`. It is normalized later, when the object is read.
 pub(super) fn quantity(pieces: &[&[u8]]) -> Result<Value, Malformed> {
     let small = small("Quantity", &[], &[(1, "String_")], pieces)?;
     let Some(written) = small.bytes[1] else { return Ok("0".into()) };
@@ -105,7 +106,7 @@ pub(super) fn int_or_string(pieces: &[&[u8]]) -> Result<Value, Malformed> {
     }
 }
 
-/// Bytes that are JSON themselves.
+/// Decodes bytes that contain JSON.
 pub(super) fn document(pieces: &[&[u8]]) -> Result<Value, Malformed> {
     let small = small("RawExtension", &[], &[(1, "Raw")], pieces)?;
     match small.bytes[1] {

@@ -1,4 +1,4 @@
-//! Bodies as a client in Go would send them, written out field by field.
+//! Bodies as a Go client would send them, written out field by field.
 
 mod go;
 mod hostile;
@@ -34,7 +34,7 @@ fn body(api_version: &str, kind: &str, raw: impl AsRef<[u8]>) -> Vec<u8> {
     [envelope::PREFIX.to_vec(), sub(1, names), sub(2, raw), sub(3, ""), sub(4, "")].concat()
 }
 
-/// Reads a body where one of this kind is wanted.
+/// Decodes a body when this kind is expected.
 fn read(body: &[u8], api_version: &str, kind: &str) -> Result<Value, Status> {
     super::read(body, &Wanted::new(api_version, kind))
 }
@@ -51,8 +51,8 @@ fn message_of(refused: Result<Value, Status>) -> String {
 }
 
 #[test]
-fn what_json_leaves_out_is_left_out() {
-    // As Go writes it: fields that are no pointers are there even if they are empty.
+fn fields_omitted_from_json_are_omitted() {
+    // As Go writes it: fields that are not pointers are present even if they are empty.
     let metadata = [sub(1, "one"), sub(2, ""), sub(3, ""), int(7, 0), sub(8, "")].concat();
     let data = sub(2, [sub(1, "k"), sub(2, "v")].concat());
     let config_map = object("v1", "ConfigMap", [sub(1, metadata), data].concat());
@@ -62,7 +62,7 @@ fn what_json_leaves_out_is_left_out() {
 }
 
 #[test]
-fn what_json_has_of_an_empty_object_is_there() {
+fn empty_object_has_required_json_fields() {
     let pod = object("v1", "Pod", "");
     assert_eq!(
         pod,
@@ -73,7 +73,7 @@ fn what_json_has_of_an_empty_object_is_there() {
 }
 
 #[test]
-fn zero_behind_a_pointer_stays_and_inline_fields_stand_beside_the_others() {
+fn pointer_to_zero_is_kept_and_inline_fields_are_merged() {
     // An HTTP probe: the handler is inline in JSON, and its port is a number or a text.
     let http = [sub(1, "/"), sub(2, [int(1, 1), int(2, 0), sub(3, "web")].concat())].concat();
     let probe = [sub(1, sub(2, http)), int(3, 9)].concat();
@@ -85,7 +85,7 @@ fn zero_behind_a_pointer_stays_and_inline_fields_stand_beside_the_others() {
 }
 
 #[test]
-fn times_have_the_digits_of_their_type_and_none_is_the_first_second() {
+fn times_have_digits_of_type_and_empty_time_is_year_1() {
     let time = [int(1, 60), int(2, 1_999)].concat();
     let spec = [sub(1, "me"), int(2, 15), sub(3, &time), sub(4, "")].concat();
     let lease = object("coordination.k8s.io/v1", "Lease", [sub(1, sub(8, time)), sub(2, spec)].concat());
@@ -98,7 +98,7 @@ fn times_have_the_digits_of_their_type_and_none_is_the_first_second() {
 }
 
 #[test]
-fn pieces_of_a_message_are_one_message_and_the_last_of_a_value_counts() {
+fn message_pieces_are_joined_and_last_value_wins() {
     let raw = [sub(1, sub(1, "a")), sub(1, sub(3, "ns")), int(4, 0), sub(1, sub(1, "b")), int(4, 2)].concat();
     let config_map = object("v1", "ConfigMap", raw);
     assert_eq!(config_map["metadata"], json!({"name": "b", "namespace": "ns"}));
@@ -106,7 +106,7 @@ fn pieces_of_a_message_are_one_message_and_the_last_of_a_value_counts() {
 }
 
 #[test]
-fn packed_numbers_and_negative_ones_are_read() {
+fn packed_and_negative_numbers_are_read() {
     let groups = [varint(1), varint((-2i64).cast_unsigned()), varint(3)].concat();
     let context = [sub(4, groups), int(4, 5)].concat();
     let pod = object("v1", "Pod", sub(2, sub(14, context)));
@@ -116,13 +116,13 @@ fn packed_numbers_and_negative_ones_are_read() {
 }
 
 #[test]
-fn what_is_not_utf8_is_replaced_as_in_the_real_servers_json() {
+fn invalid_utf8_is_replaced_as_on_real_server() {
     let data = sub(2, [sub(1, "k"), sub(2, b"a\xffb")].concat());
     assert_eq!(object("v1", "ConfigMap", data)["data"], json!({"k": "a\u{fffd}b"}));
 }
 
 #[test]
-fn a_schema_is_a_schema_or_what_may_stand_for_one() {
+fn schema_may_be_schema_or_alternative_form() {
     let (text, limit) = (sub(5, "string"), 9u64 << 3 | 1);
     let properties = |name: &str, schema| sub(29, [sub(1, name), sub(2, schema)].concat());
     let dependency = |name: &str, of| sub(32, [sub(1, name), sub(2, of)].concat());
@@ -155,7 +155,7 @@ fn a_schema_is_a_schema_or_what_may_stand_for_one() {
 }
 
 #[test]
-fn options_of_a_delete_come_in_any_version() {
+fn delete_options_accept_any_version() {
     let raw = [int(1, 0), sub(2, sub(1, "u")), sub(4, "Orphan")].concat();
     for version in ["v1", "apps/v1", "meta.k8s.io/v1", "shop.example.com/v3", "a/b/c", ""] {
         let options = read(&body(version, "DeleteOptions", &raw), "v1", "DeleteOptions").unwrap();
@@ -168,7 +168,7 @@ fn options_of_a_delete_come_in_any_version() {
 }
 
 #[test]
-fn a_body_that_names_no_type_has_the_one_that_is_wanted() {
+fn body_without_type_gets_expected_type() {
     let untyped = [envelope::PREFIX, &sub(2, sub(1, sub(1, "a")))].concat();
     let config_map = read(&untyped, "v1", "ConfigMap").unwrap();
     assert_eq!((&config_map["apiVersion"], &config_map["kind"]), (&json!("v1"), &json!("ConfigMap")));
@@ -178,7 +178,7 @@ fn a_body_that_names_no_type_has_the_one_that_is_wanted() {
 
 /// Recorded from the real server.
 #[test]
-fn what_is_no_envelope_is_refused_in_the_real_servers_words() {
+fn envelope_errors_equal_real_server() {
     let about = |why: &str| format!("the object provided is unrecognized (must be of type ConfigMap): {why}");
     let prefix = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
     for (body, why) in [
@@ -196,7 +196,7 @@ fn what_is_no_envelope_is_refused_in_the_real_servers_words() {
 
 /// Recorded from the real server.
 #[test]
-fn what_is_not_the_object_is_refused_in_the_real_servers_words() {
+fn object_errors_equal_real_server() {
     let refused = |raw: &[u8]| message_of(read(&body("v1", "ConfigMap", raw), "v1", "ConfigMap"));
     for (raw, why) in [
         (int(2, 5), "proto: wrong wireType = 0 for field Data"),
@@ -217,7 +217,7 @@ fn what_is_not_the_object_is_refused_in_the_real_servers_words() {
 
 /// Recorded from the real server.
 #[test]
-fn another_type_is_refused_in_the_real_servers_words() {
+fn wrong_type_errors_equal_real_server() {
     let refused = |version, kind| message_of(read(&body(version, kind, ""), "v1", "ConfigMap"));
     let as_config_map = |what: &str| format!("{what} cannot be handled as a ConfigMap: ");
     for (version, kind, short) in

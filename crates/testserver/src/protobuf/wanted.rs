@@ -1,4 +1,4 @@
-//! What a request's body should be, by its URL, and how the real server says that it isn't.
+//! The expected type of a request body, from its URL, and the error messages for other types.
 
 use std::fmt::Display;
 
@@ -14,7 +14,7 @@ use crate::write::decode::excerpt;
 
 const DELETE_OPTIONS: &str = "DeleteOptions";
 
-/// The type that a request's body should have.
+/// The expected type of a request body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     api_version: String,
@@ -26,7 +26,7 @@ impl Wanted {
         Self { api_version: api_version.into(), kind: kind.into() }
     }
 
-    /// `None` where no body is read, or none in protobuf.
+    /// Returns `None` if the request has no body, or no protobuf body.
     pub(super) fn of(shared: &Shared, call: &Call) -> Option<Self> {
         let Route::Resource(path) = &call.route else { return None };
         match call.about.verb {
@@ -55,12 +55,13 @@ impl Wanted {
         }
     }
 
-    /// Whether the body may be left out.
+    /// Whether the body is optional.
     pub(super) fn is_options(&self) -> bool {
         self.kind == DELETE_OPTIONS
     }
 
-    /// The type that the body names, completed by what is wanted. Options of a DELETE come in the version of any group.
+    /// Returns the type that the body names; the expected type fills the gaps. Options of a DELETE may have
+    /// the version of any group.
     pub(super) fn complete(&self, envelope: &Envelope<'_>) -> (String, String) {
         let named = &envelope.api_version;
         let kind = if envelope.kind.is_empty() { &self.kind } else { &envelope.kind };
@@ -70,7 +71,7 @@ impl Wanted {
         (api_version.clone(), kind.clone())
     }
 
-    /// The body does not even say what it is.
+    /// The body does not name its type.
     pub(super) fn unrecognized(&self, why: &dyn Display, body: &[u8]) -> Status {
         if self.is_options() {
             return Status::bad_request(why.to_string());
@@ -81,7 +82,7 @@ impl Wanted {
         ))
     }
 
-    /// The body says that it is `kind`, which it isn't.
+    /// The body names `kind` but cannot be decoded as it.
     pub(super) fn unreadable(&self, api_version: &str, kind: &str, why: &dyn Display) -> Status {
         if self.is_options() {
             return Status::bad_request(why.to_string());
@@ -90,7 +91,7 @@ impl Wanted {
         Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {wanted}: {why}"))
     }
 
-    /// The body is of a type that there is not.
+    /// The body names an unknown type.
     pub(super) fn unregistered(&self, api_version: &str, kind: &str) -> Status {
         let why = format!(
             "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
@@ -98,7 +99,7 @@ impl Wanted {
         self.unreadable(api_version, kind, &why)
     }
 
-    /// A body of another kind is refused. One of another version is left to those who read JSON.
+    /// Refuses a body of another kind. A different version is checked later, by the JSON decoder.
     pub(super) fn check(&self, api_version: &str, kind: &str) -> Result<(), Status> {
         if kind == self.kind {
             return Ok(());
@@ -111,7 +112,7 @@ impl Wanted {
         Err(self.unreadable(api_version, kind, &why))
     }
 
-    /// Where the real server's code has its own form of the wanted kind.
+    /// Returns the Go package of the expected kind.
     fn package(&self) -> &str {
         match self.api_version.split_once('/') {
             None | Some(("events.k8s.io", _)) => "core",
@@ -120,7 +121,7 @@ impl Wanted {
     }
 }
 
-/// The version without its group.
+/// Returns the version without its group.
 fn short(api_version: &str) -> &str {
     api_version.rsplit('/').next().unwrap_or(api_version)
 }

@@ -1,8 +1,9 @@
-//! Protobuf's wire format, read field by field without copying. Its errors are worded as the real server's.
+//! The wire format of protobuf, read field by field without copying. Error messages equal those of the real
+//! server.
 
 use crate::types::quantity::NoQuantity;
 
-/// Why bytes are not the protobuf they should be.
+/// The reasons why bytes are not valid protobuf.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Malformed {
     #[error("empty data")]
@@ -29,7 +30,8 @@ pub(super) enum Malformed {
     FieldType { field: String, found: u8 },
     #[error(transparent)]
     Quantity(#[from] NoQuantity),
-    // What the real server takes and can't show as JSON afterwards; some of it makes it break off the connection.
+    // The real server accepts these bodies but cannot show them as JSON; for some it breaks the
+    // connection.
     #[error("a document in the message is not JSON")]
     Document,
     #[error("a time in the message is beyond the year 9999")]
@@ -44,7 +46,7 @@ pub(super) enum Malformed {
     Parts,
 }
 
-/// The wire types that fields have.
+/// The wire types of fields.
 pub(super) const VARINT: u8 = 0;
 pub(super) const FIXED64: u8 = 1;
 pub(super) const LENGTH: u8 = 2;
@@ -52,14 +54,14 @@ const GROUP: u8 = 3;
 const GROUP_END: u8 = 4;
 const FIXED32: u8 = 5;
 
-/// What stands before a field's value.
+/// The tag in front of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag {
     pub number: u32,
     pub wire: u8,
 }
 
-/// The rest of a message.
+/// The unread rest of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'a> {
     rest: &'a [u8],
@@ -74,7 +76,8 @@ impl<'a> Cursor<'a> {
         self.rest.is_empty()
     }
 
-    /// The next field's tag, `None` at the end of the message, which is called `message` in errors.
+    /// Reads the tag of the next field; `None` at the end of the message. Errors call the message
+    /// `message`.
     pub(super) fn tag(&mut self, message: &str) -> Result<Option<Tag>, Malformed> {
         if self.is_at_end() {
             return Ok(None);
@@ -113,7 +116,7 @@ impl<'a> Cursor<'a> {
         self.take(usize::try_from(length).map_err(|_| Malformed::Short)?)
     }
 
-    /// Passes over a value that nobody asks for.
+    /// Skips a value that is not used.
     pub(super) fn skip(&mut self, wire: u8) -> Result<(), Malformed> {
         let mut wire = wire;
         let mut open = 0usize;
@@ -141,14 +144,14 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// A tag's number, of which 32 bits count, and its wire type.
+/// Returns the number of a tag, reduced to 32 bits, and its wire type.
 fn low_bits(tag: u64) -> (i32, u8) {
     let number = (tag >> 3) & u64::from(u32::MAX);
     let number = u32::try_from(number).unwrap_or_default().cast_signed();
     (number, u8::try_from(tag & 7).unwrap_or_default())
 }
 
-/// A text. As in the real server's JSON, what is not UTF-8 in it is replaced.
+/// Decodes a text. Invalid UTF-8 is replaced, as in the JSON of the real server.
 pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -165,17 +168,17 @@ mod tests {
     }
 
     #[test]
-    fn values_of_all_wire_types_are_passed_over() {
+    fn values_of_all_wire_types_are_skipped() {
         assert_eq!(skipped(&[8, 0x80, 1, 7]), Ok(1));
         assert_eq!(skipped(&[9, 1, 2, 3, 4, 5, 6, 7, 8, 7]), Ok(1));
         assert_eq!(skipped(&[10, 2, 1, 2, 7]), Ok(1));
         assert_eq!(skipped(&[13, 1, 2, 3, 4, 7]), Ok(1));
-        // A group with a number, a group and a text in it.
+        // A group that contains a number, a group and a text.
         assert_eq!(skipped(&[11, 8, 1, 19, 20, 10, 1, b'a', 12, 7]), Ok(1));
     }
 
     #[test]
-    fn what_is_no_field_is_called_as_the_real_server_calls_it() {
+    fn field_errors_equal_real_server() {
         assert_eq!(skipped(&[0xff; 3]), Err(Malformed::Short));
         assert_eq!(skipped(&[0xff; 10]), Err(Malformed::Varint));
         assert_eq!(skipped(&[10, 3, 1, 2]), Err(Malformed::Short));

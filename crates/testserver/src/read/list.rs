@@ -16,7 +16,7 @@ use crate::storage::entry::Entry;
 use crate::storage::log::Store;
 use crate::storage::snapshot::Snapshot;
 
-/// The objects of one page and what its metadata says.
+/// The objects and the list metadata of one page.
 pub(crate) struct Page {
     pub items: VecDeque<Arc<Entry>>,
     pub meta: ListMeta,
@@ -32,7 +32,7 @@ impl Page {
     }
 }
 
-/// The keys of a namespace, or of everything.
+/// The key prefix of a namespace, or of everything.
 pub(crate) fn prefix(namespace: Option<&str>) -> String {
     namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default()
 }
@@ -40,7 +40,7 @@ pub(crate) fn prefix(namespace: Option<&str>) -> String {
 /// Reads a page.
 ///
 /// # Cancel safety
-/// Nothing is changed, so it may be dropped at any time.
+/// The future changes nothing and can be dropped at any time.
 pub(crate) async fn list(
     shared: &Shared,
     cache: &Cache,
@@ -49,7 +49,7 @@ pub(crate) async fn list(
     options: &ListOptions,
 ) -> Result<Page, Status> {
     let fresh = match options.at {
-        // A cache that does not get there in time is passed over.
+        // If the cache does not catch up in time, the storage answers instead.
         At::Latest => cache.reach(shared, served.table, shared.revision()).await.is_ok(),
         At::NotOlderThan(revision) => cache.reach(shared, served.table, revision).await.map(|()| true)?,
         At::Exactly(revision) => shared.reach(revision).await.map(|()| true)?,
@@ -57,10 +57,11 @@ pub(crate) async fn list(
     };
     shared.age();
     let prefix = prefix(namespace);
-    // Limits are for reads from etcd: a watch cache that is asked for whatever it has answers in one piece.
+    // Limits apply to reads from etcd. A watch cache that may serve any version returns everything in one
+    // page.
     let unlimited = ListOptions { limit: None, ..options.clone() };
     let cached = options.at == At::Any && shared.config.watch_cache;
-    // One object is fetched by its key, so there is no more of it to continue with.
+    // A single object is fetched by its key, so there is no next page.
     let single =
         options.select.fields.is_one_name() && (namespace.is_some() || !served.kind.rules.namespaced);
     let options = if cached || single { &unlimited } else { options };
@@ -68,18 +69,18 @@ pub(crate) async fn list(
         At::Latest | At::Any | At::NotOlderThan(_) => {
             let cached = state.store.position_of(served.table, cache.id(), Instant::now());
             let revision = if fresh { cached } else { state.store.revision() };
-            then(state, served, &prefix, "", revision, options)
+            page_at(state, served, &prefix, "", revision, options)
         }
         At::Exactly(revision) => {
             let snapshot =
                 state.store.table(served.table).at(*revision).map_err(|_| Status::list_expired())?;
             page(&state.store, &snapshot, &prefix, "", *revision, options)
         }
-        At::Continue(token) => go_on(state, served, &prefix, token, options),
+        At::Continue(token) => continue_page(state, served, &prefix, token, options),
     })
 }
 
-fn go_on(
+fn continue_page(
     state: &State,
     served: &Served,
     prefix: &str,
@@ -88,7 +89,7 @@ fn go_on(
 ) -> Result<Page, Status> {
     let start = format!("{prefix}{}", token.start);
     let Some(revision) = token.revision else {
-        return then(state, served, prefix, &start, state.store.revision(), options);
+        return page_at(state, served, prefix, &start, state.store.revision(), options);
     };
     let snapshot = state.store.table(served.table).at(revision).map_err(|_| {
         let loose = Token { revision: None, start: token.start.clone() };
@@ -97,8 +98,8 @@ fn go_on(
     page(&state.store, &snapshot, prefix, &start, revision, options)
 }
 
-/// A page of the state at a revision that is known to be there.
-fn then(
+/// Returns a page of the state at a revision that is known to be available.
+fn page_at(
     state: &State,
     served: &Served,
     prefix: &str,
@@ -139,7 +140,7 @@ fn page(
         let last = items.back().map_or("", |entry| entry.key());
         let start = last.strip_prefix(prefix).unwrap_or("");
         meta.continue_token = Some(Token { revision: Some(revision), start: format!("{start}\0") }.encode());
-        // The real server counts what is not sent, whatever its shard.
+        // The real server counts the remaining objects of all shards.
         meta.remaining = options.select.is_all_of_shard().then(|| seen + 1 + walk.count() - items.len());
     }
     Ok(Page { items, meta })

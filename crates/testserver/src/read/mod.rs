@@ -1,9 +1,9 @@
-//! LIST and WATCH: what is selected, where a page ends, how a watch follows the log.
+//! LIST and WATCH: selection, pagination, and watches that follow the log.
 
 pub(crate) mod list;
 pub(crate) mod open_watches;
-pub(crate) mod quirk;
 pub(crate) mod selector;
 pub(crate) mod shard;
 pub(crate) mod token;
 pub(crate) mod watch;
+pub(crate) mod watch_fault;

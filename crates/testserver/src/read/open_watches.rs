@@ -1,4 +1,4 @@
-//! The watches that are open now, each with a small mailbox, so that tests can speak into them.
+//! The open watches. Each one has a small mailbox, through which tests send commands.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,82 +12,82 @@ use crate::faults::{Fault, FaultKind};
 use crate::journal::{Journal, Request, Struck, Ticket, WatchEnd};
 use crate::status::Status;
 
-/// What a test tells an open watch to do.
+/// A command that a test sends to an open watch.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
-    /// Send a bookmark as soon as all events are out, if the watch started before this revision.
+    /// Send a bookmark after all pending events, if the watch started before this revision.
     Bookmark(u64),
-    /// Send these bytes as they are.
+    /// Send these bytes unchanged.
     Inject(Bytes),
-    /// End cleanly.
+    /// End the watch cleanly.
     Close,
     /// Break the connection.
     Cut,
-    /// Break the connection before anything else.
+    /// Break the connection before sending anything else.
     Abort,
-    /// End with an ERROR event.
+    /// End the watch with an ERROR event.
     Fail(Status),
 }
 
-/// What is to happen to an event that has not been sent yet.
+/// The fault of an event that has not been sent yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Slip {
+pub(crate) enum EventFault {
     Lose,
     Repeat,
 }
 
-/// A mailbox holds at most this many commands, and as many slips; further ones are not taken.
+/// A mailbox holds at most this many commands and this many event faults; more are rejected.
 const MAILBOX: usize = 1024;
 
-/// A watch request on its way to the watch: what was asked, where it stands in the journal, and what it met.
+/// A watch request before the watch opens: the request, its journal entry and its fault.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrival {
     pub journal: Arc<Journal>,
     pub ticket: Ticket,
     pub request: Request,
     pub fault: Option<Fault>,
-    /// Told when the plan stops that the fault was drawn by, if one did.
+    /// Signals the stop of the plan that selected the fault, if a plan did.
     pub plan: Option<watch::Receiver<()>>,
 }
 
 impl Arrival {
-    /// Writes down the fault that it met.
+    /// Records the fault of the watch in the journal.
     pub(crate) fn note(&self, fault: FaultKind) {
         self.journal.note(self.ticket, |request| request.fault = Some(fault));
     }
 }
 
-/// One open watch. When it is gone, the journal knows how it ended.
+/// One open watch. When it is dropped, it records in the journal how it ended.
 #[derive(Debug)]
 pub(crate) struct OpenWatch {
     arrival: Arrival,
     inbox: Mutex<Inbox>,
     wake: Notify,
-    /// It tells an initial state, whose end was not sent yet.
+    /// The end of the initial state has not been sent yet.
     initial: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Inbox {
     commands: VecDeque<Command>,
-    slips: VecDeque<Slip>,
+    event_faults: VecDeque<EventFault>,
     ended: Option<WatchEnd>,
     aborted: bool,
 }
 
 impl OpenWatch {
-    /// What was asked.
+    /// Returns the request that opened the watch.
     pub(crate) fn request(&self) -> &Request {
         &self.arrival.request
     }
 
-    /// Whether a plan tells this watch too little or too much.
-    fn is_misled(&self) -> bool {
+    /// Whether a plan makes this watch lose or repeat events.
+    fn has_misleading_fault(&self) -> bool {
         let misleads = matches!(self.arrival.fault, Some(Fault::Silence | Fault::Lose(_) | Fault::Repeat(_)));
         misleads && self.arrival.plan.is_some()
     }
 
-    fn tell(&self, command: Command) -> bool {
+    fn send_command(&self, command: Command) -> bool {
         let mut inbox = self.inbox.lock();
         let room = inbox.commands.len() < MAILBOX;
         match command {
@@ -104,44 +104,44 @@ impl OpenWatch {
         self.inbox.lock().commands.pop_front()
     }
 
-    /// What is to happen to the next event.
-    pub(crate) fn next_slip(&self) -> Option<Slip> {
-        self.inbox.lock().slips.pop_front()
+    /// Takes the fault of the next event.
+    pub(crate) fn next_event_fault(&self) -> Option<EventFault> {
+        self.inbox.lock().event_faults.pop_front()
     }
 
-    /// Whether the connection is to break before anything else.
+    /// Whether the connection must break before anything else is sent.
     pub(crate) fn is_aborted(&self) -> bool {
         self.inbox.lock().aborted
     }
 
-    /// From now on it tells an initial state, or does so no more.
-    pub(crate) fn tells_initial_state(&self, initial: bool) {
+    /// Records whether the watch is sending its initial state.
+    pub(crate) fn set_sending_initial_state(&self, initial: bool) {
         self.initial.store(initial, Ordering::Relaxed);
     }
 
-    /// The fault that it met takes effect now, if it has not before.
-    pub(crate) fn struck(&self) {
+    /// Records when the fault takes effect for the first time.
+    pub(crate) fn record_effect(&self) {
         let initial = self.initial.load(Ordering::Relaxed);
         let struck = if initial { Struck::InitialState } else { Struck::Events };
         let arrival = &self.arrival;
         arrival.journal.note(arrival.ticket, |request| _ = request.struck.get_or_insert(struck));
     }
 
-    /// A frame went out whole.
+    /// Counts a frame that was sent completely.
     pub(crate) fn sent(&self) {
         self.arrival.request.sent.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It ends like this; what is said first counts.
+    /// Records how the watch ends; only the first call counts.
     pub(crate) fn end(&self, how: WatchEnd) {
         self.inbox.lock().ended.get_or_insert(how);
     }
 
-    /// Waits until something was put into the mailbox since the last wait.
+    /// Waits until a command arrives, or until one has arrived since the last wait.
     ///
     /// # Cancel safety
-    /// Nothing is lost: commands stay in the mailbox.
-    pub(crate) async fn told(&self) {
+    /// No command is lost: commands stay in the mailbox.
+    pub(crate) async fn command_received(&self) {
         self.wake.notified().await;
     }
 }
@@ -153,7 +153,7 @@ impl Drop for OpenWatch {
     }
 }
 
-/// The list of open watches; those that ended are forgotten by themselves.
+/// The list of open watches. Ended watches remove themselves.
 #[derive(Debug, Default)]
 pub(crate) struct OpenWatches(Mutex<Vec<Weak<OpenWatch>>>);
 
@@ -165,40 +165,40 @@ impl OpenWatches {
         all.retain(|other| other.strong_count() > 0);
         all.push(Arc::downgrade(&watch));
         drop(all);
-        if watch.is_misled() && watch.arrival.plan.as_ref().is_some_and(is_over) {
-            // The plan has stopped since the request met it, and may not have found the watch.
-            watch.tell(Command::Fail(Status::expired()));
+        if watch.has_misleading_fault() && watch.arrival.plan.as_ref().is_some_and(is_over) {
+            // The plan stopped after it selected the fault, and may not have found this watch.
+            watch.send_command(Command::Fail(Status::expired()));
         }
         watch
     }
 
-    /// Those that `wanted` picks, in the order in which they were opened.
+    /// Returns the watches that `wanted` selects, in the order in which they were opened.
     fn picked(&self, wanted: impl Fn(&Request) -> bool) -> Vec<Arc<OpenWatch>> {
         let all = self.0.lock().iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
         all.into_iter().filter(|watch| wanted(watch.request())).collect()
     }
 
-    /// Tells all watches that `wanted` picks; gives how many took it.
-    pub(crate) fn tell(&self, command: &Command, wanted: impl Fn(&Request) -> bool) -> usize {
-        self.picked(wanted).iter().filter(|watch| watch.tell(command.clone())).count()
+    /// Sends a command to all watches that `wanted` selects. Returns how many accepted it.
+    pub(crate) fn send_command(&self, command: &Command, wanted: impl Fn(&Request) -> bool) -> usize {
+        self.picked(wanted).iter().filter(|watch| watch.send_command(command.clone())).count()
     }
 
-    /// Tells all watches that a plan has told too little or too much.
-    pub(crate) fn tell_misled(&self, command: &Command) {
+    /// Sends a command to all watches from which a plan hid events, or to which it repeated some.
+    pub(crate) fn send_to_misled(&self, command: &Command) {
         let all: Vec<_> = self.0.lock().iter().filter_map(Weak::upgrade).collect();
-        for watch in all.iter().filter(|watch| watch.is_misled()) {
-            watch.tell(command.clone());
+        for watch in all.iter().filter(|watch| watch.has_misleading_fault()) {
+            watch.send_command(command.clone());
         }
     }
 
-    /// Lets the next event slip on all watches that `wanted` picks; gives how many there are.
-    pub(crate) fn slip(&self, slip: Slip, wanted: impl Fn(&Request) -> bool) -> usize {
+    /// Sets the fault of the next event on all watches that `wanted` selects. Returns how many accepted it.
+    pub(crate) fn event_fault(&self, event_fault: EventFault, wanted: impl Fn(&Request) -> bool) -> usize {
         let watches = self.picked(wanted);
         let takes = |watch: &&Arc<OpenWatch>| {
-            let slips = &mut watch.inbox.lock().slips;
-            let room = slips.len() < MAILBOX;
+            let event_faults = &mut watch.inbox.lock().event_faults;
+            let room = event_faults.len() < MAILBOX;
             if room {
-                slips.push_back(slip);
+                event_faults.push_back(event_fault);
             }
             room
         };
@@ -210,7 +210,7 @@ impl OpenWatches {
     }
 }
 
-/// Whether the plan has stopped that tells this, or is gone.
+/// Whether the plan behind this signal has stopped or was dropped.
 pub(crate) fn is_over(plan: &watch::Receiver<()>) -> bool {
     plan.has_changed().unwrap_or(true)
 }

@@ -1,11 +1,11 @@
-//! Label selectors and field selectors: the grammar of kube-apiserver, its messages, and the match.
+//! Label selectors and field selectors: the grammar and the messages of kube-apiserver, and matching.
 
 use std::collections::BTreeSet;
 
 use crate::kinds::qualified::{name_complaints, value_complaints};
 use crate::status::Status;
 
-/// Which labels an object must carry. Empty: all objects.
+/// Selects objects by labels. An empty selector matches all objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LabelSelector(Vec<Requirement>);
 
@@ -20,7 +20,7 @@ enum Test {
     Exists,
     Absent,
     In(Vec<String>),
-    /// Also true where the label is absent.
+    /// Also true if the label is absent.
     NotIn(Vec<String>),
     Above(i64),
     Below(i64),
@@ -80,7 +80,7 @@ impl Token {
     }
 }
 
-/// Longest first, so that `==` is not read as two `=`.
+/// Longer symbols come first, so that `==` is not read as two `=`.
 const SYMBOLS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
 
 fn tokens(text: &str) -> Vec<Token> {
@@ -194,7 +194,7 @@ impl Parser {
         })
     }
 
-    /// One value; none at all is the empty string.
+    /// Reads one value; a missing value is the empty string.
     fn value(&mut self) -> Result<String, String> {
         match self.peek() {
             Token::End | Token::Symbol(",") => Ok(String::new()),
@@ -244,7 +244,7 @@ fn check_key(key: &str) -> Result<(), String> {
     Err(format!("<nil>: Invalid value: \"{key}\": {}", complaints.join("; ")))
 }
 
-/// Checks the values of a requirement, in the order of a set.
+/// Checks the values of a requirement, in sorted order.
 fn check_values(key: &str, values: &[String]) -> Result<(), String> {
     let set: BTreeSet<&String> = values.iter().collect();
     let wrong = set.iter().enumerate().filter_map(|(place, value)| {
@@ -259,7 +259,7 @@ fn check_values(key: &str, values: &[String]) -> Result<(), String> {
     }
 }
 
-/// Which fields an object must have, each by the place of its value among the kind's selectable fields.
+/// Selects objects by fields. A field is identified by its index among the selectable fields of the kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct FieldSelector(Vec<FieldTest>);
 
@@ -271,7 +271,8 @@ struct FieldTest {
 }
 
 impl FieldSelector {
-    /// Reads `text`; `place` says where a field's value is found, or why it can't be selected by.
+    /// Parses `text`; `place` returns the index of a field, or the error if the kind cannot be selected by
+    /// it.
     pub(crate) fn parse(text: &str, place: impl Fn(&str) -> Result<usize, Status>) -> Result<Self, Status> {
         let mut tests = Vec::new();
         for term in split_terms(text) {
@@ -283,7 +284,7 @@ impl FieldSelector {
             })?;
             let value = unescape(value)
                 .map_err(|why| Status::bad_request(format!("invalid field selector: {why}")))?;
-            // Nothing and nothing is everything, whatever stands between.
+            // A term with an empty name and an empty value matches everything, whatever its operator.
             if !(name.is_empty() && value.is_empty()) {
                 tests.push(FieldTest { place: place(name)?, value, equal });
             }
@@ -291,18 +292,18 @@ impl FieldSelector {
         Ok(Self(tests))
     }
 
-    /// The value that the field at this place must have, if there is just one.
+    /// Returns the value that the field at this index must have, if there is exactly one.
     pub(crate) fn exactly(&self, place: usize) -> Option<&str> {
         self.0.iter().find(|test| test.place == place && test.equal).map(|test| test.value.as_str())
     }
 
-    /// The same selector, only for objects with this name, whose place is the first.
+    /// Adds a requirement for this name, which has index 0.
     pub(crate) fn named(mut self, name: &str) -> Self {
         self.0.push(FieldTest { place: 0, value: name.into(), equal: true });
         self
     }
 
-    /// Whether only one name is wanted; its place is the first.
+    /// Whether the selector requires exactly one name, which has index 0.
     pub(crate) fn is_one_name(&self) -> bool {
         self.0.iter().any(|test| test.place == 0 && test.equal)
     }
@@ -319,7 +320,7 @@ impl FieldSelector {
     }
 }
 
-/// Splits at commas that no backslash precedes.
+/// Splits at commas that are not escaped by a backslash.
 fn split_terms(text: &str) -> Vec<&str> {
     let mut terms = Vec::new();
     let (mut start, mut escaped) = (0, false);
@@ -345,7 +346,7 @@ fn split_term(term: &str) -> Option<(&str, &str, bool)> {
     operators.into_iter().find_map(|(op, equal)| Some((name, rest.strip_prefix(op)?, equal)))
 }
 
-/// The value without its backslashes, which stand before `\`, `,` and `=` only; or why it can't be read.
+/// Removes the backslashes, which may precede only `\`, `,` and `=`. Returns an error for other uses.
 fn unescape(value: &str) -> Result<String, String> {
     let mut out = String::with_capacity(value.len());
     let mut chars = value.chars();

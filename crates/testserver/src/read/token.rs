@@ -1,14 +1,14 @@
-//! The `continue` token of a paged list: base64 of the revision and the key to go on from.
+//! The `continue` token of a paged list: base64 of the revision and the next key.
 
 use serde::{Deserialize, Serialize};
 
 use crate::http::syntax;
 use crate::status::Status;
 
-/// Where the next page starts.
+/// The position where the next page starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// The snapshot's revision; `None` to go on with the present state, without consistency.
+    /// The revision of the snapshot. `None` continues with the current state, without consistency.
     pub revision: Option<u64>,
     /// The first key of the page, relative to the listed scope.
     pub start: String,
@@ -57,7 +57,7 @@ impl Token {
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Base64 for URLs, without padding.
+/// Encodes URL-safe base64 without padding.
 fn base64(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
@@ -71,7 +71,7 @@ fn base64(bytes: &[u8]) -> String {
     out
 }
 
-/// The bytes, or the place of the first character that does not belong.
+/// Decodes the bytes, or returns the index of the first invalid character.
 fn unbase64(text: &str) -> Result<Vec<u8>, usize> {
     let mut out = Vec::with_capacity(text.len() * 3 / 4);
     let (mut bits, mut group) = (0, 0u32);
@@ -85,7 +85,7 @@ fn unbase64(text: &str) -> Result<Vec<u8>, usize> {
             group &= (1 << bits) - 1;
         }
     }
-    // Of a last group of one letter nothing can be made.
+    // A last group of one letter encodes no byte.
     if bits >= 6 { Err(text.len().saturating_sub(1)) } else { Ok(out) }
 }
 
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_those_of_the_real_server() {
+    fn tokens_equal_real_server() {
         let token = Token { revision: Some(232), start: "c1\0".into() };
         let text = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MjMyLCJzdGFydCI6Ii9jMVx1MDAwMCJ9";
         assert_eq!(token.encode(), text);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn malformed_tokens_are_refused() {
         let message = |text| Token::decode(text).unwrap_err().message().to_owned();
         assert_eq!(
             message("bad"),

@@ -1,5 +1,5 @@
-//! WATCH: frames read from the shared log by a cursor. A watcher has no queue of its own; one that falls behind the
-//! log's window is told that its version is too old.
+//! WATCH: a cursor reads frames from the shared log. A watcher has no queue of its own. If it falls behind
+//! the window of the log, it fails with an expired resourceVersion.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,59 +15,59 @@ use crate::http::query::{From, Selection, WatchOptions};
 use crate::http::view::View;
 use crate::journal::WatchEnd;
 use crate::read::list::prefix;
-use crate::read::open_watches::{Arrival, Command, OpenWatch, Slip};
-use crate::read::quirk::Quirk;
+use crate::read::open_watches::{Arrival, Command, EventFault, OpenWatch};
+use crate::read::watch_fault::WatchFault;
 use crate::replicas::Cache;
 use crate::state::{Served, Shared, State};
 use crate::status::Status;
 use crate::storage::entry::{Change, Entry};
 use crate::storage::log::{Event, TableId};
 
-/// At most this many events are taken from the log under one lock.
+/// At most this many events are read from the log under one lock.
 const BATCH: usize = 256;
-/// No watch is longer, whatever was asked for: a year. Further on, a moment may be none.
+/// No watch lasts longer than one year; a later deadline could overflow.
 pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
-/// A bookmark is sent this long before the watch's time is over.
+/// The last bookmark is sent this long before the watch times out.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 /// An open watch.
 struct Watcher {
     shared: Arc<Shared>,
-    /// What it is served from, which may lag behind what is stored.
+    /// The cache that serves the watch; it may lag behind the storage.
     cache: Arc<Cache>,
     table: TableId,
     prefix: String,
     select: Selection,
     everything: bool,
     view: View,
-    /// The revision up to which everything was sent.
+    /// All events up to this revision were sent.
     cursor: u64,
     /// Bookmarks are only sent above this revision.
     start: u64,
-    /// A streaming list that still waits for this revision.
-    awaited: Option<u64>,
-    /// Objects that are still to be sent as the initial state.
+    /// A streaming list waits for this revision before it begins.
+    awaited_revision: Option<u64>,
+    /// Objects of the initial state that are not sent yet.
     initial: VecDeque<Arc<Entry>>,
-    /// Whether a bookmark says where the initial state ends.
+    /// Whether a bookmark marks the end of the initial state.
     marks_end: bool,
-    /// That bookmark, still to be sent.
+    /// The revision of that bookmark, until it is sent.
     end_bookmark: Option<u64>,
-    /// With this frame it goes out.
-    end_frame: Option<usize>,
+    /// The number of the frame that contains that bookmark.
+    end_bookmark_frame: Option<usize>,
     /// Frames to send; at most one batch.
     ready: VecDeque<Bytes>,
     bookmark: Bookmarks,
     deadline: Instant,
     signal: watch::Receiver<()>,
-    /// Moves a cache that lags by revisions.
+    /// Wakes a watch whose cache lags by revisions.
     revisions: watch::Receiver<u64>,
     closing: watch::Receiver<bool>,
     open: Arc<OpenWatch>,
-    quirk: Quirk,
-    /// How many events and frames were sent, for the quirk.
+    fault: WatchFault,
+    /// The number of events and frames sent so far; faults refer to them.
     events: usize,
     frames: usize,
-    /// The connection is to break.
+    /// The connection must break.
     cut: bool,
     ended: bool,
 }
@@ -79,15 +79,15 @@ enum Bookmarks {
     At(Instant),
 }
 
-/// What a look at the log found.
-enum Found {
+/// The result of one read of the log.
+enum LogRead {
     Frames,
     Nothing,
     /// The resource is no longer served.
     Gone,
 }
 
-/// What a watch needs besides its options.
+/// The inputs of a watch besides its options.
 pub(crate) struct Opening {
     pub shared: Arc<Shared>,
     pub cache: Arc<Cache>,
@@ -98,7 +98,7 @@ pub(crate) struct Opening {
     pub closing: watch::Receiver<bool>,
 }
 
-/// Opens a watch, which starts now and not when it is first read. Its stream ends when the watch's time is over.
+/// Opens a watch, which starts now and not at the first poll. The stream ends when the watch times out.
 pub(crate) fn watch(
     opening: Opening,
     options: WatchOptions,
@@ -124,7 +124,7 @@ impl Watcher {
         } else {
             Bookmarks::Unwanted
         };
-        let quirk = Quirk::of(arrival.fault.as_ref());
+        let fault = WatchFault::of(arrival.fault.as_ref());
         let open = shared.open.open(arrival);
         let signal = shared.read(|state| state.store.table(served.table).signal.subscribe());
         let mut watcher = Self {
@@ -135,10 +135,10 @@ impl Watcher {
             view,
             cursor: 0,
             start: 0,
-            awaited: None,
+            awaited_revision: None,
             initial: VecDeque::new(),
             end_bookmark: None,
-            end_frame: None,
+            end_bookmark_frame: None,
             marks_end: options.bookmarks && shared.streaming_lists() == StreamingLists::Served,
             ready: VecDeque::new(),
             bookmark,
@@ -147,7 +147,7 @@ impl Watcher {
             revisions: shared.revisions(),
             closing,
             open,
-            quirk,
+            fault,
             events: 0,
             frames: 0,
             cut: false,
@@ -161,12 +161,12 @@ impl Watcher {
             _ => None,
         };
         let seen = watcher.shared.read(|state| watcher.position(state));
-        // Where the server ignores the parameter the initial state has no end.
+        // If the server ignores the parameter, the end of the initial state is not marked.
         let streams =
             watcher.open.request().parameter("sendInitialEvents").is_some_and(|asked| asked == "true");
-        watcher.open.tells_initial_state(streams);
+        watcher.open.set_sending_initial_state(streams);
         match wanted.filter(|revision| *revision > seen) {
-            Some(revision) => watcher.awaited = Some(revision),
+            Some(revision) => watcher.awaited_revision = Some(revision),
             None => watcher.begin(options.from),
         }
         watcher
@@ -180,16 +180,16 @@ impl Watcher {
             self.cursor = if let From::After(revision) = from { revision } else { revision };
             let reread = state.store.table(self.table).reread;
             if let From::After(revision) = from
-                && !self.quirk.is_silent()
+                && !self.fault.is_silent()
                 && let Err(gone) = state.store.check_start(self.table, self.cache.id(), revision)
             {
                 return self.fail(&expired(shared.config.watch_cache, revision, gone.floor));
             }
-            // Without a cache the past is read from etcd, which keeps it.
+            // Without a watch cache, old events are read from etcd, which keeps them.
             if self.cursor < reread && shared.config.watch_cache {
                 self.fail(&Status::watch_expired(self.cursor, reread));
             }
-            if matches!(from, From::Everything | From::Stream(_) | From::Latest) && !self.quirk.is_silent() {
+            if matches!(from, From::Everything | From::Stream(_) | From::Latest) && !self.fault.is_silent() {
                 self.initial = self.state_at(state, revision);
                 self.end_bookmark = self.marks_end.then_some(revision);
             }
@@ -197,12 +197,12 @@ impl Watcher {
         self.start = self.cursor;
     }
 
-    /// What the cache has seen.
+    /// Returns the latest revision that the cache has seen.
     fn position(&self, state: &State) -> u64 {
         state.store.position_of(self.table, self.cache.id(), Instant::now())
     }
 
-    /// The objects that are wanted, as the cache knows them.
+    /// Returns the selected objects in the state that the cache has seen.
     fn state_at(&self, state: &State, revision: u64) -> VecDeque<Arc<Entry>> {
         let table = state.store.table(self.table);
         if revision == state.store.revision() {
@@ -230,25 +230,25 @@ impl Watcher {
         });
     }
 
-    /// An event is next; it may slip.
+    /// Queues the frame of an event, subject to event faults.
     fn push(&mut self, frame: Bytes) {
-        let slip = self.quirk.slip(self.events).inspect(|_| self.open.struck());
-        let slip = slip.or_else(|| self.open.next_slip());
+        let event_fault = self.fault.event_fault(self.events).inspect(|_| self.open.record_effect());
+        let event_fault = event_fault.or_else(|| self.open.next_event_fault());
         self.events += 1;
-        match slip {
-            Some(Slip::Lose) => return,
-            Some(Slip::Repeat) => self.ready.push_back(frame.clone()),
+        match event_fault {
+            Some(EventFault::Lose) => return,
+            Some(EventFault::Repeat) => self.ready.push_back(frame.clone()),
             None => {}
         }
         self.ready.push_back(frame);
     }
 
-    /// Ends the watch where its quirk says so.
-    fn end_by_quirk(&mut self) {
-        match &self.quirk {
-            Quirk::End(after, status) if self.frames >= *after && !self.ended => {
+    /// Ends the watch if its fault requires that now.
+    fn end_by_fault(&mut self) {
+        match &self.fault {
+            WatchFault::End(after, status) if self.frames >= *after && !self.ended => {
                 let status = status.clone();
-                self.open.struck();
+                self.open.record_effect();
                 self.ready.clear();
                 match status {
                     Some(status) => self.fail(&status),
@@ -259,7 +259,7 @@ impl Watcher {
         }
     }
 
-    /// The next frame, an error where the connection is to break, or the end.
+    /// Returns the next frame, an error if the connection must break, or `None` at the end.
     async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
         loop {
             self.shared.gate.thawed().await;
@@ -268,38 +268,38 @@ impl Watcher {
             }
             if self.cut {
                 self.open.end(WatchEnd::Cut);
-                // What was sent before goes out first.
+                // Frames that were sent before must reach the client first.
                 tokio::task::yield_now().await;
                 return Some(Err(Broken));
             }
-            self.end_by_quirk();
+            self.end_by_fault();
             if let Some(frame) = self.ready.pop_front() {
                 self.frames += 1;
-                if self.end_frame == Some(self.frames) {
-                    self.open.tells_initial_state(false);
+                if self.end_bookmark_frame == Some(self.frames) {
+                    self.open.set_sending_initial_state(false);
                 }
                 return Some(Ok(frame));
             }
             if self.ended {
                 return None;
             }
-            if let Some(revision) = self.awaited.take() {
+            if let Some(revision) = self.awaited_revision.take() {
                 match self.cache.clone().reach(&self.shared.clone(), self.table, revision).await {
                     Ok(()) => self.begin(From::Stream(revision)),
                     Err(status) => self.fail(&status),
                 }
                 continue;
             }
-            match self.look() {
-                Found::Frames => continue,
-                Found::Gone => self.end(WatchEnd::Closed),
-                Found::Nothing => self.obey().await,
+            match self.fill_ready() {
+                LogRead::Frames => continue,
+                LogRead::Gone => self.end(WatchEnd::Closed),
+                LogRead::Nothing => self.handle_command().await,
             }
         }
     }
 
-    /// Does what the next command says, or waits.
-    async fn obey(&mut self) {
+    /// Executes the next command, or waits.
+    async fn handle_command(&mut self) {
         match self.open.next() {
             Some(Command::Cut | Command::Abort) => self.cut = true,
             Some(Command::Close) => self.end(WatchEnd::Closed),
@@ -312,31 +312,31 @@ impl Watcher {
     }
 
     /// Fills `ready`: the initial state first, then events.
-    fn look(&mut self) -> Found {
-        if self.quirk.is_silent() {
-            return Found::Nothing;
+    fn fill_ready(&mut self) -> LogRead {
+        if self.fault.is_silent() {
+            return LogRead::Nothing;
         }
         let shared = self.shared.clone();
         if !self.initial.is_empty() {
-            shared.read(|state| self.look_at_initial(state));
-            return Found::Frames;
+            shared.read(|state| self.read_initial_state(state));
+            return LogRead::Frames;
         }
         if let Some(revision) = self.end_bookmark.take() {
             self.ready.push_back(self.view.bookmark(revision, true));
-            self.end_frame = Some(self.frames + self.ready.len());
-            return Found::Frames;
+            self.end_bookmark_frame = Some(self.frames + self.ready.len());
+            return LogRead::Frames;
         }
         shared.read(|state| {
-            self.look_at_events(state);
+            self.read_events(state);
             match self.ready.is_empty() && !self.ended {
-                false => Found::Frames,
-                true if state.store.table(self.table).closed => Found::Gone,
-                true => Found::Nothing,
+                false => LogRead::Frames,
+                true if state.store.table(self.table).closed => LogRead::Gone,
+                true => LogRead::Nothing,
             }
         })
     }
 
-    fn look_at_initial(&mut self, state: &State) {
+    fn read_initial_state(&mut self, state: &State) {
         let count = self.initial.len().min(BATCH);
         for entry in self.initial.drain(..count).collect::<Vec<_>>() {
             if !state.store.decodes(&entry) {
@@ -348,7 +348,7 @@ impl Watcher {
         }
     }
 
-    fn look_at_events(&mut self, state: &State) {
+    fn read_events(&mut self, state: &State) {
         let events = match state.store.events(self.table, self.cache.id(), self.cursor) {
             Ok(events) => events,
             Err(gone) => {
@@ -356,15 +356,15 @@ impl Watcher {
                 return self.fail(&expired(cached, self.cursor, gone.floor));
             }
         };
-        let batch = match self.quirk {
-            // Nothing is read ahead, so that what waits is in the log and can be counted.
-            Quirk::SlowReader(most)
+        let batch = match self.fault {
+            // One event at a time, so that the waiting events stay in the log and can be counted.
+            WatchFault::SlowReader(most)
                 if events.clone().filter_map(|event| self.frame(event)).nth(most).is_some() =>
             {
-                self.open.struck();
+                self.open.record_effect();
                 return self.end(WatchEnd::Closed);
             }
-            Quirk::SlowReader(_) => 1,
+            WatchFault::SlowReader(_) => 1,
             _ => BATCH,
         };
         for event in events {
@@ -382,7 +382,8 @@ impl Watcher {
         }
     }
 
-    /// What this watch says about an event: an object that starts to match is added, one that stops is deleted.
+    /// Returns the frame of an event for this watch. An object that starts to match is added; one that
+    /// stops to match is deleted.
     fn frame(&self, event: &Event) -> Option<Bytes> {
         if !event.object.key().starts_with(&self.prefix) {
             return None;
@@ -403,7 +404,8 @@ impl Watcher {
         }
     }
 
-    /// A bookmark at what the cache has seen, unless events are still to be sent or it would say nothing new.
+    /// Queues a bookmark at the position of the cache, unless events are pending or it would not advance
+    /// the client.
     fn push_bookmark(&mut self) {
         let shared = self.shared.clone();
         let revision = shared.read(|state| {
@@ -418,18 +420,18 @@ impl Watcher {
         }
     }
 
-    /// Waits for something to do: events, commands, a bookmark's time or the end.
+    /// Waits for events, commands, the next bookmark or the end.
     async fn wait(&mut self) {
         let alarm = match self.bookmark {
             Bookmarks::At(due) => due.min(self.deadline),
             Bookmarks::Unwanted => self.deadline,
         };
         let (lags, due) = self.cache.pace(&self.shared);
-        let silent = self.quirk.is_silent();
+        let silent = self.fault.is_silent();
         tokio::select! {
             biased;
             () = closed(&mut self.closing) => self.end(WatchEnd::Closed),
-            () = self.open.told() => {}
+            () = self.open.command_received() => {}
             Ok(()) = self.signal.changed(), if !silent => {}
             Ok(()) = self.revisions.changed(), if lags && !silent => {}
             () = sleep_until(due.unwrap_or(alarm)), if due.is_some_and(|due| due < alarm) && !silent => {}
@@ -444,26 +446,26 @@ impl Watcher {
         } else if let Bookmarks::At(_) = self.bookmark {
             self.bookmark =
                 Bookmarks::At(next_bookmark(now, self.deadline, self.shared.config.bookmark_period));
-            if !self.quirk.is_silent() {
+            if !self.fault.is_silent() {
                 self.push_bookmark();
             }
         }
     }
 }
 
-/// A version whose events are gone, as the watch cache says it or etcd itself.
+/// The error for a version whose events are gone, from the watch cache or from etcd.
 fn expired(cached: bool, asked: u64, floor: u64) -> Status {
     if cached { Status::watch_expired(asked, floor) } else { Status::watch_compacted() }
 }
 
-/// Waits until the listener shuts down; for ever where there is none.
+/// Waits until the listener shuts down; never returns if there is no listener.
 pub(crate) async fn closed(closing: &mut watch::Receiver<bool>) {
     if closing.wait_for(|closing| *closing).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// Without `timeoutSeconds` a watch lasts from 30 to 60 minutes.
+/// Without `timeoutSeconds`, a watch lasts 30 to 60 minutes.
 fn random_timeout(shared: &Shared) -> Duration {
     Duration::from_secs(1800 + shared.random(|rng| rng.u64(..1800)))
 }

@@ -1,4 +1,4 @@
-//! Several replicas behind one address, and whose turn it is.
+//! Load balancing: several replicas behind one address.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use crate::http::service::ApiService;
 use crate::replicas::{Cache, Replica};
 use crate::server::Server;
 
-/// Which replica answers a request.
+/// Selects the replica that answers a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// They take turns, request by request, from the first on.
-    Alternate,
-    /// Each request goes to one that is drawn from this seed.
-    Seeded(u64),
-    /// Connections take turns, from the first replica on, and stay with theirs. Without sockets each
-    /// [`Replicas::service`] is a connection.
+pub enum LoadBalancing {
+    /// Sends requests to the replicas in turn, beginning with the first.
+    RoundRobin,
+    /// Sends each request to a random replica; the number is the seed.
+    Random(u64),
+    /// Assigns connections to the replicas in turn, beginning with the first. A connection stays with its
+    /// replica. Without sockets, each [`Replicas::service`] is one connection.
     PerConnection,
 }
 
 /// Several replicas of a server behind one address, as behind a load balancer.
 ///
 /// ```
-/// use kube_testserver::{Lag, Replicas, Server, Turn};
+/// use kube_testserver::{Lag, Replicas, Server, LoadBalancing};
 ///
 /// let server = Server::new();
-/// let both = Replicas::new(&server.itself(), [server.replica(Lag::Revisions(10))], Turn::Alternate);
+/// let both = Replicas::new(&server.primary_replica(), [server.replica(Lag::Revisions(10))], LoadBalancing::RoundRobin);
 /// // kube_client::Client::new(both.service(), "default")
 /// # drop(both.service());
 /// ```
@@ -53,34 +53,34 @@ enum Order {
 }
 
 impl Replicas {
-    /// These replicas, which must be of one server, behind one address.
-    pub fn new(first: &Replica, others: impl IntoIterator<Item = Replica>, turn: Turn) -> Self {
-        let order = match turn {
-            Turn::Alternate | Turn::PerConnection => Order::Next(0),
-            Turn::Seeded(seed) => Order::Drawn(fastrand::Rng::with_seed(seed)),
+    /// Puts replicas of one server behind one address.
+    pub fn new(first: &Replica, others: impl IntoIterator<Item = Replica>, balancing: LoadBalancing) -> Self {
+        let order = match balancing {
+            LoadBalancing::RoundRobin | LoadBalancing::PerConnection => Order::Next(0),
+            LoadBalancing::Random(seed) => Order::Drawn(fastrand::Rng::with_seed(seed)),
         };
         let balance = Balance {
             first: first.cache().clone(),
             others: others.into_iter().map(|replica| replica.cache().clone()).collect(),
-            per_connection: turn == Turn::PerConnection,
+            per_connection: balancing == LoadBalancing::PerConnection,
             order: Mutex::new(order),
         };
         Self { server: first.server().clone(), balance: Arc::new(balance) }
     }
 
-    /// The address as a [`tower::Service`].
+    /// Returns the shared address as a [`tower::Service`].
     pub fn service(&self) -> ApiService {
         let front = Front::Several(self.balance.clone()).connection();
         ApiService::new(self.server.shared.clone(), front, self.server.never.subscribe())
     }
 
-    /// Serves the replicas on one TCP address, as [`Server::listen`] does.
+    /// Serves the replicas on one TCP address, like [`Server::listen`].
     ///
     /// # Errors
-    /// When the address can't be bound.
+    /// Returns the I/O error if the address cannot be bound.
     ///
     /// # Cancel safety
-    /// Dropped before it returns, nothing listens.
+    /// If the future is dropped before it completes, the address is released.
     pub async fn listen(&self, addr: SocketAddr) -> std::io::Result<Listening> {
         Listening::bind(self.server.shared.clone(), Front::Several(self.balance.clone()), addr, false).await
     }
@@ -97,7 +97,7 @@ impl Balance {
     }
 }
 
-/// What a service stands for.
+/// The replicas that a service sends its requests to.
 #[derive(Clone, Debug)]
 pub(crate) enum Front {
     One(Arc<Cache>),
@@ -105,7 +105,7 @@ pub(crate) enum Front {
 }
 
 impl Front {
-    /// The same for one connection.
+    /// Fixes the replica of one connection if the balancing is per connection.
     pub(crate) fn connection(&self) -> Self {
         match self {
             Self::Several(balance) if balance.per_connection => Self::One(balance.next()),
@@ -113,7 +113,7 @@ impl Front {
         }
     }
 
-    /// The cache that answers the next request.
+    /// Returns the cache that answers the next request.
     pub(crate) fn next(&self) -> Arc<Cache> {
         match self {
             Self::One(cache) => cache.clone(),

@@ -1,4 +1,4 @@
-//! The handle of a watch cache: where it is, and the wait until it is further.
+//! The handle of a watch cache: reads its position and waits for it to advance.
 
 use std::sync::{Arc, Weak};
 
@@ -9,10 +9,10 @@ use crate::status::Status;
 use crate::storage::log::TableId;
 use crate::storage::watch_cache::{CacheId, Lag};
 
-/// How long a read waits for a version that has not been reached, before it is refused as too large.
+/// A read waits this long for a revision that the cache has not reached, then it is refused as too large.
 const FRESHNESS: Duration = Duration::from_secs(3);
 
-/// A watch cache; when its last handle is gone, nothing is kept for it any more.
+/// A watch cache. The server forgets it when the last handle is dropped.
 #[derive(Debug)]
 pub(crate) struct Cache {
     id: CacheId,
@@ -20,12 +20,12 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// The cache of the server itself.
+    /// Returns the cache of the server itself.
     pub(crate) fn main() -> Self {
         Self { id: CacheId::MAIN, shared: Weak::new() }
     }
 
-    /// One more.
+    /// Adds a watch cache.
     pub(crate) fn add(shared: &Arc<Shared>, lag: Lag) -> Self {
         let id = shared.write(|state| state.store.add_cache(lag));
         Self { id, shared: Arc::downgrade(shared) }
@@ -35,17 +35,17 @@ impl Cache {
         self.id
     }
 
-    /// What it has seen.
+    /// Returns the latest revision that the cache has seen.
     pub(crate) fn position(&self, shared: &Shared) -> u64 {
         shared.read(|state| state.store.position(self.id, Instant::now()))
     }
 
-    /// What it has seen of a table.
+    /// Returns the latest revision of a table that the cache has seen.
     fn position_of(&self, shared: &Shared, table: TableId) -> u64 {
         shared.read(|state| state.store.position_of(table, self.id, Instant::now()))
     }
 
-    /// Whether it lags, and when time alone lets it see more.
+    /// Returns whether the cache lags, and when it sees more if only time passes.
     pub(crate) fn pace(&self, shared: &Shared) -> (bool, Option<Instant>) {
         shared.read(|state| match state.store.cache(self.id) {
             Some(cache) => (cache.lags(), cache.next_due(Instant::now())),
@@ -53,10 +53,11 @@ impl Cache {
         })
     }
 
-    /// Waits a little until it has seen `revision` of a table; past that it is too large.
+    /// Waits up to `FRESHNESS` until the cache has seen `revision` of a table, then refuses it as too
+    /// large.
     ///
     /// # Cancel safety
-    /// Nothing is changed, so it may be dropped at any time.
+    /// The future changes nothing and can be dropped at any time.
     pub(crate) async fn reach(&self, shared: &Shared, table: TableId, revision: u64) -> Result<(), Status> {
         let reached = async {
             let mut revisions = shared.revisions();

@@ -1,4 +1,4 @@
-//! API servers beside each other: watch caches of different staleness over the same storage, and the address in front
+//! Several API servers over the same storage: watch caches of different staleness, and the address in front
 //! of them.
 
 mod balance;
@@ -6,6 +6,6 @@ mod cache;
 mod replica;
 
 pub(crate) use balance::Front;
-pub use balance::{Replicas, Turn};
+pub use balance::{LoadBalancing, Replicas};
 pub(crate) use cache::Cache;
 pub use replica::Replica;

@@ -1,4 +1,4 @@
-//! `Replica`: one more API server over the same storage.
+//! `Replica`: an additional API server over the same storage.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,13 +9,14 @@ use crate::replicas::{Cache, Front};
 use crate::server::Server;
 use crate::storage::watch_cache::Lag;
 
-/// One more API server over the same storage, whose watch cache may lag behind.
+/// An additional API server over the same storage, whose watch cache may lag behind.
 ///
-/// From its cache come LIST at version 0 and at NotOlderThan, GET at a version, and every WATCH. What has to be up to
-/// date waits up to 3 s for the cache: a LIST without a version is then answered from storage, a version that the cache
-/// has not reached is refused as too large. Writes, LIST at Exact and `continue` go to storage.
+/// Its cache answers LIST with resourceVersion 0 or NotOlderThan, GET with a version, and every WATCH.
+/// Reads that must be up to date wait up to 3 s for the cache. After that, a LIST without a version is
+/// answered from storage, and a version that the cache has not reached is refused as too large. Writes,
+/// LIST with Exact, and `continue` use the storage.
 ///
-/// Cloning gives another handle. When all handles, services and watches of a replica are gone, so is its cache.
+/// A clone is another handle. The cache is dropped with the last handle, service and watch of the replica.
 #[derive(Clone, Debug)]
 pub struct Replica {
     server: Server,
@@ -23,63 +24,64 @@ pub struct Replica {
 }
 
 impl Server {
-    /// One more API server over the same storage: as if it had lagged like this all along, as far as history reaches.
+    /// Adds an API server over the same storage, as if it had always lagged by `lag`, as far back as the
+    /// history reaches.
     pub fn replica(&self, lag: Lag) -> Replica {
         Replica { server: self.clone(), cache: Arc::new(Cache::add(&self.shared, lag)) }
     }
 
-    /// The API server that this handle itself stands for, as a replica.
-    pub fn itself(&self) -> Replica {
+    /// Returns the API server behind this handle as a replica.
+    pub fn primary_replica(&self) -> Replica {
         Replica { server: self.clone(), cache: self.shared.cache.clone() }
     }
 }
 
 impl Replica {
-    /// This replica as a [`tower::Service`].
+    /// Returns this replica as a [`tower::Service`].
     pub fn service(&self) -> ApiService {
         ApiService::new(self.server.shared.clone(), self.front(), self.server.never.subscribe())
     }
 
-    /// Serves this replica on a TCP address, as [`Server::listen`] does.
+    /// Serves this replica on a TCP address, like [`Server::listen`].
     ///
     /// # Errors
-    /// When the address can't be bound.
+    /// Returns the I/O error if the address cannot be bound.
     ///
     /// # Cancel safety
-    /// Dropped before it returns, nothing listens.
+    /// If the future is dropped before it completes, the address is released.
     pub async fn listen(&self, addr: SocketAddr) -> std::io::Result<Listening> {
         Listening::bind(self.server.shared.clone(), self.front(), addr, false).await
     }
 
-    /// Serves this replica on TLS, as [`Server::listen_tls`] does.
+    /// Serves this replica over TLS, like [`Server::listen_tls`].
     ///
     /// # Errors
-    /// When the address can't be bound, or no certificate can be made.
+    /// Returns an error if the address cannot be bound, or if no certificate can be created.
     ///
     /// # Cancel safety
-    /// Dropped before it returns, nothing listens.
+    /// If the future is dropped before it completes, the address is released.
     pub async fn listen_tls(&self, addr: SocketAddr) -> std::io::Result<Listening> {
         Listening::bind(self.server.shared.clone(), self.front(), addr, true).await
     }
 
-    /// Its number in the journal; the server itself has 0.
+    /// Returns the number of the replica in the journal; the server itself has number 0.
     pub fn number(&self) -> u64 {
         self.cache.id().number()
     }
 
-    /// The latest version that it has seen.
+    /// Returns the latest resourceVersion that the replica has seen.
     pub fn resource_version(&self) -> u64 {
         self.cache.position(&self.server.shared)
     }
 
-    /// Lets it lag like this from now on. What it has seen it does not forget: with a greater lag it stands still until
-    /// the lag is reached.
+    /// Changes the lag. The replica does not forget what it has seen: if the lag grows, its position stays
+    /// until the new lag is reached.
     pub fn set_lag(&self, lag: Lag) {
         self.server.shared.lag(self.cache.id(), lag);
     }
 
-    /// Starts it anew: its watches break, and its cache begins with the present state, so that no watch can start from
-    /// an earlier version. What lists read from storage stays.
+    /// Restarts the replica: its watches break, and its cache begins with the current state. No watch can
+    /// then start from an earlier version. Lists that read from storage are not affected.
     pub fn restart(&self) {
         self.server.shared.restart(self.cache.id());
     }

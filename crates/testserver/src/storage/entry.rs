@@ -1,8 +1,9 @@
-//! One state of one object: its bytes, written once, and the few things that are read without parsing them.
+//! One state of one object: its bytes, written once, and the values that are read without parsing.
 //!
-//! The bytes are kept as the watch frame of the change that made them, so that all watchers send the same
-//! allocation. `Shape` remembers where in it things stand: lists drop kind and apiVersion, metadata-only answers
-//! take one slice, and another resourceVersion (a delete, the edge of a selector) is spliced in.
+//! The bytes are stored as the watch frame of the change that created them, so that all watchers send the
+//! same allocation. `Shape` holds the offsets within it. Lists omit kind and apiVersion, metadata-only
+//! answers take one slice, and a different resourceVersion (for a delete, or a selector that no longer
+//! matches) is spliced in.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use serde_json::{Map, Value};
 use crate::kinds::kind::Kind;
 use crate::read::selector::Labels;
 
-/// What happened to an object.
+/// The kind of change to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Added,
@@ -34,10 +35,10 @@ impl Change {
 
 const TAIL: &[u8] = b"}\n";
 
-/// Offsets within the object's JSON.
+/// Offsets within the JSON of the object.
 #[derive(Clone, Debug)]
 struct Shape {
-    /// Where the first key after kind and apiVersion starts.
+    /// The start of the first key after kind and apiVersion.
     rest: usize,
     /// The value of `metadata`.
     metadata: Range<usize>,
@@ -45,20 +46,20 @@ struct Shape {
     version: Range<usize>,
 }
 
-/// What is known of an object without parsing it.
+/// Values of an object that are available without parsing.
 #[derive(Debug)]
 pub(crate) struct Essentials {
-    /// `namespace/name`, or the name alone.
+    /// `namespace/name`, or only the name.
     pub key: Arc<str>,
     pub name: Box<str>,
     pub namespace: Option<Box<str>>,
     pub uid: Box<str>,
     pub labels: Box<Labels>,
-    /// The values of the kind's selectable fields.
+    /// The values of the selectable fields of the kind.
     pub fields: Box<[Box<str>]>,
 }
 
-/// An object about to be stored: complete but for its resourceVersion.
+/// An object about to be stored, complete except for its resourceVersion.
 pub(crate) struct Draft {
     pub essentials: Arc<Essentials>,
     json: Vec<u8>,
@@ -73,11 +74,11 @@ pub(crate) struct Entry {
     change: Change,
     frame: Bytes,
     shape: Shape,
-    /// The object, parsed, while it is likely to be written again; see `recent`.
+    /// The parsed object, kept while it is likely to be written again; see `recent`.
     tree: Mutex<Option<Map<String, Value>>>,
 }
 
-/// The order of kube-apiserver's metadata for built-in kinds; custom ones are sorted by name.
+/// The order of metadata fields in kube-apiserver for built-in kinds. Custom resources sort them by name.
 const METADATA_ORDER: [&str; 16] = [
     "name",
     "generateName",
@@ -122,11 +123,11 @@ fn write_pair(out: &mut Vec<u8>, key: &str, value: &Value) {
 }
 
 fn write_value(out: &mut Vec<u8>, value: &Value) {
-    // Values with string keys, written to memory: neither of serde_json's ways to fail exists here.
+    // Values with string keys, written to memory, always serialise.
     let _ = serde_json::to_writer(out, value);
 }
 
-/// Writes the metadata, without a resourceVersion, and gives the place where its digits belong.
+/// Writes the metadata without a resourceVersion, and returns the offset where its digits belong.
 fn write_metadata(out: &mut Vec<u8>, metadata: &Map<String, Value>, custom: bool) -> usize {
     let mut keys: Vec<&str> =
         metadata.keys().map(String::as_str).filter(|k| *k != "resourceVersion").collect();
@@ -149,7 +150,8 @@ fn write_metadata(out: &mut Vec<u8>, metadata: &Map<String, Value>, custom: bool
 }
 
 impl Draft {
-    /// Serialises an object of `kind`, in its storage version. Kind and apiVersion are the kind's, not the object's.
+    /// Serialises an object of `kind` in its storage version. Kind and apiVersion come from `kind`, not
+    /// from the object.
     pub(crate) fn new(kind: &Kind, object: &Map<String, Value>) -> Self {
         let empty = Map::new();
         let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
@@ -167,17 +169,17 @@ impl Draft {
         Self { essentials: Arc::new(essentials), json, shape }
     }
 
-    /// How many bytes of JSON it takes.
+    /// Returns the length of the JSON in bytes.
     pub(crate) fn size(&self) -> usize {
         self.json.len()
     }
 
-    /// The object with its version, as the frame of the change that stores it.
+    /// Returns the object with its version, as the frame of the change that stores it.
     pub(crate) fn seal(self, change: Change, revision: u64) -> Entry {
         splice(change, revision, self.essentials, &self.json, &self.shape)
     }
 
-    /// The object without any version, as a dry run shows what it would create.
+    /// Returns the object without a version, for a dry run that creates it.
     pub(crate) fn seal_unversioned(self) -> Entry {
         const KEY: &[u8] = b"\"resourceVersion\":\"";
         let Shape { rest, metadata, version } = self.shape;
@@ -234,7 +236,7 @@ fn serialise(kind: &Kind, object: &Map<String, Value>, metadata: &Map<String, Va
     (out, Shape { rest, metadata: span, version: hole..hole })
 }
 
-/// `{"kind":"Pod","apiVersion":"v1",` and, for custom resources, the other way round.
+/// `{"kind":"Pod","apiVersion":"v1",`; custom resources have the reverse order.
 pub(crate) fn type_prefix(kind: &Kind, api_version: &str) -> Vec<u8> {
     let name = &kind.kind;
     if kind.rules.custom {
@@ -262,7 +264,8 @@ fn splice(change: Change, revision: u64, essentials: Arc<Essentials>, json: &[u8
 }
 
 impl Entry {
-    /// The same state as another change at another revision: a delete, or an object that leaves a selector.
+    /// Returns the same state with another change and revision: for a delete, or for an object that leaves
+    /// a selector.
     pub(crate) fn again(&self, change: Change, revision: u64) -> Self {
         splice(change, revision, self.essentials.clone(), self.bytes(), &self.shape)
     }
@@ -276,22 +279,23 @@ impl Entry {
         self.frame.get(head..self.frame.len() - TAIL.len()).unwrap_or_default()
     }
 
-    /// The object as JSON, sharing the stored bytes.
+    /// Returns the object as JSON, which shares the stored bytes.
     pub(crate) fn json(&self) -> Bytes {
         self.frame.slice(self.change.head().len()..self.frame.len() - TAIL.len())
     }
 
-    /// The JSON after kind and apiVersion: put a `{` before it and it is a list item.
+    /// Returns the JSON after kind and apiVersion. With a leading `{` it is a list item.
     pub(crate) fn rest(&self) -> &[u8] {
         self.bytes().get(self.shape.rest..).unwrap_or_default()
     }
 
-    /// The value of `metadata`.
+    /// Returns the value of `metadata`.
     pub(crate) fn metadata(&self) -> &[u8] {
         self.bytes().get(self.shape.metadata.clone()).unwrap_or_default()
     }
 
-    /// The watch frame of `change` for this state; shared where this very change made it.
+    /// Returns the watch frame of `change` for this state. The frame is shared if this change created the
+    /// state.
     pub(crate) fn frame(&self, change: Change) -> Bytes {
         if change == self.change {
             return self.frame.clone();
@@ -299,12 +303,12 @@ impl Entry {
         [change.head(), self.bytes(), TAIL].concat().into()
     }
 
-    /// How long its JSON is.
+    /// Returns the length of the JSON in bytes.
     pub(crate) fn size(&self) -> usize {
         self.bytes().len()
     }
 
-    /// The object, parsed, for who writes it next: the kept tree, if there is one, is given away.
+    /// Returns the parsed object for the next writer; a cached tree is moved out.
     pub(crate) fn take_object(&self) -> Map<String, Value> {
         let Some(mut object) = self.tree.lock().take() else { return self.object() };
         let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
@@ -314,7 +318,7 @@ impl Entry {
         object
     }
 
-    /// Keeps the tree of this state, which may lack its resourceVersion.
+    /// Caches the parsed tree of this state, which may lack its resourceVersion.
     pub(crate) fn keep_object(&self, object: Map<String, Value>) {
         *self.tree.lock() = Some(object);
     }
@@ -329,14 +333,14 @@ impl Entry {
         self.tree.lock().is_some()
     }
 
-    /// The object, parsed.
+    /// Returns the parsed object.
     pub(crate) fn object(&self) -> Map<String, Value> {
-        // The bytes were written by `serialise`, so they parse; an empty object keeps the function total.
+        // The bytes were written by `serialise` and always parse; an empty object avoids a panic.
         serde_json::from_slice(self.bytes()).unwrap_or_default()
     }
 }
 
-/// Wraps `json` as the frame of `change`.
+/// Wraps `json` in the frame of `change`.
 pub(crate) fn frame_around(change: Change, json: &[u8]) -> Bytes {
     [change.head(), json, TAIL].concat().into()
 }
@@ -358,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_in_the_order_of_the_real_server() {
+    fn fields_are_ordered_as_on_real_server() {
         let entry = Draft::new(&kind("pods"), &pod()).seal(Change::Added, 12);
         assert_eq!(
             entry.frame(Change::Added),
@@ -370,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_spliced_in_and_everything_keeps_its_place() {
+    fn spliced_version_keeps_all_offsets_valid() {
         let entry = Draft::new(&kind("pods"), &pod()).seal(Change::Added, 9);
         let gone = entry.again(Change::Deleted, 1_000);
         assert_eq!(gone.object()["metadata"]["resourceVersion"], "1000");
@@ -381,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dry_run_has_no_version() {
+    fn dry_run_object_has_no_version() {
         let draft = Draft::new(&kind("pods"), &pod());
         let entry = draft.seal_unversioned();
         let metadata: Value = serde_json::from_slice(entry.metadata()).unwrap();

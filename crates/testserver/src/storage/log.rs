@@ -1,5 +1,5 @@
-//! The versioned log: every resource's table under one global revision, and the watch caches that follow it. Plain data:
-//! no locks, no clock of its own.
+//! The versioned log: the tables of all resources under one global revision, and the watch caches that
+//! follow it. Plain data, without locks and without a clock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use crate::storage::entry::{Change, Draft, Entry};
 pub(crate) use crate::storage::table::{Compacted, Event, Key, Retention, Table, Window};
 use crate::storage::watch_cache::{CacheId, Lag, Sight, WatchCache};
 
-/// A resource's place in the store. Never used again for another resource.
+/// Identifies the table of a resource. A number is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TableId(usize);
 
-/// Which history is forgotten.
+/// Selects the history that expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expiry {
-    /// What etcd remembers.
+    /// The history of etcd.
     Lists,
-    /// What the watch caches remember.
+    /// The history of the watch caches.
     Watches,
     Both,
 }
 
-/// Where an object with this namespace and name is.
+/// Returns the key of an object with this namespace and name.
 pub(crate) fn key(namespace: Option<&str>, name: &str) -> Key {
     match namespace {
         Some(namespace) => format!("{namespace}/{name}").into(),
@@ -32,38 +32,39 @@ pub(crate) fn key(namespace: Option<&str>, name: &str) -> Key {
     }
 }
 
-/// Something that happened to the objects, for whoever acts on it in the same write.
+/// A change to the stored objects, processed in the same write.
 #[derive(Clone, Debug)]
 pub(crate) enum Changed {
     Put(TableId, Arc<Entry>),
     Removed(Arc<Entry>),
-    /// Time went back: anything may be different.
+    /// A restore: any object may differ.
     Everything,
 }
 
-/// What was written at this revision can't be read back.
+/// Identifies a state that was made unreadable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Damage {
     pub revision: u64,
     number: u64,
 }
 
-/// The revision is never raised beyond this without writes, so that none overflows.
+/// A bump without writes never exceeds this revision, so that later writes cannot overflow.
 const HIGHEST: u64 = 1 << 62;
 
-/// Every table under the one revision that each write raises.
+/// All tables, under the one revision that each write raises.
 #[derive(Debug)]
 pub(crate) struct Store {
-    /// What changed since it was last taken, where somebody takes it.
+    /// The changes since they were last taken, if a consumer exists.
     changes: Option<Vec<Changed>>,
     revision: u64,
     tables: Vec<Table>,
     caches: BTreeMap<CacheId, WatchCache>,
     last_cache: CacheId,
-    /// What can't be read back, by its revision. That may be given again, so each damage has a number of its own.
+    /// Unreadable states by revision. A restore can reuse a revision, so each damage also has a unique
+    /// number.
     undecodable: BTreeMap<u64, u64>,
     damages: u64,
-    /// There is no going back beyond this.
+    /// The earliest revision to which a restore may return.
     first: u64,
     retention: Retention,
 }
@@ -93,7 +94,7 @@ impl Store {
         TableId(self.tables.len() - 1)
     }
 
-    /// A table of the same name as one whose objects were deleted, with its history.
+    /// Adds a table that continues the name and the history of a table whose objects were deleted.
     pub(crate) fn add_table_after(&mut self, former: TableId) -> TableId {
         self.tables.push(self.table(former).anew());
         TableId(self.tables.len() - 1)
@@ -107,12 +108,12 @@ impl Store {
         &mut self.tables[id.0]
     }
 
-    /// From now on changes are kept until they are taken, which must be after each write.
+    /// Starts to collect changes, which must then be taken after each write.
     pub(crate) fn keep_changes(&mut self) {
         self.changes = Some(Vec::new());
     }
 
-    /// What changed since the last time.
+    /// Takes the changes since the last call.
     pub(crate) fn take_changes(&mut self) -> Vec<Changed> {
         self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -123,7 +124,7 @@ impl Store {
         }
     }
 
-    /// Stores an object, new or changed.
+    /// Stores a new or changed object.
     pub(crate) fn put(&mut self, id: TableId, draft: Draft) -> Arc<Entry> {
         let key = draft.essentials.key.clone();
         let revision = self.revision + 1;
@@ -136,7 +137,7 @@ impl Store {
         object
     }
 
-    /// Stores an object once more, as it is, but so that it can't be read back.
+    /// Stores an object again, unchanged but unreadable.
     pub(crate) fn corrupt(&mut self, id: TableId, key: &str) -> Option<Damage> {
         let previous = self.table(id).objects.get(key).cloned()?;
         let object = Arc::new(previous.again(Change::Modified, self.revision + 1));
@@ -149,7 +150,7 @@ impl Store {
         Some(damage)
     }
 
-    /// What was damaged so can be read again.
+    /// Makes a damaged state readable again.
     pub(crate) fn heal(&mut self, damage: Damage) {
         if self.undecodable.get(&damage.revision) == Some(&damage.number) {
             self.undecodable.remove(&damage.revision);
@@ -160,13 +161,13 @@ impl Store {
         self.undecodable.is_empty() || !self.undecodable.contains_key(&entry.revision)
     }
 
-    /// Whether both states of an event can be read.
+    /// Whether both states of an event are readable.
     pub(crate) fn decodes_event(&self, event: &Event) -> bool {
         self.decodes(&event.object) && event.previous.as_ref().is_none_or(|previous| self.decodes(previous))
     }
 
-    /// Writes all objects of a table anew, without a change: their versions stay. What happened before was written
-    /// the old way, so no watch may start there any more.
+    /// Rewrites all objects of a table without a change; their versions stay. No watch can start from an
+    /// earlier revision, because older events have the old form.
     pub(crate) fn reread(&mut self, id: TableId, read: impl Fn(&Entry) -> Draft) {
         let revision = self.revision;
         let table = self.table_mut(id);
@@ -176,7 +177,7 @@ impl Store {
         table.reread = revision;
     }
 
-    /// Removes an object; gives its last state with the revision of the delete.
+    /// Removes an object. Returns its last state with the revision of the delete.
     pub(crate) fn remove(&mut self, id: TableId, key: &str) -> Option<Arc<Entry>> {
         let previous = self.table_mut(id).objects.remove(key)?;
         let object = Arc::new(previous.again(Change::Deleted, self.revision + 1));
@@ -198,13 +199,13 @@ impl Store {
         table.signal.send_replace(());
     }
 
-    /// What is there now was there from the start.
+    /// Makes the current state the initial state.
     pub(crate) fn begin(&mut self) {
         self.first = self.revision;
     }
 
-    /// Goes back to `revision`, if it is not the present one or later: everything after it has never been. Watch caches
-    /// start anew there.
+    /// Restores the state at `revision` if it is older than the current one, and discards all later
+    /// history. Watch caches restart from there.
     pub(crate) fn restore(&mut self, revision: u64) -> Result<(), Compacted> {
         let (floor, revision) = (self.oldest(), revision.min(self.revision));
         if revision < floor {
@@ -220,12 +221,12 @@ impl Store {
         Ok(())
     }
 
-    /// The earliest revision whose state is known.
+    /// Returns the earliest revision whose state is available.
     pub(crate) fn oldest(&self) -> u64 {
         self.tables.iter().map(|table| table.start).fold(self.first, u64::max)
     }
 
-    /// Raises the revision without a write, and forgets all history up to it.
+    /// Raises the revision without a write, and drops all history up to it.
     pub(crate) fn bump(&mut self, by: u64) {
         self.revision = self.revision.saturating_add(by).min(HIGHEST.max(self.revision));
         let revision = self.revision;
@@ -233,7 +234,7 @@ impl Store {
         self.expire(Expiry::Both, revision);
     }
 
-    /// Forgets history up to and including `revision`.
+    /// Drops history up to and including `revision`.
     pub(crate) fn expire(&mut self, expiry: Expiry, revision: u64) {
         let (expired, now, revision) = (revision.min(self.revision), Instant::now(), self.revision);
         if matches!(expiry, Expiry::Lists | Expiry::Both) {
@@ -245,7 +246,7 @@ impl Store {
         self.age();
     }
 
-    /// Forgets what is older than the retention allows now. Needed before reads only where history ages.
+    /// Drops history that exceeds the retention. Needed before reads only if history has a maximum age.
     pub(crate) fn age(&mut self) {
         let (now, retention, revision) = (Instant::now(), self.retention, self.revision);
         let sights = self.sights(now);
@@ -262,7 +263,7 @@ impl Store {
         self.caches.values().map(|cache| cache.sight(self.revision, now)).collect()
     }
 
-    /// How far a watch cache sees of a table; one of another store sees everything.
+    /// Returns the events of a table that a watch cache can see; an unknown cache can see all.
     fn sight(&self, id: TableId, cache: CacheId) -> Sight {
         let now = Instant::now();
         let all = Sight { seen: self.revision, born: 0, clock: Some(now) };
@@ -270,14 +271,15 @@ impl Store {
         Sight { seen: self.position_of(id, cache, now), ..sight }
     }
 
-    /// Whether a watch of this table can start from `revision` in this cache.
+    /// Checks that a watch of this table can start from `revision` in this cache.
     pub(crate) fn check_start(&self, id: TableId, cache: CacheId, revision: u64) -> Result<(), Compacted> {
         let sight = self.sight(id, cache);
         let floor = self.table(id).left(sight, self.retention.watches).max(sight.born);
         if revision < floor { Err(Compacted { floor }) } else { Ok(()) }
     }
 
-    /// The events after `revision` that this cache has seen, oldest first, unless it has forgotten some of them.
+    /// Returns the events after `revision` that this cache has seen, oldest first. Fails if the cache has
+    /// dropped some of them.
     pub(crate) fn events(
         &self,
         id: TableId,
@@ -287,7 +289,7 @@ impl Store {
         let (table, sight) = (self.table(id), self.sight(id, cache));
         let left = table.left(sight, self.retention.watches);
         let events = table.tail(revision);
-        // A watch that is open has missed nothing where nothing happened to its table.
+        // An open watch has missed nothing if its table did not change.
         if revision < left || events.clone().next().is_some_and(|event| event.revision() <= sight.born) {
             return Err(Compacted { floor: left.max(sight.born) });
         }
@@ -301,7 +303,7 @@ impl Store {
         }
     }
 
-    /// A watch cache that has lagged like this all along.
+    /// Adds a watch cache that has always had this lag.
     pub(crate) fn add_cache(&mut self, lag: Lag) -> CacheId {
         let seen = if lag == Lag::Frozen { self.revision } else { self.oldest() };
         let mut cache = WatchCache::new(lag, seen);
@@ -321,7 +323,7 @@ impl Store {
         self.caches.get(&id)
     }
 
-    /// Lets a watch cache lag from now on; what it has seen it does not forget.
+    /// Changes the lag of a watch cache; it does not forget what it has seen.
     pub(crate) fn lag(&mut self, id: CacheId, lag: Lag) {
         let revision = self.revision;
         if let Some(cache) = self.caches.get_mut(&id) {
@@ -330,7 +332,7 @@ impl Store {
         self.wake();
     }
 
-    /// A watch cache forgets all, and reads the present state.
+    /// Restarts a watch cache: it forgets all events and reads the current state.
     pub(crate) fn restart_cache(&mut self, id: CacheId) {
         let revision = self.revision;
         if let Some(cache) = self.caches.get_mut(&id) {
@@ -339,13 +341,13 @@ impl Store {
         self.wake();
     }
 
-    /// What a watch cache has seen.
+    /// Returns the latest revision that a watch cache has seen.
     pub(crate) fn position(&self, id: CacheId, now: Instant) -> u64 {
         self.cache(id).map_or(self.revision, |cache| cache.position(self.revision, now))
     }
 
-    /// What a watch cache has seen of a table: it has begun at the latest with the state from when the objects were
-    /// written anew.
+    /// Returns the latest revision of a table that a watch cache has seen: at least the revision at which
+    /// the table was last rewritten.
     pub(crate) fn position_of(&self, id: TableId, cache: CacheId, now: Instant) -> u64 {
         self.position(cache, now).max(self.table(id).reread.min(self.revision))
     }

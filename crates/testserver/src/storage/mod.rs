@@ -1,4 +1,5 @@
-//! What is stored: a versioned log of sealed states, and the watch caches that follow it. Plain data, without I/O.
+//! The storage: a versioned log of stored states, and the watch caches that follow it. Plain data, without
+//! I/O.
 
 pub(crate) mod entry;
 pub(crate) mod log;

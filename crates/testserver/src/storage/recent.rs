@@ -1,5 +1,6 @@
-//! The parsed objects of the last writes. Who writes an object often writes it again soon, and to parse it takes most
-//! of an update's time. A tree takes several times the memory of its bytes, so few are kept.
+//! A cache of the parsed objects of recent writes. Objects are often written again soon, and parsing takes
+//! most of an update's time. A parsed tree needs several times the memory of its bytes, so the cache is
+//! small.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -10,11 +11,11 @@ use crate::kinds::kind::Kind;
 use crate::storage::entry::Entry;
 use crate::write::Object;
 
-/// At most so many objects are kept parsed, and of no more JSON than this.
+/// The limits of the cache: the number of parsed objects, and the total size of their JSON.
 const OBJECTS: usize = 1024;
 const BYTES: usize = 2 * 1024 * 1024;
 
-/// The last writes whose states may still hold their trees, oldest first.
+/// The recent writes whose states may still hold parsed trees, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Recent(Mutex<Ring>);
 
@@ -25,7 +26,8 @@ struct Ring {
 }
 
 impl Recent {
-    /// Keeps the tree that `entry` was made from. Custom kinds have several versions, so theirs are not kept.
+    /// Caches the tree from which `entry` was made. Custom kinds are not cached, because they have several
+    /// versions.
     pub(crate) fn keep(&self, kind: &Kind, entry: &Arc<Entry>, mut object: Object) {
         if kind.rules.custom {
             return;
@@ -35,7 +37,7 @@ impl Recent {
         let size = entry.size();
         entry.keep_object(object);
         let dropped = self.0.lock().push(Arc::downgrade(entry), size);
-        // A tree is dropped here, without the lock.
+        // The trees are dropped outside the lock.
         for entry in dropped.iter().filter_map(Weak::upgrade) {
             entry.forget_object();
         }
@@ -43,7 +45,7 @@ impl Recent {
 }
 
 impl Ring {
-    /// Adds an entry; gives those that are too many.
+    /// Adds an entry. Returns the entries that exceed the limits.
     fn push(&mut self, entry: Weak<Entry>, size: usize) -> Vec<Weak<Entry>> {
         self.entries.push_back((entry, size));
         self.bytes += size;

@@ -1,4 +1,4 @@
-//! The objects of one resource as they were at a revision: today's objects and what to undo of them.
+//! The objects of one resource at a revision: the current objects and the changes to undo.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::storage::entry::Entry;
 use crate::storage::log::Key;
 
-/// A view of a moment; walks in key order without copying the objects that have not changed since.
+/// A view of one revision. It is read in key order and does not copy unchanged objects.
 pub(crate) struct Snapshot<'a> {
     objects: &'a BTreeMap<Key, Arc<Entry>>,
-    /// What changed since: its state then, `None` where it did not exist.
+    /// The changed objects with their state at the revision; `None` if they did not exist.
     undone: BTreeMap<Key, Option<Arc<Entry>>>,
 }
 
@@ -22,7 +22,7 @@ impl<'a> Snapshot<'a> {
         Self { objects, undone }
     }
 
-    /// The states under `prefix` whose key is at or after `start`, in key order.
+    /// Returns the objects under `prefix` whose key is at or after `start`, in key order.
     pub(crate) fn walk<'s>(&'s self, prefix: &'s str, start: &str) -> impl Iterator<Item = &'s Arc<Entry>> {
         let from: Key = start.max(prefix).into();
         let bounds = (Bound::Included(from), Bound::Unbounded);

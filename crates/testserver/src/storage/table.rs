@@ -1,8 +1,9 @@
-//! One resource: its objects as they are, and the events that made them so.
+//! One resource: its objects, and the events that led to them.
 //!
-//! Invariants: the log is ordered by revision; every event after `start` is in it; the objects are the result of all
-//! events. So the state at any revision from `start` on is the objects with later events undone. What may be asked for is
-//! less: lists end at what etcd has compacted, watches at what the watch cache remembers.
+//! Invariants: the log is ordered by revision; it contains every event after `start`; the objects are the
+//! result of all events. The state at any revision from `start` on is therefore the current objects with
+//! later events undone. Reads are more restricted: lists end at the compacted revision of etcd, watches at
+//! the history of the watch cache.
 
 use std::collections::vec_deque::Iter;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,14 +16,14 @@ use crate::storage::entry::{Change, Entry};
 use crate::storage::snapshot::Snapshot;
 use crate::storage::watch_cache::Sight;
 
-/// `namespace/name`, or `name` for cluster-scoped objects: the order in which lists go.
+/// `namespace/name`, or `name` for cluster-scoped objects; lists are in this order.
 pub(crate) type Key = Arc<str>;
 
 /// A change as watchers see it.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     pub change: Change,
-    /// The state after the change; for a delete the last state with the delete's revision.
+    /// The state after the change; for a delete, the last state with the revision of the delete.
     pub object: Arc<Entry>,
     pub previous: Option<Arc<Entry>>,
     pub(super) at: Instant,
@@ -34,25 +35,25 @@ impl Event {
     }
 }
 
-/// How long one kind of history is.
+/// The bounds of one kind of history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
-    /// At most so many events for each resource.
+    /// The maximum number of events per resource.
     pub events: usize,
-    /// None older than this.
+    /// The maximum age of an event.
     pub age: Option<Duration>,
 }
 
 /// How much history is kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retention {
-    /// What a watch can start from: the window of the watch cache.
+    /// The window of the watch cache, from which watches can start.
     pub watches: Window,
-    /// What a list can be of: the history that etcd has not compacted.
+    /// The history that etcd has not compacted, from which lists can read.
     pub lists: Window,
 }
 
-/// The history asked for is gone; `floor` is the oldest revision that is still complete.
+/// The requested history is gone; `floor` is the oldest complete revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Compacted {
     pub floor: u64,
@@ -63,15 +64,15 @@ pub(crate) struct Compacted {
 pub(crate) struct Table {
     pub(super) objects: BTreeMap<Key, Arc<Entry>>,
     pub(super) log: VecDeque<Event>,
-    /// The log holds everything after this revision.
+    /// The log contains all events after this revision.
     pub(super) start: u64,
-    /// Lists are of this revision or later.
+    /// Lists can read this revision and later ones.
     pub(super) lists_from: u64,
-    /// When the objects were last written anew; watches start there at the earliest.
+    /// The revision at which the objects were last rewritten; watches cannot start earlier.
     pub reread: u64,
-    /// No longer served: watches drain the log and end.
+    /// The resource is no longer served: watches read the log to its end, then stop.
     pub closed: bool,
-    /// Wakes the watchers of this table; carries nothing.
+    /// Wakes the watchers of this table; carries no value.
     pub signal: watch::Sender<()>,
 }
 
@@ -89,7 +90,7 @@ impl Table {
         }
     }
 
-    /// An empty one of the same name, once the objects of this one are deleted: etcd keeps the history of a name.
+    /// Returns an empty table with the same history, for a deleted table: etcd keeps the history of a name.
     pub(super) fn anew(&self) -> Self {
         Self { log: self.log.clone(), start: self.start, lists_from: self.lists_from, ..Self::new() }
     }
@@ -102,13 +103,14 @@ impl Table {
         &self.objects
     }
 
-    /// Keys and states whose key starts with `prefix`, in order.
+    /// Returns the keys with this prefix and their states, in order.
     pub(crate) fn under<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a Key, &'a Arc<Entry>)> {
         let from: Key = prefix.into();
         self.objects.range(from..).take_while(move |(key, _)| key.starts_with(prefix))
     }
 
-    /// The revision up to which the events have left the window of a watch cache, which is as long as it lags.
+    /// Returns the revision up to which events have left the window of a watch cache. The lag extends the
+    /// window.
     pub(super) fn left(&self, sight: Sight, window: Window) -> u64 {
         let seen = match self.log.back() {
             Some(last) if last.revision() > sight.seen => {
@@ -133,7 +135,7 @@ impl Table {
         self.log.range(self.log.partition_point(|event| event.revision() <= revision)..)
     }
 
-    /// The objects as they were at `revision`, for a list.
+    /// Returns the objects at `revision`, for a list.
     pub(crate) fn at(&self, revision: u64) -> Result<Snapshot<'_>, Compacted> {
         if revision < self.lists_from {
             return Err(Compacted { floor: self.lists_from });
@@ -141,8 +143,8 @@ impl Table {
         Ok(self.then(revision))
     }
 
-    /// The objects as they were at `revision`, which must not be before `start`: what a watch cache is behind by is
-    /// kept for it.
+    /// Returns the objects at `revision`, which must not be before `start`. The events that a watch cache
+    /// has not seen are always kept.
     pub(crate) fn then(&self, revision: u64) -> Snapshot<'_> {
         let mut undone = BTreeMap::new();
         for event in self.tail(revision) {
@@ -151,7 +153,7 @@ impl Table {
         Snapshot::new(&self.objects, undone)
     }
 
-    /// An object as it was at `revision`, which must not be before `start`.
+    /// Returns an object at `revision`, which must not be before `start`.
     pub(crate) fn get_then(&self, key: &str, revision: u64) -> Option<&Arc<Entry>> {
         match self.tail(revision).find(|event| &**event.object.key() == key) {
             Some(later) => later.previous.as_ref(),
@@ -159,7 +161,7 @@ impl Table {
         }
     }
 
-    /// Lets both histories age, and drops what is neither in that of lists nor in the window of a watch cache.
+    /// Ages both histories, and drops events that neither lists nor a watch cache can read.
     pub(super) fn trim(&mut self, retention: Retention, revision: u64, now: Instant, caches: &[Sight]) {
         let etcd = Sight { seen: revision, born: 0, clock: Some(now) };
         self.lists_from = self.lists_from.max(self.left(etcd, retention.lists));
@@ -171,7 +173,7 @@ impl Table {
         }
     }
 
-    /// Undoes everything after `revision`, which must not be before `start`.
+    /// Undoes all events after `revision`, which must not be before `start`.
     pub(super) fn restore(&mut self, revision: u64) {
         while self.log.back().is_some_and(|event| event.revision() > revision) {
             let Some(event) = self.log.pop_back() else { break };

@@ -1,33 +1,34 @@
-//! What an API server has seen of etcd: its watch cache, which may lag behind. All caches are views of the one log;
-//! a cache is no more than a position in it.
+//! The view that an API server has of etcd: its watch cache, which may lag behind. All caches are views of
+//! one log; a cache is only a position in it.
 //!
-//! Invariant: a position never goes back, except when the cache starts anew.
+//! Invariant: a position never moves back, except when the cache restarts.
 
 use std::collections::VecDeque;
 
 use tokio::time::{Duration, Instant};
 
-/// How far a watch cache is behind etcd.
+/// Sets how far a watch cache is behind etcd.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lag {
-    /// Not at all.
+    /// No lag.
     #[default]
     None,
-    /// By so many revisions, whatever is written. (So many events are kept for it, beyond the history.)
+    /// Lags by this number of revisions. The server keeps that many events for the cache, in addition to
+    /// the history.
     Revisions(u64),
-    /// By so much of tokio's time. (What is written in that time is kept for it, beyond the history.)
+    /// Lags by this duration of tokio time. The server keeps the events of that time, in addition to the
+    /// history.
     Time(Duration),
-    /// It stands still. (All history since is kept for it meanwhile, without a bound: that is what it means to be able to
-    /// catch up.)
+    /// Does not advance. The server keeps all later events without a bound, so that the cache can catch up.
     Frozen,
 }
 
-/// Which of the watch caches. Never used again for another one.
+/// Identifies a watch cache. A number is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CacheId(u64);
 
 impl CacheId {
-    /// The cache of a server that is alone.
+    /// The cache of a server without replicas.
     pub(crate) const MAIN: Self = Self(0);
 
     pub(crate) fn next(self) -> Self {
@@ -39,36 +40,38 @@ impl CacheId {
     }
 }
 
-/// How far a watch cache sees, forwards and back.
+/// The events that a watch cache can see.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sight {
-    /// It has seen everything up to here.
+    /// The cache has seen all events up to this revision.
     pub seen: u64,
-    /// It knows no event up to here.
+    /// The cache knows no events up to this revision.
     pub born: u64,
-    /// The time by which what it has seen grows old; `None` where that stands still with the last it has seen.
+    /// The time that ages the events of the cache. `None`: time stops at the last event that the cache has
+    /// seen.
     pub clock: Option<Instant>,
 }
 
 #[derive(Debug)]
 pub(crate) struct WatchCache {
     lag: Lag,
-    /// It has seen everything up to here, at least.
+    /// The cache has seen at least all events up to this revision.
     reached: u64,
-    /// It does not know the events up to here: it began with the state of then, or was told to forget them.
+    /// The cache does not know the events up to this revision: it started from the state at that revision,
+    /// or forgot them.
     born: u64,
-    /// Writes that it may not have seen yet, and when they were; only where it lags by time. As many as are written in
-    /// that time, at different moments.
+    /// Writes that the cache may not have seen yet, with their times; used only if it lags by time. Its
+    /// length is the number of distinct moments of writes within the lag.
     pending: VecDeque<(Instant, u64)>,
 }
 
 impl WatchCache {
-    /// A cache that has seen everything up to `reached`.
+    /// Creates a cache that has seen all events up to `reached`.
     pub(crate) fn new(lag: Lag, reached: u64) -> Self {
         Self { lag, reached, born: 0, pending: VecDeque::new() }
     }
 
-    /// Where `revision` is the latest, it has seen everything up to this.
+    /// Returns the revision up to which the cache has seen all events, if `revision` is the latest.
     pub(crate) fn position(&self, revision: u64, now: Instant) -> u64 {
         let position = match self.lag {
             Lag::None => revision,
@@ -83,7 +86,7 @@ impl WatchCache {
         position.min(revision)
     }
 
-    /// How many of the pending writes it has seen.
+    /// Counts the pending writes that the cache has seen.
     fn due(&self, behind: Duration, now: Instant) -> usize {
         self.pending.partition_point(|(at, _)| at.checked_add(behind).is_some_and(|due| due <= now))
     }
@@ -101,13 +104,13 @@ impl WatchCache {
         self.lag != Lag::None
     }
 
-    /// When it will see more, if nothing else happens.
+    /// Returns when the cache sees more if only time passes.
     pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
         let Lag::Time(behind) = self.lag else { return None };
         self.pending.get(self.due(behind, now)).and_then(|(at, _)| at.checked_add(behind))
     }
 
-    /// It forgets the events up to `oldest`, as far as it has seen them.
+    /// Forgets the events up to `oldest` that the cache has seen.
     pub(crate) fn forget(&mut self, oldest: u64, revision: u64, now: Instant) {
         self.born = self.born.max(oldest.min(self.position(revision, now)));
     }
@@ -133,7 +136,7 @@ impl WatchCache {
         self.lag = lag;
     }
 
-    /// It forgets everything and begins with the state at `revision`.
+    /// Forgets all events and starts from the state at `revision`.
     pub(crate) fn restart(&mut self, revision: u64) {
         self.pending.clear();
         self.reached = revision;
@@ -146,7 +149,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_position_follows_its_lag_and_never_goes_back() {
+    async fn position_follows_lag_and_never_moves_back() {
         let start = Instant::now();
         let later = |seconds| start + Duration::from_secs(seconds);
         let mut cache = WatchCache::new(Lag::Revisions(3), 0);
@@ -172,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_restarted_cache_begins_where_etcd_is() {
+    async fn restarted_cache_begins_at_current_revision() {
         let mut cache = WatchCache::new(Lag::Revisions(3), 0);
         cache.restart(10);
         let sight = cache.sight(10, Instant::now());

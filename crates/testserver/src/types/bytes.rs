@@ -1,13 +1,13 @@
-//! Bytes as JSON carries them, read as Go's decoder reads them: it passes over ends of lines, and does not look at bits
-//! that belong to no byte.
+//! Base64 in JSON, decoded as in Go: line ends are skipped, and trailing bits that do not form a byte are
+//! ignored.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The text that the real server makes of a base64 text; `None` where it is the same.
+/// Returns the normalized base64 text of the real server; `None` if it equals the input.
 ///
 /// # Errors
-/// The place of the first byte that can't be read.
+/// Returns the index of the first invalid byte.
 pub(crate) fn canonical(text: &str) -> Result<Option<String>, usize> {
     if STANDARD.decode(text).is_ok() {
         return Ok(None);
@@ -25,7 +25,7 @@ fn decode(text: &[u8]) -> Result<Vec<u8>, usize> {
         }
         if byte == b'=' {
             check_end(text, at, digits)?;
-            // Of two digits the first eight bits count, of three the first sixteen.
+            // Two digits encode eight bits, three digits encode sixteen.
             bits <<= 6 * (4 - digits);
             bytes.extend([bits >> 16, bits >> 8].iter().take(digits as usize - 1).map(|bits| *bits as u8));
             return Ok(bytes);
@@ -40,7 +40,7 @@ fn decode(text: &[u8]) -> Result<Vec<u8>, usize> {
     if digits == 0 { Ok(bytes) } else { Err(at - digits as usize) }
 }
 
-/// What must follow the first `=`, which stands before `at`: perhaps another one, and nothing else.
+/// Checks the text after the first `=`, which ends before `at`: at most one more `=`.
 fn check_end(text: &[u8], at: usize, digits: u32) -> Result<(), usize> {
     let next =
         |from: usize| (from..text.len()).find(|place| !matches!(text.get(*place), Some(b'\n' | b'\r')));
@@ -73,14 +73,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_canonical_stays() {
+    fn normalized_base64_is_unchanged() {
         for text in ["", "YQ==", "YWI=", "YWJj", "YWJjZA=="] {
             assert_eq!(canonical(text), Ok(None), "{text:?}");
         }
     }
 
     #[test]
-    fn ends_of_lines_and_bits_of_no_byte_go() {
+    fn line_ends_and_trailing_bits_are_dropped() {
         for (text, written) in [
             ("YQ==\n", "YQ=="),
             ("Y\nQ\r=\n=", "YQ=="),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_base64_is_told_by_its_place() {
+    fn invalid_base64_is_reported_by_index() {
         for (text, place) in [
             ("!!", 0),
             ("YQ", 0),

@@ -1,4 +1,4 @@
-//! What a field that holds nothing is to Go, and what of that its JSON shows.
+//! The empty values of fields in Go, and their JSON.
 
 use serde_json::{Map, Value};
 
@@ -7,17 +7,17 @@ use crate::types::table::{Base, Empty, Field, Form, Message, Shape, Types};
 
 type Object = Map<String, Value>;
 
-/// What stands in an object of a built-in kind where `field` was not sent; nothing if that leaves the JSON.
+/// Returns the JSON of an omitted `field` of a built-in kind; `None` if JSON omits it too.
 pub(crate) fn absent(kind: &Kind, field: &str) -> Option<Value> {
     Types::get().empty(&Types::of(kind)?.known(field)?.field)
 }
 
-/// What an object of a built-in kind has of which nothing was said.
+/// Returns the JSON of an object of a built-in kind without any values.
 pub(crate) fn nothing(kind: &Kind) -> Object {
     Types::of(kind).map(|message| Types::get().nothing(message)).unwrap_or_default()
 }
 
-/// Whether Go would call a value empty. Messages never are.
+/// Whether Go considers the value empty. Messages are never empty.
 pub(super) fn is_zero(value: &Value, base: Base) -> bool {
     match base {
         Base::Bool | Base::Int32 | Base::Int64 | Base::Double | Base::String | Base::Bytes => match value {
@@ -27,14 +27,14 @@ pub(super) fn is_zero(value: &Value, base: Base) -> bool {
             Value::String(text) => text.is_empty(),
             Value::Array(_) | Value::Object(_) => false,
         },
-        // A time may have become one that is none.
+        // A time may have become null.
         Base::Time | Base::MicroTime => value.is_null(),
         Base::Quantity | Base::IntOrString | Base::Json | Base::Message(_) => false,
     }
 }
 
 impl Types {
-    /// What stands in JSON where a field is empty; `None` where nothing does.
+    /// Returns the JSON of an empty field; `None` if it is omitted.
     pub(super) fn empty(&self, field: &Field) -> Option<Value> {
         match (field.shape, field.empty) {
             (Shape::Pointer | Shape::List | Shape::Map, Empty::Kept) => Some(Value::Null),
@@ -51,7 +51,7 @@ impl Types {
         always.filter_map(|field| Some((field.name.to_owned(), self.empty(field)?))).collect()
     }
 
-    /// The zero of a field's type, of one value.
+    /// Returns the zero value of the field's type, for one value.
     pub(super) fn zero(&self, field: &Field) -> Value {
         match field.base {
             Base::Bool => false.into(),

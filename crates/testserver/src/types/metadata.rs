@@ -1,4 +1,4 @@
-//! `metadata` alone: of an object whose other parts are read later, or by another type.
+//! Decodes `metadata` alone, for objects whose other parts are decoded later or by another type.
 
 use serde_json::{Map, Number, Value};
 
@@ -8,24 +8,24 @@ use crate::types::table::{Base, Message, Types};
 
 type Object = Map<String, Value>;
 
-/// Reads the metadata of an object of `kind` in place. Fields that `ObjectMeta` does not know stay; who reads all of
-/// the object names them.
+/// Decodes the metadata of an object of `kind` in place. Fields that `ObjectMeta` does not define are kept;
+/// the decoder of the whole object reports them.
 ///
 /// # Errors
-/// The words of Go's decoder for what is of another type.
+/// Returns the error message of Go's decoder for a value of a wrong type.
 pub(crate) fn read_metadata(object: &mut Object, kind: &Kind) -> Result<(), String> {
     let Some(metadata) = object.get_mut("metadata") else { return Ok(()) };
     let Some(message) = Types::of(kind) else {
-        return read(metadata, Reader::that_keeps_unknown()).map(drop);
+        return read(metadata, Reader::keeping_unknown()).map(drop);
     };
     let Some(known) = message.known("metadata") else { return Ok(()) };
     let path = Path::Field(&Path::Root, message, known);
-    let read = Reader::that_keeps_unknown().field(metadata, &known.field, path);
+    let read = Reader::keeping_unknown().field(metadata, &known.field, path);
     read.map(drop).map_err(|why| why.to_string())
 }
 
-/// Reads metadata that is decoded by itself, as that of custom resources is; gives the fields that `ObjectMeta` does
-/// not know, as in `metadata.x`, which are gone.
+/// Decodes metadata on its own, as for custom resources. Removes the fields that `ObjectMeta` does not
+/// define and returns their paths, such as `metadata.x`.
 ///
 /// # Errors
 /// As for [`read_metadata`].
@@ -47,7 +47,7 @@ fn read(metadata: &mut Value, mut reader: Reader) -> Result<Vec<String>, String>
     Ok(reader.unknown)
 }
 
-/// The type `ObjectMeta`, which all kinds have.
+/// Returns the type `ObjectMeta`, which all kinds have.
 fn object_meta() -> Option<&'static Message> {
     let types = Types::get();
     let config_map = types.message(types.kind("v1", "ConfigMap")?)?;
@@ -57,11 +57,11 @@ fn object_meta() -> Option<&'static Message> {
     }
 }
 
-/// A number without a fraction is an integer where JSON was read before Go's types were known.
+/// Converts a whole number to an integer, as Go does when it decodes JSON without a type.
 fn use_integer(value: &mut Value) {
     let whole = value.as_f64().filter(|float| value.is_f64() && float.fract() == 0.0);
     if let Some(float) = whole.filter(|float| float.abs() < 9_007_199_254_740_992.0) {
-        // Exact within the bound above.
+        // The conversion is exact within the bound above.
         *value = Value::Number(Number::from(float as i64));
     }
 }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn nulls_are_nothing_and_times_are_in_utc() {
+    fn nulls_are_dropped_and_times_are_in_utc() {
         let sent = json!({
             "name": "a", "generateName": null, "labels": {"x": null}, "finalizers": [null],
             "creationTimestamp": "2020-01-01T02:00:00.5+02:00", "managedFields": [],
@@ -94,14 +94,14 @@ mod tests {
         assert_eq!(builtin(&sent).unwrap(), read);
         let mut alone = sent;
         assert!(take_metadata(&mut alone).unwrap().is_empty());
-        // Only those who read all of a built-in kind know an empty list of owners.
+        // Only the decoder of the whole object handles an empty list of managed fields.
         let mut expected = read;
         expected.as_object_mut().unwrap().remove("managedFields");
         assert_eq!(alone, expected);
     }
 
     #[test]
-    fn what_is_of_another_type_is_named_as_go_names_it() {
+    fn metadata_type_errors_equal_go() {
         for (metadata, found, place, wanted) in [
             (json!({"finalizers": [5]}), "number", "ObjectMeta.{}finalizers", "string"),
             (json!({"uid": 5}), "number", "ObjectMeta.{}uid", "types.UID"),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_number_is_an_integer_only_where_metadata_is_read_alone() {
+    fn whole_float_is_integer_only_in_metadata_read_alone() {
         let mut alone = json!({"generation": 1000.0});
         take_metadata(&mut alone).unwrap();
         assert_eq!(alone, json!({"generation": 1000}));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_stay_until_they_are_named() {
+    fn unknown_metadata_fields_are_kept_or_reported() {
         let owner = json!({"apiVersion": "v1", "kind": "K", "name": "o", "uid": "u"});
         let mut sent = json!({"name": "x", "foo": 1, "kind": "x", "ownerReferences": [owner]});
         sent["ownerReferences"][0]["bar"] = 1.into();

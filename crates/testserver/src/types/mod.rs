@@ -1,4 +1,4 @@
-//! The types of built-in kinds: their fields, and how an object that a client sent becomes one of its kind.
+//! The types of built-in kinds: their fields, and how an object from a client is decoded.
 
 mod bytes;
 mod empty;

@@ -1,6 +1,7 @@
-//! Quantities such as `100m`: which there are, and how the real server writes them. Most stay as they were written.
+//! Quantities such as `100m`: validation and normalization as on the real server. Most quantities are
+//! already normalized.
 
-/// Why a text is no quantity.
+/// The reasons why a text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoQuantity {
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
@@ -9,17 +10,17 @@ pub(crate) enum NoQuantity {
     Suffix,
 }
 
-/// The finest that a quantity can tell apart.
+/// The power of ten of the finest resolution.
 const NANO: i64 = -9;
-/// What has no more digits than this is not looked at twice.
+/// A quantity with at most this many digits takes the fast path.
 const FEW_DIGITS: usize = 18;
-/// Where multiples of 1024 end: at the largest number of 64 bits.
+/// The upper limit for binary suffixes: the largest 64-bit integer.
 const LARGEST: &[u8] = b"9223372036854775807";
 
-/// The quantity as the real server writes it; `None` where that is how it was written.
+/// Returns the normalized quantity of the real server; `None` if it equals the input.
 ///
 /// # Errors
-/// Where it is none.
+/// Returns an error if the text is not a quantity.
 pub(crate) fn canonical(text: &str) -> Result<Option<String>, NoQuantity> {
     let Parts { negative, whole, fraction, suffix } = Parts::of(text)?;
     let unit = Unit::of(suffix)?;
@@ -46,10 +47,10 @@ pub(crate) fn canonical(text: &str) -> Result<Option<String>, NoQuantity> {
     Ok(Some(written).filter(|written| written != text))
 }
 
-/// A quantity, cut into pieces.
+/// A quantity, split into parts.
 struct Parts<'a> {
     negative: bool,
-    /// Without leading zeros, but not empty.
+    /// The integer digits, without leading zeros but not empty.
     whole: &'a str,
     fraction: &'a str,
     suffix: &'a str,
@@ -77,23 +78,23 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The text in two: what it begins with, and the rest.
+/// Splits the text after the leading characters that satisfy `begins`.
 fn after(text: &str, begins: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.len() - text.trim_start_matches(begins).len())
 }
 
-/// What a suffix multiplies by.
+/// The multiplier of a suffix.
 #[derive(Clone, Copy)]
 enum Unit {
-    /// A power of ten that has a letter.
+    /// A power of ten, written as a letter.
     Decimal(i64),
-    /// A power of ten, written as a number.
+    /// A power of ten, written as an exponent.
     Exponent(i64),
     /// A power of two.
     Binary(u32),
 }
 
-/// How an amount is written.
+/// The notation of an amount.
 #[derive(Clone, Copy)]
 enum Form {
     Decimal,
@@ -114,7 +115,7 @@ impl Unit {
             return Ok(Self::Binary(*power));
         }
         let power = suffix.strip_prefix(['e', 'E']).and_then(|power| power.parse::<i64>().ok());
-        // The real server keeps 32 bits of it.
+        // The real server keeps 32 bits of the exponent.
         power.map(|power| Self::Exponent((power as i32).into())).ok_or(NoQuantity::Suffix)
     }
 
@@ -134,10 +135,10 @@ impl Unit {
     }
 }
 
-/// Whether the real server keeps the text without a second look.
+/// Whether the real server keeps the text without normalization.
 fn is_canonical(whole: &str, fraction: &str, digits: &str, unit: Unit, exponent: i64) -> bool {
     if let Unit::Binary(power) = unit {
-        // About what the power takes of fifteen digits.
+        // Approximates how many of fifteen digits the power uses.
         let room = 14usize.saturating_sub((power as usize) * 3 / 10);
         let odd = digits.parse::<u64>().is_ok_and(|number| !number.is_multiple_of(8));
         return fraction.is_empty() && whole.len() <= room && odd;
@@ -149,7 +150,7 @@ fn is_canonical(whole: &str, fraction: &str, digits: &str, unit: Unit, exponent:
         && !digits.starts_with('0')
 }
 
-/// A number of any size: its digits, and the power of ten of the last of them.
+/// A number of any size: its digits, and the power of ten of the last digit.
 struct Amount {
     digits: Vec<u8>,
     exponent: i64,
@@ -167,7 +168,7 @@ impl Amount {
         }
     }
 
-    /// Away from zero, to what a quantity can tell apart.
+    /// Rounds away from zero, to the finest resolution.
     fn round_up(&mut self) {
         let Ok(dropped @ 1..) = usize::try_from(NANO.saturating_sub(self.exponent)) else { return };
         let kept = self.digits.len().saturating_sub(dropped);
@@ -189,14 +190,14 @@ impl Amount {
     fn cap(&mut self) {
         let whole = self.digits.len() as i64 + self.exponent;
         let most = LARGEST.len() as i64;
-        // The exponent is not above zero here: what is more digits is larger.
+        // The exponent is at most zero here, so more digits mean a larger number.
         let start = self.digits.get(..LARGEST.len()).unwrap_or_default();
         if whole > most || (whole == most && start > LARGEST) {
             *self = Self { digits: LARGEST.into(), exponent: 0 };
         }
     }
 
-    /// The digits before the point.
+    /// Returns the digits before the decimal point.
     fn before_point(&self) -> &[u8] {
         let places = usize::try_from(-self.exponent).unwrap_or_default();
         self.digits.get(..self.digits.len().saturating_sub(places)).unwrap_or_default()
@@ -210,14 +211,14 @@ impl Amount {
         Self::number(self.before_point()).is_some_and(|number| number < bound)
     }
 
-    /// The number, if it is a whole one.
+    /// Returns the number if it is an integer.
     fn whole(&self) -> Option<u64> {
         let before = self.before_point();
         let behind = self.digits.get(before.len()..).unwrap_or_default();
         if behind.iter().any(|digit| *digit != b'0') { None } else { Self::number(before) }
     }
 
-    /// With the largest suffix that leaves a whole number.
+    /// Formats the amount with the largest suffix that leaves an integer.
     fn written(mut self, form: Form) -> String {
         if self.digits.iter().all(|digit| *digit == b'0') {
             return "0".into();
@@ -242,7 +243,7 @@ impl Amount {
         match (form, self.exponent) {
             (Form::Exponent, 0) => digits.into(),
             (Form::Exponent, power) => format!("{digits}e{power}"),
-            // What has no letter loses its power, on the real server, too.
+            // Without a matching suffix the power is dropped, as on the real server.
             (Form::Decimal | Form::Binary, power) => {
                 let suffix = DECIMAL.iter().find(|(_, known)| *known == power).map_or("", |(name, _)| name);
                 format!("{digits}{suffix}")
@@ -255,7 +256,7 @@ impl Amount {
 mod tests {
     use super::*;
 
-    /// What Go's own type makes of them.
+    /// The results of Go's own type.
     const GO: &[(&str, &str)] = &[
         ("0", "0"),
         ("00", "0"),
@@ -329,7 +330,7 @@ mod tests {
     ];
 
     #[test]
-    fn quantities_are_written_as_go_writes_them() {
+    fn quantities_are_formatted_as_in_go() {
         for (text, written) in GO {
             assert_eq!(
                 canonical(text).map(|new| new.unwrap_or_else(|| (*text).into())),
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused() {
+    fn invalid_quantities_are_refused() {
         for text in ["1.2.3", "", "zz", " 1", "0x1", "1 ", "1mm2x", "é"] {
             assert_eq!(canonical(text), Err(NoQuantity::Format), "{text}");
         }

@@ -1,6 +1,6 @@
-//! How an object that a client sent becomes one of a built-in kind: the real server reads it into a type of Go and
-//! writes that again. What the type doesn't know goes, what is empty goes or gets the form that Go gives it, and values
-//! of other types are refused.
+//! Decodes an object from a client as a built-in kind. The real server decodes it into a Go type and
+//! encodes that again: unknown fields are dropped, empty values are dropped or normalized, and values of
+//! wrong types are refused.
 
 use std::fmt;
 
@@ -13,20 +13,20 @@ use crate::types::{bytes, quantity};
 
 type Object = Map<String, Value>;
 
-/// Why an object can't be read, in the words of Go's decoder.
+/// The reasons why an object cannot be decoded, with the messages of Go's decoder.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unreadable {
     #[error("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}")]
     Type { found: String, field: String, wanted: String },
     #[error("illegal base64 data at input byte {0}")]
     Bytes(usize),
-    /// A text that is no time or no quantity.
+    /// A text that is not a time or not a quantity.
     #[error("{0}")]
     Text(String),
 }
 
 impl Unreadable {
-    /// The same, as it is said of a value that stands alone, and of an applied object.
+    /// Formats the error for a value on its own, and for an applied object.
     pub(crate) fn of_value(&self) -> String {
         match self {
             Self::Type { found, wanted, .. } => {
@@ -38,14 +38,15 @@ impl Unreadable {
     }
 }
 
-/// A field of an object's metadata whose empty list says something: it forgets all owners. Who looks at it takes it
-/// away.
+/// The metadata field whose empty list has a meaning: it resets all field managers. The code that handles
+/// the reset removes it.
 const OWNERS: &str = "managedFields";
 
-/// Reads an object of a built-in kind in place; gives the fields that its type does not know, which are gone.
+/// Decodes an object of a built-in kind in place. Removes the fields that its type does not define and
+/// returns their paths.
 ///
 /// # Errors
-/// The first value that is of another type than its field; the object is then partly read.
+/// Returns the first value of a wrong type; the object is then partly decoded.
 pub(crate) fn read(api_version: &str, kind: &str, object: &mut Object) -> Result<Vec<String>, Unreadable> {
     let types = Types::get();
     let place = types.kind(api_version, kind);
@@ -57,7 +58,7 @@ pub(crate) fn read(api_version: &str, kind: &str, object: &mut Object) -> Result
 
 pub(super) struct Reader {
     types: &'static Types,
-    /// The fields that were not known, which are gone unless they are to be kept.
+    /// The unknown fields; they are removed from the object unless they must be kept.
     pub unknown: Vec<String>,
     keeps_unknown: bool,
 }
@@ -68,12 +69,12 @@ impl Default for Reader {
     }
 }
 
-/// Where a value stands. Go tells two kinds of paths: of fields that are unknown, and of the types that lead to a value
-/// of the wrong one.
+/// The path of a value. Go reports two kinds of paths: the path of an unknown field, and the types that
+/// lead to a value of a wrong type.
 #[derive(Clone, Copy)]
 pub(super) enum Path<'a> {
     Root,
-    /// The metadata of an object, where they are read alone.
+    /// The metadata of an object, when decoded on its own.
     Metadata,
     Field(&'a Path<'a>, &'a Message, &'a Known),
     Entry(&'a Path<'a>, &'a str),
@@ -81,17 +82,17 @@ pub(super) enum Path<'a> {
 }
 
 impl Path<'_> {
-    /// Whether a field of this name, in the object that stands here, says of which type the whole is.
+    /// Whether a field of this name in this object determines the type of the whole object.
     fn is_type(&self, name: &str) -> bool {
         matches!(self, Self::Root) && matches!(name, "apiVersion" | "kind")
     }
 
-    /// Whether this is the field of the owners of the object.
+    /// Whether this is the field with the object's field managers.
     fn is_owners(&self) -> bool {
         matches!(self, Self::Field(Self::Field(Self::Root, ..), _, known) if known.field.name == OWNERS)
     }
 
-    /// The message that has the field, and the names of the fields that lead there.
+    /// Returns the message that contains the field, and the path of field names within it.
     fn typed(&self) -> (&str, String) {
         match self {
             Self::Root | Self::Metadata => ("", String::new()),
@@ -126,7 +127,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// The refusal of a value, which should be of the type that Go calls `wanted`.
+/// The error for a value that should have the Go type `wanted`.
 pub(super) fn mismatch(value: &Value, wanted: &str, path: Path<'_>) -> Unreadable {
     let found = match value {
         Value::Null => "null",
@@ -144,12 +145,12 @@ pub(super) fn mismatch(value: &Value, wanted: &str, path: Path<'_>) -> Unreadabl
 }
 
 impl Reader {
-    /// One that leaves fields alone that are not known, and does not name them.
-    pub(super) fn that_keeps_unknown() -> Self {
+    /// Creates a decoder that keeps unknown fields and does not report them.
+    pub(super) fn keeping_unknown() -> Self {
         Self { keeps_unknown: true, ..Self::default() }
     }
 
-    /// Reads the fields of a message, those of embedded messages among them.
+    /// Decodes the fields of a message, including those of embedded messages.
     pub(super) fn fields(
         &mut self,
         object: &mut Object,
@@ -171,7 +172,7 @@ impl Reader {
         for name in gone {
             object.remove(&name);
         }
-        // Mostly all of them have come.
+        // Usually all of them are present.
         let missing = if always < message.always().len() { message.always() } else { &[] };
         for field in missing {
             if !object.contains_key(field.name) {
@@ -181,7 +182,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads the value of a field; says whether it stays in the JSON.
+    /// Decodes the value of a field. Returns whether it stays in the JSON.
     pub(super) fn field(
         &mut self,
         value: &mut Value,
@@ -223,7 +224,7 @@ impl Reader {
         Ok(stays)
     }
 
-    /// Reads one value; nothing is the zero of its type.
+    /// Decodes one value; null becomes the zero value of its type.
     fn value(&mut self, value: &mut Value, field: &Field, path: Path<'_>) -> Result<(), Unreadable> {
         if value.is_null() {
             *value = self.types.zero(field);
@@ -297,7 +298,7 @@ impl Reader {
             return Err(mismatch(value, &self.types.base_type(field), path));
         };
         match value {
-            // It stays a list also if it is empty, and a flag also if it is not set.
+            // The list stays even if it is empty, and a flag stays even if it is not set.
             Value::Array(items) => items
                 .iter_mut()
                 .enumerate()
@@ -307,24 +308,24 @@ impl Reader {
     }
 }
 
-/// A number as Go writes it, where it is not the one that was read: whole ones have no fraction.
+/// Returns the number as Go formats it, if that differs: whole numbers have no fraction.
 fn double(number: &Number) -> Option<Value> {
     let float = number.as_f64().filter(|_| number.as_i64().is_none())?;
-    // The comparison keeps it in range.
+    // The comparison keeps the number in range.
     if float.fract() == 0.0 && float.abs() < 2f64.powi(63) {
         return Some((float as i64).into());
     }
     Number::from_f64(float).map(Value::Number)
 }
 
-/// A time as it is stored: the first moment of the year 1 is none to Go.
+/// Returns a time in its stored form. The first moment of the year 1 is the zero time in Go.
 fn stored(read: Result<String, String>) -> Result<Value, Unreadable> {
     let time = read.map_err(Unreadable::Text)?;
     let is_none = matches!(time.as_str(), "0001-01-01T00:00:00Z" | "0001-01-01T00:00:00.000000Z");
     Ok(if is_none { Value::Null } else { time.into() })
 }
 
-/// Bytes that were sent as a list of numbers.
+/// Decodes bytes that were sent as a list of numbers.
 fn listed_bytes(value: &Value, path: Path<'_>) -> Result<Value, Unreadable> {
     use base64::Engine as _;
     let items = value.as_array().into_iter().flatten();
@@ -339,7 +340,7 @@ fn listed_bytes(value: &Value, path: Path<'_>) -> Result<Value, Unreadable> {
     Ok(base64::engine::general_purpose::STANDARD.encode(bytes).into())
 }
 
-/// The quantity as it is stored, where it is not the text that was sent.
+/// Returns the stored form of a quantity, if it differs from the text that was sent.
 fn read_quantity(value: &Value) -> Result<Option<String>, Unreadable> {
     let sent = match value {
         Value::String(text) => text.trim().to_owned(),

@@ -1,5 +1,5 @@
-//! Which field of which message has which name and type, in JSON and in protobuf: the table `types.txt`, whose head
-//! explains it.
+//! The names and types of all fields of all messages, in JSON and in protobuf: the table `types.txt`, whose
+//! header explains the format.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,64 +16,64 @@ pub(crate) struct Types {
 
 #[derive(Debug)]
 pub(crate) struct Message {
-    /// What errors call it.
+    /// The name in error messages.
     pub name: &'static str,
-    /// The package of its type in Go.
+    /// The package of the Go type.
     pub package: &'static str,
     pub form: Form,
     pub fields: Vec<Field>,
-    /// The fields as they stand in JSON, by their names.
+    /// The JSON fields, ordered by name.
     known: Vec<Known>,
-    /// Those of them that stand there even if they are empty.
+    /// The fields that JSON contains even if they are empty.
     always: Vec<Field>,
 }
 
-/// A field of a message's JSON, where the fields of embedded messages stand beside its own.
+/// A JSON field of a message. Fields of embedded messages are on the same level.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub field: Field,
-    /// The embedded messages around it, from the outside.
+    /// The embedded messages that contain the field, outermost first.
     pub embedded: Vec<&'static str>,
-    /// Whether it stands there even if it is empty.
+    /// Whether JSON contains the field even if it is empty.
     pub always: bool,
 }
 
-/// What a message is in JSON.
+/// The JSON form of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// An object of its fields.
+    /// An object with the fields of the message.
     Object,
-    /// The first field that is there, else the last.
+    /// The value of the first field that is present, otherwise of the last field.
     Choice,
-    /// The list that is its only field.
+    /// The list in its only field.
     List,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field {
     pub number: u32,
-    /// In JSON.
+    /// The name in JSON.
     pub name: &'static str,
     go_name: Option<&'static str>,
     pub shape: Shape,
     pub base: Base,
     pub empty: Empty,
-    /// What Go calls the type of one value, and of the whole list or map, where `base` doesn't tell.
+    /// The Go name of the type of one value, and of the whole list or map, if `base` does not determine it.
     go_base: Option<&'static str>,
     go_whole: Option<&'static str>,
 }
 
-/// How often a field occurs, and what that makes of it in JSON.
+/// How often a field may occur, and its JSON form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Once; where it doesn't occur it is empty.
+    /// Once; a missing value is the empty value.
     Value,
-    /// Once; where it doesn't occur it is absent.
+    /// Once; a missing value is absent.
     Pointer,
     List,
-    /// Each occurrence is a message of a key and a value.
+    /// Each occurrence is a message with a key and a value.
     Map,
-    /// A message whose fields stand beside the others.
+    /// A message whose fields are merged into the containing object.
     Inline,
 }
 
@@ -90,14 +90,14 @@ pub(crate) enum Base {
     MicroTime,
     Quantity,
     IntOrString,
-    /// Bytes that are JSON.
+    /// Bytes that contain JSON.
     Json,
-    /// The message at this place of the table.
+    /// The message at this index of the table.
     Message(usize),
 }
 
 impl Base {
-    /// Whether Go knows an empty value of it: messages and what is made like them are never empty.
+    /// Whether Go has an empty value for the type. Messages and similar types are never empty.
     pub(crate) fn is_scalar(self) -> bool {
         match self {
             Self::Bool | Self::Int32 | Self::Int64 | Self::Double | Self::String | Self::Bytes => true,
@@ -111,19 +111,19 @@ impl Base {
     }
 }
 
-/// Whether JSON has the field if it is empty.
+/// The JSON of an empty field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Empty {
-    /// Not if it is a text, a number, a list ...; messages stay.
+    /// Omitted if it is a text, a number, a list, ...; messages stay.
     Dropped,
-    /// As zero or null.
+    /// Zero or null.
     Kept,
-    /// Not as null either, which empty times are otherwise.
+    /// Omitted, although an empty time is otherwise null.
     DroppedTime,
 }
 
 impl Field {
-    /// Whether JSON has it also if it is empty.
+    /// Whether JSON contains the field even if it is empty.
     fn is_always_there(&self) -> bool {
         match (self.empty, self.shape) {
             (Empty::Kept, _) => true,
@@ -132,7 +132,7 @@ impl Field {
         }
     }
 
-    /// What errors call it.
+    /// Returns the name in error messages.
     pub(crate) fn go_name(&self) -> Cow<'static, str> {
         if let Some(name) = self.go_name {
             return name.into();
@@ -143,27 +143,27 @@ impl Field {
     }
 }
 
-/// Names are looked up by their lengths first, which are compared faster than their letters.
+/// Names are ordered by length first, which is faster to compare than the text.
 fn order(name: &str) -> (usize, &str) {
     (name.len(), name)
 }
 
 impl Message {
-    /// The field that has this name in JSON.
+    /// Returns the field with this JSON name.
     pub(crate) fn known(&self, name: &str) -> Option<&Known> {
         let wanted = order(name);
         let place = self.known.binary_search_by(|known| order(known.field.name).cmp(&wanted)).ok()?;
         self.known.get(place)
     }
 
-    /// The fields that stand in its JSON even if they are empty.
+    /// Returns the fields that JSON contains even if they are empty.
     pub(crate) fn always(&self) -> &[Field] {
         &self.always
     }
 }
 
 impl Types {
-    /// The table, which is read by the first server of a process.
+    /// Returns the table; the first server of a process parses it.
     pub(crate) fn get() -> &'static Self {
         static TYPES: OnceLock<Types> = OnceLock::new();
         TYPES.get_or_init(|| {
@@ -172,25 +172,25 @@ impl Types {
         })
     }
 
-    /// The place of the message that a body of this kind is.
+    /// Returns the index of the message for a body of this kind.
     pub(crate) fn kind(&self, api_version: &str, kind: &str) -> Option<usize> {
         self.kinds.get(&(api_version, kind)).copied()
     }
 
-    /// The message that an object of this kind is; custom resources are none.
+    /// Returns the message for an object of this kind; `None` for custom resources.
     pub(crate) fn of(kind: &Kind) -> Option<&'static Message> {
         let types = Self::get();
         let place = types.kind(&kind.api_version(), &kind.kind).filter(|_| !kind.rules.custom)?;
         types.message(place)
     }
 
-    /// All kinds, by version and name.
+    /// Returns all kinds by version and name.
     #[cfg(test)]
     pub(crate) fn kinds(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.kinds.keys().copied()
     }
 
-    /// The kind that a resource's URL asks for, where the resource is called as its kind with an s.
+    /// Returns the kind of a resource in a URL, if the resource is named like its kind with a trailing s.
     pub(crate) fn kind_of(&self, api_version: &str, resource: &str) -> Option<&'static str> {
         let mut kinds = self.kinds.keys().filter(|(version, _)| *version == api_version);
         kinds
@@ -237,7 +237,7 @@ impl Types {
         Ok(types)
     }
 
-    /// Notes the fields of a message, which stands within the `embedded` ones.
+    /// Collects the fields of a message that is nested in the `embedded` messages.
     fn collect(&self, place: usize, embedded: &[&'static str], known: &mut Vec<Known>) {
         let Some(message) = self.messages.get(place) else { return };
         for field in &message.fields {
@@ -251,7 +251,7 @@ impl Types {
         }
     }
 
-    /// What Go calls the type of one value of this field.
+    /// Returns the Go name of the type of one value of this field.
     pub(crate) fn base_type(&self, field: &Field) -> Cow<'static, str> {
         if let Some(name) = field.go_base {
             return name.into();
@@ -277,7 +277,7 @@ impl Types {
         name.into()
     }
 
-    /// What Go calls the type of this field, which is a list or a map.
+    /// Returns the Go name of the type of this field, which is a list or a map.
     pub(crate) fn whole_type(&self, field: &Field) -> Cow<'static, str> {
         match (field.go_whole, field.shape) {
             (Some(name), _) => name.into(),
@@ -288,13 +288,13 @@ impl Types {
     }
 }
 
-/// Where each message stands among the messages.
+/// Maps each message name to its index.
 fn places(text: &'static str) -> HashMap<&'static str, usize> {
     let starts = text.lines().filter_map(start_of);
     starts.enumerate().map(|(place, (_, name))| (name, place)).collect()
 }
 
-/// Form and name of the message that begins with this line.
+/// Parses the first line of a message: its form and its name.
 fn start_of(line: &str) -> Option<(Form, &str)> {
     let (start, name) = line.split_once(' ')?;
     let name = name.split(' ').next()?;

@@ -1,4 +1,4 @@
-//! What may stand at a place of an applied object, as far as OpenAPI says it: less than the types of Go do.
+//! The types of values in an applied object according to OpenAPI, which is less precise than the Go types.
 
 use crate::kinds::kind::Kind;
 use crate::types::table::{Base, Field, Form, Message, Shape, Types};
@@ -6,16 +6,16 @@ use crate::types::table::{Base, Field, Form, Message, Shape, Types};
 /// The type of a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Typed {
-    /// It may be anything, or something else says what it may be.
+    /// Any value, or a value that another schema describes.
     Open,
     Message(&'static Message),
-    /// All of a list or a map.
+    /// A whole list or map.
     Whole(&'static Field),
-    /// Anything else.
+    /// Any other value.
     One(&'static Field),
 }
 
-/// What stands at a place.
+/// The expected value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Anything,
@@ -29,12 +29,13 @@ pub(crate) enum Wanted {
 }
 
 impl Typed {
-    /// The objects of a built-in kind.
+    /// Returns the type of objects of a built-in kind.
     pub(crate) fn of(kind: &Kind) -> Self {
         Types::of(kind).map_or(Self::Open, Self::Message)
     }
 
-    /// The field or the entry of this name; `None` where there is none. Objects have a type and a version beside.
+    /// Returns the type of the field or entry with this name; `None` if it does not exist. Objects also
+    /// have `apiVersion` and `kind`.
     pub(crate) fn field(self, name: &str, is_object: bool) -> Option<Self> {
         match self {
             Self::Message(_) if is_object && matches!(name, "apiVersion" | "kind") => Some(Self::Open),
@@ -50,7 +51,7 @@ impl Typed {
         }
     }
 
-    /// The items of a list.
+    /// Returns the type of the items of a list.
     pub(crate) fn item(self) -> Self {
         match self {
             Self::Whole(field) if field.shape == Shape::List => Self::one(field),

@@ -1,4 +1,4 @@
-//! `pods/NAME/binding`: a scheduler says on which node a pod is to run. It is the only write of `spec.nodeName`.
+//! `pods/NAME/binding`: a scheduler assigns a pod to a node. This is the only write to `spec.nodeName`.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use crate::write::decode;
 use crate::write::strict::read_typed;
 use crate::write::{self, Mode, Object, Part, Target, Via, WriteOptions};
 
-/// Binds the pod `target` to the node that `body` names.
+/// Binds the pod `target` to the node in `body`.
 pub(crate) fn bind(
     shared: &Shared,
     target: &Target,
@@ -51,7 +51,7 @@ fn place(mut pod: Object, name: &str, node: &str, now: &str) -> Result<Object, S
     Ok(pod)
 }
 
-/// A part of the pod, made if it has none.
+/// Returns a section of the pod, which is created if it does not exist.
 fn part<'a>(pod: &'a mut Object, key: &str) -> &'a mut Map<String, Value> {
     let slot = pod.entry(key).or_insert(Value::Null);
     if !slot.is_object() {

@@ -1,19 +1,20 @@
-//! How far an object may go: what is stored must be readable again, and no patch may blow it up.
+//! Limits of objects: stored objects must be readable again, and a patch must not enlarge them without
+//! bound.
 
 use serde_json::Value;
 
 use crate::status::Status;
 use crate::write::Object;
 
-/// Nested at most so deep. The parser of what is stored takes 127, and owners of fields (`managedFields`) are nested
-/// a little deeper than what they own.
+/// The maximum nesting. The parser of stored objects accepts 127 levels, and `managedFields` are nested
+/// slightly deeper than the fields they describe.
 const DEPTH: usize = 100;
-/// A JSON patch may have so many operations, as in the real server.
+/// The maximum number of operations in a JSON patch, as on the real server.
 const OPERATIONS: usize = 10_000;
-/// The copies of one JSON patch may add so many bytes, as in the real server.
+/// The maximum number of bytes that the copies of one JSON patch may add, as on the real server.
 const COPIES: usize = 3 * 1024 * 1024;
 
-/// Refuses an object that is nested too deep.
+/// Refuses an object that is nested too deeply.
 pub(crate) fn check_depth(object: &Object) -> Result<(), Status> {
     if object.values().all(|value| fits(value, DEPTH - 1)) {
         return Ok(());
@@ -30,7 +31,7 @@ fn fits(value: &Value, depth: usize) -> bool {
     }
 }
 
-/// Refuses a JSON patch of too many operations.
+/// Refuses a JSON patch with too many operations.
 pub(crate) fn check_operations(count: usize) -> Result<(), Status> {
     if count <= OPERATIONS {
         return Ok(());
@@ -41,15 +42,15 @@ pub(crate) fn check_operations(count: usize) -> Result<(), Status> {
     Err(Status::new(413, "RequestEntityTooLarge", message))
 }
 
-/// What the copies of one JSON patch have added so far.
+/// The number of bytes that the copies of one JSON patch have added.
 #[derive(Debug, Default)]
 pub(crate) struct Copies(usize);
 
 impl Copies {
-    /// Counts a value that is about to be copied; `false` beyond the bound.
+    /// Counts a value that will be copied; returns `false` beyond the limit.
     pub(crate) fn count(&mut self, copied: &Value) -> bool {
         self.0 += copied.to_string().len();
-        // A copy may also be put into itself; what is too deep is never built.
+        // A value can be copied into itself; a result that is nested too deeply is never built.
         self.0 <= COPIES && fits(copied, DEPTH)
     }
 }
@@ -60,14 +61,14 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_object_may_be_deep_but_not_too_deep() {
+    fn object_nesting_is_limited() {
         let nested = |depth: usize| (1..depth).fold(json!({}), |inner, _| json!({"a": inner}));
         assert!(check_depth(nested(DEPTH).as_object().unwrap()).is_ok());
         assert!(check_depth(nested(DEPTH + 1).as_object().unwrap()).is_err());
     }
 
     #[test]
-    fn copies_add_up() {
+    fn copied_bytes_are_limited() {
         let value = json!("x".repeat(COPIES / 2));
         let mut copies = Copies::default();
         assert!(copies.count(&value));

@@ -1,4 +1,4 @@
-//! The rules of ConfigMaps and Secrets: their keys, their size, and those that must not change.
+//! Validation of ConfigMaps and Secrets: keys, size and immutability.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use crate::status::Cause;
 use crate::write::Object;
 use crate::write::decode::type_name;
 
-/// Values of all keys together, in bytes.
+/// The maximum size of all values together, in bytes.
 const LIMIT: usize = 1024 * 1024;
 const KEY_LIMIT: usize = 253;
 const KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
@@ -16,7 +16,7 @@ const KEY: &str = "a valid config key must consist of alphanumeric characters, '
 const IMMUTABLE: &str = "field is immutable when `immutable` is set";
 const SERVICE_ACCOUNT: &str = "kubernetes.io/service-account.name";
 
-/// What is wrong with a ConfigMap.
+/// Returns the violations of a ConfigMap.
 pub(crate) fn config_map(object: &Object, before: Option<&Object>) -> Vec<Cause> {
     let mut causes = frozen(object, before, &["data", "binaryData"]);
     let (texts, bytes) = (entries(object, "data"), entries(object, "binaryData"));
@@ -43,7 +43,7 @@ pub(crate) fn config_map(object: &Object, before: Option<&Object>) -> Vec<Cause>
     causes
 }
 
-/// What is wrong with a Secret.
+/// Returns the violations of a Secret.
 pub(crate) fn secret(object: &Object, before: Option<&Object>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let kind = object.get("type").and_then(Value::as_str).unwrap_or("");
@@ -60,7 +60,7 @@ pub(crate) fn secret(object: &Object, before: Option<&Object>) -> Vec<Cause> {
     causes
 }
 
-/// What Secrets of some types must hold.
+/// Checks the keys that some types of Secrets require.
 fn of_type(kind: &str, object: &Object, data: Option<&Map<String, Value>>) -> Vec<Cause> {
     let has = |key: &str| data.is_some_and(|data| data.contains_key(key));
     let missing = |keys: &[&str]| {
@@ -94,7 +94,7 @@ fn of_type(kind: &str, object: &Object, data: Option<&Map<String, Value>>) -> Ve
     }
 }
 
-/// The refusal of an entry that should hold a JSON object.
+/// Reports an entry that does not contain a JSON object.
 fn no_json(key: &str, data: Option<&Map<String, Value>>) -> Vec<Cause> {
     let text = data.and_then(|data| data.get(key)?.as_str()).unwrap_or("");
     let bytes = STANDARD.decode(text).unwrap_or_default();
@@ -109,7 +109,7 @@ fn no_json(key: &str, data: Option<&Map<String, Value>>) -> Vec<Cause> {
     vec![Cause::invalid(&format!("data[{key}]"), "\"<secret contents redacted>\"", &why)]
 }
 
-/// The fields that may not change, nor may that they may not.
+/// Reports changes of immutable fields, and of `immutable` itself.
 fn frozen(object: &Object, before: Option<&Object>, fields: &[&str]) -> Vec<Cause> {
     let is_immutable = |object: &Object| object.get("immutable").and_then(Value::as_bool) == Some(true);
     let Some(before) = before.filter(|before| is_immutable(before)) else { return Vec::new() };
@@ -122,7 +122,7 @@ fn entries<'a>(object: &'a Object, field: &str) -> Option<&'a Map<String, Value>
     object.get(field).and_then(Value::as_object)
 }
 
-/// How many bytes a text in base64 stands for; it was read before.
+/// Returns the decoded length of a base64 text, which was validated before.
 fn decoded_length(bytes: &Value) -> usize {
     let text = bytes.as_str().unwrap_or("");
     let padding = text.bytes().rev().take_while(|byte| *byte == b'=').count();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_names_of_files() {
+    fn config_keys_must_be_file_names() {
         for good in ["a", "A_b-c.d", ".a", "a..b", &"x".repeat(253)] {
             assert!(key_causes("data", good).is_empty(), "{good}");
         }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_count_as_they_are_stored() {
+    fn size_limit_counts_decoded_bytes() {
         let half = STANDARD.encode(vec![0; LIMIT / 2]);
         let with = |rest: &str| {
             object(&json!({"data": {"a": "x".repeat(LIMIT / 2)}, "binaryData": {"b": half, "c": rest}}))
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_type_needs_must_be_there() {
+    fn secret_type_requires_its_keys() {
         let missing =
             |kind: &str, data: Value| lines(&secret(&object(&json!({"type": kind, "data": data})), None));
         assert_eq!(missing("kubernetes.io/tls", json!({"tls.crt": ""})), ["data[tls.key]: Required value"]);

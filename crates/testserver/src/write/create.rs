@@ -9,10 +9,10 @@ use crate::status::{Named, Status};
 use crate::write::decode::{meta, metadata_mut};
 use crate::write::{Object, Target, Via, WriteOptions, Written, type_meta};
 
-/// Generated names that are taken are drawn again, this often.
+/// A generated name that is taken is replaced by another, at most this many times.
 const DRAWS: usize = 8;
 
-/// Creates an object in the collection of `target`, whose name is ignored.
+/// Creates an object in the collection of `target`; the name in `target` is ignored.
 pub(crate) fn create(
     shared: &Shared,
     target: &Target,
@@ -21,7 +21,8 @@ pub(crate) fn create(
 ) -> Result<Written, Status> {
     let kind = target.kind();
     crate::write::bounds::check_depth(&object)?;
-    // What is no version is none. It is the storage that refuses, which a dry run does not reach.
+    // An invalid version counts as none. The storage refuses a version, and a dry run does not reach the
+    // storage.
     if !options.dry_run && crate::write::update::version(&object).is_ok_and(|version| version != 0) {
         return Err(Status::internal("resourceVersion should not be set on objects to be created"));
     }
@@ -56,7 +57,7 @@ pub(crate) fn create(
     unreachable!("the last draw returns")
 }
 
-/// Puts the namespace of the URL into the object, which may not name another.
+/// Sets the namespace of the URL on the object, which must not contain a different one.
 pub(crate) fn place(target: &Target, object: &mut Object) -> Result<(), Status> {
     let found = meta(object, "namespace").to_owned();
     let metadata = metadata_mut(object);
@@ -76,7 +77,7 @@ pub(crate) fn place(target: &Target, object: &mut Object) -> Result<(), Status> 
     Ok(())
 }
 
-/// Metadata and status of a new object.
+/// Sets the metadata and status of a new object.
 fn born(shared: &Shared, kind: &Kind, object: &mut Object) {
     if kind.rules.status {
         crate::kinds::defaults::status(kind, object);
@@ -120,7 +121,7 @@ fn insert(shared: &Shared, target: &Target, object: &Object, dry_run: bool) -> R
     })
 }
 
-/// Objects are only created in namespaces that exist and stay.
+/// Refuses a namespace that does not exist or is being deleted.
 fn check_namespace(state: &State, target: &Target) -> Result<(), Status> {
     let Some(namespace) = &target.namespace else { return Ok(()) };
     let what = Named { group: "", resource: "namespaces" };

@@ -1,4 +1,4 @@
-//! From the bytes of a request to an object of the right kind.
+//! Decodes the bytes of a request to an object of the expected kind.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
@@ -10,13 +10,13 @@ use crate::kinds::kind::Kind;
 use crate::status::Status;
 use crate::write::type_meta;
 
-/// The media type of the body, without parameters; empty if there is none.
+/// Returns the media type of the body without parameters; empty if there is none.
 pub(crate) fn media_type(headers: &HeaderMap) -> &str {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     value.split(';').next().unwrap_or("").trim()
 }
 
-/// Refuses bodies that are not JSON. A body of which nothing is said is JSON.
+/// Refuses bodies that are not JSON. A body without a media type counts as JSON.
 pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Status> {
     let whole = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     let parameters = whole.split(';').skip(1).map(str::trim);
@@ -30,8 +30,8 @@ pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Status> {
     }
 }
 
-/// Reads a body that is YAML or JSON, which is YAML, too; of several documents the first counts, of a repeated key
-/// the last. The error is what a message says about it, without what stood around it.
+/// Parses a YAML body; JSON is also YAML. Only the first of several documents counts, and only the last
+/// value of a repeated key. The error is the core of the message.
 pub(crate) fn json_or_yaml(body: &[u8]) -> Result<Value, String> {
     if let Ok(value) = serde_json::from_slice(body) {
         return Ok(value);
@@ -49,10 +49,11 @@ pub(crate) fn json_or_yaml(body: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// A body in YAML as JSON, with headers that say so; any other as it is. `kind` is what it should hold.
+/// Converts a YAML body to JSON and updates the headers. Other bodies stay unchanged. `kind` is the
+/// expected content.
 ///
 /// # Errors
-/// BadRequest where it is not YAML.
+/// Returns BadRequest if the body is not YAML.
 pub(crate) fn yaml_to_json(headers: &mut HeaderMap, body: Bytes, kind: &str) -> Result<Bytes, Status> {
     if !media_type(headers).eq_ignore_ascii_case("application/yaml") {
         return Ok(body);
@@ -66,7 +67,7 @@ pub(crate) fn yaml_to_json(headers: &mut HeaderMap, body: Bytes, kind: &str) -> 
     Ok(value.to_string().into())
 }
 
-/// The refusal of a body that is no object at all.
+/// The error for a body that is not an object.
 fn unrecognized(kind: &str, why: &str, body: &Bytes) -> Status {
     let shown = excerpt(body);
     Status::bad_request(format!(
@@ -74,7 +75,7 @@ fn unrecognized(kind: &str, why: &str, body: &Bytes) -> Status {
     ))
 }
 
-/// Reads an object of `kind`.
+/// Decodes an object of `kind`.
 pub(crate) fn object(body: &Bytes, kind: &Kind) -> Result<Map<String, Value>, Status> {
     let unrecognized = |why: String| unrecognized(&kind.kind, &why, body);
     let mut object = fields(body).map_err(unrecognized)?;
@@ -88,10 +89,10 @@ pub(crate) fn object(body: &Bytes, kind: &Kind) -> Result<Map<String, Value>, St
     Ok(object)
 }
 
-/// The fields of a body whose first look is for its kind; null has none.
+/// Returns the fields of a body in order to read its kind; null has no fields.
 ///
 /// # Errors
-/// The words of the real server about a body in which there is nothing to look at.
+/// Returns the message of the real server for a body without fields.
 pub(crate) fn fields(body: &[u8]) -> Result<Map<String, Value>, String> {
     let wrong = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     match syntax::read(body).map_err(wrong)? {
@@ -105,7 +106,7 @@ pub(crate) fn fields(body: &[u8]) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// The start of a body, as messages quote it.
+/// Returns the start of a body, as messages quote it.
 pub(crate) fn excerpt(body: &[u8]) -> String {
     let (start, more) = match body.get(..30) {
         Some(start) if body.len() > 30 => (start, " ..."),
@@ -114,12 +115,12 @@ pub(crate) fn excerpt(body: &[u8]) -> String {
     match start.first() {
         None => "<empty>".into(),
         Some(b'{') => format!("{}{more}", String::from_utf8_lossy(start)),
-        // What does not look like JSON is shown byte by byte.
+        // A body that does not look like JSON is shown byte by byte.
         Some(_) => start.iter().map(|byte| format!("{byte:02x}")).chain([more.into()]).collect(),
     }
 }
 
-/// Reads the metadata of an object.
+/// Decodes the metadata of an object.
 pub(crate) fn read_metadata(object: &mut Map<String, Value>, kind: &Kind) -> Result<(), Status> {
     let (name, version) = (&kind.kind, &kind.version);
     crate::types::read_metadata(object, kind).map_err(|why| {
@@ -127,7 +128,7 @@ pub(crate) fn read_metadata(object: &mut Map<String, Value>, kind: &Kind) -> Res
     })
 }
 
-/// The type of a value as messages of the real server name it.
+/// Returns the type of a value as the real server names it in messages.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Object(_) => "object",
@@ -139,7 +140,7 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// The object's metadata, made if it has none.
+/// Returns the metadata of the object, which is created if it does not exist.
 pub(crate) fn metadata_mut(object: &mut Map<String, Value>) -> &mut Map<String, Value> {
     let slot = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
     if !slot.is_object() {
@@ -151,12 +152,12 @@ pub(crate) fn metadata_mut(object: &mut Map<String, Value>) -> &mut Map<String, 
     }
 }
 
-/// A text of the object's metadata; empty if absent.
+/// Returns a text of the metadata; empty if absent.
 pub(crate) fn meta<'a>(object: &'a Map<String, Value>, key: &str) -> &'a str {
     object.get("metadata").and_then(|metadata| metadata.get(key)).and_then(Value::as_str).unwrap_or("")
 }
 
-/// The object's finalizers.
+/// Returns the finalizers of the object.
 pub(crate) fn finalizers(object: &Map<String, Value>) -> Vec<&str> {
     let list = object.get("metadata").and_then(|metadata| metadata.get("finalizers"));
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn yaml_is_read_as_the_json_it_means() {
+    fn yaml_is_converted_to_json() {
         let value =
             to_json("a: {b: [1, 'two', yes, null]}\nc: |\n  x\n  y\nt: 2001-01-01\no: 017\n").unwrap();
         assert_eq!(
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_yaml_is_refused_and_shown() {
+    fn invalid_yaml_is_refused_with_excerpt() {
         let status = to_json("metadata: [\n").unwrap_err();
         assert_eq!((status.code(), status.reason()), (400, "BadRequest"));
         let start = "the object provided is unrecognized (must be of type ConfigMap): yaml: ";
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excerpt_is_text_where_it_looks_like_json_and_hexadecimal_elsewhere() {
+    fn excerpt_is_text_for_json_and_hex_otherwise() {
         assert_eq!(excerpt(&Bytes::from_static(b"")), "<empty>");
         assert_eq!(excerpt(&Bytes::from_static(b"{\"a")), "{\"a");
         assert_eq!(excerpt(&Bytes::from("{".repeat(31))), format!("{} ...", "{".repeat(30)));

@@ -1,4 +1,4 @@
-//! DELETE: at once, or in two steps where finalizers or a pod's grace period hold an object back.
+//! DELETE: immediately, or in two steps if finalizers or the grace period of a pod delay it.
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ use crate::write::decode::{finalizers, meta, metadata_mut};
 use crate::write::delete_options::{DeleteOptions, Dependents, Propagation};
 use crate::write::{Object, Target, generation};
 
-/// Holds an object until its dependents are gone.
+/// Keeps an object until its dependents are gone.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-/// Holds an object until its dependents no longer name it as their owner.
+/// Keeps an object until its dependents no longer name it as their owner.
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// What a DELETE answers.
+/// The response to a DELETE.
 #[derive(Clone, Debug)]
 pub(crate) enum Deleted {
-    /// The object is still there, marked.
+    /// The object still exists, marked as deleted.
     Kept(Arc<Entry>),
-    /// It is gone, and its kind answers with what it was.
+    /// The object was removed; its kind answers with the last state.
     Object(Arc<Entry>),
-    /// It is gone.
+    /// The object was removed.
     Gone { name: Box<str>, uid: Box<str> },
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn delete(shared: &Shared, target: &Target, options: &DeleteOptions) 
     })
 }
 
-/// Deletes an object of any kind. Under the lock.
+/// Deletes an object of any kind. The caller holds the lock.
 pub(crate) fn within(
     state: &mut State,
     shared: &Shared,
@@ -79,7 +79,7 @@ fn check_preconditions(kind: &Kind, entry: &Entry, options: &DeleteOptions) -> R
     Ok(())
 }
 
-/// Deletes an object that is neither a namespace nor a CRD. Under the lock.
+/// Deletes an object that is neither a namespace nor a CRD. The caller holds the lock.
 pub(crate) fn one(
     state: &mut State,
     shared: &Shared,
@@ -103,7 +103,7 @@ pub(crate) fn one(
     if stays { Deleted::Kept(entry) } else { remove(state, target, &entry) }
 }
 
-/// What a delete would answer: nothing is stored.
+/// Returns the response of a delete without storing anything.
 fn rehearsed(kind: &Kind, entry: &Arc<Entry>, before: &Object, after: &Object, stays: bool) -> Deleted {
     if after == before {
         return if stays { Deleted::Kept(entry.clone()) } else { gone(kind, entry, entry.clone()) };
@@ -112,8 +112,8 @@ fn rehearsed(kind: &Kind, entry: &Arc<Entry>, before: &Object, after: &Object, s
     if stays { Deleted::Kept(would) } else { Deleted::Object(would) }
 }
 
-/// The object as the delete leaves it, and whether it stays so for now. `None` where an earlier delete has not ended
-/// and this one asks for nothing sooner.
+/// Returns the object as the delete changes it, and whether it remains for now. Returns `None` if an
+/// earlier delete is pending and this one would not end sooner.
 fn marked(
     clock: &RunningClock,
     kind: &Kind,
@@ -134,17 +134,17 @@ fn marked(
     Some((after, held || grace.is_some_and(|seconds| seconds > 0)))
 }
 
-/// Whether an object is given time before it goes.
+/// The grace period of an object.
 enum Grace {
-    /// Its kind knows no such thing.
+    /// The kind has no grace period.
     Unknown,
-    /// This many seconds.
+    /// The number of seconds.
     Given(i64),
-    /// As many as an earlier delete gave, which are no more than what is asked for now.
+    /// An earlier delete gave a period that is not longer than the requested one.
     Pending,
 }
 
-/// Gives a pod its time. A later delete can only make it shorter.
+/// Sets the grace period of a pod. A later delete can only shorten it.
 fn begin_grace(clock: &RunningClock, kind: &Kind, object: &mut Object, asked: Option<i64>) -> Grace {
     if !kind.is_pod() {
         return Grace::Unknown;
@@ -171,7 +171,7 @@ fn begin_grace(clock: &RunningClock, kind: &Kind, object: &mut Object, asked: Op
     }
 }
 
-/// Seconds until the pod may go: none unless it is on a node and has not ended.
+/// Returns the grace period in seconds: 0 unless the pod is on a node and still running.
 fn pod_grace(pod: &Object, asked: Option<i64>) -> i64 {
     let part = |part: &str, key: &str| pod.get(part).and_then(|part| part.get(key));
     let ended = matches!(part("status", "phase").and_then(Value::as_str), Some("Succeeded" | "Failed"));
@@ -186,7 +186,7 @@ fn pod_grace(pod: &Object, asked: Option<i64>) -> i64 {
     }
 }
 
-/// Marks an object without grace as being deleted.
+/// Marks an object without a grace period as deleted.
 pub(crate) fn mark(clock: &RunningClock, object: &mut Object) {
     let began = meta(object, "deletionTimestamp").to_owned();
     if began.is_empty() {
@@ -210,7 +210,7 @@ fn bump_generation(object: &mut Object) {
     }
 }
 
-/// Puts the finalizer of the garbage collector that this delete asks for into the object, and takes out the other.
+/// Adds the garbage collector finalizer that this delete requests, and removes the other one.
 pub(crate) fn settle_dependents(kind: &Kind, object: &mut Object, asked: Dependents) {
     let old: Vec<String> = finalizers(object).into_iter().map(Into::into).collect();
     let mut new: Vec<&str> =
@@ -232,7 +232,8 @@ pub(crate) fn settle_dependents(kind: &Kind, object: &mut Object, asked: Depende
     }
 }
 
-/// What becomes of dependents: what is asked for, else what the object's finalizers say, else what its kind does.
+/// Returns the propagation policy: from the request, otherwise from the object's finalizers, otherwise the
+/// default of the kind.
 fn propagation(kind: &Kind, finalizers: &[String], asked: Dependents) -> Propagation {
     if kind.is_event() {
         return Propagation::Background;
@@ -249,7 +250,7 @@ fn propagation(kind: &Kind, finalizers: &[String], asked: Dependents) -> Propaga
         _ => None,
     });
     said.unwrap_or(match (kind.group.as_str(), kind.plural.as_str()) {
-        // As in the first versions of Kubernetes.
+        // The default of the first versions of Kubernetes.
         ("", "replicationcontrollers") | ("batch", "jobs") => Propagation::Orphan,
         _ => Propagation::Background,
     })
@@ -268,7 +269,7 @@ fn gone(kind: &Kind, entry: &Entry, last: Arc<Entry>) -> Deleted {
     Deleted::Gone { name: entry.essentials.name.clone(), uid: entry.essentials.uid.clone() }
 }
 
-/// Stores an object of which finalizers or owners were taken, or removes it if they were the last to hold it.
+/// Stores an object after finalizers or owners were removed, or removes it if nothing else keeps it.
 pub(crate) fn release(state: &mut State, target: &Target, entry: &Arc<Entry>, after: &Object) {
     if crate::write::update::is_last_finalizer(target.kind(), &entry.object(), after) {
         remove(state, target, entry);
@@ -278,7 +279,8 @@ pub(crate) fn release(state: &mut State, target: &Target, entry: &Arc<Entry>, af
     }
 }
 
-/// Deletes without waiting: the content of a namespace or of a CRD. What has finalizers stays, marked.
+/// Deletes the content of a namespace or of a CRD without waiting. Objects with finalizers remain, marked
+/// as deleted.
 pub(crate) fn sweep(state: &mut State, shared: &Shared, target: &Target, entry: &Arc<Entry>) {
     let dependents = Dependents::Policy(Propagation::Background);
     let options = DeleteOptions { grace: Some(0), dependents, ..DeleteOptions::default() };
@@ -286,7 +288,7 @@ pub(crate) fn sweep(state: &mut State, shared: &Shared, target: &Target, entry: 
 }
 
 impl Deleted {
-    /// Accepted, where the old option asks for the dependents to go and the object is still there.
+    /// Returns 202 (Accepted) if `orphanDependents` is false and the object still exists.
     pub(crate) fn code(&self, options: &DeleteOptions) -> u16 {
         match (self, options.dependents) {
             (Self::Kept(_), Dependents::Orphaned(false)) => 202,
@@ -294,7 +296,7 @@ impl Deleted {
         }
     }
 
-    /// The body of the answer.
+    /// Returns the body of the response.
     pub(crate) fn bytes(&self, kind: &Kind, view: &View) -> Bytes {
         match self {
             Self::Kept(entry) | Self::Object(entry) => view.object(entry),
@@ -329,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_finalizer_of_the_garbage_collector_is_the_one_that_was_asked_for_last() {
+    fn last_delete_selects_garbage_collector_finalizer() {
         let with = |list: &Value| json!({"metadata": {"finalizers": list}});
         let after = |object: &Value, options: &DeleteOptions| {
             deleted("configmaps", object, options).unwrap().0["metadata"]["finalizers"].clone()
@@ -347,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_the_first_days_keep_their_dependents_and_events_have_none() {
+    fn old_kinds_orphan_dependents_and_events_have_none() {
         let stays = |plural: &str, options: &DeleteOptions| deleted(plural, &json!({}), options).unwrap().1;
         assert!(
             stays("jobs", &DeleteOptions::default())
@@ -361,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pods_time_only_gets_shorter_and_counts_from_the_first_delete() {
+    fn pod_grace_only_shortens_and_starts_at_first_delete() {
         let pod = json!({"spec": {"nodeName": "n", "terminationGracePeriodSeconds": 30}});
         let grace = |seconds: i64| DeleteOptions { grace: Some(seconds), ..DeleteOptions::default() };
         let (first, stays) = deleted("pods", &pod, &DeleteOptions::default()).unwrap();

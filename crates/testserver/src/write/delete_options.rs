@@ -1,4 +1,4 @@
-//! What a DELETE asks for: how long to wait, what becomes of dependents, under which conditions.
+//! The options of a DELETE: grace period, propagation and preconditions.
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -9,10 +9,10 @@ use crate::status::{Cause, Status};
 use crate::write::decode::{check_json, fields};
 use crate::write::options::check_dry_run;
 
-/// The options of a DELETE. A body says all of them; only without one does the query count.
+/// The options of a DELETE. If there is a body, the query is ignored.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteOptions {
-    /// Seconds; a negative number means 1.
+    /// In seconds; a negative number means 1.
     pub grace: Option<i64>,
     pub uid: Option<String>,
     pub resource_version: Option<String>,
@@ -20,25 +20,25 @@ pub(crate) struct DeleteOptions {
     pub dry_run: bool,
 }
 
-/// What becomes of the objects that the deleted one owns.
+/// The requested handling of the objects that the deleted one owns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Dependents {
-    /// What the object's finalizers say, else the kind.
+    /// Determined by the object's finalizers, otherwise by its kind.
     #[default]
     Unsaid,
     /// `propagationPolicy`
     Policy(Propagation),
-    /// The old way to say it, `orphanDependents`.
+    /// The deprecated `orphanDependents`.
     Orphaned(bool),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
-    /// They go after it.
+    /// Dependents are deleted after the object.
     Background,
-    /// It goes after them.
+    /// Dependents are deleted before the object.
     Foreground,
-    /// They stay, without it as their owner.
+    /// Dependents stay, without the object as their owner.
     Orphan,
 }
 
@@ -53,7 +53,7 @@ struct Sent {
     dry_run: Vec<String>,
 }
 
-/// Reads and checks the options of a DELETE.
+/// Reads and validates the options of a DELETE.
 pub(crate) fn read(headers: &HeaderMap, body: &Bytes, query: &Query) -> Result<DeleteOptions, Status> {
     let sent = if body.is_empty() {
         from_query(query)?
@@ -64,7 +64,7 @@ pub(crate) fn read(headers: &HeaderMap, body: &Bytes, query: &Query) -> Result<D
     sent.checked()
 }
 
-/// Reads and checks options that stand in another object; null and nothing are the default.
+/// Reads and validates options inside another object; null or a missing value is the default.
 pub(crate) fn read_value(value: Option<&Value>) -> Result<DeleteOptions, Status> {
     match value {
         None | Some(Value::Null) => Ok(DeleteOptions::default()),
@@ -121,7 +121,7 @@ fn from_query(query: &Query) -> Result<Sent, Status> {
     })
 }
 
-/// What Go's decoder calls a value that it does not want.
+/// Returns the name by which Go's decoder refers to an unexpected value.
 fn found(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),
@@ -141,7 +141,7 @@ fn wrong(value: &Value, field: &str, wanted: &str) -> Status {
     ))
 }
 
-/// The value of a key, absent also where it is null.
+/// Returns the value of a key; null counts as absent.
 fn get<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     map.get(key).filter(|value| !value.is_null())
 }
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_makes_the_query_count_for_nothing() {
+    fn delete_body_overrides_query() {
         assert_eq!(asked("", "gracePeriodSeconds=3").unwrap().grace, Some(3));
         assert_eq!(asked("{}", "gracePeriodSeconds=3&propagationPolicy=Bogus").unwrap().grace, None);
         assert_eq!(asked(r#"{"gracePeriodSeconds":-7}"#, "").unwrap().grace, Some(1));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_options_are_refused_in_the_words_of_the_real_server() {
+    fn invalid_delete_option_errors_equal_real_server() {
         let invalid = "DeleteOptions.meta.k8s.io \"\" is invalid: ";
         for (body, query, code, message) in [
             ("{", "", 400, "couldn't get version/kind; json parse error: unexpected end of JSON input".into()),

@@ -1,6 +1,7 @@
-//! `pods/NAME/eviction`: a delete that a disruption budget can hold up.
+//! `pods/NAME/eviction`: a delete that a disruption budget can refuse.
 //!
-//! A budget is read as its status says; nobody here keeps that status up to date, so a test writes it.
+//! The decision uses the status of the budget. The server does not update that status, so a test must write
+//! it.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -47,7 +48,7 @@ pub(crate) fn evict(
     crate::write::delete::delete(shared, target, &asked).map(|_| ())
 }
 
-/// Takes one disruption off the budget of the pod, if it has one.
+/// Uses one allowed disruption of the pod's budget, if it has one.
 fn charge(
     shared: &Shared,
     state: &mut State,
@@ -85,7 +86,7 @@ fn number(budget: &Object, key: &str) -> i64 {
     budget.get("status").and_then(|status| status.get(key)).and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// Whether the eviction costs the budget a disruption: that of a pod which is not ready may be free.
+/// Whether the eviction counts as a disruption; that of a pod which is not ready may not.
 fn is_charged(pod: &Object, budget: &Object) -> Result<bool, Status> {
     let name = meta(budget, "name");
     let [allowed, desired, healthy, observed] =
@@ -120,7 +121,7 @@ fn is_ready(pod: &Object) -> bool {
         .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// Takes one disruption off the budget, in the name of the pod.
+/// Uses one allowed disruption of the budget and records the pod.
 fn spend(budget: &mut Object, pod: &str, now: &str) {
     let allowed = number(budget, "disruptionsAllowed");
     let status = budget.entry("status").or_insert_with(|| json!({}));
@@ -132,7 +133,7 @@ fn spend(budget: &mut Object, pod: &str, now: &str) {
     }
 }
 
-/// Says in the pod's status why it goes.
+/// Sets the condition in the pod's status that explains the eviction.
 fn disrupt(shared: &Shared, state: &mut State, target: &Target, mut pod: Object) {
     metadata_mut(&mut pod);
     let status = pod.entry("status").or_insert_with(|| json!({}));

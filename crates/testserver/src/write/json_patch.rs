@@ -1,6 +1,6 @@
-//! JSON patches (RFC 6902) as the library of the real server takes them, which is wider in places: an index may count
-//! from the end, to replace what an object lacks is to add it, and an operation without a value has null. Each operation
-//! is put in the words of the RFC and then carried out by `json-patch`.
+//! JSON patches (RFC 6902) as the library of the real server accepts them. It is more lenient: an index may
+//! count from the end, replacing an absent member adds it, and an operation without a value has null. Each
+//! operation is translated to the RFC and then applied by `json-patch`.
 
 use bytes::Bytes;
 use json_patch::jsonptr::PointerBuf;
@@ -12,7 +12,7 @@ use crate::status::Status;
 use crate::write::bounds::{self, Copies};
 use crate::write::decode::type_name;
 
-/// A JSON patch, read but not yet applied.
+/// A JSON patch that was read but not applied.
 #[derive(Clone, Debug)]
 pub(crate) struct JsonPatch(Vec<Operation>);
 
@@ -24,11 +24,12 @@ enum Operation {
     Move(Path, Path),
     Copy(Path, Path),
     Test(Path, Value),
-    /// It names no such operation, or not its place.
+    /// An unknown operation, or one without a path.
     Unknown,
 }
 
-/// The steps to a place. Without any it is the whole document, or nowhere if the text did not begin with a slash.
+/// The steps to a value. Without steps it is the whole document, or invalid if the text did not begin with
+/// a slash.
 #[derive(Clone, Debug)]
 struct Path {
     steps: Vec<String>,
@@ -42,14 +43,14 @@ impl Path {
     }
 }
 
-/// Why a patch does not apply; clients are not told more than that.
+/// A patch does not apply; the response contains no more details.
 struct Refused;
 
 impl JsonPatch {
     /// Reads a body.
     ///
     /// # Errors
-    /// BadRequest for what is no list of operations, 413 for too many of them.
+    /// Returns BadRequest if the body is not a list of operations, and 413 if there are too many.
     pub(crate) fn read(body: &Bytes) -> Result<Self, Status> {
         let decoding = |why: String| Status::bad_request(format!("error decoding patch: {why}"));
         let operations = match syntax::read(body) {
@@ -69,10 +70,10 @@ impl JsonPatch {
         Ok(Self(operations))
     }
 
-    /// The document with all operations applied.
+    /// Returns the document with all operations applied.
     ///
     /// # Errors
-    /// 422 if one of them does not apply.
+    /// Returns 422 if an operation does not apply.
     pub(crate) fn apply(&self, mut document: Value) -> Result<Value, Status> {
         let mut copies = Copies::default();
         for operation in &self.0 {
@@ -112,7 +113,7 @@ fn operation(value: Value) -> Result<Operation, String> {
     Ok(operation)
 }
 
-/// Carries out one operation; what it means in the words of RFC 6902 depends on the document.
+/// Applies one operation; its translation to RFC 6902 depends on the document.
 fn apply(operation: &Operation, document: &mut Value, copies: &mut Copies) -> Result<(), Refused> {
     match operation {
         Operation::Add(path, value) => add(document, path, value.clone()),
@@ -162,14 +163,14 @@ fn carry_out(document: &mut Value, operation: PatchOperation) -> Result<(), Refu
     json_patch::patch(document, &[operation]).map_err(|_| Refused)
 }
 
-/// The value at a path; `None` if the object there lacks it.
+/// Returns the value at a path; `None` if the object does not contain it.
 fn find<'a>(document: &'a Value, path: &Path) -> Result<Option<&'a Value>, Refused> {
     let place = place(document, path, 0)?;
     Ok(document.pointer(place.as_str()))
 }
 
-/// The path with each index as RFC 6902 writes it. It leads into an object or a list; there may be one place more in the
-/// list than elements, for what is added.
+/// Returns the path with each index in the notation of RFC 6902. The path leads into an object or a list.
+/// `more` is 1 if the index may be one past the end, to add an element.
 fn place(document: &Value, path: &Path, more: usize) -> Result<PointerBuf, Refused> {
     let (last, steps) = path.steps.split_last().ok_or(Refused)?;
     let (mut at, mut place) = (document, PointerBuf::new());
@@ -186,7 +187,7 @@ fn place(document: &Value, path: &Path, more: usize) -> Result<PointerBuf, Refus
     Ok(place)
 }
 
-/// What a step means in this object or list; a negative index counts from the end.
+/// Translates a step within this object or list; a negative index counts from the end.
 fn token(parent: &Value, step: &str, more: usize) -> Option<String> {
     let list = match parent {
         Value::Object(_) => return Some(step.to_owned()),
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_may_count_from_the_end() {
+    fn json_patch_index_may_count_from_end() {
         let add = |step: &str| list(&json!({"op": "add", "path": format!("/list/{step}"), "value": "n"}));
         assert_eq!(add("-"), Some(json!(["x", "y", "z", "n"])));
         assert_eq!(add("-1"), Some(json!(["x", "y", "z", "n"])));
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_object_lacks_can_be_replaced_copied_and_found_absent_but_not_removed() {
+    fn absent_member_can_be_replaced_but_not_removed() {
         let lacking = |op: &str| json!({"op": op, "path": "/map/n", "from": "/map/q", "value": null});
         let with_null = json!({"a": 1, "b~": 2, "c/d": 3, "n": null});
         assert_eq!(map(&lacking("replace")), Some(with_null.clone()));
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_escapes_slashes_and_tildes() {
+    fn json_patch_path_escapes_slashes_and_tildes() {
         let test =
             |path: &str, value: i64| map(&json!({"op": "test", "path": path, "value": value})).is_some();
         assert!(test("/map/b~0", 2) && test("/map/b~", 2) && test("/map/c~1d", 3));
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_document_can_be_replaced_and_tested_but_nothing_else() {
+    fn whole_document_can_only_be_replaced_and_tested() {
         let whole = |op: &str, value: Value| patched(&json!([{"op": op, "path": "", "value": value}]));
         assert_eq!(whole("replace", json!({"a": 1})).unwrap(), json!({"a": 1}));
         assert!(whole("test", json!({"map": {"a": 1, "b~": 2, "c/d": 3}, "list": ["x", "y", "z"]})).is_ok());
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_operations_is_refused() {
+    fn body_must_be_list_of_operations() {
         let message = |patch: Value| patched(&patch).unwrap_err().message().to_owned();
         let prefix = "error decoding patch: json: cannot unmarshal";
         assert_eq!(
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_applies_or_is_rejected_as_a_whole() {
+    fn json_patch_is_atomic() {
         let set = json!({"op": "replace", "path": "/map/a", "value": 9});
         assert_eq!(patched(&json!([set])).unwrap()["map"]["a"], 9);
         let wrong = json!([set, {"op": "test", "path": "/map/a", "value": 1}]);

@@ -1,4 +1,4 @@
-//! The rules of metadata that every kind follows: names, labels, annotations, owners and finalizers.
+//! Validation of metadata for all kinds: names, labels, annotations, owners and finalizers.
 
 use serde_json::{Map, Value};
 
@@ -10,16 +10,17 @@ use crate::write::Object;
 use crate::write::decode::meta;
 use crate::write::delete::{FOREGROUND, ORPHAN};
 
-/// Keys and values of all annotations together, in bytes.
+/// The maximum size of all keys and values of annotations together, in bytes.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 /// Finalizers that need no prefix.
 const PLAIN_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
 
-/// An etcd takes no more in one request, nor does its client.
+/// The maximum size of a request to etcd, in bytes; etcd and its client enforce it.
 const REQUEST_LIMIT: usize = 1536 * 1024;
 const CLIENT_LIMIT: usize = 2 * 1024 * 1024;
 
-/// Refuses what would be too large for the storage of the real server, which counts slightly other bytes.
+/// Refuses an object that is too large for the storage of the real server, which counts slightly
+/// differently.
 pub(crate) fn check_size(draft: &Draft) -> Result<(), Status> {
     match draft.size() {
         size if size > CLIENT_LIMIT => Err(Status::internal(format!(
@@ -30,7 +31,7 @@ pub(crate) fn check_size(draft: &Draft) -> Result<(), Status> {
     }
 }
 
-/// Checks a new object: its name by the rule of its kind, and all else.
+/// Validates a new object: its name by the rule of its kind, and all other metadata.
 pub(crate) fn check_new(kind: &Kind, object: &Object) -> Result<(), Status> {
     let (name, base) = (meta(object, "name"), meta(object, "generateName"));
     let rule = kind.rules.names;
@@ -49,7 +50,7 @@ pub(crate) fn check_new(kind: &Kind, object: &Object) -> Result<(), Status> {
     refuse(kind, name, causes)
 }
 
-/// Checks an object that takes the place of another one.
+/// Validates an object that replaces another one.
 pub(crate) fn check(kind: &Kind, object: &Object) -> Result<(), Status> {
     refuse(kind, meta(object, "name"), causes(object))
 }
@@ -73,7 +74,7 @@ fn causes(object: &Object) -> Vec<Cause> {
     causes
 }
 
-/// What is wrong with the labels.
+/// Reports invalid labels.
 pub(crate) fn labels(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
     let invalid = |text: &str, why: &String| Cause::invalid("metadata.labels", &format!("{text:?}"), why);
     for (key, value) in metadata.get("labels").and_then(Value::as_object).into_iter().flatten() {
@@ -83,7 +84,7 @@ pub(crate) fn labels(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Their keys are qualified names in any case of letters; their values only count in bytes.
+/// Checks annotations: keys are qualified names in upper or lower case; only the size of values matters.
 fn annotations(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
     let field = "metadata.annotations";
     let mut size = 0;
@@ -97,7 +98,7 @@ fn annotations(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// An owner as messages show it, in the order of its fields.
+/// Formats an owner as messages show it, in the order of its fields.
 fn shown(owner: &Value) -> String {
     let fields = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
     let parts: Vec<String> = fields
@@ -176,7 +177,7 @@ fn finalizers(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The real server keeps owners that are named twice once.
+/// Removes duplicate owners, like the real server.
 pub(crate) fn unique_owners(metadata: &mut Map<String, Value>) {
     let Some(owners) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) else { return };
     let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_need_all_their_names_and_one_controller() {
+    fn owners_need_all_fields_and_one_controller() {
         let owner =
             |uid: &str| json!({"apiVersion": "v1", "kind": "K", "name": uid, "uid": uid, "controller": true});
         assert_eq!(refused(&json!({"name": "a", "ownerReferences": [owner("1"), owner("1")]})), "");
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn finalizers_are_qualified_or_standard() {
+    fn finalizers_must_be_qualified_or_standard() {
         assert_eq!(refused(&json!({"name": "a", "finalizers": ["x.test/f", "orphan", "kubernetes"]})), "");
         assert_eq!(
             refused(&json!({"name": "a", "finalizers": ["bad"]})),
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_may_be_large_together_but_not_too_large() {
+    fn total_annotation_size_is_limited() {
         let with = |bytes: usize| json!({"name": "a", "annotations": {"A": "x".repeat(bytes)}});
         assert_eq!(refused(&with(ANNOTATIONS_LIMIT - 1)), "");
         assert_eq!(

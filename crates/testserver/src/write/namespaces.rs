@@ -1,8 +1,8 @@
-//! Namespaces: the four that every cluster has, and what happens when one is deleted.
+//! Namespaces: the four that every cluster has, and the deletion of a namespace.
 //!
-//! In a cluster a controller empties a namespace that is being deleted and takes its finalizer away. Here the server
-//! does that itself, in the same step: the namespace is seen Terminating, then its objects go, then it goes. Objects
-//! with finalizers hold it until the last of them is gone.
+//! In a cluster, a controller empties a namespace that is being deleted and removes its finalizer. This
+//! server does both in the same step: the namespace is Terminating, then its objects are deleted, then the
+//! namespace. Objects with finalizers keep it until the last one is gone.
 
 use std::sync::Arc;
 
@@ -18,19 +18,19 @@ use crate::write::{Object, Target, WriteOptions};
 
 /// The namespaces that exist from the start.
 pub(crate) const INITIAL: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
-/// Those that may not be deleted.
+/// The namespaces that must not be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
-/// The finalizer that stands for the controller.
+/// The finalizer of the namespace controller.
 const FINALIZER: &str = "kubernetes";
 
-/// The place of `status.phase` among the selectable fields of a namespace.
+/// The index of `status.phase` among the selectable fields of a namespace.
 const PHASE: usize = 1;
 
 pub(crate) fn is_terminating(namespace: &Entry) -> bool {
     namespace.essentials.fields.get(PHASE).is_some_and(|phase| &**phase == "Terminating")
 }
 
-/// Starts the deletion of a namespace and carries it as far as it goes.
+/// Starts the deletion of a namespace and continues it as far as possible.
 pub(crate) fn terminate(
     state: &mut State,
     entry: &Arc<Entry>,
@@ -56,7 +56,7 @@ pub(crate) fn terminate(
     Ok(marked)
 }
 
-/// The namespace as a delete marks it.
+/// Returns the namespace as a delete marks it.
 fn marked(entry: &Entry, kind: &Kind, options: &DeleteOptions, shared: &Shared) -> Object {
     let mut object = entry.object();
     let now = shared.config.clock.timestamp(0);
@@ -69,7 +69,7 @@ fn marked(entry: &Entry, kind: &Kind, options: &DeleteOptions, shared: &Shared) 
     object
 }
 
-/// Deletes what is in the namespace.
+/// Deletes the content of the namespace.
 fn empty(state: &mut State, namespace: &str, shared: &Shared) {
     let prefix = format!("{namespace}/");
     let tables: Vec<Served> = state.registry.tables().filter(|s| s.kind.rules.namespaced).cloned().collect();
@@ -87,7 +87,7 @@ fn empty(state: &mut State, namespace: &str, shared: &Shared) {
     }
 }
 
-/// After an object went: its namespace, or its CRD, may have waited for that.
+/// Continues the deletion of a namespace or CRD that waited for the removal of an object.
 pub(crate) fn removed(state: &mut State, served: &Served, entry: &Entry) {
     if let Some(namespace) = &entry.essentials.namespace {
         finish(state, namespace);
@@ -98,14 +98,14 @@ pub(crate) fn removed(state: &mut State, served: &Served, entry: &Entry) {
     }
 }
 
-/// After an object was changed: a namespace may have waited for the finalizer that was taken from it.
+/// Continues the deletion of a namespace that waited for the removal of a finalizer.
 pub(crate) fn stored(state: &mut State, served: &Served, entry: &Entry) {
     if served.kind.is_namespace() {
         finish(state, &entry.essentials.name);
     }
 }
 
-/// Removes a terminating namespace once nothing is left in it and only the controller's finalizer holds it.
+/// Removes a terminating namespace that is empty and has only the controller's finalizer.
 fn finish(state: &mut State, namespace: &str) {
     let table = state.namespaces.table;
     let Some(entry) = state.store.table(table).get(namespace).cloned() else { return };
@@ -138,12 +138,12 @@ pub(crate) fn populate(shared: &Shared) {
         let target = Target { served: served.clone(), namespace: None, name: name.into() };
         let object = object.as_object().cloned().unwrap_or_default();
         if let Err(status) = crate::write::create(shared, &target, object, &options) {
-            tracing::error!(name, %status, "initial namespace was refused");
+            tracing::error!(name, %status, "failed to create an initial namespace");
         }
     }
 }
 
-/// Whether an object says that it is being deleted.
+/// Whether an object is marked as being deleted.
 pub(crate) fn is_being_deleted(entry: &Entry) -> bool {
     !meta(&entry.object(), "deletionTimestamp").is_empty()
 }

@@ -1,4 +1,4 @@
-//! What a write says about itself in its query: a dry run, in whose name, and how strictly it is read.
+//! The query options of a write: dry run, field manager and field validation.
 
 use http::HeaderMap;
 
@@ -8,7 +8,7 @@ use crate::journal::Verb;
 use crate::status::{Cause, Status};
 use crate::write::strict::{Warnings, repeated};
 
-/// How strictly unknown and repeated fields of a body are taken. Without `fieldValidation` the real server warns.
+/// How unknown and repeated fields are handled. Without `fieldValidation` the real server warns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     Ignore,
@@ -20,21 +20,21 @@ pub(crate) enum FieldValidation {
 /// The options that CREATE, UPDATE and PATCH share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WriteOptions {
-    /// Everything happens but the storing.
+    /// The write is processed completely but not stored.
     pub dry_run: bool,
-    /// In whose name fields are owned; empty for writes of the server itself.
+    /// The field manager; empty for writes of the server itself.
     pub manager: String,
-    /// How they are owned.
+    /// The operation that `managedFields` records.
     pub operation: Operation,
     pub validation: FieldValidation,
-    /// The fields that the body has more than once, as warnings name them.
+    /// The repeated fields of the body, as warnings name them.
     pub repeated: Vec<String>,
-    /// What the client is told beside the answer.
+    /// The warnings for the client.
     pub warnings: Warnings,
 }
 
 impl WriteOptions {
-    /// Reads them. Who names no `fieldManager` is known by the first part of the user agent.
+    /// Reads the options. The default `fieldManager` is the first part of the user agent.
     pub(crate) fn read(verb: Verb, query: &Query, headers: &HeaderMap) -> Result<Self, Status> {
         let mut causes: Vec<Cause> = check_dry_run(&query.all("dryRun")).into_iter().collect();
         let validation = match query.get("fieldValidation") {
@@ -65,7 +65,7 @@ impl WriteOptions {
         })
     }
 
-    /// The same options for a write with this body of JSON.
+    /// Returns the same options for a write with this JSON body.
     pub(crate) fn with_body(mut self, body: &[u8]) -> Self {
         if self.validation != FieldValidation::Ignore {
             self.repeated = repeated(body);
@@ -74,7 +74,7 @@ impl WriteOptions {
     }
 }
 
-/// What is wrong with the values of `dryRun`, if anything: the only one there is is `All`.
+/// Returns the violation in the values of `dryRun`, if there is one: the only valid value is `All`.
 pub(crate) fn check_dry_run(values: &[&str]) -> Option<Cause> {
     if values.iter().all(|value| *value == "All") {
         return None;
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dry_run_is_all_or_nothing() {
+    fn dry_run_accepts_only_all() {
         let read = |query: &str| WriteOptions::read(Verb::Update, &Query::parse(query), &HeaderMap::new());
         assert!(!read("").unwrap().dry_run);
         assert!(read("dryRun=All&dryRun=All").unwrap().dry_run);

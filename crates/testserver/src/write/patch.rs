@@ -1,4 +1,5 @@
-//! PATCH: merge patches, JSON patches, strategic merge patches and applies, with the refusals of the real server.
+//! PATCH: merge patches, JSON patches, strategic merge patches and applies, with the errors of the real
+//! server.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -16,7 +17,7 @@ use crate::write::decode::{meta, metadata_mut, type_name};
 use crate::write::json_patch::JsonPatch;
 use crate::write::{self, Mode, Object, Part, Target, Written, scale_body};
 
-/// A patch, read but not yet applied.
+/// A patch that was read but not applied.
 #[derive(Clone, Debug)]
 pub(crate) enum Patch {
     Merge(Object),
@@ -24,7 +25,7 @@ pub(crate) enum Patch {
     Json(JsonPatch),
 }
 
-/// The kinds of patches that are no applies.
+/// The formats of patches other than apply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
     Merge,
@@ -33,7 +34,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// By the media type. Custom resources have no strategic merge patches.
+    /// Selects the format by the media type. Custom resources do not support strategic merge patches.
     pub(crate) fn of(media_type: &str, kind: &Kind) -> Result<Self, Status> {
         match media_type {
             "application/merge-patch+json" => Ok(Self::Merge),
@@ -47,16 +48,16 @@ impl Form {
     }
 }
 
-/// What a PATCH carries.
+/// The content of a PATCH.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent<'a> {
     pub media_type: &'a str,
     pub body: &'a Bytes,
-    /// An apply takes fields from their owners.
+    /// An apply takes fields over from their managers.
     pub force: bool,
 }
 
-/// PATCH: changes an object; an apply also creates it.
+/// PATCH: changes an object; an apply can also create it.
 pub(crate) fn patch(shared: &Shared, target: &Target, mode: Mode, sent: Sent<'_>) -> Result<Written, Status> {
     if sent.media_type == apply::options::APPLY {
         return apply(shared, target, mode, sent);
@@ -67,7 +68,7 @@ pub(crate) fn patch(shared: &Shared, target: &Target, mode: Mode, sent: Sent<'_>
         let patched = Patch::read(form, sent.body)?.apply(&kind.merging, object.clone())?;
         match form {
             Form::Merge | Form::Json => write::type_meta::check_patched(&patched, kind, &target.name)?,
-            // The real server does not decode what such a patch has made, so another type means nothing.
+            // The real server does not decode the result of this patch, so a different type is accepted.
             Form::Strategic => write::type_meta::check_texts(&patched, kind)?,
         }
         Ok(patched)
@@ -102,7 +103,7 @@ pub(crate) fn patch_scale(
     })
 }
 
-/// Server-side apply. An object that is not there is created, but not by its parts.
+/// Server-side apply. It creates an absent object, except through a subresource.
 fn apply(shared: &Shared, target: &Target, mut mode: Mode, sent: Sent<'_>) -> Result<Written, Status> {
     mode.options.operation = Operation::Apply;
     let applied =
@@ -122,7 +123,7 @@ fn apply(shared: &Shared, target: &Target, mut mode: Mode, sent: Sent<'_>) -> Re
     }
 }
 
-/// What an apply creates: the object that the URL names.
+/// Returns the object that an apply creates, with the name in the URL.
 fn new_object(target: &Target, mut object: Object) -> Result<Object, Status> {
     let uid = meta(&object, "uid");
     if !uid.is_empty() {
@@ -152,7 +153,7 @@ impl Patch {
         }
     }
 
-    /// The object with the patch applied.
+    /// Applies the patch to the object.
     fn apply(&self, schema: &Schema, object: Object) -> Result<Object, Status> {
         let mut value = Value::Object(object);
         match self {
@@ -170,7 +171,7 @@ impl Patch {
     }
 }
 
-/// The fields of a merge patch; `None` if it is null.
+/// Reads the fields of a merge patch; `None` if it is null.
 fn merge(body: &Bytes) -> Result<Option<Object>, String> {
     match syntax::read(body)? {
         Value::Object(patch) => Ok(Some(patch)),
@@ -213,14 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_patch_merges_maps_and_removes_by_null() {
+    fn merge_patch_merges_maps_and_removes_null() {
         let patch = json!({"data": {"a": null, "c": "3"}, "new": {"x": {"y": null, "z": 1}}});
         let result = patched(Form::Merge, &patch).unwrap();
         assert_eq!(result, json!({"data": {"b": "2", "c": "3"}, "new": {"x": {"z": 1}}}));
     }
 
     #[test]
-    fn null_is_no_merge_patch_but_a_strategic_one() {
+    fn null_is_valid_only_as_strategic_patch() {
         let refused = patched(Form::Merge, &Value::Null).unwrap_err();
         assert_eq!((refused.code(), refused.message()), (400, "Invalid JSON Patch"));
         assert!(patched(Form::Strategic, &Value::Null).is_ok());

@@ -1,4 +1,4 @@
-//! Rules of single kinds that every program with a recorder or a lease can run into.
+//! Validation of single kinds that any program with an event recorder or a lease can encounter.
 
 use serde_json::{Value, json};
 
@@ -8,11 +8,11 @@ use crate::status::{Cause, Named, Status};
 use crate::write::decode::meta;
 use crate::write::{Object, config};
 
-/// The longest message of an event, in bytes, and the longest of its other texts.
+/// The maximum length of an event's message, and of its other texts, in bytes.
 const MESSAGE_LIMIT: usize = 1024;
 const TEXT_LIMIT: usize = 128;
 
-/// Checks an object that is to be stored.
+/// Validates an object before it is stored.
 pub(crate) fn check(kind: &Kind, object: &Object, before: Option<&Object>) -> Result<(), Status> {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("coordination.k8s.io", "leases") => refuse(kind.named_kind(), object, lease(object)),
@@ -48,7 +48,8 @@ fn text<'a>(event: &'a Object, key: &str) -> &'a str {
     event.get(key).and_then(Value::as_str).unwrap_or("")
 }
 
-/// The rules of an event, as it is stored. Those of the new group are stricter, and its events hardly change.
+/// Validates an event in its stored form. The rules of events.k8s.io are stricter, and its events are
+/// nearly immutable.
 fn event(kind: &Kind, event: &Object, before: Option<&Object>) -> Vec<Cause> {
     let strict = !kind.group.is_empty();
     let mut causes = match text(event, "eventTime") {
@@ -67,7 +68,8 @@ fn involved_namespace(event: &Object) -> &str {
     event.get("involvedObject").and_then(|object| object["namespace"].as_str()).unwrap_or("")
 }
 
-/// An event of the old kind is in the namespace of its object; those of objects without one are in `default`.
+/// A core event is in the namespace of its object; the event of an object without a namespace is in
+/// `default`.
 fn namespaces(event: &Object) -> Vec<Cause> {
     let (own, of) = (meta(event, "namespace"), involved_namespace(event));
     let fits = if of.is_empty() { own == "default" } else { own == of };
@@ -78,7 +80,7 @@ fn misplaced(namespace: &str) -> Cause {
     Cause::invalid("involvedObject.namespace", &format!("{namespace:?}"), "does not match event.namespace")
 }
 
-/// An event of the new kind says who reports it and what was done.
+/// An event of events.k8s.io names its reporter and the action.
 fn reported(event: &Object, strict: bool) -> Vec<Cause> {
     let mut causes = Vec::new();
     let own = meta(event, "namespace");
@@ -111,7 +113,7 @@ fn reported(event: &Object, strict: bool) -> Vec<Cause> {
     causes
 }
 
-/// What a new event of the new group needs, and what it may not have.
+/// Checks the required and the forbidden fields of a new event of events.k8s.io.
 fn fresh(event: &Object) -> Vec<Cause> {
     let mut causes = Vec::new();
     if let Some(series) = event.get("series").filter(|series| series.is_object()) {
@@ -140,7 +142,7 @@ fn fresh(event: &Object) -> Vec<Cause> {
     causes
 }
 
-/// All that the new group lets change is the series.
+/// In events.k8s.io only the series can change.
 fn changed(before: &Object, after: &Object) -> Vec<Cause> {
     let fields = [
         ("involvedObject", "involvedObject"),
@@ -163,7 +165,7 @@ fn changed(before: &Object, after: &Object) -> Vec<Cause> {
         .collect()
 }
 
-/// A value as the real server prints it.
+/// Formats a value as the real server prints it.
 fn shown(key: &str, value: Option<&Value>) -> String {
     let struct_of = |fields: &[(&str, &str)]| {
         let parts: Vec<String> = fields

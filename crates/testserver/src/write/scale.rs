@@ -1,4 +1,4 @@
-//! `/scale`: how many replicas there are to be, for all kinds in one shape, autoscaling/v1 Scale.
+//! `/scale`: the number of replicas of all kinds in one format, autoscaling/v1 Scale.
 
 use serde_json::{Map, Value, json};
 
@@ -7,18 +7,18 @@ use crate::status::Status;
 use crate::write::Object;
 use crate::write::decode::{meta, metadata_mut};
 
-/// What `/scale` shows of an object.
+/// The content of `/scale` for an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scale {
     pub metadata: Object,
-    /// `None` where a custom resource has no such field.
+    /// `None` if a custom resource does not contain the field.
     pub replicas: Option<i64>,
     observed: i64,
     selector: String,
 }
 
 impl Scale {
-    /// The scale of an object, at the object's version.
+    /// Returns the scale of an object, at the version of the object.
     pub(crate) fn of(object: &Object, paths: &ScalePaths) -> Self {
         let number = |path: &str| at(object, path).and_then(Value::as_i64);
         let selector = paths.label_selector.as_deref().and_then(|path| at(object, path));
@@ -35,7 +35,7 @@ impl Scale {
         }
     }
 
-    /// The same, or the refusal of a GET where a custom resource lacks the field.
+    /// Returns the scale, or the error of a GET if a custom resource does not contain the field.
     pub(crate) fn shown(object: &Object, paths: &ScalePaths) -> Result<Self, Status> {
         let scale = Self::of(object, paths);
         match scale.replicas {
@@ -47,7 +47,7 @@ impl Scale {
         }
     }
 
-    /// As an object.
+    /// Converts the scale to an object.
     pub(crate) fn object(&self) -> Object {
         let replicas = self.replicas.filter(|replicas| *replicas != 0);
         let spec = replicas.map_or_else(|| json!({}), |replicas| json!({"replicas": replicas}));
@@ -65,12 +65,13 @@ impl Scale {
         parts.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
-    /// The whole answer.
+    /// Returns the whole response.
     pub(crate) fn json(&self) -> Value {
         Value::Object(self.object())
     }
 
-    /// The object with the replicas and the conditions (name, uid, version) of `wanted`, a Scale.
+    /// Returns the object with the replicas and the preconditions (name, uid, version) of `wanted`, a
+    /// Scale.
     pub(crate) fn put_into(&self, object: &Object, wanted: &Object, paths: &ScalePaths) -> Object {
         let mut after = object.clone();
         for key in ["name", "uid", "resourceVersion"] {
@@ -87,12 +88,12 @@ impl Scale {
     }
 }
 
-/// The replicas that a scale asks for.
+/// Returns the requested number of replicas.
 pub(crate) fn replicas(scale: &Object) -> i64 {
     scale.get("spec").and_then(|spec| spec.get("replicas")).and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// The value at a path such as `.spec.replicas`.
+/// Returns the value at a path such as `.spec.replicas`.
 fn at<'a>(object: &'a Object, path: &str) -> Option<&'a Value> {
     let mut steps = path.trim_start_matches('.').split('.');
     let first = steps.next().and_then(|step| object.get(step))?;
@@ -117,7 +118,7 @@ fn set(object: &mut Object, path: &str, value: Value) {
     }
 }
 
-/// A selector as text: what a custom resource says, a map of labels, or labels and expressions.
+/// Formats a selector as text: the text of a custom resource, a map of labels, or labels and expressions.
 pub(crate) fn selector_text(selector: &Value) -> String {
     let Value::Object(selector) = selector else { return selector.as_str().unwrap_or("").to_owned() };
     let structured = selector.contains_key("matchLabels") || selector.contains_key("matchExpressions");
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_is_shown_sorted_by_its_keys() {
+    fn selector_text_is_sorted_by_key() {
         let deployment = json!({
             "matchLabels": {"c": "d", "a": "b"},
             "matchExpressions": [
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_shows_and_sets_what_its_paths_name() {
+    fn scale_reads_and_writes_its_paths() {
         let before = object(
             &json!({"metadata": {"name": "w", "labels": {"a": "b"}}, "status": {"n": 2, "sel": "x=y"}}),
         );

@@ -1,4 +1,4 @@
-//! What is sent to `/scale`: a Scale to put, a patch of one, one to apply.
+//! Bodies of requests to `/scale`: a Scale, a patch of one, or one to apply.
 
 use std::sync::{Arc, LazyLock};
 
@@ -18,10 +18,10 @@ use crate::write::strict::read_typed;
 use crate::write::update::check_named;
 use crate::write::{Object, Target, Via, WriteOptions, type_meta};
 
-/// What a scale that is to be patched has where its object has no replicas.
+/// The replicas of a scale before a patch, if the object does not set them.
 const UNSET: i64 = i32::MIN as i64;
 
-/// Reads the body of a PUT.
+/// Decodes the body of a PUT.
 pub(crate) fn decode(body: &Bytes, kind: &Kind, options: &WriteOptions) -> Result<Object, Status> {
     let read = || {
         let mut scale = decode::object(body, &SCALE)?;
@@ -31,12 +31,12 @@ pub(crate) fn decode(body: &Bytes, kind: &Kind, options: &WriteOptions) -> Resul
     if !kind.rules.custom {
         return read();
     }
-    // The real server does not find the words for what is wrong with it.
+    // The real server fails to format the actual error.
     let text = "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"";
     read().map_err(|_: Status| Status::bad_request(text))
 }
 
-/// The object after the scale that it shows was patched.
+/// Returns the object after its scale was patched.
 pub(crate) fn patched(
     target: &Target,
     object: &Object,
@@ -58,7 +58,7 @@ pub(crate) fn patched(
     let (uid, sent) = (meta(object, "uid"), meta(&wanted, "uid"));
     if !sent.is_empty() && sent != uid {
         if target.kind().rules.custom {
-            // The real server does not look at it.
+            // The real server ignores the uid.
             metadata_mut(&mut wanted).remove("uid");
         } else {
             let resource = format!("{}/scale", target.kind().plural);
@@ -70,7 +70,7 @@ pub(crate) fn patched(
     scaled(target, object, &wanted, paths)
 }
 
-/// The object with what `wanted`, a scale, says.
+/// Returns the object with the values of the scale `wanted`.
 pub(crate) fn scaled(
     target: &Target,
     object: &Object,
@@ -81,7 +81,7 @@ pub(crate) fn scaled(
     Ok(Scale::of(object, paths).put_into(object, wanted, paths))
 }
 
-/// Checks a scale that is applied to `object`.
+/// Validates a scale that is applied to `object`.
 pub(crate) fn check_applied(
     target: &Target,
     object: &Object,
@@ -114,7 +114,7 @@ pub(crate) fn check_applied(
     }
 }
 
-/// What is known of an applied scale.
+/// The schema of an applied scale.
 static SCALE_FIELDS: LazyLock<Schema> = LazyLock::new(|| {
     let count = Arc::new(Schema { scalar: Some(Scalar::Number), ..Schema::default() });
     let spec = Arc::new(Schema { fields: [("replicas".into(), count)].into(), ..Schema::default() });
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bodies_are_refused() {
+    fn non_scale_bodies_are_refused() {
         assert!(refused("deployments", "{").ends_with("unexpected end of JSON input ({)"));
         let cannot =
             |kind: &str, why: &str| format!("{kind} in version \"v1\" cannot be handled as a Scale: {why}");

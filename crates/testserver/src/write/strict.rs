@@ -1,4 +1,4 @@
-//! `fieldValidation`: what becomes of fields that are unknown or come twice. Ignored, told in warnings, or refused.
+//! `fieldValidation`: unknown and repeated fields are ignored, reported in warnings, or refused.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -14,12 +14,12 @@ use crate::status::{Cause, Named, Status};
 use crate::write::options::{FieldValidation, WriteOptions};
 use crate::write::{Object, Via};
 
-/// What a write is told beside its answer, as headers `Warning`. Copies share what they hold.
+/// The `Warning` headers of a response. Clones share the same list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
 
 impl Warnings {
-    /// Says these things; once each, also where a write is tried again.
+    /// Adds warnings. Each text is added once, even if the write is retried.
     pub(crate) fn say(&self, texts: impl IntoIterator<Item = String>) {
         let mut said = self.0.lock();
         for text in texts {
@@ -34,10 +34,10 @@ impl Warnings {
     }
 }
 
-/// Judges the fields of a body: those that came twice, and the `unknown` ones.
+/// Handles the repeated fields of a body and its `unknown` fields.
 ///
 /// # Errors
-/// The refusal, where the write wants it strictly.
+/// Returns an error if the write requires strict validation.
 pub(crate) fn judge(
     kind: &Kind,
     via: Via,
@@ -60,10 +60,10 @@ pub(crate) fn judge(
     }
 }
 
-/// Reads an object of a built-in kind by its type, and judges its fields.
+/// Decodes an object of a built-in kind by its type, and handles unknown and repeated fields.
 ///
 /// # Errors
-/// The refusal of what can't be read, or is to be taken strictly.
+/// Returns an error if the object cannot be decoded, or if strict validation fails.
 pub(crate) fn read_typed(
     kind: &Kind,
     via: Via,
@@ -76,7 +76,7 @@ pub(crate) fn read_typed(
     judge(kind, via, sent.as_ref().unwrap_or(object), unknown, options)
 }
 
-/// The refusal of an object that can't be read: of the body itself, or of what a patch would make.
+/// The error for an object that cannot be decoded: the body itself, or the result of a patch.
 pub(crate) fn unreadable(kind: &Kind, via: Via, object: &Object, why: &str) -> Status {
     match via {
         Via::Put => {
@@ -93,7 +93,8 @@ pub(crate) fn unreadable(kind: &Kind, via: Via, object: &Object, why: &str) -> S
     }
 }
 
-/// The fields of a JSON text that come more than once, in the words of the real server. None for what is no JSON.
+/// Returns the repeated fields of a JSON text, in the notation of the real server. Returns none if the text
+/// is not JSON.
 pub(crate) fn repeated(json: &[u8]) -> Vec<String> {
     let found = RefCell::new(Vec::new());
     let walk = Walk { path: Path::Root, found: &found };
@@ -101,12 +102,12 @@ pub(crate) fn repeated(json: &[u8]) -> Vec<String> {
     if serde::de::DeserializeSeed::deserialize(walk, &mut deserializer).is_err() {
         return Vec::new();
     }
-    // The only lists that are sent are JSON patches.
+    // The only lists that clients send are JSON patches.
     let patch = if json.trim_ascii_start().starts_with(b"[") { "json patch " } else { "" };
     found.into_inner().iter().map(|text| format!("{patch}{text}")).collect()
 }
 
-/// Where the walk is; only written out where something is found.
+/// The position of the walk; formatted only if something is found.
 #[derive(Clone, Copy)]
 enum Path<'a> {
     Root,
@@ -131,11 +132,11 @@ struct Walk<'a> {
     found: &'a RefCell<Vec<String>>,
 }
 
-/// The name of a field; borrowed from the body unless something in it is escaped.
+/// The name of a field, borrowed from the body unless it contains escapes.
 #[derive(serde::Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The fields of one map so far. Most maps have few.
+/// The fields of one map so far. Most maps have few fields.
 #[derive(Default)]
 struct Seen<'de> {
     few: Vec<Cow<'de, str>>,
@@ -145,7 +146,7 @@ struct Seen<'de> {
 const FEW: usize = 16;
 
 impl<'de> Seen<'de> {
-    /// Whether the name is new.
+    /// Adds a name. Returns whether it is new.
     fn add(&mut self, name: Cow<'de, str>) -> bool {
         if self.few.contains(&name) || self.many.contains(&name) {
             return false;

@@ -1,4 +1,4 @@
-//! What is written, and what a write answers.
+//! The target and the response of a write.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::storage::log::key;
 
 pub(crate) type Object = Map<String, Value>;
 
-/// The collection or object that is written.
+/// The collection or object to write.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub served: Served,
@@ -36,7 +36,7 @@ impl Target {
     }
 }
 
-/// What a write answers: the object as it is now, or, after a dry run, as it would be.
+/// The response to a write: the current object or, for a dry run, the object as it would be.
 #[derive(Clone, Debug)]
 pub(crate) enum Written {
     Created(Arc<Entry>),

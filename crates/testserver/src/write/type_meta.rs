@@ -1,4 +1,4 @@
-//! `apiVersion` and `kind` of what is sent, which are those of the resource it is sent to.
+//! Checks `apiVersion` and `kind` of a body, which must match the resource in the URL.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use crate::write::Via;
 use crate::write::decode::{meta, type_name};
 use crate::write::strict::unreadable;
 
-/// Kinds that are known in every version of a built-in group.
+/// Kinds that exist in every version of a built-in group.
 const EVERYWHERE: [&str; 7] = [
     "CreateOptions",
     "DeleteOptions",
@@ -20,7 +20,7 @@ const EVERYWHERE: [&str; 7] = [
     "UpdateOptions",
     "WatchEvent",
 ];
-/// Kinds besides those that are served, with their groups and versions.
+/// Kinds that are not served, with their groups and versions.
 const UNSERVED: [(&str, &str); 14] = [
     ("v1", "Status"),
     ("v1", "APIGroup"),
@@ -38,7 +38,7 @@ const UNSERVED: [(&str, &str); 14] = [
     ("authorization.k8s.io/v1", "SelfSubjectAccessReview"),
 ];
 
-/// What an object says it is.
+/// The apiVersion and kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TypeMeta<'a> {
     group: &'a str,
@@ -47,7 +47,7 @@ struct TypeMeta<'a> {
 }
 
 impl<'a> TypeMeta<'a> {
-    /// Reads them; what is absent is empty.
+    /// Reads them; absent values are empty.
     fn of(object: &'a Object) -> Result<Self, String> {
         for (key, value) in object {
             if matches!(key.as_str(), "kind" | "apiVersion") && !value.is_string() && !value.is_null() {
@@ -74,7 +74,7 @@ impl<'a> TypeMeta<'a> {
         }
     }
 
-    /// Why the decoder of the built-in kinds takes this for no `wanted`, if it doesn't.
+    /// Returns the reason why the decoder of built-in kinds refuses this type for `wanted`, if it does.
     fn complaint(self, wanted: &Kind) -> Option<String> {
         let Self { version, kind, .. } = self;
         let api_version = self.api_version();
@@ -109,10 +109,10 @@ impl<'a> TypeMeta<'a> {
     }
 }
 
-/// Checks the body of a POST or a PUT. Built-in kinds may leave both out.
+/// Checks the body of a POST or a PUT. Built-in kinds may omit both fields.
 ///
 /// # Errors
-/// BadRequest. `unrecognized` makes one of a body that is no object at all.
+/// Returns BadRequest. `unrecognized` creates the error for a body that is not an object.
 pub(crate) fn check_sent(
     object: &Object,
     kind: &Kind,
@@ -149,10 +149,10 @@ pub(crate) fn check_sent(
     )))
 }
 
-/// Checks what a patch has made of an object.
+/// Checks the result of a patch.
 ///
 /// # Errors
-/// Invalid, as a rule; the others are those of the real server, which loses its way without an apiVersion.
+/// Usually returns Invalid. Without an apiVersion the real server returns other errors.
 pub(crate) fn check_patched(object: &Object, kind: &Kind, name: &str) -> Result<(), Status> {
     let invalid = |why: &str| Err(unreadable(kind, Via::Patch, object, why));
     let mut said = match TypeMeta::of(object) {
@@ -174,7 +174,7 @@ pub(crate) fn check_patched(object: &Object, kind: &Kind, name: &str) -> Result<
         said.kind = &kind.kind;
     }
     if said.group.is_empty() && said.version.is_empty() {
-        // The real server takes it for an object in memory, whose fields have other names.
+        // The real server decodes it as an internal object, whose fields have other names.
         return Err(Status::bad_request(format!(
             "the name of the object ({name} based on URL) was undeterminable: name must be provided"
         )));
@@ -182,10 +182,10 @@ pub(crate) fn check_patched(object: &Object, kind: &Kind, name: &str) -> Result<
     said.complaint(kind).map_or(Ok(()), |why| invalid(&why))
 }
 
-/// Checks that both are texts in what a patch has made of an object.
+/// Checks that both fields are texts in the result of a patch.
 ///
 /// # Errors
-/// Invalid.
+/// Returns Invalid.
 pub(crate) fn check_texts(object: &Object, kind: &Kind) -> Result<(), Status> {
     TypeMeta::of(object).map(|_| ()).map_err(|why| unreadable(kind, Via::Patch, object, &why))
 }
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_built_in_kind_may_be_left_out_but_not_be_another() {
+    fn built_in_kind_may_be_omitted_but_must_match() {
         for own in [json!({}), json!({"kind": null, "apiVersion": ""}), json!({"apiVersion": "/v1"})] {
             assert_eq!(sent("configmaps", &own), "");
         }
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_type_is_refused() {
+    fn invalid_types_are_refused() {
         assert_eq!(
             sent("configmaps", &json!({"kind": 1})),
             "couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field .kind of \

@@ -1,5 +1,5 @@
-//! UPDATE and PATCH. The work on an object is done without the lock; a write goes in only if what it was made from is
-//! still there, else it is made again.
+//! UPDATE and PATCH. An object is processed without the lock. The write is stored only if the original
+//! object is unchanged; otherwise it is processed again.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -16,29 +16,29 @@ use crate::write::create::{create, place};
 use crate::write::decode::{finalizers, meta, metadata_mut};
 use crate::write::{Object, Target, WriteOptions, Written, type_meta};
 
-/// How an update came in.
+/// The request that caused an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
     Put,
     Patch,
 }
 
-/// Which part of an object an update may write.
+/// The part of an object that an update may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Main,
     Status,
-    /// A namespace's `spec.finalizers`.
+    /// The `spec.finalizers` of a namespace.
     Finalize,
-    /// A pod's node, which the server itself puts in.
+    /// The node of a pod, which the server itself sets.
     Binding,
-    /// A pod's end; no update comes this way.
+    /// The eviction of a pod; no update uses it.
     Eviction,
-    /// The number of replicas, which the server itself puts in.
+    /// The number of replicas, which the server itself sets.
     Scale,
 }
 
-/// How an update is to be made.
+/// The parameters of an update.
 #[derive(Clone, Debug)]
 pub(crate) struct Mode {
     pub via: Via,
@@ -46,7 +46,7 @@ pub(crate) struct Mode {
     pub options: WriteOptions,
 }
 
-/// PUT: replaces an object, or creates it where the kind allows that.
+/// PUT: replaces an object, or creates it if the kind allows that.
 pub(crate) fn replace(
     shared: &Shared,
     target: &Target,
@@ -56,7 +56,8 @@ pub(crate) fn replace(
     replace_by(shared, target, mode, || Ok(object.clone()))
 }
 
-/// The same; what `sent` gives is used up, and it is asked again only if another write came in between.
+/// Like `replace`. The result of `sent` is consumed; `sent` is called again only if another write came in
+/// between.
 pub(crate) fn replace_by(
     shared: &Shared,
     target: &Target,
@@ -80,7 +81,7 @@ pub(crate) fn replace_by(
     }
 }
 
-/// A PUT says the name of its object, which is the one in the URL.
+/// Checks that the name in the body of a PUT equals the name in the URL.
 pub(crate) fn check_named(target: &Target, object: &Object) -> Result<(), Status> {
     check_name(target, meta(object, "name"))
 }
@@ -100,7 +101,7 @@ fn check_name(target: &Target, name: &str) -> Result<(), Status> {
     )))
 }
 
-/// Changes an object by `edit`, which may be called again if another write came in between.
+/// Changes an object with `edit`, which is called again if another write came in between.
 pub(crate) fn update(
     shared: &Shared,
     target: &Target,
@@ -141,7 +142,7 @@ pub(crate) fn update(
     }
 }
 
-/// Stores `after` if the object is still `old`; else nothing happens and the answer is `None`.
+/// Stores `after` if the object is still `old`; otherwise returns `None` and changes nothing.
 fn commit(
     shared: &Shared,
     target: &Target,
@@ -170,7 +171,7 @@ fn commit(
     })
 }
 
-/// Whether this update takes away what held back the object's deletion.
+/// Whether this update removes the last finalizer of an object that is being deleted.
 pub(crate) fn is_last_finalizer(kind: &Kind, before: &Object, after: &Object) -> bool {
     let deleted = !meta(before, "deletionTimestamp").is_empty();
     if kind.is_namespace() {
@@ -182,7 +183,7 @@ pub(crate) fn is_last_finalizer(kind: &Kind, before: &Object, after: &Object) ->
     deleted && grace.unwrap_or(0) == 0 && !finalizers(before).is_empty() && finalizers(after).is_empty()
 }
 
-/// Takes from `after` what this update may write and the rest from `before`.
+/// Combines the part of `after` that this update may write with the rest of `before`.
 fn settle(target: &Target, mode: &Mode, before: &Object, mut after: Object) -> Result<Object, Status> {
     check_version(target, mode, before, &after)?;
     check_uid(target, mode, before, &after)?;
@@ -223,11 +224,11 @@ fn keep(after: &mut Object, before: &Object, key: &str, kept: bool) {
     }
 }
 
-/// A status write: the old object with the new status, and with the metadata that such a write may change.
+/// Returns the old object with the new status, and with the metadata that a status write may change.
 fn only_status(kind: &Kind, before: &Object, after: &mut Object) {
     after.retain(|key, _| key == "status" || before.contains_key(key));
     for (key, old) in before.iter().filter(|(key, _)| !matches!(key.as_str(), "status" | "metadata")) {
-        // Nearly always it is the same; to see that takes less than a copy.
+        // The values are usually equal, and comparing is cheaper than copying.
         if after.get(key) != Some(old) {
             after.insert(key.clone(), old.clone());
         }
@@ -249,7 +250,7 @@ fn only_status(kind: &Kind, before: &Object, after: &mut Object) {
     }
 }
 
-/// Metadata that no update changes. Built-in kinds have nothing that is empty.
+/// Restores metadata that updates cannot change. Built-in kinds omit empty values.
 fn inherit(kind: &Kind, after: &mut Object, before: &Object) {
     let empty = Map::new();
     let old = before.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
@@ -307,7 +308,7 @@ fn check_version(target: &Target, mode: &Mode, before: &Object, after: &Object) 
     if unset || sent == stored { Ok(()) } else { Err(Status::modified(kind.named(), &target.name)) }
 }
 
-/// The version of an object as a number; 0 if it has none.
+/// Returns the version of an object as a number; 0 if it has none.
 pub(crate) fn version(object: &Object) -> Result<u64, Status> {
     match meta(object, "resourceVersion") {
         "" => Ok(0),
@@ -315,7 +316,7 @@ pub(crate) fn version(object: &Object) -> Result<u64, Status> {
     }
 }
 
-/// A PUT of another object than the one that is there.
+/// Refuses a PUT for an object with another uid.
 fn check_uid(target: &Target, mode: &Mode, before: &Object, after: &Object) -> Result<(), Status> {
     let (stored, sent) = (meta(before, "uid"), meta(after, "uid"));
     if mode.via == Via::Patch || sent.is_empty() || sent == stored {
@@ -331,13 +332,14 @@ fn check_uid(target: &Target, mode: &Mode, before: &Object, after: &Object) -> R
     Err(Status::conflict(kind.named(), &target.name, &why))
 }
 
-/// What only the server writes stays as it is. Each cause is told twice, as two validators find it.
+/// Refuses changes of fields that only the server writes. Each cause is listed twice, because two
+/// validators find it.
 fn check_immutable(target: &Target, before: &Object, after: &Object) -> Result<(), Status> {
     let field = |object: &Object, key: &str| object.get("metadata").and_then(|m| m.get(key)).cloned();
     let mut causes: Vec<Cause> = added_finalizers(before, after).into_iter().collect();
     for key in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         let (old, new) = (field(before, key), field(after, key));
-        // The time of a deletion is never taken over, so nobody is told about it.
+        // The deletion time of the body is ignored, so a different value is not an error.
         let ignored = key == "deletionTimestamp" && old.is_some();
         if let Some(new) = new.filter(|new| !ignored && new != "" && Some(new) != old.as_ref()) {
             causes.push(Cause::invalid(&format!("metadata.{key}"), &new.to_string(), "field is immutable"));
@@ -350,7 +352,7 @@ fn check_immutable(target: &Target, before: &Object, after: &Object) -> Result<(
     Err(Status::invalid(target.kind().named_kind(), &target.name, causes))
 }
 
-/// An object that is being deleted takes no new finalizers.
+/// Refuses new finalizers on an object that is being deleted.
 fn added_finalizers(before: &Object, after: &Object) -> Option<Cause> {
     if meta(before, "deletionTimestamp").is_empty() {
         return None;

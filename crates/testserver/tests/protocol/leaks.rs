@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use kube_testserver::{Fault, Lag, Listening, Match, Plan, Replicas, Server, Turn, Verb, Workload};
+use kube_testserver::{Fault, Lag, Listening, LoadBalancing, Match, Plan, Replicas, Server, Verb, Workload};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::time::Duration;
@@ -32,7 +32,7 @@ async fn busy(server: &Server) -> (Listening, Listening, Vec<Connection>) {
     configmaps(server, &["a"]);
     let start = server.journal().mark();
     let replica = server.replica(Lag::Frozen);
-    let both = Replicas::new(&server.itself(), [replica], Turn::Alternate);
+    let both = Replicas::new(&server.primary_replica(), [replica], LoadBalancing::RoundRobin);
     let (plain, tls) =
         (both.listen(ANY_PORT.into()).await.unwrap(), server.listen_tls(ANY_PORT.into()).await.unwrap());
     server.faults().next(Match::verb(Verb::Get), Fault::Hang);

@@ -5,7 +5,7 @@ use fastrand::Rng;
 use kube_client::Client;
 use kube_informer::{Phase, ReflectorOptions};
 use kube_testserver::{
-    Clock, FaultKind, Lag, Match, Outage, Replicas, Request, Server, StreamingLists, Turn,
+    Clock, FaultKind, Lag, LoadBalancing, Match, Outage, Replicas, Request, Server, StreamingLists,
 };
 use serde_json::json;
 use tokio::time::{Duration, Instant};
@@ -121,8 +121,8 @@ fn watcher(world: &mut World, setup: &InformerSetup, ground: &Ground) -> Watcher
     let second_replica = setup.second_replica.map(|lag| world.server.replica(lag));
     let service = match &second_replica {
         Some(second) => {
-            let turn = Turn::Seeded(world.rng.u64(..));
-            Replicas::new(&world.server.itself(), [second.clone()], turn).service()
+            let turn = LoadBalancing::Random(world.rng.u64(..));
+            Replicas::new(&world.server.primary_replica(), [second.clone()], turn).service()
         }
         None => world.server.service(),
     };

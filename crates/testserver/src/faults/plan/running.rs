@@ -94,7 +94,7 @@ impl PlanState {
         if lagged {
             shared.lag(CacheId::MAIN, Lag::None);
         }
-        shared.open.tell_misled(&Command::Fail(Status::expired()));
+        shared.open.send_to_misled(&Command::Fail(Status::expired()));
     }
 }
 

@@ -6,10 +6,10 @@ use crate::kinds::discovery::catalog::{Group, catalog, parts, verbs};
 use crate::kinds::kind::Kind;
 use crate::state::Registry;
 
-/// The media type of the answer.
+/// The media type of the response.
 pub(crate) const MEDIA_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Which half of the groups is asked for.
+/// The requested half of the groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Half {
     /// `/api`
@@ -62,7 +62,7 @@ struct Resource<'a> {
     subresources: Vec<Subresource<'a>>,
 }
 
-/// Group and version are only named where they are not those of the document's own place, and for custom resources.
+/// Group and version are set for custom resources, and if they differ from those of the enclosing document.
 #[derive(Serialize)]
 struct ResponseKind<'a> {
     group: &'a str,
@@ -78,7 +78,7 @@ struct Subresource<'a> {
     verbs: &'a [&'a str],
 }
 
-/// The document.
+/// Builds the document.
 pub(crate) fn document(registry: &Registry, half: Half) -> Vec<u8> {
     let all = catalog(registry);
     let wanted = |group: &&Group<'_>| group.name.is_empty() == (half == Half::Core);
@@ -90,7 +90,7 @@ pub(crate) fn document(registry: &Registry, half: Half) -> Vec<u8> {
     })
 }
 
-/// What a client may keep the document by: it changes with the document.
+/// Returns the ETag, which changes with the document.
 pub(crate) fn etag(document: &[u8]) -> String {
     let hash = ring::digest::digest(&ring::digest::SHA512, document);
     let hex: String = hash.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();

@@ -1,4 +1,4 @@
-//! Everything that is served, in the order in which clients are to see it.
+//! All served resources, in the order in which clients see them.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use crate::kinds::discovery::order;
 use crate::kinds::kind::Kind;
 use crate::state::Registry;
 
-/// A group and its versions, the preferred one first, each with its kinds by their plural names.
+/// A group and its versions, the preferred one first. Each version has its kinds by plural name.
 pub(crate) struct Group<'a> {
     pub name: &'a str,
     pub versions: Vec<(&'a str, Vec<&'a Kind>)>,
 }
 
-/// A part of an object with a path of its own.
+/// A subresource.
 pub(crate) struct Part {
     pub name: &'static str,
-    /// What is read and written there, if it is not the object's own kind.
+    /// The kind of the subresource, if it differs from the kind of the object.
     pub kind: Option<&'static str>,
     pub group: &'static str,
     pub version: &'static str,
     pub verbs: &'static [&'static str],
 }
 
-/// All groups, the core group (`""`) first.
+/// Returns all groups, the core group (`""`) first.
 pub(crate) fn catalog(registry: &Registry) -> Vec<Group<'_>> {
     let mut found: BTreeMap<&str, BTreeMap<&str, BTreeMap<&str, &Kind>>> = BTreeMap::new();
     let reviews = review::all().map(|review| &review.kind);
@@ -44,12 +44,12 @@ fn group<'a>(name: &'a str, versions: BTreeMap<&'a str, BTreeMap<&'a str, &'a Ki
     Group { name, versions }
 }
 
-/// Whether objects of this kind are kept: reviews are only answered.
+/// Whether objects of this kind are stored; reviews are not.
 pub(crate) fn is_stored(kind: &Kind) -> bool {
     !matches!(kind.group.as_str(), "authentication.k8s.io" | "authorization.k8s.io")
 }
 
-/// What can be done with objects of this kind.
+/// Returns the verbs that objects of this kind support.
 pub(crate) fn verbs(kind: &Kind) -> &'static [&'static str] {
     match () {
         () if !is_stored(kind) => &["create"],
@@ -61,7 +61,7 @@ pub(crate) fn verbs(kind: &Kind) -> &'static [&'static str] {
     }
 }
 
-/// The parts of objects of this kind: by name, but for custom resources.
+/// Returns the subresources of this kind, ordered by name except for custom resources.
 pub(crate) fn parts(kind: &Kind) -> Vec<Part> {
     const CHANGE: &[&str] = &["get", "patch", "update"];
     let own = |name, verbs| Part { name, kind: None, group: "", version: "", verbs };

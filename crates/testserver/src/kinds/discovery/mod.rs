@@ -1,4 +1,4 @@
-//! Discovery: which groups, versions and resources there are, in the shapes that the real server gives them.
+//! Discovery: the served groups, versions and resources, in the same format as the real server.
 
 pub(crate) mod aggregated;
 mod catalog;
@@ -76,7 +76,7 @@ struct ApiVersion<'a> {
 #[serde(rename_all = "camelCase")]
 struct ApiResourceList<'a> {
     kind: &'static str,
-    /// The real server does not say it of the core group.
+    /// The real server omits it for the core group.
     #[serde(skip_serializing_if = "Option::is_none")]
     api_version: Option<&'static str>,
     group_version: String,
@@ -103,7 +103,7 @@ struct ApiResource<'a> {
     storage_version_hash: Option<String>,
 }
 
-/// `/api`, for a client that knows the server by this address.
+/// `/api`, for a client that reached the server at this address.
 pub(crate) fn core_versions(address: &str) -> Vec<u8> {
     let addresses = [Address { client_cidr: "0.0.0.0/0", server_address: address }];
     bytes(&ApiVersions { kind: "APIVersions", versions: ["v1"], addresses })
@@ -141,7 +141,7 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
     Some(bytes(&ApiResourceList { kind: "APIResourceList", api_version, group_version, resources }))
 }
 
-/// The paths that the root lists.
+/// Returns the paths that the root lists.
 pub(crate) fn paths(registry: &Registry) -> Vec<String> {
     let mut paths = vec!["/api".to_owned(), "/api/v1".into(), "/apis".into(), "/apis/".into()];
     for group in catalog(registry).iter().filter(|group| !group.name.is_empty()) {
@@ -179,7 +179,7 @@ fn entries(kind: &Kind) -> impl Iterator<Item = ApiResource<'_>> {
     std::iter::once(main).chain(catalog::parts(kind).into_iter().map(part))
 }
 
-/// Structs of texts always serialise; the fallback keeps the function total.
+/// Structs of texts always serialise; the fallback avoids a panic.
 fn bytes(document: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(document).unwrap_or_else(|_| b"{}".to_vec())
 }

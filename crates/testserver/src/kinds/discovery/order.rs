@@ -1,10 +1,10 @@
-//! Which group and which version a client is to prefer, as the real server ranks them.
+//! The order of groups and versions by which clients choose the preferred one, as on the real server.
 
 use std::cmp::{Ordering, Reverse};
 
 use crate::kinds::kind::Kind;
 
-/// The groups of the real server by their priority. Others, which are those of CRDs, come after them by name.
+/// The groups of the real server by priority. All other groups belong to CRDs and follow, ordered by name.
 const RANKED: [&str; 21] = [
     "",
     "apiregistration.k8s.io",
@@ -34,12 +34,12 @@ pub(crate) fn is_builtin(group: &str) -> bool {
     RANKED.contains(&group)
 }
 
-/// The place of a group; those with the same place go by name.
+/// Returns the rank of a group; groups of equal rank are ordered by name.
 pub(crate) fn group_rank(name: &str) -> usize {
     RANKED.iter().position(|ranked| *ranked == name).unwrap_or(RANKED.len())
 }
 
-/// How far a version has come.
+/// The maturity of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Alpha,
@@ -47,13 +47,14 @@ enum Stage {
     Stable,
 }
 
-/// `v2` before `v1` before `v2beta1` before `v1beta2` before `v1alpha1` before anything else, which goes by name.
+/// Orders `v2` before `v1` before `v2beta1` before `v1beta2` before `v1alpha1`. Other versions follow,
+/// ordered by name.
 pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
     let key = |version: &str| Reverse(parse(version));
     key(a).cmp(&key(b)).then_with(|| a.cmp(b))
 }
 
-/// `None`, which is less than all, for what is no version of this form.
+/// Returns `None`, which is less than all others, if the version does not have this form.
 fn parse(version: &str) -> Option<(Stage, u64, u64)> {
     let rest = version.strip_prefix('v')?;
     let stages = [("alpha", Stage::Alpha), ("beta", Stage::Beta)];
@@ -69,9 +70,9 @@ fn number(text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| positive)
 }
 
-/// What tells a client that objects are stored in another version than before.
+/// Returns a hash that changes when objects are stored in another version.
 pub(crate) fn storage_version_hash(kind: &Kind) -> String {
-    // Events of both groups are stored as those of the core group.
+    // Events of both groups are stored as events of the core group.
     let group = if kind.kind == "Event" { "" } else { kind.group.as_str() };
     let stored = format!("{group}/{}/{}", kind.storage_version, kind.kind);
     let hash = ring::digest::digest(&ring::digest::SHA256, stored.as_bytes());
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_ranked_as_kubernetes_ranks_them() {
+    fn versions_are_ordered_as_in_kubernetes() {
         let mut versions = [
             "v1beta1",
             "foo1",
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_groups_of_crds_come_last() {
+    fn crd_groups_come_last() {
         assert!(group_rank("") < group_rank("apps") && group_rank("apps") < group_rank("batch"));
         assert_eq!(group_rank("example.com"), group_rank("other.dev"));
         assert!(group_rank("flowcontrol.apiserver.k8s.io") < group_rank("a.io"));

@@ -1,4 +1,4 @@
-//! Discovery against what was recorded from kube-apiserver 1.36.
+//! Compares discovery with records of kube-apiserver 1.36.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn parsed(bytes: &[u8]) -> Value {
 }
 
 #[test]
-fn a_resource_is_described_as_on_the_real_server() {
+fn resource_description_equals_real_server() {
     let text = registry(|registry| resources(registry, "apps", "v1")).unwrap();
     let text = String::from_utf8(text).unwrap();
     let start = "{\"kind\":\"APIResourceList\",\"apiVersion\":\"v1\",\"groupVersion\":\"apps/v1\",\"resources\":[\
@@ -33,7 +33,7 @@ fn a_resource_is_described_as_on_the_real_server() {
 }
 
 #[test]
-fn the_aggregated_document_says_the_same_in_one_piece() {
+fn aggregated_document_equals_separate_documents() {
     let named = registry(|registry| aggregated::document(registry, aggregated::Half::Named));
     let list = parsed(&named);
     let groups: Vec<_> = list["items"].as_array().unwrap().iter().map(|i| &i["metadata"]["name"]).collect();
@@ -58,7 +58,7 @@ fn groups_of(registry: &Registry) -> Vec<u8> {
 }
 
 #[test]
-fn an_etag_follows_the_document() {
+fn etag_changes_with_document() {
     let tag = aggregated::etag(b"one");
     assert_eq!(tag.len(), 130);
     assert!(tag == aggregated::etag(b"one") && tag != aggregated::etag(b"two"));

@@ -1,5 +1,5 @@
-//! The table and the decoder, held against the Go types of Kubernetes: `.ci/real-apiserver` builds the program that
-//! prints what they say.
+//! Compares the table and the decoder with the Go types of Kubernetes. `.ci/real-apiserver` builds the
+//! program that prints the expected values.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -9,13 +9,13 @@ use serde::Deserialize;
 
 use super::*;
 
-/// What `wire` prints, or `None` where nobody has built it.
+/// Returns the output of `wire`, or `None` if it was not built.
 fn wire(args: &[&str]) -> Option<String> {
     let binary = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/e2e/real-apiserver/bin/wire");
     if !binary.is_file() {
         let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
         assert!(!ci, "wire {args:?} can't be asked; run .ci/real-apiserver");
-        // Not println: the test harness would hide it when the test passes.
+        // The test harness hides `println!` output of passing tests.
         let _ = writeln!(std::io::stderr(), "SKIPPED: wire {args:?}; run .ci/real-apiserver (needs Go)");
         return None;
     }
@@ -25,14 +25,14 @@ fn wire(args: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn the_table_is_what_the_go_types_say() {
+fn table_equals_go_types() {
     let Some(printed) = wire(&["table"]) else { return };
     let ours = include_str!("../../types/types.txt");
     let differs = printed.lines().zip(ours.lines()).find(|(printed, ours)| printed != ours);
     assert!(printed == ours, "bin/wire table prints another types.txt: {differs:?}");
 }
 
-/// An object in both forms.
+/// An object in both formats.
 #[derive(Deserialize)]
 struct Pair {
     kind: String,
@@ -41,7 +41,7 @@ struct Pair {
 }
 
 #[test]
-fn random_objects_of_all_kinds_are_read_as_go_reads_them() {
+fn random_objects_are_read_as_in_go() {
     let Some(printed) = wire(&["pairs", "--seed", "1", "--each", "20"]) else { return };
     let mut read = 0;
     for line in printed.lines() {
@@ -49,7 +49,7 @@ fn random_objects_of_all_kinds_are_read_as_go_reads_them() {
         let body = STANDARD.decode(pair.protobuf).unwrap();
         let (version, kind) = pair.kind.split_once(' ').unwrap();
         let object = super::read(&body, version, kind).unwrap();
-        // That a time is none shows when it is stored.
+        // Only the stored form shows that a time is empty.
         let mut differences = differences("", &stored(&pair.kind, &object), &pair.object);
         differences.retain(|difference| !is_nothing(difference));
         assert_eq!(differences, Vec::<String>::new(), "{}: {line}", pair.kind);
@@ -59,7 +59,7 @@ fn random_objects_of_all_kinds_are_read_as_go_reads_them() {
 }
 
 #[test]
-fn what_go_writes_is_read_and_stays_what_it_is() {
+fn go_output_round_trips() {
     let Some(printed) = wire(&["pairs", "--seed", "2", "--each", "20"]) else { return };
     let mut read = 0;
     for line in printed.lines() {
@@ -72,12 +72,12 @@ fn what_go_writes_is_read_and_stays_what_it_is() {
     assert!(read >= 20 * Types::get().kinds().count(), "only {read} objects");
 }
 
-/// A pointer to nothing is written as null, and null is read as no pointer.
+/// A nil pointer is written as null, and null is read as a nil pointer.
 fn is_nothing(difference: &str) -> bool {
     difference.ends_with(": None, and Go says Some(Null)")
 }
 
-/// An object as it is stored.
+/// Returns the stored form of an object.
 fn stored(kind: &str, object: &Value) -> Value {
     let (version, kind) = kind.split_once(' ').unwrap();
     let mut object = object.as_object().unwrap().clone();
@@ -85,7 +85,7 @@ fn stored(kind: &str, object: &Value) -> Value {
     object.into()
 }
 
-/// Where two values differ, by the paths.
+/// Returns the differences of two values with their paths.
 fn differences(at: &str, ours: &Value, theirs: &Value) -> Vec<String> {
     match (ours, theirs) {
         (Value::Object(a), Value::Object(b)) => {

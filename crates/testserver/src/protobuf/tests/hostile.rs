@@ -1,4 +1,4 @@
-//! Bytes that nobody would send: they are read or refused, within bounds of time, memory and stack.
+//! Malicious bytes: they are read or refused within bounds of time, memory and stack.
 
 use proptest::prelude::*;
 
@@ -47,7 +47,7 @@ proptest! {
 }
 
 #[test]
-fn a_schema_within_itself_ends() {
+fn recursive_schema_is_bounded() {
     let refused = |levels: usize| {
         let schema = (0..levels).fold(Vec::new(), |inner, _| sub(28, inner)); // not
         let version = sub(4, sub(1, schema));
@@ -61,7 +61,7 @@ fn a_schema_within_itself_ends() {
 }
 
 #[test]
-fn groups_within_groups_take_no_stack() {
+fn nested_groups_need_no_stack() {
     let open = varint(95 << 3 | 3).repeat(100_000);
     let close = varint(95 << 3 | 4).repeat(100_000);
     assert!(read(&body("v1", "ConfigMap", [open.clone(), close].concat()), "v1", "ConfigMap").is_ok());
@@ -69,11 +69,11 @@ fn groups_within_groups_take_no_stack() {
 }
 
 #[test]
-fn a_flood_of_empty_messages_is_refused() {
+fn flood_of_empty_messages_is_refused() {
     let containers = sub(2, "").repeat(200_000);
     let message = message_of(read(&body("v1", "Pod", sub(2, containers)), "v1", "Pod"));
     assert!(message.ends_with("the message has too many parts for its length"), "{message}");
-    // As many with something in them are fine.
+    // The same number of messages with content is accepted.
     let containers = sub(2, sub(1, "container-1")).repeat(20_000);
     assert!(read(&body("v1", "Pod", sub(2, containers)), "v1", "Pod").is_ok());
 }

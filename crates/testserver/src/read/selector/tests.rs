@@ -1,4 +1,4 @@
-//! Selectors against the real server's answers and against random input.
+//! Compares selectors with recorded answers of the real server, and tests random input.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn error(selector: &str) -> String {
 }
 
 #[test]
-fn every_operator_selects_as_the_real_one() {
+fn operators_select_as_on_real_server() {
     let web = [("app", "web"), ("tier", "front"), ("n", "5")];
     for good in [
         "",
@@ -57,7 +57,7 @@ fn every_operator_selects_as_the_real_one() {
 }
 
 #[test]
-fn complaints_are_those_of_the_real_server() {
+fn selector_errors_equal_real_server() {
     assert_eq!(error("a in"), "unable to parse requirement: found '' expected: '('");
     assert_eq!(error("=="), "found '==', expected: !, identifier, or 'end of string'");
     assert_eq!(error("a=b=c"), "found '=', expected: ',' or 'end of string'");
@@ -69,7 +69,7 @@ fn complaints_are_those_of_the_real_server() {
 }
 
 #[test]
-fn the_parser_never_panics_whatever_it_reads() {
+fn parser_never_panics_on_random_input() {
     let mut rng = fastrand::Rng::with_seed(7);
     let alphabet: Vec<char> = "ab=!,()<> in notin/.-_é\\\"\u{0}1".chars().collect();
     for _ in 0..20_000 {
@@ -83,7 +83,7 @@ fn the_parser_never_panics_whatever_it_reads() {
 }
 
 #[test]
-fn field_selectors_compare_values_by_their_place() {
+fn field_selectors_compare_values_by_index() {
     let place = |name: &str| match name {
         "metadata.name" => Ok(0),
         "spec.nodeName" => Ok(1),

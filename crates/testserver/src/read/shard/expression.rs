@@ -1,13 +1,13 @@
-//! The part of CEL that shard selectors are written in, read far enough to say what else stands there.
+//! The subset of CEL that shard selectors use, parsed far enough to report any other expression.
 
 use std::iter::Peekable;
 use std::str::CharIndices;
 
-/// An expression, as far as it matters.
+/// A parsed expression, reduced to the parts that matter here.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Expression {
     Or(Vec<Expression>),
-    /// Operators are functions, too: `_&&_`.
+    /// Operators are functions too: `_&&_`.
     Call {
         function: String,
         arguments: Vec<Expression>,
@@ -28,7 +28,7 @@ pub(crate) enum Literal {
 }
 
 impl Expression {
-    /// The number that CEL gives to this kind of expression.
+    /// Returns the number that CEL assigns to this kind of expression.
     pub(crate) fn kind(&self) -> u8 {
         match self {
             Self::Or(_) | Self::Call { .. } => 1,
@@ -41,7 +41,7 @@ impl Expression {
 }
 
 impl Literal {
-    /// The type's name in Go.
+    /// Returns the name of the Go type.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Self::Text(_) => "string",
@@ -61,16 +61,16 @@ enum Token {
     Sign(&'static str),
 }
 
-/// Longer ones first.
+/// Longer signs come first.
 const SIGNS: [&str; 22] = [
     "||", "&&", "==", "!=", "<=", ">=", "(", ")", "[", "]", ",", ".", "!", "<", ">", "+", "-", "*", "/", "%",
     "?", ":",
 ];
 
-/// Expressions may be nested this deep, as in CEL.
+/// The maximum nesting of expressions, as in CEL.
 const DEPTH: usize = 32;
 
-/// Reads an expression; the error says what is wrong with it.
+/// Parses an expression; the error describes the syntax error.
 pub(crate) fn parse(text: &str) -> Result<Expression, String> {
     let tokens = tokens(text)?;
     let mut parser = Parser { tokens: tokens.into_iter().peekable(), depth: 0 };
@@ -133,7 +133,7 @@ fn take_while(chars: &mut Peekable<CharIndices<'_>>, wanted: fn(char) -> bool) -
     taken
 }
 
-/// A text in quotes. A backslash keeps what follows it as it is, which no selector that is accepted has.
+/// Reads a quoted text. An escaped character is kept unchanged; no accepted selector contains one.
 fn quoted(chars: &mut Peekable<CharIndices<'_>>) -> Result<String, String> {
     chars.next_if(|(_, c)| *c == 'r');
     let quote = chars.next().map_or('\'', |(_, c)| c);
@@ -176,7 +176,7 @@ impl Parser {
         }
     }
 
-    /// A primary, or an operation on some, whose operands no longer matter.
+    /// Reads a primary, or an operation whose operands do not matter.
     fn operation(&mut self) -> Result<Expression, String> {
         if self.takes("!") {
             self.primary()?;
@@ -212,7 +212,7 @@ impl Parser {
         }
     }
 
-    /// What begins with a name: a path, or a call of its last name.
+    /// Reads an expression that begins with a name: a path, or a call of its last name.
     fn path(&mut self, first: String) -> Result<Expression, String> {
         let mut path = first;
         loop {
@@ -220,7 +220,7 @@ impl Parser {
                 let function = path.rsplit('.').next().unwrap_or("").to_owned();
                 let arguments = self.arguments(")")?;
                 let mut call = Expression::Call { function, arguments };
-                // What is taken of a result is no path any more.
+                // A member of a call's result is not a path.
                 while self.takes(".") {
                     self.tokens.next();
                     call = Expression::Call { function: "_._".into(), arguments: Vec::new() };

@@ -1,4 +1,4 @@
-//! `shardSelector`: which part of the objects a list or watch is about, by a hash of their uid or namespace.
+//! `shardSelector`: restricts a list or watch to objects whose uid or namespace hashes into certain ranges.
 
 mod expression;
 
@@ -6,21 +6,21 @@ use crate::status::Status;
 use crate::storage::entry::Essentials;
 use expression::{Expression, Literal};
 
-/// Ranges of hashes; an object is in the shard if its hash is in one of them.
+/// Ranges of hashes. An object is in the shard if its hash is in one of them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ShardSelector {
     field: Field,
     ranges: Vec<Range>,
 }
 
-/// What of an object is hashed.
+/// The field that is hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
     Uid,
     Namespace,
 }
 
-/// From `start` to before `end`, which may be 2^64.
+/// A half-open range from `start` to `end`; `end` may be 2^64.
 #[derive(Clone, Debug, PartialEq)]
 struct Range {
     start: u128,
@@ -43,10 +43,10 @@ impl Range {
 }
 
 impl ShardSelector {
-    /// Reads `shardRange(FIELD, 'START', 'END')`, or several joined by `||`.
+    /// Parses `shardRange(FIELD, 'START', 'END')`, or several joined by `||`.
     ///
     /// # Errors
-    /// What the real server answers, which does not call it a bad request.
+    /// Returns the error of the real server, which is not a BadRequest.
     pub(crate) fn parse(text: &str) -> Result<Self, Status> {
         read(text).map_err(|why| Status::internal(format!("invalid shard selector: {why}")))
     }
@@ -58,14 +58,14 @@ impl ShardSelector {
         })
     }
 
-    /// Whether the hash of a uid or namespace is in one of the ranges, which end before their end.
+    /// Whether the hash of a uid or namespace is in one of the ranges.
     fn holds(&self, value: &str) -> bool {
         let hash = u128::from(fnv1a(value));
         self.ranges.iter().any(|range| (range.start..range.end).contains(&hash))
     }
 }
 
-/// The selector in the one form that lists show.
+/// Formats the selector in the canonical form that lists contain.
 impl std::fmt::Display for ShardSelector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ranges: Vec<String> = self.ranges.iter().map(|range| range.text(self.field)).collect();
@@ -73,7 +73,7 @@ impl std::fmt::Display for ShardSelector {
     }
 }
 
-/// 64-bit FNV-1a, by which all servers and clients must agree.
+/// 64-bit FNV-1a; all servers and clients must use the same hash.
 fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

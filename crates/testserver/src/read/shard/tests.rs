@@ -1,4 +1,4 @@
-//! Shard selectors against what was recorded from kube-apiserver 1.36 with the gate ShardedListAndWatch.
+//! Compares shard selectors with records of kube-apiserver 1.36 with the feature gate ShardedListAndWatch.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
-fn a_selector_is_shown_in_one_form() {
+fn selector_is_formatted_canonically() {
     let low = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')";
     let high = "shardRange(object.metadata.uid, '0x8000000000000000', '0x10000000000000000')";
     for (text, shown) in [
@@ -27,8 +27,8 @@ fn a_selector_is_shown_in_one_form() {
 }
 
 #[test]
-fn hashes_are_those_of_the_real_server() {
-    // The uids of two objects that the real server put into the lower half, and of two others.
+fn hashes_equal_real_server() {
+    // The real server put two of these objects into the lower half and two into the upper half.
     let low = ShardSelector::parse(LOW).unwrap();
     let is_low = |uid: &str| low.holds(uid);
     assert!(is_low("88e8267c-6ac1-49f9-9651-417a7d0de93e") && is_low("46316c07-67eb-4f6a-9cbd-d34b7c6372fc"));
@@ -39,7 +39,7 @@ fn hashes_are_those_of_the_real_server() {
 }
 
 #[test]
-fn a_range_begins_with_its_start_and_ends_before_its_end() {
+fn range_includes_start_and_excludes_end() {
     let hash = fnv1a("uid");
     let range = |start: u64, end: u64| {
         let text = format!("shardRange(object.metadata.uid,'0x{start:016x}','0x{end:016x}')");
@@ -49,7 +49,7 @@ fn a_range_begins_with_its_start_and_ends_before_its_end() {
 }
 
 #[test]
-fn refusals_are_those_of_the_real_server() {
+fn shard_selector_errors_equal_real_server() {
     let of = |start: &str, end: &str| format!("shardRange(object.metadata.uid,{start},{end})");
     let max = "'0xffffffffffffffff'";
     for (text, why) in [
@@ -109,7 +109,7 @@ fn refusals_are_those_of_the_real_server() {
 }
 
 #[test]
-fn no_text_is_too_odd_to_be_refused() {
+fn malformed_expressions_are_refused_without_panic() {
     for text in
         ["(", "((((", "'", "r'", "a.", "a.(", "||", "\u{e9}", "a[", "f(,", "?", "x ?", "/", "a(b).c(d"]
     {

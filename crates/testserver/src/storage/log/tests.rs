@@ -1,4 +1,4 @@
-//! The log against a naive model that keeps a copy of everything at each revision.
+//! Compares the log with a naive model that keeps a copy of the state at each revision.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ fn random_write(store: &mut Store, id: TableId, kind: &Kind, rng: &mut fastrand:
 }
 
 #[test]
-fn a_list_at_each_revision_equals_the_replay_up_to_it() {
+fn list_at_each_revision_equals_replay() {
     let kind = configmaps();
     for seed in 0..20 {
         let mut rng = fastrand::Rng::with_seed(seed);
@@ -81,7 +81,7 @@ fn a_list_at_each_revision_equals_the_replay_up_to_it() {
 }
 
 #[test]
-fn compaction_refuses_what_is_gone_and_nothing_else() {
+fn compaction_refuses_only_compacted_revisions() {
     let (mut store, id) = store(10_000, None);
     let kind = configmaps();
     for value in 0..5 {
@@ -95,7 +95,7 @@ fn compaction_refuses_what_is_gone_and_nothing_else() {
 }
 
 #[test]
-fn the_window_bounds_the_log() {
+fn window_bounds_log() {
     let (mut store, id) = store(3, None);
     let kind = configmaps();
     for value in 0..10 {
@@ -107,7 +107,7 @@ fn the_window_bounds_the_log() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn history_grows_old_by_the_clock() {
+async fn history_expires_by_age() {
     let (mut store, id) = store(100, Some(Duration::from_secs(60)));
     store.put(id, draft(&configmaps(), "a", "n", 1));
     tokio::time::advance(Duration::from_secs(59)).await;
@@ -119,7 +119,7 @@ async fn history_grows_old_by_the_clock() {
 }
 
 #[test]
-fn a_restore_gives_the_state_of_then_and_its_versions_again() {
+fn restore_returns_old_state_and_reuses_versions() {
     let kind = configmaps();
     let mut rng = fastrand::Rng::with_seed(4);
     let (mut store, id) = store(10_000, None);
@@ -139,7 +139,7 @@ fn a_restore_gives_the_state_of_then_and_its_versions_again() {
 }
 
 #[test]
-fn lists_and_watches_expire_on_their_own() {
+fn lists_and_watches_expire_independently() {
     let kind = configmaps();
     let (mut store, id) = store(10_000, None);
     for value in 0..8 {
@@ -155,7 +155,7 @@ fn lists_and_watches_expire_on_their_own() {
 }
 
 #[test]
-fn windows_of_their_own_end_lists_and_watches() {
+fn separate_windows_bound_lists_and_watches() {
     let (watches, lists) = (Window { events: 2, age: None }, Window { events: 5, age: None });
     let mut store = Store::new(Retention { watches, lists });
     let id = store.add_table();
@@ -168,7 +168,7 @@ fn windows_of_their_own_end_lists_and_watches() {
 }
 
 #[test]
-fn what_a_cache_is_behind_by_is_kept_for_it() {
+fn events_not_seen_by_a_cache_are_kept() {
     let (mut store, id) = store(2, None);
     let behind = store.add_cache(Lag::Revisions(6));
     for value in 0..10 {
@@ -187,7 +187,7 @@ fn what_a_cache_is_behind_by_is_kept_for_it() {
 }
 
 #[test]
-fn a_bump_raises_the_revision_and_forgets_what_was() {
+fn bump_raises_revision_and_drops_history() {
     let (mut store, id) = store(100, None);
     store.put(id, draft(&configmaps(), "a", "n", 1));
     store.bump(1_000);
@@ -198,7 +198,7 @@ fn a_bump_raises_the_revision_and_forgets_what_was() {
 }
 
 #[test]
-fn what_is_corrupt_is_unreadable_with_the_event_that_replaces_it_until_it_is_healed() {
+fn corrupt_state_is_unreadable_until_healed() {
     let (mut store, id) = store(100, None);
     store.put(id, draft(&configmaps(), "a", "n", 1));
     let at = store.corrupt(id, "a/n").unwrap();

@@ -1,4 +1,4 @@
-//! What is kept, and that it is what the bytes say after whatever was written.
+//! Tests which trees are cached, and that each equals its parsed bytes after any kind of write.
 
 use bytes::Bytes;
 use http::Request;
@@ -11,7 +11,7 @@ use crate::server::Server;
 use crate::storage::entry::{Change, Draft};
 
 #[test]
-fn a_tree_is_what_its_bytes_say_and_the_oldest_are_dropped() {
+fn cached_tree_equals_bytes_and_oldest_is_dropped() {
     let kind = crate::kinds::builtin::kinds().into_iter().find(|k| k.plural == "pods").unwrap();
     let pod = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"x": "y".repeat(BYTES / 4)}});
     let pod = pod.as_object().unwrap();
@@ -28,7 +28,7 @@ fn a_tree_is_what_its_bytes_say_and_the_oldest_are_dropped() {
     }
 }
 
-/// Where the objects are, what they say they are, and a field that may hold anything.
+/// The path of the objects, their apiVersion and kind, and a field that accepts any value.
 const KINDS: [(&str, &str, &str, &str); 4] = [
     ("/api/v1/namespaces/default/configmaps", "v1", "ConfigMap", "data"),
     ("/apis/apps/v1/namespaces/default/deployments", "apps/v1", "Deployment", "spec"),
@@ -36,7 +36,7 @@ const KINDS: [(&str, &str, &str, &str); 4] = [
     ("/api/v1/namespaces/default/services", "v1", "Service", "spec"),
 ];
 
-/// How an object is written: the method, the path behind its name, and the media type.
+/// The ways to write an object: method, suffix of the path, media type.
 const WRITES: [(&str, &str, &str); 8] = [
     ("POST", "", "application/json"),
     ("PUT", "", "application/json"),

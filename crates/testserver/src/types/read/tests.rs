@@ -1,4 +1,4 @@
-//! Objects before and after they are read.
+//! Objects before and after decoding.
 
 use super::*;
 use crate::kinds::kind::Kind;
@@ -17,7 +17,7 @@ fn read_as(name: &str, object: Value) -> Result<(Value, Vec<String>), String> {
 }
 
 #[test]
-fn what_is_empty_goes_unless_its_type_always_has_it() {
+fn empty_fields_are_dropped_unless_required_by_type() {
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "status": null,
         "metadata": {"name": "p", "labels": {}, "annotations": null, "creationTimestamp": null},
@@ -48,7 +48,7 @@ fn what_is_empty_goes_unless_its_type_always_has_it() {
 }
 
 #[test]
-fn what_the_type_does_not_know_goes_and_is_named() {
+fn unknown_fields_are_dropped_and_reported() {
     let pod = json!({"zip": 1, "spec": {"containers": [{"name": "c", "foo": {"bar": 1}}],
         "volumes": [{"name": "v", "emptyDir": {"x": 1}}]}});
     let (read, unknown) = read_as("Pod", pod).unwrap();
@@ -58,7 +58,7 @@ fn what_the_type_does_not_know_goes_and_is_named() {
 }
 
 #[test]
-fn values_of_other_types_are_refused_as_go_refuses_them() {
+fn type_errors_equal_go() {
     let container = |field: &str, value: Value| json!({"spec": {"containers": [{field: value}]}});
     let port = |value: Value| container("livenessProbe", json!({"httpGet": {"port": value}}));
     let unmarshal = "json: cannot unmarshal";
@@ -119,7 +119,7 @@ fn values_of_other_types_are_refused_as_go_refuses_them() {
 }
 
 #[test]
-fn values_get_the_form_in_which_they_are_stored() {
+fn values_get_stored_form() {
     let pod = json!({
         "metadata": {"creationTimestamp": "2026-01-01T02:00:00.5+02:00"},
         "spec": {"containers": [{"resources": {"requests": {"cpu": 0.5, "memory": "1024Mi", "x": " 1 "}}}]},
@@ -134,7 +134,7 @@ fn values_get_the_form_in_which_they_are_stored() {
 }
 
 #[test]
-fn schemas_may_be_several_things_at_one_place() {
+fn schema_fields_accept_alternative_types() {
     let schema = json!({
         "items": [{"type": "string"}], "additionalProperties": false, "maximum": 12_345_678_901_234_567_890u64,
         "dependencies": {"a": ["b"], "c": {"minimum": 2.0}}, "default": {"any": [1.0]},

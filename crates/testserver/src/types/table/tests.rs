@@ -1,9 +1,9 @@
-//! The table as it is read.
+//! Tests of the parsed table.
 
 use super::*;
 
 #[test]
-fn the_table_is_read_to_its_end() {
+fn table_is_parsed_completely() {
     let types = Types::parse(include_str!("../types.txt")).unwrap();
     let config_map = types.message(types.kind("v1", "ConfigMap").unwrap()).unwrap();
     assert_eq!(config_map.name, "ConfigMap");
@@ -20,7 +20,7 @@ fn the_table_is_read_to_its_end() {
 }
 
 #[test]
-fn no_field_has_the_name_of_an_embedded_one() {
+fn no_field_shares_name_with_embedded_field() {
     for message in &Types::get().messages {
         let twice = message.known.windows(2).find(|pair| pair[0].field.name == pair[1].field.name);
         assert!(twice.is_none(), "{twice:?} in {}", message.name);
@@ -28,7 +28,7 @@ fn no_field_has_the_name_of_an_embedded_one() {
 }
 
 #[test]
-fn a_line_that_is_not_understood_is_an_error() {
+fn malformed_line_is_an_error() {
     assert_eq!(Types::parse("message A\n1 a Nothing").unwrap_err(), "1 a Nothing");
     assert_eq!(Types::parse("1 a string").unwrap_err(), "1 a string");
     assert_eq!(Types::parse("kind v1 A B").unwrap_err(), "kind v1 A B");
@@ -36,14 +36,14 @@ fn a_line_that_is_not_understood_is_an_error() {
 }
 
 #[test]
-fn every_built_in_kind_stands_in_the_table() {
+fn every_built_in_kind_is_in_type_table() {
     for kind in crate::kinds::builtin::kinds() {
         assert!(Types::get().kind(&kind.api_version(), &kind.kind).is_some(), "{kind:?}");
     }
 }
 
 #[test]
-fn reviews_and_bindings_are_found_by_their_resource() {
+fn reviews_and_bindings_are_found_by_resource() {
     let of = |version, resource| Types::get().kind_of(version, resource);
     assert_eq!(of("authorization.k8s.io/v1", "selfsubjectaccessreviews"), Some("SelfSubjectAccessReview"));
     assert_eq!(of("v1", "bindings"), Some("Binding"));

@@ -123,7 +123,9 @@ async fn who_waits_for_the_server_sees_each_write_also_one_that_is_taken_back() 
         tokio::time::sleep(Duration::from_secs(5)).await;
         server.restore(then).unwrap();
     };
-    timeout(Duration::from_secs(60), async { tokio::join!(server.until(gone), server.until(gone), going) })
-        .await
-        .unwrap();
+    timeout(Duration::from_secs(60), async {
+        tokio::join!(server.wait_until(gone), server.wait_until(gone), going)
+    })
+    .await
+    .unwrap();
 }

@@ -153,7 +153,7 @@ async fn a_lag_ends_with_its_plan_however_long_ago_it_was() {
     assert!(server.plan().unwrap().incidents().len() == 16_384);
     server.plan().unwrap().stop();
     let now = configmaps(&server, &["a"]);
-    assert_eq!(server.itself().resource_version(), now);
+    assert_eq!(server.primary_replica().resource_version(), now);
 }
 
 /// A request whose body does not come before `plan` has stopped.

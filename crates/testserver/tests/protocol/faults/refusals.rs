@@ -19,7 +19,7 @@ async fn refused(fault: Fault) -> (u16, String, String) {
 }
 
 #[tokio::test]
-async fn refusals_are_those_of_the_real_server() {
+async fn shard_selector_errors_equal_real_server() {
     let (code, after, text) = refused(Fault::initializing(1)).await;
     assert_eq!((code, after.as_str()), (429, "1"));
     assert_eq!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
-use kube_testserver::{ApiService, Disruption, Lag, Replicas, Server, Turn};
+use kube_testserver::{ApiService, Disruption, Lag, LoadBalancing, Replicas, Server};
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
@@ -109,7 +109,7 @@ async fn a_streaming_list_of_a_lagging_replica_waits_until_it_is_up_to_date() {
 async fn behind_one_address_time_seems_to_go_back() {
     let server = server();
     configmaps(&server, &["a", "b"]);
-    let both = |turn| Replicas::new(&server.itself(), [server.replica(Lag::Revisions(1))], turn);
+    let both = |turn| Replicas::new(&server.primary_replica(), [server.replica(Lag::Revisions(1))], turn);
     let counts = async |service: ApiService, times: usize| {
         let mut counts = Vec::new();
         for _ in 0..times {
@@ -117,12 +117,12 @@ async fn behind_one_address_time_seems_to_go_back() {
         }
         counts
     };
-    assert_eq!(counts(both(Turn::Alternate).service(), 4).await, [2, 1, 2, 1]);
-    let connections = both(Turn::PerConnection);
+    assert_eq!(counts(both(LoadBalancing::RoundRobin).service(), 4).await, [2, 1, 2, 1]);
+    let connections = both(LoadBalancing::PerConnection);
     assert_eq!(counts(connections.service(), 2).await, [2, 2]);
     assert_eq!(counts(connections.service(), 2).await, [1, 1]);
-    let drawn = counts(both(Turn::Seeded(1)).service(), 20).await;
-    assert_eq!(drawn, counts(both(Turn::Seeded(1)).service(), 20).await);
+    let drawn = counts(both(LoadBalancing::Random(1)).service(), 20).await;
+    assert_eq!(drawn, counts(both(LoadBalancing::Random(1)).service(), 20).await);
     assert!(drawn.contains(&1) && drawn.contains(&2), "{drawn:?}");
 }
 
@@ -130,7 +130,8 @@ async fn behind_one_address_time_seems_to_go_back() {
 async fn over_tcp_a_connection_stays_with_its_replica() {
     let server = server();
     configmaps(&server, &["a", "b"]);
-    let both = Replicas::new(&server.itself(), [server.replica(Lag::Frozen)], Turn::PerConnection);
+    let both =
+        Replicas::new(&server.primary_replica(), [server.replica(Lag::Frozen)], LoadBalancing::PerConnection);
     let listening = both.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
     configmaps(&server, &["c"]);
     let path = format!("{R}?resourceVersion=0");
