@@ -27,8 +27,7 @@
 //!
 //! # Invariants
 //!
-//! - All resources share one revision. Each write that changes something raises it by one; nothing else
-//!   does.
+//! - All resources share one revision. A write raises the revision by one if it changes an object.
 //! - The log and the objects agree: the objects at a revision are the current objects with all later events
 //!   undone.
 //! - The bytes of an object are written once and shared by all lists and watches. No watch has its own

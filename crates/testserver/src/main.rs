@@ -26,11 +26,11 @@ struct Flags {
     /// Write a kubeconfig to this file when the server is ready. Only the owner can read a new file.
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
-    /// Serve TLS, with a certificate that the kubeconfig trusts.
+    /// Serve TLS, with a certificate authority that the kubeconfig contains.
     #[arg(long)]
     tls: bool,
-    /// Require bearer tokens. The default context of the kubeconfig may do everything; its context `nobody`
-    /// may do nothing. Go clients send tokens over TLS only.
+    /// Require bearer tokens. The default context of the kubeconfig has all rights; the context `nobody`
+    /// has none. Go clients send tokens over TLS only.
     #[arg(long, requires = "tls")]
     users: bool,
     /// Drop history after this many seconds. Without this option, only the number of events is bounded.
@@ -42,7 +42,7 @@ struct Flags {
     /// Seed the random generator with this number.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Delete objects whose owners are gone, like the garbage collector of a cluster.
+    /// Delete objects whose owners no longer exist, like the garbage collector of a cluster.
     #[arg(long)]
     garbage_collector: bool,
     /// Simulate a workload that writes at this interval, in milliseconds.

@@ -82,7 +82,7 @@ impl Server {
     /// The future never completes if `look` never returns a value; wrap it in a timeout.
     ///
     /// # Cancel safety
-    /// The future changes nothing and can be dropped at any time.
+    /// The future does not change any state. It can be dropped at any time.
     pub async fn wait_until<T>(&self, mut look: impl FnMut(&Self) -> Option<T>) -> T {
         let mut revisions = self.shared.revisions();
         loop {

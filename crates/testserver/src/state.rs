@@ -1,4 +1,4 @@
-//! The whole state of a server, and the only lock around the stored objects.
+//! The state of a server, and the only lock around the stored objects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -167,7 +167,7 @@ pub(crate) struct Shared {
     pub recent: Recent,
 }
 
-/// A read waits this long for a revision that has not been reached, then it is refused as too large.
+/// A read waits this long for a revision that has not been reached, then it is rejected as too large.
 const FRESHNESS: Duration = Duration::from_secs(3);
 
 impl Shared {
@@ -251,7 +251,7 @@ impl Shared {
         self.read(|state| state.store.revision())
     }
 
-    /// Waits up to `FRESHNESS` until etcd has reached `revision`, then refuses it as too large.
+    /// Waits up to `FRESHNESS` until etcd has reached `revision`, then rejects it as too large.
     pub(crate) async fn reach(&self, revision: u64) -> Result<(), Status> {
         let mut known = self.revisions();
         let reached = known.wait_for(|now| *now >= revision);

@@ -121,7 +121,7 @@ impl Cause {
         Self::new("FieldValueNotSupported", text, field)
     }
 
-    /// `text` is the whole message, for sets whose values are not all quoted and for values that are lists.
+    /// `text` is the entire message, for sets with unquoted values and for values that are lists.
     pub(crate) fn unsupported_list(field: &str, text: String) -> Self {
         Self::new("FieldValueNotSupported", text, field)
     }
@@ -137,7 +137,7 @@ impl Cause {
     }
 }
 
-/// A resource as messages name it: `pods` or `deployments.apps`.
+/// A resource as it appears in messages: `pods` or `deployments.apps`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Named<'a> {
     pub group: &'a str,
@@ -225,7 +225,7 @@ impl Status {
         serde_json::to_vec(&self.0).unwrap_or_else(|_| b"{}".to_vec())
     }
 
-    /// Returns the watch frame that ends a watch with this status.
+    /// Returns the watch frame that closes a watch with this status.
     pub(crate) fn frame(&self) -> Bytes {
         let json = self.json();
         [b"{\"type\":\"ERROR\",\"object\":".as_slice(), &json, b"}\n"].concat().into()
@@ -246,7 +246,7 @@ impl Status {
         Self::new(500, "InternalError", format!("Internal error occurred: {why}")).with(details)
     }
 
-    /// Refuses an eviction that the disruption budget does not allow now.
+    /// Rejects an eviction that the disruption budget does not allow now.
     pub(crate) fn over_budget(why: String) -> Self {
         let details = Details { causes: vec![Cause::new("DisruptionBudget", why, "")], ..Details::default() };
         let message = "Cannot evict pod as it would violate the pod's disruption budget.";
@@ -259,7 +259,7 @@ impl Status {
         Self::new(410, "Expired", "too old resource version")
     }
 
-    /// Refuses to read an object that cannot be decoded.
+    /// Rejects to read an object that cannot be decoded.
     pub(crate) fn undecodable() -> Self {
         Self::internal(UNDECODABLE)
     }
@@ -284,7 +284,7 @@ impl Status {
         Self::new(405, "MethodNotAllowed", message).with(Details::default())
     }
 
-    /// Refuses a verb that a subresource of a custom resource does not support.
+    /// Rejects a verb that a subresource of a custom resource does not support.
     pub(crate) fn verb_not_supported(what: Named<'_>, verb: &str) -> Self {
         let message = format!("{verb} is not supported on resources of kind \"{what}\"");
         Self::new(405, "MethodNotAllowed", message).with(what.details(""))
@@ -299,14 +299,14 @@ impl Status {
         Self::new(409, "Conflict", message).with(what.details(name))
     }
 
-    /// Refuses an update whose resourceVersion differs from the stored one.
+    /// Rejects an update whose resourceVersion differs from the stored one.
     pub(crate) fn modified(what: Named<'_>, name: &str) -> Self {
         let why =
             "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(what, name, why)
     }
 
-    /// Refuses an apply of fields that other managers own.
+    /// Rejects an apply of fields that other managers own.
     pub(crate) fn apply_conflict(message: &str, causes: Vec<Cause>) -> Self {
         Self::new(409, "Conflict", message).with(Details { causes, ..Details::default() })
     }
@@ -319,7 +319,7 @@ impl Status {
         Self::new(403, "Forbidden", message).with(what.details(name))
     }
 
-    /// Refuses a path that names no resource (403).
+    /// Rejects a path that does not identify a resource (403).
     pub(crate) fn forbidden_path(user: &str, verb: &str, path: &str) -> Self {
         let message = format!("forbidden: User \"{user}\" cannot {verb} path \"{path}\"");
         Self::new(403, "Forbidden", message).with(Details::default())
@@ -338,7 +338,7 @@ impl Status {
         status
     }
 
-    /// Refuses an invalid object (`what.resource` is then the kind) or invalid options.
+    /// Rejects an invalid object (`what.resource` is then the kind) or invalid options.
     pub(crate) fn invalid(what: Named<'_>, name: &str, causes: Vec<Cause>) -> Self {
         // If two validators find the same cause, the real server lists it twice, but its message contains
         // it once.
@@ -364,7 +364,7 @@ impl Status {
         Self::new(422, "Invalid", format!("{kind}.meta.k8s.io \"\" is invalid: {text}")).with(details)
     }
 
-    /// Refuses a patch that does not apply.
+    /// Rejects a patch that does not apply.
     pub(crate) fn patch_rejected() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self::new(422, "Invalid", message).with(Details::default())
@@ -396,7 +396,7 @@ impl Status {
         Self::new(504, "Timeout", message).with(details)
     }
 
-    /// Refuses a watch from a version whose events are gone.
+    /// Rejects a watch from a version whose events were dropped.
     pub(crate) fn watch_expired(asked: u64, oldest: u64) -> Self {
         Self::new(410, "Expired", format!("too old resource version: {asked} ({oldest})"))
     }
@@ -410,7 +410,7 @@ impl Status {
         Self::new(410, "Expired", "The resourceVersion for the provided list is too old.")
     }
 
-    /// Refuses a page whose snapshot is gone; `token` continues without consistency.
+    /// Rejects a page whose snapshot was dropped; `token` continues without consistency.
     pub(crate) fn continue_expired(token: String) -> Self {
         let mut status = Self::new(
             410,

@@ -1,4 +1,4 @@
-//! The verbs of `Server`: they take the same path as requests, without a socket and without the journal.
+//! The verbs of `Server`. Calls take the same path as requests, without a socket and without the journal.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -18,7 +18,7 @@ impl Server {
     /// namespace is `default`.
     ///
     /// # Errors
-    /// Returns the status with which the server would answer.
+    /// Returns the status that the server would return.
     pub fn create(&self, object: Value) -> Result<Value, Status> {
         let (target, object) = self.place(object)?;
         let written = write::create(&self.shared, &target, object, &WriteOptions::default())?;
@@ -28,7 +28,7 @@ impl Server {
     /// Replaces an object, like a PUT. If the object has a resourceVersion, only that version is replaced.
     ///
     /// # Errors
-    /// Returns the status with which the server would answer.
+    /// Returns the status that the server would return.
     pub fn update(&self, object: Value) -> Result<Value, Status> {
         self.put(object, Part::Main)
     }
@@ -36,7 +36,7 @@ impl Server {
     /// Replaces the status of an object, like a PUT to `/status`.
     ///
     /// # Errors
-    /// Returns the status with which the server would answer.
+    /// Returns the status that the server would return.
     pub fn update_status(&self, object: Value) -> Result<Value, Status> {
         self.put(object, Part::Status)
     }
@@ -45,7 +45,7 @@ impl Server {
     /// apply.
     ///
     /// # Errors
-    /// Returns the status with which the server would answer the first write that fails.
+    /// Returns the status that the server would return for the first write that fails.
     pub fn apply(&self, object: Value) -> Result<Value, Status> {
         let status = object.get("status").cloned();
         let mut stored = match self.create(object.clone()) {
@@ -65,7 +65,7 @@ impl Server {
     /// Applies a merge patch to an object, like a PATCH.
     ///
     /// # Errors
-    /// Returns the status with which the server would answer.
+    /// Returns the status that the server would return.
     pub fn patch(
         &self,
         api_version: &str,
@@ -104,7 +104,7 @@ impl Server {
     /// marked as deleted.
     ///
     /// # Errors
-    /// Returns the status with which the server would answer.
+    /// Returns the status that the server would return.
     pub fn delete(
         &self,
         api_version: &str,
@@ -179,7 +179,7 @@ impl Server {
     }
 }
 
-/// Shows the whole object.
+/// Returns the view that contains all fields.
 fn view(target: &Target) -> View {
     View::new(target.served.kind.clone(), Form::Whole)
 }

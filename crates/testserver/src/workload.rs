@@ -2,7 +2,7 @@
 //!
 //! The workload has two namespaces, three nodes and three apps. Pods are created as pending, assigned to a
 //! node, become ready, change, are deleted, and are created again with the same name. The EndpointSlice of
-//! each app follows. The same seed gives the same sequence of writes, one per period of tokio time.
+//! each app follows. Equal seeds produce equal sequences of writes, one per period of tokio time.
 
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -40,7 +40,7 @@ pub struct WorkloadHandle {
 }
 
 impl WorkloadHandle {
-    /// Stops the workload and waits until its task has ended.
+    /// Stops the workload and waits until its task has stopped.
     ///
     /// # Cancel safety
     /// If the future is dropped before it completes, the workload still stops.
@@ -273,7 +273,7 @@ fn create(server: &Server, object: Value) {
     note(&server.create(object).map(drop));
 }
 
-/// A write is refused if another client wrote first; the workload ignores it.
+/// A write is rejected if another client wrote first; the workload ignores it.
 fn note(done: &Result<(), Status>) {
     if let Err(status) = done {
         tracing::debug!(%status, "workload write refused");

@@ -6,7 +6,7 @@ use crate::kinds::kind::{Field, Generation, Kind, NAMES, Rules, ScalePaths};
 use crate::kinds::names::NameRule;
 
 /// One row of the table. Letters in `flags`: `c` cluster-scoped, `s` has `/status`, `g` counts generations,
-/// `u` PUT creates, `v` PUT requires a resourceVersion, `d` DELETE answers with the object, `l` names
+/// `u` PUT creates, `v` PUT requires a resourceVersion, `d` DELETE responds with the object, `l` names
 /// without dots, `r` names are only path segments, `j` names leave room for the names of jobs.
 struct Row {
     group: &'static str,
@@ -111,7 +111,7 @@ const TABLE: &[Row] = &[
     row(STORAGE, "v1", "volumeattributesclasses", "VolumeAttributesClass", "vac", "cd"),
 ];
 
-/// Reviews: a POST is answered, and nothing is stored.
+/// Review kinds. A POST returns a result without storing an object.
 const REVIEWS: &[Row] = &[
     row("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", "", "c"),
     row("authorization.k8s.io", "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview", "", ""),

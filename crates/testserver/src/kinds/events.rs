@@ -20,7 +20,7 @@ const RENAMED: [(&str, &str); 7] = [
     ("count", "deprecatedCount"),
 ];
 
-/// Whether events of this kind are converted: those of events.k8s.io.
+/// Whether events of this kind are converted, which is the case for events.k8s.io.
 pub(crate) fn is_converted(kind: &Kind) -> bool {
     kind.is_event() && !kind.group.is_empty()
 }

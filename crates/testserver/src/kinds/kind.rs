@@ -1,4 +1,4 @@
-//! The properties of a kind: its names, its scope and the rules of its writes.
+//! The properties of a kind: the names, the scope and the rules of writes.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::crd::schema::Schema;
 use crate::kinds::names::NameRule;
 use crate::status::{Named, Status};
 
-/// The selectable fields of a kind without a list of its own.
+/// The selectable fields of a kind that does not define a list.
 pub(crate) const NAMES: [&str; 2] = ["metadata.name", "metadata.namespace"];
 
 /// One served kind in one version. Built-in kinds come from `builtin`, the others from CRDs.
@@ -31,7 +31,7 @@ pub(crate) struct Kind {
     pub fields: Vec<Field>,
     /// The fields behind `/scale`, for custom resources with that subresource.
     pub scale: Option<ScalePaths>,
-    /// How its fields are owned and merged.
+    /// The rules for field ownership and merging.
     pub merging: Arc<Merging>,
     /// The schemas of a custom resource.
     pub schemas: Option<Schemas>,
@@ -75,14 +75,14 @@ pub(crate) struct Rules {
     pub unconditional_update: bool,
     /// A PUT of an absent object creates it.
     pub create_on_update: bool,
-    /// A DELETE answers with the object instead of a Status.
+    /// A DELETE responds with the object instead of a Status.
     pub returns_deleted: bool,
 }
 
 /// The changes that increment `metadata.generation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Generation {
-    /// None: the kind has no generation.
+    /// The kind has no generation.
     None,
     /// A change of the spec.
     Spec,
@@ -148,12 +148,12 @@ impl Kind {
         group_version(&self.group, &self.storage_version)
     }
 
-    /// Returns the resource as messages name it.
+    /// Returns the resource as it appears in messages.
     pub(crate) fn named(&self) -> Named<'_> {
         Named { group: &self.group, resource: &self.plural }
     }
 
-    /// Returns the kind as messages about invalid objects name it.
+    /// Returns the kind as it appears in messages about invalid objects.
     pub(crate) fn named_kind(&self) -> Named<'_> {
         Named { group: &self.group, resource: &self.kind }
     }
@@ -163,7 +163,7 @@ impl Kind {
         self.fields.iter().map(|field| field.read(object)).collect()
     }
 
-    /// Returns the index of a field, or an error if objects cannot be selected by it.
+    /// Returns the index of a field, or an error if the field is not selectable.
     pub(crate) fn field_place(&self, name: &str) -> Result<usize, Status> {
         self.fields.iter().position(|field| field.selectable && field.name == name).ok_or_else(|| {
             let plain = self.fields.iter().map(|field| field.name.as_str()).eq(NAMES);

@@ -44,8 +44,8 @@ impl NameRule {
         complaints
     }
 
-    /// Returns the violations of a `generateName`. As in the real server, a trailing dash hides the letter
-    /// before it.
+    /// Returns the violations of a `generateName`. As in the real server, a trailing dash hides the
+    /// preceding letter.
     pub(crate) fn prefix_complaints(self, base: &str) -> Vec<String> {
         let mut letters = base.chars();
         match (self, letters.next_back(), letters.next_back()) {
@@ -97,7 +97,8 @@ pub(crate) fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
-/// The letters of generated names: no vowels, so that no words appear, and no characters that look alike.
+/// The letters of generated names: vowels and similar characters are excluded, so that names do not contain
+/// words.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Appends five random letters to `base`, which is truncated so that the result fits a label.

@@ -88,7 +88,7 @@ fn replication_controller(object: &mut Object) -> Value {
     json!({"replicas": 1, "selector": labels})
 }
 
-/// A job without both fields runs one pod once. With only a parallelism it is a work queue.
+/// A job without both fields runs one pod once. A job with only a parallelism is a work queue.
 fn job(object: &mut Object) -> Value {
     if let Some(spec) = object_mut(object, "spec").filter(|spec| !spec.contains_key("parallelism")) {
         fill(spec, &[("completions", json!(1))]);

@@ -25,7 +25,7 @@ impl<'a> Envelope<'a> {
         }
         let mut envelope = Self::default();
         let mut cursor = Cursor::new(inner);
-        // Encoding and content type follow; the real server ignores them too.
+        // Encoding and content type follow; the real server ignores both fields.
         while let Some(tag) = cursor.tag("Unknown")? {
             match tag.number {
                 1 => envelope.read_type(field("TypeMeta", tag.wire, &mut cursor)?)?,

@@ -11,11 +11,11 @@ use super::special;
 use super::wire::{Cursor, FIXED64, LENGTH, Malformed, VARINT, text};
 use crate::types::{Base, Empty, Field, Form, Message, Shape, Types};
 
-/// The maximum nesting of messages. Only the schemas of CRDs contain themselves.
+/// The maximum nesting of messages. Only the schemas of CRDs are recursive.
 const DEPTH: usize = 64;
-/// The number of parts that every body may have.
+/// The number of parts that is always allowed.
 const PARTS: usize = 10_000;
-/// A longer body may have one part for each of these many bytes.
+/// In a longer body, one part is allowed for each of these many bytes.
 const BYTES_PER_PART: usize = 4;
 
 /// Converts the message at index `place` of the table to JSON.
@@ -37,14 +37,15 @@ enum Found<'a> {
     Nothing,
     Number(u64),
     Bytes(&'a [u8]),
-    /// A message; several pieces form one message.
+    /// A message. Several occurrences form one message.
     Pieces(Vec<&'a [u8]>),
     List(Vec<Value>),
     Map(Map<String, Value>),
 }
 
 impl Found<'_> {
-    /// Whether Go considers the value empty, and omits it from JSON if the tag of the field says so.
+    /// Whether Go considers the value empty, and omits it from JSON if the tag of the field contains
+    /// `omitempty`.
     fn is_zero(&self) -> bool {
         match self {
             Self::Nothing => true,
@@ -270,7 +271,8 @@ impl Reader {
     }
 }
 
-/// Returns the JSON of a pointer to a null value. For times it is the zero time, because null means a nil pointer.
+/// Returns the JSON of a pointer to a null value. For times it is the zero time, because null means a nil
+/// pointer.
 fn pointed_to(base: Base) -> Value {
     match base {
         Base::Time => "0001-01-01T00:00:00Z".into(),

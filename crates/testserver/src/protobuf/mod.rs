@@ -22,11 +22,11 @@ use wanted::Wanted;
 const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
 /// Converts a protobuf body to JSON and updates the headers, if the request may have a protobuf body. Other
-/// bodies stay unchanged. Custom resources do not support protobuf; their bodies are refused like any
+/// bodies stay unchanged. Custom resources do not support protobuf; their bodies are rejected like any
 /// unknown format.
 ///
 /// # Errors
-/// Returns `BadRequest` if the bytes are malformed, or if the type differs from that of the URL.
+/// Returns `BadRequest` if the bytes are malformed, or if the type differs from the type in the URL.
 pub(crate) fn to_json(shared: &Shared, call: &mut Call, body: Bytes) -> Result<Bytes, Status> {
     if !media_type(&call.parts.headers).eq_ignore_ascii_case(MEDIA_TYPE) {
         return Ok(body);

@@ -71,7 +71,7 @@ impl Wanted {
         (api_version.clone(), kind.clone())
     }
 
-    /// The body does not name its type.
+    /// The body does not identify its type.
     pub(super) fn unrecognized(&self, why: &dyn Display, body: &[u8]) -> Status {
         if self.is_options() {
             return Status::bad_request(why.to_string());
@@ -99,7 +99,7 @@ impl Wanted {
         self.unreadable(api_version, kind, &why)
     }
 
-    /// Refuses a body of another kind. A different version is checked later, by the JSON decoder.
+    /// Rejects a body of another kind. A different version is checked later, by the JSON decoder.
     pub(super) fn check(&self, api_version: &str, kind: &str) -> Result<(), Status> {
         if kind == self.kind {
             return Ok(());

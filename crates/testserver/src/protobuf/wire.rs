@@ -1,5 +1,5 @@
-//! The wire format of protobuf, read field by field without copying. Error messages equal those of the real
-//! server.
+//! The wire format of protobuf, read field by field without copying. Error messages equal the messages of
+//! the real server.
 
 use crate::types::quantity::NoQuantity;
 

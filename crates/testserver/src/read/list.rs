@@ -40,7 +40,7 @@ pub(crate) fn prefix(namespace: Option<&str>) -> String {
 /// Reads a page.
 ///
 /// # Cancel safety
-/// The future changes nothing and can be dropped at any time.
+/// The future does not change any state. It can be dropped at any time.
 pub(crate) async fn list(
     shared: &Shared,
     cache: &Cache,
@@ -49,7 +49,7 @@ pub(crate) async fn list(
     options: &ListOptions,
 ) -> Result<Page, Status> {
     let fresh = match options.at {
-        // If the cache does not catch up in time, the storage answers instead.
+        // If the cache does not catch up in time, the storage serves the request instead.
         At::Latest => cache.reach(shared, served.table, shared.revision()).await.is_ok(),
         At::NotOlderThan(revision) => cache.reach(shared, served.table, revision).await.map(|()| true)?,
         At::Exactly(revision) => shared.reach(revision).await.map(|()| true)?,

@@ -153,7 +153,7 @@ impl Drop for OpenWatch {
     }
 }
 
-/// The list of open watches. Ended watches remove themselves.
+/// The list of open watches. Closed watches are removed automatically.
 #[derive(Debug, Default)]
 pub(crate) struct OpenWatches(Mutex<Vec<Weak<OpenWatch>>>);
 

@@ -80,7 +80,7 @@ impl Token {
     }
 }
 
-/// Longer symbols come first, so that `==` is not read as two `=`.
+/// Longer symbols are tried first: `==` is not two `=`.
 const SYMBOLS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
 
 fn tokens(text: &str) -> Vec<Token> {
@@ -271,8 +271,7 @@ struct FieldTest {
 }
 
 impl FieldSelector {
-    /// Parses `text`; `place` returns the index of a field, or the error if the kind cannot be selected by
-    /// it.
+    /// Parses `text`; `place` returns the index of a field, or an error if the field is not selectable.
     pub(crate) fn parse(text: &str, place: impl Fn(&str) -> Result<usize, Status>) -> Result<Self, Status> {
         let mut tests = Vec::new();
         for term in split_terms(text) {
@@ -284,7 +283,7 @@ impl FieldSelector {
             })?;
             let value = unescape(value)
                 .map_err(|why| Status::bad_request(format!("invalid field selector: {why}")))?;
-            // A term with an empty name and an empty value matches everything, whatever its operator.
+            // A term with an empty name and an empty value matches everything with any operator.
             if !(name.is_empty() && value.is_empty()) {
                 tests.push(FieldTest { place: place(name)?, value, equal });
             }

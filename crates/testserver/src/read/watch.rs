@@ -1,4 +1,4 @@
-//! WATCH: a cursor reads frames from the shared log. A watcher has no queue of its own. If it falls behind
+//! WATCH: a cursor reads frames from the shared log. A watcher does not have a queue. If it falls behind
 //! the window of the log, it fails with an expired resourceVersion.
 
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ use crate::storage::log::{Event, TableId};
 
 /// At most this many events are read from the log under one lock.
 const BATCH: usize = 256;
-/// No watch lasts longer than one year; a later deadline could overflow.
+/// The maximum duration of a watch is one year; a later deadline could overflow.
 pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 /// The last bookmark is sent this long before the watch times out.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
@@ -44,7 +44,7 @@ struct Watcher {
     cursor: u64,
     /// Bookmarks are only sent above this revision.
     start: u64,
-    /// A streaming list waits for this revision before it begins.
+    /// A streaming list waits for this revision before it starts.
     awaited_revision: Option<u64>,
     /// Objects of the initial state that are not sent yet.
     initial: VecDeque<Arc<Entry>>,
@@ -243,7 +243,7 @@ impl Watcher {
         self.ready.push_back(frame);
     }
 
-    /// Ends the watch if its fault requires that now.
+    /// Closes the watch if its fault requires that now.
     fn end_by_fault(&mut self) {
         match &self.fault {
             WatchFault::End(after, status) if self.frames >= *after && !self.ended => {
@@ -382,8 +382,8 @@ impl Watcher {
         }
     }
 
-    /// Returns the frame of an event for this watch. An object that starts to match is added; one that
-    /// stops to match is deleted.
+    /// Returns the frame of an event for this watch. An object that starts to match is added; an object
+    /// that stops to match is deleted.
     fn frame(&self, event: &Event) -> Option<Bytes> {
         if !event.object.key().starts_with(&self.prefix) {
             return None;
@@ -453,7 +453,7 @@ impl Watcher {
     }
 }
 
-/// The error for a version whose events are gone, from the watch cache or from etcd.
+/// The error for a version whose events were dropped, from the watch cache or from etcd.
 fn expired(cached: bool, asked: u64, floor: u64) -> Status {
     if cached { Status::watch_expired(asked, floor) } else { Status::watch_compacted() }
 }
@@ -465,7 +465,7 @@ pub(crate) async fn closed(closing: &mut watch::Receiver<bool>) {
     }
 }
 
-/// Without `timeoutSeconds`, a watch lasts 30 to 60 minutes.
+/// Without `timeoutSeconds`, the timeout of a watch is 30 to 60 minutes.
 fn random_timeout(shared: &Shared) -> Duration {
     Duration::from_secs(1800 + shared.random(|rng| rng.u64(..1800)))
 }

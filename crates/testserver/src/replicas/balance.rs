@@ -10,14 +10,14 @@ use crate::http::service::ApiService;
 use crate::replicas::{Cache, Replica};
 use crate::server::Server;
 
-/// Selects the replica that answers a request.
+/// Selects the replica that serves a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadBalancing {
-    /// Sends requests to the replicas in turn, beginning with the first.
+    /// Sends requests to the replicas round-robin, starting with the first.
     RoundRobin,
     /// Sends each request to a random replica; the number is the seed.
     Random(u64),
-    /// Assigns connections to the replicas in turn, beginning with the first. A connection stays with its
+    /// Assigns connections to the replicas round-robin, starting with the first. A connection stays with its
     /// replica. Without sockets, each [`Replicas::service`] is one connection.
     PerConnection,
 }
@@ -28,7 +28,8 @@ pub enum LoadBalancing {
 /// use kube_testserver::{Lag, Replicas, Server, LoadBalancing};
 ///
 /// let server = Server::new();
-/// let both = Replicas::new(&server.primary_replica(), [server.replica(Lag::Revisions(10))], LoadBalancing::RoundRobin);
+/// let stale = server.replica(Lag::Revisions(10));
+/// let both = Replicas::new(&server.primary_replica(), [stale], LoadBalancing::RoundRobin);
 /// // kube_client::Client::new(both.service(), "default")
 /// # drop(both.service());
 /// ```
@@ -113,7 +114,7 @@ impl Front {
         }
     }
 
-    /// Returns the cache that answers the next request.
+    /// Returns the cache that serves the next request.
     pub(crate) fn next(&self) -> Arc<Cache> {
         match self {
             Self::One(cache) => cache.clone(),

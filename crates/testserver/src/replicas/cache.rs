@@ -9,10 +9,10 @@ use crate::status::Status;
 use crate::storage::log::TableId;
 use crate::storage::watch_cache::{CacheId, Lag};
 
-/// A read waits this long for a revision that the cache has not reached, then it is refused as too large.
+/// A read waits this long for a revision that the cache has not reached, then it is rejected as too large.
 const FRESHNESS: Duration = Duration::from_secs(3);
 
-/// A watch cache. The server forgets it when the last handle is dropped.
+/// A watch cache. The server removes it when the last handle is dropped.
 #[derive(Debug)]
 pub(crate) struct Cache {
     id: CacheId,
@@ -53,11 +53,11 @@ impl Cache {
         })
     }
 
-    /// Waits up to `FRESHNESS` until the cache has seen `revision` of a table, then refuses it as too
+    /// Waits up to `FRESHNESS` until the cache has seen `revision` of a table, then rejects it as too
     /// large.
     ///
     /// # Cancel safety
-    /// The future changes nothing and can be dropped at any time.
+    /// The future does not change any state. It can be dropped at any time.
     pub(crate) async fn reach(&self, shared: &Shared, table: TableId, revision: u64) -> Result<(), Status> {
         let reached = async {
             let mut revisions = shared.revisions();

@@ -11,10 +11,10 @@ use crate::storage::watch_cache::Lag;
 
 /// An additional API server over the same storage, whose watch cache may lag behind.
 ///
-/// Its cache answers LIST with resourceVersion 0 or NotOlderThan, GET with a version, and every WATCH.
-/// Reads that must be up to date wait up to 3 s for the cache. After that, a LIST without a version is
-/// answered from storage, and a version that the cache has not reached is refused as too large. Writes,
-/// LIST with Exact, and `continue` use the storage.
+/// Its cache serves LIST with resourceVersion 0 or NotOlderThan, GET with a version, and every WATCH. Reads
+/// that must be up to date wait up to 3 s for the cache. After that, a LIST without a version is served
+/// from storage, and a version that the cache has not reached is rejected as too large. Writes, LIST with
+/// Exact, and `continue` use the storage.
 ///
 /// A clone is another handle. The cache is dropped with the last handle, service and watch of the replica.
 #[derive(Clone, Debug)]
@@ -74,8 +74,8 @@ impl Replica {
         self.cache.position(&self.server.shared)
     }
 
-    /// Changes the lag. The replica does not forget what it has seen: if the lag grows, its position stays
-    /// until the new lag is reached.
+    /// Changes the lag. The position of the replica does not move back: if the lag grows, the position
+    /// stays until the new lag is reached.
     pub fn set_lag(&self, lag: Lag) {
         self.server.shared.lag(self.cache.id(), lag);
     }

@@ -1,8 +1,9 @@
-//! One state of one object: its bytes, written once, and the values that are read without parsing.
+//! Holds one state of one object: the bytes, which are written once, and the values that are read without
+//! parsing.
 //!
 //! The bytes are stored as the watch frame of the change that created them, so that all watchers send the
 //! same allocation. `Shape` holds the offsets within it. Lists omit kind and apiVersion, metadata-only
-//! answers take one slice, and a different resourceVersion (for a delete, or a selector that no longer
+//! responses take one slice, and a different resourceVersion (for a delete, or a selector that no longer
 //! matches) is spliced in.
 
 use std::ops::Range;
@@ -127,7 +128,7 @@ fn write_value(out: &mut Vec<u8>, value: &Value) {
     let _ = serde_json::to_writer(out, value);
 }
 
-/// Writes the metadata without a resourceVersion, and returns the offset where its digits belong.
+/// Writes the metadata without a resourceVersion, and returns the offset for the digits.
 fn write_metadata(out: &mut Vec<u8>, metadata: &Map<String, Value>, custom: bool) -> usize {
     let mut keys: Vec<&str> =
         metadata.keys().map(String::as_str).filter(|k| *k != "resourceVersion").collect();

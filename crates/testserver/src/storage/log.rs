@@ -108,7 +108,7 @@ impl Store {
         &mut self.tables[id.0]
     }
 
-    /// Starts to collect changes, which must then be taken after each write.
+    /// Starts to collect changes. The caller must then call `take_changes` after each write.
     pub(crate) fn keep_changes(&mut self) {
         self.changes = Some(Vec::new());
     }
@@ -279,7 +279,7 @@ impl Store {
     }
 
     /// Returns the events after `revision` that this cache has seen, oldest first. Fails if the cache has
-    /// dropped some of them.
+    /// dropped some of these events.
     pub(crate) fn events(
         &self,
         id: TableId,
@@ -289,7 +289,7 @@ impl Store {
         let (table, sight) = (self.table(id), self.sight(id, cache));
         let left = table.left(sight, self.retention.watches);
         let events = table.tail(revision);
-        // An open watch has missed nothing if its table did not change.
+        // An open watch has seen all events if its table did not change.
         if revision < left || events.clone().next().is_some_and(|event| event.revision() <= sight.born) {
             return Err(Compacted { floor: left.max(sight.born) });
         }
@@ -323,7 +323,7 @@ impl Store {
         self.caches.get(&id)
     }
 
-    /// Changes the lag of a watch cache; it does not forget what it has seen.
+    /// Changes the lag of a watch cache; its position does not move back.
     pub(crate) fn lag(&mut self, id: CacheId, lag: Lag) {
         let revision = self.revision;
         if let Some(cache) = self.caches.get_mut(&id) {
@@ -332,7 +332,7 @@ impl Store {
         self.wake();
     }
 
-    /// Restarts a watch cache: it forgets all events and reads the current state.
+    /// Restarts a watch cache, which drops all events and reads the current state.
     pub(crate) fn restart_cache(&mut self, id: CacheId) {
         let revision = self.revision;
         if let Some(cache) = self.caches.get_mut(&id) {

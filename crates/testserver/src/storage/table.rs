@@ -1,4 +1,4 @@
-//! One resource: its objects, and the events that led to them.
+//! Holds the objects of one resource, and the events that produced these objects.
 //!
 //! Invariants: the log is ordered by revision; it contains every event after `start`; the objects are the
 //! result of all events. The state at any revision from `start` on is therefore the current objects with
@@ -44,7 +44,7 @@ pub(crate) struct Window {
     pub age: Option<Duration>,
 }
 
-/// How much history is kept.
+/// The bounds of both histories.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retention {
     /// The window of the watch cache, from which watches can start.
@@ -53,7 +53,7 @@ pub(crate) struct Retention {
     pub lists: Window,
 }
 
-/// The requested history is gone; `floor` is the oldest complete revision.
+/// The requested history was dropped; `floor` is the oldest complete revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Compacted {
     pub floor: u64,
@@ -70,7 +70,7 @@ pub(crate) struct Table {
     pub(super) lists_from: u64,
     /// The revision at which the objects were last rewritten; watches cannot start earlier.
     pub reread: u64,
-    /// The resource is no longer served: watches read the log to its end, then stop.
+    /// The resource is no longer served: watches read the remaining log, then stop.
     pub closed: bool,
     /// Wakes the watchers of this table; carries no value.
     pub signal: watch::Sender<()>,

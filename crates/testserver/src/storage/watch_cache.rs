@@ -1,5 +1,5 @@
-//! The view that an API server has of etcd: its watch cache, which may lag behind. All caches are views of
-//! one log; a cache is only a position in it.
+//! The watch cache of an API server: a view of etcd that may lag behind. All caches are views of one log; a
+//! cache is only a position in it.
 //!
 //! Invariant: a position never moves back, except when the cache restarts.
 
@@ -45,7 +45,7 @@ impl CacheId {
 pub(crate) struct Sight {
     /// The cache has seen all events up to this revision.
     pub seen: u64,
-    /// The cache knows no events up to this revision.
+    /// The cache does not contain events up to this revision.
     pub born: u64,
     /// The time that ages the events of the cache. `None`: time stops at the last event that the cache has
     /// seen.
@@ -57,11 +57,11 @@ pub(crate) struct WatchCache {
     lag: Lag,
     /// The cache has seen at least all events up to this revision.
     reached: u64,
-    /// The cache does not know the events up to this revision: it started from the state at that revision,
-    /// or forgot them.
+    /// The cache does not contain the events up to this revision. It started from the state at that
+    /// revision, or the events were dropped.
     born: u64,
     /// Writes that the cache may not have seen yet, with their times; used only if it lags by time. Its
-    /// length is the number of distinct moments of writes within the lag.
+    /// length is the number of distinct write times within the lag.
     pending: VecDeque<(Instant, u64)>,
 }
 
@@ -110,7 +110,7 @@ impl WatchCache {
         self.pending.get(self.due(behind, now)).and_then(|(at, _)| at.checked_add(behind))
     }
 
-    /// Forgets the events up to `oldest` that the cache has seen.
+    /// Drops the events up to `oldest` that the cache has seen.
     pub(crate) fn forget(&mut self, oldest: u64, revision: u64, now: Instant) {
         self.born = self.born.max(oldest.min(self.position(revision, now)));
     }
@@ -136,7 +136,7 @@ impl WatchCache {
         self.lag = lag;
     }
 
-    /// Forgets all events and starts from the state at `revision`.
+    /// Drops all events and starts from the state at `revision`.
     pub(crate) fn restart(&mut self, revision: u64) {
         self.pending.clear();
         self.reached = revision;

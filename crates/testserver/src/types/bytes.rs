@@ -1,4 +1,4 @@
-//! Base64 in JSON, decoded as in Go: line ends are skipped, and trailing bits that do not form a byte are
+//! Base64 in JSON, decoded as in Go: line breaks are skipped, and trailing bits that do not form a byte are
 //! ignored.
 
 use base64::Engine as _;
@@ -40,7 +40,8 @@ fn decode(text: &[u8]) -> Result<Vec<u8>, usize> {
     if digits == 0 { Ok(bytes) } else { Err(at - digits as usize) }
 }
 
-/// Checks the text after the first `=`, which ends before `at`: at most one more `=`.
+/// Checks the text after the first `=`: at most one more `=` may follow. `at` is the index after the first
+/// `=`.
 fn check_end(text: &[u8], at: usize, digits: u32) -> Result<(), usize> {
     let next =
         |from: usize| (from..text.len()).find(|place| !matches!(text.get(*place), Some(b'\n' | b'\r')));

@@ -7,7 +7,7 @@ use crate::types::table::{Base, Empty, Field, Form, Message, Shape, Types};
 
 type Object = Map<String, Value>;
 
-/// Returns the JSON of an omitted `field` of a built-in kind; `None` if JSON omits it too.
+/// Returns the JSON of an omitted `field` of a built-in kind; `None` if JSON omits the field.
 pub(crate) fn absent(kind: &Kind, field: &str) -> Option<Value> {
     Types::get().empty(&Types::of(kind)?.known(field)?.field)
 }

@@ -8,8 +8,8 @@ use crate::types::table::{Base, Message, Types};
 
 type Object = Map<String, Value>;
 
-/// Decodes the metadata of an object of `kind` in place. Fields that `ObjectMeta` does not define are kept;
-/// the decoder of the whole object reports them.
+/// Decodes the metadata of an object of `kind` in place. Fields that `ObjectMeta` does not define remain;
+/// the decoder of the object reports them.
 ///
 /// # Errors
 /// Returns the error message of Go's decoder for a value of a wrong type.
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(builtin(&sent).unwrap(), read);
         let mut alone = sent;
         assert!(take_metadata(&mut alone).unwrap().is_empty());
-        // Only the decoder of the whole object handles an empty list of managed fields.
+        // Only the decoder of the object handles an empty list of managed fields.
         let mut expected = read;
         expected.as_object_mut().unwrap().remove("managedFields");
         assert_eq!(alone, expected);

@@ -150,7 +150,7 @@ fn is_canonical(whole: &str, fraction: &str, digits: &str, unit: Unit, exponent:
         && !digits.starts_with('0')
 }
 
-/// A number of any size: its digits, and the power of ten of the last digit.
+/// A number of any size: the digits, and the power of ten of the last digit.
 struct Amount {
     digits: Vec<u8>,
     exponent: i64,

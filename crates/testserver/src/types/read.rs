@@ -1,6 +1,6 @@
 //! Decodes an object from a client as a built-in kind. The real server decodes it into a Go type and
 //! encodes that again: unknown fields are dropped, empty values are dropped or normalized, and values of
-//! wrong types are refused.
+//! wrong types are rejected.
 
 use std::fmt;
 
@@ -38,8 +38,8 @@ impl Unreadable {
     }
 }
 
-/// The metadata field whose empty list has a meaning: it resets all field managers. The code that handles
-/// the reset removes it.
+/// An empty list in this metadata field resets all field managers. The code that handles the reset removes
+/// the list.
 const OWNERS: &str = "managedFields";
 
 /// Decodes an object of a built-in kind in place. Removes the fields that its type does not define and
@@ -58,7 +58,7 @@ pub(crate) fn read(api_version: &str, kind: &str, object: &mut Object) -> Result
 
 pub(super) struct Reader {
     types: &'static Types,
-    /// The unknown fields; they are removed from the object unless they must be kept.
+    /// The unknown fields; they are removed from the object unless the caller keeps unknown fields.
     pub unknown: Vec<String>,
     keeps_unknown: bool,
 }
@@ -82,7 +82,7 @@ pub(super) enum Path<'a> {
 }
 
 impl Path<'_> {
-    /// Whether a field of this name in this object determines the type of the whole object.
+    /// Whether a field of this name in this object determines the type of the object.
     fn is_type(&self, name: &str) -> bool {
         matches!(self, Self::Root) && matches!(name, "apiVersion" | "kind")
     }
@@ -172,7 +172,7 @@ impl Reader {
         for name in gone {
             object.remove(&name);
         }
-        // Usually all of them are present.
+        // Usually all fields are present.
         let missing = if always < message.always().len() { message.always() } else { &[] };
         for field in missing {
             if !object.contains_key(field.name) {
@@ -182,7 +182,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Decodes the value of a field. Returns whether it stays in the JSON.
+    /// Decodes the value of a field. Returns whether it remains in the JSON.
     pub(super) fn field(
         &mut self,
         value: &mut Value,
@@ -308,7 +308,7 @@ impl Reader {
     }
 }
 
-/// Returns the number as Go formats it, if that differs: whole numbers have no fraction.
+/// Returns the number as Go formats it, if that differs: integers have no fraction.
 fn double(number: &Number) -> Option<Value> {
     let float = number.as_f64().filter(|_| number.as_i64().is_none())?;
     // The comparison keeps the number in range.
@@ -318,7 +318,7 @@ fn double(number: &Number) -> Option<Value> {
     Number::from_f64(float).map(Value::Number)
 }
 
-/// Returns a time in its stored form. The first moment of the year 1 is the zero time in Go.
+/// Returns a time in its stored form. The first second of the year 1 is the zero time in Go.
 fn stored(read: Result<String, String>) -> Result<Value, Unreadable> {
     let time = read.map_err(Unreadable::Text)?;
     let is_none = matches!(time.as_str(), "0001-01-01T00:00:00Z" | "0001-01-01T00:00:00.000000Z");

@@ -1,4 +1,4 @@
-//! The names and types of all fields of all messages, in JSON and in protobuf: the table `types.txt`, whose
+//! The names and types of all fields of all messages, in JSON and in protobuf: the table `types.txt`. Its
 //! header explains the format.
 
 use std::borrow::Cow;

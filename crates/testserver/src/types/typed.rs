@@ -9,7 +9,7 @@ pub(crate) enum Typed {
     /// Any value, or a value that another schema describes.
     Open,
     Message(&'static Message),
-    /// A whole list or map.
+    /// A list or map as one value.
     Whole(&'static Field),
     /// Any other value.
     One(&'static Field),

@@ -14,7 +14,7 @@ const OPERATIONS: usize = 10_000;
 /// The maximum number of bytes that the copies of one JSON patch may add, as on the real server.
 const COPIES: usize = 3 * 1024 * 1024;
 
-/// Refuses an object that is nested too deeply.
+/// Rejects an object that is nested too deeply.
 pub(crate) fn check_depth(object: &Object) -> Result<(), Status> {
     if object.values().all(|value| fits(value, DEPTH - 1)) {
         return Ok(());
@@ -31,7 +31,7 @@ fn fits(value: &Value, depth: usize) -> bool {
     }
 }
 
-/// Refuses a JSON patch with too many operations.
+/// Rejects a JSON patch with too many operations.
 pub(crate) fn check_operations(count: usize) -> Result<(), Status> {
     if count <= OPERATIONS {
         return Ok(());

@@ -37,7 +37,7 @@ pub(crate) fn config_map(object: &Object, before: Option<&Object>) -> Vec<Cause>
     let texts = texts.into_iter().flatten().map(|(_, text)| text.as_str().map_or(0, str::len));
     let bytes = bytes.into_iter().flatten().map(|(_, bytes)| decoded_length(bytes));
     if texts.chain(bytes).sum::<usize>() > LIMIT {
-        // The real server names no field.
+        // The real server does not include a field here.
         causes.push(Cause::too_long("[]", LIMIT as u64));
     }
     causes

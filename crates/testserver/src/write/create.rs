@@ -9,7 +9,7 @@ use crate::status::{Named, Status};
 use crate::write::decode::{meta, metadata_mut};
 use crate::write::{Object, Target, Via, WriteOptions, Written, type_meta};
 
-/// A generated name that is taken is replaced by another, at most this many times.
+/// If a generated name exists, another one is generated, at most this many times.
 const DRAWS: usize = 8;
 
 /// Creates an object in the collection of `target`; the name in `target` is ignored.
@@ -21,7 +21,7 @@ pub(crate) fn create(
 ) -> Result<Written, Status> {
     let kind = target.kind();
     crate::write::bounds::check_depth(&object)?;
-    // An invalid version counts as none. The storage refuses a version, and a dry run does not reach the
+    // An invalid version counts as none. The storage rejects a version, and a dry run does not reach the
     // storage.
     if !options.dry_run && crate::write::update::version(&object).is_ok_and(|version| version != 0) {
         return Err(Status::internal("resourceVersion should not be set on objects to be created"));
@@ -121,7 +121,7 @@ fn insert(shared: &Shared, target: &Target, object: &Object, dry_run: bool) -> R
     })
 }
 
-/// Refuses a namespace that does not exist or is being deleted.
+/// Rejects a namespace that does not exist or is being deleted.
 fn check_namespace(state: &State, target: &Target) -> Result<(), Status> {
     let Some(namespace) = &target.namespace else { return Ok(()) };
     let what = Named { group: "", resource: "namespaces" };

@@ -16,7 +16,7 @@ pub(crate) fn media_type(headers: &HeaderMap) -> &str {
     value.split(';').next().unwrap_or("").trim()
 }
 
-/// Refuses bodies that are not JSON. A body without a media type counts as JSON.
+/// Rejects bodies that are not JSON. A body without a media type counts as JSON.
 pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Status> {
     let whole = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     let parameters = whole.split(';').skip(1).map(str::trim);
@@ -106,7 +106,7 @@ pub(crate) fn fields(body: &[u8]) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Returns the start of a body, as messages quote it.
+/// Returns the start of a body as it appears in messages.
 pub(crate) fn excerpt(body: &[u8]) -> String {
     let (start, more) = match body.get(..30) {
         Some(start) if body.len() > 30 => (start, " ..."),
@@ -115,7 +115,7 @@ pub(crate) fn excerpt(body: &[u8]) -> String {
     match start.first() {
         None => "<empty>".into(),
         Some(b'{') => format!("{}{more}", String::from_utf8_lossy(start)),
-        // A body that does not look like JSON is shown byte by byte.
+        // A body that does not look like JSON is formatted byte by byte.
         Some(_) => start.iter().map(|byte| format!("{byte:02x}")).chain([more.into()]).collect(),
     }
 }
@@ -128,7 +128,7 @@ pub(crate) fn read_metadata(object: &mut Map<String, Value>, kind: &Kind) -> Res
     })
 }
 
-/// Returns the type of a value as the real server names it in messages.
+/// Returns the type name of a value in messages of the real server.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Object(_) => "object",

@@ -16,9 +16,9 @@ use crate::write::decode::{finalizers, meta, metadata_mut};
 use crate::write::delete_options::{DeleteOptions, Dependents, Propagation};
 use crate::write::{Object, Target, generation};
 
-/// Keeps an object until its dependents are gone.
+/// Keeps an object until its dependents are removed.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-/// Keeps an object until its dependents no longer name it as their owner.
+/// Keeps an object until its dependents no longer have an owner reference to the object.
 pub(crate) const ORPHAN: &str = "orphan";
 
 /// The response to a DELETE.
@@ -26,7 +26,7 @@ pub(crate) const ORPHAN: &str = "orphan";
 pub(crate) enum Deleted {
     /// The object still exists, marked as deleted.
     Kept(Arc<Entry>),
-    /// The object was removed; its kind answers with the last state.
+    /// The object was removed, and the response contains the last state.
     Object(Arc<Entry>),
     /// The object was removed.
     Gone { name: Box<str>, uid: Box<str> },
@@ -140,7 +140,7 @@ enum Grace {
     Unknown,
     /// The number of seconds.
     Given(i64),
-    /// An earlier delete gave a period that is not longer than the requested one.
+    /// The period of an earlier delete is not longer than the requested period.
     Pending,
 }
 
@@ -210,7 +210,7 @@ fn bump_generation(object: &mut Object) {
     }
 }
 
-/// Adds the garbage collector finalizer that this delete requests, and removes the other one.
+/// Adds the garbage collector finalizer that this delete requests, and removes the other finalizer.
 pub(crate) fn settle_dependents(kind: &Kind, object: &mut Object, asked: Dependents) {
     let old: Vec<String> = finalizers(object).into_iter().map(Into::into).collect();
     let mut new: Vec<&str> =
@@ -232,7 +232,7 @@ pub(crate) fn settle_dependents(kind: &Kind, object: &mut Object, asked: Depende
     }
 }
 
-/// Returns the propagation policy: from the request, otherwise from the object's finalizers, otherwise the
+/// Returns the propagation policy of the request, otherwise that of the object's finalizers, otherwise the
 /// default of the kind.
 fn propagation(kind: &Kind, finalizers: &[String], asked: Dependents) -> Propagation {
     if kind.is_event() {
@@ -269,7 +269,7 @@ fn gone(kind: &Kind, entry: &Entry, last: Arc<Entry>) -> Deleted {
     Deleted::Gone { name: entry.essentials.name.clone(), uid: entry.essentials.uid.clone() }
 }
 
-/// Stores an object after finalizers or owners were removed, or removes it if nothing else keeps it.
+/// Stores an object after finalizers or owners were removed, or removes it if it can be deleted now.
 pub(crate) fn release(state: &mut State, target: &Target, entry: &Arc<Entry>, after: &Object) {
     if crate::write::update::is_last_finalizer(target.kind(), &entry.object(), after) {
         remove(state, target, entry);

@@ -42,7 +42,7 @@ pub(crate) enum Propagation {
     Orphan,
 }
 
-/// The values as they were sent.
+/// The values in the request.
 #[derive(Default)]
 struct Sent {
     grace: Option<i64>,

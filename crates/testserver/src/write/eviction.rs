@@ -1,4 +1,4 @@
-//! `pods/NAME/eviction`: a delete that a disruption budget can refuse.
+//! `pods/NAME/eviction`: a delete that a disruption budget can reject.
 //!
 //! The decision uses the status of the budget. The server does not update that status, so a test must write
 //! it.
@@ -48,7 +48,7 @@ pub(crate) fn evict(
     crate::write::delete::delete(shared, target, &asked).map(|_| ())
 }
 
-/// Uses one allowed disruption of the pod's budget, if it has one.
+/// Uses one allowed disruption of the pod's budget, if a budget selects the pod.
 fn charge(
     shared: &Shared,
     state: &mut State,
@@ -86,7 +86,7 @@ fn number(budget: &Object, key: &str) -> i64 {
     budget.get("status").and_then(|status| status.get(key)).and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// Whether the eviction counts as a disruption; that of a pod which is not ready may not.
+/// Whether the eviction counts as a disruption. The eviction of an unready pod may not count.
 fn is_charged(pod: &Object, budget: &Object) -> Result<bool, Status> {
     let name = meta(budget, "name");
     let [allowed, desired, healthy, observed] =

@@ -28,8 +28,8 @@ enum Operation {
     Unknown,
 }
 
-/// The steps to a value. Without steps it is the whole document, or invalid if the text did not begin with
-/// a slash.
+/// The steps to a value. A path without steps is the entire document, or invalid if the text did not begin
+/// with a slash.
 #[derive(Clone, Debug)]
 struct Path {
     steps: Vec<String>,
@@ -50,7 +50,7 @@ impl JsonPatch {
     /// Reads a body.
     ///
     /// # Errors
-    /// Returns BadRequest if the body is not a list of operations, and 413 if there are too many.
+    /// Returns BadRequest if the body is not a list of operations, and 413 if the list is too long.
     pub(crate) fn read(body: &Bytes) -> Result<Self, Status> {
         let decoding = |why: String| Status::bad_request(format!("error decoding patch: {why}"));
         let operations = match syntax::read(body) {
@@ -113,7 +113,7 @@ fn operation(value: Value) -> Result<Operation, String> {
     Ok(operation)
 }
 
-/// Applies one operation; its translation to RFC 6902 depends on the document.
+/// Applies one operation. The translation to RFC 6902 depends on the document.
 fn apply(operation: &Operation, document: &mut Value, copies: &mut Copies) -> Result<(), Refused> {
     match operation {
         Operation::Add(path, value) => add(document, path, value.clone()),
@@ -169,8 +169,8 @@ fn find<'a>(document: &'a Value, path: &Path) -> Result<Option<&'a Value>, Refus
     Ok(document.pointer(place.as_str()))
 }
 
-/// Returns the path with each index in the notation of RFC 6902. The path leads into an object or a list.
-/// `more` is 1 if the index may be one past the end, to add an element.
+/// Returns the path with each index in the notation of RFC 6902. The parent is an object or a list. `more`
+/// is 1 if the index may be one past the end, to add an element.
 fn place(document: &Value, path: &Path, more: usize) -> Result<PointerBuf, Refused> {
     let (last, steps) = path.steps.split_last().ok_or(Refused)?;
     let (mut at, mut place) = (document, PointerBuf::new());

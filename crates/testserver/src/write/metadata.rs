@@ -19,7 +19,7 @@ const PLAIN_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
 const REQUEST_LIMIT: usize = 1536 * 1024;
 const CLIENT_LIMIT: usize = 2 * 1024 * 1024;
 
-/// Refuses an object that is too large for the storage of the real server, which counts slightly
+/// Rejects an object that is too large for the storage of the real server, which counts slightly
 /// differently.
 pub(crate) fn check_size(draft: &Draft) -> Result<(), Status> {
     match draft.size() {
@@ -31,7 +31,7 @@ pub(crate) fn check_size(draft: &Draft) -> Result<(), Status> {
     }
 }
 
-/// Validates a new object: its name by the rule of its kind, and all other metadata.
+/// Validates the metadata of a new object, including the name by the rule of the kind.
 pub(crate) fn check_new(kind: &Kind, object: &Object) -> Result<(), Status> {
     let (name, base) = (meta(object, "name"), meta(object, "generateName"));
     let rule = kind.rules.names;
@@ -50,7 +50,7 @@ pub(crate) fn check_new(kind: &Kind, object: &Object) -> Result<(), Status> {
     refuse(kind, name, causes)
 }
 
-/// Validates an object that replaces another one.
+/// Validates the metadata of an object that replaces an older state.
 pub(crate) fn check(kind: &Kind, object: &Object) -> Result<(), Status> {
     refuse(kind, meta(object, "name"), causes(object))
 }
@@ -84,7 +84,8 @@ pub(crate) fn labels(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Checks annotations: keys are qualified names in upper or lower case; only the size of values matters.
+/// Checks annotations: keys are qualified names in upper or lower case, and values are limited in size
+/// only.
 fn annotations(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
     let field = "metadata.annotations";
     let mut size = 0;
@@ -98,7 +99,7 @@ fn annotations(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Formats an owner as messages show it, in the order of its fields.
+/// Formats an owner for messages, with the fields in the order of the Go type.
 fn shown(owner: &Value) -> String {
     let fields = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
     let parts: Vec<String> = fields

@@ -2,7 +2,7 @@
 //!
 //! In a cluster, a controller empties a namespace that is being deleted and removes its finalizer. This
 //! server does both in the same step: the namespace is Terminating, then its objects are deleted, then the
-//! namespace. Objects with finalizers keep it until the last one is gone.
+//! namespace. Objects with finalizers delay this until the last such object is removed.
 
 use std::sync::Arc;
 

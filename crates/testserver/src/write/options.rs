@@ -27,7 +27,7 @@ pub(crate) struct WriteOptions {
     /// The operation that `managedFields` records.
     pub operation: Operation,
     pub validation: FieldValidation,
-    /// The repeated fields of the body, as warnings name them.
+    /// The repeated fields of the body, in the notation of warnings.
     pub repeated: Vec<String>,
     /// The warnings for the client.
     pub warnings: Warnings,

@@ -80,7 +80,7 @@ fn misplaced(namespace: &str) -> Cause {
     Cause::invalid("involvedObject.namespace", &format!("{namespace:?}"), "does not match event.namespace")
 }
 
-/// An event of events.k8s.io names its reporter and the action.
+/// An event of events.k8s.io must contain the reporter and the action.
 fn reported(event: &Object, strict: bool) -> Vec<Cause> {
     let mut causes = Vec::new();
     let own = meta(event, "namespace");

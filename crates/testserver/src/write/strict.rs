@@ -1,4 +1,4 @@
-//! `fieldValidation`: unknown and repeated fields are ignored, reported in warnings, or refused.
+//! `fieldValidation`: unknown and repeated fields are ignored, reported in warnings, or rejected.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -107,7 +107,7 @@ pub(crate) fn repeated(json: &[u8]) -> Vec<String> {
     found.into_inner().iter().map(|text| format!("{patch}{text}")).collect()
 }
 
-/// The position of the walk; formatted only if something is found.
+/// The position of the walk, formatted only for a finding.
 #[derive(Clone, Copy)]
 enum Path<'a> {
     Root,

@@ -74,7 +74,7 @@ impl<'a> TypeMeta<'a> {
         }
     }
 
-    /// Returns the reason why the decoder of built-in kinds refuses this type for `wanted`, if it does.
+    /// Returns the reason why the decoder of built-in kinds rejects this type for `wanted`, if it does.
     fn complaint(self, wanted: &Kind) -> Option<String> {
         let Self { version, kind, .. } = self;
         let api_version = self.api_version();
@@ -174,7 +174,8 @@ pub(crate) fn check_patched(object: &Object, kind: &Kind, name: &str) -> Result<
         said.kind = &kind.kind;
     }
     if said.group.is_empty() && said.version.is_empty() {
-        // The real server decodes it as an internal object, whose fields have other names.
+        // The real server decodes it as an internal object. The fields of internal objects have other
+        // names.
         return Err(Status::bad_request(format!(
             "the name of the object ({name} based on URL) was undeterminable: name must be provided"
         )));
@@ -190,10 +191,10 @@ pub(crate) fn check_texts(object: &Object, kind: &Kind) -> Result<(), Status> {
     TypeMeta::of(object).map(|_| ()).map_err(|why| unreadable(kind, Via::Patch, object, &why))
 }
 
-/// Checks a custom resource, which may be of no other type than its definition says.
+/// Checks that a custom resource has the type of its definition.
 ///
 /// # Errors
-/// Invalid, in the name of what it says it is.
+/// Returns Invalid. The error contains the type in the body.
 pub(crate) fn check_kept(object: &Map<String, Value>, kind: &Kind) -> Result<(), Status> {
     let Some(said) = TypeMeta::of(object).ok().filter(|_| kind.rules.custom) else { return Ok(()) };
     let mut causes = Vec::new();

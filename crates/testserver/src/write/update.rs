@@ -32,7 +32,7 @@ pub(crate) enum Part {
     Finalize,
     /// The node of a pod, which the server itself sets.
     Binding,
-    /// The eviction of a pod; no update uses it.
+    /// The eviction of a pod. Updates do not use it.
     Eviction,
     /// The number of replicas, which the server itself sets.
     Scale,
@@ -56,8 +56,8 @@ pub(crate) fn replace(
     replace_by(shared, target, mode, || Ok(object.clone()))
 }
 
-/// Like `replace`. The result of `sent` is consumed; `sent` is called again only if another write came in
-/// between.
+/// Like `replace`. The result of `sent` is consumed; `sent` is called again only if another write was
+/// stored in between.
 pub(crate) fn replace_by(
     shared: &Shared,
     target: &Target,
@@ -101,7 +101,7 @@ fn check_name(target: &Target, name: &str) -> Result<(), Status> {
     )))
 }
 
-/// Changes an object with `edit`, which is called again if another write came in between.
+/// Changes an object with `edit`, which is called again if another write was stored in between.
 pub(crate) fn update(
     shared: &Shared,
     target: &Target,
@@ -142,7 +142,7 @@ pub(crate) fn update(
     }
 }
 
-/// Stores `after` if the object is still `old`; otherwise returns `None` and changes nothing.
+/// Stores `after` if the object is still `old`; otherwise returns `None` without a change.
 fn commit(
     shared: &Shared,
     target: &Target,
@@ -308,7 +308,7 @@ fn check_version(target: &Target, mode: &Mode, before: &Object, after: &Object) 
     if unset || sent == stored { Ok(()) } else { Err(Status::modified(kind.named(), &target.name)) }
 }
 
-/// Returns the version of an object as a number; 0 if it has none.
+/// Returns the version of an object as a number; 0 if it is absent.
 pub(crate) fn version(object: &Object) -> Result<u64, Status> {
     match meta(object, "resourceVersion") {
         "" => Ok(0),
@@ -316,7 +316,7 @@ pub(crate) fn version(object: &Object) -> Result<u64, Status> {
     }
 }
 
-/// Refuses a PUT for an object with another uid.
+/// Rejects a PUT for an object with another uid.
 fn check_uid(target: &Target, mode: &Mode, before: &Object, after: &Object) -> Result<(), Status> {
     let (stored, sent) = (meta(before, "uid"), meta(after, "uid"));
     if mode.via == Via::Patch || sent.is_empty() || sent == stored {
@@ -332,7 +332,7 @@ fn check_uid(target: &Target, mode: &Mode, before: &Object, after: &Object) -> R
     Err(Status::conflict(kind.named(), &target.name, &why))
 }
 
-/// Refuses changes of fields that only the server writes. Each cause is listed twice, because two
+/// Rejects changes of fields that only the server writes. Each cause is listed twice, because two
 /// validators find it.
 fn check_immutable(target: &Target, before: &Object, after: &Object) -> Result<(), Status> {
     let field = |object: &Object, key: &str| object.get("metadata").and_then(|m| m.get(key)).cloned();
@@ -352,7 +352,7 @@ fn check_immutable(target: &Target, before: &Object, after: &Object) -> Result<(
     Err(Status::invalid(target.kind().named_kind(), &target.name, causes))
 }
 
-/// Refuses new finalizers on an object that is being deleted.
+/// Rejects new finalizers on an object that is being deleted.
 fn added_finalizers(before: &Object, after: &Object) -> Option<Cause> {
     if meta(before, "deletionTimestamp").is_empty() {
         return None;

@@ -62,7 +62,7 @@ struct Resource<'a> {
     subresources: Vec<Subresource<'a>>,
 }
 
-/// Group and version are set for custom resources, and if they differ from those of the enclosing document.
+/// Group and version are set for custom resources, and if they differ from the enclosing document.
 #[derive(Serialize)]
 struct ResponseKind<'a> {
     group: &'a str,

@@ -49,7 +49,7 @@ fn random_objects_are_read_as_in_go() {
         let body = STANDARD.decode(pair.protobuf).unwrap();
         let (version, kind) = pair.kind.split_once(' ').unwrap();
         let object = super::read(&body, version, kind).unwrap();
-        // Only the stored form shows that a time is empty.
+        // A time is recognized as empty only in the stored form.
         let mut differences = differences("", &stored(&pair.kind, &object), &pair.object);
         differences.retain(|difference| !is_nothing(difference));
         assert_eq!(differences, Vec::<String>::new(), "{}: {line}", pair.kind);

@@ -1,4 +1,4 @@
-//! Malicious bytes: they are read or refused within bounds of time, memory and stack.
+//! Malicious bytes: they are read or rejected within bounds of time, memory and stack.
 
 use proptest::prelude::*;
 

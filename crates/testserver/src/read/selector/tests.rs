@@ -1,4 +1,4 @@
-//! Compares selectors with recorded answers of the real server, and tests random input.
+//! Compares selectors with recorded responses of the real server, and tests random input.
 
 use super::*;
 

@@ -61,7 +61,7 @@ enum Token {
     Sign(&'static str),
 }
 
-/// Longer signs come first.
+/// Longer signs are tried first.
 const SIGNS: [&str; 22] = [
     "||", "&&", "==", "!=", "<=", ">=", "(", ")", "[", "]", ",", ".", "!", "<", ">", "+", "-", "*", "/", "%",
     "?", ":",
