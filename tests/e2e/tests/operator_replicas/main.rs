@@ -109,7 +109,7 @@ impl Pair {
         let log = before.log();
         ensure!(!status.success() && printed.is_empty(), "{status}, {printed:?}; {log}");
         ensure!(
-            log.contains("error: the lease default/website-operator could not be renewed in time"),
+            log.contains("error: lost the lease default/website-operator because it was not renewed in time"),
             "{log}"
         );
         Ok(())
