@@ -30,7 +30,7 @@ struct Flags {
     #[arg(long)]
     tls: bool,
     /// Require bearer tokens. The default context of the kubeconfig has all rights; the context `nobody`
-    /// has none. Go clients send tokens over TLS only.
+    /// has no rights. Go clients send tokens over TLS only.
     #[arg(long, requires = "tls")]
     users: bool,
     /// Drop history after this many seconds. Without this option, only the number of events is bounded.
@@ -93,7 +93,7 @@ async fn run(flags: Flags) -> Result<(), Failure> {
         builder = builder.user(ADMIN, ADMIN, Rights::All).user(NOBODY, NOBODY, Rights::None);
     }
     let server = builder.build();
-    // The handlers are installed before the server is announced, so that no signal is missed.
+    // Installs the handlers before the ready message, because a signal can arrive immediately after it.
     let listen_for = |kind| signal(kind).map_err(Failure::Signals);
     let (mut interrupt, mut terminate) =
         (listen_for(SignalKind::interrupt())?, listen_for(SignalKind::terminate())?);

@@ -10,7 +10,7 @@ use crate::state::Served;
 use crate::status::{Named, Status};
 use crate::write::decode::{self, meta};
 use crate::write::delete_options::DeleteOptions;
-use crate::write::patch::Sent;
+use crate::write::patch::PatchRequest;
 use crate::write::{self, Mode, Part, Target, Via, WriteOptions};
 
 impl Server {
@@ -77,7 +77,7 @@ impl Server {
         let target = self.target(api_version, kind, namespace, name)?;
         let body = Bytes::from(patch.to_string());
         let mode = Mode { via: Via::Patch, part: Part::Main, options: WriteOptions::default() };
-        let sent = Sent { media_type: "application/merge-patch+json", body: &body, force: false };
+        let sent = PatchRequest { media_type: "application/merge-patch+json", body: &body, force: false };
         let written = write::patch::patch(&self.shared, &target, mode, sent)?;
         Ok(parsed(&written.bytes(&view(&target))))
     }

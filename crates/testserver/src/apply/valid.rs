@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::apply::element;
 use crate::apply::schema::{List, Others, Scalar, Schema};
 use crate::apply::strategic::printed;
-use crate::types::{Typed, Wanted};
+use crate::types::{ExpectedValue, Typed};
 
 /// What is known of a place: custom resources have all of it in their schema, of built-in kinds it is the type.
 #[derive(Clone, Copy)]
@@ -27,16 +27,16 @@ impl Known<'_> {
         Self { schema: self.schema.item(), typed: self.typed.item() }
     }
 
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> ExpectedValue {
         let schema = self.schema;
         let is_map = !schema.fields.is_empty() || matches!(schema.others, Others::Entries(_));
         let is_list = schema.list != List::Atomic || schema.items.is_some();
         match (self.typed.wanted(), schema.scalar) {
-            (Wanted::Anything, Some(Scalar::Text)) => Wanted::Text,
-            (Wanted::Anything, Some(Scalar::Number)) => Wanted::Number,
-            (Wanted::Anything, Some(Scalar::Bool)) => Wanted::Bool,
-            (Wanted::Anything, None) if is_map && !is_list => Wanted::Map,
-            (Wanted::Anything, None) if is_list && !is_map => Wanted::List,
+            (ExpectedValue::Anything, Some(Scalar::Text)) => ExpectedValue::Text,
+            (ExpectedValue::Anything, Some(Scalar::Number)) => ExpectedValue::Number,
+            (ExpectedValue::Anything, Some(Scalar::Bool)) => ExpectedValue::Bool,
+            (ExpectedValue::Anything, None) if is_map && !is_list => ExpectedValue::Map,
+            (ExpectedValue::Anything, None) if is_list && !is_map => ExpectedValue::List,
             (wanted, _) => wanted,
         }
     }
@@ -78,16 +78,18 @@ fn value(known: Known<'_>, of: &Value, path: &str, found: &mut Vec<String>) {
 }
 
 /// What should stand where something else does, and what does.
-fn unexpected(wanted: Wanted, of: &Value) -> Option<String> {
+fn unexpected(wanted: ExpectedValue, of: &Value) -> Option<String> {
     match wanted {
-        Wanted::Text if !of.is_string() => {
+        ExpectedValue::Text if !of.is_string() => {
             Some(format!("string, got &value.valueUnstructured{{Value:{}}}", literal(of)))
         }
-        Wanted::Number if !of.is_number() => Some(format!("numeric (int or float), got {}", go_type(of))),
-        Wanted::Bool if !of.is_boolean() => Some(format!("boolean, got &{{{}}}", printed(of))),
-        Wanted::Map if !of.is_object() => Some(format!("map, got &{{{}}}", printed(of))),
-        Wanted::List if !of.is_array() => Some(format!("list, got &{{{}}}", printed(of))),
-        Wanted::Scalar if of.is_object() || of.is_array() => {
+        ExpectedValue::Number if !of.is_number() => {
+            Some(format!("numeric (int or float), got {}", go_type(of)))
+        }
+        ExpectedValue::Bool if !of.is_boolean() => Some(format!("boolean, got &{{{}}}", printed(of))),
+        ExpectedValue::Map if !of.is_object() => Some(format!("map, got &{{{}}}", printed(of))),
+        ExpectedValue::List if !of.is_array() => Some(format!("list, got &{{{}}}", printed(of))),
+        ExpectedValue::Scalar if of.is_object() || of.is_array() => {
             Some(format!("any scalar, got &{{{}}}", printed(of)))
         }
         _ => None,

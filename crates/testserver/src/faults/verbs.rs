@@ -9,7 +9,7 @@ use crate::read::open_watches::{Command, EventFault};
 use crate::server::Server;
 use crate::state::Shared;
 use crate::status::{Named, Status};
-use crate::storage::log::{Damage, Expiry};
+use crate::storage::log::{Expiry, UnreadableState};
 use crate::storage::watch_cache::{CacheId, Lag};
 
 /// # Faults
@@ -171,7 +171,7 @@ impl Server {
 #[derive(Debug)]
 #[must_use = "the object can be read again when the guard is dropped"]
 pub struct Corruption {
-    damage: Damage,
+    damage: UnreadableState,
     shared: std::sync::Arc<Shared>,
 }
 

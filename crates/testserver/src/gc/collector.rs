@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::graph::{Graph, Node, Owner, Stage, Uid};
 use crate::state::{Served, Shared, State};
 use crate::storage::entry::Entry;
-use crate::storage::log::{Changed, TableId, key};
+use crate::storage::log::{StoreChange, TableId, key};
 use crate::write::delete::{self, FOREGROUND, ORPHAN};
 use crate::write::delete_options::{DeleteOptions, Dependents, Propagation};
 use crate::write::{Object, Target};
@@ -53,9 +53,9 @@ impl Collector {
     fn observe(&mut self, state: &mut State) {
         for change in state.store.take_changes() {
             match change {
-                Changed::Put(table, entry) => self.queue.extend(self.graph.put(table, &entry)),
-                Changed::Removed(entry) => self.queue.extend(self.graph.remove(&entry.essentials.uid)),
-                Changed::Everything => self.start_again(state),
+                StoreChange::Put(table, entry) => self.queue.extend(self.graph.put(table, &entry)),
+                StoreChange::Removed(entry) => self.queue.extend(self.graph.remove(&entry.essentials.uid)),
+                StoreChange::Everything => self.start_again(state),
             }
         }
     }

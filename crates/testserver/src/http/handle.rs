@@ -21,13 +21,13 @@ use crate::http::subresources;
 use crate::http::view::{Shape, View, negotiate};
 use crate::journal::Verb;
 use crate::read::list::list;
-use crate::read::watch::Opening;
+use crate::read::watch::WatchInputs;
 use crate::state::{Served, Shared};
 use crate::status::Status;
 use crate::storage::log::key;
 use crate::write::decode;
 use crate::write::delete_options;
-use crate::write::patch::Sent;
+use crate::write::patch::PatchRequest;
 use crate::write::{self, Mode, Part, Target, Via, WriteOptions};
 
 type Answer = Result<Response<Body>, Status>;
@@ -180,7 +180,7 @@ fn open_watch(
         options.select.fields = options.select.fields.named(name);
     }
     let compressed = shared.config.gzip_watches && gzip::is_wanted(&call.parts.headers);
-    let opening = Opening {
+    let opening = WatchInputs {
         shared: shared.clone(),
         cache: call.cache,
         served,
@@ -219,7 +219,7 @@ async fn get(shared: &Shared, target: &Target, call: &Call) -> Answer {
             true => store.position_of(table, call.cache.id(), Instant::now()),
             false => store.revision(),
         };
-        store.table(table).get_then(&target.key(), revision).cloned()
+        store.table(table).get_at(&target.key(), revision).cloned()
     });
     let entry = entry.ok_or_else(|| target.not_found())?;
     Ok(json(200, &view.object(&entry)))
@@ -252,7 +252,7 @@ fn patch(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes
     let view = view(call, &target.served, Shape::One)?;
     let mode = Mode { via: Via::Patch, part, options: write_options(call, body)? };
     let media_type = decode::media_type(&call.parts.headers);
-    let sent = Sent { media_type, body, force: call.query.flag("force") };
+    let sent = PatchRequest { media_type, body, force: call.query.flag("force") };
     let written = write::patch::patch(shared, target, mode, sent)?;
     Ok(json(written.code(), &written.bytes(&view)))
 }

@@ -21,7 +21,7 @@ use tokio::time::{Duration, timeout};
 use crate::http::service::ApiService;
 use crate::http::tls::Tls;
 use crate::read::watch::closed;
-use crate::replicas::Front;
+use crate::replicas::Backend;
 use crate::state::Shared;
 
 /// A graceful shutdown waits this long for answers that are under way.
@@ -48,7 +48,7 @@ pub struct Listening {
 impl Listening {
     pub(crate) async fn bind(
         shared: Arc<Shared>,
-        front: Front,
+        front: Backend,
         addr: SocketAddr,
         encrypted: bool,
     ) -> io::Result<Self> {

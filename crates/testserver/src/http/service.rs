@@ -22,8 +22,8 @@ use crate::http::handle;
 use crate::http::query::Query;
 use crate::http::route::{ResourcePath, Route, route};
 use crate::journal::{About, Outcome, Request as Record, Verb};
-use crate::read::open_watches::{Arrival, is_over};
-use crate::replicas::{Cache, Front};
+use crate::read::open_watches::{PendingWatch, is_over};
+use crate::replicas::{Backend, Cache};
 use crate::state::Shared;
 use crate::status::Status;
 use crate::write::decode;
@@ -41,12 +41,12 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Clone, Debug)]
 pub struct ApiService {
     shared: Arc<Shared>,
-    front: Front,
+    front: Backend,
     closing: watch::Receiver<bool>,
 }
 
 impl ApiService {
-    pub(crate) fn new(shared: Arc<Shared>, front: Front, closing: watch::Receiver<bool>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, front: Backend, closing: watch::Receiver<bool>) -> Self {
         Self { shared, front, closing }
     }
 
@@ -84,7 +84,8 @@ impl ApiService {
         let ticket = journal.begin(&mut record);
         let _unanswered = journal.waits();
         let about = record.about.clone();
-        let arrival = Arrival { journal: journal.clone(), ticket, request: record, fault: None, plan: None };
+        let arrival =
+            PendingWatch { journal: journal.clone(), ticket, request: record, fault: None, plan: None };
         let shared = self.shared.clone();
         let refusals = shared.gate.refusals();
         let call = Call { parts, route, query, about, warnings: Warnings::default(), cache, arrival };
@@ -243,7 +244,7 @@ pub(crate) struct Call {
     pub warnings: Warnings,
     /// What reads are answered from.
     pub cache: Arc<Cache>,
-    pub arrival: Arrival,
+    pub arrival: PendingWatch,
 }
 
 impl<B> tower::Service<Request<B>> for ApiService

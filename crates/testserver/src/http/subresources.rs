@@ -11,7 +11,7 @@ use crate::journal::Verb;
 use crate::kinds::kind::ScalePaths;
 use crate::state::Shared;
 use crate::status::Status;
-use crate::write::patch::{Sent, patch_scale};
+use crate::write::patch::{PatchRequest, patch_scale};
 use crate::write::scale::Scale;
 use crate::write::{self, Mode, Part, Target, Via, binding, decode, eviction, scale_body};
 
@@ -60,7 +60,7 @@ fn write_scale(
     if call.about.verb == Verb::Patch {
         let mode = Mode { via: Via::Patch, part: Part::Scale, options };
         let media_type = decode::media_type(&call.parts.headers);
-        let sent = Sent { media_type, body, force: call.query.flag("force") };
+        let sent = PatchRequest { media_type, body, force: call.query.flag("force") };
         return patch_scale(shared, target, mode, sent, paths);
     }
     decode::check_json(&call.parts.headers)?;

@@ -12,7 +12,7 @@ use crate::status::{Named, Status};
 /// The selectable fields of a kind that does not define a list.
 pub(crate) const NAMES: [&str; 2] = ["metadata.name", "metadata.namespace"];
 
-/// One served kind in one version. Built-in kinds come from `builtin`, the others from CRDs.
+/// Describes one served kind in one version. Built-in kinds come from `builtin`, the others from CRDs.
 #[derive(Debug)]
 pub(crate) struct Kind {
     pub group: String,
@@ -102,7 +102,7 @@ pub(crate) struct Field {
     pub otherwise: &'static str,
     /// The value if the object does not contain the field.
     pub absent: &'static str,
-    /// Custom resources are stored with the fields of all versions; each version selects only by its own
+    /// Custom resources are stored with the fields of all versions; but a version selects only by its own
     /// fields.
     pub selectable: bool,
 }

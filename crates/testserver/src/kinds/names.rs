@@ -101,7 +101,7 @@ pub(crate) fn is_subdomain(text: &str) -> bool {
 /// words.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Appends five random letters to `base`, which is truncated so that the result fits a label.
+/// Appends five random letters to `base`, truncated to the length of a label.
 pub(crate) fn generate(base: &str, rng: &mut fastrand::Rng) -> String {
     let mut name: String = base.chars().take(63 - 5).collect();
     for _ in 0..5 {

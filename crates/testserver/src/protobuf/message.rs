@@ -32,7 +32,7 @@ struct Reader {
 
 /// The values found for one field.
 #[derive(Debug, Default)]
-enum Found<'a> {
+enum FieldContent<'a> {
     #[default]
     Nothing,
     Number(u64),
@@ -43,7 +43,7 @@ enum Found<'a> {
     Map(Map<String, Value>),
 }
 
-impl Found<'_> {
+impl FieldContent<'_> {
     /// Whether Go considers the value empty, and omits it from JSON if the tag of the field contains
     /// `omitempty`.
     fn is_zero(&self) -> bool {
@@ -67,7 +67,7 @@ impl Reader {
         match message.form {
             Form::Choice => self.chosen(message, found, depth),
             Form::List => match found.into_iter().next() {
-                Some(Found::List(list)) => Ok(Value::Array(list)),
+                Some(FieldContent::List(list)) => Ok(Value::Array(list)),
                 _ => Ok(Value::Array(Vec::new())),
             },
             Form::Object => {
@@ -84,9 +84,9 @@ impl Reader {
         message: &Message,
         pieces: &[&'a [u8]],
         depth: usize,
-    ) -> Result<Vec<Found<'a>>, Malformed> {
-        let mut found: Vec<Found<'a>> = Vec::new();
-        found.resize_with(message.fields.len(), Found::default);
+    ) -> Result<Vec<FieldContent<'a>>, Malformed> {
+        let mut found: Vec<FieldContent<'a>> = Vec::new();
+        found.resize_with(message.fields.len(), FieldContent::default);
         for piece in pieces {
             let mut cursor = Cursor::new(piece);
             while let Some(tag) = cursor.tag(message.name)? {
@@ -104,7 +104,7 @@ impl Reader {
     fn collect<'a>(
         &mut self,
         field: &Field,
-        found: &mut Found<'a>,
+        found: &mut FieldContent<'a>,
         wire: u8,
         cursor: &mut Cursor<'a>,
         depth: usize,
@@ -112,29 +112,29 @@ impl Reader {
         match field.shape {
             Shape::List => {
                 let mut list = match std::mem::take(found) {
-                    Found::List(list) => list,
+                    FieldContent::List(list) => list,
                     _ => Vec::new(),
                 };
                 self.items(&mut list, field, wire, cursor, depth)?;
-                *found = Found::List(list);
+                *found = FieldContent::List(list);
             }
             Shape::Map => {
                 let entry = match raw(field, Base::Bytes, wire, cursor)? {
-                    Found::Bytes(entry) => self.entry(field, entry, depth)?,
+                    FieldContent::Bytes(entry) => self.entry(field, entry, depth)?,
                     _ => return Ok(()),
                 };
                 let mut map = match std::mem::take(found) {
-                    Found::Map(map) => map,
+                    FieldContent::Map(map) => map,
                     _ => Map::new(),
                 };
                 map.insert(entry.0, entry.1);
-                *found = Found::Map(map);
+                *found = FieldContent::Map(map);
             }
             Shape::Value | Shape::Pointer | Shape::Inline => {
                 *found = match (raw(field, field.base, wire, cursor)?, std::mem::take(found)) {
-                    (Found::Pieces(mut more), Found::Pieces(mut pieces)) => {
+                    (FieldContent::Pieces(mut more), FieldContent::Pieces(mut pieces)) => {
                         pieces.append(&mut more);
-                        Found::Pieces(pieces)
+                        FieldContent::Pieces(pieces)
                     }
                     (last, _) => last,
                 };
@@ -169,12 +169,12 @@ impl Reader {
     /// Reads an entry of a map: a message with a key and a value. Empty ones may be omitted.
     fn entry(&mut self, field: &Field, entry: &[u8], depth: usize) -> Result<(String, Value), Malformed> {
         self.parts = self.parts.checked_sub(1).ok_or(Malformed::Parts)?;
-        let (mut key, mut value) = (String::new(), Found::Nothing);
+        let (mut key, mut value) = (String::new(), FieldContent::Nothing);
         let mut cursor = Cursor::new(entry);
         while let Some(tag) = cursor.tag("MapEntry")? {
             match tag.number {
                 1 => {
-                    if let Found::Bytes(bytes) = raw(field, Base::String, tag.wire, &mut cursor)? {
+                    if let FieldContent::Bytes(bytes) = raw(field, Base::String, tag.wire, &mut cursor)? {
                         key = text(bytes);
                     }
                 }
@@ -183,14 +183,19 @@ impl Reader {
             }
         }
         let value = match (field.base, value) {
-            (Base::Bytes, Found::Nothing) => Found::Bytes(&[]),
+            (Base::Bytes, FieldContent::Nothing) => FieldContent::Bytes(&[]),
             (_, value) => value,
         };
         Ok((key, self.value(field.base, value, depth)?))
     }
 
     /// Returns the JSON of the first field that is present, otherwise of the last field.
-    fn chosen(&mut self, message: &Message, found: Vec<Found<'_>>, depth: usize) -> Result<Value, Malformed> {
+    fn chosen(
+        &mut self,
+        message: &Message,
+        found: Vec<FieldContent<'_>>,
+        depth: usize,
+    ) -> Result<Value, Malformed> {
         let last = message.fields.len().saturating_sub(1);
         for (place, (field, found)) in message.fields.iter().zip(found).enumerate() {
             if place == last || !found.is_zero() {
@@ -204,13 +209,13 @@ impl Reader {
         &mut self,
         object: &mut Map<String, Value>,
         message: &Message,
-        found: Vec<Found<'_>>,
+        found: Vec<FieldContent<'_>>,
         depth: usize,
     ) -> Result<(), Malformed> {
         for (field, found) in message.fields.iter().zip(found) {
             if let (Shape::Inline, Base::Message(place)) = (field.shape, field.base) {
                 let inner = self.types.message(place).ok_or(Malformed::Depth)?;
-                let pieces = if let Found::Pieces(pieces) = found { pieces } else { Vec::new() };
+                let pieces = if let FieldContent::Pieces(pieces) = found { pieces } else { Vec::new() };
                 let found = self.scan(inner, &pieces, depth)?;
                 self.fill(object, inner, found, depth)?;
             } else if let Some(value) = self.json(field, found, depth)? {
@@ -221,8 +226,13 @@ impl Reader {
     }
 
     /// Returns the value of the field, or `None` if JSON omits it.
-    fn json(&mut self, field: &Field, found: Found<'_>, depth: usize) -> Result<Option<Value>, Malformed> {
-        let absent = matches!(found, Found::Nothing);
+    fn json(
+        &mut self,
+        field: &Field,
+        found: FieldContent<'_>,
+        depth: usize,
+    ) -> Result<Option<Value>, Malformed> {
+        let absent = matches!(found, FieldContent::Nothing);
         let value = match field.shape {
             Shape::Pointer | Shape::List | Shape::Map if absent => Value::Null,
             Shape::Pointer => {
@@ -242,14 +252,14 @@ impl Reader {
         Ok(Some(value).filter(|_| field.empty == Empty::Kept))
     }
 
-    fn value(&mut self, base: Base, found: Found<'_>, depth: usize) -> Result<Value, Malformed> {
+    fn value(&mut self, base: Base, found: FieldContent<'_>, depth: usize) -> Result<Value, Malformed> {
         let (number, bytes, pieces) = match found {
-            Found::List(list) => return Ok(Value::Array(list)),
-            Found::Map(map) => return Ok(Value::Object(map)),
-            Found::Nothing => (0, None, Vec::new()),
-            Found::Number(number) => (number, None, Vec::new()),
-            Found::Bytes(bytes) => (0, Some(bytes), Vec::new()),
-            Found::Pieces(pieces) => (0, None, pieces),
+            FieldContent::List(list) => return Ok(Value::Array(list)),
+            FieldContent::Map(map) => return Ok(Value::Object(map)),
+            FieldContent::Nothing => (0, None, Vec::new()),
+            FieldContent::Number(number) => (number, None, Vec::new()),
+            FieldContent::Bytes(bytes) => (0, Some(bytes), Vec::new()),
+            FieldContent::Pieces(pieces) => (0, None, pieces),
         };
         Ok(match base {
             Base::Bool => (number != 0).into(),
@@ -290,19 +300,24 @@ fn wire_type(base: Base) -> u8 {
 }
 
 /// Reads one encoded value.
-fn raw<'a>(field: &Field, base: Base, wire: u8, cursor: &mut Cursor<'a>) -> Result<Found<'a>, Malformed> {
+fn raw<'a>(
+    field: &Field,
+    base: Base,
+    wire: u8,
+    cursor: &mut Cursor<'a>,
+) -> Result<FieldContent<'a>, Malformed> {
     if wire != wire_type(base) {
         return Err(Malformed::FieldType { field: field.go_name().into_owned(), found: wire });
     }
     Ok(match base {
-        Base::Bool | Base::Int32 | Base::Int64 => Found::Number(cursor.varint()?),
-        Base::Double => Found::Number(cursor.fixed64()?),
-        Base::String | Base::Bytes => Found::Bytes(cursor.bytes()?),
-        _ => Found::Pieces(vec![cursor.bytes()?]),
+        Base::Bool | Base::Int32 | Base::Int64 => FieldContent::Number(cursor.varint()?),
+        Base::Double => FieldContent::Number(cursor.fixed64()?),
+        Base::String | Base::Bytes => FieldContent::Bytes(cursor.bytes()?),
+        _ => FieldContent::Pieces(vec![cursor.bytes()?]),
     })
 }
 
-/// Formats a number as Go does: whole numbers without a fraction.
+/// Formats a number as Go does: integers without a fraction.
 fn double(number: f64) -> Result<Value, Malformed> {
     if number.fract() == 0.0 && number.abs() < 2f64.powi(63) {
         // The comparison above ensures that the number is in range.

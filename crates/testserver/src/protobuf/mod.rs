@@ -2,9 +2,9 @@
 //! JSON before all other processing.
 
 mod envelope;
+mod expected_body;
 mod message;
 mod special;
-mod wanted;
 mod wire;
 
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use crate::status::Status;
 use crate::types::Types;
 use crate::write::decode::media_type;
 use envelope::Envelope;
-use wanted::Wanted;
+use expected_body::ExpectedBody;
 
 const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
@@ -31,7 +31,7 @@ pub(crate) fn to_json(shared: &Shared, call: &mut Call, body: Bytes) -> Result<B
     if !media_type(&call.parts.headers).eq_ignore_ascii_case(MEDIA_TYPE) {
         return Ok(body);
     }
-    let Some(wanted) = Wanted::of(shared, call) else { return Ok(body) };
+    let Some(wanted) = ExpectedBody::of(shared, call) else { return Ok(body) };
     if body.is_empty() && wanted.is_options() {
         return Ok(body);
     }
@@ -41,7 +41,7 @@ pub(crate) fn to_json(shared: &Shared, call: &mut Call, body: Bytes) -> Result<B
 }
 
 /// Decodes the object in `body`.
-fn read(body: &[u8], wanted: &Wanted) -> Result<Value, Status> {
+fn read(body: &[u8], wanted: &ExpectedBody) -> Result<Value, Status> {
     let envelope = Envelope::read(body).map_err(|why| wanted.unrecognized(&why, body))?;
     let (api_version, kind) = wanted.complete(&envelope);
     let Some(place) = Types::get().kind(&api_version, &kind) else {

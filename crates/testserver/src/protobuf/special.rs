@@ -54,7 +54,7 @@ fn small<'a>(
     Ok(small)
 }
 
-/// Decodes a time in whole seconds.
+/// Decodes a time in seconds.
 pub(super) fn time(pieces: &[&[u8]]) -> Result<Value, Malformed> {
     timestamp(pieces, |_| 0, 0)
 }

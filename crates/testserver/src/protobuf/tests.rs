@@ -36,7 +36,7 @@ fn body(api_version: &str, kind: &str, raw: impl AsRef<[u8]>) -> Vec<u8> {
 
 /// Decodes a body when this kind is expected.
 fn read(body: &[u8], api_version: &str, kind: &str) -> Result<Value, Status> {
-    super::read(body, &Wanted::new(api_version, kind))
+    super::read(body, &ExpectedBody::new(api_version, kind))
 }
 
 fn object(api_version: &str, kind: &str, raw: impl AsRef<[u8]>) -> Value {

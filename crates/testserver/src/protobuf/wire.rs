@@ -1,7 +1,7 @@
 //! The wire format of protobuf, read field by field without copying. Error messages equal the messages of
 //! the real server.
 
-use crate::types::quantity::NoQuantity;
+use crate::types::quantity::InvalidQuantity;
 
 /// The reasons why bytes are not valid protobuf.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,9 +29,9 @@ pub(super) enum Malformed {
     #[error("proto: wrong wireType = {found} for field {field}")]
     FieldType { field: String, found: u8 },
     #[error(transparent)]
-    Quantity(#[from] NoQuantity),
-    // The real server accepts these bodies but cannot show them as JSON; for some it breaks the
-    // connection.
+    Quantity(#[from] InvalidQuantity),
+    // The real server accepts these bodies but cannot convert the objects to JSON. For some bodies, it
+    // breaks the connection.
     #[error("a document in the message is not JSON")]
     Document,
     #[error("a time in the message is beyond the year 9999")]

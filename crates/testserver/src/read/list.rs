@@ -57,7 +57,7 @@ pub(crate) async fn list(
     };
     shared.age();
     let prefix = prefix(namespace);
-    // Limits apply to reads from etcd. A watch cache that may serve any version returns everything in one
+    // Limits apply to reads from etcd. A watch cache that may serve any version returns all objects in one
     // page.
     let unlimited = ListOptions { limit: None, ..options.clone() };
     let cached = options.at == At::Any && shared.config.watch_cache;

@@ -23,7 +23,7 @@ pub(crate) enum Command {
     Close,
     /// Break the connection.
     Cut,
-    /// Break the connection before sending anything else.
+    /// Break the connection before the next frame.
     Abort,
     /// End the watch with an ERROR event.
     Fail(Status),
@@ -41,26 +41,26 @@ const MAILBOX: usize = 1024;
 
 /// A watch request before the watch opens: the request, its journal entry and its fault.
 #[derive(Clone, Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct PendingWatch {
     pub journal: Arc<Journal>,
     pub ticket: Ticket,
     pub request: Request,
     pub fault: Option<Fault>,
-    /// Signals the stop of the plan that selected the fault, if a plan did.
+    /// Signals the stop of the plan, if a plan selected the fault.
     pub plan: Option<watch::Receiver<()>>,
 }
 
-impl Arrival {
+impl PendingWatch {
     /// Records the fault of the watch in the journal.
     pub(crate) fn note(&self, fault: FaultKind) {
         self.journal.note(self.ticket, |request| request.fault = Some(fault));
     }
 }
 
-/// One open watch. When it is dropped, it records in the journal how it ended.
+/// An open watch. On drop, the watch records its result in the journal.
 #[derive(Debug)]
 pub(crate) struct OpenWatch {
-    arrival: Arrival,
+    arrival: PendingWatch,
     inbox: Mutex<Inbox>,
     wake: Notify,
     /// The end of the initial state has not been sent yet.
@@ -109,7 +109,7 @@ impl OpenWatch {
         self.inbox.lock().event_faults.pop_front()
     }
 
-    /// Whether the connection must break before anything else is sent.
+    /// Whether the connection must break before the next frame.
     pub(crate) fn is_aborted(&self) -> bool {
         self.inbox.lock().aborted
     }
@@ -132,7 +132,7 @@ impl OpenWatch {
         self.arrival.request.sent.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Records how the watch ends; only the first call counts.
+    /// Records the result of the watch. Later calls are ignored.
     pub(crate) fn end(&self, how: WatchEnd) {
         self.inbox.lock().ended.get_or_insert(how);
     }
@@ -158,7 +158,7 @@ impl Drop for OpenWatch {
 pub(crate) struct OpenWatches(Mutex<Vec<Weak<OpenWatch>>>);
 
 impl OpenWatches {
-    pub(crate) fn open(&self, arrival: Arrival) -> Arc<OpenWatch> {
+    pub(crate) fn open(&self, arrival: PendingWatch) -> Arc<OpenWatch> {
         let (inbox, wake, initial) = (Mutex::default(), Notify::new(), AtomicBool::new(false));
         let watch = Arc::new(OpenWatch { arrival, inbox, wake, initial });
         let mut all = self.0.lock();

@@ -15,7 +15,7 @@ use crate::http::query::{From, Selection, WatchOptions};
 use crate::http::view::View;
 use crate::journal::WatchEnd;
 use crate::read::list::prefix;
-use crate::read::open_watches::{Arrival, Command, EventFault, OpenWatch};
+use crate::read::open_watches::{Command, EventFault, OpenWatch, PendingWatch};
 use crate::read::watch_fault::WatchFault;
 use crate::replicas::Cache;
 use crate::state::{Served, Shared, State};
@@ -54,7 +54,7 @@ struct Watcher {
     end_bookmark: Option<u64>,
     /// The number of the frame that contains that bookmark.
     end_bookmark_frame: Option<usize>,
-    /// Frames to send; at most one batch.
+    /// At most one batch of frames to send.
     ready: VecDeque<Bytes>,
     bookmark: Bookmarks,
     deadline: Instant,
@@ -88,19 +88,19 @@ enum LogRead {
 }
 
 /// The inputs of a watch besides its options.
-pub(crate) struct Opening {
+pub(crate) struct WatchInputs {
     pub shared: Arc<Shared>,
     pub cache: Arc<Cache>,
     pub served: Served,
     pub namespace: Option<String>,
     pub view: View,
-    pub arrival: Arrival,
+    pub arrival: PendingWatch,
     pub closing: watch::Receiver<bool>,
 }
 
 /// Opens a watch, which starts now and not at the first poll. The stream ends when the watch times out.
 pub(crate) fn watch(
-    opening: Opening,
+    opening: WatchInputs,
     options: WatchOptions,
 ) -> (impl Stream<Item = Result<Bytes, Broken>> + Send + 'static, Arc<OpenWatch>) {
     let watcher = Box::new(Watcher::open(opening, options));
@@ -113,8 +113,8 @@ pub(crate) fn watch(
 }
 
 impl Watcher {
-    fn open(opening: Opening, options: WatchOptions) -> Self {
-        let Opening { shared, cache, served, namespace, view, arrival, closing } = opening;
+    fn open(opening: WatchInputs, options: WatchOptions) -> Self {
+        let WatchInputs { shared, cache, served, namespace, view, arrival, closing } = opening;
         let now = Instant::now();
         let timeout = options.timeout.unwrap_or_else(|| random_timeout(&shared)).min(LONGEST);
         let deadline = now + timeout;
@@ -398,14 +398,14 @@ impl Watcher {
             (None, true) => Some(self.view.frame(Change::Added, &event.object)),
             (Some(_), true) => Some(self.view.frame(Change::Modified, &event.object)),
             (Some(previous), false) => {
-                let last = previous.again(Change::Deleted, event.revision());
+                let last = previous.with_change(Change::Deleted, event.revision());
                 Some(self.view.frame(Change::Deleted, &last))
             }
         }
     }
 
-    /// Queues a bookmark at the position of the cache, unless events are pending or it would not advance
-    /// the client.
+    /// Queues a bookmark at the position of the cache. If events are pending or the bookmark would not
+    /// advance the client, it is skipped.
     fn push_bookmark(&mut self) {
         let shared = self.shared.clone();
         let revision = shared.read(|state| {

@@ -11,9 +11,9 @@ pub(crate) enum WatchFault {
     Silence,
     /// The event with this number is lost or repeated.
     EventFault(EventFault, usize),
-    /// The watch ends after this many frames: with an ERROR event, or cleanly.
+    /// Closes the watch after this many frames, with an ERROR event or cleanly.
     End(usize, Option<Status>),
-    /// The watch ends when more than this many events wait.
+    /// Closes the watch when more than this many events wait.
     SlowReader(usize),
 }
 

@@ -71,7 +71,7 @@ impl Replicas {
 
     /// Returns the shared address as a [`tower::Service`].
     pub fn service(&self) -> ApiService {
-        let front = Front::Several(self.balance.clone()).connection();
+        let front = Backend::Several(self.balance.clone()).connection();
         ApiService::new(self.server.shared.clone(), front, self.server.never.subscribe())
     }
 
@@ -83,7 +83,7 @@ impl Replicas {
     /// # Cancel safety
     /// If the future is dropped before it completes, the address is released.
     pub async fn listen(&self, addr: SocketAddr) -> std::io::Result<Listening> {
-        Listening::bind(self.server.shared.clone(), Front::Several(self.balance.clone()), addr, false).await
+        Listening::bind(self.server.shared.clone(), Backend::Several(self.balance.clone()), addr, false).await
     }
 }
 
@@ -100,12 +100,12 @@ impl Balance {
 
 /// The replicas that a service sends its requests to.
 #[derive(Clone, Debug)]
-pub(crate) enum Front {
+pub(crate) enum Backend {
     One(Arc<Cache>),
     Several(Arc<Balance>),
 }
 
-impl Front {
+impl Backend {
     /// Fixes the replica of one connection if the balancing is per connection.
     pub(crate) fn connection(&self) -> Self {
         match self {

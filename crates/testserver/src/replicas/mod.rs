@@ -5,7 +5,7 @@ mod balance;
 mod cache;
 mod replica;
 
-pub(crate) use balance::Front;
+pub(crate) use balance::Backend;
 pub use balance::{LoadBalancing, Replicas};
 pub(crate) use cache::Cache;
 pub use replica::Replica;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::http::listen::Listening;
 use crate::http::service::ApiService;
-use crate::replicas::{Cache, Front};
+use crate::replicas::{Backend, Cache};
 use crate::server::Server;
 use crate::storage::watch_cache::Lag;
 
@@ -94,7 +94,7 @@ impl Replica {
         &self.cache
     }
 
-    fn front(&self) -> Front {
-        Front::One(self.cache.clone())
+    fn front(&self) -> Backend {
+        Backend::One(self.cache.clone())
     }
 }

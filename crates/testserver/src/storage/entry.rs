@@ -267,7 +267,7 @@ fn splice(change: Change, revision: u64, essentials: Arc<Essentials>, json: &[u8
 impl Entry {
     /// Returns the same state with another change and revision: for a delete, or for an object that leaves
     /// a selector.
-    pub(crate) fn again(&self, change: Change, revision: u64) -> Self {
+    pub(crate) fn with_change(&self, change: Change, revision: u64) -> Self {
         splice(change, revision, self.essentials.clone(), self.bytes(), &self.shape)
     }
 
@@ -377,11 +377,11 @@ mod tests {
     #[test]
     fn spliced_version_keeps_all_offsets_valid() {
         let entry = Draft::new(&kind("pods"), &pod()).seal(Change::Added, 9);
-        let gone = entry.again(Change::Deleted, 1_000);
+        let gone = entry.with_change(Change::Deleted, 1_000);
         assert_eq!(gone.object()["metadata"]["resourceVersion"], "1000");
         let metadata: Value = serde_json::from_slice(gone.metadata()).unwrap();
         assert_eq!(metadata["name"], "web-0");
-        let back = gone.again(Change::Added, 9);
+        let back = gone.with_change(Change::Added, 9);
         assert_eq!(back.frame(Change::Added), entry.frame(Change::Added));
     }
 

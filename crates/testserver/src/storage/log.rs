@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::storage::entry::{Change, Draft, Entry};
 pub(crate) use crate::storage::table::{Compacted, Event, Key, Retention, Table, Window};
-use crate::storage::watch_cache::{CacheId, Lag, Sight, WatchCache};
+use crate::storage::watch_cache::{CacheId, CacheView, Lag, WatchCache};
 
 /// Identifies the table of a resource. A number is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,7 +34,7 @@ pub(crate) fn key(namespace: Option<&str>, name: &str) -> Key {
 
 /// A change to the stored objects, processed in the same write.
 #[derive(Clone, Debug)]
-pub(crate) enum Changed {
+pub(crate) enum StoreChange {
     Put(TableId, Arc<Entry>),
     Removed(Arc<Entry>),
     /// A restore: any object may differ.
@@ -43,7 +43,7 @@ pub(crate) enum Changed {
 
 /// Identifies a state that was made unreadable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Damage {
+pub(crate) struct UnreadableState {
     pub revision: u64,
     number: u64,
 }
@@ -55,7 +55,7 @@ const HIGHEST: u64 = 1 << 62;
 #[derive(Debug)]
 pub(crate) struct Store {
     /// The changes since they were last taken, if a consumer exists.
-    changes: Option<Vec<Changed>>,
+    changes: Option<Vec<StoreChange>>,
     revision: u64,
     tables: Vec<Table>,
     caches: BTreeMap<CacheId, WatchCache>,
@@ -96,7 +96,7 @@ impl Store {
 
     /// Adds a table that continues the name and the history of a table whose objects were deleted.
     pub(crate) fn add_table_after(&mut self, former: TableId) -> TableId {
-        self.tables.push(self.table(former).anew());
+        self.tables.push(self.table(former).successor());
         TableId(self.tables.len() - 1)
     }
 
@@ -114,11 +114,11 @@ impl Store {
     }
 
     /// Takes the changes since the last call.
-    pub(crate) fn take_changes(&mut self) -> Vec<Changed> {
+    pub(crate) fn take_changes(&mut self) -> Vec<StoreChange> {
         self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    fn changed(&mut self, change: impl FnOnce() -> Changed) {
+    fn changed(&mut self, change: impl FnOnce() -> StoreChange) {
         if let Some(changes) = &mut self.changes {
             changes.push(change());
         }
@@ -133,25 +133,25 @@ impl Store {
         let object = Arc::new(draft.seal(change, revision));
         self.table_mut(id).objects.insert(key, object.clone());
         self.append(id, change, object.clone(), previous);
-        self.changed(|| Changed::Put(id, object.clone()));
+        self.changed(|| StoreChange::Put(id, object.clone()));
         object
     }
 
     /// Stores an object again, unchanged but unreadable.
-    pub(crate) fn corrupt(&mut self, id: TableId, key: &str) -> Option<Damage> {
+    pub(crate) fn corrupt(&mut self, id: TableId, key: &str) -> Option<UnreadableState> {
         let previous = self.table(id).objects.get(key).cloned()?;
-        let object = Arc::new(previous.again(Change::Modified, self.revision + 1));
+        let object = Arc::new(previous.with_change(Change::Modified, self.revision + 1));
         self.table_mut(id).objects.insert(object.key().clone(), object.clone());
         self.damages += 1;
-        let damage = Damage { revision: object.revision, number: self.damages };
+        let damage = UnreadableState { revision: object.revision, number: self.damages };
         self.undecodable.insert(damage.revision, damage.number);
         self.append(id, Change::Modified, object.clone(), Some(previous));
-        self.changed(|| Changed::Put(id, object));
+        self.changed(|| StoreChange::Put(id, object));
         Some(damage)
     }
 
     /// Makes a damaged state readable again.
-    pub(crate) fn heal(&mut self, damage: Damage) {
+    pub(crate) fn heal(&mut self, damage: UnreadableState) {
         if self.undecodable.get(&damage.revision) == Some(&damage.number) {
             self.undecodable.remove(&damage.revision);
         }
@@ -180,9 +180,9 @@ impl Store {
     /// Removes an object. Returns its last state with the revision of the delete.
     pub(crate) fn remove(&mut self, id: TableId, key: &str) -> Option<Arc<Entry>> {
         let previous = self.table_mut(id).objects.remove(key)?;
-        let object = Arc::new(previous.again(Change::Deleted, self.revision + 1));
+        let object = Arc::new(previous.with_change(Change::Deleted, self.revision + 1));
         self.append(id, Change::Deleted, object.clone(), Some(previous));
-        self.changed(|| Changed::Removed(object.clone()));
+        self.changed(|| StoreChange::Removed(object.clone()));
         Some(object)
     }
 
@@ -217,7 +217,7 @@ impl Store {
         self.revision = revision;
         self.undecodable.retain(|at, _| *at <= revision);
         self.caches.values_mut().for_each(|cache| cache.restart(revision));
-        self.changed(|| Changed::Everything);
+        self.changed(|| StoreChange::Everything);
         Ok(())
     }
 
@@ -259,22 +259,22 @@ impl Store {
         self.retention.watches.age.is_some() || self.retention.lists.age.is_some()
     }
 
-    fn sights(&self, now: Instant) -> Vec<Sight> {
+    fn sights(&self, now: Instant) -> Vec<CacheView> {
         self.caches.values().map(|cache| cache.sight(self.revision, now)).collect()
     }
 
     /// Returns the events of a table that a watch cache can see; an unknown cache can see all.
-    fn sight(&self, id: TableId, cache: CacheId) -> Sight {
+    fn sight(&self, id: TableId, cache: CacheId) -> CacheView {
         let now = Instant::now();
-        let all = Sight { seen: self.revision, born: 0, clock: Some(now) };
+        let all = CacheView { seen: self.revision, born: 0, clock: Some(now) };
         let sight = self.cache(cache).map_or(all, |cache| cache.sight(self.revision, now));
-        Sight { seen: self.position_of(id, cache, now), ..sight }
+        CacheView { seen: self.position_of(id, cache, now), ..sight }
     }
 
     /// Checks that a watch of this table can start from `revision` in this cache.
     pub(crate) fn check_start(&self, id: TableId, cache: CacheId, revision: u64) -> Result<(), Compacted> {
         let sight = self.sight(id, cache);
-        let floor = self.table(id).left(sight, self.retention.watches).max(sight.born);
+        let floor = self.table(id).dropped_until(sight, self.retention.watches).max(sight.born);
         if revision < floor { Err(Compacted { floor }) } else { Ok(()) }
     }
 
@@ -287,7 +287,7 @@ impl Store {
         revision: u64,
     ) -> Result<impl Iterator<Item = &Event> + Clone, Compacted> {
         let (table, sight) = (self.table(id), self.sight(id, cache));
-        let left = table.left(sight, self.retention.watches);
+        let left = table.dropped_until(sight, self.retention.watches);
         let events = table.tail(revision);
         // An open watch has seen all events if its table did not change.
         if revision < left || events.clone().next().is_some_and(|event| event.revision() <= sight.born) {

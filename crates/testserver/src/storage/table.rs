@@ -14,7 +14,7 @@ use tokio::time::{Duration, Instant};
 
 use crate::storage::entry::{Change, Entry};
 use crate::storage::snapshot::Snapshot;
-use crate::storage::watch_cache::Sight;
+use crate::storage::watch_cache::CacheView;
 
 /// `namespace/name`, or `name` for cluster-scoped objects; lists are in this order.
 pub(crate) type Key = Arc<str>;
@@ -91,7 +91,7 @@ impl Table {
     }
 
     /// Returns an empty table with the same history, for a deleted table: etcd keeps the history of a name.
-    pub(super) fn anew(&self) -> Self {
+    pub(super) fn successor(&self) -> Self {
         Self { log: self.log.clone(), start: self.start, lists_from: self.lists_from, ..Self::new() }
     }
 
@@ -111,7 +111,7 @@ impl Table {
 
     /// Returns the revision up to which events have left the window of a watch cache. The lag extends the
     /// window.
-    pub(super) fn left(&self, sight: Sight, window: Window) -> u64 {
+    pub(super) fn dropped_until(&self, sight: CacheView, window: Window) -> u64 {
         let seen = match self.log.back() {
             Some(last) if last.revision() > sight.seen => {
                 self.log.partition_point(|event| event.revision() <= sight.seen)
@@ -154,7 +154,7 @@ impl Table {
     }
 
     /// Returns an object at `revision`, which must not be before `start`.
-    pub(crate) fn get_then(&self, key: &str, revision: u64) -> Option<&Arc<Entry>> {
+    pub(crate) fn get_at(&self, key: &str, revision: u64) -> Option<&Arc<Entry>> {
         match self.tail(revision).find(|event| &**event.object.key() == key) {
             Some(later) => later.previous.as_ref(),
             None => self.get(key),
@@ -162,10 +162,10 @@ impl Table {
     }
 
     /// Ages both histories, and drops events that neither lists nor a watch cache can read.
-    pub(super) fn trim(&mut self, retention: Retention, revision: u64, now: Instant, caches: &[Sight]) {
-        let etcd = Sight { seen: revision, born: 0, clock: Some(now) };
-        self.lists_from = self.lists_from.max(self.left(etcd, retention.lists));
-        let kept = caches.iter().map(|sight| self.left(*sight, retention.watches).max(sight.born));
+    pub(super) fn trim(&mut self, retention: Retention, revision: u64, now: Instant, caches: &[CacheView]) {
+        let etcd = CacheView { seen: revision, born: 0, clock: Some(now) };
+        self.lists_from = self.lists_from.max(self.dropped_until(etcd, retention.lists));
+        let kept = caches.iter().map(|sight| self.dropped_until(*sight, retention.watches).max(sight.born));
         let keep_from = kept.min().unwrap_or(revision).min(self.lists_from);
         while self.log.front().is_some_and(|event| event.revision() <= keep_from) {
             let Some(event) = self.log.pop_front() else { break };

@@ -42,7 +42,7 @@ impl CacheId {
 
 /// The events that a watch cache can see.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sight {
+pub(crate) struct CacheView {
     /// The cache has seen all events up to this revision.
     pub seen: u64,
     /// The cache does not contain events up to this revision.
@@ -91,13 +91,13 @@ impl WatchCache {
         self.pending.partition_point(|(at, _)| at.checked_add(behind).is_some_and(|due| due <= now))
     }
 
-    pub(crate) fn sight(&self, revision: u64, now: Instant) -> Sight {
+    pub(crate) fn sight(&self, revision: u64, now: Instant) -> CacheView {
         let clock = match self.lag {
             Lag::None => Some(now),
             Lag::Time(behind) => now.checked_sub(behind),
             Lag::Revisions(_) | Lag::Frozen => None,
         };
-        Sight { seen: self.position(revision, now), born: self.born, clock }
+        CacheView { seen: self.position(revision, now), born: self.born, clock }
     }
 
     pub(crate) fn lags(&self) -> bool {

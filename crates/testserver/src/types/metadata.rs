@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_float_is_integer_only_in_metadata_read_alone() {
+    fn integral_float_is_integer_only_in_separate_metadata() {
         let mut alone = json!({"generation": 1000.0});
         take_metadata(&mut alone).unwrap();
         assert_eq!(alone, json!({"generation": 1000}));

@@ -12,4 +12,4 @@ pub(crate) use empty::{absent, nothing};
 pub(crate) use metadata::{read_metadata, take_metadata};
 pub(crate) use read::read;
 pub(crate) use table::{Base, Empty, Field, Form, Message, Shape, Types};
-pub(crate) use typed::{Typed, Wanted};
+pub(crate) use typed::{ExpectedValue, Typed};

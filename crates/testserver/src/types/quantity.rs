@@ -3,7 +3,7 @@
 
 /// The reasons why a text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NoQuantity {
+pub(crate) enum InvalidQuantity {
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Format,
     #[error("unable to parse quantity's suffix")]
@@ -21,7 +21,7 @@ const LARGEST: &[u8] = b"9223372036854775807";
 ///
 /// # Errors
 /// Returns an error if the text is not a quantity.
-pub(crate) fn canonical(text: &str) -> Result<Option<String>, NoQuantity> {
+pub(crate) fn canonical(text: &str) -> Result<Option<String>, InvalidQuantity> {
     let Parts { negative, whole, fraction, suffix } = Parts::of(text)?;
     let unit = Unit::of(suffix)?;
     let digits = [whole, fraction].concat();
@@ -57,9 +57,9 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn of(text: &'a str) -> Result<Self, NoQuantity> {
+    fn of(text: &'a str) -> Result<Self, InvalidQuantity> {
         if text.is_empty() {
-            return Err(NoQuantity::Format);
+            return Err(InvalidQuantity::Format);
         }
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         let (whole, rest) = after(unsigned, |c| c.is_ascii_digit());
@@ -71,7 +71,7 @@ impl<'a> Parts<'a> {
         let (_, power) = after(suffix, |c| "eEinumkKMGTP".contains(c));
         let power = power.strip_prefix(['+', '-']).unwrap_or(power);
         if power.bytes().any(|byte| !byte.is_ascii_digit()) {
-            return Err(NoQuantity::Format);
+            return Err(InvalidQuantity::Format);
         }
         let whole = if whole.is_empty() { "0" } else { whole };
         Ok(Self { negative: text.starts_with('-'), whole, fraction, suffix })
@@ -107,7 +107,7 @@ const DECIMAL: [(&str, i64); 10] =
 const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 
 impl Unit {
-    fn of(suffix: &str) -> Result<Self, NoQuantity> {
+    fn of(suffix: &str) -> Result<Self, InvalidQuantity> {
         if let Some((_, power)) = DECIMAL.iter().find(|(name, _)| *name == suffix) {
             return Ok(Self::Decimal(*power));
         }
@@ -116,7 +116,7 @@ impl Unit {
         }
         let power = suffix.strip_prefix(['e', 'E']).and_then(|power| power.parse::<i64>().ok());
         // The real server keeps 32 bits of the exponent.
-        power.map(|power| Self::Exponent((power as i32).into())).ok_or(NoQuantity::Suffix)
+        power.map(|power| Self::Exponent((power as i32).into())).ok_or(InvalidQuantity::Suffix)
     }
 
     fn exponent(self) -> i64 {
@@ -343,10 +343,10 @@ mod tests {
     #[test]
     fn invalid_quantities_are_refused() {
         for text in ["1.2.3", "", "zz", " 1", "0x1", "1 ", "1mm2x", "é"] {
-            assert_eq!(canonical(text), Err(NoQuantity::Format), "{text}");
+            assert_eq!(canonical(text), Err(InvalidQuantity::Format), "{text}");
         }
         for text in ["1K", "1e", "1Mim", "1m3", "1mm", "1eKi", "1ki"] {
-            assert_eq!(canonical(text), Err(NoQuantity::Suffix), "{text}");
+            assert_eq!(canonical(text), Err(InvalidQuantity::Suffix), "{text}");
         }
     }
 }

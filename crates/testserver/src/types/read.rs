@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::kinds::times;
 use crate::types::empty::is_zero;
-use crate::types::table::{Base, Empty, Field, Form, Known, Message, Shape, Types};
+use crate::types::table::{Base, Empty, Field, Form, JsonField, Message, Shape, Types};
 use crate::types::{bytes, quantity};
 
 type Object = Map<String, Value>;
@@ -76,7 +76,7 @@ pub(super) enum Path<'a> {
     Root,
     /// The metadata of an object, when decoded on its own.
     Metadata,
-    Field(&'a Path<'a>, &'a Message, &'a Known),
+    Field(&'a Path<'a>, &'a Message, &'a JsonField),
     Entry(&'a Path<'a>, &'a str),
     Item(&'a Path<'a>, usize),
 }

@@ -1,5 +1,5 @@
-//! The names and types of all fields of all messages, in JSON and in protobuf: the table `types.txt`. Its
-//! header explains the format.
+//! The names and types of all fields of all messages, in JSON and in protobuf: the table `types.txt`. The
+//! header of the file explains the format.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -23,14 +23,14 @@ pub(crate) struct Message {
     pub form: Form,
     pub fields: Vec<Field>,
     /// The JSON fields, ordered by name.
-    known: Vec<Known>,
+    known: Vec<JsonField>,
     /// The fields that JSON contains even if they are empty.
     always: Vec<Field>,
 }
 
 /// A JSON field of a message. Fields of embedded messages are on the same level.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct JsonField {
     pub field: Field,
     /// The embedded messages that contain the field, outermost first.
     pub embedded: Vec<&'static str>,
@@ -150,7 +150,7 @@ fn order(name: &str) -> (usize, &str) {
 
 impl Message {
     /// Returns the field with this JSON name.
-    pub(crate) fn known(&self, name: &str) -> Option<&Known> {
+    pub(crate) fn known(&self, name: &str) -> Option<&JsonField> {
         let wanted = order(name);
         let place = self.known.binary_search_by(|known| order(known.field.name).cmp(&wanted)).ok()?;
         self.known.get(place)
@@ -238,7 +238,7 @@ impl Types {
     }
 
     /// Collects the fields of a message that is nested in the `embedded` messages.
-    fn collect(&self, place: usize, embedded: &[&'static str], known: &mut Vec<Known>) {
+    fn collect(&self, place: usize, embedded: &[&'static str], known: &mut Vec<JsonField>) {
         let Some(message) = self.messages.get(place) else { return };
         for field in &message.fields {
             if let (Shape::Inline, Base::Message(inner)) = (field.shape, field.base) {
@@ -246,7 +246,7 @@ impl Types {
                 self.collect(inner, &[embedded, &[name]].concat(), known);
             } else {
                 let always = field.is_always_there();
-                known.push(Known { field: *field, embedded: embedded.to_vec(), always });
+                known.push(JsonField { field: *field, embedded: embedded.to_vec(), always });
             }
         }
     }
@@ -294,7 +294,7 @@ fn places(text: &'static str) -> HashMap<&'static str, usize> {
     starts.enumerate().map(|(place, (_, name))| (name, place)).collect()
 }
 
-/// Parses the first line of a message: its form and its name.
+/// Parses the form and the name in the first line of a message.
 fn start_of(line: &str) -> Option<(Form, &str)> {
     let (start, name) = line.split_once(' ')?;
     let name = name.split(' ').next()?;

@@ -17,7 +17,7 @@ pub(crate) enum Typed {
 
 /// The expected value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum ExpectedValue {
     Anything,
     Map,
     List,
@@ -65,18 +65,18 @@ impl Typed {
         message.map_or(Self::Open, Self::Message)
     }
 
-    pub(crate) fn wanted(self) -> Wanted {
+    pub(crate) fn wanted(self) -> ExpectedValue {
         match self {
-            Self::Open => Wanted::Anything,
-            Self::Message(_) => Wanted::Map,
-            Self::Whole(field) if field.shape == Shape::Map => Wanted::Map,
-            Self::Whole(_) => Wanted::List,
+            Self::Open => ExpectedValue::Anything,
+            Self::Message(_) => ExpectedValue::Map,
+            Self::Whole(field) if field.shape == Shape::Map => ExpectedValue::Map,
+            Self::Whole(_) => ExpectedValue::List,
             Self::One(field) => match field.base {
-                Base::Bool => Wanted::Bool,
-                Base::Int32 | Base::Int64 | Base::Double => Wanted::Number,
-                Base::String | Base::Bytes => Wanted::Text,
-                Base::Time | Base::MicroTime | Base::Quantity | Base::IntOrString => Wanted::Scalar,
-                Base::Json | Base::Message(_) => Wanted::Anything,
+                Base::Bool => ExpectedValue::Bool,
+                Base::Int32 | Base::Int64 | Base::Double => ExpectedValue::Number,
+                Base::String | Base::Bytes => ExpectedValue::Text,
+                Base::Time | Base::MicroTime | Base::Quantity | Base::IntOrString => ExpectedValue::Scalar,
+                Base::Json | Base::Message(_) => ExpectedValue::Anything,
             },
         }
     }

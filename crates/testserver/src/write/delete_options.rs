@@ -44,7 +44,7 @@ pub(crate) enum Propagation {
 
 /// The values in the request.
 #[derive(Default)]
-struct Sent {
+struct RawDeleteOptions {
     grace: Option<i64>,
     uid: Option<String>,
     resource_version: Option<String>,
@@ -72,7 +72,7 @@ pub(crate) fn read_value(value: Option<&Value>) -> Result<DeleteOptions, Status>
     }
 }
 
-impl Sent {
+impl RawDeleteOptions {
     fn checked(self) -> Result<DeleteOptions, Status> {
         let policy = match self.policy.as_deref() {
             Some("Background") => Some(Propagation::Background),
@@ -109,9 +109,9 @@ impl Sent {
     }
 }
 
-fn from_query(query: &Query) -> Result<Sent, Status> {
+fn from_query(query: &Query) -> Result<RawDeleteOptions, Status> {
     let text = |key: &str| query.get(key).map(str::to_owned);
-    Ok(Sent {
+    Ok(RawDeleteOptions {
         grace: query.number("gracePeriodSeconds")?,
         uid: text("uid"),
         resource_version: text("resourceVersion"),
@@ -154,9 +154,9 @@ fn text(map: &Map<String, Value>, key: &str, field: &str, wanted: &str) -> Resul
     }
 }
 
-fn from_json(value: &Value) -> Result<Sent, Status> {
+fn from_json(value: &Value) -> Result<RawDeleteOptions, Status> {
     let map = match value {
-        Value::Null => return Ok(Sent::default()),
+        Value::Null => return Ok(RawDeleteOptions::default()),
         Value::Object(map) => map,
         other => {
             let (found, tag) = (found(other), |name: &str| format!("\"json:\\\"{name},omitempty\\\"\""));
@@ -176,7 +176,7 @@ fn from_json(value: &Value) -> Result<Sent, Status> {
         Some(other) => return Err(wrong(other, "DeleteOptions.preconditions", "v1.Preconditions")),
     };
     let (uid, version) = ("Preconditions.preconditions.uid", "Preconditions.preconditions.resourceVersion");
-    Ok(Sent {
+    Ok(RawDeleteOptions {
         grace: match get(map, "gracePeriodSeconds") {
             None => None,
             Some(value) => {

@@ -50,7 +50,7 @@ impl Form {
 
 /// The content of a PATCH.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sent<'a> {
+pub(crate) struct PatchRequest<'a> {
     pub media_type: &'a str,
     pub body: &'a Bytes,
     /// An apply takes fields over from their managers.
@@ -58,7 +58,12 @@ pub(crate) struct Sent<'a> {
 }
 
 /// PATCH: changes an object; an apply can also create it.
-pub(crate) fn patch(shared: &Shared, target: &Target, mode: Mode, sent: Sent<'_>) -> Result<Written, Status> {
+pub(crate) fn patch(
+    shared: &Shared,
+    target: &Target,
+    mode: Mode,
+    sent: PatchRequest<'_>,
+) -> Result<Written, Status> {
     if sent.media_type == apply::options::APPLY {
         return apply(shared, target, mode, sent);
     }
@@ -80,7 +85,7 @@ pub(crate) fn patch_scale(
     shared: &Shared,
     target: &Target,
     mut mode: Mode,
-    sent: Sent<'_>,
+    sent: PatchRequest<'_>,
     paths: &ScalePaths,
 ) -> Result<Written, Status> {
     if sent.media_type != apply::options::APPLY {
@@ -104,7 +109,12 @@ pub(crate) fn patch_scale(
 }
 
 /// Server-side apply. It creates an absent object, except through a subresource.
-fn apply(shared: &Shared, target: &Target, mut mode: Mode, sent: Sent<'_>) -> Result<Written, Status> {
+fn apply(
+    shared: &Shared,
+    target: &Target,
+    mut mode: Mode,
+    sent: PatchRequest<'_>,
+) -> Result<Written, Status> {
     mode.options.operation = Operation::Apply;
     let applied =
         Applied { object: apply::server_side::read(sent.body, mode.options.validation)?, force: sent.force };

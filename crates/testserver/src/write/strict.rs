@@ -138,14 +138,14 @@ struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The fields of one map so far. Most maps have few fields.
 #[derive(Default)]
-struct Seen<'de> {
+struct FieldNames<'de> {
     few: Vec<Cow<'de, str>>,
     many: HashSet<Cow<'de, str>>,
 }
 
 const FEW: usize = 16;
 
-impl<'de> Seen<'de> {
+impl<'de> FieldNames<'de> {
     /// Adds a name. Returns whether it is new.
     fn add(&mut self, name: Cow<'de, str>) -> bool {
         if self.few.contains(&name) || self.many.contains(&name) {
@@ -176,7 +176,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut seen = Seen::default();
+        let mut seen = FieldNames::default();
         while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
             let path = Path::Field(&self.path, &name);
             if !seen.add(name.clone()) {

@@ -14,7 +14,7 @@ fn wire(args: &[&str]) -> Option<String> {
     let binary = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/e2e/real-apiserver/bin/wire");
     if !binary.is_file() {
         let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
-        assert!(!ci, "wire {args:?} can't be asked; run .ci/real-apiserver");
+        assert!(!ci, "failed to run wire {args:?}; run .ci/real-apiserver");
         // The test harness hides `println!` output of passing tests.
         let _ = writeln!(std::io::stderr(), "SKIPPED: wire {args:?}; run .ci/real-apiserver (needs Go)");
         return None;
@@ -74,7 +74,7 @@ fn go_output_round_trips() {
 
 /// A nil pointer is written as null, and null is read as a nil pointer.
 fn is_nothing(difference: &str) -> bool {
-    difference.ends_with(": None, and Go says Some(Null)")
+    difference.ends_with(": None; Go: Some(Null)")
 }
 
 /// Returns the stored form of an object.
@@ -92,7 +92,7 @@ fn differences(at: &str, ours: &Value, theirs: &Value) -> Vec<String> {
             let keys = a.keys().chain(b.keys().filter(|key| !a.contains_key(*key)));
             let each = keys.flat_map(|key| match (a.get(key), b.get(key)) {
                 (Some(ours), Some(theirs)) => differences(&format!("{at}.{key}"), ours, theirs),
-                (ours, theirs) => vec![format!("{at}.{key}: {ours:?}, and Go says {theirs:?}")],
+                (ours, theirs) => vec![format!("{at}.{key}: {ours:?}; Go: {theirs:?}")],
             });
             each.collect()
         }
@@ -101,6 +101,6 @@ fn differences(at: &str, ours: &Value, theirs: &Value) -> Vec<String> {
             each.flat_map(|(i, (ours, theirs))| differences(&format!("{at}[{i}]"), ours, theirs)).collect()
         }
         _ if ours == theirs => Vec::new(),
-        _ => vec![format!("{at}: {ours}, and Go says {theirs}")],
+        _ => vec![format!("{at}: {ours}; Go: {theirs}")],
     }
 }

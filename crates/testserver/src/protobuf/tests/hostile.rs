@@ -1,4 +1,4 @@
-//! Malicious bytes: they are read or rejected within bounds of time, memory and stack.
+//! Malicious bodies are decoded or rejected within bounds of time, memory and stack.
 
 use proptest::prelude::*;
 

@@ -133,7 +133,8 @@ fn take_while(chars: &mut Peekable<CharIndices<'_>>, wanted: fn(char) -> bool) -
     taken
 }
 
-/// Reads a quoted text. An escaped character is kept unchanged; no accepted selector contains one.
+/// Reads a quoted text. Escaped characters are copied unchanged, because accepted selectors never contain
+/// them.
 fn quoted(chars: &mut Peekable<CharIndices<'_>>) -> Result<String, String> {
     chars.next_if(|(_, c)| *c == 'r');
     let quote = chars.next().map_or('\'', |(_, c)| c);

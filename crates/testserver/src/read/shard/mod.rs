@@ -73,7 +73,7 @@ impl std::fmt::Display for ShardSelector {
     }
 }
 
-/// 64-bit FNV-1a; all servers and clients must use the same hash.
+/// 64-bit FNV-1a. All servers and clients must use the same hash.
 fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -109,7 +109,7 @@ fn write() -> impl Strategy<Value = Write> {
 
 proptest! {
     #[test]
-    fn after_any_writes_the_trees_are_what_the_bytes_say(writes in prop::collection::vec(write(), 1..24)) {
+    fn cached_trees_equal_bytes_after_random_writes(writes in prop::collection::vec(write(), 1..24)) {
         let server = Server::new();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         for write in writes {

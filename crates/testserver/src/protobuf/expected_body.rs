@@ -16,12 +16,12 @@ const DELETE_OPTIONS: &str = "DeleteOptions";
 
 /// The expected type of a request body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct ExpectedBody {
     api_version: String,
     kind: String,
 }
 
-impl Wanted {
+impl ExpectedBody {
     pub(super) fn new(api_version: impl Into<String>, kind: impl Into<String>) -> Self {
         Self { api_version: api_version.into(), kind: kind.into() }
     }
