@@ -203,7 +203,7 @@ impl<T: Object> Shared<T> {
             options.first_list = FirstList::Fresh;
         }
         let reflector = Reflector::from_shared(Arc::clone(&self.config.source), FifoSink(sender))
-            .known(Arc::new(self.store.clone()))
+            .cache_probe(Arc::new(self.store.clone()))
             .options(options)
             .status_in(self.reflector.clone())
             .relist_on(self.relist.subscribe())

@@ -1,8 +1,7 @@
-//! Retry delays: one budget for everything that is tried again.
+//! Retry delays. All kinds of retries share one budget.
 //!
-//! The `backoff` crate is unmaintained, so it stays in this module. Two of its defaults would be
-//! wrong here: it gives up after 15 minutes (a reflector must not die silently) and draws from an
-//! unseeded generator; both are switched off, and the jitter is ours.
+//! The `backoff` crate is unmaintained, so only this module uses it. Two of its defaults are disabled: it stops after
+//! 15 minutes, and its jitter uses a generator without a seed. This module adds the jitter.
 
 use std::time::Duration;
 
@@ -11,14 +10,13 @@ use tokio::time::Instant;
 
 use crate::ReflectorOptions;
 
-/// A server's own Retry-After counts up to here: a server or proxy that asks for a year must not
-/// silence a reflector for that long.
+/// The maximum of a Retry-After. A server or proxy that sends a very long delay must not stop the reflector.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 
 pub(crate) struct Backoff {
     delays: ExponentialBackoff,
     reset_after: Duration,
-    /// When the last delay was over, from when on health counts.
+    /// The end of the last delay. A time without failures starts here.
     last: Option<Instant>,
 }
 
@@ -36,8 +34,8 @@ impl Backoff {
         Self { delays, reset_after: options.backoff_reset, last: None }
     }
 
-    /// When the next delay is over: uniform between the current interval and twice it, and no
-    /// sooner than the server asks for.
+    /// Returns the end of the next delay. The delay is uniform between the interval and twice the interval, and at
+    /// least `retry_after`.
     pub(crate) fn next(
         &mut self,
         now: Instant,
@@ -60,7 +58,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn delays_double_to_the_cap_with_jitter_and_start_over_after_health() {
+    async fn delays_double_to_maximum_and_reset() {
         let mut rng = fastrand::Rng::with_seed(7);
         let mut backoff = Backoff::new(&ReflectorOptions::default());
         let mut now = Instant::now();
@@ -75,7 +73,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_delays_are_those_that_were_set() {
+    async fn delays_follow_options() {
         let [initial, max, reset] = [10, 100, 1000].map(Duration::from_millis);
         let set = ReflectorOptions {
             backoff_initial: initial,
@@ -97,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waiting_is_not_health() {
+    async fn time_of_delay_does_not_reset_backoff() {
         let mut rng = fastrand::Rng::with_seed(7);
         let mut backoff = Backoff::new(&ReflectorOptions::default());
         let mut now = Instant::now();
@@ -108,19 +106,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_is_obeyed_for_five_minutes_and_no_longer() {
+    async fn retry_after_is_limited_to_five_minutes() {
         let mut rng = fastrand::Rng::with_seed(7);
         let mut backoff = Backoff::new(&ReflectorOptions::default());
         let now = Instant::now();
-        for (asked, given) in [(9, 9), (300, 300), (301, 300), (u64::MAX, 300)] {
-            let over = backoff.next(now, Some(Duration::from_secs(asked)), &mut rng);
-            assert_eq!(over - now, Duration::from_secs(given));
+        for (retry_after, expected) in [(9, 9), (300, 300), (301, 300), (u64::MAX, 300)] {
+            let over = backoff.next(now, Some(Duration::from_secs(retry_after)), &mut rng);
+            assert_eq!(over - now, Duration::from_secs(expected));
             backoff.delays.reset();
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_never_gives_up() {
+    async fn backoff_continues_indefinitely() {
         let mut rng = fastrand::Rng::with_seed(7);
         let mut backoff = Backoff::new(&ReflectorOptions::default());
         let mut now = Instant::now();
@@ -130,9 +128,9 @@ mod tests {
         assert!(backoff.next(now, None, &mut rng) - now <= Duration::from_secs(60));
     }
 
-    /// A failure that lasts sends few enough requests: the bound that the documentation states.
+    /// The documentation states these limits.
     #[tokio::test(start_paused = true)]
-    async fn a_lasting_failure_costs_few_attempts() {
+    async fn persistent_failure_causes_few_attempts() {
         for seed in 0..200 {
             let mut rng = fastrand::Rng::with_seed(seed);
             let mut backoff = Backoff::new(&ReflectorOptions::default());

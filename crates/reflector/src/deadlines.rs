@@ -1,53 +1,53 @@
-//! Everything that can wake a reflector besides the server, in one table.
+//! The timers of a reflector.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What a deadline is for.
+/// A deadline of the open request, or the end of a backoff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Deadline {
-    /// A page of a list, or a streaming list, takes too long.
+    /// Limits the duration of a page or a streaming list.
     List,
-    /// A streaming list that has not ended says nothing more.
+    /// Limits the time between two initial events of a streaming list.
     InitialEvents,
-    /// A watch is open long after the server should have ended it.
+    /// Closes a watch that the server did not close in time.
     Watch,
-    /// A watch that had brought a bookmark brings nothing more.
+    /// Limits the time without events after the first bookmark of a watch.
     Bookmark,
-    /// The delay before the next attempt is over.
+    /// Ends the delay before the next attempt.
     Backoff,
 }
 
-/// When each deadline fires. A new request disarms those of the one before.
+/// The armed deadlines and their times. A new request disarms all deadlines.
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
     armed: Vec<(Instant, Deadline)>,
 }
 
 impl Deadlines {
-    /// Sets a deadline, in place of the same one set before.
+    /// Sets a deadline. Replaces its earlier time.
     pub(crate) fn arm(&mut self, deadline: Deadline, at: Instant) {
         self.disarm(deadline);
         self.armed.push((at, deadline));
     }
 
-    /// Forgets this deadline.
+    /// Removes a deadline.
     pub(crate) fn disarm(&mut self, deadline: Deadline) {
         self.armed.retain(|(_, armed)| *armed != deadline);
     }
 
-    /// Forgets all deadlines.
+    /// Removes all deadlines.
     pub(crate) fn disarm_all(&mut self) {
         self.armed.clear();
     }
 
-    /// Moves all deadlines on by a time in which nothing was read.
+    /// Moves all deadlines by a time in which the reflector did not read.
     pub(crate) fn postpone(&mut self, by: Duration) {
         self.armed.iter_mut().for_each(|(at, _)| *at += by);
     }
 
-    /// The deadline that fires first.
+    /// Returns the next deadline.
     pub(crate) fn first(&self) -> Option<(Instant, Deadline)> {
         self.armed.iter().copied().min_by_key(|(at, _)| *at)
     }

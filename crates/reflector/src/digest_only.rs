@@ -1,13 +1,13 @@
-//! `DigestOnlyProbe`: what may be reused of a cache when versions may be those of another history.
+//! `DigestOnlyProbe`: reuses cached objects in a new epoch.
 
 use std::sync::Arc;
 
 use kube_object::{CacheProbe, Digest, Entry, ObjectIdRef, VersionTrust};
 
-/// Knows what the other one knows and can tell by more than a version.
+/// Returns an entry of the inner probe only if the digests are equal.
 ///
-/// A list after an expiry may be of a history in which the same uids and versions stand for other states, as after a restore
-/// of etcd.
+/// After an expired version, a list can belong to another history, for example after a restore of etcd. There, an equal
+/// uid and version do not prove an equal object.
 pub(crate) struct DigestOnlyProbe<T>(pub(crate) Arc<dyn CacheProbe<T>>);
 
 impl<T> CacheProbe<T> for DigestOnlyProbe<T> {

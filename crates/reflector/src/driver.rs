@@ -1,4 +1,4 @@
-//! `Reflector`: carries out what the state machine says. The only I/O and clock of this crate.
+//! `Reflector`: executes the outputs of the state machine. Only this module uses I/O and the clock.
 
 use std::{hash::BuildHasher, sync::Arc, time::Duration};
 
@@ -19,23 +19,23 @@ use crate::{
     report::Reports, step,
 };
 
-/// A watch that ends sooner than this is asked for again only after a delay.
-const EARLY: Duration = Duration::from_secs(1);
+/// A watch that lasts less than this is early. The next request then waits for the backoff.
+const EARLY_END: Duration = Duration::from_secs(1);
 
-/// Keeps a [`Sink`] fed with what happens to a resource.
+/// Lists and watches a resource, and pushes the changes into a [`Sink`].
 ///
 /// ```no_run
 /// # async fn example(client: kube_client::Client) {
-/// # use k8s_openapi::api::core::v1::Pod;
+/// use k8s_openapi::api::core::v1::Pod;
 /// use kube_listwatch::ListWatch;
 /// use kube_reflector::Reflector;
 ///
 /// let (deltas, mut received) = tokio::sync::mpsc::channel(16);
 /// let pods = ListWatch::<Pod>::new(kube_client::Api::all(client));
-/// let reflector = Reflector::new(pods, deltas).on_error(|error| eprintln!("{error}"));
+/// let reflector = Reflector::new(pods, deltas).on_error(|error| eprintln!("{}", error.with_causes()));
 /// let running = tokio::spawn(reflector.run());
 /// while let Some(deltas) = received.recv().await {
-///     println!("{deltas:?}"); // a Begin, Pages, an End; then Puts and Removes as they happen
+///     println!("{deltas:?}"); // Begin, pages and End of the list, then changes
 /// }
 /// # running.await.unwrap();
 /// # }
@@ -50,12 +50,12 @@ pub struct Reflector<T, S> {
 }
 
 impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
-    /// A reflector from this source to this sink. Nothing happens before [`Reflector::run`].
+    /// Creates a reflector. [`Reflector::run`] sends the first request.
     pub fn new(source: impl ListerWatcher<T>, sink: S) -> Self {
         Self::from_shared(Arc::new(source), sink)
     }
 
-    /// The same with a source that others hold too.
+    /// Creates a reflector with a shared source. [`Reflector::run`] sends the first request.
     pub fn from_shared(source: Arc<dyn ListerWatcher<T>>, sink: S) -> Self {
         let (_, relist) = watch::channel(0);
         Self {
@@ -68,53 +68,52 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
         }
     }
 
-    /// What the sink holds already, so that lists need not decode it again.
+    /// Sets the probe for the cache behind the sink. Lists then do not decode unchanged objects again.
     #[must_use]
-    pub fn known(mut self, known: Arc<dyn CacheProbe<T>>) -> Self {
+    pub fn cache_probe(mut self, known: Arc<dyn CacheProbe<T>>) -> Self {
         self.known = known;
         self
     }
 
-    /// Time-outs, delays, page size, seed.
+    /// Sets the options. Durations are clamped, as [`ReflectorOptions`] describes.
     #[must_use]
     pub fn options(mut self, options: ReflectorOptions) -> Self {
         self.options = options.bounded();
         self
     }
 
-    /// Called with each failure of a LIST or WATCH (client-go's `SetWatchErrorHandler`), those that
-    /// a deadline has ended included, on the reflector's task: it must not block.
+    /// Sets a function for the failures of LIST and WATCH requests, like client-go's `SetWatchErrorHandler`.
+    ///
+    /// Timeouts count as failures. The function runs on the task of the reflector, so it must not block.
     #[must_use]
     pub fn on_error(mut self, on_error: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
         self.reports.on_error = Some(Box::new(on_error));
         self
     }
 
-    /// Shows the status in this channel, so that it outlives the reflector.
+    /// Sets the channel for the status. The status in this channel outlives the reflector.
     #[must_use]
     pub fn status_in(mut self, status: watch::Sender<ReflectorStatus>) -> Self {
         self.reports.status = status;
         self
     }
 
-    /// Relists whenever this number changes, for example because the source is known to have
-    /// lost events.
+    /// Relists after each change of this number, for example because the source lost events.
     #[must_use]
-    pub fn relist_on(mut self, asked: watch::Receiver<u64>) -> Self {
-        self.relist = asked;
+    pub fn relist_on(mut self, requests: watch::Receiver<u64>) -> Self {
+        self.relist = requests;
         self
     }
 
-    /// Follows the reflector's status.
+    /// Returns a receiver of the status.
     pub fn status(&self) -> watch::Receiver<ReflectorStatus> {
         self.reports.status.subscribe()
     }
 
-    /// Runs until the sink is closed, which is the only way it ends by itself.
+    /// Runs until the sink is closed.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the open request and leaves nothing behind; what was pushed into
-    /// the sink stays there.
+    /// Dropping the future closes the open request. Deltas that were pushed stay in the sink.
     pub async fn run(mut self) {
         self.options.streaming_lists &= self.source.streams_lists();
         let seed = self.options.seed.unwrap_or_else(|| std::hash::RandomState::new().hash_one(0));
@@ -132,7 +131,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
     }
 }
 
-/// The open request. Dropping it ends it.
+/// The open request. Dropping the stream closes the request.
 enum Request<T> {
     None,
     List(BoxStream<'static, Result<ListPart<T>, ListWatchError>>),
@@ -143,12 +142,12 @@ enum Request<T> {
     },
 }
 
-/// What has come, before it is stepped through.
+/// A result of the open request, or a signal.
 enum Arrival<T> {
     Part(Option<Result<ListPart<T>, ListWatchError>>),
     Events(Option<Result<Vec<WatchEvent<T>>, ListWatchError>>),
     Fired(Deadline),
-    RelistAsked,
+    RelistRequested,
     SinkClosed,
 }
 
@@ -159,13 +158,13 @@ struct Driver<T, S> {
     deadlines: Deadlines,
     backoff: Backoff,
     rng: fastrand::Rng,
-    /// Deltas of the current arrival, pushed together at its end.
+    /// The deltas of the current arrival. They are pushed together.
     outgoing: Vec<Delta<T>>,
 }
 
 impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     async fn run(&mut self) -> SinkClosed {
-        // Nothing is asked for that nobody will take.
+        // If the sink is closed, do not send the first request.
         if self.reflector.sink.closed().now_or_never().is_some() {
             return SinkClosed;
         }
@@ -178,8 +177,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                 Arrival::Part(part) => self.part(part),
                 Arrival::Events(events) => self.events(events),
                 Arrival::Fired(deadline) => self.fired(deadline),
-                Arrival::RelistAsked => {
-                    self.watch_over(RestartCause::Asked);
+                Arrival::RelistRequested => {
+                    self.watch_over(RestartCause::Requested);
                     self.step(Input::Relist, || None);
                 }
                 Arrival::SinkClosed => return SinkClosed,
@@ -187,8 +186,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         }
     }
 
-    /// Hands on what has come. While the sink has no room nothing is read, so the server can't be
-    /// blamed for that time.
+    /// Pushes the deltas. The reflector does not read while the sink is full, so this time does not count against the
+    /// server.
     async fn push(&mut self) -> Result<(), SinkClosed> {
         let outgoing = std::mem::take(&mut self.outgoing);
         if outgoing.is_empty() {
@@ -204,8 +203,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         Ok(())
     }
 
-    /// Waits for whatever comes first. A deadline goes before data: an endless body must not
-    /// keep it from firing.
+    /// Waits for the next arrival. A deadline has precedence over data, because an endless body must not delay it.
     async fn arrival(&mut self) -> Arrival<T> {
         let first = self.deadlines.first();
         let fired = async {
@@ -217,7 +215,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                 None => std::future::pending().await,
             }
         };
-        let came = async {
+        let read = async {
             match &mut self.request {
                 Request::None => std::future::pending().await,
                 Request::List(parts) => Arrival::Part(parts.next().await),
@@ -225,21 +223,21 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
             }
         };
         let relist = &mut self.reflector.relist;
-        let asked = async {
+        let requested = async {
             if relist.changed().await.is_err() {
-                std::future::pending::<()>().await; // nobody is left who could ask
+                std::future::pending::<()>().await; // the sender was dropped
             }
         };
         tokio::select! {
             biased;
             () = self.reflector.sink.closed() => Arrival::SinkClosed,
             deadline = fired => Arrival::Fired(deadline),
-            () = asked => Arrival::RelistAsked,
-            arrival = came => arrival,
+            () = requested => Arrival::RelistRequested,
+            arrival = read => arrival,
         }
     }
 
-    /// Steps the machine and carries out what it says; `item` is what came, for `Deliver`.
+    /// Steps the machine and executes the outputs. `item` returns the delta for `Deliver`.
     fn step(&mut self, input: Input<'_>, item: impl FnOnce() -> Option<Delta<T>>) {
         let state = std::mem::replace(&mut self.machine, State::Idle);
         let (state, outputs) = step(state, input, &self.reflector.options);
@@ -282,8 +280,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     }
 
     fn watch(&mut self, after: ResourceVersion) {
-        // Events are news. The sink may not yet have taken a list that reuses nothing, so that it
-        // still holds another history's object under the version of an event.
+        // Do not reuse cached objects for events. If the sink still queues a list of a new epoch, the cache can contain
+        // an object of the earlier epoch with the version of an event.
         self.open_watch(WatchFrom::Version(after), Arc::new(NoCache));
         self.reflector.reports.watch_begun();
     }
@@ -297,7 +295,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         self.request = Request::Watch { events, began: Instant::now(), timeout };
     }
 
-    /// What a list may hand back instead of decoding it.
+    /// Returns the probe for a list.
     fn known(&self, fresh: bool) -> Arc<dyn CacheProbe<T>> {
         let known = Arc::clone(&self.reflector.known);
         if fresh { Arc::new(DigestOnlyProbe(known)) } else { known }
@@ -311,13 +309,13 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     }
 
     fn arm(&mut self, deadline: Deadline) {
-        if let Some(after) = self.patience(deadline) {
+        if let Some(after) = self.timeout_of(deadline) {
             self.deadlines.arm(deadline, Instant::now() + after);
         }
     }
 
-    /// How long the open request may take until this deadline passes.
-    fn patience(&self, deadline: Deadline) -> Option<Duration> {
+    /// Returns the duration of a deadline, or `None` if it does not apply to the open request.
+    fn timeout_of(&self, deadline: Deadline) -> Option<Duration> {
         let options = &self.reflector.options;
         match (deadline, &self.request) {
             (Deadline::List, Request::List(_)) => Some(options.list_deadline),
@@ -325,7 +323,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
             (Deadline::InitialEvents, Request::Watch { .. }) => Some(options.streaming_deadline),
             (Deadline::Watch, Request::Watch { timeout, .. }) => Some(*timeout + options.watch_grace),
             (Deadline::Bookmark, Request::Watch { .. }) => Some(options.bookmark_deadline),
-            // The delay of a backoff is drawn when it begins.
+            // `back_off` arms the deadline of a backoff.
             _ => None,
         }
     }
@@ -346,7 +344,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                 self.step(input, || None);
             }
             Some(Err(error)) => self.failed(&error),
-            None => self.failed(&ListWatchError::list_function("the list ended without its end")),
+            None => self
+                .failed(&ListWatchError::list_function("the stream of the list ended before its last part")),
         }
     }
 
@@ -356,7 +355,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                 self.reflector.reports.succeeded();
                 let bookmarks =
                     events.iter().filter(|event| matches!(event, WatchEvent::Bookmark { .. })).count();
-                self.reflector.reports.heard(bookmarks < events.len(), bookmarks > 0);
+                self.reflector.reports.events_received(bookmarks < events.len(), bookmarks > 0);
                 for event in events {
                     self.event(event);
                 }
@@ -412,16 +411,16 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     fn watch_end(&self) -> WatchEnd {
         match &self.request {
             Request::Watch { began, timeout, .. } => match began.elapsed() {
-                elapsed if elapsed < EARLY => WatchEnd::Early,
-                // Servers count whole seconds.
-                elapsed if elapsed + EARLY < *timeout => WatchEnd::Short,
+                elapsed if elapsed < EARLY_END => WatchEnd::Early,
+                // Servers round the timeout down to seconds.
+                elapsed if elapsed + EARLY_END < *timeout => WatchEnd::Short,
                 _ => WatchEnd::Full,
             },
             Request::None | Request::List(_) => WatchEnd::Short,
         }
     }
 
-    /// The request is over; counted where it was a watch that had got past its list.
+    /// Counts the end of a watch. Does not count a list or a streaming list.
     fn watch_over(&self, cause: RestartCause) {
         if matches!(self.machine, State::Watching(_)) {
             self.reflector.reports.watch_over(cause);
@@ -441,7 +440,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
             Request::List(_) => Some(Verb::List),
             Request::Watch { .. } => Some(Verb::Watch),
         };
-        if let (Some(verb), Some(after)) = (verb, self.patience(deadline)) {
+        if let (Some(verb), Some(after)) = (verb, self.timeout_of(deadline)) {
             let target = Target { verb, url: self.reflector.source.path() };
             self.reflector.reports.failed(&ListWatchError::TimedOut { target, after });
             self.watch_over(RestartCause::Silent);

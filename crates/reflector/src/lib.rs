@@ -1,33 +1,45 @@
-//! The reflector: lists a resource, then watches it from the returned resourceVersion, and lists
-//! again when that is the only way to stay true.
+//! Lists a resource, then watches it from the returned resourceVersion. Relists if the watch cannot continue.
 //!
-//! It stands between [`kube_listwatch`], which it asks, and a [`Sink`] of
-//! [`Delta`](kube_object::Delta)s, which it feeds. In an informer that sink is a DeltaFIFO; alone,
-//! a reflector can feed any program, for example through a bounded `tokio::sync::mpsc` channel.
+//! A [`Reflector`] sends requests through [`kube_listwatch`] and pushes [`Delta`](kube_object::Delta)s into a
+//! [`Sink`]. In an informer, the sink is a DeltaFIFO. Without an informer, the sink can be a bounded
+//! `tokio::sync::mpsc` channel:
 //!
-//! What to do next is decided by a state machine without I/O, clock or randomness: [`step`].
-//! [`Reflector`] is its driver: it takes an input, steps, and carries the outputs out. The states:
+//! ```no_run
+//! # async fn example(client: kube_client::Client) {
+//! use k8s_openapi::api::core::v1::Pod;
+//! use kube_client::Api;
+//! use kube_listwatch::ListWatch;
+//! use kube_reflector::Reflector;
 //!
-//! | state | what is happening | left by |
+//! let (sender, mut deltas) = tokio::sync::mpsc::channel(16);
+//! tokio::spawn(Reflector::new(ListWatch::<Pod>::new(Api::all(client)), sender).run());
+//! while let Some(deltas) = deltas.recv().await {
+//!     println!("{deltas:?}");
+//! }
+//! # }
+//! ```
+//!
+//! The function [`step`] decides on the next request. It is a state machine without I/O, clock or randomness.
+//! [`Reflector`] passes inputs to it and executes the outputs. The states:
+//!
+//! | State | Meaning | Transitions |
 //! |---|---|---|
-//! | [`State::Idle`] | nothing yet | start |
-//! | [`State::Listing`] | a page is being read | the last page, a failure, a deadline |
-//! | [`State::Streaming`] | a streaming list is being read | its end, a failure, a deadline |
-//! | [`State::Watching`] | a watch is open | its end, a failure, a deadline, a forced relist |
-//! | [`State::Waiting`] | backing off; suspended while the resource does not exist | the backoff timer |
+//! | [`State::Idle`] | The reflector is not started. | start |
+//! | [`State::Listing`] | A page of a list is open. | last page, failure, deadline |
+//! | [`State::Streaming`] | A streaming list is open. | end of the list, failure, deadline |
+//! | [`State::Watching`] | A watch is open. | end of the watch, failure, deadline, requested relist |
+//! | [`State::Waiting`] | The reflector backs off, or is suspended because the resource does not exist. | backoff timer |
 //!
 //! # Invariants
-//! - Deltas leave in the order of the server's history; the position never moves past an event
-//!   that was not delivered.
-//! - No path asks again without backing off, but for those that the protocol makes progress on:
-//!   a watch that lived, a list that expired or was too new once. No server that answers at once
-//!   can make a loop of them.
-//! - Once a list was shown no older one follows, but for one that trusts no version: after an expired
-//!   or too large a version, until it succeeds.
-//! - Every request has a deadline. Nothing is given up: errors are reported and tried again.
-//! - Objects never enter the state machine, and the reflector knows no handlers.
+//! - Deltas are pushed in the order of the server's history. The position never passes an event that was not delivered.
+//! - A retry waits for the backoff. Without a backoff, a request follows only a watch that lasted, or a list that
+//!   failed once for its version, its pages or its transport. A server that responds immediately cannot cause a loop.
+//! - A list is never older than the lists before it, except in a new epoch. A new epoch starts with an expired or too
+//!   large version, and its first lists do not trust cached versions.
+//! - Each request has a deadline. Each failure is reported and retried, indefinitely.
+//! - Objects never enter the state machine. The reflector does not depend on handlers.
 //!
-//! The rules, with a table of all moves, are in `docs/reflector.md`.
+//! `docs/reflector.md` contains the rules and a table of all transitions.
 
 mod backoff;
 mod deadlines;

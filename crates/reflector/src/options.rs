@@ -1,68 +1,67 @@
-//! What can be set of a reflector. The defaults cost an API server, for each informer, one
-//! request every 5 to 10 minutes while nothing fails, and 14 in the first minute of a failure.
+//! The options of a reflector. With the defaults, an informer sends one request per 5 to 10 minutes without failures,
+//! and at most 14 lists in the first minute of a failure.
 
 use std::time::Duration;
 
-/// No duration is longer than this, so that sums of them can't overflow.
+/// The maximum of all durations. It prevents overflows of sums.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-/// Requests are not given up, and watches not replaced, more often than this.
+/// The minimum timeout of a request.
 const SHORTEST_DEADLINE: Duration = Duration::from_secs(1);
-/// Failed requests are not tried again more often than this.
+/// The minimum delay before a retry.
 const SHORTEST_BACKOFF: Duration = Duration::from_millis(10);
 
-/// Which state the first list of a reflector shows.
+/// The state that the first list of a reflector returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstList {
-    /// Any that the server has at hand (`resourceVersion=0`), which spares etcd.
+    /// Any state in the watch cache of the server (`resourceVersion=0`). It does not read etcd.
     Any,
-    /// The most recent one.
+    /// The most recent state.
     Consistent,
-    /// The most recent one, and no version of what the sink holds is trusted: for a sink that another reflector has fed.
-    /// The server may have been restored since.
+    /// The most recent state, in a new epoch. Use it for a sink that contains objects of an earlier reflector, because
+    /// the server can have been restored since then.
     Fresh,
 }
 
-/// Page sizes, time-outs and delays.
+/// Configures page sizes, timeouts and delays.
 ///
-/// A reflector takes a duration longer than a day for a day, a time-out shorter than a second for
-/// a second and a delay shorter than 10 ms for 10 ms: with none it would not stop asking.
+/// A reflector clamps all durations to at most a day, timeouts to at least a second, and `backoff_initial` to at least
+/// 10 ms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReflectorOptions {
-    /// Items per page. `None` pages by 500 where the server reads from etcd anyway and asks for
-    /// everything at once where it can answer from its watch cache; a number is always used.
+    /// The number of items per page. `None` uses pages of 500 for lists that read etcd, and requests other lists in one
+    /// response, because a limit bypasses the watch cache. A number applies to all lists.
     pub page_size: Option<u32>,
-    /// Which state the first list shows.
+    /// The state that the first list returns.
     pub first_list: FirstList,
-    /// Whether lists are asked for as streaming lists, which cost a server little memory and become the watch that
-    /// follows. A server that doesn't know them is asked for a list at once.
+    /// Whether to request streaming lists. They require little memory of the server, and continue as the watch. If a
+    /// server does not support streaming lists, the reflector immediately requests a list.
     pub streaming_lists: bool,
-    /// A streaming list that has not ended and says nothing for this long is taken for one that the server doesn't
-    /// know.
+    /// The maximum time without an event before the end of a streaming list. After it, the server counts as a server
+    /// without streaming lists.
     pub streaming_deadline: Duration,
-    /// One page of a list, or a whole streaming list, takes at most this long. kube-apiserver gives up after a minute.
+    /// The timeout of a page or a complete streaming list. The timeout of kube-apiserver is one minute.
     pub list_deadline: Duration,
-    /// A watch asks the server to end it after a time drawn uniformly from this to twice this, so
-    /// that many clients don't come back at once.
+    /// The minimum duration of a watch. Each watch requests a random duration between this and twice this, to
+    /// distribute the load of many clients.
     pub watch_timeout: Duration,
-    /// A watch that is still open this long after it should have ended is dead.
+    /// The time after the requested duration, after which the reflector closes a watch.
     pub watch_grace: Duration,
-    /// A watch that has brought a bookmark and then brings nothing for this long is dead; servers
-    /// send one about every minute.
+    /// The maximum time without an event after the first bookmark of a watch. Then the reflector closes the watch. A
+    /// server sends a bookmark about every minute.
     pub bookmark_deadline: Duration,
-    /// The first delay before a failed request is tried again; doubled each time. The actual
-    /// delay is drawn uniformly from the delay to twice the delay, and is at least what the server
-    /// asks for by Retry-After, of which 5 minutes count at most.
+    /// The first interval before a retry. Each failure doubles the interval. The delay is random between the interval
+    /// and twice the interval. If a response contains Retry-After, the delay is at least this time, up to 5 minutes.
     pub backoff_initial: Duration,
-    /// The delay is doubled no further than this.
+    /// The maximum interval.
     pub backoff_max: Duration,
-    /// When this long after a delay nothing has failed, the next delay is the first again.
+    /// The time without failures after which the interval is reset.
     pub backoff_reset: Duration,
-    /// Whether the cache is cleared when the resource ceases to exist (404), such as one whose CRD was removed. Handlers
-    /// are then told of each object's deletion, with its final state unknown; otherwise what is cached is kept, in case
-    /// that the resource comes back.
+    /// Whether to clear the cache if the resource no longer exists (404), for example because its CRD was removed.
+    /// Handlers then receive a deletion of each object, with an unknown final state. By default, the objects stay
+    /// cached, because the resource can return.
     pub clear_when_gone: bool,
-    /// Where jitter and time-outs are drawn from. `None` differs from process to process, so
-    /// that replicas don't march in step; a number makes a run repeatable.
+    /// The seed of random delays and timeouts. `None` uses a random seed, so that replicas differ. A number makes the
+    /// delays reproducible.
     pub seed: Option<u64>,
 }
 
@@ -87,16 +86,16 @@ impl Default for ReflectorOptions {
 }
 
 impl ReflectorOptions {
-    /// The same with every duration within its bounds.
+    /// Clamps all durations.
     pub(crate) fn bounded(self) -> Self {
-        let time_out = |duration: Duration| duration.clamp(SHORTEST_DEADLINE, LONGEST);
+        let timeout = |duration: Duration| duration.clamp(SHORTEST_DEADLINE, LONGEST);
         let backoff_initial = self.backoff_initial.clamp(SHORTEST_BACKOFF, LONGEST);
         Self {
-            streaming_deadline: time_out(self.streaming_deadline),
-            list_deadline: time_out(self.list_deadline),
-            watch_timeout: time_out(self.watch_timeout),
-            watch_grace: time_out(self.watch_grace),
-            bookmark_deadline: time_out(self.bookmark_deadline),
+            streaming_deadline: timeout(self.streaming_deadline),
+            list_deadline: timeout(self.list_deadline),
+            watch_timeout: timeout(self.watch_timeout),
+            watch_grace: timeout(self.watch_grace),
+            bookmark_deadline: timeout(self.bookmark_deadline),
             backoff_initial,
             backoff_max: self.backoff_max.clamp(backoff_initial, LONGEST),
             backoff_reset: self.backoff_reset.min(LONGEST),
@@ -110,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_are_within_their_bounds() {
+    fn default_options_are_within_bounds() {
         assert_eq!(ReflectorOptions::default().bounded(), ReflectorOptions::default());
     }
 }

@@ -1,144 +1,160 @@
-//! Where a reflector is in the server's history, and which list it asks for next.
+//! `Position` in the server's history, and `ListPlan`, the next list.
 
 use kube_listwatch::{ListAt, ListRequest};
 use kube_object::ResourceVersion;
 
 use crate::{FirstList, ReflectorOptions};
 
-/// Pages where the server reads from etcd: large enough to be few, small enough for its memory.
+/// The default page size of lists that read etcd. It balances the number of requests and the memory of the server.
 const PAGE_SIZE: u32 = 500;
 
-/// A point in the server's history that everything up to has been delivered.
+/// A version up to which the reflector delivered all events, with facts about the requests that led to it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Position {
     /// The version of the last list, event or bookmark.
     pub version: ResourceVersion,
-    /// Something newer than the last list has come: the list's version was no dead end.
+    /// Whether something newer than the last list was delivered.
     pub moved: bool,
-    /// The last list was made because a version had expired, or in the place of one that led nowhere, and no watch has
-    /// lasted since: if a version expires now the server may do so with every version.
-    pub troubled: bool,
-    /// How much speaks for resuming from this version leading nowhere: the sum of the weights of
-    /// the fruitless watches since the version was reached.
-    pub fruitless: u8,
-    /// The server pages even lists of any state: it has no watch cache, so paging spares it.
+    /// Whether the last list followed an expired version or an immediate retry, and no watch lasted since. If a version
+    /// expires in this state, the server may expire each version, and the next list waits.
+    pub unstable: bool,
+    /// The sum of the weights of the watches that stalled at this version. See `StallKind`.
+    pub stall_weight: u8,
+    /// Whether the server returned pages for a list of any state. This server has no watch cache, so lists use pages.
     pub pages_anyway: bool,
-    /// The server did not give the last list as a streaming list, and no watch has lasted its time since.
+    /// Whether a streaming list failed, and no watch lasted since.
     pub unstreamed: bool,
 }
 
-/// A watch that brought nothing new, and how much it weighs. Two silences, or three failures, or
-/// some of both weigh enough to give up resuming for a relist: a watch from a version of the
-/// future is accepted and says nothing for ever, and an event that the server can't decode
-/// repeats at each resume.
+/// A watch without progress, and its weight. Two silences, three failures, or a combination cause a relist.
+///
+/// Without a relist, two faults would last indefinitely. A server accepts a watch from a future version and sends no
+/// events. And an event that the server cannot decode ends each watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StallKind {
-    /// It failed, or ended as soon as it had begun.
+    /// The watch failed, or closed within a second.
     Failure = 4,
-    /// It lasted its time and said nothing.
+    /// The watch lasted and delivered no event.
     Silence = 6,
-    /// It said nothing and was ended before its time, perhaps by a proxy: a dozen of them are as
-    /// good as two silences.
+    /// The watch closed early and delivered no event, possibly because of a proxy. Twelve of these equal two silences.
     ShortSilence = 1,
 }
 
-const STUCK: u8 = 12;
+/// The sum of weights that causes a relist.
+const STUCK_WEIGHT: u8 = 12;
 
-/// Whether a watch can begin after this version. Some aggregated servers send none, or "0": a
-/// request with either asks for the current state.
-pub(crate) fn is_a_point(version: &ResourceVersion) -> bool {
+/// Returns whether a watch can start after this version. An empty version and "0" request the current state. Some
+/// aggregated servers send only these.
+pub(crate) fn is_resumable(version: &ResourceVersion) -> bool {
     !version.is_empty() && *version != ResourceVersion::from(0)
 }
 
 impl Position {
-    /// Where a complete list has led to.
+    /// Returns the position after a complete list.
     pub(crate) fn listed(version: ResourceVersion, plan: &ListPlan) -> Self {
-        let &ListPlan { fresh, pages_anyway, unstreamed, at_once, .. } = plan;
-        Self { version, moved: false, troubled: fresh || at_once, fruitless: 0, pages_anyway, unstreamed }
+        let &ListPlan { fresh, pages_anyway, unstreamed, immediate, .. } = plan;
+        Self {
+            version,
+            moved: false,
+            unstable: fresh || immediate,
+            stall_weight: 0,
+            pages_anyway,
+            unstreamed,
+        }
     }
 
-    /// Something newer was delivered.
+    /// Returns the position after a newer event or bookmark.
     pub(crate) fn moved_to(self, version: ResourceVersion) -> Self {
-        Self { version, moved: true, fruitless: 0, ..self }
+        Self { version, moved: true, stall_weight: 0, ..self }
     }
 
-    /// A watch has lasted its time: long enough to try again what has failed before it.
+    /// Returns the position after a watch that lasted its requested duration. Earlier failures are forgotten.
     pub(crate) fn lasted(self) -> Self {
-        Self { troubled: false, unstreamed: false, ..self }
+        Self { unstable: false, unstreamed: false, ..self }
     }
 
-    /// Whether a version that expires from here on is no surprise, so that it may be listed anew
-    /// without a delay.
+    /// Returns whether a relist may follow an expired version without a delay.
     pub(crate) fn may_expire(&self) -> bool {
-        self.moved && !self.troubled
+        self.moved && !self.unstable
     }
 
-    /// A watch from here has ended without moving it.
+    /// Returns the position after a watch without progress.
     pub(crate) fn after(self, watch: StallKind) -> Self {
-        Self { fruitless: self.fruitless.saturating_add(watch as u8), ..self }
+        Self { stall_weight: self.stall_weight.saturating_add(watch as u8), ..self }
     }
 
-    /// Whether resuming from here leads nowhere.
+    /// Returns whether the next request must be a relist, because resumed watches make no progress.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.fruitless >= STUCK
+        self.stall_weight >= STUCK_WEIGHT
     }
 
-    /// Whether an event at `version` has been delivered already.
+    /// Returns whether an event at `version` was already delivered.
     pub(crate) fn has_passed(&self, version: &ResourceVersion) -> bool {
         self.version.at_least(version)
     }
 }
 
-/// A list from its first page to its last.
+/// The parameters of a list, from its first to its last page.
+///
+/// The methods set these fields. An empty cell means that the field is kept, and `position` that it is copied from the
+/// position.
+///
+/// | Method | `at` | `fresh` | `unpaged` | `pages_anyway` | `unstreamed` | `immediate` |
+/// |---|---|---|---|---|---|---|
+/// | `first` | option | option | false | false | false | false |
+/// | `relist` | not older than the position | false | false | position | position | false |
+/// | `most_recent` | consistent | false | false | position | position | false |
+/// | `at_most_recent` | consistent | | false | | | |
+/// | `without_reuse` | consistent | true | false | | | |
+/// | `after_backoff` | | | false | | | false |
+/// | `after_not_found` | consistent, if `at` is any | | false | | | false |
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ListPlan {
-    /// Which state to list; never a continue token.
+    /// The requested state. Never a continue token.
     pub at: ListAt,
-    /// The server's history may have been restored: trust no version of the cache.
+    /// Whether the list starts a new epoch and does not trust cached versions.
     pub fresh: bool,
-    /// Ask for everything in one answer, since the pages expired before they were read.
+    /// Whether to request the list in one response, because its pages failed.
     pub unpaged: bool,
     /// See [`Position::pages_anyway`].
     pub pages_anyway: bool,
-    /// Ask for no streaming list, since the server did not give one.
+    /// Whether to request no streaming list, because one failed.
     pub unstreamed: bool,
-    /// It took the place of a list that led nowhere, without a delay: what takes its place waits.
-    pub at_once: bool,
+    /// Whether this list immediately followed a failed list. If this list fails too, the next list waits.
+    pub immediate: bool,
 }
 
 impl ListPlan {
-    /// The first list of a reflector.
+    /// Returns the first list of a reflector.
     pub(crate) fn first(options: &ReflectorOptions) -> Self {
         let (at, fresh) = match options.first_list {
             FirstList::Any => (ListAt::Any, false),
             FirstList::Consistent => (ListAt::Consistent, false),
             FirstList::Fresh => (ListAt::Consistent, true),
         };
-        Self { at, fresh, unpaged: false, pages_anyway: false, unstreamed: false, at_once: false }
+        Self { at, fresh, unpaged: false, pages_anyway: false, unstreamed: false, immediate: false }
     }
 
-    /// A list that is at least as new as everything delivered so far.
+    /// Returns a list that is at least as new as the position.
     pub(crate) fn relist(position: &Position) -> Self {
         Self { at: Self::not_older_than(&position.version), ..Self::most_recent(position) }
     }
 
-    /// The state that can't be older than this version, as far as versions can be compared.
+    /// Returns a state that is at least as new as this version. Opaque versions cannot be compared, so they require the
+    /// most recent state.
     pub(crate) fn not_older_than(version: &ResourceVersion) -> ListAt {
-        match version.is_opaque() {
-            true => ListAt::Consistent,
-            false => ListAt::NotOlderThan(version.clone()),
-        }
+        if version.is_opaque() { ListAt::Consistent } else { ListAt::NotOlderThan(version.clone()) }
     }
 
-    /// A list of the most recent state.
+    /// Returns a list of the most recent state.
     pub(crate) fn most_recent(position: &Position) -> Self {
         let &Position { pages_anyway, unstreamed, .. } = position;
         let at = ListAt::Consistent;
-        Self { at, fresh: false, unpaged: false, pages_anyway, unstreamed, at_once: false }
+        Self { at, fresh: false, unpaged: false, pages_anyway, unstreamed, immediate: false }
     }
 
-    /// The same for when the resource is back: what the server had at hand before may be any state no longer, and a
-    /// version is kept, so that a server that has gone back behind it is found out.
+    /// Returns the list after a 404. Any state can be too old then, so it becomes the most recent state. A version is
+    /// kept, because it detects a server that was restored to an older state.
     pub(crate) fn after_not_found(self) -> Self {
         match self.at {
             ListAt::Any => self.at_most_recent().after_backoff(),
@@ -146,23 +162,23 @@ impl ListPlan {
         }
     }
 
-    /// The same after a delay, and in pages: a full list may have failed because it was too large.
+    /// Returns the list after a backoff, in pages, because a list in one response can fail because of its size.
     pub(crate) fn after_backoff(self) -> Self {
-        Self { unpaged: false, at_once: false, ..self }
+        Self { unpaged: false, immediate: false, ..self }
     }
 
-    /// The same of the most recent state.
+    /// Returns this list with the most recent state.
     pub(crate) fn at_most_recent(&self) -> Self {
         Self { at: ListAt::Consistent, unpaged: false, ..self.clone() }
     }
 
-    /// The same of the most recent state, trusting no version seen before.
+    /// Returns this list with the most recent state, without trust in cached versions.
     pub(crate) fn without_reuse(&self) -> Self {
         Self { fresh: true, ..self.at_most_recent() }
     }
 
-    /// Where a streaming list begins. It shows the most recent state out of the server's watch cache, so that there is
-    /// no reason to ask for any state.
+    /// Returns the minimum version of a streaming list. A streaming list returns the most recent state from the watch
+    /// cache, so this also covers `ListAt::Any`.
     pub(crate) fn initial_events(&self) -> Option<ResourceVersion> {
         match &self.at {
             ListAt::NotOlderThan(version) => Some(version.clone()),
@@ -170,18 +186,18 @@ impl ListPlan {
         }
     }
 
-    /// Whether a list at this version is older than was asked for, as far as versions can be compared.
+    /// Returns whether a list at this version is older than requested. An opaque version never is.
     pub(crate) fn is_missed_by(&self, version: &ResourceVersion) -> bool {
         matches!(&self.at, ListAt::NotOlderThan(asked) if version < asked)
     }
 
-    /// The request of the first page, or of the page after this token.
+    /// Returns the request for the first page, or for the page of this token.
     pub(crate) fn request(&self, token: Option<&str>, options: &ReflectorOptions) -> ListRequest {
         let at = token.map_or_else(|| self.at.clone(), |token| ListAt::Continue(token.to_owned()));
         ListRequest { at, limit: self.limit(options) }
     }
 
-    /// A list at a version is answered from the watch cache, which a limit would rule out.
+    /// Returns the page size. A list at a version has no limit, because a limit would bypass the watch cache.
     fn limit(&self, options: &ReflectorOptions) -> Option<u32> {
         match (self.unpaged, options.page_size, &self.at) {
             (true, _, _) => None,

@@ -1,4 +1,4 @@
-//! What a reflector tells the outside: its status, its errors, its log. Never object contents.
+//! The status, errors and logs of a reflector. They never contain the text of an object.
 
 use kube_listwatch::{ErrorClass, ListWatchError};
 use kube_object::{DecodeError, ObjectId};
@@ -15,12 +15,12 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// A request failed, or a deadline has ended it.
+    /// Reports a failed request or a timeout.
     pub(crate) fn failed(&self, error: &ListWatchError) {
         let class = error.class();
         match class {
-            ErrorClass::Expired => tracing::debug!(%error, "expired"),
-            _ => tracing::warn!(%error, ?class, "request failed"),
+            ErrorClass::Expired => tracing::debug!(error = %error.with_causes(), "resourceVersion expired"),
+            _ => tracing::warn!(error = %error.with_causes(), ?class, "request failed; retrying"),
         }
         let now = Instant::now();
         self.status.send_modify(|status| {
@@ -35,7 +35,7 @@ impl Reports {
         }
     }
 
-    /// The server has answered.
+    /// Reports a response.
     pub(crate) fn succeeded(&self) {
         self.status.send_if_modified(|status| {
             status.failing_since = None;
@@ -44,12 +44,12 @@ impl Reports {
     }
 
     pub(crate) fn undecodable(&self, id: &ObjectId, error: &DecodeError) {
-        tracing::warn!(%id, %error, "an object can't be decoded; what is cached of it is stale");
+        tracing::warn!(%id, %error, "cannot decode object; the cached object is stale");
         self.status.send_modify(|status| status.undecodable += 1);
     }
 
     pub(crate) fn nameless(&self, error: &DecodeError) {
-        tracing::warn!(%error, "an item of a list can't be identified; nothing will be deleted by this list");
+        tracing::warn!(%error, "cannot identify an item of a list; the list deletes no objects");
         self.status.send_modify(|status| status.nameless += 1);
     }
 
@@ -58,7 +58,7 @@ impl Reports {
     }
 
     pub(crate) fn list_begun(&self, cause: RelistCause) {
-        tracing::debug!(?cause, "listing");
+        tracing::debug!(?cause, "list started");
         self.status.send_modify(|status| {
             status.lists += 1;
             status.relists += u64::from(!matches!(cause, RelistCause::Start | RelistCause::Retry));
@@ -83,8 +83,8 @@ impl Reports {
         self.status.send_modify(|status| *status.restarts.entry(cause).or_default() += 1);
     }
 
-    /// A watch has brought something. Nobody is woken for it: it happens with each event.
-    pub(crate) fn heard(&self, object: bool, bookmark: bool) {
+    /// Records the time of events. Does not wake receivers of the status, because this happens with each event.
+    pub(crate) fn events_received(&self, object: bool, bookmark: bool) {
         let now = Instant::now();
         self.status.send_if_modified(|status| {
             status.last_event = if object { Some(now) } else { status.last_event };

@@ -1,35 +1,35 @@
-//! Where deltas go.
+//! `Sink`: the receiver of deltas.
 
 use std::future::Future;
 
 use kube_object::Delta;
 use tokio::sync::mpsc;
 
-/// Nobody takes deltas any more: the reflector ends.
+/// The receiver of the deltas was dropped. The reflector then stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("nobody takes deltas any more")]
+#[error("sink is closed")]
 pub struct SinkClosed;
 
-/// Takes what a reflector has learned, in order.
+/// Receives the deltas of a reflector, in order.
 ///
-/// Implemented by the DeltaFIFO of an informer, and by the sender of a bounded `tokio::sync::mpsc`
-/// channel for programs that use a reflector alone.
+/// The DeltaFIFO of an informer implements this trait. For programs without an informer, the sender of a bounded
+/// `tokio::sync::mpsc` channel implements it.
 pub trait Sink<T>: Send {
-    /// Takes the deltas, waiting while there is no room: meanwhile nothing is read from the
-    /// server, which is how back-pressure reaches it.
+    /// Pushes deltas. Waits while the sink is full. The reflector does not read from the server during this wait, so
+    /// the server is subject to backpressure.
     ///
     /// # Errors
-    /// [`SinkClosed`] once nobody takes deltas any more.
+    /// Returns [`SinkClosed`] if the receiver was dropped.
     ///
     /// # Cancel safety
-    /// A reflector drops the future only when it is itself dropped.
+    /// A reflector drops the future only if the reflector is dropped.
     fn push(&mut self, deltas: Vec<Delta<T>>) -> impl Future<Output = Result<(), SinkClosed>> + Send;
 
-    /// Completes once nobody takes deltas any more, so that a reflector ends even while it has
-    /// nothing to push. The default never completes: the end is noticed by the next push.
+    /// Waits until the receiver is dropped. The reflector then stops without a push. The default never completes, so
+    /// the reflector stops at the next push.
     ///
     /// # Cancel safety
-    /// A reflector drops the future and calls again whenever something has come.
+    /// This method must be cancel safe. A reflector drops the future and calls the method again at each event.
     fn closed(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }

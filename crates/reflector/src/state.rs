@@ -1,4 +1,4 @@
-//! The states of a reflector, what moves them and what they ask for.
+//! The states, inputs and outputs of the state machine.
 
 use std::time::Duration;
 
@@ -7,196 +7,196 @@ use kube_object::ResourceVersion;
 
 use crate::{Deadline, ListPlan, Position, RelistCause};
 
-/// What a reflector is doing. The data of a state is all that is known there.
+/// The state of a reflector, with all its data.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Nothing has been asked yet.
+    /// The reflector is not started.
     Idle,
-    /// A page is being read.
+    /// A page of a list is open.
     Listing(Listing),
-    /// A streaming list is being read.
+    /// A streaming list is open.
     Streaming(Streaming),
-    /// A watch is open, or being opened.
+    /// A watch is open or opening.
     Watching(Watching),
-    /// No request is open until the backoff timer fires.
+    /// The reflector waits for the backoff timer, without an open request.
     Waiting(Waiting),
 }
 
-/// A list in progress.
+/// The data of [`State::Listing`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Listing {
-    /// What is listed.
+    /// The requested list.
     pub plan: ListPlan,
-    /// The version that the first page gave; `None` while that page is being read.
+    /// The version of the first page. `None` until that page is complete.
     pub version: Option<ResourceVersion>,
-    /// The token that the page being read was asked for by; `None` for the first.
+    /// The continue token of the open page. `None` for the first page.
     pub token: Option<String>,
-    /// An earlier one: that which came with the page whose number is the last power of two. Tokens that go round in
-    /// circles come to it again.
+    /// An earlier token, to detect tokens that repeat in a cycle. It is replaced whenever the number of pages is a power
+    /// of two (Brent's algorithm).
     pub earlier: Option<String>,
-    /// How many pages have been read.
+    /// The number of complete pages.
     pub pages: u32,
-    /// Each item so far could be identified.
+    /// Whether all items so far have an identity.
     pub complete: bool,
 }
 
-/// A streaming list in progress: a watch that has not yet told the end of the state it began with.
+/// The data of [`State::Streaming`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Streaming {
-    /// What is listed.
+    /// The requested list.
     pub plan: ListPlan,
-    /// Somebody has asked for a relist since it began.
+    /// Whether a relist was requested during this list.
     pub relist: bool,
 }
 
-/// A watch in progress.
+/// The data of [`State::Watching`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Watching {
-    /// Everything up to here has been delivered.
+    /// The reflector delivered all events up to this position.
     pub position: Position,
-    /// This watch has brought an event or a bookmark that was no repeat.
-    pub spoke: bool,
-    /// This watch has brought a bookmark, so that more must come.
+    /// Whether this watch delivered an event or a bookmark. Repeats do not count.
+    pub delivered: bool,
+    /// Whether this watch received a bookmark. Further events must then follow in time.
     pub bookmarked: bool,
-    /// The watch began without a version, so the ADDED events at its beginning are the current
-    /// state in no order: they are delivered, whatever their versions.
+    /// Whether the watch started without a version and still sends the current state as ADDED events. These events have
+    /// no order and are always delivered.
     pub synthetic: bool,
 }
 
-/// A pause before the next request.
+/// The data of [`State::Waiting`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Waiting {
-    /// What is asked next.
+    /// The next request.
     pub then: AfterBackoff,
-    /// The resource does not exist: it may come back.
+    /// Whether the resource does not exist.
     pub suspended: bool,
 }
 
-/// What follows a pause.
+/// The request after a backoff.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum AfterBackoff {
-    /// This list.
+    /// A list.
     List {
-        /// What is listed.
+        /// The requested list.
         plan: ListPlan,
-        /// Why.
+        /// The reason for the list.
         cause: RelistCause,
     },
-    /// A watch from this position.
+    /// A watch from a position.
     Watch(Position),
 }
 
-/// What has happened. Objects stay with the driver.
+/// An input of the state machine. Inputs do not contain objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input<'a> {
-    /// Begin.
+    /// The reflector starts.
     Start,
-    /// Items of the page being read.
+    /// The open page returned items.
     Items {
-        /// All of them could be identified.
+        /// Whether all these items have an identity.
         complete: bool,
     },
-    /// The page has been read.
+    /// The open page is complete.
     PageEnd {
-        /// The version that it gives.
+        /// The version of the page.
         version: &'a ResourceVersion,
         /// The token of the next page.
         next: Option<&'a str>,
     },
-    /// An event of the watch.
+    /// The watch returned an event.
     Event {
-        /// Which.
+        /// The kind of the event.
         kind: EventKind,
-        /// Its version.
+        /// The version of the event.
         version: &'a ResourceVersion,
     },
-    /// The watch ended without an error.
+    /// The watch closed without an error.
     WatchEnded(WatchEnd),
-    /// The open request failed.
+    /// The open request failed. The duration is the Retry-After of the response.
     Failed(ErrorClass, Option<Duration>),
-    /// A deadline has passed.
+    /// A deadline fired.
     Fired(Deadline),
-    /// Somebody asks for a relist, for example because events may have been lost. A list that is
-    /// read or waits already is as good: no watch was open since it was decided on. A streaming list
-    /// is a watch itself: the relist follows it.
+    /// A relist was requested, for example because events were lost. An open or planned list satisfies the request,
+    /// because no watch was open since its decision. A streaming list does not satisfy the request, because it is a
+    /// watch. The relist follows it.
     Relist,
 }
 
-/// The kinds of watch events that a reflector tells apart.
+/// The kind of a watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
-    /// ADDED.
+    /// An ADDED event.
     Added,
-    /// MODIFIED or DELETED.
+    /// A MODIFIED or DELETED event.
     Changed,
-    /// BOOKMARK.
+    /// A BOOKMARK event.
     Bookmark,
-    /// The BOOKMARK that ends the initial events of a streaming list.
+    /// The BOOKMARK event after the initial events of a streaming list.
     InitialEnd,
 }
 
-/// How long a watch lasted that ended without an error.
+/// The duration of a watch that closed without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchEnd {
-    /// Less than a second: asking again at once could loop.
+    /// Less than a second. An immediate request could cause a loop.
     Early,
-    /// Shorter than the time asked for.
+    /// Less than the requested duration.
     Short,
-    /// The time asked for.
+    /// The requested duration.
     Full,
 }
 
-/// What to do, in this order.
+/// An action for the driver. The driver executes the actions in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
-    /// Drop the open request and all deadlines, and ask for a page.
+    /// Drop the open request and all deadlines, and request a page.
     List {
         /// The page.
         request: ListRequest,
-        /// Reuse nothing of the cache.
+        /// Whether the list starts a new epoch and does not trust cached versions.
         fresh: bool,
     },
-    /// Drop the open request and all deadlines, and ask for a streaming list.
+    /// Drop the open request and all deadlines, and request a streaming list.
     Stream {
-        /// The state is at least as new as this version; `None` asks for the most recent.
+        /// The minimum version of the state. `None` requests the most recent state.
         not_older_than: Option<ResourceVersion>,
-        /// Reuse nothing of the cache.
+        /// Whether the list starts a new epoch and does not trust cached versions.
         fresh: bool,
     },
     /// Drop the open request and all deadlines, and watch after this version.
     Watch(ResourceVersion),
-    /// Drop the open request and all deadlines, and wait: as long as the backoff says, and no
-    /// shorter than this, which is what the server asked for.
+    /// Drop the open request and all deadlines, and wait for the backoff. The duration is the minimum delay, from
+    /// Retry-After.
     BackOff(Option<Duration>),
-    /// Set a deadline, in place of the same one set before.
+    /// Set a deadline. Replaces its earlier time.
     Arm(Deadline),
-    /// Forget a deadline.
+    /// Remove a deadline.
     Disarm(Deadline),
-    /// Hand on what has come.
+    /// Deliver the input.
     Deliver,
-    /// Drop what has come: it has been delivered before.
+    /// Drop the input, because it is a repeat.
     Discard,
-    /// Hand this on after what has been delivered before.
+    /// Push a delta without an object.
     Mark(Marker),
-    /// A relist begins, for this reason.
+    /// Count a list with this cause.
     Count(RelistCause),
 }
 
-/// The deltas that are no objects.
+/// A delta without an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Marker {
-    /// The resource does not exist: nothing of it is kept.
+    /// The resource does not exist, and its cached objects are deleted.
     Clear,
-    /// A relist begins.
+    /// A list starts.
     Begin {
-        /// Reuse nothing of the cache.
+        /// Whether the list starts a new epoch and does not trust cached versions.
         fresh: bool,
     },
-    /// A relist is complete.
+    /// A list is complete.
     End {
         /// The version of the list.
         version: ResourceVersion,
-        /// Each item could be identified, so what was not listed is gone.
+        /// Whether all items have an identity. If so, objects that are not listed are deleted.
         complete: bool,
     },
 }

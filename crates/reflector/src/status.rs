@@ -1,4 +1,4 @@
-//! What a program and a person can see of a reflector.
+//! The status of a reflector.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -7,104 +7,104 @@ use tokio::time::Instant;
 
 use crate::WatchEnd;
 
-/// A reflector's state in numbers and words. Never holds object contents.
+/// Describes the phase, counts and failures of a reflector. Never contains the text of an object.
 ///
-/// Its `Display` is for people: a line for lists and watches, and one each for what could not be read and for the last
-/// failure, where there was any.
+/// `Display` prints a line about lists and watches. If there are any, it also prints lines about unreadable objects and
+/// the last failure.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReflectorStatus {
-    /// What it is doing.
+    /// The current phase.
     pub phase: Phase,
-    /// The resource does not exist and what was cached of it was given up, by
-    /// [`ReflectorOptions::clear_when_gone`](crate::ReflectorOptions::clear_when_gone); until the next list is complete.
+    /// Whether the cache was cleared because the resource does not exist. The next complete list resets it. See
+    /// [`ReflectorOptions::clear_when_gone`](crate::ReflectorOptions::clear_when_gone).
     pub cleared: bool,
-    /// Lists begun, the first one included; the pages of one list count once.
+    /// The number of started lists, including the first list. The pages of a list count once.
     pub lists: u64,
-    /// Lists begun to replace a state that was lost, not to repeat a failed list.
+    /// The number of lists other than the first list and retries.
     pub relists: u64,
-    /// Why the last list was begun.
+    /// The cause of the last list.
     pub last_relist: Option<RelistCause>,
-    /// Of the lists, how many were begun for each reason.
+    /// The number of lists for each cause.
     pub lists_by_cause: BTreeMap<RelistCause, u64>,
-    /// Of the lists, those asked for as streaming lists.
+    /// The number of requested streaming lists. They also count as lists.
     pub streams: u64,
-    /// Watches begun; one that a streaming list has become is not counted again.
+    /// The number of requested watches, without streaming lists that continue as a watch.
     pub watches: u64,
-    /// How many watches came to an end for each reason, failed attempts to open one included. A streaming list counts
-    /// once it has become a watch.
+    /// The number of closed watches for each cause, including watches that could not be opened. A streaming list counts
+    /// only after the end of its list.
     pub restarts: BTreeMap<RestartCause, u64>,
-    /// When a watch last brought an object, new or not.
+    /// The time of the last object event, including repeats.
     pub last_event: Option<Instant>,
-    /// When a watch last brought a bookmark.
+    /// The time of the last bookmark.
     pub last_bookmark: Option<Instant>,
-    /// Events dropped because they had been delivered before.
+    /// The number of repeated events. They were dropped.
     pub repeats: u64,
-    /// Objects that could not be decoded.
+    /// The number of undecodable objects.
     pub undecodable: u64,
-    /// Items of lists that could not even be identified.
+    /// The number of list items without a usable identity.
     pub nameless: u64,
-    /// Requests that failed, or that a deadline has ended.
+    /// The number of failed requests, including timeouts.
     pub errors: u64,
-    /// The last failure in words, with the URL; kept after recovery.
+    /// The last failure with its causes and the URL. It stays after recovery.
     pub last_error: Option<String>,
-    /// When that was.
+    /// The time of the last failure.
     pub last_error_at: Option<Instant>,
-    /// The class of the last failure, until the next success.
+    /// The class of the last failure. `None` after a success.
     pub failing: Option<ErrorClass>,
-    /// When the first failure since the last success was, until the next one.
+    /// The time of the first failure since the last success. `None` after a success.
     pub failing_since: Option<Instant>,
 }
 
-/// What a reflector is doing.
+/// The phase of a reflector.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// Not started.
+    /// The reflector is not started.
     #[default]
     Idle,
-    /// Reading a list.
+    /// A list is open.
     Listing,
-    /// Watching.
+    /// A watch is open.
     Watching,
-    /// Backing off.
+    /// The reflector waits for the backoff.
     Waiting,
-    /// The resource does not exist; looking now and then whether it is back.
+    /// The resource does not exist. The reflector retries with a backoff.
     Suspended,
-    /// Ended.
+    /// The reflector stopped.
     Stopped,
 }
 
-/// Why a list was begun.
+/// The cause of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RelistCause {
-    /// The first one.
+    /// The first list.
     Start,
-    /// The one before failed or was incomplete.
+    /// The previous list failed or was incomplete.
     Retry,
-    /// The server no longer has the version or the page.
+    /// The server no longer has the version or the page (410).
     Expired,
     /// The server has not reached the version.
     TooLarge,
-    /// The resource had ceased to exist.
+    /// The resource did not exist (404).
     NotFound,
-    /// Resuming the watch led nowhere, or there was no version to resume from.
+    /// The watch made no progress, or had no version to resume from.
     Stuck,
-    /// Somebody asked.
-    Asked,
+    /// A relist was requested.
+    Requested,
 }
 
-/// Why a watch came to its end.
+/// The cause of the end of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RestartCause {
-    /// The server ended it at its time.
+    /// The server closed the watch after the requested duration.
     Ended,
-    /// It ended before its time.
+    /// The watch closed before the requested duration.
     EndedEarly,
-    /// Nothing came any more, and a deadline has ended it.
+    /// A deadline closed the silent watch.
     Silent,
-    /// Somebody asked for a relist.
-    Asked,
-    /// It failed, or could not be opened.
+    /// A relist was requested.
+    Requested,
+    /// The watch failed or could not be opened.
     Failed(ErrorClass),
 }
 
@@ -124,7 +124,7 @@ impl fmt::Display for Phase {
             Phase::Listing => "listing",
             Phase::Watching => "watching",
             Phase::Waiting => "backing off",
-            Phase::Suspended => "suspended, as the resource does not exist",
+            Phase::Suspended => "suspended because the resource does not exist",
             Phase::Stopped => "stopped",
         })
     }
@@ -139,7 +139,7 @@ impl fmt::Display for RelistCause {
             RelistCause::TooLarge => "too large",
             RelistCause::NotFound => "not found",
             RelistCause::Stuck => "stuck",
-            RelistCause::Asked => "asked",
+            RelistCause::Requested => "requested",
         })
     }
 }
@@ -150,7 +150,7 @@ impl fmt::Display for RestartCause {
             RestartCause::Ended => f.write_str("ended"),
             RestartCause::EndedEarly => f.write_str("ended early"),
             RestartCause::Silent => f.write_str("silent"),
-            RestartCause::Asked => f.write_str("asked"),
+            RestartCause::Requested => f.write_str("requested"),
             RestartCause::Failed(class) => class.fmt(f),
         }
     }
@@ -161,20 +161,20 @@ impl fmt::Display for ReflectorStatus {
         write!(f, "{} lists{}", self.lists, Causes(&self.lists_by_cause))?;
         write!(f, ", {} watches restarted{}", self.restarts.values().sum::<u64>(), Causes(&self.restarts))?;
         if self.cleared {
-            f.write_str("\ncleared, as the resource does not exist")?;
+            f.write_str("\ncleared because the resource does not exist")?;
         }
         if self.repeats + self.undecodable + self.nameless > 0 {
-            write!(f, "\n{} undecodable objects, {} without a name", self.undecodable, self.nameless)?;
+            write!(f, "\n{} undecodable objects, {} without identity", self.undecodable, self.nameless)?;
             write!(f, ", {} repeats", self.repeats)?;
         }
         let Some(error) = &self.last_error else { return Ok(()) };
         let ago = self.last_error_at.map_or(0, |at| at.elapsed().as_secs());
-        let lasts = if self.failing.is_some() { "failing" } else { "recovered" };
-        write!(f, "\n{} errors, {lasts}; the last {ago} s ago: {error}", self.errors)
+        let state = if self.failing.is_some() { "failing" } else { "recovered" };
+        write!(f, "\n{} errors, {state}; the last {ago} s ago: {error}", self.errors)
     }
 }
 
-/// Counts by cause, in brackets; nothing where there are none.
+/// Prints counts by cause in brackets, or an empty text without counts.
 struct Causes<'a, C>(&'a BTreeMap<C, u64>);
 
 impl<C: fmt::Display> fmt::Display for Causes<'_, C> {

@@ -1,15 +1,15 @@
-//! The state machine: one dispatch, and a function for each phase.
+//! The state machine: dispatches to a function for each state.
 
 use crate::{
     Input, Output, ReflectorOptions, State,
     phases::{list, stream, wait, watch},
 };
 
-/// The next state, and what to do on the way there.
+/// Returns the next state and the outputs of a transition.
 ///
-/// Pure: time comes in as [`Input::Fired`] and [`WatchEnd`](crate::WatchEnd), and delays go out
-/// as [`Output::BackOff`] and [`Output::Arm`]. An input that a state does not wait for, such as a
-/// deadline that fires while its request ends, leaves the state as it is.
+/// This function is pure. Time is an input ([`Input::Fired`], [`WatchEnd`](crate::WatchEnd)), and a delay is an output
+/// ([`Output::BackOff`], [`Output::Arm`]). An unexpected input does not change the state. For example, a deadline can
+/// fire while its request closes.
 pub fn step(state: State, input: Input<'_>, options: &ReflectorOptions) -> (State, Vec<Output>) {
     match state {
         State::Idle => wait::start(input, options),

@@ -278,7 +278,8 @@ async fn the_list_after_an_expiry_knows_only_what_can_be_told_by_a_digest() {
         },
     );
     let (ask, asked) = tokio::sync::watch::channel(0);
-    let run = run_with(&fake, options(), |reflector| reflector.known(Arc::new(KnowsAll)).relist_on(asked));
+    let run =
+        run_with(&fake, options(), |reflector| reflector.cache_probe(Arc::new(KnowsAll)).relist_on(asked));
     seconds(10).await;
     let (trusting, wary) = ([true; 3], [false, true, false]);
     assert_eq!(*knows.lock().unwrap(), [trusting, wary]);
@@ -300,7 +301,7 @@ async fn a_relist_is_made_when_somebody_asks_for_it() {
     ask.send(1).unwrap();
     seconds(1).await;
     assert_eq!(fake.lists()[1].at, ListAt::NotOlderThan(6.into()));
-    assert_eq!((run.status().relists, run.status().last_relist), (1, Some(RelistCause::Asked)));
+    assert_eq!((run.status().relists, run.status().last_relist), (1, Some(RelistCause::Requested)));
     drop(ask);
     seconds(100).await;
     assert_eq!(fake.lists().len(), 2, "when nobody can ask any more, nobody asks");

@@ -70,7 +70,7 @@ fn an_etcd_restore_leaves_a_version_of_the_future() {
         page 92 -> end 92; watch 92; arm watch
         changed 93 -> deliver",
     );
-    assert_eq!(state(&end), "watching 93 (moved, troubled, spoke)");
+    assert_eq!(state(&end), "watching 93 (moved, unstable, delivered)");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_crd_is_removed_and_comes_back() {
         page 130 -> end 130; watch 130; arm watch
         added 131 -> deliver",
     );
-    assert_eq!(state(&end), "watching 131 (moved, spoke)");
+    assert_eq!(state(&end), "watching 131 (moved, delivered)");
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn a_list_so_long_that_its_pages_expire() {
         fired backoff -> count retry; list any limit=500; arm list; begin
         page 140 next=u -> list continue=u limit=500; arm list
         page 140 -> end 140; watch 140; arm watch
-        relist -> count asked; list >=140 limit=500; arm list; begin",
+        relist -> count requested; list >=140 limit=500; arm list; begin",
     );
 }
 
@@ -310,7 +310,7 @@ fn a_streaming_list_becomes_its_own_watch() {
         added 120 -> deliver; arm initial-events
         initial-end 130 -> end 130; disarm list; disarm initial-events",
     );
-    assert_eq!(state(&end), "watching 130 (troubled)");
+    assert_eq!(state(&end), "watching 130 (unstable)");
 }
 
 #[test]
@@ -321,13 +321,13 @@ fn a_server_that_ignores_the_wish_for_a_streaming_list() {
         # no end is told
         fired initial-events -> count retry; list any limit=500; arm list; begin
         page 100 -> end 100; watch 100; arm watch
-        relist -> count asked; list >=100; arm list; begin
+        relist -> count requested; list >=100; arm list; begin
         page 120 -> end 120; watch 120; arm watch
         changed 121 -> deliver
         end full -> watch 121; arm watch
         # long after, it is worth another try
-        relist -> count asked; stream >=121; arm watch; arm list; arm initial-events; begin
+        relist -> count requested; stream >=121; arm watch; arm list; arm initial-events; begin
         fail unsupported -> count retry; list >=121; arm list; begin",
     );
-    assert_eq!(state(&end), "listing >=121 unstreamed at-once");
+    assert_eq!(state(&end), "listing >=121 unstreamed immediate");
 }

@@ -90,7 +90,7 @@ async fn a_list_that_ends_without_an_end_is_an_error() {
     let fake = Fake::new(|n, _| if n == 0 { vec![items(&["a@1"])] } else { list(&[], "5") }, |_, _| hangs());
     let run = run(&fake);
     seconds(10).await;
-    assert_eq!(run.errors(), ["LIST function failed: the list ended without its end"]);
+    assert_eq!(run.errors(), ["LIST function failed: the stream of the list ended before its last part"]);
     assert_eq!(run.taken(), ["begin", "page a@1", "begin", "page ", "end 5"]);
 }
 
@@ -154,14 +154,14 @@ async fn each_end_of_a_watch_and_each_list_is_counted_by_its_cause() {
 #[tokio::test(start_paused = true)]
 async fn a_relist_that_somebody_asks_for_is_a_cause_of_its_own() {
     let fake = Fake::new(|_, _| list(&[], "5"), |_, _| hangs());
-    let (ask, asked) = tokio::sync::watch::channel(0);
-    let run = run_with(&fake, options(), |reflector| reflector.relist_on(asked));
+    let (ask, requests) = tokio::sync::watch::channel(0);
+    let run = run_with(&fake, options(), |reflector| reflector.relist_on(requests));
     seconds(10).await;
     ask.send_replace(1);
     seconds(10).await;
     let status = run.status();
-    assert_eq!(status.restarts.into_iter().collect::<Vec<_>>(), [(RestartCause::Asked, 1)]);
-    let lists = [(RelistCause::Start, 1), (RelistCause::Asked, 1)];
+    assert_eq!(status.restarts.into_iter().collect::<Vec<_>>(), [(RestartCause::Requested, 1)]);
+    let lists = [(RelistCause::Start, 1), (RelistCause::Requested, 1)];
     assert_eq!(status.lists_by_cause.into_iter().collect::<Vec<_>>(), lists);
 }
 

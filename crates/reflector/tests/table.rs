@@ -58,7 +58,7 @@ const INPUTS: [&str; 38] = [
 ];
 
 fn plan(at: ListAt) -> ListPlan {
-    ListPlan { at, fresh: false, unpaged: false, pages_anyway: false, unstreamed: false, at_once: false }
+    ListPlan { at, fresh: false, unpaged: false, pages_anyway: false, unstreamed: false, immediate: false }
 }
 
 fn at_nine() -> ListAt {
@@ -96,22 +96,29 @@ fn lists() -> Vec<State> {
 
 fn position(version: &str) -> Position {
     let version = ResourceVersion::new(version);
-    Position { version, moved: false, troubled: false, fruitless: 0, pages_anyway: false, unstreamed: false }
+    Position {
+        version,
+        moved: false,
+        unstable: false,
+        stall_weight: 0,
+        pages_anyway: false,
+        unstreamed: false,
+    }
 }
 
 fn watches() -> Vec<State> {
-    let opened = |position| Watching { position, spoke: false, bookmarked: false, synthetic: false };
+    let opened = |position| Watching { position, delivered: false, bookmarked: false, synthetic: false };
     let moved = || Position { moved: true, ..position("9") };
     let watches = vec![
         opened(position("9")),
-        opened(Position { troubled: true, ..position("9") }),
-        Watching { spoke: true, ..opened(moved()) },
-        Watching { spoke: true, bookmarked: true, ..opened(moved()) },
-        Watching { spoke: true, ..opened(Position { troubled: true, ..moved() }) },
+        opened(Position { unstable: true, ..position("9") }),
+        Watching { delivered: true, ..opened(moved()) },
+        Watching { delivered: true, bookmarked: true, ..opened(moved()) },
+        Watching { delivered: true, ..opened(Position { unstable: true, ..moved() }) },
         opened(Position { unstreamed: true, ..moved() }),
-        opened(Position { fruitless: 6, ..moved() }),
-        opened(Position { fruitless: 8, ..moved() }),
-        opened(Position { fruitless: 11, ..moved() }),
+        opened(Position { stall_weight: 6, ..moved() }),
+        opened(Position { stall_weight: 8, ..moved() }),
+        opened(Position { stall_weight: 11, ..moved() }),
         Watching { synthetic: true, ..opened(position("")) },
     ];
     watches.into_iter().map(State::Watching).collect()

@@ -1,4 +1,4 @@
-//! A list: its pages, its end and its failures.
+//! Transitions of a list: its pages, end and failures.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::{
     RelistCause, State,
 };
 
-/// A list of more pages has no end: its server gives new tokens for ever, whatever it is asked for.
-const MOST_PAGES: u32 = 10_000;
+/// The maximum number of pages. A server with more pages probably returns new tokens indefinitely.
+const MAX_PAGES: u32 = 10_000;
 
-/// Ask for a streaming list, or for the first page where the server has not given one.
+/// Requests a streaming list, or the first page if streaming lists are disabled or failed.
 pub(crate) fn begin(plan: ListPlan, cause: RelistCause, options: &ReflectorOptions) -> Step {
     if options.streaming_lists && !plan.unstreamed {
         return stream::begin(plan, cause);
@@ -35,17 +35,17 @@ pub(crate) fn step(listing: Listing, input: Input<'_>, options: &ReflectorOption
             let complete = listing.complete && complete;
             (State::Listing(Listing { complete, ..listing }), vec![Output::Deliver])
         }
-        // It has not reached the version, whatever it thinks.
+        // The server has not reached the version.
         Input::PageEnd { version, .. } if listing.version.is_none() && listing.plan.is_missed_by(version) => {
             without_version(&listing.plan, RelistCause::TooLarge, None, options)
         }
         Input::PageEnd { version, next } => {
-            // Every page shows the state of the first one's version.
+            // All pages have the version of the first page.
             let version = listing.version.clone().unwrap_or_else(|| version.clone());
             match next {
                 None => end(&listing.plan, version, listing.complete),
-                // A server that does not understand the token would give this page, or these, for ever.
-                Some(token) if listing.pages == MOST_PAGES || comes_again(&listing, token) => {
+                // A server that ignores the token returns the same pages indefinitely.
+                Some(token) if listing.pages == MAX_PAGES || is_repeated(&listing, token) => {
                     without_pages(listing.plan, RelistCause::Retry, options)
                 }
                 Some(token) => next_page(Listing { version: Some(version), ..listing }, token, options),
@@ -57,7 +57,7 @@ pub(crate) fn step(listing: Listing, input: Input<'_>, options: &ReflectorOption
     }
 }
 
-fn comes_again(listing: &Listing, token: &str) -> bool {
+fn is_repeated(listing: &Listing, token: &str) -> bool {
     [&listing.token, &listing.earlier].into_iter().flatten().any(|before| before == token)
 }
 
@@ -72,37 +72,38 @@ fn next_page(listing: Listing, token: &str, options: &ReflectorOptions) -> Step 
     (State::Listing(listing), vec![request, Output::Arm(Deadline::List)])
 }
 
-/// Paging led nowhere: ask for everything in one answer, once.
+/// After a failure of paging, requests the list in one response, once.
 fn without_pages(plan: ListPlan, cause: RelistCause, options: &ReflectorOptions) -> Step {
-    match plan.unpaged {
-        false => instead(ListPlan { unpaged: true, ..plan }, cause, None, options),
-        true => again_later(plan, None),
+    if plan.unpaged {
+        again_later(plan, None)
+    } else {
+        instead(ListPlan { unpaged: true, ..plan }, cause, None, options)
     }
 }
 
-/// Another list in the place of one that led nowhere. There are several reasons for one, and a server may give them one
-/// after the other, so that only the first of them is asked for at once.
+/// Replaces a failed list by another list. Only the first replacement is immediate, because a server can give a reason
+/// to reject each list.
 pub(crate) fn instead(
     plan: ListPlan,
     cause: RelistCause,
     retry_after: Option<Duration>,
     options: &ReflectorOptions,
 ) -> Step {
-    match plan.at_once {
-        false => begin(ListPlan { at_once: true, ..plan }, cause, options),
-        true => {
-            back_off(AfterBackoff::List { plan: ListPlan { at_once: false, ..plan }, cause }, retry_after)
-        }
+    if plan.immediate {
+        back_off(AfterBackoff::List { plan: ListPlan { immediate: false, ..plan }, cause }, retry_after)
+    } else {
+        begin(ListPlan { immediate: true, ..plan }, cause, options)
     }
 }
 
-/// A list with items that can't be identified shows what there is, but not what is gone.
+/// Ends a list. A list with items without identity cannot prove deletions, so it is repeated.
 fn end(plan: &ListPlan, version: ResourceVersion, complete: bool) -> Step {
     let mark = Output::Mark(Marker::End { version: version.clone(), complete });
-    let (state, next) = match complete {
-        true => watch::begin(Position::listed(version, plan)),
-        // What was shown must not be followed by an older state, which "any" could be.
-        false => again_later(ListPlan { at: ListPlan::not_older_than(&version), ..plan.clone() }, None),
+    let (state, next) = if complete {
+        watch::begin(Position::listed(version, plan))
+    } else {
+        // The next list must not be older than this list, and `ListAt::Any` can be older.
+        again_later(ListPlan { at: ListPlan::not_older_than(&version), ..plan.clone() }, None)
     };
     (state, [vec![mark], next].concat())
 }
@@ -116,13 +117,13 @@ fn failed(
     let Listing { plan, version, .. } = listing;
     let later_page = version.is_some();
     match class {
-        // The token has expired, not the version asked for: what is cached can be reused.
+        // The token expired, and not the version. Cached objects can be reused.
         ErrorClass::Expired if later_page && !plan.unpaged => {
             without_pages(plan, RelistCause::Expired, options)
         }
         ErrorClass::Expired => without_version(&plan, RelistCause::Expired, retry_after, options),
         ErrorClass::TooLarge => without_version(&plan, RelistCause::TooLarge, retry_after, options),
-        // The token is not understood, or the version is none that this server gave.
+        // The server does not accept the token, or did not create the version.
         ErrorClass::Unsupported if later_page && !plan.unpaged => {
             without_pages(plan, RelistCause::Retry, options)
         }
@@ -134,8 +135,7 @@ fn failed(
     }
 }
 
-/// The server can't show the state that was asked for: ask for the most recent one, at once where that is another
-/// request.
+/// The server cannot return the requested state. Requests the most recent state, immediately if this is another request.
 pub(crate) fn without_version(
     plan: &ListPlan,
     cause: RelistCause,
@@ -143,13 +143,13 @@ pub(crate) fn without_version(
     options: &ReflectorOptions,
 ) -> Step {
     match plan.at {
-        // Nothing newer can be asked for, but versions may be used again.
+        // There is no newer state to request, but the server can have reused versions.
         ListAt::Consistent => again_later(plan.without_reuse(), retry_after),
         _ => instead(plan.without_reuse(), cause, retry_after, options),
     }
 }
 
-/// The same list after a delay.
+/// Repeats the list after a backoff.
 pub(crate) fn again_later(plan: ListPlan, at_least: Option<Duration>) -> Step {
     back_off(AfterBackoff::List { plan: plan.after_backoff(), cause: RelistCause::Retry }, at_least)
 }

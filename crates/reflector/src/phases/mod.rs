@@ -1,4 +1,4 @@
-//! One file for each phase of the state machine, and the moves that they share.
+//! The transitions of each state, and common transitions.
 
 pub(crate) mod list;
 pub(crate) mod stream;
@@ -9,21 +9,21 @@ use std::time::Duration;
 
 use crate::{AfterBackoff, Input, ListPlan, Marker, Output, ReflectorOptions, RelistCause, State, Waiting};
 
-/// A state and what to do on the way there.
+/// The next state and the outputs.
 pub(crate) type Step = (State, Vec<Output>);
 
-/// Stay, with nothing to do: the input is not one that this state waits for.
+/// Ignores an unexpected input.
 pub(crate) fn ignore(state: State, _: Input<'_>) -> Step {
     (state, Vec::new())
 }
 
-/// Drop the open request, and go on after a delay.
+/// Drops the open request and waits for the backoff.
 pub(crate) fn back_off(then: AfterBackoff, at_least: Option<Duration>) -> Step {
     (State::Waiting(Waiting { then, suspended: false }), vec![Output::BackOff(at_least)])
 }
 
-/// The resource does not exist: look again after a delay. What was cached is kept unless it should be cleared, which is
-/// said each time: nobody knows here whether anything was shown, and there is no harm in it.
+/// Retries after a backoff, because the resource does not exist. With `clear_when_gone`, clears the cache at each
+/// attempt, because the state does not record whether the cache is empty.
 pub(crate) fn suspend(
     plan: ListPlan,
     cause: RelistCause,

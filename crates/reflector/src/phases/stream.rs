@@ -1,8 +1,7 @@
-//! A streaming list: a watch that first tells the state it begins with, up to a marked bookmark, and goes on from there.
+//! Transitions of a streaming list. It is a watch that first sends the current state up to a marked bookmark.
 //!
-//! A server may not know it in several ways: it refuses the parameters, ends the watch, or ignores them and never sends
-//! the bookmark. Whatever it is, a list is asked for at once, and no streaming list again before a watch has lasted its
-//! time.
+//! A server without streaming lists rejects the parameters, closes the watch, or never sends the bookmark. The reflector
+//! then immediately requests a list. It requests the next streaming list only after a watch that lasted.
 
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use crate::{
     RelistCause, State, Streaming, Watching,
 };
 
-/// Ask for the state and what follows it.
+/// Requests a streaming list.
 pub(crate) fn begin(plan: ListPlan, cause: RelistCause) -> Step {
     let outputs = vec![
         Output::Count(cause),
@@ -42,25 +41,25 @@ pub(crate) fn step(streaming: Streaming, input: Input<'_>, options: &ReflectorOp
             list_instead(streaming.plan, None, options)
         }
         Input::Failed(class, retry_after) => failed(streaming.plan, class, retry_after, options),
-        // A bookmark in between says nothing of the state that is being told, nor does an end at a version older than
-        // was asked for: no other comes, so that a list is asked for instead.
+        // Ignore other bookmarks, and an end at a version older than requested. No other end follows, so the deadline
+        // causes a list.
         other => ignore(State::Streaming(streaming), other),
     }
 }
 
-/// The state is complete, and the same request goes on as a watch.
+/// Ends the list. The same request continues as a watch.
 fn end(streaming: &Streaming, version: ResourceVersion) -> Step {
     let position = Position::listed(version.clone(), &streaming.plan);
     let mark = Output::Mark(Marker::End { version, complete: true });
     if streaming.relist {
-        // Not at once: the events that came together with this end belong to no other request.
-        let then = AfterBackoff::List { plan: ListPlan::relist(&position), cause: RelistCause::Asked };
+        // Do not start a request now, because events of this watch can follow in the same batch.
+        let then = AfterBackoff::List { plan: ListPlan::relist(&position), cause: RelistCause::Requested };
         let (state, wait) = back_off(then, None);
         return (state, [vec![mark], wait].concat());
     }
     let outputs = vec![mark, Output::Disarm(Deadline::List), Output::Disarm(Deadline::InitialEvents)];
-    // A bookmark at the version of this end is never sent again, so that none has to follow.
-    (State::Watching(Watching { position, spoke: false, bookmarked: false, synthetic: false }), outputs)
+    // This bookmark does not require further bookmarks, so `bookmarked` is false.
+    (State::Watching(Watching { position, delivered: false, bookmarked: false, synthetic: false }), outputs)
 }
 
 fn failed(
@@ -73,7 +72,7 @@ fn failed(
         ErrorClass::Expired => list::without_version(&plan, RelistCause::Expired, retry_after, options),
         ErrorClass::TooLarge => list::without_version(&plan, RelistCause::TooLarge, retry_after, options),
         ErrorClass::NotFound => suspend(plan.after_not_found(), RelistCause::Retry, retry_after, options),
-        // These say nothing about streaming lists.
+        // These failures are not caused by the streaming list.
         ErrorClass::Overloaded | ErrorClass::Refused => list::again_later(plan, retry_after),
         _ => list_instead(plan, retry_after, options),
     }

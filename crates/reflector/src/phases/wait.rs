@@ -1,4 +1,4 @@
-//! Before the first request, and between two requests.
+//! Transitions before the first request and during a backoff.
 
 use super::{Step, ignore, list, watch};
 use crate::{AfterBackoff, Deadline, Input, ListPlan, ReflectorOptions, RelistCause, State, Waiting};
@@ -16,9 +16,10 @@ pub(crate) fn step(waiting: Waiting, input: Input<'_>, options: &ReflectorOption
             list::begin(plan, cause, options)
         }
         (Input::Fired(Deadline::Backoff), AfterBackoff::Watch(position)) => watch::begin(position),
-        // A relist that somebody asked for waits its turn: it must not get around the backoff.
+        // A requested relist must not bypass the backoff.
         (Input::Relist, AfterBackoff::Watch(position)) => {
-            let then = AfterBackoff::List { plan: ListPlan::relist(&position), cause: RelistCause::Asked };
+            let then =
+                AfterBackoff::List { plan: ListPlan::relist(&position), cause: RelistCause::Requested };
             (State::Waiting(Waiting { then, ..waiting }), Vec::new())
         }
         (other, then) => ignore(State::Waiting(Waiting { then, ..waiting }), other),

@@ -1,4 +1,4 @@
-//! A watch: its events, its end and its failures.
+//! Transitions of a watch: its events, end and failures.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use super::{Step, back_off, ignore, list, suspend};
 use crate::{
     AfterBackoff, Deadline, EventKind, Input, ListPlan, Output, Position, ReflectorOptions, RelistCause,
     State, WatchEnd, Watching,
-    position::{StallKind, is_a_point},
+    position::{StallKind, is_resumable},
 };
 
-/// Watch from where we are.
+/// Requests a watch from the position.
 pub(crate) fn begin(position: Position) -> Step {
     let outputs = vec![Output::Watch(position.version.clone()), Output::Arm(Deadline::Watch)];
-    let synthetic = !is_a_point(&position.version);
-    (State::Watching(Watching { position, spoke: false, bookmarked: false, synthetic }), outputs)
+    let synthetic = !is_resumable(&position.version);
+    (State::Watching(Watching { position, delivered: false, bookmarked: false, synthetic }), outputs)
 }
 
 pub(crate) fn step(watching: Watching, input: Input<'_>, options: &ReflectorOptions) -> Step {
@@ -25,41 +25,38 @@ pub(crate) fn step(watching: Watching, input: Input<'_>, options: &ReflectorOpti
         Input::WatchEnded(end) => ended(watching, end, options),
         Input::Failed(class, retry_after) => failed(watching.position, class, retry_after, options),
         Input::Fired(Deadline::Watch | Deadline::Bookmark) => ended(watching, WatchEnd::Full, options),
-        Input::Relist => list::begin(ListPlan::relist(&watching.position), RelistCause::Asked, options),
+        Input::Relist => list::begin(ListPlan::relist(&watching.position), RelistCause::Requested, options),
         other => ignore(State::Watching(watching), other),
     }
 }
 
 fn event(watching: Watching, kind: EventKind, version: &ResourceVersion) -> Step {
-    let Watching { position, spoke, bookmarked, synthetic } = watching;
+    let Watching { position, delivered, bookmarked, synthetic } = watching;
     let is_bookmark = matches!(kind, EventKind::Bookmark | EventKind::InitialEnd);
     let bookmarked = bookmarked || is_bookmark;
-    // The current state comes as ADDED events in no order: the position stays until it is over.
+    // The current state arrives as ADDED events without order. They do not change the position.
     let synthetic = synthetic && kind == EventKind::Added;
     let (position, verdict) = match (synthetic, position.has_passed(version)) {
         (true, _) => (position, Output::Deliver),
-        // After an etcd restore all that the server says may lie in our past: this is no sign of
-        // progress.
+        // A repeat is not progress. After a restore of etcd, all events of the server can be repeats.
         (false, true) => (position, Output::Discard),
-        // Without a version a bookmark says nothing. An event changes something, but leads nowhere
-        // to resume from.
-        (false, false) if !is_a_point(version) => match is_bookmark {
-            true => (position, Output::Discard),
-            false => (position, Output::Deliver),
-        },
+        // Without a version, a bookmark has no information. An event is delivered, but does not move the position.
+        (false, false) if !is_resumable(version) => {
+            (position, if is_bookmark { Output::Discard } else { Output::Deliver })
+        }
         (false, false) => (position.moved_to(version.clone()), Output::Deliver),
     };
-    let spoke = spoke || verdict == Output::Deliver;
+    let delivered = delivered || verdict == Output::Deliver;
     let mut outputs = vec![verdict];
     if bookmarked {
         outputs.push(Output::Arm(Deadline::Bookmark));
     }
-    (State::Watching(Watching { position, spoke, bookmarked, synthetic }), outputs)
+    (State::Watching(Watching { position, delivered, bookmarked, synthetic }), outputs)
 }
 
 fn ended(watching: Watching, end: WatchEnd, options: &ReflectorOptions) -> Step {
-    let Watching { position, spoke, .. } = watching;
-    let position = match (end, spoke) {
+    let Watching { position, delivered, .. } = watching;
+    let position = match (end, delivered) {
         (WatchEnd::Early, _) => position.after(StallKind::Failure),
         (WatchEnd::Short, false) => position.after(StallKind::ShortSilence),
         (WatchEnd::Full, false) => position.lasted().after(StallKind::Silence),
@@ -69,17 +66,18 @@ fn ended(watching: Watching, end: WatchEnd, options: &ReflectorOptions) -> Step 
     match (end, next(position)) {
         (WatchEnd::Short | WatchEnd::Full, AfterBackoff::Watch(position)) => begin(position),
         (WatchEnd::Full, AfterBackoff::List { plan, cause }) => list::begin(plan, cause, options),
-        // Watches as short as these must not lead to one list after the other.
+        // Short watches must not cause a loop of lists.
         (WatchEnd::Early, then) | (WatchEnd::Short, then @ AfterBackoff::List { .. }) => back_off(then, None),
     }
 }
 
-/// Go on from here, or list where that leads nowhere. A watch without a version to begin after
-/// shows what there is and not what has been deleted meanwhile.
+/// Resumes the watch, or relists if resuming makes no progress. A watch without a version shows the current state, but
+/// not the deletions since the last watch, so a list must follow.
 fn next(position: Position) -> AfterBackoff {
-    match position.is_stuck() || !is_a_point(&position.version) {
-        true => AfterBackoff::List { plan: ListPlan::relist(&position), cause: RelistCause::Stuck },
-        false => AfterBackoff::Watch(position),
+    if position.is_stuck() || !is_resumable(&position.version) {
+        AfterBackoff::List { plan: ListPlan::relist(&position), cause: RelistCause::Stuck }
+    } else {
+        AfterBackoff::Watch(position)
     }
 }
 
@@ -101,8 +99,8 @@ fn failed(
     }
 }
 
-/// A version that a list gave and that is gone at once would be gone again: don't loop. The same
-/// if it is gone after an event or two, and was so before.
+/// Relists after an expired version. If the version of a list expires without progress, the next version would expire
+/// too, so the list waits. The same applies to a second expiry before a watch lasts.
 fn expired(
     position: &Position,
     class: ErrorClass,
@@ -111,8 +109,9 @@ fn expired(
 ) -> Step {
     let plan = ListPlan::most_recent(position).without_reuse();
     let cause = if class == ErrorClass::Expired { RelistCause::Expired } else { RelistCause::TooLarge };
-    match position.may_expire() {
-        true => list::instead(plan, cause, retry_after, options),
-        false => back_off(AfterBackoff::List { plan, cause }, retry_after),
+    if position.may_expire() {
+        list::instead(plan, cause, retry_after, options)
+    } else {
+        back_off(AfterBackoff::List { plan, cause }, retry_after)
     }
 }

@@ -26,7 +26,7 @@ fn newer_than(text: &str) -> ListAt {
 }
 
 fn plan(at: ListAt) -> ListPlan {
-    ListPlan { at, fresh: false, unpaged: false, pages_anyway: false, unstreamed: false, at_once: false }
+    ListPlan { at, fresh: false, unpaged: false, pages_anyway: false, unstreamed: false, immediate: false }
 }
 
 fn fresh() -> ListPlan {
@@ -34,8 +34,8 @@ fn fresh() -> ListPlan {
 }
 
 /// The same in the place of a list that led nowhere.
-fn at_once(plan: ListPlan) -> ListPlan {
-    ListPlan { at_once: true, ..plan }
+fn immediate(plan: ListPlan) -> ListPlan {
+    ListPlan { immediate: true, ..plan }
 }
 
 /// The first page of this plan is being read.
@@ -52,7 +52,14 @@ fn later_page(plan: ListPlan) -> State {
 /// Listed at this version, nothing has come since.
 fn listed(at: &str) -> Position {
     let version = version(at);
-    Position { version, moved: false, troubled: false, fruitless: 0, pages_anyway: false, unstreamed: false }
+    Position {
+        version,
+        moved: false,
+        unstable: false,
+        stall_weight: 0,
+        pages_anyway: false,
+        unstreamed: false,
+    }
 }
 
 /// Listed before, and moved here by an event.
@@ -67,7 +74,7 @@ fn streaming(plan: ListPlan) -> State {
 
 /// A watch just opened.
 fn opened(position: Position) -> Watching {
-    Watching { position, spoke: false, bookmarked: false, synthetic: false }
+    Watching { position, delivered: false, bookmarked: false, synthetic: false }
 }
 
 fn watching(position: Position) -> State {
@@ -76,7 +83,7 @@ fn watching(position: Position) -> State {
 
 /// The same after the watch has brought something.
 fn spoken(position: Position) -> State {
-    State::Watching(Watching { spoke: true, ..opened(position) })
+    State::Watching(Watching { delivered: true, ..opened(position) })
 }
 
 /// This list, after another one failed.

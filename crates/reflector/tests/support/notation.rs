@@ -132,12 +132,12 @@ pub(crate) fn state(state: &State) -> String {
             words(&["listing", &plan(&listing.plan), &brackets(&facts)])
         }
         State::Streaming(streaming) => {
-            let facts = [flag(streaming.relist, "relist asked")];
+            let facts = [flag(streaming.relist, "relist requested")];
             words(&["streaming", &plan(&streaming.plan), &brackets(&facts)])
         }
         State::Watching(watching) => {
             let facts = [
-                flag(watching.spoke, "spoke"),
+                flag(watching.delivered, "delivered"),
                 flag(watching.bookmarked, "bookmarked"),
                 flag(watching.synthetic, "synthetic"),
             ];
@@ -165,17 +165,17 @@ fn plan(plan: &ListPlan) -> String {
         flag(plan.unpaged, "unpaged"),
         flag(plan.pages_anyway, "pages-anyway"),
         flag(plan.unstreamed, "unstreamed"),
-        flag(plan.at_once, "at-once"),
+        flag(plan.immediate, "immediate"),
     ];
     words(&[&at(&plan.at), &words(&flags)])
 }
 
 fn position(position: &Position, more: &[&str]) -> String {
-    let fruitless = (position.fruitless > 0).then(|| format!("fruitless {}", position.fruitless));
+    let stall_weight = (position.stall_weight > 0).then(|| format!("stalled {}", position.stall_weight));
     let mut facts = vec![
         flag(position.moved, "moved"),
-        flag(position.troubled, "troubled"),
-        fruitless.as_deref().unwrap_or(""),
+        flag(position.unstable, "unstable"),
+        stall_weight.as_deref().unwrap_or(""),
         flag(position.pages_anyway, "pages-anyway"),
         flag(position.unstreamed, "unstreamed"),
     ];

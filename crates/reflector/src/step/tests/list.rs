@@ -85,7 +85,7 @@ fn the_version_of_a_list_is_that_of_its_first_page() {
 fn a_list_older_than_asked_for_is_taken_for_too_large_a_version_and_not_shown() {
     for next in [None, Some("t")] {
         let (state, outputs) = go(first_page(plan(newer_than("9"))), page_end(&version("8"), next));
-        assert_eq!(state, first_page(at_once(fresh())));
+        assert_eq!(state, first_page(immediate(fresh())));
         assert_eq!(outputs, list_outputs(RelistCause::TooLarge, ListAt::Consistent, Some(500), true));
         let (state, _) = go(state, page_end(&version("8"), None));
         assert!(matches!(state, State::Watching(_)), "the most recent state is what it is: {state:?}");
@@ -109,7 +109,7 @@ fn a_page_that_expired_makes_one_full_list_at_the_version_first_asked_for() {
     for at in [ListAt::Any, ListAt::Consistent, newer_than("7")] {
         let paging = ListPlan { pages_anyway: true, ..plan(at.clone()) };
         let (state, outputs) = go(later_page(paging.clone()), failed(ErrorClass::Expired));
-        assert_eq!(state, first_page(at_once(ListPlan { unpaged: true, ..paging })));
+        assert_eq!(state, first_page(immediate(ListPlan { unpaged: true, ..paging })));
         assert_eq!(outputs, list_outputs(RelistCause::Expired, at, None, false));
     }
 }
@@ -117,7 +117,7 @@ fn a_page_that_expired_makes_one_full_list_at_the_version_first_asked_for() {
 #[test]
 fn a_server_that_gives_the_same_page_again_is_asked_for_the_full_list_once() {
     let (state, outputs) = go(later_page(plan(ListAt::Consistent)), page_end(&version("100"), Some("s")));
-    assert_eq!(state, first_page(at_once(ListPlan { unpaged: true, ..plan(ListAt::Consistent) })));
+    assert_eq!(state, first_page(immediate(ListPlan { unpaged: true, ..plan(ListAt::Consistent) })));
     assert_eq!(outputs, list_outputs(RelistCause::Retry, ListAt::Consistent, None, false));
     let (state, _) = go(state, page_end(&version("100"), Some("s")));
     let (_, outputs) = go(state, page_end(&version("100"), Some("s")));
@@ -148,17 +148,17 @@ fn a_server_that_gives_new_tokens_for_ever_is_asked_for_the_full_list_some_time(
         state = next;
     }
     let (state, _) = go(state, page_end(&version("100"), Some("more")));
-    assert_eq!(state, first_page(at_once(ListPlan { unpaged: true, ..plan(ListAt::Consistent) })));
+    assert_eq!(state, first_page(immediate(ListPlan { unpaged: true, ..plan(ListAt::Consistent) })));
 }
 
 /// A server may have a reason against each list that there is.
 #[test]
 fn only_one_list_follows_another_without_a_delay() {
     let ways = [
-        (first_page(at_once(plan(newer_than("7")))), ErrorClass::Expired, fresh()),
-        (first_page(at_once(plan(newer_than("7")))), ErrorClass::TooLarge, fresh()),
-        (later_page(at_once(fresh())), ErrorClass::Expired, ListPlan { unpaged: true, ..fresh() }),
-        (later_page(at_once(fresh())), ErrorClass::Unsupported, ListPlan { unpaged: true, ..fresh() }),
+        (first_page(immediate(plan(newer_than("7")))), ErrorClass::Expired, fresh()),
+        (first_page(immediate(plan(newer_than("7")))), ErrorClass::TooLarge, fresh()),
+        (later_page(immediate(fresh())), ErrorClass::Expired, ListPlan { unpaged: true, ..fresh() }),
+        (later_page(immediate(fresh())), ErrorClass::Unsupported, ListPlan { unpaged: true, ..fresh() }),
     ];
     for (before, class, then) in ways {
         let (state, outputs) = go(before, failed(class));
@@ -201,7 +201,7 @@ fn a_version_that_is_gone_or_not_there_yet_leads_to_the_most_recent_state_at_onc
     {
         for at in [ListAt::Any, newer_than("7")] {
             let (state, outputs) = go(first_page(plan(at)), failed(class));
-            assert_eq!(state, first_page(at_once(fresh())));
+            assert_eq!(state, first_page(immediate(fresh())));
             assert_eq!(outputs, list_outputs(cause, ListAt::Consistent, Some(500), true));
         }
     }
@@ -272,7 +272,7 @@ fn a_version_that_the_server_refuses_to_read_is_not_asked_for_again() {
 fn a_token_that_the_server_refuses_to_read_makes_one_full_list() {
     for at in [ListAt::Any, ListAt::Consistent, newer_than("7")] {
         let (state, outputs) = go(later_page(plan(at.clone())), failed(ErrorClass::Unsupported));
-        assert_eq!(state, first_page(at_once(ListPlan { unpaged: true, ..plan(at.clone()) })));
+        assert_eq!(state, first_page(immediate(ListPlan { unpaged: true, ..plan(at.clone()) })));
         assert_eq!(outputs, list_outputs(RelistCause::Retry, at, None, false));
         let (_, outputs) = go(state, failed(ErrorClass::Unsupported));
         assert_eq!(outputs, [Output::BackOff(None)]);

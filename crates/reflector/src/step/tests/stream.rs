@@ -30,7 +30,7 @@ fn the_first_list_streams_the_most_recent_state() {
 
 #[test]
 fn a_relist_streams_a_state_that_is_no_older_than_what_was_seen() {
-    let expected = stream_outputs(RelistCause::Asked, Some("9"), false);
+    let expected = stream_outputs(RelistCause::Requested, Some("9"), false);
     assert_eq!(stream(watching(moved("9")), Input::Relist), (streaming(plan(newer_than("9"))), expected));
 }
 
@@ -81,7 +81,7 @@ fn a_server_that_gives_none_is_asked_for_a_list_at_once() {
         ];
         for way in ways {
             let (state, outputs) = stream(streaming(plan.clone()), way);
-            assert_eq!(state, first_page(at_once(instead(plan.clone()))), "{way:?}");
+            assert_eq!(state, first_page(immediate(instead(plan.clone()))), "{way:?}");
             let limit = matches!(plan.at, ListAt::Any).then_some(500);
             assert_eq!(outputs, list_outputs(RelistCause::Retry, plan.at.clone(), limit, false), "{way:?}");
         }
@@ -90,7 +90,7 @@ fn a_server_that_gives_none_is_asked_for_a_list_at_once() {
 
 #[test]
 fn a_list_in_the_place_of_two_waits() {
-    let (state, outputs) = stream(streaming(at_once(fresh())), failed(ErrorClass::Unsupported));
+    let (state, outputs) = stream(streaming(immediate(fresh())), failed(ErrorClass::Unsupported));
     assert_eq!((state, outputs), (waiting(again(instead(fresh()))), vec![Output::BackOff(None)]));
 }
 
@@ -114,7 +114,7 @@ fn a_version_that_the_server_has_not_is_followed_by_the_most_recent_state() {
     for (class, cause) in
         [(ErrorClass::Expired, RelistCause::Expired), (ErrorClass::TooLarge, RelistCause::TooLarge)]
     {
-        let expected = (streaming(at_once(fresh())), stream_outputs(cause, None, true));
+        let expected = (streaming(immediate(fresh())), stream_outputs(cause, None, true));
         assert_eq!(stream(streaming(plan(newer_than("7"))), failed(class)), expected);
         let expected = (waiting(again(fresh())), vec![Output::BackOff(None)]);
         assert_eq!(stream(streaming(fresh()), failed(class)), expected);
@@ -134,14 +134,14 @@ fn a_relist_that_is_asked_for_meanwhile_follows_it() {
     assert_eq!(outputs, []);
     let at = version("50");
     let (state, outputs) = stream(asked.clone(), event(EventKind::InitialEnd, &at));
-    let then = AfterBackoff::List { plan: ListPlan::relist(&listed("50")), cause: RelistCause::Asked };
+    let then = AfterBackoff::List { plan: ListPlan::relist(&listed("50")), cause: RelistCause::Requested };
     assert_eq!(state, waiting(then));
     let end = Output::Mark(Marker::End { version: at, complete: true });
     assert_eq!(outputs, [end, Output::BackOff(None)]);
     let (after, outputs) = stream(state.clone(), event(EventKind::Added, &version("51")));
     assert_eq!((after, outputs), (state, vec![]), "it is part of the relist");
     let (state, _) = stream(asked, Input::WatchEnded(WatchEnd::Short));
-    assert_eq!(state, first_page(at_once(instead(plan(ListAt::Any)))), "another list is as good");
+    assert_eq!(state, first_page(immediate(instead(plan(ListAt::Any)))), "another list is as good");
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn the_added_events_of_a_watch_without_a_version_come_in_no_order_and_move_nothi
 #[test]
 fn a_watch_without_a_version_is_not_resumed_but_listed_again() {
     for none in NO_POINTS {
-        let state = || State::Watching(Watching { synthetic: true, spoke: true, ..opened(listed(none)) });
+        let state = || State::Watching(Watching { synthetic: true, delivered: true, ..opened(listed(none)) });
         let list = list_outputs(RelistCause::Stuck, ListAt::Consistent, Some(500), false);
         for end in [Input::WatchEnded(WatchEnd::Full), Input::Fired(Deadline::Bookmark)] {
             assert_eq!(go(state(), end).1, list);
@@ -152,7 +152,7 @@ fn an_expiry_after_progress_lists_the_most_recent_state_at_once() {
         [(ErrorClass::Expired, RelistCause::Expired), (ErrorClass::TooLarge, RelistCause::TooLarge)]
     {
         let (state, outputs) = go(watching(moved("9")), failed(class));
-        assert_eq!(state, first_page(at_once(fresh())));
+        assert_eq!(state, first_page(immediate(fresh())));
         assert_eq!(outputs, list_outputs(cause, ListAt::Consistent, Some(500), true));
     }
 }
@@ -183,7 +183,7 @@ fn an_expiry_is_a_first_one_again_after_a_watch_that_lasted() {
     let (state, _) = go(state, event(EventKind::Changed, &version("21")));
     let (state, _) = go(state, Input::WatchEnded(WatchEnd::Full));
     let (state, _) = go(state, failed(ErrorClass::Expired));
-    assert_eq!(state, first_page(at_once(fresh())));
+    assert_eq!(state, first_page(immediate(fresh())));
 }
 
 #[test]
@@ -197,13 +197,13 @@ fn a_watch_waits_as_long_as_the_server_asks_whatever_the_failure() {
 
 #[test]
 fn a_relist_after_a_delay_keeps_its_cause() {
-    let stuck = watching(Position { fruitless: 8, ..moved("9") });
+    let stuck = watching(Position { stall_weight: 8, ..moved("9") });
     for (state, input, cause) in [
         (watching(listed("9")), failed(ErrorClass::Expired), RelistCause::Expired),
         (watching(listed("9")), failed(ErrorClass::TooLarge), RelistCause::TooLarge),
         (watching(listed("9")), failed(ErrorClass::NotFound), RelistCause::NotFound),
         (stuck, failed(ErrorClass::Broken), RelistCause::Stuck),
-        (waiting(AfterBackoff::Watch(listed("9"))), Input::Relist, RelistCause::Asked),
+        (waiting(AfterBackoff::Watch(listed("9"))), Input::Relist, RelistCause::Requested),
     ] {
         let (state, _) = go(state, input);
         let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));
@@ -371,5 +371,5 @@ fn a_resource_that_is_gone_suspends_the_watch_and_is_listed_at_the_position() {
 #[test]
 fn a_relist_that_is_asked_for_begins_at_once_at_the_position() {
     let (_, outputs) = go(spoken(moved("9")), Input::Relist);
-    assert_eq!(outputs, list_outputs(RelistCause::Asked, newer_than("9"), None, false));
+    assert_eq!(outputs, list_outputs(RelistCause::Requested, newer_than("9"), None, false));
 }
