@@ -1,7 +1,7 @@
 //! Retry delays. All kinds of retries share one budget.
 //!
-//! The `backoff` crate is unmaintained, so only this module uses it. Two of its defaults are disabled: it stops after
-//! 15 minutes, and its jitter uses a generator without a seed. This module adds the jitter.
+//! The `backoff` crate is unmaintained, so only this module uses it. Two of its defaults are disabled. The first is a
+//! stop after 15 minutes, the second a jitter without a seed. This module adds the jitter.
 
 use std::time::Duration;
 

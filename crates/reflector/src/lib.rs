@@ -35,7 +35,7 @@
 //! - A retry waits for the backoff. Without a backoff, a request follows only a watch that lasted, or a list that
 //!   failed once for its version, its pages or its transport. A server that responds immediately cannot cause a loop.
 //! - A list is never older than the lists before it, except in a new epoch. A new epoch starts with an expired or too
-//!   large version, and its first lists do not trust cached versions.
+//!   large version, and until a list succeeds, cached versions are not compared.
 //! - Each request has a deadline. Each failure is reported and retried, indefinitely.
 //! - Objects never enter the state machine. The reflector does not depend on handlers.
 //!

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-/// The maximum of all durations. It prevents overflows of sums.
+/// The maximum of all durations. The limit prevents overflows of sums.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// The minimum timeout of a request.
 const SHORTEST_DEADLINE: Duration = Duration::from_secs(1);

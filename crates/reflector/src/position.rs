@@ -8,7 +8,7 @@ use crate::{FirstList, ReflectorOptions};
 /// The default page size of lists that read etcd. It balances the number of requests and the memory of the server.
 const PAGE_SIZE: u32 = 500;
 
-/// A version up to which the reflector delivered all events, with facts about the requests that led to it.
+/// A version up to which the reflector delivered all events, with facts about earlier requests.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Position {
     /// The version of the last list, event or bookmark.
@@ -22,7 +22,7 @@ pub struct Position {
     pub stall_weight: u8,
     /// Whether the server returned pages for a list of any state. This server has no watch cache, so lists use pages.
     pub pages_anyway: bool,
-    /// Whether a streaming list failed, and no watch lasted since.
+    /// True if a streaming list failed, and no watch lasted since.
     pub unstreamed: bool,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum StallKind {
 const STUCK_WEIGHT: u8 = 12;
 
 /// Returns whether a watch can start after this version. An empty version and "0" request the current state. Some
-/// aggregated servers send only these.
+/// aggregated servers send only these versions.
 pub(crate) fn is_resumable(version: &ResourceVersion) -> bool {
     !version.is_empty() && *version != ResourceVersion::from(0)
 }
@@ -96,8 +96,8 @@ impl Position {
 
 /// The parameters of a list, from its first to its last page.
 ///
-/// The methods set these fields. An empty cell means that the field is kept, and `position` that it is copied from the
-/// position.
+/// The methods set these fields. An empty cell means that the method does not change the field. `position` means that
+/// the method copies the field from the position.
 ///
 /// | Method | `at` | `fresh` | `unpaged` | `pages_anyway` | `unstreamed` | `immediate` |
 /// |---|---|---|---|---|---|---|
@@ -112,7 +112,7 @@ impl Position {
 pub struct ListPlan {
     /// The requested state. Never a continue token.
     pub at: ListAt,
-    /// Whether the list starts a new epoch and does not trust cached versions.
+    /// True if the list starts a new epoch, so cached versions are not compared.
     pub fresh: bool,
     /// Whether to request the list in one response, because its pages failed.
     pub unpaged: bool,
@@ -120,7 +120,7 @@ pub struct ListPlan {
     pub pages_anyway: bool,
     /// Whether to request no streaming list, because one failed.
     pub unstreamed: bool,
-    /// Whether this list immediately followed a failed list. If this list fails too, the next list waits.
+    /// True if this list immediately followed a failed list. If this list fails too, the next list waits.
     pub immediate: bool,
 }
 
@@ -153,8 +153,8 @@ impl ListPlan {
         Self { at, fresh: false, unpaged: false, pages_anyway, unstreamed, immediate: false }
     }
 
-    /// Returns the list after a 404. Any state can be too old then, so it becomes the most recent state. A version is
-    /// kept, because it detects a server that was restored to an older state.
+    /// Returns the list after a 404. Any state can be too old then, so it becomes the most recent state. A version does
+    /// not change, because it detects a server that was restored to an older state.
     pub(crate) fn after_not_found(self) -> Self {
         match self.at {
             ListAt::Any => self.at_most_recent().after_backoff(),
@@ -172,7 +172,7 @@ impl ListPlan {
         Self { at: ListAt::Consistent, unpaged: false, ..self.clone() }
     }
 
-    /// Returns this list with the most recent state, without trust in cached versions.
+    /// Returns this list with the most recent state, in a new epoch.
     pub(crate) fn without_reuse(&self) -> Self {
         Self { fresh: true, ..self.at_most_recent() }
     }
@@ -186,7 +186,7 @@ impl ListPlan {
         }
     }
 
-    /// Returns whether a list at this version is older than requested. An opaque version never is.
+    /// Returns whether a list at this version is older than requested. An opaque version is never older.
     pub(crate) fn is_missed_by(&self, version: &ResourceVersion) -> bool {
         matches!(&self.at, ListAt::NotOlderThan(asked) if version < asked)
     }

@@ -1,4 +1,4 @@
-//! The status, errors and logs of a reflector. They never contain the text of an object.
+//! The status, errors and logs of a reflector, without the text of objects.
 
 use kube_listwatch::{ErrorClass, ListWatchError};
 use kube_object::{DecodeError, ObjectId};

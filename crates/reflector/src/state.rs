@@ -36,7 +36,7 @@ pub struct Listing {
     pub earlier: Option<String>,
     /// The number of complete pages.
     pub pages: u32,
-    /// Whether all items so far have an identity.
+    /// True while all items have an identity.
     pub complete: bool,
 }
 
@@ -45,7 +45,7 @@ pub struct Listing {
 pub struct Streaming {
     /// The requested list.
     pub plan: ListPlan,
-    /// Whether a relist was requested during this list.
+    /// True if a relist was requested during this list.
     pub relist: bool,
 }
 
@@ -54,9 +54,9 @@ pub struct Streaming {
 pub struct Watching {
     /// The reflector delivered all events up to this position.
     pub position: Position,
-    /// Whether this watch delivered an event or a bookmark. Repeats do not count.
+    /// True if this watch delivered an event or a bookmark. Repeats do not count.
     pub delivered: bool,
-    /// Whether this watch received a bookmark. Further events must then follow in time.
+    /// True if this watch received a bookmark. Further events must then follow in time.
     pub bookmarked: bool,
     /// Whether the watch started without a version and still sends the current state as ADDED events. These events have
     /// no order and are always delivered.
@@ -93,7 +93,7 @@ pub enum Input<'a> {
     Start,
     /// The open page returned items.
     Items {
-        /// Whether all these items have an identity.
+        /// True if all these items have an identity.
         complete: bool,
     },
     /// The open page is complete.
@@ -116,7 +116,7 @@ pub enum Input<'a> {
     Failed(ErrorClass, Option<Duration>),
     /// A deadline fired.
     Fired(Deadline),
-    /// A relist was requested, for example because events were lost. An open or planned list satisfies the request,
+    /// A relist was requested, for example because the source lost events. An open or planned list satisfies the request,
     /// because no watch was open since its decision. A streaming list does not satisfy the request, because it is a
     /// watch. The relist follows it.
     Relist,
@@ -153,14 +153,14 @@ pub enum Output {
     List {
         /// The page.
         request: ListRequest,
-        /// Whether the list starts a new epoch and does not trust cached versions.
+        /// True if the list starts a new epoch, so cached versions are not compared.
         fresh: bool,
     },
     /// Drop the open request and all deadlines, and request a streaming list.
     Stream {
         /// The minimum version of the state. `None` requests the most recent state.
         not_older_than: Option<ResourceVersion>,
-        /// Whether the list starts a new epoch and does not trust cached versions.
+        /// True if the list starts a new epoch, so cached versions are not compared.
         fresh: bool,
     },
     /// Drop the open request and all deadlines, and watch after this version.
@@ -189,14 +189,14 @@ pub enum Marker {
     Clear,
     /// A list starts.
     Begin {
-        /// Whether the list starts a new epoch and does not trust cached versions.
+        /// True if the list starts a new epoch, so cached versions are not compared.
         fresh: bool,
     },
     /// A list is complete.
     End {
         /// The version of the list.
         version: ResourceVersion,
-        /// Whether all items have an identity. If so, objects that are not listed are deleted.
+        /// True if all items have an identity. If so, objects that are not listed are deleted.
         complete: bool,
     },
 }

@@ -27,7 +27,7 @@ pub struct ReflectorStatus {
     pub last_relist: Option<RelistCause>,
     /// The number of lists for each cause.
     pub lists_by_cause: BTreeMap<RelistCause, u64>,
-    /// The number of requested streaming lists. They also count as lists.
+    /// The number of requested streaming lists. `lists` includes this number.
     pub streams: u64,
     /// The number of requested watches, without streaming lists that continue as a watch.
     pub watches: u64,
@@ -38,7 +38,7 @@ pub struct ReflectorStatus {
     pub last_event: Option<Instant>,
     /// The time of the last bookmark.
     pub last_bookmark: Option<Instant>,
-    /// The number of repeated events. They were dropped.
+    /// The number of events that were dropped as repeats.
     pub repeats: u64,
     /// The number of undecodable objects.
     pub undecodable: u64,
@@ -46,7 +46,7 @@ pub struct ReflectorStatus {
     pub nameless: u64,
     /// The number of failed requests, including timeouts.
     pub errors: u64,
-    /// The last failure with its causes and the URL. It stays after recovery.
+    /// The last failure with its causes and the URL. A success does not remove the text.
     pub last_error: Option<String>,
     /// The time of the last failure.
     pub last_error_at: Option<Instant>,

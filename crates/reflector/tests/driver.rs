@@ -1,5 +1,4 @@
-//! The reflector as it runs: what it asks of a scripted source over minutes of paused time, and
-//! what its sink gets.
+//! Tests of a reflector with a scripted source and paused time: its requests and its deltas.
 
 mod support;
 
@@ -18,7 +17,7 @@ use support::{
 use tokio::sync::mpsc;
 
 #[tokio::test(start_paused = true)]
-async fn what_is_listed_and_what_happens_then_reaches_the_sink_in_order() {
+async fn list_and_events_reach_sink_in_order() {
     let fake = Fake::new(
         |_, _| vec![items(&["a@1"]), items(&["b@2", "!c@3"]), page_end("5", None)],
         |_, _| vec![events(&["+d@6", "~a@7"]), events(&["-b@8", "*9"]), Beat::Hang],
@@ -34,7 +33,7 @@ async fn what_is_listed_and_what_happens_then_reaches_the_sink_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_are_asked_for_one_after_the_other() {
+async fn pages_are_requested_in_sequence() {
     let fake = Fake::new(
         |n, _| match n {
             0 => vec![items(&["a@1"]), page_end("5", Some("t"))],
@@ -48,12 +47,12 @@ async fn pages_are_asked_for_one_after_the_other() {
     let lists: Vec<_> = fake.lists().into_iter().map(|request| request.at).collect();
     assert_eq!(lists, [ListAt::Any, ListAt::Continue("t".into())]);
     let asked = fake.asked().into_iter().map(|(_, asked)| matches!(asked, Asked::Watch(_)));
-    assert_eq!(asked.collect::<Vec<_>>(), [false, false, true], "the watch begins after the last page");
+    assert_eq!(asked.collect::<Vec<_>>(), [false, false, true], "the watch starts after the last page");
     assert_eq!(run.status().lists, 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_always_fails_costs_few_attempts() {
+async fn persistent_list_failure_causes_few_attempts() {
     for (code, class) in [(500, "broken"), (403, "forbidden"), (404, "not found"), (410, "expired")] {
         let fake = Fake::new(move |_, _| fails(code), |_, _| hangs());
         let run = run(&fake);
@@ -70,7 +69,7 @@ async fn a_list_that_always_fails_costs_few_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_asks_for_time_gets_it_within_reason() {
+async fn retry_after_is_respected_up_to_limit() {
     for (asked, next) in [(20, 20), (u64::MAX, 300)] {
         let fake =
             Fake::new(move |_, _| vec![Beat::Fail(429, Some(Duration::from_secs(asked)))], |_, _| hangs());
@@ -82,7 +81,7 @@ async fn a_server_that_asks_for_time_gets_it_within_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_closes_at_once_does_not_loop() {
+async fn immediately_closed_watch_does_not_loop() {
     let fake = Fake::new(|_, _| list(&[], "5"), |_, _| Vec::new());
     let _run = run(&fake);
     seconds(600).await;
@@ -92,10 +91,9 @@ async fn a_watch_that_closes_at_once_does_not_loop() {
     }
 }
 
-/// Expired after each list, with or without an event before: list and watch must not play
-/// ping-pong.
+/// Each version expires, with or without an event before. Lists and watches must not alternate without delays.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_expires_everything_does_not_loop() {
+async fn persistent_expiry_does_not_loop() {
     for progress in [false, true] {
         let mut newest = 100;
         let fake = Fake::new(
@@ -117,7 +115,7 @@ async fn a_server_that_expires_everything_does_not_loop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_says_nothing_is_cut_by_the_deadline() {
+async fn silent_list_times_out() {
     let fake = Fake::new(|_, _| hangs(), |_, _| hangs());
     let run = run(&fake);
     seconds(119).await;
@@ -128,7 +126,7 @@ async fn a_list_that_says_nothing_is_cut_by_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_never_ends_is_cut_by_the_deadline() {
+async fn endless_list_times_out() {
     let endless: fn() -> ListAnswer =
         || vec![Beat::Repeat(|| kube_listwatch::ListPart::Items { items: Vec::new(), nameless: Vec::new() })];
     let fake = Fake::new(move |_, _| endless(), |_, _| hangs());
@@ -140,7 +138,7 @@ async fn a_list_that_never_ends_is_cut_by_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_page_has_a_deadline_of_its_own() {
+async fn each_page_has_separate_deadline() {
     let fake = Fake::new(
         |n, _| match n {
             0..4 => vec![Beat::Wait(Duration::from_secs(100)), page_end("5", Some(&format!("page {n}")))],
@@ -154,7 +152,7 @@ async fn each_page_has_a_deadline_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_never_closed_is_cut_and_resumed_and_then_relisted() {
+async fn silent_open_watch_is_resumed_then_relisted() {
     let fake = Fake::new(|_, _| list(&["a@1"], "5"), |_, _| hangs());
     let run = run(&fake);
     seconds(329).await;
@@ -169,7 +167,7 @@ async fn a_watch_that_is_never_closed_is_cut_and_resumed_and_then_relisted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_watch_that_the_server_closes_is_resumed_and_then_relisted() {
+async fn silent_closed_watch_is_resumed_then_relisted() {
     let fake = Fake::new(|_, _| list(&[], "5"), |_, request| silent(request));
     let _run = run(&fake);
     seconds(1201).await;
@@ -179,7 +177,7 @@ async fn a_silent_watch_that_the_server_closes_is_resumed_and_then_relisted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_asks_to_be_ended_after_five_to_ten_minutes() {
+async fn watch_requests_five_to_ten_minutes() {
     let fake = Fake::new(|_, _| list(&[], "5"), |_, request| silent(request));
     let _run = run(&fake);
     seconds(40_000).await;
@@ -190,7 +188,7 @@ async fn a_watch_asks_to_be_ended_after_five_to_ten_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_a_watch_that_has_sent_a_bookmark_must_send_more() {
+async fn bookmark_deadline_requires_first_bookmark() {
     for (bookmark, resumed) in [(true, 2), (false, 1)] {
         let first = if bookmark { "*6" } else { "~a@6" };
         let fake = Fake::new(|_, _| list(&[], "5"), move |_, _| vec![events(&[first]), Beat::Hang]);
@@ -205,7 +203,7 @@ async fn only_a_watch_that_has_sent_a_bookmark_must_send_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_goes_on_sending_bookmarks_stays_open_to_its_end() {
+async fn watch_with_bookmarks_stays_open() {
     let fake = Fake::new(
         |_, _| list(&[], "5"),
         |_, _| {
@@ -221,7 +219,7 @@ async fn a_watch_that_goes_on_sending_bookmarks_stays_open_to_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_before_an_error_are_delivered_and_not_asked_for_again() {
+async fn events_before_error_are_delivered_once() {
     let fake = Fake::new(
         |_, _| list(&[], "5"),
         |n, _| match n {
@@ -236,7 +234,7 @@ async fn events_before_an_error_are_delivered_and_not_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_incomplete_list_is_shown_and_repeated_until_it_is_complete() {
+async fn incomplete_list_is_repeated_until_complete() {
     let fake = Fake::new(
         |n, _| match n {
             0 => vec![items(&["a@1"]), nameless(), page_end("5", None)],
@@ -251,7 +249,7 @@ async fn an_incomplete_list_is_shown_and_repeated_until_it_is_complete() {
     assert_eq!((run.status().nameless, fake.watches().len()), (1, 1));
 }
 
-/// Says that it holds everything as it is asked for.
+/// Returns an entry for each object.
 struct KnowsAll;
 
 impl CacheProbe<Thing> for KnowsAll {
@@ -262,7 +260,7 @@ impl CacheProbe<Thing> for KnowsAll {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_list_after_an_expiry_knows_only_what_can_be_told_by_a_digest() {
+async fn list_after_expiry_reuses_by_digest_only() {
     let knows = Arc::new(std::sync::Mutex::new(Vec::new()));
     let note = Arc::clone(&knows);
     let fake = Fake::asking(
@@ -293,7 +291,7 @@ async fn the_list_after_an_expiry_knows_only_what_can_be_told_by_a_digest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_is_made_when_somebody_asks_for_it() {
+async fn requested_relist_is_sent() {
     let fake = Fake::new(|n, _| list(&[], ["5", "6"][n]), |_, _| vec![events(&["*6"]), Beat::Hang]);
     let (ask, asked) = tokio::sync::watch::channel(0);
     let run = run_with(&fake, options(), |reflector| reflector.relist_on(asked));
@@ -304,11 +302,11 @@ async fn a_relist_is_made_when_somebody_asks_for_it() {
     assert_eq!((run.status().relists, run.status().last_relist), (1, Some(RelistCause::Requested)));
     drop(ask);
     seconds(100).await;
-    assert_eq!(fake.lists().len(), 2, "when nobody can ask any more, nobody asks");
+    assert_eq!(fake.lists().len(), 2, "dropping the sender does not request a relist");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_sink_stops_the_reading() {
+async fn full_sink_stops_reading() {
     let fake = Fake::new(
         |_, _| list(&[], "5"),
         |_, _| (6..100).map(|at| events(&[&format!("+a@{at}")])).chain([Beat::Hang]).collect(),
@@ -317,7 +315,7 @@ async fn a_full_sink_stops_the_reading() {
     let reflector = kube_reflector::Reflector::from_shared(Arc::clone(&fake) as _, sender).options(options());
     let running = tokio::spawn(reflector.run());
     seconds(10).await;
-    // The Begin and the page fill the channel, and the End waits for room.
+    // Begin and page fill the channel, and End waits.
     assert_eq!((received.len(), fake.given()), (2, 2));
     for _ in 0..3 {
         received.recv().await.unwrap();
@@ -331,13 +329,13 @@ async fn a_full_sink_stops_the_reading() {
     assert_eq!(deltas, 94);
     drop(received);
     seconds(1).await;
-    assert!(running.is_finished(), "a closed sink ends the reflector, though there is nothing to push");
+    assert!(running.is_finished(), "a closed sink stops the reflector without a push");
     assert_eq!(fake.open(), 0);
 }
 
-/// A slow sink must not make a list impossible, or a living watch look dead.
+/// A slow sink must not cause a timeout of a list or a watch.
 #[tokio::test(start_paused = true)]
-async fn the_time_in_which_the_sink_has_no_room_is_not_held_against_the_server() {
+async fn time_of_full_sink_postpones_deadlines() {
     let fake = Fake::new(
         |_, _| vec![items(&["a@1"]), items(&["b@1"]), items(&["c@1"]), page_end("5", None)],
         |n, _| match n {
@@ -349,7 +347,7 @@ async fn the_time_in_which_the_sink_has_no_room_is_not_held_against_the_server()
     let reflector = kube_reflector::Reflector::from_shared(Arc::clone(&fake) as _, sender).options(options());
     let status = reflector.status();
     tokio::spawn(reflector.run());
-    // The last of eight batches is taken from the reflector when the seventh leaves the channel.
+    // The reflector pushes the last of eight batches when the seventh leaves the channel.
     for _ in 0..7 {
         seconds(1000).await;
         received.recv().await.unwrap();
@@ -358,16 +356,16 @@ async fn the_time_in_which_the_sink_has_no_room_is_not_held_against_the_server()
     seconds(179).await;
     assert_eq!(fake.watches().len(), 1);
     seconds(2).await;
-    assert_eq!(fake.watches().len(), 2, "from then on silence counts");
+    assert_eq!(fake.watches().len(), 2, "the deadline continues after the last push");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_at_once_after_a_long_wait_for_the_sink_ended_early() {
+async fn watch_duration_excludes_time_of_full_sink() {
     let fake = Fake::new(|_, _| list(&[], "5"), |n, _| if n == 0 { Vec::new() } else { hangs() });
     let (sender, mut received) = mpsc::channel(1);
     let reflector = kube_reflector::Reflector::from_shared(Arc::clone(&fake) as _, sender).options(options());
     tokio::spawn(reflector.run());
-    // When the first batch leaves the channel the watch is made, and waits for the End to find room.
+    // When the first batch leaves the channel, the watch opens. The reflector still waits to push End.
     for _ in 0..2 {
         seconds(1000).await;
         received.recv().await.unwrap();
@@ -380,7 +378,7 @@ async fn a_watch_that_ends_at_once_after_a_long_wait_for_the_sink_ended_early() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_deadlines_of_a_watch_end_with_it() {
+async fn deadlines_of_watch_are_removed_at_its_end() {
     let fake = Fake::new(
         |n, _| if n == 0 { list(&[], "5") } else { hangs() },
         |_, _| vec![events(&["*6"]), Beat::Hang],
@@ -396,7 +394,7 @@ async fn the_deadlines_of_a_watch_end_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_the_run_closes_its_streams() {
+async fn dropped_run_closes_streams() {
     let fake = Fake::new(|_, _| list(&[], "5"), |_, _| hangs());
     let run = run(&fake);
     seconds(10).await;
@@ -408,7 +406,7 @@ async fn dropping_the_run_closes_its_streams() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_sink_is_the_end_of_the_reflector() {
+async fn closed_sink_stops_reflector() {
     let fake = Fake::new(|_, _| list(&[], "5"), |_, _| hangs());
     let (sender, received) = mpsc::channel(2);
     let reflector = kube_reflector::Reflector::from_shared(Arc::clone(&fake) as _, sender);
@@ -432,9 +430,9 @@ fn all_durations(duration: Duration) -> ReflectorOptions {
 }
 
 #[tokio::test(start_paused = true)]
-async fn absurd_options_are_taken_for_the_bounds_that_options_have() {
+async fn extreme_options_are_clamped() {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-    // What is set, and the delay and the deadline that this stands for.
+    // The configured duration, and the resulting delay and deadline.
     for (set, delay, deadline) in
         [(Duration::ZERO, Duration::from_millis(10), Duration::from_secs(1)), (Duration::MAX, DAY, DAY)]
     {
@@ -445,10 +443,10 @@ async fn absurd_options_are_taken_for_the_bounds_that_options_have() {
         let run = run_with(&fake, all_durations(set), |reflector| reflector);
         tokio::time::sleep(100 * deadline).await;
         let asked = run.drop_it().await.asked();
-        assert!(asked.len() >= 50, "it has given up: {asked:?}");
+        assert!(asked.len() >= 50, "the reflector stopped: {asked:?}");
         let (mut lists, mut watches) = (0, 0);
         for pair in asked.windows(2) {
-            // A list is followed by a watch at once, a watch is silent until its deadline.
+            // A watch follows a list immediately. The watch is silent until its deadline.
             let (number, lasted) = match &pair[0].1 {
                 Asked::List(_) => (&mut lists, Duration::ZERO),
                 Asked::Watch(_) => (&mut watches, deadline),
@@ -472,7 +470,7 @@ async fn times(seed: u64) -> Vec<Duration> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_seed_repeats_a_run_to_the_millisecond() {
+async fn equal_seed_repeats_request_times() {
     let first = times(7).await;
     assert!(first.len() > 10);
     assert_eq!(first, times(7).await);

@@ -1,4 +1,4 @@
-//! Every state that the machine can reach by a set of inputs, and what must hold in all of them.
+//! Explores all states that a set of inputs can reach, and checks properties of all of them.
 
 mod support;
 
@@ -6,9 +6,9 @@ use std::collections::{HashMap, HashSet};
 
 use kube_listwatch::ListAt;
 use kube_reflector::{Marker, Output, ReflectorOptions, State, step};
-use support::notation::{Spoken, state};
+use support::notation::{ParsedInput, state};
 
-/// What a server can do in no time at all, over and over.
+/// The inputs that a server can cause without a delay.
 const AT_ONCE: [&str; 19] = [
     "items",
     "items nameless",
@@ -44,10 +44,10 @@ const IN_TIME: [&str; 9] = [
 ];
 
 fn go(before: &State, input: &str) -> (State, Vec<Output>) {
-    step(before.clone(), Spoken::parse(input).input(), &ReflectorOptions::default())
+    step(before.clone(), ParsedInput::parse(input).input(), &ReflectorOptions::default())
 }
 
-/// All that can be reached by all inputs, by name.
+/// Returns all reachable states by name.
 fn reachable() -> HashMap<String, State> {
     let mut found = HashMap::from([(state(&State::Idle), State::Idle)]);
     let mut open = vec![State::Idle];
@@ -68,7 +68,7 @@ fn asks(outputs: &[Output]) -> bool {
         .any(|output| matches!(output, Output::List { .. } | Output::Stream { .. } | Output::Watch(_)))
 }
 
-/// Whether it begins a list or a watch; the pages of a list are part of it.
+/// Returns whether the outputs start a list or a watch. Later pages of a list do not count.
 fn begins(outputs: &[Output]) -> bool {
     let page = |output: &Output| matches!(output, Output::List { request, .. } if matches!(request.at, ListAt::Continue(_)));
     asks(outputs) && !outputs.iter().any(page)
@@ -78,7 +78,7 @@ fn waits(outputs: &[Output]) -> bool {
     outputs.iter().any(|output| matches!(output, Output::BackOff(_)))
 }
 
-/// The most lists and watches in a row that answers without delay can lead to from here.
+/// Returns the maximum number of lists and watches that immediate responses cause from this state.
 fn longest(before: &State, path: &mut HashSet<String>, known: &mut HashMap<String, usize>) -> usize {
     let name = state(before);
     if let Some(length) = known.get(&name) {
@@ -100,7 +100,7 @@ fn longest(before: &State, path: &mut HashSet<String>, known: &mut HashMap<Strin
 }
 
 #[test]
-fn no_server_that_answers_at_once_gets_more_than_two_lists_and_a_watch_without_a_delay() {
+fn immediate_responses_cause_two_lists_and_a_watch_at_most() {
     let states = reachable();
     assert!(states.len() > 100, "{}", states.len());
     let mut known = HashMap::new();
@@ -109,7 +109,7 @@ fn no_server_that_answers_at_once_gets_more_than_two_lists_and_a_watch_without_a
 }
 
 #[test]
-fn after_a_list_was_shown_any_state_is_never_asked_for_again() {
+fn any_state_is_not_requested_after_first_list() {
     let mut seen = HashSet::new();
     let mut open = vec![(State::Idle, false)];
     while let Some((before, was_shown)) = open.pop() {
@@ -128,7 +128,7 @@ fn after_a_list_was_shown_any_state_is_never_asked_for_again() {
 }
 
 #[test]
-fn whatever_has_happened_a_server_that_works_again_is_soon_watched() {
+fn recovered_server_is_watched_from_each_state() {
     for from in reachable().into_values().filter(|from| *from != State::Idle) {
         let mut machine = from.clone();
         for _ in 0..4 {

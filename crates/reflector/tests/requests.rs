@@ -1,4 +1,4 @@
-//! When requests are made, how long they are to last, and when they are let go of.
+//! Tests of the start, duration and end of requests.
 
 mod support;
 
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 /// Property 20.
 #[tokio::test(start_paused = true)]
-async fn nothing_is_asked_before_it_runs_nor_if_it_never_does() {
+async fn no_request_is_sent_before_run() {
     let fake = Fake::new(|_, _| list(&[], "5"), |_, _| hangs());
     let (sender, _received) = mpsc::channel(2);
     let reflector = Reflector::from_shared(Arc::clone(&fake) as _, sender).options(options());
@@ -25,7 +25,7 @@ async fn nothing_is_asked_before_it_runs_nor_if_it_never_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_asked_where_nobody_takes_it() {
+async fn closed_sink_prevents_requests() {
     let fake = Fake::new(|_, _| list(&[], "5"), |_, _| hangs());
     let (sender, received) = mpsc::channel(2);
     drop(received);
@@ -35,26 +35,26 @@ async fn nothing_is_asked_where_nobody_takes_it() {
 
 /// Property 20.
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_stopped_before_it_is_read_is_closed() {
+async fn unread_watch_is_closed_on_drop() {
     let fake = Fake::new(|_, _| list(&[], "5"), |_, _| vec![events(&["*6"]), Beat::Hang]);
     let (sender, mut received) = mpsc::channel(1);
     let running =
         tokio::spawn(Reflector::from_shared(Arc::clone(&fake) as _, sender).options(options()).run());
-    // The sink takes so little that the end of the list still waits when the watch has been asked for.
+    // The small sink blocks the end of the list, while the watch is already requested.
     while fake.watches().is_empty() {
         received.recv().await.unwrap();
         seconds(1).await;
     }
-    assert_eq!((fake.given(), fake.open()), (2, 1), "two parts of the list, and nothing of the watch");
+    assert_eq!((fake.given(), fake.open()), (2, 1), "only the two parts of the list are read");
     running.abort();
     assert!(running.await.unwrap_err().is_cancelled());
     seconds(3600).await;
     assert_eq!((fake.given(), fake.open(), fake.watches().len()), (2, 0, 1));
 }
 
-/// Property 20: what has failed is not held open until the next attempt takes its place.
+/// Property 20. A failed request is closed before the next attempt.
 #[tokio::test(start_paused = true)]
-async fn a_request_that_failed_is_let_go_of_before_the_delay() {
+async fn failed_request_is_closed_before_backoff() {
     for first in ["a list", "a watch"] {
         let fake = Fake::new(
             move |_, _| match first {
@@ -71,7 +71,7 @@ async fn a_request_that_failed_is_let_go_of_before_the_delay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_asks_to_be_ended_after_the_time_that_was_set() {
+async fn watch_requests_configured_duration() {
     for shortest in [7, 1800] {
         let fake = Fake::new(|_, _| list(&[], "5"), |_, request| silent(request));
         let set = ReflectorOptions { watch_timeout: Duration::from_secs(shortest), ..options() };

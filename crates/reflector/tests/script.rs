@@ -1,4 +1,4 @@
-//! Whole stories as scripts: each line is an input and what the state machine makes of it.
+//! Scripts of several transitions. Each line is an input and the resulting outputs and state.
 //!
 //! `fail`, `end`, `fired` name what happened to the open request; `page V` is the end of a page of
 //! version V; `-` is an empty version. A line that begins with `#` tells the story.
@@ -6,14 +6,14 @@
 mod support;
 
 use kube_reflector::{ReflectorOptions, State, step};
-use support::notation::{Spoken, outputs, state};
+use support::notation::{ParsedInput, outputs, state};
 
-/// Plays the inputs of the script, and compares what comes out with what it says.
+/// Plays the inputs of a script, and compares the results.
 fn play(script: &str) -> State {
     play_with(script, &ReflectorOptions { streaming_lists: false, ..ReflectorOptions::default() })
 }
 
-/// The same of a reflector that asks for streaming lists.
+/// Plays a script with streaming lists.
 fn play_streaming(script: &str) -> State {
     play_with(script, &ReflectorOptions::default())
 }
@@ -26,18 +26,18 @@ fn play_with(script: &str, options: &ReflectorOptions) -> State {
             played += &format!("{line}\n");
             continue;
         };
-        let spoken = Spoken::parse(input);
+        let spoken = ParsedInput::parse(input);
         let (next, done) = step(machine, spoken.input(), options);
         played += &format!("{} -> {}\n", input.trim(), outputs(&done));
         machine = next;
     }
     let expected: String = script.trim().lines().map(|line| format!("{}\n", line.trim())).collect();
-    assert!(played == expected, "the script says\n\n{expected}\nbut what happens is\n\n{played}");
+    assert!(played == expected, "expected\n\n{expected}\nbut got\n\n{played}");
     machine
 }
 
 #[test]
-fn a_day_without_trouble() {
+fn watch_without_failures() {
     let end = play(
         "start -> count start; list any limit=500; arm list; begin
         items -> deliver
@@ -55,7 +55,7 @@ fn a_day_without_trouble() {
 }
 
 #[test]
-fn an_etcd_restore_leaves_a_version_of_the_future() {
+fn etcd_restore_leaves_future_version() {
     let end = play(
         "start -> count start; list any limit=500; arm list; begin
         page 100 -> end 100; watch 100; arm watch
@@ -74,7 +74,7 @@ fn an_etcd_restore_leaves_a_version_of_the_future() {
 }
 
 #[test]
-fn an_etcd_restore_behind_a_proxy_that_ends_idle_watches() {
+fn etcd_restore_behind_proxy_with_idle_timeout() {
     play(
         "start -> count start; list any limit=500; arm list; begin
         page 105 -> end 105; watch 105; arm watch
@@ -97,7 +97,7 @@ fn an_etcd_restore_behind_a_proxy_that_ends_idle_watches() {
 }
 
 #[test]
-fn a_crd_is_removed_and_its_objects_are_not_kept() {
+fn removed_crd_clears_cache_if_configured() {
     let options =
         ReflectorOptions { streaming_lists: false, clear_when_gone: true, ..ReflectorOptions::default() };
     play_with(
@@ -118,7 +118,7 @@ fn a_crd_is_removed_and_its_objects_are_not_kept() {
 }
 
 #[test]
-fn a_crd_is_removed_and_comes_back() {
+fn removed_crd_returns() {
     let end = play(
         "start -> count start; list any limit=500; arm list; begin
         page 100 -> end 100; watch 100; arm watch
@@ -139,7 +139,7 @@ fn a_crd_is_removed_and_comes_back() {
 }
 
 #[test]
-fn an_event_that_the_server_can_not_decode_repeats_at_each_resume() {
+fn undecodable_event_on_server_repeats_until_relist() {
     let end = play(
         "start -> count start; list any limit=500; arm list; begin
         page 100 -> end 100; watch 100; arm watch
@@ -161,7 +161,7 @@ fn an_event_that_the_server_can_not_decode_repeats_at_each_resume() {
 }
 
 #[test]
-fn a_server_that_closes_each_watch_at_once() {
+fn server_closes_each_watch_immediately() {
     play(
         "start -> count start; list any limit=500; arm list; begin
         page 100 -> end 100; watch 100; arm watch
@@ -184,7 +184,7 @@ fn a_server_that_closes_each_watch_at_once() {
 }
 
 #[test]
-fn a_server_that_expires_every_version() {
+fn server_expires_each_version() {
     play(
         "start -> count start; list any limit=500; arm list; begin
         page 100 -> end 100; watch 100; arm watch
@@ -207,7 +207,7 @@ fn a_server_that_expires_every_version() {
 }
 
 #[test]
-fn a_list_so_long_that_its_pages_expire() {
+fn pages_of_long_list_expire() {
     play(
         "start -> count start; list any limit=500; arm list; begin
         page 100 next=s -> list continue=s limit=500; arm list
@@ -222,7 +222,7 @@ fn a_list_so_long_that_its_pages_expire() {
 }
 
 #[test]
-fn a_server_that_ignores_the_token_of_a_page() {
+fn server_ignores_continue_token() {
     play(
         "start -> count start; list any limit=500; arm list; begin
         page 100 next=s -> list continue=s limit=500; arm list
@@ -233,7 +233,7 @@ fn a_server_that_ignores_the_token_of_a_page() {
 }
 
 #[test]
-fn a_server_whose_pages_go_round_in_circles() {
+fn server_repeats_pages_in_cycle() {
     play(
         "start -> count start; list any limit=500; arm list; begin
         page 100 next=s -> list continue=s limit=500; arm list
@@ -245,7 +245,7 @@ fn a_server_whose_pages_go_round_in_circles() {
 }
 
 #[test]
-fn an_aggregated_server_without_versions() {
+fn aggregated_server_without_versions() {
     play(
         "start -> count start; list any limit=500; arm list; begin
         page - -> end -; watch -; arm watch
@@ -260,7 +260,7 @@ fn an_aggregated_server_without_versions() {
 }
 
 #[test]
-fn a_list_with_an_item_that_has_no_name() {
+fn list_has_item_without_name() {
     let end = play(
         "start -> count start; list any limit=500; arm list; begin
         items nameless -> deliver
@@ -274,7 +274,7 @@ fn a_list_with_an_item_that_has_no_name() {
 }
 
 #[test]
-fn permissions_are_taken_away_and_given_back() {
+fn permission_is_revoked_and_restored() {
     play(
         "start -> count start; list any limit=500; arm list; begin
         fail forbidden -> back off
@@ -295,7 +295,7 @@ fn permissions_are_taken_away_and_given_back() {
 }
 
 #[test]
-fn a_streaming_list_becomes_its_own_watch() {
+fn streaming_list_continues_as_watch() {
     let end = play_streaming(
         "start -> count start; stream consistent; arm watch; arm list; arm initial-events; begin
         added 40 -> deliver; arm initial-events
@@ -314,7 +314,7 @@ fn a_streaming_list_becomes_its_own_watch() {
 }
 
 #[test]
-fn a_server_that_ignores_the_wish_for_a_streaming_list() {
+fn server_ignores_streaming_parameters() {
     let end = play_streaming(
         "start -> count start; stream consistent; arm watch; arm list; arm initial-events; begin
         added 40 -> deliver; arm initial-events

@@ -1,4 +1,4 @@
-//! What a reflector says of itself while it runs: status, counts, errors.
+//! Tests of the status, counts and errors of a reflector.
 
 mod support;
 
@@ -11,7 +11,7 @@ use support::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn repeated_events_are_dropped_and_counted() {
+async fn repeated_event_is_dropped_and_counted() {
     let fake = Fake::new(
         |_, _| list(&["a@5"], "5"),
         |_, _| vec![events(&["+a@5", "~a@6", "~a@6", "~a@4"]), Beat::Hang],
@@ -23,7 +23,7 @@ async fn repeated_events_are_dropped_and_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_can_not_be_decoded_is_delivered_as_such_and_counted() {
+async fn undecodable_object_is_delivered_and_counted() {
     let fake = Fake::new(|_, _| list(&["!a@1"], "5"), |_, _| vec![events(&["+!b@6", "~!b@7"]), Beat::Hang]);
     let run = run(&fake);
     seconds(10).await;
@@ -32,7 +32,7 @@ async fn an_object_that_can_not_be_decoded_is_delivered_as_such_and_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_are_reported_with_what_was_asked_until_the_next_success() {
+async fn error_contains_request_until_next_success() {
     let fake = Fake::new(
         |n, _| if n == 0 { fails(403) } else { list(&[], "5") },
         |n, _| if n == 0 { vec![Beat::Fail(401, None)] } else { vec![events(&["*6"]), Beat::Hang] },
@@ -52,18 +52,18 @@ async fn errors_are_reported_with_what_was_asked_until_the_next_success() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_known_since_when_nothing_has_succeeded() {
+async fn failing_since_is_first_failure() {
     let began = tokio::time::Instant::now();
     let run = run(&Fake::new(|_, _| fails(500), |_, _| hangs()));
     seconds(100).await;
     let status = run.status();
     assert!(status.errors > 2 && status.last_error_at > Some(began), "{status}");
-    assert_eq!(status.failing_since, Some(began), "the first of them, not the last");
+    assert_eq!(status.failing_since, Some(began), "the time of the first failure");
 }
 
-/// A server that accepts everything and answers nothing must not look healthy.
+/// A server that accepts requests and never responds must not count as healthy.
 #[tokio::test(start_paused = true)]
-async fn what_a_deadline_ends_is_an_error_like_another() {
+async fn timeout_is_reported_as_error() {
     let fake = Fake::new(
         |n, _| if n == 0 { hangs() } else { list(&[], "5") },
         |n, _| match n {
@@ -86,7 +86,7 @@ async fn what_a_deadline_ends_is_an_error_like_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_ends_without_an_end_is_an_error() {
+async fn list_without_last_part_is_error() {
     let fake = Fake::new(|n, _| if n == 0 { vec![items(&["a@1"])] } else { list(&[], "5") }, |_, _| hangs());
     let run = run(&fake);
     seconds(10).await;
@@ -95,7 +95,7 @@ async fn a_list_that_ends_without_an_end_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_lived_ends_a_failure() {
+async fn successful_watch_ends_failure() {
     let fake = Fake::new(
         |_, _| list(&[], "5"),
         |n, request| match n {
@@ -110,7 +110,7 @@ async fn a_watch_that_lived_ends_a_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resource_that_does_not_exist_suspends_until_it_is_back() {
+async fn missing_resource_suspends_reflector() {
     let fake = Fake::new(|n, _| if n < 4 { fails(404) } else { list(&["a@1"], "5") }, |_, _| hangs());
     let run = run(&fake);
     seconds(5).await;
@@ -121,7 +121,7 @@ async fn a_resource_that_does_not_exist_suspends_until_it_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_end_of_a_watch_and_each_list_is_counted_by_its_cause() {
+async fn lists_and_watch_ends_are_counted_by_cause() {
     let fake = Fake::new(
         |n, _| if n == 1 { fails(500) } else { list(&[], "5") },
         |n, request| match n {
@@ -152,7 +152,7 @@ async fn each_end_of_a_watch_and_each_list_is_counted_by_its_cause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_that_somebody_asks_for_is_a_cause_of_its_own() {
+async fn requested_relist_has_separate_cause() {
     let fake = Fake::new(|_, _| list(&[], "5"), |_, _| hangs());
     let (ask, requests) = tokio::sync::watch::channel(0);
     let run = run_with(&fake, options(), |reflector| reflector.relist_on(requests));
@@ -166,7 +166,7 @@ async fn a_relist_that_somebody_asks_for_is_a_cause_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_known_when_events_bookmarks_and_failures_last_came() {
+async fn status_contains_times_of_last_events() {
     let began = tokio::time::Instant::now();
     let wait = |seconds| Beat::Wait(std::time::Duration::from_secs(seconds));
     let fake = Fake::new(
@@ -191,9 +191,9 @@ async fn it_is_known_when_events_bookmarks_and_failures_last_came() {
     assert_eq!(at(status.last_error_at), Some(60));
 }
 
-/// The reflector's part of `ReflectorOptions::clear_when_gone`.
+/// Tests `ReflectorOptions::clear_when_gone`.
 #[tokio::test(start_paused = true)]
-async fn a_resource_that_is_gone_is_cleared_where_that_is_asked_for() {
+async fn missing_resource_clears_cache_if_configured() {
     let fake = Fake::new(
         |n, _| match n {
             0 => list(&["a@1"], "5"),

@@ -1,4 +1,4 @@
-//! Streaming lists as they run: what is asked for over paused time, and what the sink gets.
+//! Tests of streaming lists with a scripted source and paused time.
 
 mod support;
 
@@ -20,13 +20,13 @@ fn run(fake: &Arc<Fake>) -> Run {
     run_with(fake, streaming(), |reflector| reflector)
 }
 
-/// The initial events `+a@1`, and their end at 5.
+/// Returns the initial event `+a@1`, and the end at version 5.
 fn initial_events() -> WatchAnswer {
     vec![events(&["+a@1", ".5"]), Beat::Hang]
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_request_gives_the_list_and_what_follows_it() {
+async fn streaming_list_and_watch_share_one_request() {
     let fake = Fake::new(
         |_, _| fails(500),
         |_, _| vec![events(&["+b@4", "+a@1"]), events(&["~a@6", ".6", "~b@7"]), events(&["*9"]), Beat::Hang],
@@ -42,7 +42,7 @@ async fn one_request_gives_the_list_and_what_follows_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_without_an_end_is_given_up_after_ten_silent_seconds() {
+async fn streaming_list_times_out_after_ten_silent_seconds() {
     let fake = Fake::new(
         |_, _| list(&["a@1"], "5"),
         |n, _| {
@@ -63,7 +63,7 @@ async fn a_streaming_list_without_an_end_is_given_up_after_ten_silent_seconds() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_that_never_ends_is_given_up_after_the_deadline_of_lists() {
+async fn endless_streaming_list_times_out_at_list_deadline() {
     let fake = Fake::new(
         |_, _| list(&["a@1"], "5"),
         |n, _| if n == 0 { vec![Beat::Repeat(|| vec![support::fake::event("+a@1")])] } else { hangs() },
@@ -77,7 +77,7 @@ async fn a_streaming_list_that_never_ends_is_given_up_after_the_deadline_of_list
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_watch_that_it_has_become_is_resumed_after_an_error_without_initial_events() {
+async fn watch_resumes_without_initial_events_after_error() {
     let fake = Fake::new(
         |_, _| fails(500),
         |n, _| match n {
@@ -93,19 +93,19 @@ async fn the_watch_that_it_has_become_is_resumed_after_an_error_without_initial_
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_deadlines_of_the_list_do_not_end_the_watch_that_it_has_become() {
+async fn list_deadlines_do_not_apply_to_later_watch() {
     let fake = Fake::new(|_, _| fails(500), |_, _| initial_events());
     let run = run(&fake);
     seconds(299).await;
     assert_eq!((fake.watches().len(), run.errors().len()), (1, 0));
-    // The time-out was drawn when the request was made, from 5 to 10 minutes; 30 s of grace.
+    // The request has a random timeout of 5 to 10 minutes, and 30 s of grace.
     seconds(332).await;
     assert_eq!((fake.watches().len(), run.errors().len()), (2, 1));
     assert_eq!(fake.watches()[1].from, WatchFrom::Version(5.into()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_refuses_is_asked_for_lists_until_a_watch_has_lasted() {
+async fn streaming_is_retried_after_watch_that_lasted() {
     let fake = Fake::new(
         |_, _| list(&["a@1"], "5"),
         |_, request| match request.from {
@@ -116,7 +116,7 @@ async fn a_server_that_refuses_is_asked_for_lists_until_a_watch_has_lasted() {
     let run = run(&fake);
     seconds(1).await;
     assert_eq!(fake.lists().iter().map(|list| list.at.clone()).collect::<Vec<_>>(), [ListAt::Any]);
-    // Two silences lead to a relist, which is worth another try.
+    // Two silences cause a relist, which tries a streaming list again.
     seconds(2400).await;
     let status = run.status();
     assert!(status.streams >= 2 && status.lists >= status.streams * 2, "{status:?}");
@@ -125,7 +125,7 @@ async fn a_server_that_refuses_is_asked_for_lists_until_a_watch_has_lasted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_ends_each_watch_at_once_is_not_asked_in_a_loop() {
+async fn immediately_closed_streams_do_not_loop() {
     let fake = Fake::new(|_, _| list(&[], "5"), |_, _| Vec::new());
     let _run = run(&fake);
     seconds(600).await;
@@ -136,12 +136,12 @@ async fn a_server_that_ends_each_watch_at_once_is_not_asked_in_a_loop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_that_lasts_costs_as_few_attempts_as_with_lists() {
+async fn persistent_failure_causes_few_streaming_attempts() {
     for code in [403, 404, 410, 422, 429, 500, 504] {
         let fake = Fake::new(move |_, _| fails(code), move |_, _| fails(code));
         let _run = run(&fake);
         seconds(600).await;
-        // One streaming list more, before the first list.
+        // One additional streaming list precedes the first list.
         assert!(fake.count(0, 60) <= 15, "{code}: {}", fake.count(0, 60));
         for minute in 1..10 {
             assert!(fake.count(minute * 60, minute * 60 + 60) <= 4, "{code}, minute {minute}");
@@ -149,7 +149,7 @@ async fn a_failure_that_lasts_costs_as_few_attempts_as_with_lists() {
     }
 }
 
-/// A source that can't send the bookmark at the end of a streaming list, and says so.
+/// A source without streaming lists.
 struct Unable(Arc<Fake>);
 
 impl ListerWatcher<Thing> for Unable {
@@ -175,7 +175,7 @@ impl ListerWatcher<Thing> for Unable {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_gives_none_is_asked_for_lists_only() {
+async fn source_without_streaming_gets_lists_only() {
     let fake = Fake::new(|_, _| list(&["a@1"], "5"), |_, _| hangs());
     let (sender, _received) = mpsc::channel(8);
     let reflector = Reflector::new(Unable(Arc::clone(&fake)), sender).options(streaming());

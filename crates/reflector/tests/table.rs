@@ -1,6 +1,6 @@
-//! The table of states and moves in docs/reflector.md, held against the state machine.
+//! Compares the table of transitions in docs/reflector.md with the state machine.
 //!
-//! `UPDATE_DOCS=1 cargo test -p kube-reflector --test table` writes it anew.
+//! `UPDATE_DOCS=1 cargo test -p kube-reflector --test table` writes the table.
 
 mod support;
 
@@ -12,7 +12,7 @@ use kube_reflector::{
     AfterBackoff, ListPlan, Listing, Position, ReflectorOptions, RelistCause, State, Streaming, Waiting,
     Watching, step,
 };
-use support::notation::{Spoken, outputs, state};
+use support::notation::{ParsedInput, outputs, state};
 
 const BEGIN: &str = "<!-- The rest is written by crates/reflector/tests/table.rs. -->\n";
 
@@ -65,7 +65,7 @@ fn at_nine() -> ListAt {
     ListAt::NotOlderThan(9.into())
 }
 
-/// A list in place of a streaming list.
+/// Returns a list without streaming.
 fn first_page(plan: ListPlan) -> Listing {
     let plan = ListPlan { unstreamed: true, ..plan };
     Listing { plan, version: None, token: None, earlier: None, pages: 0, complete: true }
@@ -134,11 +134,12 @@ fn waits() -> Vec<State> {
     ]
 }
 
-/// The rows of one state; inputs that lead to the same share one.
+/// Returns the rows of a state. Inputs with the same result share a row.
 fn rows(before: &State) -> Vec<(Vec<&'static str>, String)> {
     let mut rows: Vec<(Vec<&str>, String)> = Vec::new();
     for input in INPUTS {
-        let (after, done) = step(before.clone(), Spoken::parse(input).input(), &ReflectorOptions::default());
+        let (after, done) =
+            step(before.clone(), ParsedInput::parse(input).input(), &ReflectorOptions::default());
         if after == *before && done.is_empty() {
             continue;
         }
@@ -164,7 +165,7 @@ fn table() -> String {
 }
 
 #[test]
-fn the_document_says_what_the_machine_does() {
+fn document_matches_state_machine() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reflector.md");
     let document = std::fs::read_to_string(&path).unwrap();
     let (prose, written) = document.split_at(document.find(BEGIN).expect("the table has its heading"));
@@ -174,11 +175,11 @@ fn the_document_says_what_the_machine_does() {
         return;
     }
     let differs = written.lines().zip(table.lines()).find(|(written, now)| written != now);
-    assert!(written == table, "UPDATE_DOCS=1 writes the table anew; it differs first at {differs:#?}");
+    assert!(written == table, "write the table with UPDATE_DOCS=1; the first difference is {differs:#?}");
 }
 
 #[test]
-fn the_table_shows_every_kind_of_state_and_of_input() {
+fn table_contains_each_kind_of_state_and_input() {
     let shown: Vec<&str> = INPUTS.iter().map(|input| input.split(' ').next().unwrap()).collect();
     for kind in ["start", "items", "page", "added", "changed", "bookmark", "end", "fail", "fired", "relist"] {
         assert!(shown.contains(&kind), "no {kind}");

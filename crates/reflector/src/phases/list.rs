@@ -81,8 +81,8 @@ fn without_pages(plan: ListPlan, cause: RelistCause, options: &ReflectorOptions)
     }
 }
 
-/// Replaces a failed list by another list. Only the first replacement is immediate, because a server can give a reason
-/// to reject each list.
+/// Replaces a failed list by another list. Only the first replacement is immediate, because a server can
+/// reject each list.
 pub(crate) fn instead(
     plan: ListPlan,
     cause: RelistCause,

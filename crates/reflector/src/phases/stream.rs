@@ -47,7 +47,7 @@ pub(crate) fn step(streaming: Streaming, input: Input<'_>, options: &ReflectorOp
     }
 }
 
-/// Ends the list. The same request continues as a watch.
+/// Completes the list. The same request continues as a watch.
 fn end(streaming: &Streaming, version: ResourceVersion) -> Step {
     let position = Position::listed(version.clone(), &streaming.plan);
     let mark = Output::Mark(Marker::End { version, complete: true });

@@ -34,7 +34,7 @@ fn event(watching: Watching, kind: EventKind, version: &ResourceVersion) -> Step
     let Watching { position, delivered, bookmarked, synthetic } = watching;
     let is_bookmark = matches!(kind, EventKind::Bookmark | EventKind::InitialEnd);
     let bookmarked = bookmarked || is_bookmark;
-    // The current state arrives as ADDED events without order. They do not change the position.
+    // The current state arrives as ADDED events without order. These events do not change the position.
     let synthetic = synthetic && kind == EventKind::Added;
     let (position, verdict) = match (synthetic, position.has_passed(version)) {
         (true, _) => (position, Output::Deliver),
@@ -71,7 +71,7 @@ fn ended(watching: Watching, end: WatchEnd, options: &ReflectorOptions) -> Step 
     }
 }
 
-/// Resumes the watch, or relists if resuming makes no progress. A watch without a version shows the current state, but
+/// Resumes the watch, or relists if resuming makes no progress. A watch without a version returns the current state, but
 /// not the deletions since the last watch, so a list must follow.
 fn next(position: Position) -> AfterBackoff {
     if position.is_stuck() || !is_resumable(&position.version) {

@@ -1,5 +1,5 @@
-//! The state machine, one transition after another, without I/O. Here: words to say a state, an
-//! input and an output with, and what holds in every state.
+//! Tests of single transitions of the state machine. This file contains constructors of states, inputs and outputs, and
+//! tests of all states.
 
 use std::time::Duration;
 
@@ -33,23 +33,23 @@ fn fresh() -> ListPlan {
     ListPlan { fresh: true, ..plan(ListAt::Consistent) }
 }
 
-/// The same in the place of a list that led nowhere.
+/// Returns the plan as the immediate replacement of a failed list.
 fn immediate(plan: ListPlan) -> ListPlan {
     ListPlan { immediate: true, ..plan }
 }
 
-/// The first page of this plan is being read.
+/// Returns the state with the open first page of a plan.
 fn first_page(plan: ListPlan) -> State {
     State::Listing(Listing { plan, version: None, token: None, earlier: None, pages: 0, complete: true })
 }
 
-/// A later page is being read; the first one was of version 100.
+/// Returns the state with an open later page. The first page had version 100.
 fn later_page(plan: ListPlan) -> State {
     let (version, token) = (Some(version("100")), Some("s".to_owned()));
     State::Listing(Listing { plan, version, earlier: token.clone(), token, pages: 1, complete: true })
 }
 
-/// Listed at this version, nothing has come since.
+/// Returns the position after a list at a version.
 fn listed(at: &str) -> Position {
     let version = version(at);
     Position {
@@ -62,17 +62,17 @@ fn listed(at: &str) -> Position {
     }
 }
 
-/// Listed before, and moved here by an event.
+/// Returns the position after an event at a version.
 fn moved(at: &str) -> Position {
     Position { moved: true, ..listed(at) }
 }
 
-/// A streaming list of this plan is being read.
+/// Returns the state with an open streaming list of a plan.
 fn streaming(plan: ListPlan) -> State {
     State::Streaming(Streaming { plan, relist: false })
 }
 
-/// A watch just opened.
+/// Returns a watch without events.
 fn opened(position: Position) -> Watching {
     Watching { position, delivered: false, bookmarked: false, synthetic: false }
 }
@@ -81,12 +81,12 @@ fn watching(position: Position) -> State {
     State::Watching(opened(position))
 }
 
-/// The same after the watch has brought something.
+/// Returns the state of a watch that delivered an event.
 fn spoken(position: Position) -> State {
     State::Watching(Watching { delivered: true, ..opened(position) })
 }
 
-/// This list, after another one failed.
+/// Returns a list as a retry.
 fn again(plan: ListPlan) -> AfterBackoff {
     AfterBackoff::List { plan, cause: RelistCause::Retry }
 }
@@ -99,7 +99,7 @@ fn suspended(then: AfterBackoff) -> State {
     State::Waiting(Waiting { then, suspended: true })
 }
 
-/// A reflector that asks for lists, not for streaming lists.
+/// Returns options without streaming lists.
 fn listing() -> ReflectorOptions {
     ReflectorOptions { streaming_lists: false, ..ReflectorOptions::default() }
 }
@@ -120,7 +120,7 @@ fn page_end<'a>(version: &'a ResourceVersion, next: Option<&'a str>) -> Input<'a
     Input::PageEnd { version, next }
 }
 
-/// What asking for the first page of a list takes.
+/// Returns the outputs that request the first page of a list.
 fn list_outputs(cause: RelistCause, at: ListAt, limit: Option<u32>, fresh: bool) -> Vec<Output> {
     vec![
         Output::Count(cause),
@@ -134,7 +134,7 @@ fn watch_outputs(from: &str) -> Vec<Output> {
     vec![Output::Watch(version(from)), Output::Arm(Deadline::Watch)]
 }
 
-/// The request that these outputs make, if they make one.
+/// Returns the list request of these outputs, if any.
 fn list_request(outputs: &[Output]) -> Option<ListRequest> {
     outputs.iter().find_map(|output| match output {
         Output::List { request, .. } => Some(request.clone()),
@@ -146,7 +146,7 @@ fn causes() -> [ErrorClass; 4] {
     [ErrorClass::Overloaded, ErrorClass::Refused, ErrorClass::Unauthorized, ErrorClass::Forbidden]
 }
 
-/// One state of each kind.
+/// Returns a state of each kind.
 fn states() -> Vec<State> {
     vec![
         State::Idle,
@@ -160,7 +160,7 @@ fn states() -> Vec<State> {
     ]
 }
 
-/// Each kind of input.
+/// Returns an input of each kind.
 fn inputs(version: &ResourceVersion) -> Vec<Input<'_>> {
     vec![
         Input::Start,
@@ -187,13 +187,13 @@ fn inputs(version: &ResourceVersion) -> Vec<Input<'_>> {
     ]
 }
 
-/// A request, a watch or a back-off: what gives up all deadlines.
+/// Returns whether an output drops all deadlines: a request or a backoff.
 fn is_move(output: &Output) -> bool {
     matches!(output, Output::List { .. } | Output::Stream { .. } | Output::Watch(_) | Output::BackOff(_))
 }
 
 #[test]
-fn every_move_asks_for_exactly_one_thing_and_gives_it_a_deadline() {
+fn transition_sends_at_most_one_request_with_deadline() {
     let version = version("9");
     let all = states()
         .into_iter()
@@ -212,9 +212,9 @@ fn every_move_asks_for_exactly_one_thing_and_gives_it_a_deadline() {
 }
 
 #[test]
-fn an_input_that_a_state_does_not_wait_for_changes_nothing() {
+fn unexpected_input_does_not_change_state() {
     let version = version("9");
-    let stray = [
+    let unexpected = [
         (first_page(plan(ListAt::Any)), event(EventKind::Added, &version)),
         (first_page(plan(ListAt::Any)), Input::WatchEnded(WatchEnd::Full)),
         (first_page(plan(ListAt::Any)), Input::Fired(Deadline::Watch)),
@@ -233,7 +233,7 @@ fn an_input_that_a_state_does_not_wait_for_changes_nothing() {
         (State::Idle, Input::Relist),
         (State::Idle, Input::Fired(Deadline::Backoff)),
     ];
-    for (state, input) in stray {
+    for (state, input) in unexpected {
         assert_eq!(go(state.clone(), input), (state.clone(), vec![]), "{state:?} {input:?}");
     }
 }

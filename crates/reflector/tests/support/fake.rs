@@ -1,4 +1,4 @@
-//! A `ListerWatcher` whose answers are scripts: what comes, when, and how it ends.
+//! `Fake`: a `ListerWatcher` with scripted responses.
 
 use std::{
     sync::{
@@ -17,17 +17,17 @@ use kube_listwatch::{
 use kube_object::{CacheProbe, DecodeError, Entry, ObjectId, ObjectIdRef, ObjectKey, ResourceVersion, Uid};
 use tokio::time::Instant;
 
-/// The objects of these tests have a name and a version, and nothing inside.
+/// The object of these tests. It has an identity and no fields.
 pub(crate) type Thing = ();
 
-/// One beat of an answer.
+/// A step of a scripted response.
 pub(crate) enum Beat<X> {
     Give(X),
     Fail(u16, Option<Duration>),
     Wait(Duration),
-    /// Nothing more comes, and no end.
+    /// The response stays open without further items.
     Hang,
-    /// The same once a second, for ever.
+    /// The item repeats once a second, indefinitely.
     Repeat(fn() -> X),
 }
 
@@ -35,7 +35,7 @@ pub(crate) type Answer<X> = Vec<Beat<X>>;
 pub(crate) type ListAnswer = Answer<ListPart<Thing>>;
 pub(crate) type WatchAnswer = Answer<Vec<WatchEvent<Thing>>>;
 
-/// What was asked, and when.
+/// The requests and their times.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Asked {
     List(ListRequest),
@@ -45,7 +45,7 @@ pub(crate) enum Asked {
 type Lists = Box<dyn FnMut(usize, &ListRequest, &dyn CacheProbe<Thing>) -> ListAnswer + Send>;
 type Watches = Box<dyn FnMut(usize, &WatchRequest) -> WatchAnswer + Send>;
 
-/// A server that answers the n-th list and the n-th watch as its two functions say.
+/// A source with two functions. They return the response to the n-th list and to the n-th watch.
 pub(crate) struct Fake {
     start: Instant,
     lists: Mutex<Lists>,
@@ -63,7 +63,7 @@ impl Fake {
         Self::asking(move |n, request, _| lists(n, request), watches)
     }
 
-    /// The same with lists that look at what is known.
+    /// Creates a source whose lists query the cache.
     pub(crate) fn asking(
         lists: impl FnMut(usize, &ListRequest, &dyn CacheProbe<Thing>) -> ListAnswer + Send + 'static,
         watches: impl FnMut(usize, &WatchRequest) -> WatchAnswer + Send + 'static,
@@ -98,22 +98,22 @@ impl Fake {
         watches.collect()
     }
 
-    /// How many requests were made between these two seconds.
+    /// Returns the number of requests between two times in seconds.
     pub(crate) fn count(&self, from: u64, to: u64) -> usize {
         self.asked().iter().filter(|(at, _)| (from..to).contains(&at.as_secs())).count()
     }
 
-    /// Streams that are neither finished nor dropped.
+    /// Returns the number of open streams.
     pub(crate) fn open(&self) -> usize {
         self.open.load(Ordering::SeqCst)
     }
 
-    /// Items that have been read of all streams.
+    /// Returns the number of items that were read from all streams.
     pub(crate) fn given(&self) -> usize {
         self.given.load(Ordering::SeqCst)
     }
 
-    /// Notes the request; returns how many of its kind there were before.
+    /// Records a request. Returns the number of earlier requests of the same kind.
     fn note(&self, asked: Asked) -> usize {
         let mut all = self.asked.lock().unwrap();
         assert!(all.len() < 20_000, "a loop without a delay");
@@ -177,7 +177,7 @@ impl ListerWatcher<Thing> for Fake {
     ) -> BoxStream<'static, Result<Vec<WatchEvent<Thing>>, ListWatchError>> {
         let reused = known.unchanged(&ObjectIdRef::new(None, "a", "a", "1"), None);
         if let WatchFrom::Version(_) = request.from {
-            assert!(reused.is_none(), "an event is news: nothing of the cache stands for it");
+            assert!(reused.is_none(), "cached objects must not be reused for events");
         }
         let number = self.note(Asked::Watch(request.clone()));
         let answer = (self.watches.lock().unwrap())(number, &request);
@@ -206,17 +206,17 @@ impl Drop for Guard {
 
 fn status(verb: Verb, code: u16, retry_after: Option<Duration>) -> ListWatchError {
     let target = Target { verb, url: "/things".to_owned() };
-    let status = Status { code, message: "as the script says".to_owned(), ..Status::default() };
+    let status = Status { code, message: "scripted failure".to_owned(), ..Status::default() };
     ListWatchError::Status { target, status: Box::new(status), retry_after }
 }
 
-/// `name@version`; the uid is the name.
+/// Parses `name@version`. The uid is the name.
 pub(crate) fn id(text: &str) -> ObjectId {
     let (name, version) = text.split_once('@').unwrap();
     ObjectId { key: ObjectKey::new(None, name), uid: Uid::new(name), version: ResourceVersion::new(version) }
 }
 
-/// `name@version`, or `!name@version` for one that can't be decoded.
+/// Parses `name@version`, or `!name@version` for an undecodable object.
 pub(crate) fn thing(text: &str) -> Decoded<Thing> {
     match text.strip_prefix('!') {
         Some(text) => Decoded::Undecodable { id: id(text), error: DecodeError::Syntax { column: 1 } },
@@ -238,12 +238,12 @@ pub(crate) fn page_end(version: &str, next: Option<&str>) -> Beat<ListPart<Thing
     Beat::Give(ListPart::End(ListEnd { version, next, remaining: None }))
 }
 
-/// A list in one page.
+/// Returns a list in one page.
 pub(crate) fn list(names: &[&str], version: &str) -> ListAnswer {
     vec![items(names), page_end(version, None)]
 }
 
-/// `+a@5` (ADDED), `~a@6` (MODIFIED), `-a@7` (DELETED), `*8` (BOOKMARK), `.8` (the BOOKMARK at the end of the initial
+/// Parses `+a@5` (ADDED), `~a@6` (MODIFIED), `-a@7` (DELETED), `*8` (BOOKMARK), `.8` (the BOOKMARK at the end of the initial
 /// events).
 pub(crate) fn event(text: &str) -> WatchEvent<Thing> {
     match text.split_at(1) {
@@ -254,16 +254,16 @@ pub(crate) fn event(text: &str) -> WatchEvent<Thing> {
             WatchEvent::Bookmark { version: ResourceVersion::new(rest), initial_events_end: false }
         }
         (".", rest) => WatchEvent::Bookmark { version: ResourceVersion::new(rest), initial_events_end: true },
-        _ => panic!("{text:?} is no event"),
+        _ => panic!("invalid event {text:?}"),
     }
 }
 
-/// Events in one batch.
+/// Returns events in one batch.
 pub(crate) fn events(texts: &[&str]) -> Beat<Vec<WatchEvent<Thing>>> {
     Beat::Give(texts.iter().map(|text| event(text)).collect())
 }
 
-/// A watch that says nothing and lasts as long as was asked for, in whole seconds as servers count.
+/// Returns a watch without events that closes after the requested duration, rounded down to seconds.
 pub(crate) fn silent(request: &WatchRequest) -> WatchAnswer {
     vec![Beat::Wait(Duration::from_secs(request.timeout.unwrap().as_secs()))]
 }
@@ -272,7 +272,7 @@ pub(crate) fn fails<X>(code: u16) -> Answer<X> {
     vec![Beat::Fail(code, None)]
 }
 
-/// It stays open and says nothing.
+/// Returns a response that stays open without items.
 pub(crate) fn hangs<X>() -> Answer<X> {
     vec![Beat::Hang]
 }

@@ -1,6 +1,6 @@
-//! What the tests of the driver share: a source that plays a script, and a run that is recorded.
+//! Common code of the tests: a scripted source, and a recorder of deltas.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(dead_code, reason = "each test file uses only some functions")]
 
 pub(crate) mod fake;
 pub(crate) mod notation;

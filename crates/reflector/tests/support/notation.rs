@@ -1,5 +1,4 @@
-//! States, inputs and outputs of the state machine as short texts, for scripts and for the table
-//! in docs/reflector.md.
+//! A text form of states, inputs and outputs, for scripts and for the table in docs/reflector.md.
 
 use std::time::Duration;
 
@@ -10,14 +9,14 @@ use kube_reflector::{
     WatchEnd,
 };
 
-/// An input as text, parsed; keeps what an [`Input`] borrows.
-pub(crate) struct Spoken {
+/// A parsed input. Owns the data that an [`Input`] borrows.
+pub(crate) struct ParsedInput {
     words: Vec<String>,
     version: ResourceVersion,
 }
 
-impl Spoken {
-    /// `-` stands for an empty version.
+impl ParsedInput {
+    /// Parses an input. `-` is an empty version.
     pub(crate) fn parse(text: &str) -> Self {
         let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
         let version = words.get(1).map_or("", String::as_str).trim_start_matches('-');
@@ -39,7 +38,7 @@ impl Spoken {
             "fail" => Input::Failed(class(word(1)), retry_after(word(2))),
             "fired" => Input::Fired(deadline(word(1))),
             "relist" => Input::Relist,
-            other => panic!("{other:?} is no input"),
+            other => panic!("invalid input {other:?}"),
         }
     }
 }
@@ -49,7 +48,7 @@ fn end(word: &str) -> WatchEnd {
         "early" => WatchEnd::Early,
         "short" => WatchEnd::Short,
         "full" => WatchEnd::Full,
-        other => panic!("{other:?} is no end of a watch"),
+        other => panic!("invalid end of a watch {other:?}"),
     }
 }
 
@@ -64,7 +63,7 @@ fn class(word: &str) -> ErrorClass {
         "forbidden" => ErrorClass::Forbidden,
         "not-found" => ErrorClass::NotFound,
         "broken" => ErrorClass::Broken,
-        other => panic!("{other:?} is no class of errors"),
+        other => panic!("invalid error class {other:?}"),
     }
 }
 
@@ -80,11 +79,11 @@ fn deadline(word: &str) -> Deadline {
         "watch" => Deadline::Watch,
         "bookmark" => Deadline::Bookmark,
         "backoff" => Deadline::Backoff,
-        other => panic!("{other:?} is no deadline"),
+        other => panic!("invalid deadline {other:?}"),
     }
 }
 
-/// `none` where nothing is to be done.
+/// Returns outputs as text, or `none`.
 pub(crate) fn outputs(outputs: &[Output]) -> String {
     match outputs {
         [] => "none".to_owned(),

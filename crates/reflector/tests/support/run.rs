@@ -1,4 +1,4 @@
-//! A reflector at work on a `Fake`, and what its sink has taken.
+//! Runs a reflector with a `Fake`, and records its deltas.
 
 use std::{
     sync::{Arc, Mutex},
@@ -28,12 +28,12 @@ pub(crate) fn options() -> ReflectorOptions {
     ReflectorOptions { seed: Some(7), streaming_lists: false, ..ReflectorOptions::default() }
 }
 
-/// The same with streaming lists.
+/// Returns options with streaming lists.
 pub(crate) fn streaming() -> ReflectorOptions {
     ReflectorOptions { streaming_lists: true, ..options() }
 }
 
-/// Runs against this fake with a sink that takes everything at once.
+/// Runs a reflector with a sink that is always ready.
 pub(crate) fn run(fake: &Arc<Fake>) -> Run {
     run_with(fake, options(), |reflector| reflector)
 }
@@ -62,7 +62,7 @@ pub(crate) fn run_with(
 }
 
 impl Run {
-    /// What the sink has taken so far.
+    /// Returns the deltas that the sink received.
     pub(crate) fn taken(&self) -> Vec<String> {
         self.taken.lock().unwrap().clone()
     }
@@ -78,7 +78,7 @@ impl Run {
     /// Drops the future of the reflector.
     pub(crate) async fn drop_it(self) -> Arc<Fake> {
         self.running.abort();
-        assert!(self.running.await.unwrap_err().is_cancelled(), "the reflector ended by itself");
+        assert!(self.running.await.unwrap_err().is_cancelled(), "the reflector was still running");
         self.fake
     }
 }
@@ -88,7 +88,7 @@ pub(crate) async fn seconds(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }
 
-/// A delta in words.
+/// Returns a delta as text.
 pub(crate) fn text(delta: &Delta<Thing>) -> String {
     match delta {
         Delta::Begin { history_lost: false } => "begin".to_owned(),

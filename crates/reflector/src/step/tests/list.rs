@@ -1,16 +1,16 @@
-//! Lists: which page is asked for, how a list ends, and what follows a failure.
+//! Tests of lists: pages, the end of a list, and failures.
 
 use super::*;
 
 #[test]
-fn the_first_list_shows_any_state_in_pages() {
+fn first_list_requests_any_state_in_pages() {
     let (state, outputs) = go(State::Idle, Input::Start);
     assert_eq!(state, first_page(plan(ListAt::Any)));
     assert_eq!(outputs, list_outputs(RelistCause::Start, ListAt::Any, Some(500), false));
 }
 
 #[test]
-fn the_first_list_is_consistent_where_no_older_state_will_do() {
+fn first_list_is_consistent_if_configured() {
     let options = ReflectorOptions { first_list: FirstList::Consistent, ..listing() };
     let (state, outputs) = step(State::Idle, Input::Start, &options);
     assert_eq!(state, first_page(plan(ListAt::Consistent)));
@@ -18,7 +18,7 @@ fn the_first_list_is_consistent_where_no_older_state_will_do() {
 }
 
 #[test]
-fn the_first_list_of_who_comes_after_another_reuses_nothing() {
+fn fresh_first_list_starts_new_epoch() {
     let options = ReflectorOptions { first_list: FirstList::Fresh, ..listing() };
     let (state, outputs) = step(State::Idle, Input::Start, &options);
     assert_eq!(state, first_page(fresh()));
@@ -26,7 +26,7 @@ fn the_first_list_of_who_comes_after_another_reuses_nothing() {
 }
 
 #[test]
-fn a_list_is_paged_only_where_the_server_reads_from_etcd_anyway() {
+fn list_has_pages_only_if_it_reads_etcd() {
     let limit = |plan: ListPlan, page_size| {
         let options = ReflectorOptions { page_size, ..listing() };
         plan.request(None, &options).limit
@@ -44,7 +44,7 @@ fn a_list_is_paged_only_where_the_server_reads_from_etcd_anyway() {
 }
 
 #[test]
-fn a_list_at_a_version_is_never_a_bare_version_with_a_limit() {
+fn list_at_version_with_limit_is_not_older_than() {
     let options = ReflectorOptions { page_size: Some(50), ..listing() };
     let position = moved("7");
     let request = ListPlan::relist(&position).request(None, &options);
@@ -52,18 +52,18 @@ fn a_list_at_a_version_is_never_a_bare_version_with_a_limit() {
 }
 
 #[test]
-fn items_are_delivered_and_one_without_a_name_makes_the_list_incomplete() {
+fn item_without_name_makes_list_incomplete() {
     let (state, outputs) = go(first_page(plan(ListAt::Any)), Input::Items { complete: true });
     assert_eq!((state, outputs), (first_page(plan(ListAt::Any)), vec![Output::Deliver]));
     let (state, outputs) = go(first_page(plan(ListAt::Any)), Input::Items { complete: false });
     assert_eq!(outputs, [Output::Deliver]);
     let (state, _) = go(state, Input::Items { complete: true });
     let State::Listing(listing) = state else { panic!("{state:?}") };
-    assert!(!listing.complete, "a later good item does not heal the list");
+    assert!(!listing.complete, "a later valid item does not complete the list");
 }
 
 #[test]
-fn a_page_with_a_token_leads_to_the_next_page_under_a_new_deadline() {
+fn page_with_token_requests_next_page_with_deadline() {
     let (state, outputs) = go(first_page(plan(ListAt::Consistent)), page_end(&version("100"), Some("t")));
     let request = ListRequest { at: ListAt::Continue("t".into()), limit: Some(500) };
     assert_eq!(outputs, [Output::List { request, fresh: false }, Output::Arm(Deadline::List)]);
@@ -72,23 +72,23 @@ fn a_page_with_a_token_leads_to_the_next_page_under_a_new_deadline() {
 }
 
 #[test]
-fn the_version_of_a_list_is_that_of_its_first_page() {
+fn list_has_version_of_first_page() {
     let (state, outputs) = go(later_page(plan(ListAt::Consistent)), page_end(&version("105"), None));
     assert_eq!(state, watching(listed("100")));
     let end = Output::Mark(Marker::End { version: version("100"), complete: true });
     assert_eq!(outputs, [vec![end], watch_outputs("100")].concat());
 }
 
-/// Property 13. A server, or a cache in front of it, that answers with an older state says the same as one that has not
-/// reached the version; but for one whose versions can't be compared.
+/// Property 13. A server or a proxy cache with an older state is like a server that has not reached the version. Opaque
+/// versions are not compared.
 #[test]
-fn a_list_older_than_asked_for_is_taken_for_too_large_a_version_and_not_shown() {
+fn list_older_than_requested_counts_as_too_large() {
     for next in [None, Some("t")] {
         let (state, outputs) = go(first_page(plan(newer_than("9"))), page_end(&version("8"), next));
         assert_eq!(state, first_page(immediate(fresh())));
         assert_eq!(outputs, list_outputs(RelistCause::TooLarge, ListAt::Consistent, Some(500), true));
         let (state, _) = go(state, page_end(&version("8"), None));
-        assert!(matches!(state, State::Watching(_)), "the most recent state is what it is: {state:?}");
+        assert!(matches!(state, State::Watching(_)), "the most recent state is accepted: {state:?}");
     }
     for at in ["9", "10", "", "x"] {
         let (state, _) = go(first_page(plan(newer_than("9"))), page_end(&version(at), None));
@@ -97,7 +97,7 @@ fn a_list_older_than_asked_for_is_taken_for_too_large_a_version_and_not_shown() 
 }
 
 #[test]
-fn a_server_that_pages_a_list_of_any_state_gets_its_relists_paged() {
+fn paged_list_of_any_state_makes_relists_paged() {
     let (state, _) = go(first_page(plan(ListAt::Any)), page_end(&version("100"), Some("t")));
     let (state, _) = go(state, page_end(&version("100"), None));
     let (_, outputs) = go(state, Input::Relist);
@@ -105,7 +105,7 @@ fn a_server_that_pages_a_list_of_any_state_gets_its_relists_paged() {
 }
 
 #[test]
-fn a_page_that_expired_makes_one_full_list_at_the_version_first_asked_for() {
+fn expired_page_causes_one_unpaged_list() {
     for at in [ListAt::Any, ListAt::Consistent, newer_than("7")] {
         let paging = ListPlan { pages_anyway: true, ..plan(at.clone()) };
         let (state, outputs) = go(later_page(paging.clone()), failed(ErrorClass::Expired));
@@ -115,7 +115,7 @@ fn a_page_that_expired_makes_one_full_list_at_the_version_first_asked_for() {
 }
 
 #[test]
-fn a_server_that_gives_the_same_page_again_is_asked_for_the_full_list_once() {
+fn repeated_page_causes_one_unpaged_list() {
     let (state, outputs) = go(later_page(plan(ListAt::Consistent)), page_end(&version("100"), Some("s")));
     assert_eq!(state, first_page(immediate(ListPlan { unpaged: true, ..plan(ListAt::Consistent) })));
     assert_eq!(outputs, list_outputs(RelistCause::Retry, ListAt::Consistent, None, false));
@@ -125,7 +125,7 @@ fn a_server_that_gives_the_same_page_again_is_asked_for_the_full_list_once() {
 }
 
 #[test]
-fn tokens_that_go_round_in_circles_are_noticed_after_a_few_rounds() {
+fn cycle_of_tokens_is_detected() {
     for circle in 1..50 {
         let mut state = first_page(plan(ListAt::Consistent));
         let pages = (0..1000).find(|page| {
@@ -134,13 +134,13 @@ fn tokens_that_go_round_in_circles_are_noticed_after_a_few_rounds() {
             state = next;
             outputs == [Output::BackOff(None)]
         });
-        // The full list after them goes round as well.
+        // The unpaged list also has a cycle of tokens.
         assert!(pages.unwrap() <= 2 * 4 * circle, "a circle of {circle}: {pages:?} pages");
     }
 }
 
 #[test]
-fn a_server_that_gives_new_tokens_for_ever_is_asked_for_the_full_list_some_time() {
+fn endless_tokens_cause_unpaged_list() {
     let mut state = first_page(plan(ListAt::Consistent));
     for page in 0..10_000 {
         let (next, outputs) = go(state, page_end(&version("100"), Some(&page.to_string())));
@@ -151,9 +151,9 @@ fn a_server_that_gives_new_tokens_for_ever_is_asked_for_the_full_list_some_time(
     assert_eq!(state, first_page(immediate(ListPlan { unpaged: true, ..plan(ListAt::Consistent) })));
 }
 
-/// A server may have a reason against each list that there is.
+/// A server can reject each kind of list.
 #[test]
-fn only_one_list_follows_another_without_a_delay() {
+fn second_immediate_list_waits() {
     let ways = [
         (first_page(immediate(plan(newer_than("7")))), ErrorClass::Expired, fresh()),
         (first_page(immediate(plan(newer_than("7")))), ErrorClass::TooLarge, fresh()),
@@ -164,12 +164,12 @@ fn only_one_list_follows_another_without_a_delay() {
         let (state, outputs) = go(before, failed(class));
         assert_eq!(outputs, [Output::BackOff(None)], "{class:?}");
         let (state, _) = go(state, Input::Fired(Deadline::Backoff));
-        assert_eq!(state, first_page(then), "{class:?}: after the delay another may follow at once");
+        assert_eq!(state, first_page(then), "{class:?}: an immediate list may follow after the delay");
     }
 }
 
 #[test]
-fn a_full_list_that_fails_too_waits() {
+fn failed_unpaged_list_waits() {
     let full = ListPlan { unpaged: true, ..plan(ListAt::Consistent) };
     for state in [first_page(full.clone()), later_page(full)] {
         for class in [ErrorClass::Expired, ErrorClass::TooLarge, ErrorClass::Broken] {
@@ -181,7 +181,7 @@ fn a_full_list_that_fails_too_waits() {
 }
 
 #[test]
-fn only_the_list_right_after_an_expired_page_goes_without_pages() {
+fn later_lists_use_pages_again() {
     let full = ListPlan { unpaged: true, ..plan(ListAt::Consistent) };
     let failures = [failed(ErrorClass::Expired), failed(ErrorClass::Broken), Input::Fired(Deadline::List)];
     for failure in failures {
@@ -195,7 +195,7 @@ fn only_the_list_right_after_an_expired_page_goes_without_pages() {
 }
 
 #[test]
-fn a_version_that_is_gone_or_not_there_yet_leads_to_the_most_recent_state_at_once() {
+fn expired_or_future_version_causes_consistent_list() {
     for (class, cause) in
         [(ErrorClass::Expired, RelistCause::Expired), (ErrorClass::TooLarge, RelistCause::TooLarge)]
     {
@@ -208,7 +208,7 @@ fn a_version_that_is_gone_or_not_there_yet_leads_to_the_most_recent_state_at_onc
 }
 
 #[test]
-fn a_consistent_list_can_not_be_improved_on_so_it_waits() {
+fn expired_consistent_list_waits() {
     for class in [ErrorClass::Expired, ErrorClass::TooLarge] {
         let (state, outputs) = go(first_page(plan(ListAt::Consistent)), failed(class));
         assert_eq!(outputs, [Output::BackOff(None)]);
@@ -218,7 +218,7 @@ fn a_consistent_list_can_not_be_improved_on_so_it_waits() {
 }
 
 #[test]
-fn a_list_that_must_reuse_nothing_reuses_nothing_when_it_is_tried_again() {
+fn fresh_list_stays_fresh_on_retry() {
     let mut classes =
         vec![ErrorClass::Expired, ErrorClass::TooLarge, ErrorClass::NotFound, ErrorClass::Broken];
     classes.extend(causes());
@@ -232,7 +232,7 @@ fn a_list_that_must_reuse_nothing_reuses_nothing_when_it_is_tried_again() {
 }
 
 #[test]
-fn a_list_waits_as_long_as_the_server_asks_whatever_the_failure() {
+fn list_respects_retry_after_for_each_failure() {
     let delay = Some(Duration::from_secs(9));
     for class in [ErrorClass::Expired, ErrorClass::TooLarge, ErrorClass::NotFound, ErrorClass::Broken] {
         let (_, outputs) = go(first_page(fresh()), Input::Failed(class, delay));
@@ -241,7 +241,7 @@ fn a_list_waits_as_long_as_the_server_asks_whatever_the_failure() {
 }
 
 #[test]
-fn other_failures_wait_as_long_as_the_server_asks_and_list_the_same_again() {
+fn other_failures_repeat_same_list_after_delay() {
     let delay = Some(Duration::from_secs(9));
     for class in causes().into_iter().chain([ErrorClass::Broken]) {
         for (before, again) in [(plan(ListAt::Any), ListAt::Any), (plan(newer_than("7")), newer_than("7"))] {
@@ -253,9 +253,9 @@ fn other_failures_wait_as_long_as_the_server_asks_and_list_the_same_again() {
     }
 }
 
-/// Such a version comes from a server that was replaced, or broken when it gave it.
+/// The version can be of another server, or of a faulty server.
 #[test]
-fn a_version_that_the_server_refuses_to_read_is_not_asked_for_again() {
+fn rejected_version_is_not_requested_again() {
     let delay = Some(Duration::from_secs(9));
     let (state, outputs) =
         go(first_page(plan(newer_than("7"))), Input::Failed(ErrorClass::Unsupported, delay));
@@ -269,7 +269,7 @@ fn a_version_that_the_server_refuses_to_read_is_not_asked_for_again() {
 }
 
 #[test]
-fn a_token_that_the_server_refuses_to_read_makes_one_full_list() {
+fn rejected_token_causes_one_unpaged_list() {
     for at in [ListAt::Any, ListAt::Consistent, newer_than("7")] {
         let (state, outputs) = go(later_page(plan(at.clone())), failed(ErrorClass::Unsupported));
         assert_eq!(state, first_page(immediate(ListPlan { unpaged: true, ..plan(at.clone()) })));
@@ -280,7 +280,7 @@ fn a_token_that_the_server_refuses_to_read_makes_one_full_list() {
 }
 
 #[test]
-fn a_page_that_takes_too_long_waits_and_lists_the_same_again() {
+fn page_timeout_repeats_same_list_after_delay() {
     for state in [first_page(plan(newer_than("7"))), later_page(plan(newer_than("7")))] {
         let (state, outputs) = go(state, Input::Fired(Deadline::List));
         assert_eq!(outputs, [Output::BackOff(None)]);
@@ -289,9 +289,9 @@ fn a_page_that_takes_too_long_waits_and_lists_the_same_again() {
     }
 }
 
-/// Property 13: the version of the list is not given up, so that it can't go back unnoticed.
+/// Property 13. The version is kept, so that an older state is detected.
 #[test]
-fn a_resource_that_is_gone_suspends_and_is_listed_at_the_same_version_when_it_is_back() {
+fn missing_resource_suspends_and_keeps_version() {
     let (state, outputs) = go(first_page(plan(newer_than("7"))), failed(ErrorClass::NotFound));
     assert!(matches!(&state, State::Waiting(waiting) if waiting.suspended), "{state:?}");
     assert_eq!(outputs, [Output::BackOff(None)]);
@@ -302,7 +302,7 @@ fn a_resource_that_is_gone_suspends_and_is_listed_at_the_same_version_when_it_is
 }
 
 #[test]
-fn an_incomplete_list_shows_what_there_is_and_is_repeated_after_a_delay() {
+fn incomplete_list_is_delivered_and_repeated() {
     let (state, _) = go(first_page(plan(ListAt::Consistent)), Input::Items { complete: false });
     let (state, outputs) = go(state, page_end(&version("100"), None));
     let end = Output::Mark(Marker::End { version: version("100"), complete: false });
@@ -312,7 +312,7 @@ fn an_incomplete_list_shows_what_there_is_and_is_repeated_after_a_delay() {
 }
 
 #[test]
-fn the_list_after_an_incomplete_one_is_not_older() {
+fn list_after_incomplete_list_is_not_older() {
     for (shown, again) in [("100", newer_than("100")), ("", ListAt::Consistent), ("x", ListAt::Consistent)] {
         let (state, _) = go(first_page(plan(ListAt::Any)), Input::Items { complete: false });
         let (state, _) = go(state, page_end(&version(shown), None));
@@ -322,7 +322,7 @@ fn the_list_after_an_incomplete_one_is_not_older() {
 }
 
 #[test]
-fn a_list_that_is_tried_again_says_so() {
+fn repeated_list_has_cause_retry() {
     let failures = [failed(ErrorClass::Broken), failed(ErrorClass::NotFound), Input::Fired(Deadline::List)];
     for failure in failures {
         let (state, _) = go(first_page(plan(newer_than("7"))), failure);
@@ -332,7 +332,7 @@ fn a_list_that_is_tried_again_says_so() {
 }
 
 #[test]
-fn a_relist_that_is_asked_for_during_a_list_is_this_list() {
+fn open_list_satisfies_requested_relist() {
     let state = later_page(plan(ListAt::Consistent));
     assert_eq!(go(state.clone(), Input::Relist), (state, vec![]));
 }

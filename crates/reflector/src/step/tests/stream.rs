@@ -1,4 +1,4 @@
-//! Streaming lists: how they begin, end and are given up.
+//! Tests of streaming lists.
 
 use super::*;
 
@@ -17,25 +17,25 @@ fn stream_outputs(cause: RelistCause, not_older_than: Option<&str>, fresh: bool)
     ]
 }
 
-/// The plan of the list that is asked for after a delay in place of the streaming list of this plan.
+/// Returns the plan of the list after a failed streaming list of this plan.
 fn instead(plan: ListPlan) -> ListPlan {
     ListPlan { unstreamed: true, ..plan }
 }
 
 #[test]
-fn the_first_list_streams_the_most_recent_state() {
+fn first_list_streams_most_recent_state() {
     let expected = (streaming(plan(ListAt::Any)), stream_outputs(RelistCause::Start, None, false));
     assert_eq!(stream(State::Idle, Input::Start), expected);
 }
 
 #[test]
-fn a_relist_streams_a_state_that_is_no_older_than_what_was_seen() {
+fn streaming_relist_is_not_older_than_position() {
     let expected = stream_outputs(RelistCause::Requested, Some("9"), false);
     assert_eq!(stream(watching(moved("9")), Input::Relist), (streaming(plan(newer_than("9"))), expected));
 }
 
 #[test]
-fn what_comes_before_the_end_belongs_to_the_list_and_keeps_its_deadline_off() {
+fn initial_event_is_delivered_and_resets_deadline() {
     for kind in [EventKind::Added, EventKind::Changed] {
         let (state, outputs) = stream(streaming(plan(ListAt::Any)), event(kind, &version("3")));
         assert_eq!(state, streaming(plan(ListAt::Any)));
@@ -44,7 +44,7 @@ fn what_comes_before_the_end_belongs_to_the_list_and_keeps_its_deadline_off() {
 }
 
 #[test]
-fn its_end_ends_the_list_and_the_same_request_goes_on_as_a_watch() {
+fn end_of_streaming_list_becomes_watch() {
     let at = version("50");
     let (state, outputs) = stream(streaming(plan(ListAt::Any)), event(EventKind::InitialEnd, &at));
     assert_eq!(state, watching(listed("50")));
@@ -55,7 +55,7 @@ fn its_end_ends_the_list_and_the_same_request_goes_on_as_a_watch() {
 
 /// Property 13.
 #[test]
-fn an_end_at_a_version_older_than_asked_for_is_none() {
+fn initial_end_older_than_requested_is_ignored() {
     let state = streaming(plan(newer_than("9")));
     let (after, outputs) = stream(state.clone(), event(EventKind::InitialEnd, &version("8")));
     assert_eq!((after, outputs), (state.clone(), vec![]));
@@ -64,7 +64,7 @@ fn an_end_at_a_version_older_than_asked_for_is_none() {
 }
 
 #[test]
-fn a_server_that_gives_none_is_asked_for_a_list_at_once() {
+fn failed_streaming_list_causes_immediate_list() {
     for at in [ListAt::Any, newer_than("7")] {
         let plan = plan(at);
         let ways = [
@@ -89,20 +89,20 @@ fn a_server_that_gives_none_is_asked_for_a_list_at_once() {
 }
 
 #[test]
-fn a_list_in_the_place_of_two_waits() {
+fn list_after_two_failed_lists_waits() {
     let (state, outputs) = stream(streaming(immediate(fresh())), failed(ErrorClass::Unsupported));
     assert_eq!((state, outputs), (waiting(again(instead(fresh()))), vec![Output::BackOff(None)]));
 }
 
 #[test]
-fn a_server_that_asks_for_time_is_asked_for_the_list_after_it() {
+fn retry_after_delays_list_after_stream() {
     let nine = Some(Duration::from_secs(9));
     let (state, outputs) = stream(streaming(plan(ListAt::Any)), Input::Failed(ErrorClass::Broken, nine));
     assert_eq!((state, outputs), (waiting(again(instead(plan(ListAt::Any)))), vec![Output::BackOff(nine)]));
 }
 
 #[test]
-fn an_overloaded_server_is_asked_for_a_streaming_list_again() {
+fn overloaded_server_gets_streaming_list_again() {
     for class in [ErrorClass::Overloaded, ErrorClass::Refused] {
         let (state, outputs) = stream(streaming(plan(newer_than("7"))), failed(class));
         assert_eq!((state, outputs), (waiting(again(plan(newer_than("7")))), vec![Output::BackOff(None)]));
@@ -110,7 +110,7 @@ fn an_overloaded_server_is_asked_for_a_streaming_list_again() {
 }
 
 #[test]
-fn a_version_that_the_server_has_not_is_followed_by_the_most_recent_state() {
+fn unavailable_version_causes_consistent_streaming_list() {
     for (class, cause) in
         [(ErrorClass::Expired, RelistCause::Expired), (ErrorClass::TooLarge, RelistCause::TooLarge)]
     {
@@ -122,14 +122,14 @@ fn a_version_that_the_server_has_not_is_followed_by_the_most_recent_state() {
 }
 
 #[test]
-fn a_resource_that_is_gone_is_waited_for() {
+fn missing_resource_suspends_streaming_list() {
     let (state, outputs) = stream(streaming(plan(newer_than("7"))), failed(ErrorClass::NotFound));
     assert_eq!((state, outputs), (suspended(again(plan(newer_than("7")))), vec![Output::BackOff(None)]));
 }
 
-/// Property 2: what was lost may have been lost by this very request.
+/// Property 2. This streaming list may have lost the events.
 #[test]
-fn a_relist_that_is_asked_for_meanwhile_follows_it() {
+fn requested_relist_follows_streaming_list() {
     let (asked, outputs) = stream(streaming(plan(ListAt::Any)), Input::Relist);
     assert_eq!(outputs, []);
     let at = version("50");
@@ -139,9 +139,13 @@ fn a_relist_that_is_asked_for_meanwhile_follows_it() {
     let end = Output::Mark(Marker::End { version: at, complete: true });
     assert_eq!(outputs, [end, Output::BackOff(None)]);
     let (after, outputs) = stream(state.clone(), event(EventKind::Added, &version("51")));
-    assert_eq!((after, outputs), (state, vec![]), "it is part of the relist");
+    assert_eq!((after, outputs), (state, vec![]), "the event is part of the relist");
     let (state, _) = stream(asked, Input::WatchEnded(WatchEnd::Short));
-    assert_eq!(state, first_page(immediate(instead(plan(ListAt::Any)))), "another list is as good");
+    assert_eq!(
+        state,
+        first_page(immediate(instead(plan(ListAt::Any)))),
+        "another list satisfies the request"
+    );
 }
 
 #[test]

@@ -1,16 +1,16 @@
-//! Waiting: what follows the delay, and what must not get around it.
+//! Tests of the backoff.
 
 use super::*;
 
 #[test]
-fn after_the_delay_the_watch_goes_on_from_where_it_was() {
+fn watch_resumes_at_position_after_backoff() {
     let (state, outputs) = go(waiting(AfterBackoff::Watch(moved("7"))), Input::Fired(Deadline::Backoff));
     assert_eq!(state, watching(moved("7")));
     assert_eq!(outputs, watch_outputs("7"));
 }
 
 #[test]
-fn a_relist_that_is_asked_for_does_not_get_around_the_delay() {
+fn requested_relist_does_not_bypass_backoff() {
     let (state, outputs) = go(waiting(AfterBackoff::Watch(moved("7"))), Input::Relist);
     assert_eq!(outputs, []);
     let (_, outputs) = go(state, Input::Fired(Deadline::Backoff));
@@ -18,7 +18,7 @@ fn a_relist_that_is_asked_for_does_not_get_around_the_delay() {
 }
 
 #[test]
-fn a_relist_that_is_asked_for_is_the_one_that_waits_already() {
+fn waiting_list_satisfies_requested_relist() {
     let state = waiting(again(fresh()));
     assert_eq!(go(state.clone(), Input::Relist), (state, vec![]));
     let state = suspended(again(fresh()));

@@ -30,7 +30,7 @@ fn position(state: &State) -> &Position {
 }
 
 #[test]
-fn an_event_is_delivered_once_and_moves_the_position() {
+fn event_is_delivered_once_and_moves_position() {
     for kind in [EventKind::Added, EventKind::Changed] {
         let (state, outputs) = go(watching(listed("7")), event(kind, &version("9")));
         assert_eq!((state, outputs), (spoken(moved("9")), deliver()));
@@ -38,7 +38,7 @@ fn an_event_is_delivered_once_and_moves_the_position() {
 }
 
 #[test]
-fn what_has_been_delivered_is_dropped_and_moves_nothing() {
+fn repeated_event_is_dropped_without_move() {
     for at in ["9", "8", "1"] {
         for kind in [EventKind::Added, EventKind::Changed] {
             let (state, outputs) = go(watching(listed("9")), event(kind, &version(at)));
@@ -48,7 +48,7 @@ fn what_has_been_delivered_is_dropped_and_moves_nothing() {
 }
 
 #[test]
-fn versions_compare_as_numbers_of_any_length() {
+fn versions_are_compared_as_numbers_of_any_length() {
     let (_, verdicts) = play(
         watching(listed("9")),
         &[
@@ -62,7 +62,7 @@ fn versions_compare_as_numbers_of_any_length() {
 }
 
 #[test]
-fn a_bookmark_moves_the_position_and_arms_its_deadline_with_everything_that_follows() {
+fn bookmark_moves_position_and_arms_deadline() {
     let (state, outputs) = go(watching(listed("7")), event(EventKind::Bookmark, &version("9")));
     assert_eq!(outputs, [Output::Deliver, Output::Arm(Deadline::Bookmark)]);
     assert_eq!(position(&state), &moved("9"));
@@ -71,13 +71,13 @@ fn a_bookmark_moves_the_position_and_arms_its_deadline_with_everything_that_foll
 }
 
 #[test]
-fn without_a_bookmark_there_is_no_bookmark_deadline() {
+fn bookmark_deadline_is_not_armed_before_bookmark() {
     let (_, outputs) = go(watching(listed("7")), event(EventKind::Changed, &version("9")));
     assert_eq!(outputs, deliver());
 }
 
 #[test]
-fn opaque_versions_are_never_repeats_and_are_resumed_from() {
+fn opaque_version_is_never_repeat() {
     let events = [(EventKind::Changed, "b"), (EventKind::Changed, "b"), (EventKind::Changed, "a")];
     let (state, verdicts) = play(watching(listed("x")), &events);
     assert_eq!(verdicts, [Output::Deliver, Output::Deliver, Output::Deliver]);
@@ -87,7 +87,7 @@ fn opaque_versions_are_never_repeats_and_are_resumed_from() {
 }
 
 #[test]
-fn a_relist_from_an_opaque_version_is_consistent() {
+fn relist_from_opaque_version_is_consistent() {
     let (_, outputs) = go(watching(listed("x")), Input::Relist);
     assert_eq!(list_request(&outputs), Some(ListRequest { at: ListAt::Consistent, limit: Some(500) }));
 }
@@ -96,7 +96,7 @@ fn a_relist_from_an_opaque_version_is_consistent() {
 const NO_POINTS: [&str; 2] = ["", "0"];
 
 #[test]
-fn an_event_without_a_version_is_delivered_and_leads_nowhere() {
+fn event_without_version_does_not_move_position() {
     for none in NO_POINTS {
         let (state, outputs) = go(watching(listed("7")), event(EventKind::Changed, &version(none)));
         assert_eq!((position(&state), outputs), (&listed("7"), deliver()));
@@ -104,7 +104,7 @@ fn an_event_without_a_version_is_delivered_and_leads_nowhere() {
 }
 
 #[test]
-fn a_bookmark_without_a_version_says_nothing_but_that_the_server_lives() {
+fn bookmark_without_version_only_arms_deadline() {
     for none in NO_POINTS {
         let (state, outputs) = go(watching(listed("7")), event(EventKind::Bookmark, &version(none)));
         assert_eq!(outputs, [Output::Discard, Output::Arm(Deadline::Bookmark)]);
@@ -113,7 +113,7 @@ fn a_bookmark_without_a_version_says_nothing_but_that_the_server_lives() {
 }
 
 #[test]
-fn the_added_events_of_a_watch_without_a_version_come_in_no_order_and_move_nothing() {
+fn synthetic_added_events_do_not_move_position() {
     for none in NO_POINTS {
         let (state, _) = go(first_page(plan(ListAt::Any)), page_end(&version(none), None));
         let added = [(EventKind::Added, "9"), (EventKind::Added, "5"), (EventKind::Added, "7")];
@@ -129,7 +129,7 @@ fn the_added_events_of_a_watch_without_a_version_come_in_no_order_and_move_nothi
 
 /// Resuming it would show what there is, and not what has been deleted meanwhile.
 #[test]
-fn a_watch_without_a_version_is_not_resumed_but_listed_again() {
+fn watch_without_version_is_followed_by_relist() {
     for none in NO_POINTS {
         let state = || State::Watching(Watching { synthetic: true, delivered: true, ..opened(listed(none)) });
         let list = list_outputs(RelistCause::Stuck, ListAt::Consistent, Some(500), false);
@@ -147,7 +147,7 @@ fn a_watch_without_a_version_is_not_resumed_but_listed_again() {
 }
 
 #[test]
-fn an_expiry_after_progress_lists_the_most_recent_state_at_once() {
+fn expiry_after_progress_causes_immediate_list() {
     for (class, cause) in
         [(ErrorClass::Expired, RelistCause::Expired), (ErrorClass::TooLarge, RelistCause::TooLarge)]
     {
@@ -158,7 +158,7 @@ fn an_expiry_after_progress_lists_the_most_recent_state_at_once() {
 }
 
 #[test]
-fn an_expiry_of_the_version_that_a_list_gave_waits() {
+fn expiry_without_progress_waits() {
     for class in [ErrorClass::Expired, ErrorClass::TooLarge] {
         let (state, outputs) = go(watching(listed("9")), failed(class));
         assert_eq!(outputs, [Output::BackOff(None)]);
@@ -169,7 +169,7 @@ fn an_expiry_of_the_version_that_a_list_gave_waits() {
 
 /// One event after each list would otherwise make each expiry look like a new one.
 #[test]
-fn a_second_expiry_waits_even_after_progress() {
+fn second_expiry_waits_after_progress() {
     let (state, _) = go(watching(moved("9")), failed(ErrorClass::Expired));
     let (state, _) = go(state, page_end(&version("20"), None));
     let (state, _) = go(state, event(EventKind::Changed, &version("21")));
@@ -178,7 +178,7 @@ fn a_second_expiry_waits_even_after_progress() {
 }
 
 #[test]
-fn an_expiry_is_a_first_one_again_after_a_watch_that_lasted() {
+fn expiry_after_watch_that_lasted_is_immediate() {
     let (state, _) = go(first_page(fresh()), page_end(&version("20"), None));
     let (state, _) = go(state, event(EventKind::Changed, &version("21")));
     let (state, _) = go(state, Input::WatchEnded(WatchEnd::Full));
@@ -187,7 +187,7 @@ fn an_expiry_is_a_first_one_again_after_a_watch_that_lasted() {
 }
 
 #[test]
-fn a_watch_waits_as_long_as_the_server_asks_whatever_the_failure() {
+fn watch_respects_retry_after_for_each_failure() {
     let delay = Some(Duration::from_secs(9));
     for class in [ErrorClass::Expired, ErrorClass::TooLarge, ErrorClass::NotFound, ErrorClass::Broken] {
         let (_, outputs) = go(watching(listed("9")), Input::Failed(class, delay));
@@ -196,7 +196,7 @@ fn a_watch_waits_as_long_as_the_server_asks_whatever_the_failure() {
 }
 
 #[test]
-fn a_relist_after_a_delay_keeps_its_cause() {
+fn delayed_relist_keeps_cause() {
     let stuck = watching(Position { stall_weight: 8, ..moved("9") });
     for (state, input, cause) in [
         (watching(listed("9")), failed(ErrorClass::Expired), RelistCause::Expired),
@@ -212,7 +212,7 @@ fn a_relist_after_a_delay_keeps_its_cause() {
 }
 
 #[test]
-fn a_full_watch_that_spoke_is_resumed_at_once_for_ever() {
+fn full_watch_with_events_is_always_resumed() {
     let mut state = watching(listed("7"));
     for at in 8..50_u64 {
         state = go(state, event(EventKind::Changed, &at.into())).0;
@@ -223,7 +223,7 @@ fn a_full_watch_that_spoke_is_resumed_at_once_for_ever() {
 }
 
 #[test]
-fn one_silent_watch_is_resumed_and_two_lead_to_a_relist_at_the_version() {
+fn second_silent_watch_causes_relist() {
     for ending in
         [Input::WatchEnded(WatchEnd::Full), Input::Fired(Deadline::Watch), Input::Fired(Deadline::Bookmark)]
     {
@@ -235,7 +235,7 @@ fn one_silent_watch_is_resumed_and_two_lead_to_a_relist_at_the_version() {
 }
 
 #[test]
-fn repeats_do_not_break_a_silence() {
+fn repeats_do_not_end_silence() {
     let mut state = watching(moved("9"));
     for _ in 0..2 {
         state = play(state, &[(EventKind::Changed, "8"), (EventKind::Bookmark, "7")]).0;
@@ -245,7 +245,7 @@ fn repeats_do_not_break_a_silence() {
 }
 
 #[test]
-fn repeats_do_not_forgive_failures() {
+fn repeats_do_not_reset_stall_weight() {
     for failure in [failed(ErrorClass::Broken), Input::WatchEnded(WatchEnd::Early)] {
         let mut state = watching(moved("9"));
         for _ in 0..3 {
@@ -258,7 +258,7 @@ fn repeats_do_not_forgive_failures() {
 }
 
 #[test]
-fn a_silence_and_two_failures_are_as_good_as_two_silences() {
+fn silence_and_two_failures_cause_relist() {
     let (state, _) = go(watching(moved("9")), Input::WatchEnded(WatchEnd::Full));
     let (state, _) = go(state, failed(ErrorClass::Broken));
     let (state, outputs) = go(state, Input::Fired(Deadline::Backoff));
@@ -269,7 +269,7 @@ fn a_silence_and_two_failures_are_as_good_as_two_silences() {
 }
 
 #[test]
-fn progress_between_two_silences_forgives_the_first() {
+fn progress_resets_weight_of_silence() {
     let (state, _) = go(watching(moved("9")), Input::WatchEnded(WatchEnd::Full));
     let (state, _) = go(state, event(EventKind::Bookmark, &version("10")));
     let (state, _) = go(state, Input::WatchEnded(WatchEnd::Full));
@@ -278,7 +278,7 @@ fn progress_between_two_silences_forgives_the_first() {
 }
 
 #[test]
-fn a_short_watch_is_resumed_at_once() {
+fn short_watch_is_resumed_immediately() {
     for state in [watching(moved("9")), spoken(moved("9"))] {
         let (_, outputs) = go(state, Input::WatchEnded(WatchEnd::Short));
         assert_eq!(outputs, watch_outputs("9"));
@@ -288,7 +288,7 @@ fn a_short_watch_is_resumed_at_once() {
 /// A proxy that ends each idle watch after a minute would hide for ever that the version is one
 /// of the future.
 #[test]
-fn a_dozen_short_silent_watches_lead_to_a_relist_after_a_delay() {
+fn twelve_short_silent_watches_cause_delayed_relist() {
     let mut state = watching(moved("9"));
     for _ in 0..11 {
         let (next, outputs) = go(state, Input::WatchEnded(WatchEnd::Short));
@@ -302,7 +302,7 @@ fn a_dozen_short_silent_watches_lead_to_a_relist_after_a_delay() {
 }
 
 #[test]
-fn an_early_end_waits_before_the_watch_is_resumed() {
+fn early_end_delays_resume() {
     for state in [watching(moved("9")), spoken(moved("9"))] {
         let (state, outputs) = go(state, Input::WatchEnded(WatchEnd::Early));
         assert_eq!(outputs, [Output::BackOff(None)]);
@@ -312,7 +312,7 @@ fn an_early_end_waits_before_the_watch_is_resumed() {
 }
 
 #[test]
-fn the_third_failure_at_one_version_leads_to_a_relist_after_the_delay() {
+fn third_failure_causes_delayed_relist() {
     for failure in
         [failed(ErrorClass::Broken), failed(ErrorClass::Unsupported), Input::WatchEnded(WatchEnd::Early)]
     {
@@ -332,7 +332,7 @@ fn the_third_failure_at_one_version_leads_to_a_relist_after_the_delay() {
 }
 
 #[test]
-fn progress_forgives_failures() {
+fn progress_resets_weight_of_failures() {
     let mut state = watching(moved("9"));
     for at in 10..20_u64 {
         state = go(state, event(EventKind::Changed, &at.into())).0;
@@ -344,7 +344,7 @@ fn progress_forgives_failures() {
 }
 
 #[test]
-fn a_server_that_is_busy_or_refuses_never_makes_a_relist() {
+fn rejection_does_not_cause_relist() {
     for class in causes() {
         let mut state = watching(moved("9"));
         for _ in 0..20 {
@@ -360,7 +360,7 @@ fn a_server_that_is_busy_or_refuses_never_makes_a_relist() {
 
 /// Property 13: a server that was restored meanwhile says that the version is too large, and its versions are not trusted.
 #[test]
-fn a_resource_that_is_gone_suspends_the_watch_and_is_listed_at_the_position() {
+fn missing_resource_suspends_watch_and_keeps_position() {
     let (state, outputs) = go(watching(moved("9")), failed(ErrorClass::NotFound));
     assert!(matches!(&state, State::Waiting(waiting) if waiting.suspended), "{state:?}");
     assert_eq!(outputs, [Output::BackOff(None)]);
@@ -369,7 +369,7 @@ fn a_resource_that_is_gone_suspends_the_watch_and_is_listed_at_the_position() {
 }
 
 #[test]
-fn a_relist_that_is_asked_for_begins_at_once_at_the_position() {
+fn requested_relist_starts_at_position() {
     let (_, outputs) = go(spoken(moved("9")), Input::Relist);
     assert_eq!(outputs, list_outputs(RelistCause::Requested, newer_than("9"), None, false));
 }
