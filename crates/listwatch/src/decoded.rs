@@ -52,7 +52,8 @@ impl<T: 'static> ObjectReader<'_, T> {
         self.decoded(outline, digest)
     }
 
-    /// Reads the object of a change. A change always differs from the cached object, so the cache is not queried.
+    /// Reads the object of a change. A change always differs from the cached object, so the cache is not
+    /// queried.
     ///
     /// # Errors
     /// Fails if the object has no usable identity.

@@ -144,8 +144,8 @@ pub enum ErrorClass {
     Expired,
     /// The server has not reached the requested version.
     TooLarge,
-    /// The server rejects the parameters, for example an unreadable version (400, 422). Or the parameters
-    /// are too long to be sent (414, 431).
+    /// The server rejects the parameters, for example an unreadable version (400, 422). Or the
+    /// parameters are too long to be sent (414, 431).
     Unsupported,
     /// The server is overloaded (429, or 503 with Retry-After). Retry after a delay.
     Overloaded,
@@ -177,8 +177,8 @@ impl fmt::Display for ErrorClass {
     }
 }
 
-/// Code, reason and message of a status, on one line. The message of an internal error is omitted, because
-/// it can contain an object that a webhook received.
+/// Code, reason and message of a status, on one line. The message of an internal error is omitted,
+/// because it can contain an object that a webhook received.
 struct StatusLine<'a>(&'a Status);
 
 impl fmt::Display for StatusLine<'_> {
@@ -248,7 +248,8 @@ impl ListWatchError {
 
     /// Creates the error of a list function.
     ///
-    /// An error of serde_json is replaced by its category and position, because its text contains a part of the object.
+    /// An error of serde_json is replaced by its category and position, because its text contains a part
+    /// of the object.
     pub fn list_function(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         ListWatchError::Function { verb: Verb::List, source: without_quotes(source.into()) }
     }
@@ -300,14 +301,15 @@ fn class_of(status: &Status, has_retry_after: bool) -> ErrorClass {
         (403, _) => ErrorClass::Forbidden,
         (404, _) => ErrorClass::NotFound,
         (400 | 414 | 422 | 431, _) => ErrorClass::Unsupported,
-        // Other codes can have a Retry-After too, but their cause can be the request. The failure would repeat.
+        // Other codes can have a Retry-After too, but their cause can be the request. The failure would
+        // repeat.
         (503, _) if has_retry_after => ErrorClass::Overloaded,
         _ => ErrorClass::Broken,
     }
 }
 
-/// A newer server reports the reason in `details.causes`. An older server sends only a text, in the cause or in the
-/// status.
+/// A newer server reports the reason in `details.causes`. An older server sends only a text, in the
+/// cause or in the status.
 fn is_too_large(status: &Status) -> bool {
     const TEXT: &str = "Too large resource version";
     let timeout = status.code == 504 || status.reason == "Timeout";

@@ -69,8 +69,8 @@ pub(crate) fn read<T: 'static>(
     }
 }
 
-/// A deletion requires only the identity. If the deleted object has another kind, it is not the watched object.
-/// The result then marks the cached object as stale and does not delete it.
+/// A deletion requires only the identity. If the deleted object has another kind, it is not the watched
+/// object. The result then marks the cached object as stale and does not delete it.
 pub(crate) fn deleted<T>(last: Decoded<T>) -> WatchEvent<T> {
     match last {
         Decoded::Undecodable { error: DecodeError::WrongKind { .. }, .. } => WatchEvent::Modified(last),

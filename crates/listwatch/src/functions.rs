@@ -49,9 +49,9 @@ pub(crate) struct Functions<T> {
 impl<T: Object> ListWatch<T> {
     /// Creates a source from two functions, for example two calls of a `kube_client::Api`.
     ///
-    /// `list` returns the requested page, and `watch` returns the events after a version. Create their errors
-    /// with [`ListWatchError::list_function`] and [`ListWatchError::watch_function`]. These functions keep the
-    /// class of a `kube_client::Error`. The two functions must apply selectors.
+    /// `list` returns the requested page, and `watch` returns the events after a version. Create their
+    /// errors with [`ListWatchError::list_function`] and [`ListWatchError::watch_function`]. These
+    /// functions keep the class of a `kube_client::Error`. The two functions must apply selectors.
     pub fn from_functions<L, F, W, S>(list: L, watch: W) -> Self
     where
         L: Fn(ListRequest) -> F + Send + Sync + 'static,

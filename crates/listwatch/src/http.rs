@@ -1,4 +1,5 @@
-//! The I/O of a `ListWatch`: sends requests through a `kube_client::Client` and returns responses as streams.
+//! The I/O of a `ListWatch`: sends requests through a `kube_client::Client` and returns responses as
+//! streams.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -213,8 +214,8 @@ impl<T: Send + Sync + 'static> Http<T> {
         ObjectReader { context: &self.context, decoder: &*self.decoder, known }
     }
 
-    /// Reads the chunks of a watch that are available without a wait, up to a limit. A connection provides one chunk
-    /// at a time, so this function yields between chunks.
+    /// Reads the chunks of a watch that are available without a wait, up to a limit. A connection
+    /// provides one chunk at a time, so this function yields between chunks.
     async fn drain_ready(
         &self,
         mut open: Open<Frames>,
@@ -237,7 +238,8 @@ impl<T: Send + Sync + 'static> Http<T> {
         Reading::Open(open)
     }
 
-    /// Decodes a chunk of a watch, or handles the end of its body. Appends the events before the first error.
+    /// Decodes a chunk of a watch, or handles the end of its body. Appends the events before the first
+    /// error.
     fn read_chunk(
         &self,
         mut open: Open<Frames>,
@@ -287,8 +289,8 @@ impl<T: Send + Sync + 'static> Http<T> {
         let headers = request.headers_mut();
         headers.insert(header::ACCEPT, self.accept(target.verb));
         if target.verb == Verb::Watch {
-            // Since 1.36, a server can compress each event as a separate gzip member. Common decompression layers
-            // stop after the first member.
+            // Since 1.36, a server can compress each event as a separate gzip member. Common
+            // decompression layers stop after the first member.
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         tracing::debug!(%target, "request");

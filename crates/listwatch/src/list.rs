@@ -98,8 +98,8 @@ impl ListReader {
 
     /// Returns the metadata of the list at the end of the body.
     ///
-    /// JSON without metadata or items is not a list and can come from a proxy. Used as an empty list, it would
-    /// delete all cached objects.
+    /// JSON without metadata or items is not a list and can come from a proxy. Used as an empty list, it
+    /// would delete all cached objects.
     pub(crate) fn end(self) -> Result<ListEnd, ListError> {
         if !self.splitter.is_complete() {
             return Err(ListError::Malformed("the list is incomplete"));
@@ -138,7 +138,8 @@ impl ListReader {
     }
 }
 
-/// Rejects a list of another kind. A CRD can choose any name for its list kind, so such a name is accepted.
+/// Rejects a list of another kind. A CRD can choose any name for its list kind, so such a name is
+/// accepted.
 fn check_list_kind(found: &str, expected: &TypeMeta) -> Result<(), ListError> {
     let of_a_crd = expected.api_version.split('/').next().is_some_and(|group| group.contains('.'));
     let fits = match found {

@@ -15,8 +15,8 @@ use crate::{
 
 /// The default of [`ListWatch::max_object_bytes`].
 ///
-/// By default, kube-apiserver accepts requests of 3 MiB, and etcd accepts 1.5 MiB. managedFields and defaulted
-/// fields increase the size of an object after these checks.
+/// By default, kube-apiserver accepts requests of 3 MiB, and etcd accepts 1.5 MiB. managedFields and
+/// defaulted fields increase the size of an object after these checks.
 const MAX_OBJECT_BYTES: usize = 16 << 20;
 
 /// Lists and watches one resource, like client-go's `ListWatch`.
@@ -61,8 +61,8 @@ impl<T: Cached> ListWatch<T> {
 
     /// Lists and watches a resource with a client, like client-go's `NewListWatchFromClient`.
     ///
-    /// Use `&()` as the resource of a static type. Use `None` or an empty namespace for all namespaces and for
-    /// cluster-scoped resources. An empty field selector selects all objects.
+    /// Use `&()` as the resource of a static type. Use `None` or an empty namespace for all namespaces
+    /// and for cluster-scoped resources. An empty field selector selects all objects.
     pub fn from_client(
         client: Client,
         resource: &<T::Resource as Resource>::DynamicType,
@@ -121,8 +121,8 @@ impl<T: 'static> ListWatch<T> {
     /// Sets the maximum size of an object in bytes. The default is 16 MiB. A larger object causes
     /// [`ListWatchError::TooLong`].
     ///
-    /// With the feature `gzip` of kube-client, lists are compressed. Watches are never compressed. The limit applies
-    /// to the decompressed size, and decompression stops at the limit.
+    /// With the feature `gzip` of kube-client, lists are compressed. Watches are never compressed. The
+    /// limit applies to the decompressed size, and decompression stops at the limit.
     #[must_use]
     pub fn max_object_bytes(self, limit: usize) -> Self {
         self.modify(|http| http.max_object_bytes = limit)
@@ -130,23 +130,25 @@ impl<T: 'static> ListWatch<T> {
 
     /// Keeps `metadata.managedFields`. By default, this crate removes them before it decodes an object.
     ///
-    /// Managed fields record which program owns which field, and are often half of an object. A program needs them
-    /// only if it computes server-side applies. If a program writes an object without
-    /// managed fields, kube-apiserver does not change its own.
+    /// Managed fields record which program owns which field, and are often half of an object. A program
+    /// needs them only if it computes server-side applies. If a program writes an object without managed
+    /// fields, kube-apiserver does not change its own.
     #[must_use]
     pub fn keep_managed_fields(self) -> Self {
         self.modify(|http| http.context.keep_managed_fields = true)
     }
 
-    /// Adds a function that changes each decoded object before it is cached, like client-go's `SetTransform`.
+    /// Adds a function that changes each decoded object before it is cached, like client-go's
+    /// `SetTransform`.
     ///
-    /// Use a transform to remove unneeded fields and save memory. Several transforms run in the order of their
-    /// addition. A transform runs once for each decoded version of an object, and for the last state of a deleted
-    /// object. It does not run for an unchanged object of a list, or for a resync. It cannot change the key, uid or
-    /// version of an object. It runs on the task that reads the response, so it must not block.
+    /// Use a transform to remove unneeded fields and save memory. Several transforms run in the order of
+    /// their addition. A transform runs once for each decoded version of an object, and for the last
+    /// state of a deleted object. It does not run for an unchanged object of a list, or for a resync. It
+    /// cannot change the key, uid or version of an object. It runs on the task that reads the response,
+    /// so it must not block.
     ///
-    /// If a transform fails or panics, the object is undecodable. It is reported with its key and this reason. The
-    /// last decoded version stays cached and is marked stale.
+    /// If a transform fails or panics, the object is undecodable. It is reported with its key and this
+    /// reason. The last decoded version stays cached and is marked stale.
     #[must_use]
     pub fn transform(
         mut self,
@@ -245,7 +247,8 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
     }
 }
 
-/// Returns the namespace in the path of a resource, for example `shop` in `/api/v1/namespaces/shop/pods`.
+/// Returns the namespace in the path of a resource, for example `shop` in
+/// `/api/v1/namespaces/shop/pods`.
 fn namespace_of(path: &str) -> Option<String> {
     let (_, below) = path.split_once("/namespaces/")?;
     let (namespace, _) = below.split_once('/')?;

@@ -1,7 +1,7 @@
 //! The requests and their URLs. Pure.
 //!
-//! The request types cannot express combinations that an API server rejects or misinterprets: a match without a
-//! version, a version without a match and with a limit, or a continue token with either.
+//! The request types cannot express combinations that an API server rejects or misinterprets: a match
+//! without a version, a version without a match and with a limit, or a continue token with either.
 //! <https://kubernetes.io/docs/reference/using-api/api-concepts/#the-resourceversion-parameter>
 
 use std::time::Duration;
@@ -22,8 +22,8 @@ pub struct ListRequest {
 pub enum ListAt {
     /// The most recent state.
     Consistent,
-    /// Any state in the watch cache of the server, with no limit on its age. The server may ignore the limit
-    /// of items.
+    /// Any state in the watch cache of the server, with no limit on its age. The server may ignore the
+    /// limit of items.
     Any,
     /// A state at least as new as this version.
     NotOlderThan(ResourceVersion),
@@ -38,8 +38,8 @@ pub enum ListAt {
 pub struct WatchRequest {
     /// The start of the watch.
     pub from: WatchFrom,
-    /// The duration after which the server ends the watch, rounded down to seconds. With `None`, the server
-    /// decides.
+    /// The duration after which the server ends the watch, rounded down to seconds. With `None`, the
+    /// server decides.
     pub timeout: Option<Duration>,
     /// Whether to request bookmarks.
     pub bookmarks: bool,
@@ -48,11 +48,12 @@ pub struct WatchRequest {
 /// The start of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchFrom {
-    /// The watch starts after this version. With an empty version, the server first sends the most recent state as
-    /// ADDED events. Some aggregated servers have only empty versions.
+    /// The watch starts after this version. With an empty version, the server first sends the most
+    /// recent state as ADDED events. Some aggregated servers have only empty versions.
     Version(ResourceVersion),
-    /// The watch starts with a streaming list. The server sends a state as ADDED events, then a marked bookmark,
-    /// then later events. The state is at least as new as this version. `None` requests the most recent state.
+    /// The watch starts with a streaming list. The server sends a state as ADDED events, then a marked
+    /// bookmark, then later events. The state is at least as new as this version. `None` requests the
+    /// most recent state.
     InitialEvents(Option<ResourceVersion>),
 }
 

@@ -9,14 +9,15 @@ use crate::{ListOptions, ListPart, ListRequest, ListWatchError, WatchEvent, Watc
 
 /// Lists and watches objects, like client-go's `ListerWatcher`.
 ///
-/// Both streams are lazy: the first poll sends the request. A failed request is the first item. Dropping a stream
-/// ends the request. A stream ends after an error.
+/// Both streams are lazy: the first poll sends the request. A failed request is the first item. Dropping
+/// a stream ends the request. A stream ends after an error.
 ///
 /// An implementation must not retry or block. The reflector decides on retries.
 pub trait ListerWatcher<T>: Send + Sync + 'static {
     /// Returns the parts of one page while the response arrives. [`ListPart::End`] is the last item.
     ///
-    /// If `known` contains an object unchanged, the cached entry is returned and the object is not decoded.
+    /// If `known` contains an object unchanged, the cached entry is returned and the object is not
+    /// decoded.
     fn list(
         &self,
         request: ListRequest,
@@ -32,7 +33,8 @@ pub trait ListerWatcher<T>: Send + Sync + 'static {
 
     /// Returns whether this source supports [`InitialEvents`](crate::WatchFrom::InitialEvents).
     ///
-    /// Return `false` if the source cannot send the bookmark after the initial events. The reflector then requests only lists.
+    /// Return `false` if the source cannot send the bookmark after the initial events. The reflector
+    /// then requests only lists.
     fn streams_lists(&self) -> bool {
         true
     }
@@ -42,8 +44,8 @@ pub trait ListerWatcher<T>: Send + Sync + 'static {
         None
     }
 
-    /// Returns the path of the resource, without a query, for error messages. The default is the name of the
-    /// type.
+    /// Returns the path of the resource, without a query, for error messages. The default is the name of
+    /// the type.
     fn path(&self) -> String {
         std::any::type_name::<Self>().to_owned()
     }

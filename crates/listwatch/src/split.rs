@@ -1,7 +1,8 @@
 //! Splits the body of a list into items while the bytes arrive. Pure.
 //!
-//! A list is one JSON object, `{"kind":..,"metadata":{..},"items":[..]}`. It can contain hundreds of megabytes.
-//! This module reads only the structure and does not decode the segments. It holds at most one incomplete segment.
+//! A list is one JSON object, `{"kind":..,"metadata":{..},"items":[..]}`. It can contain hundreds of
+//! megabytes. This module reads only the structure and does not decode the segments. It holds at most
+//! one incomplete segment.
 
 use bytes::{Bytes, BytesMut};
 use kube_object::ValueEnd;

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 type Fields = Map<String, Value>;
 
-/// Decodes each field separately. A field that is null or has another type counts as missing, because it must not
-/// hide the code and the reason. Returns `None` if the bytes are not a JSON object.
+/// Decodes each field separately. A field that is null or has another type counts as missing, because it
+/// must not hide the code and the reason. Returns `None` if the bytes are not a JSON object.
 pub(crate) fn read(bytes: &[u8]) -> Option<Status> {
     let mut fields: Fields = serde_json::from_slice(bytes).ok()?;
     Some(Status {

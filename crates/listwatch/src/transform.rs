@@ -9,7 +9,8 @@ use kube_object::{Decode, DecodeError, Entry, RawObject};
 
 use crate::Decoded;
 
-/// A user function. The reason of its failure is a static text, and therefore cannot contain the text of an object.
+/// A user function. The reason of its failure is a static text, and therefore cannot contain the text of
+/// an object.
 pub(crate) type Transform<T> = Arc<dyn Fn(&mut T) -> Result<(), &'static str> + Send + Sync>;
 
 /// Decodes an object, then transforms it. The identity is read before both.

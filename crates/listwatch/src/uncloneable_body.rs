@@ -1,8 +1,9 @@
 //! An empty request body that cannot be cloned.
 //!
-//! kube-client's retry layer (`default_retry`, on by default) repeats a request up to 15 times after a response of
-//! 429, 503 or 504, and does not report it. Each attempt of the reflector would become many requests. The layer does
-//! not repeat a request whose body cannot be cloned. [`Body::empty`] can be cloned, but the body of a response cannot.
+//! kube-client's retry layer (`default_retry`, on by default) repeats a request up to 15 times after a
+//! response of 429, 503 or 504, and does not report it. Each attempt of the reflector would become many
+//! requests. The layer does not repeat a request whose body cannot be cloned. [`Body::empty`] can be
+//! cloned, but the body of a response cannot.
 
 use std::convert::Infallible;
 

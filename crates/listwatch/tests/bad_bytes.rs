@@ -1,5 +1,5 @@
-//! Reads arbitrary bytes, split at arbitrary points. The reader never panics and respects its size limit. It finds the
-//! valid objects among invalid ones, and no error contains a part of the input.
+//! Reads arbitrary bytes, split at arbitrary points. The reader never panics and respects its size
+//! limit. It finds the valid objects among invalid ones, and no error contains a part of the input.
 
 use std::{convert::Infallible, fmt::Debug, sync::Arc, time::Duration};
 

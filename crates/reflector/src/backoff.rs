@@ -1,7 +1,8 @@
 //! Retry delays. All kinds of retries share one budget.
 //!
-//! The `backoff` crate is unmaintained, so only this module uses it. Two of its defaults are disabled. The first is a
-//! stop after 15 minutes, the second a jitter without a seed. This module adds the jitter.
+//! The `backoff` crate is unmaintained, so only this module uses it. Two of its defaults are disabled.
+//! The first is a stop after 15 minutes, the second a jitter without a seed. This module adds the
+//! jitter.
 
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use tokio::time::Instant;
 
 use crate::ReflectorOptions;
 
-/// The maximum of a Retry-After. A server or proxy that sends a very long delay must not stop the reflector.
+/// The maximum of a Retry-After. A server or proxy that sends a very long delay must not stop the
+/// reflector.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 
 pub(crate) struct Backoff {
@@ -34,8 +36,8 @@ impl Backoff {
         Self { delays, reset_after: options.backoff_reset, last: None }
     }
 
-    /// Returns the end of the next delay. The delay is uniform between the interval and twice the interval, and at
-    /// least `retry_after`.
+    /// Returns the end of the next delay. The delay is uniform between the interval and twice the
+    /// interval, and at least `retry_after`.
     pub(crate) fn next(
         &mut self,
         now: Instant,

@@ -6,8 +6,8 @@ use kube_object::{CacheProbe, Digest, Entry, ObjectIdRef, VersionTrust};
 
 /// Returns an entry of the inner probe only if the digests are equal.
 ///
-/// After an expired version, a list can belong to another history, for example after a restore of etcd. There, an equal
-/// uid and version do not prove an equal object.
+/// After an expired version, a list can belong to another history, for example after a restore of etcd.
+/// There, an equal uid and version do not prove an equal object.
 pub(crate) struct DigestOnlyProbe<T>(pub(crate) Arc<dyn CacheProbe<T>>);
 
 impl<T> CacheProbe<T> for DigestOnlyProbe<T> {

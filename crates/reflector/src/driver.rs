@@ -19,7 +19,7 @@ use crate::{
     report::Reports, step,
 };
 
-/// A watch that lasts less than this is early. The next request then waits for the backoff.
+/// A watch with a shorter duration is early. The next request then waits for the backoff.
 const EARLY_END: Duration = Duration::from_secs(1);
 
 /// Lists and watches a resource, and pushes the changes into a [`Sink`].
@@ -82,7 +82,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
         self
     }
 
-    /// Sets a function for the failures of LIST and WATCH requests, like client-go's `SetWatchErrorHandler`.
+    /// Sets a function for the failures of LIST and WATCH requests, like client-go's
+    /// `SetWatchErrorHandler`.
     ///
     /// Timeouts count as failures. The function runs on the task of the reflector, so it must not block.
     #[must_use]
@@ -186,8 +187,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         }
     }
 
-    /// Pushes the deltas. The reflector does not read while the sink is full, so this time does not count against the
-    /// server.
+    /// Pushes the deltas. The reflector does not read while the sink is full, so this time does not
+    /// count against the server.
     async fn push(&mut self) -> Result<(), SinkClosed> {
         let outgoing = std::mem::take(&mut self.outgoing);
         if outgoing.is_empty() {
@@ -203,7 +204,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         Ok(())
     }
 
-    /// Waits for the next arrival. A deadline has precedence over data, because an endless body must not delay it.
+    /// Waits for the next arrival. A deadline has precedence over data, because an endless body must not
+    /// delay it.
     async fn arrival(&mut self) -> Arrival<T> {
         let first = self.deadlines.first();
         let fired = async {
@@ -280,8 +282,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     }
 
     fn watch(&mut self, after: ResourceVersion) {
-        // Do not reuse cached objects for events. If the sink still queues a list of a new epoch, the cache can contain
-        // an object of the earlier epoch with the version of an event.
+        // Do not reuse cached objects for events. If the sink still queues a list of a new epoch, the
+        // cache can contain an object of the earlier epoch with the version of an event.
         self.open_watch(WatchFrom::Version(after), Arc::new(NoCache));
         self.reflector.reports.watch_begun();
     }

@@ -1,8 +1,9 @@
-//! Lists a resource, then watches it from the returned resourceVersion. Relists if the watch cannot continue.
+//! Lists a resource, then watches it from the returned resourceVersion. Relists if the watch cannot
+//! continue.
 //!
-//! A [`Reflector`] sends requests through [`kube_listwatch`] and pushes [`Delta`](kube_object::Delta)s into a
-//! [`Sink`]. In an informer, the sink is a DeltaFIFO. Without an informer, the sink can be a bounded
-//! `tokio::sync::mpsc` channel:
+//! A [`Reflector`] sends requests through [`kube_listwatch`] and pushes [`Delta`](kube_object::Delta)s
+//! into a [`Sink`]. In an informer, the sink is a DeltaFIFO. Without an informer, the sink can be a
+//! bounded `tokio::sync::mpsc` channel:
 //!
 //! ```no_run
 //! # async fn example(client: kube_client::Client) {
@@ -19,8 +20,8 @@
 //! # }
 //! ```
 //!
-//! The function [`step`] decides on the next request. It is a state machine without I/O, clock or randomness.
-//! [`Reflector`] passes inputs to it and executes the outputs. The states:
+//! The function [`step`] decides on the next request. It is a state machine without I/O, clock or
+//! randomness. [`Reflector`] passes inputs to it and executes the outputs. The states:
 //!
 //! | State | Meaning | Transitions |
 //! |---|---|---|
@@ -31,11 +32,13 @@
 //! | [`State::Waiting`] | The reflector backs off, or is suspended because the resource does not exist. | backoff timer |
 //!
 //! # Invariants
-//! - Deltas are pushed in the order of the server's history. The position never passes an event that was not delivered.
-//! - A retry waits for the backoff. Without a backoff, a request follows only a watch that lasted, or a list that
-//!   failed once for its version, its pages or its transport. A server that responds immediately cannot cause a loop.
-//! - A list is never older than the lists before it, except in a new epoch. A new epoch starts with an expired or too
-//!   large version, and until a list succeeds, cached versions are not compared.
+//! - Deltas are pushed in the order of the server's history. The position never passes an event that was
+//!   not delivered.
+//! - A retry waits for the backoff. Without a backoff, a request follows only a watch that lasted, or a
+//!   list that failed once for its version, its pages or its transport. A server that responds
+//!   immediately cannot cause a loop.
+//! - A list is never older than the lists before it, except in a new epoch. A new epoch starts with an
+//!   expired or too large version, and until a list succeeds, cached versions are not compared.
 //! - Each request has a deadline. Each failure is reported and retried, indefinitely.
 //! - Objects never enter the state machine. The reflector does not depend on handlers.
 //!

@@ -1,5 +1,5 @@
-//! The options of a reflector. With the defaults, an informer sends one request per 5 to 10 minutes without failures,
-//! and at most 14 lists in the first minute of a failure.
+//! The options of a reflector. With the defaults, an informer sends one request per 5 to 10 minutes
+//! without failures, and at most 14 lists in the first minute of a failure.
 
 use std::time::Duration;
 
@@ -17,51 +17,53 @@ pub enum FirstList {
     Any,
     /// The most recent state.
     Consistent,
-    /// The most recent state, in a new epoch. Use it for a sink that contains objects of an earlier reflector, because
-    /// the server can have been restored since then.
+    /// The most recent state, in a new epoch. Use it for a sink that contains objects of an earlier
+    /// reflector, because the server can have been restored since then.
     Fresh,
 }
 
 /// Configures page sizes, timeouts and delays.
 ///
-/// A reflector clamps all durations to at most a day, timeouts to at least a second, and `backoff_initial` to at least
-/// 10 ms.
+/// A reflector clamps all durations to at most a day, timeouts to at least a second, and
+/// `backoff_initial` to at least 10 ms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReflectorOptions {
-    /// The number of items per page. `None` uses pages of 500 for lists that read etcd, and requests other lists in one
-    /// response, because a limit bypasses the watch cache. A number applies to all lists.
+    /// The number of items per page. `None` uses pages of 500 for lists that read etcd, and requests
+    /// other lists in one response, because a limit bypasses the watch cache. A number applies to all
+    /// lists.
     pub page_size: Option<u32>,
     /// The state that the first list returns.
     pub first_list: FirstList,
-    /// Whether to request streaming lists. They require little memory of the server, and continue as the watch. If a
-    /// server does not support streaming lists, the reflector immediately requests a list.
+    /// Whether to request streaming lists. They require little memory of the server, and continue as the
+    /// watch. If a server does not support streaming lists, the reflector immediately requests a list.
     pub streaming_lists: bool,
-    /// The maximum time without an event before the end of a streaming list. After it, the server counts as a server
-    /// without streaming lists.
+    /// The maximum time without an event before the end of a streaming list. After it, the server counts
+    /// as a server without streaming lists.
     pub streaming_deadline: Duration,
     /// The timeout of a page or a complete streaming list. The timeout of kube-apiserver is one minute.
     pub list_deadline: Duration,
-    /// The minimum duration of a watch. Each watch requests a random duration between this and twice this, to
-    /// distribute the load of many clients.
+    /// The minimum duration of a watch. Each watch requests a random duration between this and twice
+    /// this, to distribute the load of many clients.
     pub watch_timeout: Duration,
     /// The time after the requested duration, after which the reflector closes a watch.
     pub watch_grace: Duration,
-    /// The maximum time without an event after the first bookmark of a watch. Then the reflector closes the watch. A
-    /// server sends a bookmark about every minute.
+    /// The maximum time without an event after the first bookmark of a watch. Then the reflector closes
+    /// the watch. A server sends a bookmark about every minute.
     pub bookmark_deadline: Duration,
-    /// The first interval before a retry. Each failure doubles the interval. The delay is random between the interval
-    /// and twice the interval. If a response contains Retry-After, the delay is at least this time, up to 5 minutes.
+    /// The first interval before a retry. Each failure doubles the interval. The delay is random between
+    /// the interval and twice the interval. If a response contains Retry-After, the delay is at least
+    /// this time, up to 5 minutes.
     pub backoff_initial: Duration,
     /// The maximum interval.
     pub backoff_max: Duration,
     /// The time without failures after which the interval is reset.
     pub backoff_reset: Duration,
-    /// Whether to clear the cache if the resource no longer exists (404), for example because its CRD was removed.
-    /// Handlers then receive a deletion of each object, with an unknown final state. By default, the objects stay
-    /// cached, because the resource can return.
+    /// Whether to clear the cache if the resource no longer exists (404), for example because its CRD
+    /// was removed. Handlers then receive a deletion of each object, with an unknown final state. By
+    /// default, the objects stay cached, because the resource can return.
     pub clear_when_gone: bool,
-    /// The seed of random delays and timeouts. `None` uses a random seed, so that replicas differ. A number makes the
-    /// delays reproducible.
+    /// The seed of random delays and timeouts. `None` uses a random seed, so that replicas differ. A
+    /// number makes the delays reproducible.
     pub seed: Option<u64>,
 }
 

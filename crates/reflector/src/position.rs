@@ -5,7 +5,8 @@ use kube_object::ResourceVersion;
 
 use crate::{FirstList, ReflectorOptions};
 
-/// The default page size of lists that read etcd. It balances the number of requests and the memory of the server.
+/// The default page size of lists that read etcd. It balances the number of requests and the memory of
+/// the server.
 const PAGE_SIZE: u32 = 500;
 
 /// A version up to which the reflector delivered all events, with facts about earlier requests.
@@ -15,36 +16,40 @@ pub struct Position {
     pub version: ResourceVersion,
     /// Whether something newer than the last list was delivered.
     pub moved: bool,
-    /// Whether the last list followed an expired version or an immediate retry, and no watch lasted since. If a version
-    /// expires in this state, the server may expire each version, and the next list waits.
+    /// Whether the last list followed an expired version or an immediate retry, and no watch lasted
+    /// since. If a version expires in this state, the server may expire each version, and the next list
+    /// waits.
     pub unstable: bool,
     /// The sum of the weights of the watches that stalled at this version. See `StallKind`.
     pub stall_weight: u8,
-    /// Whether the server returned pages for a list of any state. This server has no watch cache, so lists use pages.
+    /// Whether the server returned pages for a list of any state. This server has no watch cache, so
+    /// lists use pages.
     pub pages_anyway: bool,
     /// True if a streaming list failed, and no watch lasted since.
     pub unstreamed: bool,
 }
 
-/// A watch without progress, and its weight. Two silences, three failures, or a combination cause a relist.
+/// A watch without progress, and its weight. Two silences, three failures, or a combination cause a
+/// relist.
 ///
-/// Without a relist, two faults would last indefinitely. A server accepts a watch from a future version and sends no
-/// events. And an event that the server cannot decode ends each watch.
+/// Without a relist, two faults would last indefinitely. A server accepts a watch from a future version
+/// and sends no events. If a server cannot decode an event, each watch fails at this event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StallKind {
     /// The watch failed, or closed within a second.
     Failure = 4,
     /// The watch lasted and delivered no event.
     Silence = 6,
-    /// The watch closed early and delivered no event, possibly because of a proxy. Twelve of these equal two silences.
+    /// The watch closed early and delivered no event, possibly because of a proxy. Twelve of these equal
+    /// two silences.
     ShortSilence = 1,
 }
 
 /// The sum of weights that causes a relist.
 const STUCK_WEIGHT: u8 = 12;
 
-/// Returns whether a watch can start after this version. An empty version and "0" request the current state. Some
-/// aggregated servers send only these versions.
+/// Returns whether a watch can start after this version. An empty version and "0" request the current
+/// state. Some aggregated servers send only these versions.
 pub(crate) fn is_resumable(version: &ResourceVersion) -> bool {
     !version.is_empty() && *version != ResourceVersion::from(0)
 }
@@ -68,7 +73,8 @@ impl Position {
         Self { version, moved: true, stall_weight: 0, ..self }
     }
 
-    /// Returns the position after a watch that lasted its requested duration. Earlier failures are forgotten.
+    /// Returns the position after a watch that lasted its requested duration. Earlier failures are
+    /// forgotten.
     pub(crate) fn lasted(self) -> Self {
         Self { unstable: false, unstreamed: false, ..self }
     }
@@ -96,8 +102,8 @@ impl Position {
 
 /// The parameters of a list, from its first to its last page.
 ///
-/// The methods set these fields. An empty cell means that the method does not change the field. `position` means that
-/// the method copies the field from the position.
+/// The methods set these fields. An empty cell means that the method does not change the field.
+/// `position` means that the method copies the field from the position.
 ///
 /// | Method | `at` | `fresh` | `unpaged` | `pages_anyway` | `unstreamed` | `immediate` |
 /// |---|---|---|---|---|---|---|
@@ -120,7 +126,8 @@ pub struct ListPlan {
     pub pages_anyway: bool,
     /// Whether to request no streaming list, because one failed.
     pub unstreamed: bool,
-    /// True if this list immediately followed a failed list. If this list fails too, the next list waits.
+    /// True if this list immediately followed a failed list. If this list fails too, the next list
+    /// waits.
     pub immediate: bool,
 }
 
@@ -140,8 +147,8 @@ impl ListPlan {
         Self { at: Self::not_older_than(&position.version), ..Self::most_recent(position) }
     }
 
-    /// Returns a state that is at least as new as this version. Opaque versions cannot be compared, so they require the
-    /// most recent state.
+    /// Returns a state that is at least as new as this version. Opaque versions cannot be compared, so
+    /// they require the most recent state.
     pub(crate) fn not_older_than(version: &ResourceVersion) -> ListAt {
         if version.is_opaque() { ListAt::Consistent } else { ListAt::NotOlderThan(version.clone()) }
     }
@@ -153,8 +160,8 @@ impl ListPlan {
         Self { at, fresh: false, unpaged: false, pages_anyway, unstreamed, immediate: false }
     }
 
-    /// Returns the list after a 404. Any state can be too old then, so it becomes the most recent state. A version does
-    /// not change, because it detects a server that was restored to an older state.
+    /// Returns the list after a 404. Any state can be too old then, so it becomes the most recent state.
+    /// A version does not change, because it detects a server that was restored to an older state.
     pub(crate) fn after_not_found(self) -> Self {
         match self.at {
             ListAt::Any => self.at_most_recent().after_backoff(),
@@ -162,7 +169,8 @@ impl ListPlan {
         }
     }
 
-    /// Returns the list after a backoff, in pages, because a list in one response can fail because of its size.
+    /// Returns the list after a backoff, in pages, because a list in one response can fail because of
+    /// its size.
     pub(crate) fn after_backoff(self) -> Self {
         Self { unpaged: false, immediate: false, ..self }
     }
@@ -177,8 +185,8 @@ impl ListPlan {
         Self { fresh: true, ..self.at_most_recent() }
     }
 
-    /// Returns the minimum version of a streaming list. A streaming list returns the most recent state from the watch
-    /// cache, so this also covers `ListAt::Any`.
+    /// Returns the minimum version of a streaming list. A streaming list returns the most recent state
+    /// from the watch cache, so this also covers `ListAt::Any`.
     pub(crate) fn initial_events(&self) -> Option<ResourceVersion> {
         match &self.at {
             ListAt::NotOlderThan(version) => Some(version.clone()),
@@ -197,7 +205,8 @@ impl ListPlan {
         ListRequest { at, limit: self.limit(options) }
     }
 
-    /// Returns the page size. A list at a version has no limit, because a limit would bypass the watch cache.
+    /// Returns the page size. A list at a version has no limit, because a limit would bypass the watch
+    /// cache.
     fn limit(&self, options: &ReflectorOptions) -> Option<u32> {
         match (self.unpaged, options.page_size, &self.at) {
             (true, _, _) => None,

@@ -83,7 +83,8 @@ impl Reports {
         self.status.send_modify(|status| *status.restarts.entry(cause).or_default() += 1);
     }
 
-    /// Records the time of events. Does not wake receivers of the status, because this happens with each event.
+    /// Records the time of events. Does not wake receivers of the status, because this happens with each
+    /// event.
     pub(crate) fn events_received(&self, object: bool, bookmark: bool) {
         let now = Instant::now();
         self.status.send_if_modified(|status| {

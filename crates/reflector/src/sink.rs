@@ -12,11 +12,11 @@ pub struct SinkClosed;
 
 /// Receives the deltas of a reflector, in order.
 ///
-/// The DeltaFIFO of an informer implements this trait. For programs without an informer, the sender of a bounded
-/// `tokio::sync::mpsc` channel implements it.
+/// The DeltaFIFO of an informer implements this trait. For programs without an informer, the sender of a
+/// bounded `tokio::sync::mpsc` channel implements it.
 pub trait Sink<T>: Send {
-    /// Pushes deltas. Waits while the sink is full. The reflector does not read from the server during this wait, so
-    /// the server is subject to backpressure.
+    /// Pushes deltas. Waits while the sink is full. The reflector does not read from the server during
+    /// this wait, so the server is subject to backpressure.
     ///
     /// # Errors
     /// Returns [`SinkClosed`] if the receiver was dropped.
@@ -25,11 +25,12 @@ pub trait Sink<T>: Send {
     /// A reflector drops the future only if the reflector is dropped.
     fn push(&mut self, deltas: Vec<Delta<T>>) -> impl Future<Output = Result<(), SinkClosed>> + Send;
 
-    /// Waits until the receiver is dropped. The reflector then stops without a push. The default never completes, so
-    /// the reflector stops at the next push.
+    /// Waits until the receiver is dropped. The reflector then stops without a push. The default never
+    /// completes, so the reflector stops at the next push.
     ///
     /// # Cancel safety
-    /// This method must be cancel safe. A reflector drops the future and calls the method again at each event.
+    /// This method must be cancel safe. A reflector drops the future and calls the method again at each
+    /// event.
     fn closed(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }

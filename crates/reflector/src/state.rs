@@ -31,8 +31,8 @@ pub struct Listing {
     pub version: Option<ResourceVersion>,
     /// The continue token of the open page. `None` for the first page.
     pub token: Option<String>,
-    /// An earlier token, to detect tokens that repeat in a cycle. It is replaced whenever the number of pages is a power
-    /// of two (Brent's algorithm).
+    /// An earlier token, to detect tokens that repeat in a cycle. It is replaced whenever the number of
+    /// pages is a power of two (Brent's algorithm).
     pub earlier: Option<String>,
     /// The number of complete pages.
     pub pages: u32,
@@ -58,8 +58,8 @@ pub struct Watching {
     pub delivered: bool,
     /// True if this watch received a bookmark. Further events must then follow in time.
     pub bookmarked: bool,
-    /// Whether the watch started without a version and still sends the current state as ADDED events. These events have
-    /// no order and are always delivered.
+    /// Whether the watch started without a version and still sends the current state as ADDED events.
+    /// These events have no order and are always delivered.
     pub synthetic: bool,
 }
 
@@ -116,9 +116,9 @@ pub enum Input<'a> {
     Failed(ErrorClass, Option<Duration>),
     /// A deadline fired.
     Fired(Deadline),
-    /// A relist was requested, for example because the source lost events. An open or planned list satisfies the request,
-    /// because no watch was open since its decision. A streaming list does not satisfy the request, because it is a
-    /// watch. The relist follows it.
+    /// A relist was requested, for example because the source lost events. An open or planned list
+    /// satisfies the request, because no watch was open since its decision. A streaming list does not
+    /// satisfy the request, because it is a watch. The relist follows it.
     Relist,
 }
 
@@ -165,8 +165,8 @@ pub enum Output {
     },
     /// Drop the open request and all deadlines, and watch after this version.
     Watch(ResourceVersion),
-    /// Drop the open request and all deadlines, and wait for the backoff. The duration is the minimum delay, from
-    /// Retry-After.
+    /// Drop the open request and all deadlines, and wait for the backoff. The duration is the minimum
+    /// delay, from Retry-After.
     BackOff(Option<Duration>),
     /// Set a deadline. Replaces its earlier time.
     Arm(Deadline),

@@ -9,15 +9,15 @@ use crate::WatchEnd;
 
 /// Describes the phase, counts and failures of a reflector. Never contains the text of an object.
 ///
-/// `Display` prints a line about lists and watches. If there are any, it also prints lines about unreadable objects and
-/// the last failure.
+/// `Display` prints a line about lists and watches. If there are any, it also prints lines about
+/// unreadable objects and the last failure.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReflectorStatus {
     /// The current phase.
     pub phase: Phase,
-    /// Whether the cache was cleared because the resource does not exist. The next complete list resets it. See
-    /// [`ReflectorOptions::clear_when_gone`](crate::ReflectorOptions::clear_when_gone).
+    /// Whether the cache was cleared because the resource does not exist. The next complete list resets
+    /// it. See [`ReflectorOptions::clear_when_gone`](crate::ReflectorOptions::clear_when_gone).
     pub cleared: bool,
     /// The number of started lists, including the first list. The pages of a list count once.
     pub lists: u64,
@@ -31,8 +31,8 @@ pub struct ReflectorStatus {
     pub streams: u64,
     /// The number of requested watches, without streaming lists that continue as a watch.
     pub watches: u64,
-    /// The number of closed watches for each cause, including watches that could not be opened. A streaming list counts
-    /// only after the end of its list.
+    /// The number of closed watches for each cause, including watches that could not be opened. A
+    /// streaming list counts only after the end of its list.
     pub restarts: BTreeMap<RestartCause, u64>,
     /// The time of the last object event, including repeats.
     pub last_event: Option<Instant>,

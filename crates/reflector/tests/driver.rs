@@ -1,4 +1,4 @@
-//! Tests of a reflector with a scripted source and paused time: its requests and its deltas.
+//! Tests of a reflector with a scripted source and paused time.
 
 mod support;
 
@@ -91,7 +91,8 @@ async fn immediately_closed_watch_does_not_loop() {
     }
 }
 
-/// Each version expires, with or without an event before. Lists and watches must not alternate without delays.
+/// Each version expires, with or without an event before. Lists and watches must not alternate without
+/// delays.
 #[tokio::test(start_paused = true)]
 async fn persistent_expiry_does_not_loop() {
     for progress in [false, true] {

@@ -1,4 +1,4 @@
-//! Explores all states that a set of inputs can reach, and checks properties of all of them.
+//! Explores all states that a set of inputs can reach, and checks their properties.
 
 mod support;
 
@@ -89,7 +89,7 @@ fn longest(before: &State, path: &mut HashSet<String>, known: &mut HashMap<Strin
     for input in AT_ONCE {
         let (after, outputs) = go(before, input);
         if after == *before {
-            assert!(!asks(&outputs), "{name} asks the same again without a delay");
+            assert!(!asks(&outputs), "{name} repeats the request without a delay");
         } else if !waits(&outputs) {
             most = most.max(usize::from(begins(&outputs)) + longest(&after, path, known));
         }

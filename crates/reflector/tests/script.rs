@@ -1,7 +1,7 @@
 //! Scripts of several transitions. Each line is an input and the resulting outputs and state.
 //!
-//! `fail`, `end`, `fired` name what happened to the open request; `page V` is the end of a page of
-//! version V; `-` is an empty version. A line that begins with `#` tells the story.
+//! `fail`, `end` and `fired` are results of the open request. `page V` is the end of a page with
+//! version V. `-` is an empty version. A line with `#` is a comment.
 
 mod support;
 
@@ -26,8 +26,8 @@ fn play_with(script: &str, options: &ReflectorOptions) -> State {
             played += &format!("{line}\n");
             continue;
         };
-        let spoken = ParsedInput::parse(input);
-        let (next, done) = step(machine, spoken.input(), options);
+        let parsed = ParsedInput::parse(input);
+        let (next, done) = step(machine, parsed.input(), options);
         played += &format!("{} -> {}\n", input.trim(), outputs(&done));
         machine = next;
     }

@@ -129,7 +129,8 @@ async fn requests_contain_accept_headers() {
     assert!(
         requests[2].contains("watch=true&resourceversion=5&allowwatchbookmarks=true&timeoutseconds=300 ")
     );
-    // kube-client sends accept-encoding only with its feature gzip, and does not change the header of a watch.
+    // kube-client sends accept-encoding only with its feature gzip, and does not change the header of a
+    // watch.
     assert!(!requests[0].contains("accept-encoding") && !requests[1].contains("accept-encoding"));
     assert!(requests[2].contains("accept-encoding: identity\r\n"));
     assert!(requests[3].contains("as=partialobjectmetadata;g=meta.k8s.io;v=v1"));
@@ -178,7 +179,8 @@ async fn http_status_determines_error_class() {
     }
 }
 
-/// The code is in the head of the response. A rejected watch must not wait for its deadline of several minutes.
+/// The code is in the head of the response. A rejected watch must not wait for its deadline of several
+/// minutes.
 #[tokio::test(start_paused = true)]
 async fn error_with_endless_body_is_returned_early() {
     let service = tower::service_fn(|_: http::Request<Body>| {
@@ -248,7 +250,8 @@ async fn endless_object_is_rejected_at_limit() {
     assert!(matches!(error, Some(ListWatchError::TooLong { limit: 1000, .. })), "{error:?}");
 }
 
-/// A small compressed response can contain a huge object. The body arrives in chunks, like from a gzip layer.
+/// A small compressed response can contain a huge object. The body arrives in chunks, like from a gzip
+/// layer.
 #[tokio::test]
 async fn decompression_stops_at_object_limit() {
     const LIMIT: usize = 1 << 20;
@@ -345,7 +348,8 @@ async fn watch_continues_after_undecodable_object() {
     assert!(error.is_none(), "{error:?}");
 }
 
-/// kube-apiserver escapes `&`, `<` and `>`, like Go's JSON. Names of RBAC objects can contain these characters.
+/// kube-apiserver escapes `&`, `<` and `>`, like Go's JSON. Names of RBAC objects can contain these
+/// characters.
 #[tokio::test]
 async fn escaped_name_is_decoded() {
     let pod =

@@ -13,7 +13,8 @@ use tokio::{
     task::JoinSet,
 };
 
-/// The bytes that the server sends after it read a request. It closes the connection after the last chunk.
+/// The bytes that the server sends after it read a request. It closes the connection after the last
+/// chunk.
 #[derive(Clone)]
 pub(crate) struct Answer {
     pub(crate) chunks: Vec<Vec<u8>>,

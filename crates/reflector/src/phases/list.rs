@@ -1,4 +1,4 @@
-//! Transitions of a list: its pages, end and failures.
+//! Transitions of a list.
 
 use std::time::Duration;
 
@@ -135,7 +135,8 @@ fn failed(
     }
 }
 
-/// The server cannot return the requested state. Requests the most recent state, immediately if this is another request.
+/// The server cannot return the requested state. Requests the most recent state, immediately if this is
+/// another request.
 pub(crate) fn without_version(
     plan: &ListPlan,
     cause: RelistCause,

@@ -22,8 +22,8 @@ pub(crate) fn back_off(then: AfterBackoff, at_least: Option<Duration>) -> Step {
     (State::Waiting(Waiting { then, suspended: false }), vec![Output::BackOff(at_least)])
 }
 
-/// Retries after a backoff, because the resource does not exist. With `clear_when_gone`, clears the cache at each
-/// attempt, because the state does not record whether the cache is empty.
+/// Retries after a backoff, because the resource does not exist. With `clear_when_gone`, clears the
+/// cache at each attempt, because the state does not record whether the cache is empty.
 pub(crate) fn suspend(
     plan: ListPlan,
     cause: RelistCause,

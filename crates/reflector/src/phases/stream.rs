@@ -1,7 +1,9 @@
-//! Transitions of a streaming list. It is a watch that first sends the current state up to a marked bookmark.
+//! Transitions of a streaming list. It is a watch that first sends the current state up to a marked
+//! bookmark.
 //!
-//! A server without streaming lists rejects the parameters, closes the watch, or never sends the bookmark. The reflector
-//! then immediately requests a list. It requests the next streaming list only after a watch that lasted.
+//! A server without streaming lists rejects the parameters, closes the watch, or never sends the
+//! bookmark. The reflector then immediately requests a list. It requests the next streaming list only
+//! after a watch that lasted.
 
 use std::time::Duration;
 
@@ -41,8 +43,8 @@ pub(crate) fn step(streaming: Streaming, input: Input<'_>, options: &ReflectorOp
             list_instead(streaming.plan, None, options)
         }
         Input::Failed(class, retry_after) => failed(streaming.plan, class, retry_after, options),
-        // Ignore other bookmarks, and an end at a version older than requested. No other end follows, so the deadline
-        // causes a list.
+        // Ignore other bookmarks, and an end at a version older than requested. No other end follows, so
+        // the deadline causes a list.
         other => ignore(State::Streaming(streaming), other),
     }
 }

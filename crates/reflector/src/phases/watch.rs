@@ -1,4 +1,4 @@
-//! Transitions of a watch: its events, end and failures.
+//! Transitions of a watch.
 
 use std::time::Duration;
 
@@ -40,7 +40,8 @@ fn event(watching: Watching, kind: EventKind, version: &ResourceVersion) -> Step
         (true, _) => (position, Output::Deliver),
         // A repeat is not progress. After a restore of etcd, all events of the server can be repeats.
         (false, true) => (position, Output::Discard),
-        // Without a version, a bookmark has no information. An event is delivered, but does not move the position.
+        // Without a version, a bookmark has no information. An event is delivered, but does not move the
+        // position.
         (false, false) if !is_resumable(version) => {
             (position, if is_bookmark { Output::Discard } else { Output::Deliver })
         }
@@ -71,8 +72,8 @@ fn ended(watching: Watching, end: WatchEnd, options: &ReflectorOptions) -> Step 
     }
 }
 
-/// Resumes the watch, or relists if resuming makes no progress. A watch without a version returns the current state, but
-/// not the deletions since the last watch, so a list must follow.
+/// Resumes the watch, or relists if resuming makes no progress. A watch without a version returns the
+/// current state, but not the deletions since the last watch, so a list must follow.
 fn next(position: Position) -> AfterBackoff {
     if position.is_stuck() || !is_resumable(&position.version) {
         AfterBackoff::List { plan: ListPlan::relist(&position), cause: RelistCause::Stuck }
@@ -99,8 +100,9 @@ fn failed(
     }
 }
 
-/// Relists after an expired version. If the version of a list expires without progress, the next version would expire
-/// too, so the list waits. The same applies to a second expiry before a watch lasts.
+/// Relists after an expired version. If the version of a list expires without progress, the next version
+/// would expire too, so the list waits. The same applies to a second expiry without a full watch in
+/// between.
 fn expired(
     position: &Position,
     class: ErrorClass,

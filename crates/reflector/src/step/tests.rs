@@ -1,5 +1,5 @@
-//! Tests of single transitions of the state machine. This file contains constructors of states, inputs and outputs, and
-//! tests of all states.
+//! Tests of single transitions of the state machine. This file contains constructors of states, inputs
+//! and outputs, and tests of all states.
 
 use std::time::Duration;
 

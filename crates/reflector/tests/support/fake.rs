@@ -243,8 +243,8 @@ pub(crate) fn list(names: &[&str], version: &str) -> ListAnswer {
     vec![items(names), page_end(version, None)]
 }
 
-/// Parses `+a@5` (ADDED), `~a@6` (MODIFIED), `-a@7` (DELETED), `*8` (BOOKMARK), `.8` (the BOOKMARK at the end of the initial
-/// events).
+/// Parses `+a@5` (ADDED), `~a@6` (MODIFIED), `-a@7` (DELETED), `*8` (BOOKMARK), `.8` (the BOOKMARK at
+/// the end of the initial events).
 pub(crate) fn event(text: &str) -> WatchEvent<Thing> {
     match text.split_at(1) {
         ("+", rest) => WatchEvent::Added(thing(rest)),

@@ -79,8 +79,8 @@ fn list_has_version_of_first_page() {
     assert_eq!(outputs, [vec![end], watch_outputs("100")].concat());
 }
 
-/// Property 13. A server or a proxy cache with an older state is like a server that has not reached the version. Opaque
-/// versions are not compared.
+/// Property 13. A server or a proxy cache with an older state is like a server that has not reached the
+/// version. Opaque versions are not compared.
 #[test]
 fn list_older_than_requested_counts_as_too_large() {
     for next in [None, Some("t")] {
@@ -289,7 +289,7 @@ fn page_timeout_repeats_same_list_after_delay() {
     }
 }
 
-/// Property 13. The version is kept, so that an older state is detected.
+/// Property 13. The next list has the same version, which detects an older state.
 #[test]
 fn missing_resource_suspends_and_keeps_version() {
     let (state, outputs) = go(first_page(plan(newer_than("7"))), failed(ErrorClass::NotFound));

@@ -149,7 +149,7 @@ fn requested_relist_follows_streaming_list() {
 }
 
 #[test]
-fn that_a_server_gives_none_is_remembered_until_a_watch_has_lasted() {
+fn failed_streaming_is_remembered_until_watch_lasts() {
     let (state, _) = stream(first_page(instead(plan(ListAt::Any))), page_end(&version("9"), None));
     let remembered = Position { unstreamed: true, ..listed("9") };
     assert_eq!(state, watching(remembered.clone()));

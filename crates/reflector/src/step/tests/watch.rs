@@ -1,4 +1,4 @@
-//! Watches: what is delivered, where the position moves, how a watch ends and what follows.
+//! Tests of watches: delivery, position, end and failures.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn discard() -> Vec<Output> {
     vec![Output::Discard]
 }
 
-/// Steps through events and gives the last state and what became of each.
+/// Steps through events. Returns the last state and the verdict for each event.
 fn play(mut state: State, events: &[(EventKind, &str)]) -> (State, Vec<Output>) {
     let mut verdicts = Vec::new();
     for (kind, at) in events {
@@ -92,7 +92,7 @@ fn relist_from_opaque_version_is_consistent() {
     assert_eq!(list_request(&outputs), Some(ListRequest { at: ListAt::Consistent, limit: Some(500) }));
 }
 
-/// Versions that some aggregated servers send, and that a watch can't begin after.
+/// Versions of some aggregated servers. A watch cannot start after these versions.
 const NO_POINTS: [&str; 2] = ["", "0"];
 
 #[test]
@@ -127,7 +127,7 @@ fn synthetic_added_events_do_not_move_position() {
     }
 }
 
-/// Resuming it would show what there is, and not what has been deleted meanwhile.
+/// A resumed watch would return the current state, but not the deletions.
 #[test]
 fn watch_without_version_is_followed_by_relist() {
     for none in NO_POINTS {
@@ -285,8 +285,7 @@ fn short_watch_is_resumed_immediately() {
     }
 }
 
-/// A proxy that ends each idle watch after a minute would hide for ever that the version is one
-/// of the future.
+/// A proxy that closes idle watches after a minute must not hide a future version.
 #[test]
 fn twelve_short_silent_watches_cause_delayed_relist() {
     let mut state = watching(moved("9"));
@@ -358,7 +357,7 @@ fn rejection_does_not_cause_relist() {
     }
 }
 
-/// Property 13: a server that was restored meanwhile says that the version is too large, and its versions are not trusted.
+/// Property 13. A restored server rejects the version as too large, and a new epoch starts.
 #[test]
 fn missing_resource_suspends_watch_and_keeps_position() {
     let (state, outputs) = go(watching(moved("9")), failed(ErrorClass::NotFound));
