@@ -48,19 +48,19 @@ fn a_wrong_flag_is_named_with_its_value() {
     for (flags, said) in [
         (
             &["--bookmark-period=nan"][..],
-            "invalid value 'nan' for '--bookmark-period <SECONDS>': not a length of time",
+            "invalid value 'nan' for '--bookmark-period <SECONDS>': the duration must not be negative or too large",
         ),
         (
             &["--bookmark-period=-1"],
-            "invalid value '-1' for '--bookmark-period <SECONDS>': not a length of time",
+            "invalid value '-1' for '--bookmark-period <SECONDS>': the duration must not be negative or too large",
         ),
         (
             &["--expire-after", "1e300"],
-            "invalid value '1e300' for '--expire-after <SECONDS>': not a length of time",
+            "invalid value '1e300' for '--expire-after <SECONDS>': the duration must not be negative or too large",
         ),
         (
             &["--expire-after", "soon"],
-            "invalid value 'soon' for '--expire-after <SECONDS>': not a number of seconds",
+            "invalid value 'soon' for '--expire-after <SECONDS>': expected a number of seconds",
         ),
         (&["--port", "99999"], "invalid value '99999' for '--port <PORT>'"),
         (&["--workload=often"], "invalid value 'often' for '--workload <MILLISECONDS>'"),
@@ -79,13 +79,13 @@ fn what_cannot_be_opened_is_named_with_the_reason() {
         let file = file.to_str().expect("UTF-8");
         let (code, text) = failure(&["--kubeconfig", file]);
         assert_eq!(code, Some(1));
-        assert!(text.starts_with(&format!("error: can't write the kubeconfig {file}: ")), "{text}");
+        assert!(text.starts_with(&format!("error: failed to write the kubeconfig {file}: ")), "{text}");
     }
     let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let addr = taken.local_addr().expect("an address");
     let (code, text) = failure(&["--tls", "--port", &addr.port().to_string()]);
     assert_eq!(code, Some(1));
-    assert!(text.starts_with(&format!("error: can't listen on {addr}: ")), "{text}");
+    assert!(text.starts_with(&format!("error: failed to listen on {addr}: ")), "{text}");
 }
 
 fn kubeconfig(file: &Path) -> serde_json::Value {
