@@ -144,7 +144,9 @@ fn rows(before: &State) -> Vec<(Vec<&'static str>, String)> {
             continue;
         }
         let after = if after == *before { "the same".to_owned() } else { format!("`{}`", state(&after)) };
-        let result = format!("{after} | {}", outputs(&done));
+        let done = outputs(&done);
+        let done = if done.is_empty() { done } else { format!("`{done}`") };
+        let result = format!("{after} | {done}");
         match rows.iter_mut().find(|(_, other)| *other == result) {
             Some((inputs, _)) => inputs.push(input),
             None => rows.push((vec![input], result)),
@@ -158,7 +160,7 @@ fn table() -> String {
     for before in [vec![State::Idle], lists(), watches(), waits()].concat() {
         text += &format!("\n### `{}`\n\n| input | next state | outputs |\n|---|---|---|\n", state(&before));
         for (inputs, result) in rows(&before) {
-            text += &format!("| {} | {result} |\n", inputs.join(", "));
+            text += &format!("| `{}` | {result} |\n", inputs.join("`, `"));
         }
     }
     text
