@@ -1,3 +1,3 @@
-//! Checks of the project's own files that a program runs, too: see the `prose` program.
+//! Checks of the project's own files that the program `prose` also uses.
 
 pub mod prose;

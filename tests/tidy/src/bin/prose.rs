@@ -77,7 +77,7 @@ fn count() -> anyhow::Result<()> {
     for corpus in kube_informer_tidy::prose::of_this_project()? {
         print_row(&corpus, &rules);
     }
-    for corpus in neighbours()? {
+    for corpus in peers()? {
         print_row(&corpus, &rules);
     }
     Ok(())
@@ -97,7 +97,7 @@ fn print_row(corpus: &Corpus, rules: &Rules) {
 }
 
 /// Reads the sources of the neighbouring crates, from where cargo keeps them.
-fn neighbours() -> anyhow::Result<Vec<Corpus>> {
+fn peers() -> anyhow::Result<Vec<Corpus>> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let output = std::process::Command::new(cargo)
         .args(["metadata", "--format-version", "1"])

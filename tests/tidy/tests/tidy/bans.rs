@@ -1,23 +1,23 @@
-//! The one table of what code must not use, and why, and what to use instead.
+//! Reports banned code: a table of patterns, each with the reason and the replacement.
 
 use crate::lexer;
 use crate::workspace::{File, Violation};
 
-/// What a ban looks for, in code without comments and literals.
+/// A pattern in code without comments and literals.
 enum Pattern {
-    /// This text, as whole words. Imports are looked at with their full paths, so that `a::{b, c}` is `a::c` too.
+    /// This text as complete words. Imports are expanded to full paths, so `a::{b, c}` also matches `a::c`.
     Text(&'static str),
-    /// A free function of this crate: its path followed by a small letter.
+    /// A function of this crate: the path of the crate and a lower-case letter.
     FunctionOf(&'static str),
-    /// This module as a whole: `use module`, `use module::*`.
+    /// An import of this module: `use module` or `use module::*`.
     Import(&'static str),
 }
 
-/// Where a ban holds.
+/// The files that a ban applies to.
 #[derive(PartialEq, Eq)]
 enum Scope {
     Everywhere,
-    /// Not in tests, examples and programs.
+    /// All code except tests, examples and programs.
     Library,
 }
 
@@ -37,9 +37,9 @@ const fn in_libraries(pattern: Pattern, why: &'static str, instead: &'static str
 }
 
 const CLOCK: &str = "a test cannot pause the system's clock";
-const SEEDED: &str = "a run must be repeatable from its seed";
+const SEEDED: &str = "a test must be repeatable from its seed";
 const PANICS: &str = "a library must not panic on input";
-const PRINTS: &str = "a library's output is its user's decision";
+const PRINTS: &str = "the program decides about output, and not a library";
 
 const BANS: &[Ban] = &[
     everywhere(Pattern::Text("std::time::Instant"), CLOCK, "tokio::time::Instant"),
@@ -52,14 +52,14 @@ const BANS: &[Ban] = &[
     everywhere(Pattern::Text("rand::"), SEEDED, "a fastrand::Rng that is passed in"),
     everywhere(
         Pattern::Text("#[ignore"),
-        "a test that does not run proves nothing",
+        "an ignored test does not detect errors",
         "a test that is fast enough",
     ),
-    everywhere(Pattern::Text("todo!"), PANICS, "the code, or an error that says what is not supported"),
+    everywhere(Pattern::Text("todo!"), PANICS, "the implementation, or an error for the unsupported case"),
     everywhere(
         Pattern::Text("unimplemented!"),
         PANICS,
-        "the code, or an error that says what is not supported",
+        "the implementation, or an error for the unsupported case",
     ),
     everywhere(Pattern::Text("unbounded_channel"), "memory must be bounded", "tokio::sync::mpsc::channel"),
     in_libraries(Pattern::Text(".unwrap()"), PANICS, "`?`, or expect() with the invariant that proves it"),
@@ -70,7 +70,7 @@ const BANS: &[Ban] = &[
     in_libraries(Pattern::Text("dbg!"), PRINTS, "tracing"),
 ];
 
-/// The bans that `file` breaks.
+/// Reports the banned code in `file`.
 pub(crate) fn check(file: &File, test_only: &[String]) -> Vec<Violation> {
     let library = file.library_code(test_only);
     let mut found: Vec<(usize, &Ban, String)> = Vec::new();
@@ -82,12 +82,12 @@ pub(crate) fn check(file: &File, test_only: &[String]) -> Vec<Violation> {
             }
         }
     }
-    let say = |what: &str, ban: &Ban| format!("`{what}`: {}; use {}", ban.why, ban.instead);
-    found.iter().map(|(line, ban, what)| file.violation(*line, say(what, ban))).collect()
+    let problem = |what: &str, ban: &Ban| format!("`{what}`: {}; use {}", ban.why, ban.instead);
+    found.iter().map(|(line, ban, what)| file.violation(*line, problem(what, ban))).collect()
 }
 
 impl Pattern {
-    /// Line and text of each find, in the order of lines.
+    /// Returns the line and the text of each match, sorted by line.
     fn find(&self, code: &str) -> Vec<(usize, String)> {
         let mut found = match self {
             Pattern::Text(text) => words(code, text),
@@ -110,7 +110,7 @@ impl Pattern {
     }
 }
 
-/// Each place of `pattern`, with the word it begins.
+/// Returns each match of `pattern`, with its complete word.
 fn words(code: &str, pattern: &str) -> Vec<(usize, String)> {
     let found = lexer::find_words(code, pattern).into_iter().map(|at| {
         let rest = &code[at + pattern.len()..];
@@ -124,7 +124,7 @@ fn is_function(path: &str, what: &str) -> bool {
     what.strip_prefix(path).is_some_and(|name| name.starts_with(|c: char| c.is_ascii_lowercase()))
 }
 
-/// Every import with its full path, and the line on which its `use` stands.
+/// Returns each import with its full path and the line of its `use`.
 fn imports(code: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for at in lexer::find_words(code, "use ") {
@@ -136,7 +136,7 @@ fn imports(code: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// `a::{b, c::{self, d as e}}` as `a::b`, `a::c`, `a::c::d`.
+/// Expands `a::{b, c::{self, d as e}}` to `a::b`, `a::c`, `a::c::d`.
 fn expand(prefix: &str, tree: &str, paths: &mut Vec<String>) {
     let tree = tree.trim();
     if let Some(open) = tree.find('{') {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn each_banned_thing_is_found_with_its_line_and_its_replacement() {
+    fn each_ban_reports_line_and_replacement() {
         for (snippet, instead) in [
             ("let t = std::time::Instant::now();", "tokio::time::Instant"),
             ("use std::time::Instant;", "tokio::time::Instant"),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_alike_is_allowed() {
+    fn similar_code_is_allowed() {
         for snippet in [
             "use std::time::Duration;",
             "use tokio::time::{self, Instant};",
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_and_tests_may_print_and_unwrap_and_nothing_else() {
+    fn programs_and_tests_may_print_and_unwrap_only() {
         let text = "println!(); x.unwrap();\nthread::sleep(x);";
         for path in
             ["crates/x/tests/y.rs", "crates/x/src/main.rs", "examples/examples/y.rs", "tests/tests/y.rs"]

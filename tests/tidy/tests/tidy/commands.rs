@@ -1,20 +1,20 @@
-//! The `cargo` commands of the pages: the packages and targets that they name must be there, and each promise of
-//! docs/reliability.md has one.
+//! Checks the `cargo` commands of the pages: their packages and targets exist, and each guarantee of
+//! docs/reliability.md has a command.
 
 use crate::workspace::{File, Violation, Workspace};
 
-/// The page whose first table has a promise in each row.
-const PROMISES: &str = "docs/reliability.md";
-/// The arguments that name a target, and where such targets are in the folder of their package.
+/// The page whose first table has a guarantee in each row.
+const GUARANTEES: &str = "docs/reliability.md";
+/// The arguments that select a target, and the folder of these targets in their package.
 const TARGETS: [(&str, &str); 3] = [("--test", "tests"), ("--bin", "src/bin"), ("--example", "examples")];
 
-/// Everything that is wrong with the commands of all pages.
+/// Reports the invalid commands of all pages.
 pub(crate) fn check(workspace: &Workspace) -> Vec<Violation> {
     let pages = workspace.files.iter().filter(|file| file.path.ends_with(".md"));
-    pages.flat_map(|page| [unknown(page, workspace), unshown(page)].concat()).collect()
+    pages.flat_map(|page| [unknown(page, workspace), without_command(page)].concat()).collect()
 }
 
-/// Packages and targets that there are not.
+/// Reports packages and targets that do not exist.
 fn unknown(page: &File, workspace: &Workspace) -> Vec<Violation> {
     let mut found = Vec::new();
     for (index, line) in page.text.lines().enumerate() {
@@ -26,22 +26,26 @@ fn unknown(page: &File, workspace: &Workspace) -> Vec<Violation> {
     found
 }
 
-/// The promises that no command shows.
-fn unshown(page: &File) -> Vec<Violation> {
-    if page.path != PROMISES {
+/// Reports the guarantees without a command.
+fn without_command(page: &File) -> Vec<Violation> {
+    if page.path != GUARANTEES {
         return Vec::new();
     }
     let lines = page.text.lines().enumerate().skip_while(|(_, line)| !line.starts_with("|---"));
     let rows: Vec<_> = lines.skip(1).take_while(|(_, line)| line.starts_with('|')).collect();
     if rows.is_empty() {
-        return vec![page.violation(1, "no table of promises; begin with one")];
+        return vec![page.violation(1, "the page has no table of guarantees; start the page with a table")];
     }
-    let unshown = rows.into_iter().filter(|(_, line)| commands(line).is_empty());
-    unshown.map(|(index, _)| page.violation(index + 1, "no command shows this; name one")).collect()
+    let missing = rows.into_iter().filter(|(_, line)| commands(line).is_empty());
+    missing
+        .map(|(index, _)| {
+            page.violation(index + 1, "this guarantee has no command; add a command that tests it")
+        })
+        .collect()
 }
 
-/// The commands of a line: a line of a block of code, or what stands between backticks. There `--test b` after a command
-/// stands for the same command with that in place of its own.
+/// Returns the commands of a line. A command is a line of a code block, or text in backticks. The text
+/// `--test b` after a command repeats the command with this target.
 fn commands(line: &str) -> Vec<String> {
     if line.trim_start().starts_with("cargo ") {
         return vec![line.trim().to_owned()];
@@ -59,7 +63,7 @@ fn commands(line: &str) -> Vec<String> {
     found
 }
 
-/// What a command names that there is not.
+/// Returns the packages and targets of a command that do not exist.
 fn problems(command: &str, workspace: &Workspace) -> Vec<String> {
     let words: Vec<&str> =
         command.split_whitespace().take_while(|word| !["--", "#"].contains(word)).collect();
@@ -69,15 +73,17 @@ fn problems(command: &str, workspace: &Workspace) -> Vec<String> {
     let folders: Vec<&str> =
         workspace.folders().filter(|(name, _)| of_package(name)).map(|(_, folder)| folder).collect();
     if let (Some(package), true) = (package, folders.is_empty()) {
-        return vec![format!("`{command}`: there is no package {package}")];
+        return vec![format!("`{command}`: package {package} does not exist")];
     }
-    let is_there = |place: &str, name: &str| {
+    let exists = |place: &str, name: &str| {
         let paths = |folder: &&str| ["", "/main"].map(|main| format!("{folder}{place}/{name}{main}.rs"));
         folders.iter().flat_map(paths).any(|path| workspace.file(&path).is_some())
     };
     let named = TARGETS.into_iter().filter_map(|(argument, place)| Some((argument, place, after(argument)?)));
-    let missing = named.filter(|(_, place, name)| !is_there(place, name));
-    missing.map(|(argument, _, name)| format!("`{command}`: there is no {argument} {name}")).collect()
+    let missing = named.filter(|(_, place, name)| !exists(place, name));
+    missing
+        .map(|(argument, _, name)| format!("`{command}`: target {argument} {name} does not exist"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -100,51 +106,51 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_name_what_there_is_are_fine() {
+    fn commands_with_existing_targets_are_accepted() {
         for text in [
             "| x | `cargo test -p kube-a --test one`, `--test two`; `cargo run --release -p kube-a --bin run -- --test no` |",
             "    cargo test --workspace --test two    # --bin no",
             "cargo run --example show",
-            "`cargo test` runs all, `cargo test -p kube-c --lib words` some. `--test no` is no command.",
+            "`cargo test` runs all, `cargo test -p kube-c --lib words` some. `--test no` is an argument.",
         ] {
             assert_eq!(problems("docs/a.md", text), [""; 0], "{text}");
         }
     }
 
     #[test]
-    fn packages_and_targets_that_are_not_there_are_found() {
+    fn missing_packages_and_targets_are_reported() {
         for (text, problem) in [
             (
                 "`cargo test -p kube-b --test one`",
-                "`cargo test -p kube-b --test one`: there is no package kube-b",
+                "`cargo test -p kube-b --test one`: package kube-b does not exist",
             ),
             (
                 "`cargo test -p kube-c --test one`",
-                "`cargo test -p kube-c --test one`: there is no --test one",
+                "`cargo test -p kube-c --test one`: target --test one does not exist",
             ),
             (
                 "`cargo test -p kube-a --test one`, `--test no`",
-                "`cargo test -p kube-a --test no`: there is no --test no",
+                "`cargo test -p kube-a --test no`: target --test no does not exist",
             ),
-            ("    cargo run --bin show", "`cargo run --bin show`: there is no --bin show"),
+            ("    cargo run --bin show", "`cargo run --bin show`: target --bin show does not exist"),
         ] {
             assert_eq!(problems("docs/a.md", text), [format!("docs/a.md:1: {problem}")]);
         }
     }
 
     #[test]
-    fn a_promise_without_a_command_is_found() {
+    fn guarantee_without_command_is_reported() {
         let table = |row: &str| {
             format!(
-                "# Reliability\n\n| promise | command |\n|---|---|\n{row}\n\n| a | b |\n|---|---|\n| 1 | x |\n"
+                "# Reliability\n\n| guarantee | command |\n|---|---|\n{row}\n\n| a | b |\n|---|---|\n| 1 | x |\n"
             )
         };
-        assert_eq!(problems(PROMISES, &table("| it is so | `cargo test -p kube-a --test one` |")), [""; 0]);
+        assert_eq!(problems(GUARANTEES, &table("| x | `cargo test -p kube-a --test one` |")), [""; 0]);
         assert_eq!(
-            problems(PROMISES, &table("| it is so | see below |")),
-            ["docs/reliability.md:5: no command shows this; name one"]
+            problems(GUARANTEES, &table("| x | see below |")),
+            ["docs/reliability.md:5: this guarantee has no command; add a command that tests it"]
         );
-        assert_eq!(problems("docs/other.md", &table("| it is so | see below |")), [""; 0]);
-        assert_eq!(problems(PROMISES, "# Reliability\n").len(), 1);
+        assert_eq!(problems("docs/other.md", &table("| x | see below |")), [""; 0]);
+        assert_eq!(problems(GUARANTEES, "# Reliability\n").len(), 1);
     }
 }

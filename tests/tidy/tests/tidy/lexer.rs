@@ -1,10 +1,10 @@
-//! Just enough of Rust's lexical rules: what is a comment or a literal, where a bracket closes, which items are
-//! compiled for tests only.
+//! Implements a part of the lexical rules of Rust: comments, literals, matching brackets, and items that are
+//! compiled only for tests.
 
 use std::ops::Range;
 
-/// The text with comments, strings and characters replaced by spaces. Lines stay where they are, and every
-/// position of the result is the beginning of a character, as it is ASCII.
+/// Returns the text with spaces in place of comments, strings and character literals. Line numbers do
+/// not change. The result is ASCII, so each position is the start of a character.
 pub(crate) fn blank(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut code = String::with_capacity(chars.len());
@@ -22,7 +22,7 @@ pub(crate) fn blank(text: &str) -> String {
     code
 }
 
-/// Where the comment or literal that begins at `at` ends; `at` itself if none begins there.
+/// Returns the end of the comment or literal that starts at `at`, or `at` for other code.
 fn end_of_blank(chars: &[char], at: usize) -> usize {
     let next = chars.get(at + 1).copied().unwrap_or(' ');
     match chars[at] {
@@ -36,7 +36,7 @@ fn end_of_blank(chars: &[char], at: usize) -> usize {
     }
 }
 
-/// The `b` or `c` of `br"..."`.
+/// Returns whether the character is the `b` or `c` of `br"..."`.
 fn is_prefix(chars: &[char], at: usize) -> bool {
     matches!(chars[at], 'b' | 'c') && (at == 0 || !is_word(chars[at - 1]))
 }
@@ -92,17 +92,17 @@ fn end_of_raw_string(chars: &[char], start: usize) -> usize {
     chars.len()
 }
 
-/// A character of an identifier.
+/// Returns whether an identifier can contain the character.
 pub(crate) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The number of the line at `offset`, from 1.
+/// Returns the number of the line at `offset`, counted from 1.
 pub(crate) fn line(code: &str, offset: usize) -> usize {
     code[..offset].matches('\n').count() + 1
 }
 
-/// Where `pattern` stands as a word of its own: what begins or ends like an identifier must not go on as one.
+/// Returns the positions of `pattern` as complete words. A match is not part of a longer identifier.
 pub(crate) fn find_words(code: &str, pattern: &str) -> Vec<usize> {
     let joins = |a: Option<char>, b: Option<char>| a.is_some_and(is_word) && b.is_some_and(is_word);
     let is_whole = |start: usize| {
@@ -113,7 +113,7 @@ pub(crate) fn find_words(code: &str, pattern: &str) -> Vec<usize> {
     code.match_indices(pattern).map(|(start, _)| start).filter(|start| is_whole(*start)).collect()
 }
 
-/// Past the bracket that closes the one at `open`; the end of the code if none does.
+/// Returns the position after the bracket that closes the bracket at `open`, or the end of the code.
 pub(crate) fn past_bracket(code: &str, open: usize) -> usize {
     let mut depth = 0_usize;
     for (offset, c) in code[open..].char_indices() {
@@ -129,7 +129,7 @@ pub(crate) fn past_bracket(code: &str, open: usize) -> usize {
     code.len()
 }
 
-/// Past the item that begins at `from`: its `;`, or the end of its block, outside of all other brackets.
+/// Returns the position after the item that starts at `from`: after its `;`, or after its block.
 pub(crate) fn past_item(code: &str, from: usize) -> usize {
     let mut at = from;
     while let Some(offset) = code[at..].find(['(', '[', '{', ';']) {
@@ -143,7 +143,7 @@ pub(crate) fn past_item(code: &str, from: usize) -> usize {
     code.len()
 }
 
-/// The items under `#[cfg(test)]`, each without that attribute.
+/// Returns the items with `#[cfg(test)]`, without this attribute.
 pub(crate) fn test_items(code: &str) -> Vec<Range<usize>> {
     const ATTRIBUTE: &str = "#[cfg(test)]";
     let starts = code.match_indices(ATTRIBUTE).map(|(at, _)| at + ATTRIBUTE.len());
@@ -156,7 +156,7 @@ fn past_attributes(code: &str, from: usize) -> usize {
     if rest.starts_with("#[") { past_attributes(code, past_bracket(code, at + 1)) } else { at }
 }
 
-/// The code with its `#[cfg(test)]` items blanked.
+/// Returns the code with spaces in place of its `#[cfg(test)]` items.
 pub(crate) fn without_tests(code: &str) -> String {
     let mut kept = code.to_owned();
     for range in test_items(code) {
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_and_literals_are_blanked_and_lines_stay() {
+    fn comments_and_literals_become_spaces_and_lines_stay() {
         for (text, code) in [
             ("a // b\nc", "a     \nc"),
             ("a /* b /* c */ d */ e", "a                   e"),
@@ -188,20 +188,20 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_literal_ends_with_the_file() {
+    fn unterminated_literal_extends_to_end_of_file() {
         for text in ["\"a", "r#\"a\"", "/* a", "'\\", "\"\\"] {
             assert_eq!(blank(text).trim(), "", "{text}");
         }
     }
 
     #[test]
-    fn words_are_found_only_as_a_whole() {
+    fn partial_words_do_not_match() {
         assert_eq!(find_words("rand::x fastrand::y", "rand::"), [0]);
         assert_eq!(find_words("SystemTime::now SystemTime::nowhere", "SystemTime::now"), [0]);
     }
 
     #[test]
-    fn items_for_tests_are_blanked_with_all_their_attributes() {
+    fn test_items_become_spaces_with_their_attributes() {
         let code = "fn a() {}\n#[cfg(test)]\n#[allow(x)]\nmod tests {\n  fn b() {}\n}\nfn c() {}\n#[cfg(test)]\nmod t;\n";
         let kept = without_tests(code);
         assert!(

@@ -1,20 +1,20 @@
-//! The tidy test: reads the workspace's own files and fails, with file, line and what to use instead, on what
-//! this project does not want. Each check is a pure function over a file; `bans` holds the table of bans.
+//! Checks the source files of this workspace. A failure contains file, line and replacement. Each check
+//! is a pure function of a file. The module `bans` contains the table of banned code.
 
 use std::path::Path;
 
 mod bans;
 mod commands;
+mod crate_map;
 mod lexer;
 mod links;
-mod map;
-mod neighbours;
-mod numbers;
+mod local_paths;
 mod parity;
+mod peer_tests;
+mod property_tests;
 mod shape;
 mod spawns;
 mod style;
-mod words;
 mod workspace;
 
 use kube_informer_tidy::prose::{Rules, Totals, sentences};
@@ -27,10 +27,10 @@ fn workspace() -> Workspace {
 #[track_caller]
 fn assert_none(violations: &[Violation]) {
     let lines: Vec<String> = violations.iter().map(Violation::to_string).collect();
-    assert!(lines.is_empty(), "{} to tidy up:\n{}\n", lines.len(), lines.join("\n"));
+    assert!(lines.is_empty(), "{} violations:\n{}\n", lines.len(), lines.join("\n"));
 }
 
-/// Runs `check` over every Rust file.
+/// Runs `check` on each Rust file.
 #[track_caller]
 fn assert_rust(check: impl Fn(&File) -> Vec<Violation>) {
     let workspace = workspace();
@@ -39,74 +39,74 @@ fn assert_rust(check: impl Fn(&File) -> Vec<Violation>) {
 }
 
 #[test]
-fn every_file_opens_with_a_page() {
-    assert_rust(shape::opening_page);
+fn each_file_starts_with_inner_documentation() {
+    assert_rust(shape::inner_documentation);
 }
 
 #[test]
-fn a_lib_file_holds_nothing_but_its_page_modules_and_reexports() {
-    assert_rust(shape::lib_is_a_table_of_contents);
+fn lib_file_contains_only_documentation_modules_and_reexports() {
+    assert_rust(shape::lib_contains_only_modules_and_reexports);
 }
 
 #[test]
-fn the_page_of_each_crate_states_its_invariants() {
-    assert_rust(shape::crate_page_has_invariants);
+fn crate_documentation_has_invariants() {
+    assert_rust(shape::invariants);
 }
 
 #[test]
-fn no_file_and_no_function_is_too_long() {
+fn files_and_functions_are_short() {
     assert_rust(|file| [shape::file_length(file), shape::function_lengths(file)].concat());
 }
 
 #[test]
-fn nothing_that_is_banned_is_used() {
+fn no_banned_code_is_used() {
     let workspace = workspace();
     let test_only = workspace.test_only();
     assert_none(&workspace.rust().flat_map(|file| bans::check(file, &test_only)).collect::<Vec<_>>());
 }
 
 #[test]
-fn every_task_that_a_library_spawns_is_owned() {
+fn each_spawned_task_of_a_library_is_owned() {
     let workspace = workspace();
     let test_only = workspace.test_only();
     assert_none(&workspace.rust().flat_map(|file| spawns::check(file, &test_only)).collect::<Vec<_>>());
 }
 
 #[test]
-fn no_file_names_a_place_of_one_machine() {
-    assert_none(&workspace().files.iter().flat_map(words::check).collect::<Vec<_>>());
+fn no_file_contains_a_local_path() {
+    assert_none(&workspace().files.iter().flat_map(local_paths::check).collect::<Vec<_>>());
 }
 
 #[test]
-fn each_of_the_twenty_properties_is_guarded_by_a_test() {
-    assert_none(&numbers::without_test(workspace().rust()));
+fn each_property_has_a_test() {
+    assert_none(&property_tests::without_test(workspace().rust()));
 }
 
 #[test]
-fn the_map_and_the_crates_agree() {
+fn architecture_page_describes_each_crate() {
     let workspace = workspace();
     let packages = workspace.packages();
     assert!(packages.len() > 5, "the crates were not found");
-    let map = workspace.file(map::PATH).expect("docs/architecture.md is the map of the crates");
-    assert_none(&map::check(map, &packages));
+    let map = workspace.file(crate_map::PATH).expect("docs/architecture.md exists");
+    assert_none(&crate_map::check(map, &packages));
 }
 
 #[test]
-fn each_test_that_the_page_of_parity_names_is_there() {
+fn parity_page_contains_only_existing_tests() {
     let workspace = workspace();
-    let page = workspace.file(parity::PATH).expect("docs/parity.md holds the tests against the neighbours'");
+    let page = workspace.file(parity::PATH).expect("docs/parity.md exists");
     assert_none(&parity::check(page, &workspace));
 }
 
 #[test]
-fn each_test_of_the_neighbours_has_a_row_on_the_page_of_parity() {
+fn each_peer_test_has_a_row_in_parity_page() {
     let workspace = workspace();
-    let page = workspace.file(parity::PATH).expect("docs/parity.md holds the tests against the neighbours'");
-    assert_none(&neighbours::check(page, neighbours::LIST));
+    let page = workspace.file(parity::PATH).expect("docs/parity.md exists");
+    assert_none(&peer_tests::check(page, peer_tests::LIST));
 }
 
 #[test]
-fn each_command_of_the_pages_names_what_there_is() {
+fn commands_of_pages_are_valid() {
     assert_none(&commands::check(&workspace()));
 }
 
@@ -115,7 +115,7 @@ fn relative_links_of_pages_are_valid() {
     assert_none(&links::check(&workspace()));
 }
 
-/// The pages and packages whose text follows CONTRIBUTING.md so far. The checks of style read no others.
+/// The pages and packages whose style is checked against CONTRIBUTING.md.
 const REWRITTEN: [&str; 21] = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -140,7 +140,7 @@ const REWRITTEN: [&str; 21] = [
     "tests/tidy/src/prose/",
 ];
 
-/// Runs `check` over the files of each entry of `REWRITTEN`.
+/// Runs `check` on the files of each entry of `REWRITTEN`.
 #[track_caller]
 fn assert_rewritten(check: impl Fn(&str, &[&File]) -> Vec<Violation>) {
     let workspace = workspace();

@@ -1,4 +1,4 @@
-//! Tasks that nobody owns: a spawn whose handle is dropped on the spot.
+//! Reports spawned tasks without an owner: the handle is dropped in the same statement.
 
 use crate::lexer;
 use crate::workspace::{File, Violation};
@@ -11,7 +11,7 @@ const SPAWNS: [&str; 5] = [
     "Handle::current().spawn(",
 ];
 
-/// The spawns in library code whose handle is dropped at once.
+/// Reports the spawns in library code whose handle is dropped in the same statement.
 pub(crate) fn check(file: &File, test_only: &[String]) -> Vec<Violation> {
     let code = file.library_code(test_only);
     let starts = SPAWNS.iter().flat_map(|spawn| {
@@ -20,11 +20,12 @@ pub(crate) fn check(file: &File, test_only: &[String]) -> Vec<Violation> {
     let dropped = starts.filter(|(start, open)| is_dropped(&code, *start, *open));
     let lines = dropped.map(|(start, _)| lexer::line(&code, start));
     lines
-        .map(|line| file.violation(line, "a task that nobody owns; keep its JoinHandle, or use a JoinSet"))
+        .map(|line| file.violation(line, "the task has no owner; keep its JoinHandle, or use a JoinSet"))
         .collect()
 }
 
-/// The spawn from `start`, with its arguments in the bracket at `open`, is a statement or bound to `_`.
+/// Returns whether the spawn at `start`, with its arguments in the bracket at `open`, is a statement or
+/// bound to `_`.
 fn is_dropped(code: &str, start: usize, open: usize) -> bool {
     let is_path = |c: char| lexer::is_word(c) || c == ':';
     let before = code[..start].trim_end_matches(is_path).trim_end();
@@ -35,7 +36,7 @@ fn is_dropped(code: &str, start: usize, open: usize) -> bool {
 }
 
 #[test]
-fn a_spawn_whose_handle_is_dropped_is_found() {
+fn spawn_with_dropped_handle_is_reported() {
     for snippet in [
         "fn f() { tokio::spawn(async { g(1); }); }",
         "fn f() { g(); tokio::spawn(x); h() }",
@@ -50,7 +51,7 @@ fn a_spawn_whose_handle_is_dropped_is_found() {
 }
 
 #[test]
-fn a_spawn_whose_handle_is_kept_or_awaited_is_allowed() {
+fn spawn_with_kept_or_awaited_handle_is_accepted() {
     for snippet in [
         "fn f() { let task = tokio::spawn(x); }",
         "fn f() { self.task = Some(tokio::spawn(x)); }",

@@ -1,4 +1,4 @@
-//! The style of text, as far as a program can check it: see CONTRIBUTING.md.
+//! Checks the parts of the style in CONTRIBUTING.md that a program can check.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use kube_informer_tidy::prose::{Kind, Rules, Sentence, Totals, sentences};
 
 use crate::workspace::{File, Violation};
 
-/// The limit of flagged constructions per 1,000 words of a page or a crate. `prose count` prints the figures of tokio, axum,
-/// kube-runtime and jiff: the highest is 5.5.
+/// The limit of flagged constructions per 1,000 words of a page or a crate. `prose count` prints the
+/// figures of tokio, axum, kube-runtime and jiff. The highest figure is 5.5.
 const MAX_PER_THOUSAND: f64 = 3.0;
 /// The limit of words in a sentence.
 const MAX_SENTENCE: usize = 40;
@@ -16,7 +16,7 @@ const MAX_MEAN: f64 = 20.0;
 /// The limit of characters in a line with a comment.
 const MAX_COMMENT_COLUMNS: usize = 110;
 
-/// Reports a page or a crate with too many constructions to avoid, and lists each of them.
+/// Reports a page or a crate with too many constructions to avoid, and lists each construction.
 pub(crate) fn constructions(name: &str, totals: Totals, rules: &Rules, files: &[&File]) -> Vec<Violation> {
     if totals.per_thousand() <= MAX_PER_THOUSAND {
         return Vec::new();
@@ -99,7 +99,7 @@ fn is_public_item(line: &str) -> bool {
     keywords.iter().any(|keyword| item.starts_with(keyword))
 }
 
-/// A verb in the third person ends in `s`: Returns, Holds, Does.
+/// A verb in the third person ends in `s`: "Returns", "Holds".
 fn begins_with_verb(text: &str) -> bool {
     let word = text.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
     let is_capitalized = word.chars().next().is_some_and(char::is_uppercase);
@@ -136,14 +136,17 @@ mod tests {
     fn planted_construction_is_reported_in_each_kind_of_text() {
         let rules = Rules::of_this_project();
         let planted = [
-            ("docs/x.md", "# A title\n\nWhoever asks is told.\n"),
-            ("crates/x/src/a.rs", "//! A page.\n\n/// Whoever asks is told.\npub fn f() {}\n"),
-            ("crates/x/src/a.rs", "//! A page.\n\n    // Whoever asks is told.\n"),
-            ("crates/x/src/a.rs", "//! A page.\n\nfn f() { error!(\"{key}: whoever asks is told\") }\n"),
-            ("crates/x/tests/a.rs", "//! A page.\n#[test]\nfn whoever_asks_is_told() {}\n"),
+            ("docs/x.md", "# A title\n\nPLANT reads it.\n"),
+            ("crates/x/src/a.rs", "//! A page.\n\n/// PLANT reads it.\npub fn f() {}\n"),
+            ("crates/x/src/a.rs", "//! A page.\n\n    // PLANT reads it.\n"),
+            ("crates/x/src/a.rs", "//! A page.\n\nfn f() { error!(\"{key}: PLANT reads it\") }\n"),
+            ("crates/x/tests/a.rs", "//! A page.\n#[test]\nfn a_PLANT_reads_it_often() {}\n"),
         ];
         for (path, text) in planted {
-            let file = File::new(path, text);
+            // `concat!` keeps the construction out of this file.
+            let text =
+                text.replace("a_PLANT", concat!("who", "ever")).replace("PLANT", concat!("Who", "ever"));
+            let file = File::new(path, text.clone());
             let totals = Totals { words: 4, flags: 1, ..Totals::default() };
             assert_eq!(lines(&constructions("x", totals, &rules, &[&file])).first(), Some(&3), "{text}");
             assert_eq!(
@@ -157,7 +160,10 @@ mod tests {
     fn long_sentence_and_long_mean_are_reported() {
         let long = format!("Short start here.\n\nA{}.\n", " word".repeat(40));
         assert_eq!(lines(&sentence_lengths(&File::new("docs/x.md", &*long))), [3, 1]);
-        assert_eq!(lines(&sentence_lengths(&File::new("docs/x.md", "One short sentence."))), [0; 0]);
+        assert_eq!(
+            lines(&sentence_lengths(&File::new("docs/x.md", "The test reads a short sentence."))),
+            [0; 0]
+        );
     }
 
     #[test]
@@ -169,7 +175,8 @@ mod tests {
     #[test]
     fn rustdoc_without_a_verb_is_reported() {
         let text = "/// Returns x.\npub fn a() {}\n/// The x.\npub fn b() {}\n/// The y.\n#[must_use]\npub async fn c() {}\n\
-                    /// The z.\nfn private() {}\n/// Holds x.\npub struct S {\n    /// The field.\n    pub x: u8,\n}\n";
+                    /// The z.\nfn private() {}\n/// Holds x.\npub struct S {\n    /// The field.\n
+                    /// pub x: u8,\n}\n";
         assert_eq!(lines(&first_verbs(&File::new("a.rs", text))), [3, 5]);
     }
 }

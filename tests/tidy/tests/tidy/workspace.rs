@@ -1,4 +1,4 @@
-//! The files of the workspace, as the checks see them, and what a check says.
+//! The files of the workspace and the violations that checks report.
 
 use std::fmt;
 use std::fs;
@@ -6,18 +6,18 @@ use std::path::Path;
 
 use crate::lexer;
 
-/// Folders of the root that hold what people wrote.
+/// The folders of the repository with source files.
 const FOLDERS: [&str; 5] = [".ci", "crates", "docs", "examples", "tests"];
-/// Text files by their ending; the scripts in `.ci` have none.
+/// The endings of text files. The scripts in `.ci` have no ending.
 const ENDINGS: [&str; 7] = ["rs", "md", "toml", "sh", "yaml", "yml", "json"];
-/// How the attributes begin that make a test.
+/// The starts of test attributes.
 pub(crate) const TESTS: [&str; 2] = ["#[test]", "#[tokio::test"];
 
-/// A text file and its place, relative to the root, with `/` between folders.
+/// A text file and its path, relative to the repository, with `/` between folders.
 pub(crate) struct File {
     pub(crate) path: String,
     pub(crate) text: String,
-    /// The text with comments and the insides of literals blanked, position by position.
+    /// The text with spaces in place of comments and literals. Positions do not change.
     pub(crate) code: String,
 }
 
@@ -31,7 +31,7 @@ impl File {
         self.path.ends_with(".rs")
     }
 
-    /// Code that users of a crate run: neither a program nor a test.
+    /// Returns whether the file is library code, and not a program or a test.
     pub(crate) fn is_library(&self, test_only: &[String]) -> bool {
         self.path.starts_with("crates/")
             && self.path.contains("/src/")
@@ -40,23 +40,23 @@ impl File {
             && !test_only.iter().any(|module| self.path.starts_with(module.as_str()))
     }
 
-    /// The code without its `#[cfg(test)]` items; nothing at all unless this is library code.
+    /// Returns the code without its `#[cfg(test)]` items. Empty if the file is not library code.
     pub(crate) fn library_code(&self, test_only: &[String]) -> String {
         if self.is_library(test_only) { lexer::without_tests(&self.code) } else { String::new() }
     }
 
-    /// A problem on `line`, counted from 1.
+    /// Returns a violation at `line`, counted from 1.
     pub(crate) fn violation(&self, line: usize, problem: impl Into<String>) -> Violation {
         Violation { path: self.path.clone(), line, problem: problem.into() }
     }
 }
 
-/// Something to tidy up.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Violation {
     pub(crate) path: String,
     pub(crate) line: usize,
-    /// What is wrong and what to do instead.
+    /// The problem and its solution.
     pub(crate) problem: String,
 }
 
@@ -66,13 +66,13 @@ impl fmt::Display for Violation {
     }
 }
 
-/// All text files.
+/// The text files of the workspace.
 pub(crate) struct Workspace {
     pub(crate) files: Vec<File>,
 }
 
 impl Workspace {
-    /// Reads the files below `root`. A file that cannot be read ends the test.
+    /// Reads the files in `root`. Panics if a file cannot be read.
     pub(crate) fn read(root: &Path) -> Self {
         let mut files = Vec::new();
         let wanted = |name: &str, is_folder| {
@@ -91,12 +91,12 @@ impl Workspace {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// The beginnings of the paths of modules that exist only under `#[cfg(test)]`.
+    /// Returns the path prefixes of modules that are declared with `#[cfg(test)]`.
     pub(crate) fn test_only(&self) -> Vec<String> {
         self.rust().flat_map(test_modules).collect()
     }
 
-    /// The names of the packages below `crates/`.
+    /// Returns the names of the packages in `crates/`.
     pub(crate) fn packages(&self) -> Vec<String> {
         let manifests = self.files.iter().filter(|file| file.path.starts_with("crates/"));
         manifests
@@ -105,7 +105,7 @@ impl Workspace {
             .collect()
     }
 
-    /// The name of each package, and its folder, which ends with a slash.
+    /// Returns the name of each package and its folder, with a final slash.
     pub(crate) fn folders(&self) -> impl Iterator<Item = (String, &str)> {
         let manifests =
             self.files.iter().filter_map(|file| Some((file, file.path.strip_suffix("Cargo.toml")?)));
@@ -117,7 +117,8 @@ fn has_ending(name: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(_, ending)| ENDINGS.contains(&ending))
 }
 
-/// Reads the entries of `folder` that `wanted` (name, is it a folder) wants; below the root that is all text.
+/// Reads the entries of `folder` for which `wanted(name, is_folder)` is true. In the folders of the
+/// root, reads all text files.
 fn read_folder(folder: &Path, prefix: &str, files: &mut Vec<File>, wanted: &dyn Fn(&str, bool) -> bool) {
     for entry in fs::read_dir(folder).expect("a folder of the workspace can be read") {
         let entry = entry.expect("a folder of the workspace can be read");
@@ -140,7 +141,7 @@ fn read_folder(folder: &Path, prefix: &str, files: &mut Vec<File>, wanted: &dyn 
     }
 }
 
-/// The modules that `file` declares under `#[cfg(test)]`, as beginnings of their paths.
+/// Returns the path prefixes of the modules that `file` declares with `#[cfg(test)]`.
 fn test_modules(file: &File) -> Vec<String> {
     let stem = file.path.trim_end_matches(".rs");
     let folder = match stem.rsplit_once('/') {
@@ -155,14 +156,14 @@ fn test_modules(file: &File) -> Vec<String> {
     modules.flatten().collect()
 }
 
-/// The first `name = "..."` of a manifest.
+/// Returns the first `name = "..."` of a manifest.
 fn package(manifest: &str) -> Option<String> {
     let value = manifest.lines().find_map(|line| line.strip_prefix("name = "))?;
     Some(value.trim().trim_matches('"').to_owned())
 }
 
 #[test]
-fn a_module_declared_under_cfg_test_is_no_library_code() {
+fn module_with_cfg_test_is_not_library_code() {
     let parent = File::new("crates/x/src/limiter.rs", "//! x\nfn f() {}\n#[cfg(test)]\nmod tests;\n");
     let child = File::new("crates/x/src/limiter/tests.rs", "fn g() {}");
     let workspace = Workspace { files: vec![parent, child] };
@@ -173,7 +174,7 @@ fn a_module_declared_under_cfg_test_is_no_library_code() {
 }
 
 #[test]
-fn programs_and_integration_tests_are_no_library_code() {
+fn programs_and_integration_tests_are_not_library_code() {
     for path in
         ["crates/x/src/main.rs", "crates/x/src/bin/y.rs", "crates/x/tests/t.rs", "examples/src/lib.rs"]
     {
@@ -183,6 +184,6 @@ fn programs_and_integration_tests_are_no_library_code() {
 }
 
 #[test]
-fn the_name_of_a_package_is_read_from_its_manifest() {
+fn package_name_is_read_from_manifest() {
     assert_eq!(package("[package]\nname = \"kube-x\"\n\n[[bin]]\nname = \"y\"\n").as_deref(), Some("kube-x"));
 }

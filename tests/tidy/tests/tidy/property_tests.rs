@@ -1,14 +1,15 @@
-//! Tests say which of the twenty properties they guard: `/// Property 7`, or `/// Properties 7, 8 and 9`, in front of a
-//! test. Each number has one.
+//! Checks that each of the twenty properties has a test. A comment of a test contains the numbers: `///
+//! Property 7`, or `/// Properties 7, 8 and 9`.
 
 use crate::workspace::{File, TESTS, Violation};
 
-/// How many properties there are.
+/// The number of properties.
 const PROPERTIES: u8 = 20;
-/// The checkers. Their own tests name each number and guard nothing but the checkers.
+/// The folder of the checkers. The tests of the checkers contain each number, but they do not test the
+/// library.
 const CHECKERS: &str = "tests/verification/properties/";
 
-/// The numbers that no test of these files names.
+/// Reports the numbers without a test in these files.
 pub(crate) fn without_test<'a>(files: impl Iterator<Item = &'a File>) -> Vec<Violation> {
     let mut guarded = [false; PROPERTIES as usize + 1];
     let mut found = Vec::new();
@@ -16,7 +17,7 @@ pub(crate) fn without_test<'a>(files: impl Iterator<Item = &'a File>) -> Vec<Vio
         for (line, number) in named(&file.text) {
             match guarded.get_mut(usize::from(number)).filter(|_| number > 0) {
                 Some(guarded) => *guarded = true,
-                None => found.push(file.violation(line, format!("there is no property {number}"))),
+                None => found.push(file.violation(line, format!("property {number} does not exist"))),
             }
         }
     }
@@ -25,13 +26,13 @@ pub(crate) fn without_test<'a>(files: impl Iterator<Item = &'a File>) -> Vec<Vio
     found.extend(missing.map(|number| {
         list.violation(
             1,
-            format!("no test guards property {number}; write `/// Property {number}` above one"),
+            format!("property {number} has no test; write `/// Property {number}` above its test"),
         )
     }));
     found
 }
 
-/// Line and number of each property that is named in the comment of a test.
+/// Returns line and number of each property in the comment of a test.
 fn named(text: &str) -> Vec<(usize, u8)> {
     let mut comment: Vec<(usize, u8)> = Vec::new();
     let mut found = Vec::new();
@@ -47,7 +48,7 @@ fn named(text: &str) -> Vec<(usize, u8)> {
     found
 }
 
-/// The numbers after each `Property` and `Properties`.
+/// Returns the numbers after each `Property` and `Properties`.
 fn numbers(words: &str) -> impl Iterator<Item = u8> {
     words.split("Propert").skip(1).flat_map(|rest| {
         match (rest.strip_prefix("y "), rest.strip_prefix("ies ")) {
@@ -58,7 +59,7 @@ fn numbers(words: &str) -> impl Iterator<Item = u8> {
     })
 }
 
-/// The numbers of `3, 4 and 7`.
+/// Returns the numbers of `3, 4 and 7`.
 fn enumerated(mut words: &str) -> Vec<u8> {
     let mut found = Vec::new();
     while let Some((number, rest)) = number(words) {
@@ -68,7 +69,7 @@ fn enumerated(mut words: &str) -> Vec<u8> {
     found
 }
 
-/// The number that these words begin with, and what comes after it.
+/// Returns the number at the start of `words`, and the remaining text.
 fn number(words: &str) -> Option<(u8, &str)> {
     let end = words.find(|c: char| !c.is_ascii_digit()).unwrap_or(words.len());
     Some((words[..end].parse().ok()?, &words[end..]))
@@ -83,18 +84,18 @@ mod tests {
     }
 
     #[test]
-    fn a_number_without_a_test_is_found_and_one_that_means_nothing_too() {
+    fn missing_and_unknown_numbers_are_reported() {
         let test = |number: u8| format!("/// Property {number}: x.\n#[test]\nfn f() {{}}\n");
         let all: String = (1..=PROPERTIES).map(test).collect();
         assert_eq!(problems("a.rs", &all), 0);
         assert_eq!(problems("a.rs", &all.replace("Property 7:", "As in 7")), 1);
         assert_eq!(problems("a.rs", &format!("{all}{}", test(21))), 1);
         let of_checkers = problems("tests/verification/properties/src/tests.rs", &all);
-        assert_eq!(of_checkers, usize::from(PROPERTIES), "a test of a checker is no test of what it checks");
+        assert_eq!(of_checkers, usize::from(PROPERTIES), "the tests of a checker do not count");
     }
 
     #[test]
-    fn only_the_comment_of_a_test_names_a_property() {
+    fn only_comments_of_tests_count() {
         for line in ["fn f() {}\n#[test]", "#[cfg(test)]", "#[derive(Debug)]\nstruct Test;"] {
             assert_eq!(named(&format!("/// Property 1.\n{line}\n")), [], "{line}");
         }
@@ -103,12 +104,12 @@ mod tests {
     }
 
     #[test]
-    fn one_number_or_several_may_be_named() {
+    fn comment_may_contain_several_numbers() {
         for (words, numbers) in [
             ("Property 3, and Property 12.", vec![3, 12]),
-            ("Property 19: one run in 3.", vec![19]),
+            ("Property 19: 1 of 3.", vec![19]),
             ("Properties 2 and 13", vec![2, 13]),
-            ("As the Properties 3, 4, 7 and 18, for 5 of them.", vec![3, 4, 7, 18]),
+            ("As the Properties 3, 4, 7 and 18, for 5 keys.", vec![3, 4, 7, 18]),
             ("Properties 5, as of 1996", vec![5]),
             ("Properties of 5, a Property of 6.", vec![]),
         ] {

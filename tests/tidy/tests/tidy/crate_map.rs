@@ -1,38 +1,38 @@
-//! The map of the crates, docs/architecture.md, held against the crates that there are.
+//! Checks that docs/architecture.md describes each crate.
 
 use crate::workspace::{File, Violation};
 
-/// Where the map is.
+/// The path of the page.
 pub(crate) const PATH: &str = "docs/architecture.md";
-/// How the lines begin that say what a crate leaves to others.
+/// The start of the line about the limits of a crate.
 const NEVER: &str = "**This crate never";
 
-/// A heading that names a package, and the text up to the next heading of its level or above.
+/// A heading with the name of a package, and the text up to the next heading of the same or a higher level.
 struct Section<'a> {
     line: usize,
     package: &'a str,
     text: Vec<&'a str>,
 }
 
-/// Each package has a section, each section a package, and a line about what its crate never does.
+/// Reports packages without a section, sections without a package, and sections without the `NEVER` line.
 pub(crate) fn check(map: &File, packages: &[String]) -> Vec<Violation> {
     let sections = sections(&map.text);
     let mut found = Vec::new();
     for package in
         packages.iter().filter(|package| sections.iter().all(|section| section.package != **package))
     {
-        found.push(map.violation(1, format!("no section for {package}; add a heading that names it")));
+        found.push(map.violation(1, format!("{package} has no section; add a heading with its name")));
     }
     for section in &sections {
         let package = section.package;
         if !packages.iter().any(|known| known == package) {
             found.push(map.violation(
                 section.line,
-                format!("there is no crate {package}; drop the section or rename it"),
+                format!("crate {package} does not exist; remove or rename the section"),
             ));
         } else if !section.text.iter().any(|line| line.starts_with(NEVER)) {
             let problem =
-                format!("nothing about what {package} leaves to others; add a line `{NEVER} ...**`");
+                format!("the section of {package} has no line about excluded tasks; add `{NEVER} ...**`");
             found.push(map.violation(section.line, problem));
         }
     }
@@ -51,13 +51,13 @@ fn sections(text: &str) -> Vec<Section<'_>> {
     starts.map(section).collect()
 }
 
-/// The level of a heading.
+/// Returns the level of a heading.
 fn level(line: &str) -> Option<usize> {
     let hashes = line.bytes().take_while(|byte| *byte == b'#').count();
     (hashes > 0 && line[hashes..].starts_with(' ')).then_some(hashes)
 }
 
-/// The first package that a heading names.
+/// Returns the first package name in a heading.
 fn package(heading: &str) -> Option<&str> {
     let words = heading.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));
     words.into_iter().find(|word| word.starts_with("kube-"))
@@ -76,32 +76,32 @@ mod tests {
     }
 
     #[test]
-    fn a_map_that_names_each_crate_is_fine() {
+    fn page_with_each_crate_is_accepted() {
         assert_eq!(problems(MAP, &["kube-a", "kube-b"]), [""; 0]);
     }
 
     #[test]
-    fn a_crate_without_a_section_is_found() {
+    fn crate_without_section_is_reported() {
         let found = problems(MAP, &["kube-a", "kube-b", "kube-c"]);
-        assert_eq!(found, ["docs/architecture.md:1: no section for kube-c; add a heading that names it"]);
+        assert_eq!(found, ["docs/architecture.md:1: kube-c has no section; add a heading with its name"]);
     }
 
     #[test]
-    fn a_section_without_a_crate_is_found() {
+    fn section_without_crate_is_reported() {
         let found = problems(MAP, &["kube-a"]);
         assert_eq!(
             found,
-            ["docs/architecture.md:8: there is no crate kube-b; drop the section or rename it"]
+            ["docs/architecture.md:8: crate kube-b does not exist; remove or rename the section"]
         );
     }
 
     #[test]
-    fn a_section_that_says_nothing_about_what_is_left_out_is_found() {
+    fn section_without_never_line_is_reported() {
         let found =
             problems(&MAP.replace("**This crate never wakes", "**It never wakes"), &["kube-a", "kube-b"]);
         assert_eq!(found.len(), 1);
         assert!(
-            found[0].starts_with("docs/architecture.md:8: nothing about what kube-b leaves"),
+            found[0].starts_with("docs/architecture.md:8: the section of kube-b has no line"),
             "{found:?}"
         );
     }

@@ -1,23 +1,22 @@
-//! Words that no file may hold, comments and documents included: places that exist on one machine only.
+//! Reports paths that exist only on one machine, in code, comments and documents.
 
 use crate::workspace::{File, Violation};
 
-/// What must not be written, and what to write instead. Each is put together from two parts, so that this file
-/// does not hold it either.
-const WORDS: [(&str, &str); 4] = [
+/// Paths and their replacements. `concat!` builds each path, so that the check accepts this file.
+const LOCAL_PATHS: [(&str, &str); 4] = [
     (concat!("/wo", "rk/"), "a path relative to the root of the repository"),
     (concat!("/ro", "ot/"), "a path relative to the root of the repository, or $HOME"),
     (concat!("/ho", "me/"), "a path relative to the root of the repository, or $HOME"),
     (concat!("../sha", "red"), "a document of this repository"),
 ];
 
-/// The words that `file` holds.
+/// Reports the local paths in `file`.
 pub(crate) fn check(file: &File) -> Vec<Violation> {
     let mut found = Vec::new();
     for (index, line) in file.text.lines().enumerate() {
-        for (word, instead) in WORDS.iter().filter(|(word, _)| line.contains(word)) {
+        for (word, instead) in LOCAL_PATHS.iter().filter(|(word, _)| line.contains(word)) {
             found.push(
-                file.violation(index + 1, format!("`{word}` exists on one machine only; use {instead}")),
+                file.violation(index + 1, format!("`{word}` exists only on one machine; use {instead}")),
             );
         }
     }
@@ -25,8 +24,8 @@ pub(crate) fn check(file: &File) -> Vec<Violation> {
 }
 
 #[test]
-fn a_path_of_one_machine_is_found_in_code_comments_and_documents() {
-    for (word, instead) in WORDS {
+fn local_path_is_reported_in_code_comments_and_documents() {
+    for (word, instead) in LOCAL_PATHS {
         for text in [
             format!("\n// see {word}x\n"),
             format!("\nlet p = \"{word}x\";"),

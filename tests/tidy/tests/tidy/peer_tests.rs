@@ -1,32 +1,33 @@
-//! The tests of the neighbours, by the headings of docs/parity.md: each has a row there, and no row speaks of another.
+//! Checks that docs/parity.md has a row for each test of client-go and kube-runtime, and no other row.
 
 use std::collections::BTreeMap;
 
 use crate::parity;
 use crate::workspace::{File, Violation};
 
-/// Their names, under the same headings as on the page. To be written anew from their sources, not from the page.
-pub(crate) const LIST: &str = include_str!("neighbours.txt");
+/// The names of the tests, with the headings of the page. Update this list from the sources of the
+/// projects, not from the page.
+pub(crate) const LIST: &str = include_str!("peer_tests.txt");
 
-/// The tests under a heading, each with its line.
+/// The tests of a section, each with its line.
 type Tests<'a> = BTreeMap<&'a str, usize>;
 
-/// The page and the list have the same tests under the same headings.
+/// Reports differences between the page and the list.
 pub(crate) fn check(page: &File, list: &str) -> Vec<Violation> {
-    let theirs = sections(list, |line| vec![line.trim()]);
-    let rows = sections(&page.text, |line| parity::theirs(line).unwrap_or_default());
+    let expected = sections(list, |line| vec![line.trim()]);
+    let rows = sections(&page.text, |line| parity::peer_tests(line).unwrap_or_default());
     let mut found = Vec::new();
-    for (heading, name) in missing(&theirs, &rows).map(|(heading, name, _)| (heading, name)) {
+    for (heading, name) in missing(&expected, &rows).map(|(heading, name, _)| (heading, name)) {
         let line = page.text.lines().position(|line| self::heading(line) == Some(heading)).unwrap_or(0);
-        found.push(page.violation(line + 1, format!("no row for {name} of {heading}; add one")));
+        found.push(page.violation(line + 1, format!("test {name} of {heading} has no row; add a row")));
     }
-    found.extend(missing(&rows, &theirs).map(|(heading, name, line)| {
-        page.violation(line, format!("{heading} has no test {name}; is it misspelt, or gone?"))
+    found.extend(missing(&rows, &expected).map(|(heading, name, line)| {
+        page.violation(line, format!("{heading} has no test {name}; correct the name or remove the row"))
     }));
     found
 }
 
-/// What stands under each heading. `names` are those of a line.
+/// Returns the tests of each section. `names` returns the names in a line.
 fn sections(text: &str, names: impl Fn(&str) -> Vec<&str>) -> BTreeMap<&str, Tests<'_>> {
     let mut sections: BTreeMap<&str, Tests<'_>> = BTreeMap::new();
     let mut under = None;
@@ -43,12 +44,12 @@ fn sections(text: &str, names: impl Fn(&str) -> Vec<&str>) -> BTreeMap<&str, Tes
     sections
 }
 
-/// Which files a section is about.
+/// Returns the text of a heading.
 fn heading(line: &str) -> Option<&str> {
     line.strip_prefix("### ")
 }
 
-/// Heading, name and line of what stands in `these` and not in `those`.
+/// Returns heading, name and line of the tests that are in `these` and not in `those`.
 fn missing<'a>(
     these: &'a BTreeMap<&'a str, Tests<'a>>,
     those: &'a BTreeMap<&'a str, Tests<'a>>,
@@ -62,33 +63,33 @@ fn missing<'a>(
 mod tests {
     use super::*;
 
-    const THEIRS: &str = "### a_test.go, b_test.go\n\nTestA\nTestB\n\n### c.rs\n\nc_is_so\n";
-    const PAGE: &str = "# Parity\n\n`TestX` is no row.\n\n### a_test.go, b_test.go\n\n| Theirs | About | Here |\n\
+    const EXPECTED: &str = "### a_test.go, b_test.go\n\nTestA\nTestB\n\n### c.rs\n\nc_is_so\n";
+    const PAGE: &str = "# Parity\n\n`TestX` is not in a row.\n\n### a_test.go, b_test.go\n\n| Test | Behaviour | Tests of this workspace |\n\
                         |---|---|---|\n| `TestA`, `TestB` | a `thing` | `kube-a: it_is_so` |\n\n### c.rs\n\n\
-                        | `c_is_so` | c | Does not apply: no `c` here. |\n";
+                        | `c_is_so` | c | Does not apply: this project has no `c`. |\n";
 
     fn problems(page: &str) -> Vec<String> {
         let page = File::new(parity::PATH, page);
-        check(&page, THEIRS).iter().map(Violation::to_string).collect()
+        check(&page, EXPECTED).iter().map(Violation::to_string).collect()
     }
 
     #[test]
-    fn a_page_with_a_row_for_each_test_is_fine() {
+    fn page_with_each_test_is_accepted() {
         assert_eq!(problems(PAGE), [""; 0]);
     }
 
     #[test]
-    fn a_test_of_theirs_without_a_row_is_found() {
+    fn test_without_row_is_reported() {
         assert_eq!(
             problems(&PAGE.replace(", `TestB`", "")),
-            ["docs/parity.md:5: no row for TestB of a_test.go, b_test.go; add one"]
+            ["docs/parity.md:5: test TestB of a_test.go, b_test.go has no row; add a row"]
         );
         let without_c = PAGE.split("### c.rs").next().unwrap();
-        assert_eq!(problems(without_c), ["docs/parity.md:1: no row for c_is_so of c.rs; add one"]);
+        assert_eq!(problems(without_c), ["docs/parity.md:1: test c_is_so of c.rs has no row; add a row"]);
     }
 
     #[test]
-    fn a_row_of_a_test_that_they_have_not_is_found() {
+    fn row_without_test_is_reported() {
         for (there, misspelt) in [("`TestA`", "`TestA`, `TestC`"), ("`TestA`", "`TestA`, `c_is_so`")] {
             let found = problems(&PAGE.replace(there, misspelt));
             assert_eq!(found.len(), 1, "{found:?}");
