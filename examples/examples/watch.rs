@@ -100,7 +100,7 @@ async fn watch(pods: &ListWatch<Pod>, request: WatchRequest, server: Option<&Ser
                 WatchEvent::Modified(pod) => println!("MODIFIED : {}", pod.id().key.name()),
                 WatchEvent::Deleted { id, .. } => {
                     println!("DELETED : {}", id.key.name());
-                    server.map(Server::bookmark_now);
+                    server.map(Server::send_bookmarks);
                 }
                 WatchEvent::Bookmark { version, .. } => {
                     println!("BOOKMARK : {version}");

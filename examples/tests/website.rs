@@ -6,7 +6,7 @@ use kube::CustomResourceExt;
 use kube_client::Client;
 use kube_informer_examples::website::{DIRECTORY, OperatorOptions, Website, operator};
 use kube_operator::ManagerError;
-use kube_testserver::{Fault, Match, Server, Verb};
+use kube_testserver::{Fault, RequestMatch, Server, Verb};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -120,8 +120,8 @@ impl Operator {
     /// Returns the number of writes of the operator, without its Lease and its events.
     fn writes(&self) -> usize {
         self.server.journal().count_where(|request| {
-            matches!(request.about.verb, Verb::Create | Verb::Update | Verb::Patch | Verb::Delete)
-                && !["leases", "events"].contains(&request.about.resource.as_str())
+            matches!(request.info.verb, Verb::Create | Verb::Update | Verb::Patch | Verb::Delete)
+                && !["leases", "events"].contains(&request.info.resource.as_str())
         })
     }
 
@@ -256,10 +256,10 @@ async fn foreign_object_created_during_write_is_not_changed() {
         let operator = Operator::start();
         // Delays each create and apply of the operator.
         let is_write = |request: &kube_testserver::Request| {
-            matches!(request.about.verb, Verb::Create | Verb::Patch) && request.about.subresource.is_none()
+            matches!(request.info.verb, Verb::Create | Verb::Patch) && request.info.subresource.is_none()
         };
         let resource = format!("{}s", kind.to_lowercase());
-        let writes = Match::any().namespace("shop").resource(&resource).when(is_write);
+        let writes = RequestMatch::any().namespace("shop").resource(&resource).when(is_write);
         let delay = operator.server.faults().always(writes, Fault::Delay(Duration::from_secs(10)));
 
         operator.site("<h1>Hello</h1>", 2).await;

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::Secret;
 use kube_client::{Api, Client};
 use kube_informer::{Event, Informer, ListWatch, Phase, ReflectorOptions};
-use kube_testserver::{Cut, Fault, Match, Server, Verb};
+use kube_testserver::{CutAfter, Fault, RequestMatch, Server, Verb};
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -122,12 +122,12 @@ fn short(event: &Event<Secret>) -> String {
     format!("{sign}{}", event.key().name())
 }
 
-fn lists() -> Match {
-    Match::verb(Verb::List).resource("secrets")
+fn lists() -> RequestMatch {
+    RequestMatch::verb(Verb::List).resource("secrets")
 }
 
-fn watches() -> Match {
-    Match::verb(Verb::Watch).resource("secrets")
+fn watches() -> RequestMatch {
+    RequestMatch::verb(Verb::Watch).resource("secrets")
 }
 
 /// Responses to a LIST, with the expected errors.
@@ -319,7 +319,7 @@ fn bad_frames() -> Vec<(&'static str, String, &'static str)> {
 async fn malformed_watch_frame_is_reported_counted_and_recovered() {
     for (case, frame, says) in bad_frames() {
         let stack = Stack::watching().await;
-        assert_eq!(stack.server.inject(&watches(), frame), 1);
+        assert_eq!(stack.server.inject_frame(&watches(), frame), 1);
         stack.until(|stack| !stack.errors.lock().is_empty()).await;
         let error = stack.the_error(case, "WATCH");
         assert!(error.contains(says), "{case}: {error}");
@@ -331,7 +331,7 @@ async fn malformed_watch_frame_is_reported_counted_and_recovered() {
 async fn watch_broken_inside_frame_loses_no_event() {
     for (case, cut) in [("a broken connection", true), ("a clean end", false)] {
         let stack = Stack::watching().await;
-        stack.server.inject(&watches(), r#"{"type":"ADDED","object":{"data":"hunter2"#);
+        stack.server.inject_frame(&watches(), r#"{"type":"ADDED","object":{"data":"hunter2"#);
         tokio::time::sleep(Duration::from_secs(5)).await;
         let _cut = if cut { stack.server.cut_watches(&watches()) } else { stack.server.close_watches() };
         stack.until(|stack| !stack.errors.lock().is_empty()).await;
@@ -342,7 +342,7 @@ async fn watch_broken_inside_frame_loses_no_event() {
         stack.recovers(case).await;
     }
     let stack = Stack::new();
-    stack.server.faults().next(watches(), Fault::Cut(Cut::Bytes(50)));
+    stack.server.faults().next(watches(), Fault::Cut(CutAfter::Bytes(50)));
     stack.informer.start();
     stack.recovers("a broken connection").await;
 }
@@ -357,7 +357,7 @@ async fn undecodable_event_is_counted_and_cached_object_stays() {
         format!(r#"{{"kind":"Secret",{meta},"data":{{"p":7}}}}"#),
     ] {
         let stack = Stack::watching().await;
-        stack.server.inject(&watches(), format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n"));
+        stack.server.inject_frame(&watches(), format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n"));
         stack.until(|stack| stack.informer.status().stale == 1).await;
         let status = stack.informer.status();
         assert_eq!((status.reflector.undecodable, status.objects), (1, 1), "{object}");
@@ -381,7 +381,7 @@ async fn repeated_events_and_unknown_deletions_are_ignored() {
     for (kind, object) in
         [("ADDED", &s), ("MODIFIED", &s), ("DELETED", &s), ("DELETED", &stranger), ("DELETED", &impostor)]
     {
-        stack.server.inject(&watches(), format!("{}\n", json!({"type": kind, "object": object})));
+        stack.server.inject_frame(&watches(), format!("{}\n", json!({"type": kind, "object": object})));
     }
     secret(&stack.server, "after");
     stack.until(|stack| stack.told.lock().len() == 2).await;
@@ -397,7 +397,7 @@ async fn future_version_does_not_block_cache_forever() {
     let stack = Stack::watching().await;
     let mut s = stack.server.get("v1", "Secret", Some("default"), "s").unwrap();
     s["metadata"]["resourceVersion"] = "99999999999999999999999999".into();
-    stack.server.inject(&watches(), format!("{}\n", json!({"type": "MODIFIED", "object": s})));
+    stack.server.inject_frame(&watches(), format!("{}\n", json!({"type": "MODIFIED", "object": s})));
     stack.until(|stack| stack.told.lock().len() == 2).await;
     stack.recovers("a version from the future").await;
 }
@@ -423,7 +423,7 @@ async fn expired_versions_and_closed_watches_stay_within_budget() {
         let guard = stack.server.faults().always(watches(), fault);
         stack.informer.start();
         tokio::time::sleep(Duration::from_secs(600)).await;
-        let asked = stack.server.journal().count_where(|request| request.about.resource == "secrets");
+        let asked = stack.server.journal().count_where(|request| request.info.resource == "secrets");
         assert!(asked <= 2 * (14 + 9 * 4), "{case}: {asked} requests in ten minutes");
         drop(guard);
         stack.recovers(case).await;

@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client};
 use kube_informer::{Informer, ListWatch, ReflectorOptions};
 use kube_testserver::{
-    ApiService, Cut, Disruption, Fault, Lag, LoadBalancing, Match, Outage, Plan, Replicas, Request, Server,
-    ServerBuilder, Status, StreamingLists, Verb,
+    ApiService, CutAfter, Disruption, Fault, FaultPlan, Lag, LoadBalancing, Outage, Replicas, Request,
+    RequestMatch, Server, ServerBuilder, Status, StreamingLists, Verb,
 };
 use serde_json::json;
 
@@ -58,21 +58,21 @@ fn new_server_with(builder: ServerBuilder) -> Server {
     server
 }
 
-fn lists() -> Match {
+fn lists() -> RequestMatch {
     let streaming = |request: &Request| request.parameter("sendInitialEvents").is_some();
-    Match::any().when(move |request| request.about.verb == Verb::List || streaming(request))
+    RequestMatch::any().when(move |request| request.info.verb == Verb::List || streaming(request))
 }
 
-fn watches() -> Match {
-    Match::verb(Verb::Watch).when(|request| request.parameter("sendInitialEvents").is_none())
+fn watches() -> RequestMatch {
+    RequestMatch::verb(Verb::Watch).when(|request| request.parameter("sendInitialEvents").is_none())
 }
 
 /// Runs ten minutes of a fault with a write every few seconds, then checks the requests against the
 /// budget. First, open watches break and expire once, so that new requests meet the fault.
 async fn holds<F>(case: &str, way: Way, server: &Server, service: ApiService, begin: impl FnOnce() -> F) {
     let breaks = |n| match n {
-        0 => server.fail_watches(&Match::any(), Status::expired()),
-        1 => server.cut_watches(&Match::any()),
+        0 => server.fail_watches(&RequestMatch::any(), Status::expired()),
+        1 => server.cut_watches(&RequestMatch::any()),
         _ => 0,
     };
     holds_while(case, way, server, service, begin, breaks).await;
@@ -127,7 +127,7 @@ async fn holds_while<F>(
 
 fn check(case: &str, requests: &[Request]) {
     let is_streaming = |request: &Request| request.parameter("sendInitialEvents").is_some();
-    let is_list = |request: &Request| request.about.verb == Verb::List || is_streaming(request);
+    let is_list = |request: &Request| request.info.verb == Verb::List || is_streaming(request);
     let is_page = |request: &Request| request.parameter("continue").is_some();
     let began = requests.first().map_or(Duration::ZERO, |request| request.at);
     let at = |wanted: &dyn Fn(&Request) -> bool| -> Vec<Duration> {
@@ -156,7 +156,7 @@ fn most_within(moments: &[Duration], time: Duration) -> usize {
 }
 
 /// Tests a fault of all matching requests, with every kind of list.
-async fn always(case: &str, matches: Match, fault: Fault) {
+async fn always(case: &str, matches: RequestMatch, fault: Fault) {
     for way in WAYS {
         let server = new_server();
         let begin = || server.faults().always(matches.clone(), fault.clone());
@@ -169,7 +169,7 @@ async fn always(case: &str, matches: Match, fault: Fault) {
 
 /// Same, for all requests, for lists only, and for watches only.
 async fn everywhere(case: &str, fault: &Fault) {
-    for (of, matches) in [("everything", Match::any()), ("lists", lists()), ("watches", watches())] {
+    for (of, matches) in [("everything", RequestMatch::any()), ("lists", lists()), ("watches", watches())] {
         always(&format!("{case} of {of}"), matches, fault.clone()).await;
     }
 }
@@ -210,14 +210,14 @@ async fn error_statuses_stay_within_budget() {
 async fn broken_and_silent_responses_stay_within_budget() {
     let broken = [
         ("reset", Fault::Reset),
-        ("a lost response", Fault::LoseAnswer),
+        ("a lost response", Fault::LoseResponse),
         ("no answer", Fault::Hang),
         ("a delay", Fault::Delay(20 * SECOND)),
-        ("a late answer", Fault::LateAnswer(20 * SECOND)),
+        ("a late answer", Fault::LateResponse(20 * SECOND)),
         ("a response after the timeout", Fault::Delay(10 * MINUTE)),
-        ("a response without a body", Fault::Cut(Cut::Bytes(0))),
-        ("a break inside of a frame", Fault::Cut(Cut::Bytes(100))),
-        ("a break after a frame", Fault::Cut(Cut::Frames(1))),
+        ("a response without a body", Fault::Cut(CutAfter::Bytes(0))),
+        ("a break inside of a frame", Fault::Cut(CutAfter::Bytes(100))),
+        ("a break after a frame", Fault::Cut(CutAfter::Frames(1))),
         ("bytes one by one", Fault::Pieces(1)),
         ("nonsense", raw("<html>")),
         ("nothing", raw("")),
@@ -231,18 +231,18 @@ async fn broken_and_silent_responses_stay_within_budget() {
 /// Faults of a list and of all lists that could replace it.
 #[tokio::test(start_paused = true)]
 async fn rejected_lists_stay_within_budget() {
-    let page = || Match::verb(Verb::List).with_parameter("continue");
-    let full = || Match::verb(Verb::List).when(|request| request.parameter("limit").is_none());
+    let page = || RequestMatch::verb(Verb::List).with_parameter("continue");
+    let full = || RequestMatch::verb(Verb::List).when(|request| request.parameter("limit").is_none());
     let later_or_full = || {
         let picks = |request: &Request| ["continue", "limit"].map(|name| request.parameter(name).is_some());
-        Match::verb(Verb::List).when(move |request| picks(request) != [false, true])
+        RequestMatch::verb(Verb::List).when(move |request| picks(request) != [false, true])
     };
     let faults = [
         ("410", Fault::gone()),
         ("422", Fault::status(422, "Invalid", None)),
         ("500", Fault::internal_error("etcdserver: request timed out")),
         ("504 too large", Fault::Status(too_large())),
-        ("a cut", Fault::Cut(Cut::Bytes(100))),
+        ("a cut", Fault::Cut(CutAfter::Bytes(100))),
     ];
     for (case, fault) in faults {
         for (of, matches) in [("pages", page()), ("full lists", full()), ("both", later_or_full())] {
@@ -285,12 +285,12 @@ type Break = fn(&Server) -> usize;
 #[tokio::test(start_paused = true)]
 async fn breaking_watches_stay_within_budget() {
     let breaks: [(&str, Break); 6] = [
-        ("expired", |server| server.fail_watches(&Match::any(), Status::expired())),
-        ("broken", |server| server.cut_watches(&Match::any())),
+        ("expired", |server| server.fail_watches(&RequestMatch::any(), Status::expired())),
+        ("broken", |server| server.cut_watches(&RequestMatch::any())),
         ("closed", |server| server.close_watches()),
-        ("an event again", |server| server.repeat_next_event(&Match::any())),
-        ("an event lost", |server| server.lose_next_event(&Match::any())),
-        ("nonsense", |server| server.inject(&Match::any(), "{]\n")),
+        ("an event again", |server| server.repeat_next_event(&RequestMatch::any())),
+        ("an event lost", |server| server.lose_next_event(&RequestMatch::any())),
+        ("nonsense", |server| server.inject_frame(&RequestMatch::any(), "{]\n")),
     ];
     for (case, done) in breaks {
         for way in WAYS {
@@ -304,23 +304,23 @@ async fn breaking_watches_stay_within_budget() {
 async fn ending_false_and_silent_watches_stay_within_budget() {
     let faults = [
         ("silence", Fault::Silence),
-        ("a clean end", Fault::Close(0)),
-        ("a clean end after an event", Fault::Close(1)),
-        ("expired", Fault::Error { after: 0, status: Status::expired() }),
-        ("expired after an event", Fault::Error { after: 1, status: Status::expired() }),
-        ("an error", Fault::Error { after: 0, status: Status::new(500, "InternalError", "decode") }),
+        ("a clean end", Fault::CloseWatch(0)),
+        ("a clean end after an event", Fault::CloseWatch(1)),
+        ("expired", Fault::ErrorEvent { after: 0, status: Status::expired() }),
+        ("expired after an event", Fault::ErrorEvent { after: 1, status: Status::expired() }),
+        ("an error", Fault::ErrorEvent { after: 0, status: Status::new(500, "InternalError", "decode") }),
         (
             "an error after an event",
-            Fault::Error { after: 1, status: Status::new(500, "InternalError", "no") },
+            Fault::ErrorEvent { after: 1, status: Status::new(500, "InternalError", "no") },
         ),
-        ("too large", Fault::Error { after: 0, status: too_large() }),
-        ("lost", Fault::Lose(0)),
-        ("repeated", Fault::Repeat(0)),
+        ("too large", Fault::ErrorEvent { after: 0, status: too_large() }),
+        ("lost", Fault::LoseEvent(0)),
+        ("repeated", Fault::RepeatEvent(0)),
         ("a slow reader", Fault::SlowReader(0)),
         ("an event without an object", raw(r#"{"type":"ADDED"}"#)),
     ];
     for (case, fault) in faults {
-        always(&format!("{case} in everything"), Match::verb(Verb::Watch), fault.clone()).await;
+        always(&format!("{case} in everything"), RequestMatch::verb(Verb::Watch), fault.clone()).await;
         always(&format!("{case} in watches"), watches(), fault).await;
     }
 }
@@ -331,7 +331,7 @@ async fn server_restarts_and_restores_stay_within_budget() {
         Disruption::Compact,
         Disruption::ExpireLists,
         Disruption::ExpireWatches,
-        Disruption::Relist,
+        Disruption::FailWatches,
         Disruption::Restart,
         Disruption::Restore { back: 3 },
         Disruption::RestoreBumped { back: 3, bump: 1_000_000 },
@@ -340,8 +340,8 @@ async fn server_restarts_and_restores_stay_within_budget() {
         Disruption::JumpClock(SignedDuration::from_hours(-1)),
     ];
     for disruption in disruptions {
-        for (name, matches) in [("request", Match::any()), ("list", lists()), ("watch", watches())] {
-            always(&format!("{disruption:?} at each {name}"), matches, Fault::First(disruption)).await;
+        for (name, matches) in [("request", RequestMatch::any()), ("list", lists()), ("watch", watches())] {
+            always(&format!("{disruption:?} at each {name}"), matches, Fault::Disrupt(disruption)).await;
         }
     }
 }
@@ -398,8 +398,8 @@ async fn mixed_faults_stay_within_request_budget() {
     for seed in 0..10 {
         for way in WAYS {
             let server = new_server();
-            let plan = Plan::usual(seed).rate(0.5);
-            let begin = || server.follow(plan.clone());
+            let plan = FaultPlan::common_faults(seed).rate(0.5);
+            let begin = || server.run_plan(plan.clone());
             holds(&format!("plan {seed}"), way, &server, server.service(), begin).await;
         }
     }

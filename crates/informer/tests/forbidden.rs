@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube_client::Client;
 use kube_informer::{Event, InformerFactory, Object, Phase, ReflectorOptions};
 use kube_listwatch::ErrorClass;
-use kube_testserver::{Fault, FaultGuard, Match, Server};
+use kube_testserver::{Fault, FaultGuard, RequestMatch, Server};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::Instant;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 type Told = Arc<Mutex<Story>>;
 
 fn refuse(server: &Server, resource: &str) -> FaultGuard {
-    server.faults().always(Match::any().resource(resource), Fault::Forbidden { user: "nobody".into() })
+    server.faults().always(RequestMatch::any().resource(resource), Fault::Forbidden { user: "nobody".into() })
 }
 
 fn factory(server: &Server, streaming_lists: bool) -> InformerFactory {
@@ -68,7 +68,7 @@ async fn ten_minutes(refused: bool, streaming: bool) -> (Story, Story) {
     assert_eq!(began.elapsed(), Duration::from_secs(601), "a task blocked the thread");
     assert_eq!(pods.has_synced(), !refused);
     let requests = server.journal().since(mark);
-    let of_others = requests.iter().filter(|request| request.about.resource != "pods");
+    let of_others = requests.iter().filter(|request| request.info.resource != "pods");
     let asked = of_others.map(|request| (request.at, format!("{}?{}", request.path, request.query)));
     let mut asked: Story = asked.collect();
     asked.sort(); // the order within one second is not defined

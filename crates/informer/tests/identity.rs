@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client};
 use kube_informer::{Event, Informer, ReflectorOptions};
-use kube_testserver::{Fault, Match, Server, Verb};
+use kube_testserver::{Fault, RequestMatch, Server, Verb};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -15,8 +15,8 @@ struct Stack {
     told: Arc<Mutex<Vec<String>>>,
 }
 
-fn watches() -> Match {
-    Match::verb(Verb::Watch).resource("configmaps")
+fn watches() -> RequestMatch {
+    RequestMatch::verb(Verb::Watch).resource("configmaps")
 }
 
 impl Stack {
@@ -63,7 +63,7 @@ impl Stack {
         let metadata =
             json!({"name": "a", "namespace": "default", "uid": uid, "resourceVersion": self.new_version()});
         let event = json!({"type": "MODIFIED", "object": {"metadata": metadata, "data": 7}});
-        self.server.inject(&watches(), format!("{event}\n"));
+        self.server.inject_frame(&watches(), format!("{event}\n"));
     }
 }
 
@@ -147,7 +147,7 @@ async fn undecodable_listed_object_is_stale_and_others_are_cached() {
         "kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": stack.new_version()},
         "items": [spoiled, other],
     });
-    stack.server.faults().next(Match::verb(Verb::List), Fault::json(list.to_string()));
+    stack.server.faults().next(RequestMatch::verb(Verb::List), Fault::json(list.to_string()));
     stack.informer.relist();
     stack.until(|stack| stack.told.lock().len() == 2).await;
     assert_eq!(*stack.told.lock(), ["!a", "+b"]);

@@ -12,7 +12,7 @@ use kube_client::{
 use kube_informer::{
     CachedApi, CachedReadError, InformerFactory, LabelSelector, Phase, ReflectorOptions, Scope,
 };
-use kube_testserver::{Fault, Lag, Match, Server, Verb};
+use kube_testserver::{Fault, Lag, RequestMatch, Server, Verb};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -179,8 +179,9 @@ async fn read_timeout_error_reports_version_of_cache() {
     let (factory, maps) = started(&server, "").await;
     let before = maps.create(&PostParams::default(), &map("before", "web")).await.unwrap();
     maps.get("before").await.unwrap();
-    let silent =
-        server.faults().always(Match::verb(Verb::Watch), Fault::status(503, "ServiceUnavailable", None));
+    let silent = server
+        .faults()
+        .always(RequestMatch::verb(Verb::Watch), Fault::status(503, "ServiceUnavailable", None));
     server.close_watches();
     let written = maps.create(&PostParams::default(), &map("a", "web")).await.unwrap();
     let error = maps.get("a").await.unwrap_err();
@@ -219,8 +220,9 @@ async fn read_before_initial_list_is_error() {
         "initial list not cached within 5s: ConfigMap /api/v1/namespaces/default/configmaps: not started"
     );
     assert_eq!(began.elapsed(), Duration::from_secs(15));
-    let slow =
-        server.faults().always(Match::any().resource("configmaps"), Fault::Delay(Duration::from_secs(3)));
+    let slow = server
+        .faults()
+        .always(RequestMatch::any().resource("configmaps"), Fault::Delay(Duration::from_secs(3)));
     factory.start();
     assert!(maps.get("b").await.unwrap().is_none() && maps.get("a").await.unwrap().is_some());
     assert_eq!(began.elapsed(), Duration::from_secs(18), "the read waits only for the list");
@@ -257,8 +259,9 @@ async fn server_restore_is_reported_once() {
         maps.create(&PostParams::default(), &map(name, "web")).await.unwrap();
     }
     maps.lister().await.unwrap();
-    let unheard =
-        server.faults().always(Match::verb(Verb::Watch), Fault::status(503, "ServiceUnavailable", None));
+    let unheard = server
+        .faults()
+        .always(RequestMatch::verb(Verb::Watch), Fault::status(503, "ServiceUnavailable", None));
     server.close_watches();
     maps.create(&PostParams::default(), &map("lost", "web")).await.unwrap();
     server.restore(backup).unwrap();
@@ -286,8 +289,9 @@ async fn every_waiting_read_reports_server_restore() {
         maps.create(&PostParams::default(), &map(name, "web")).await.unwrap();
     }
     maps.lister().await.unwrap();
-    let unheard =
-        server.faults().always(Match::verb(Verb::Watch), Fault::status(503, "ServiceUnavailable", None));
+    let unheard = server
+        .faults()
+        .always(RequestMatch::verb(Verb::Watch), Fault::status(503, "ServiceUnavailable", None));
     server.close_watches();
     for name in ["lost", "too"] {
         maps.create(&PostParams::default(), &map(name, "web")).await.unwrap();
@@ -425,7 +429,7 @@ async fn read_waits_while_resource_is_removed_and_restored() {
         maps.create(&PostParams::default(), &map("before", "web")).await.unwrap();
         assert!(maps.get("before").await.unwrap().is_some());
         let gone = [Verb::List, Verb::Watch].map(|verb| {
-            let reads = Match::verb(verb).resource("configmaps");
+            let reads = RequestMatch::verb(verb).resource("configmaps");
             server.faults().always(reads, Fault::status(404, "NotFound", None))
         });
         server.close_watches();

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client};
 use kube_informer::{Event, Informer, Phase, ReflectorOptions};
 use kube_listwatch::ErrorClass;
-use kube_testserver::{Fault, Match, Server, Verb};
+use kube_testserver::{Fault, RequestMatch, Server, Verb};
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -96,7 +96,7 @@ async fn cache_matches_server_after_any_lost_watch_event() {
     let losses = [Loss::Compacted, Loss::HttpGone, Loss::Broken];
     for (loss, streaming) in losses.into_iter().flat_map(|loss| [(loss, false), (loss, true)]) {
         let stack = Stack::watching(streaming).await;
-        let watches = Match::verb(Verb::Watch);
+        let watches = RequestMatch::verb(Verb::Watch);
         // The next attempt fails, so the changes happen while no watch is open.
         stack.server.faults().next(watches.clone(), Fault::Reset);
         stack.server.close_watches();
@@ -141,7 +141,7 @@ async fn expired_watch_costs_one_list_and_broken_watch_none() {
                 requests.iter().filter(|request| request.query.contains("sendInitialEvents=true")).count()
             }
         };
-        let watches = Match::verb(Verb::Watch);
+        let watches = RequestMatch::verb(Verb::Watch);
         match loss {
             Loss::Compacted => {
                 stack.change_unseen();

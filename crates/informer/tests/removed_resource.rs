@@ -8,7 +8,7 @@ use kube_client::{
     core::{ApiResource, GroupVersionKind},
 };
 use kube_informer::{Event, Informer, ListWatch, Phase, ReflectorOptions};
-use kube_testserver::{Fault, Match, Server};
+use kube_testserver::{Fault, RequestMatch, Server};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -83,7 +83,7 @@ async fn removed_resource_keeps_or_clears_cache_by_option() {
         assert!(!informer.status().reflector.cleared, "{case}");
 
         // The object is deleted while no watch is open.
-        let broken = server.faults().always(Match::any().group("ex.test"), Fault::Reset);
+        let broken = server.faults().always(RequestMatch::any().group("ex.test"), Fault::Reset);
         server.close_watches();
         until(&informer, || informer.status().reflector.phase == Phase::Waiting).await;
         server.delete(CRD.0, CRD.1, None, CRD.2).unwrap();

@@ -15,7 +15,7 @@ use kube_informer::{
     Entry, Event, Informer, InformerBuilder, InformerFactory, ListWatch, ListWatchError, ReflectorOptions,
 };
 use kube_listwatch::{Decoded, ListPage, ListRequest, WatchEvent, WatchRequest};
-use kube_testserver::{Match, Server};
+use kube_testserver::{RequestMatch, Server};
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -152,7 +152,7 @@ async fn delete_from_relist_contains_transformed_state() {
         let lines = lines_of(&informer);
         informer.start();
         until(|| lines.lock().len() == 2 && server.open_watches() == 1).await;
-        assert_eq!(server.lose_next_event(&Match::any()), 1);
+        assert_eq!(server.lose_next_event(&RequestMatch::any()), 1);
         server.delete("v1", "ConfigMap", Some("ns"), "a").unwrap();
         informer.relist();
         until(|| lines.lock().len() == 3).await;

@@ -13,7 +13,7 @@ use kube_operator::{
     Applier, Failure, OperationResult, WriteError, Written, create_or_update, set_controller_reference,
     update_status,
 };
-use kube_testserver::{Fault, Lag, Mark, Match, Server, Verb};
+use kube_testserver::{Fault, Lag, Mark, RequestMatch, Server, Verb};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -50,7 +50,7 @@ impl World {
     /// Returns the number of requests since the last call, without lists and watches.
     fn requests(&mut self) -> usize {
         let is_counted = |verb| !matches!(verb, Verb::List | Verb::Watch);
-        let requests = self.server.journal().count_since(self.mark, |request| is_counted(request.about.verb));
+        let requests = self.server.journal().count_since(self.mark, |request| is_counted(request.info.verb));
         self.mark = self.server.journal().mark();
         requests
     }
@@ -329,7 +329,7 @@ async fn apply_after_lost_response_is_always_sent() {
     let applier = Applier::new("site-operator");
     applier.apply(&world.maps, &desired("1")).await.unwrap();
     world.maps.get("a").await.unwrap();
-    world.server.faults().next(Match::verb(Verb::Patch), Fault::LoseAnswer);
+    world.server.faults().next(RequestMatch::verb(Verb::Patch), Fault::LoseResponse);
     let lost = applier.apply(&world.maps, &desired("2")).await.unwrap_err();
     assert!(matches!(lost, WriteError::Request { .. }), "{lost}");
     world.requests();
@@ -414,7 +414,7 @@ async fn dynamic_types_are_created_updated_and_applied() {
 #[tokio::test(start_paused = true)]
 async fn unanswered_write_times_out() {
     let world = World::new().await;
-    let _hangs = world.server.faults().always(Match::verb(Verb::Patch), Fault::Hang);
+    let _hangs = world.server.faults().always(RequestMatch::verb(Verb::Patch), Fault::Hang);
     let desired = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
     let applier = Applier::new("a-test");
     let failed = applier.apply(&world.maps, &desired);

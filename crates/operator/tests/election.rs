@@ -7,7 +7,7 @@ use kube_client::{Api, Client, api::PostParams};
 use kube_operator::{
     Election, ElectionError, ElectionOptions, Leadership, LeaseExpired, LeaseTimes, NotLeading,
 };
-use kube_testserver::{Fault, Match, Server, Verb};
+use kube_testserver::{Fault, RequestMatch, Server, Verb};
 use serde_json::json;
 use tokio::{
     task::JoinHandle,
@@ -122,7 +122,7 @@ async fn forbidden_watch_falls_back_to_reads() {
     for verb in [Verb::List, Verb::Watch] {
         server.faults().during(
             DAY,
-            Match::verb(verb).resource("leases"),
+            RequestMatch::verb(verb).resource("leases"),
             Fault::status(403, "Forbidden", None),
         );
     }
@@ -137,7 +137,8 @@ async fn forbidden_watch_falls_back_to_reads() {
 async fn disconnected_leader_stops_before_next_leader_starts() {
     let server = Server::new();
     let (leader, follower) = leader_and_follower(&server).await;
-    let disconnected = server.faults().always(Match::verb(Verb::Update).resource("leases"), Fault::Hang);
+    let disconnected =
+        server.faults().always(RequestMatch::verb(Verb::Update).resource("leases"), Fault::Hang);
     let start = Instant::now();
     leader.leadership.lost().await;
     assert!((7 * SECOND..=11 * SECOND).contains(&start.elapsed()), "{:?}", start.elapsed());
@@ -209,7 +210,7 @@ async fn lease_expiry_cancels_write_that_waits_to_connect() {
     let guarded = leader.leadership.guard(Client::new(slow, "default"));
     let map: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
     let maps: Api<ConfigMap> = Api::default_namespaced(guarded);
-    let _cut = server.faults().always(Match::verb(Verb::Update).resource("leases"), Fault::Hang);
+    let _cut = server.faults().always(RequestMatch::verb(Verb::Update).resource("leases"), Fault::Hang);
     let error = maps.create(&PostParams::default(), &map).await.unwrap_err();
     let kube_client::Error::Service(error) = error else { panic!("{error}") };
     assert!(error.downcast_ref::<LeaseExpired>().is_some(), "{error}");
@@ -224,8 +225,8 @@ async fn one_lost_renewal_on_slow_server_keeps_lease() {
     let leader = Participant::start(&server, "first");
     leader.time_to_leadership().await;
     sleep(10 * SECOND).await;
-    server.faults().next(Match::verb(Verb::Update).resource("leases"), Fault::Hang);
-    let _slow = server.faults().always(Match::any().resource("leases"), Fault::Delay(3 * SECOND / 5));
+    server.faults().next(RequestMatch::verb(Verb::Update).resource("leases"), Fault::Hang);
+    let _slow = server.faults().always(RequestMatch::any().resource("leases"), Fault::Delay(3 * SECOND / 5));
     assert!(timeout(60 * SECOND, leader.leadership.lost()).await.is_err());
 }
 
@@ -234,7 +235,7 @@ async fn failed_requests_are_limited_to_one_per_retry_period() {
     let server = Server::new();
     let leader = Participant::start(&server, "first");
     leader.time_to_leadership().await;
-    let _cut = server.faults().always(Match::any().resource("leases"), Fault::unavailable());
+    let _cut = server.faults().always(RequestMatch::any().resource("leases"), Fault::unavailable());
     let requests =
         || server.journal().count(Verb::Get, "leases") + server.journal().count(Verb::Update, "leases");
     let before = requests();
@@ -248,7 +249,8 @@ async fn process_without_lease_is_not_its_own_other_leader() {
     let server = Server::new();
     let leader = Participant::start(&server, "first");
     leader.time_to_leadership().await;
-    let _cut = server.faults().always(Match::verb(Verb::Update).resource("leases"), Fault::unavailable());
+    let _cut =
+        server.faults().always(RequestMatch::verb(Verb::Update).resource("leases"), Fault::unavailable());
     sleep(30 * SECOND).await;
     assert!(!leader.leadership.is_leader());
     assert_eq!(leader.leadership.other_leader(), None);
@@ -287,7 +289,7 @@ async fn deleted_lease_stays_with_leader_without_watch() {
         let server = Server::new();
         for verb in [Verb::List, Verb::Watch] {
             let forbidden = Fault::status(403, "Forbidden", None);
-            server.faults().during(DAY, Match::verb(verb).resource("leases"), forbidden);
+            server.faults().during(DAY, RequestMatch::verb(verb).resource("leases"), forbidden);
         }
         assert_eq!(delete_lease(&server, step * SECOND / 5).await, 0);
     }
@@ -314,7 +316,7 @@ async fn lease_deleted_during_partition_is_acquired_late() {
     let second = Participant::start(&server, "second");
     sleep(10 * SECOND).await;
     is_cut.send_replace(true);
-    server.cut_watches(&Match::any());
+    server.cut_watches(&RequestMatch::any());
     sleep(SECOND).await;
     Api::<Lease>::namespaced(client(&server), "default")
         .delete("operator", &Default::default())
@@ -363,9 +365,9 @@ async fn revoked_watch_permission_falls_back_to_reads() {
     let (leader, follower) = leader_and_follower(&server).await;
     for verb in [Verb::List, Verb::Watch] {
         let forbidden = Fault::status(403, "Forbidden", None);
-        server.faults().during(DAY, Match::verb(verb).resource("leases"), forbidden);
+        server.faults().during(DAY, RequestMatch::verb(verb).resource("leases"), forbidden);
     }
-    server.cut_watches(&Match::any());
+    server.cut_watches(&RequestMatch::any());
     sleep(60 * SECOND).await;
     leader.stop().await;
     let after = follower.time_to_leadership().await;

@@ -12,7 +12,7 @@ use kube_informer::{ApiObject, CachedApi, InformerFactory, Scope};
 use kube_operator::{
     Action, Controller, Failure, Finalizer, FinalizerError, FinalizerEvent, Leadership, Predicate, Request,
 };
-use kube_testserver::{Fault, Match, Server, Verb};
+use kube_testserver::{Fault, RequestMatch, Server, Verb};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -163,7 +163,7 @@ async fn finalizer_is_added_before_apply_runs() {
 async fn finalizer_removed_by_webhook_is_an_error() {
     let (world, site) = World::with_site(&[]).await;
     let unchanged = Fault::json(serde_json::to_string(&*site).unwrap());
-    let _webhook = world.server.faults().always(Match::verb(Verb::Patch).resource("sites"), unchanged);
+    let _webhook = world.server.faults().always(RequestMatch::verb(Verb::Patch).resource("sites"), unchanged);
     let result = world.run(&Finalizer::new(OURS), &site, done()).await;
     assert!(has_failed(result, |error| matches!(error, FinalizerError::NotPersisted { .. })));
     assert_eq!((world.ran(), world.requests(Verb::Patch)), (vec![], 1));
@@ -225,7 +225,7 @@ async fn incomplete_cleanup_keeps_the_finalizer() {
 async fn stale_cache_does_not_repeat_cleanup_after_removal() {
     let (world, stale) = World::with_deleted_site(&[OURS, OTHER]).await;
     let finalizer = Finalizer::new(OURS);
-    world.server.faults().next(Match::verb(Verb::Patch).resource("sites"), Fault::LoseAnswer);
+    world.server.faults().next(RequestMatch::verb(Verb::Patch).resource("sites"), Fault::LoseResponse);
     let lost = world.run(&finalizer, &stale, done()).await;
     assert!(has_failed(lost, |error| matches!(error, FinalizerError::Remove { .. })));
     assert_eq!(
@@ -310,7 +310,7 @@ async fn deleted_or_replaced_object_gets_no_finalizer() {
     let deleted = world.cached().await;
     let mark = world.server.journal().mark();
     world.run(&finalizer, &deleted, done()).await.unwrap();
-    assert_eq!(world.server.journal().count_since(mark, |request| request.about.resource == "sites"), 0);
+    assert_eq!(world.server.journal().count_since(mark, |request| request.info.resource == "sites"), 0);
     assert_eq!(world.ran(), [""; 0]);
     world.end().await;
 }
@@ -320,7 +320,7 @@ async fn rejected_patch_is_an_error_and_cleanup_repeats() {
     let invalid = || Fault::status(422, "Invalid", None);
     let (world, site) = World::with_site(&[]).await;
     let finalizer = Finalizer::new(OURS);
-    let refused = world.server.faults().always(Match::verb(Verb::Patch).resource("sites"), invalid());
+    let refused = world.server.faults().always(RequestMatch::verb(Verb::Patch).resource("sites"), invalid());
     let result = world.run(&finalizer, &site, done()).await;
     assert!(has_failed(result, |error| matches!(error, FinalizerError::Add { .. })));
     assert_eq!((world.requests(Verb::Patch), world.ran()), (4, vec![]));
@@ -329,7 +329,7 @@ async fn rejected_patch_is_an_error_and_cleanup_repeats() {
     world.delete();
     let site = world.cached().await;
     world.server.journal().clear();
-    let refused = world.server.faults().always(Match::verb(Verb::Patch).resource("sites"), invalid());
+    let refused = world.server.faults().always(RequestMatch::verb(Verb::Patch).resource("sites"), invalid());
     let result = world.run(&finalizer, &site, done()).await;
     assert!(has_failed(result, |error| matches!(error, FinalizerError::Remove { .. })));
     assert_eq!(world.requests(Verb::Patch), 4);
@@ -346,7 +346,7 @@ async fn failed_read_skips_apply_and_cleanup() {
         Fault::Raw { status: 404, content_type: "text/plain".to_owned(), body: "404 page not found".into() };
     let (world, site) = World::with_deleted_site(&[OURS]).await;
     for fault in [missing, Fault::internal_error("etcd"), Fault::Reset] {
-        world.server.faults().next(Match::verb(Verb::Get).resource("sites"), fault);
+        world.server.faults().next(RequestMatch::verb(Verb::Get).resource("sites"), fault);
         let result = world.run(&Finalizer::new(OURS), &site, done()).await;
         assert!(has_failed(result, |error| matches!(error, FinalizerError::Read { .. })));
     }

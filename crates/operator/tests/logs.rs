@@ -10,7 +10,7 @@ use kube_operator::{
     Action, Applier, Controller, ElectionOptions, EventRecorder, EventType, Failure, Finalizer, Manager,
     ManagerOptions, Request, create_or_update, update_status,
 };
-use kube_testserver::{Fault, Match, Rule, Server, Verb};
+use kube_testserver::{Fault, RequestMatch, Rule, Server, Verb};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -109,7 +109,7 @@ async fn fails_without_leak(verb: Verb, prefix: &str, fail: impl AsyncFn(World) 
     for (fault, expected) in responses() {
         let logged = Logged::begin();
         let world = World::new().await;
-        let guard = world.server.faults().always(Match::verb(verb), fault);
+        let guard = world.server.faults().always(RequestMatch::verb(verb), fault);
         let (world, failure) = fail(world).await;
         drop(guard);
         let text = failure.to_string();
@@ -198,7 +198,7 @@ async fn lost_event_is_logged_without_contents() {
     let stop = CancellationToken::new();
     let writing = tokio::spawn(broadcaster.run(stop.clone()));
     for fault in [leaking_status(500, "InternalError"), leaking_status(422, "Invalid")] {
-        server.faults().next(Match::verb(Verb::Create).resource("events"), fault);
+        server.faults().next(RequestMatch::verb(Verb::Create).resource("events"), fault);
     }
     let map: ConfigMap =
         serde_json::from_value(json!({"metadata": {"name": "a", "namespace": "default"}})).unwrap();
@@ -231,7 +231,7 @@ async fn lost_events_are_logged_once_per_ten_seconds() {
     let writing = tokio::spawn(broadcaster.run(stop.clone()));
     let _refused = server
         .faults()
-        .always(Match::verb(Verb::Create).resource("events"), Fault::status(403, "Forbidden", None));
+        .always(RequestMatch::verb(Verb::Create).resource("events"), Fault::status(403, "Forbidden", None));
     for round in 0..2 {
         for number in 0..100 {
             let name = format!("a-{round}-{number}");
@@ -291,7 +291,8 @@ async fn failed_request_of_reconciler_does_not_leak_contents() {
         let controller = Controller::new(&manager.factory().informer::<ConfigMap>().unwrap());
         let client = manager.client();
         manager.add_controller(controller, move |_: Request<ConfigMap>| copy(client.clone()));
-        let _guard = world.server.faults().always(Match::verb(Verb::Create).resource("configmaps"), fault);
+        let _guard =
+            world.server.faults().always(RequestMatch::verb(Verb::Create).resource("configmaps"), fault);
         let stop = CancellationToken::new();
         let stopped = stop.clone().cancelled_owned();
         let running = tokio::spawn(manager.run(stopped));
@@ -323,8 +324,9 @@ async fn missing_permission_is_logged_at_the_start() {
     for (verb, resource) in [("patch", "deployments/status"), ("create", "leases"), ("watch", "secrets")] {
         server.access().add_rule(Rule::deny().verbs(&[verb]).resources(&[resource]));
     }
-    let _slow =
-        server.faults().always(Match::any().resource("selfsubjectaccessreviews"), Fault::Delay(5 * SECOND));
+    let _slow = server
+        .faults()
+        .always(RequestMatch::any().resource("selfsubjectaccessreviews"), Fault::Delay(5 * SECOND));
     let election = Some(ElectionOptions::new("default", "operator"));
     let options = ManagerOptions { bind_address: None, election, ..ManagerOptions::default() };
     let mut manager = Manager::new(Client::new(server.service(), "default"), options).unwrap();

@@ -11,7 +11,7 @@ use kube_client::{
 use kube_operator::{
     Election, ElectionOptions, EventRecorder, EventType, Leadership, LeaseTimes, NotLeading,
 };
-use kube_testserver::{Fault, Match, Server, Verb};
+use kube_testserver::{Fault, RequestMatch, Server, Verb};
 use serde_json::json;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -57,13 +57,13 @@ async fn guarded_write_is_sent_once() {
     for fault in retryable_faults() {
         let server = Server::new();
         let plain = Api::<ConfigMap>::default_namespaced(retrying_client(&server));
-        server.faults().times(2, &Match::verb(Verb::Create), &fault);
+        server.faults().times(2, &RequestMatch::verb(Verb::Create), &fault);
         plain.create(&PostParams::default(), &map("a")).await.unwrap();
         assert_eq!(count_requests(&server, Verb::Create), 3, "the client retries");
 
         let guarded =
             Api::<ConfigMap>::default_namespaced(Leadership::always().guard(retrying_client(&server)));
-        let _busy = server.faults().always(Match::any(), fault);
+        let _busy = server.faults().always(RequestMatch::any(), fault);
         let expected = code(guarded.create(&PostParams::default(), &map("b")).await);
         assert!([429, 503, 504].contains(&expected), "{expected}");
         let patch = Patch::Merge(json!({"data": {"a": "b"}}));
@@ -86,7 +86,7 @@ async fn guarded_read_is_retried() {
         let guarded =
             Api::<ConfigMap>::default_namespaced(Leadership::always().guard(retrying_client(&server)));
         guarded.create(&PostParams::default(), &map("a")).await.unwrap();
-        server.faults().times(2, &Match::verb(Verb::Get), &fault);
+        server.faults().times(2, &RequestMatch::verb(Verb::Get), &fault);
         guarded.get("a").await.unwrap();
         assert_eq!(count_requests(&server, Verb::Get), 3);
     }
@@ -107,8 +107,10 @@ async fn pending_retry_is_not_sent_after_leadership_is_lost() {
     leadership.acquired().await;
     let maps = Api::<ConfigMap>::default_namespaced(leadership.guard(retrying_client(&server)));
 
-    let disconnected = server.faults().always(Match::any().resource("leases"), Fault::Hang);
-    server.faults().next(Match::verb(Verb::Create), Fault::status(503, "ServiceUnavailable", Some(60)));
+    let disconnected = server.faults().always(RequestMatch::any().resource("leases"), Fault::Hang);
+    server
+        .faults()
+        .next(RequestMatch::verb(Verb::Create), Fault::status(503, "ServiceUnavailable", Some(60)));
     let writing = maps.clone();
     let writing = tokio::spawn(async move { code(writing.create(&PostParams::default(), &map("a")).await) });
     leadership.lost().await;
@@ -135,7 +137,8 @@ async fn recorder_tries_twelve_times_despite_client_retries() {
             let (recorder, broadcaster) = EventRecorder::new(client, "example.com/shop", "shop-0").unwrap();
             let stop = CancellationToken::new();
             let writing = tokio::spawn(broadcaster.run(stop.clone()));
-            let _busy = server.faults().always(Match::verb(Verb::Create).resource("events"), fault.clone());
+            let _busy =
+                server.faults().always(RequestMatch::verb(Verb::Create).resource("events"), fault.clone());
             recorder.event(&map("a"), EventType::Normal, "Tested", "Test", "");
             while recorder.status().waiting > 0 {
                 sleep(SECOND).await;
@@ -157,15 +160,15 @@ async fn guard_works_with_default_client_stack() {
     let plain = Api::<ConfigMap>::default_namespaced(client.clone());
     let guarded = Api::<ConfigMap>::default_namespaced(Leadership::always().guard(client));
     let busy = Fault::status(503, "ServiceUnavailable", None);
-    server.faults().next(Match::verb(Verb::Create), busy.clone());
+    server.faults().next(RequestMatch::verb(Verb::Create), busy.clone());
     plain.create(&PostParams::default(), &map("a")).await.unwrap();
     assert_eq!(count_requests(&server, Verb::Create), 2, "the client retries");
 
-    server.faults().next(Match::verb(Verb::Create), busy.clone());
+    server.faults().next(RequestMatch::verb(Verb::Create), busy.clone());
     assert_eq!(code(guarded.create(&PostParams::default(), &map("b")).await), 503);
     assert_eq!(count_requests(&server, Verb::Create), 3);
     guarded.create(&PostParams::default(), &map("b")).await.unwrap();
-    server.faults().next(Match::verb(Verb::Get), busy);
+    server.faults().next(RequestMatch::verb(Verb::Get), busy);
     guarded.get("b").await.unwrap();
     assert_eq!(count_requests(&server, Verb::Get), 2);
     listening.shutdown().await;

@@ -7,7 +7,7 @@ use tokio::time::Duration;
 
 use crate::access::users::{MASTERS, Rights, Users};
 use crate::clock::{Clock, RunningClock};
-use crate::faults::{Plan, StreamingLists};
+use crate::faults::{FaultPlan, StreamingLists};
 use crate::read::watch::LONGEST;
 use crate::server::Server;
 use crate::state::{Config, Shared};
@@ -18,7 +18,7 @@ const HISTORY: Window = Window { events: 65_536, age: None };
 /// How a server behaves. Made by [`Server::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct ServerBuilder(Config, Option<Plan>);
+pub struct ServerBuilder(Config, Option<FaultPlan>);
 
 impl Default for ServerBuilder {
     fn default() -> Self {
@@ -142,7 +142,7 @@ impl ServerBuilder {
     }
 
     /// Faults that are drawn from a seed, from the first request on. Default: none.
-    pub fn plan(mut self, plan: Plan) -> Self {
+    pub fn plan(mut self, plan: FaultPlan) -> Self {
         self.1 = Some(plan);
         self
     }
@@ -153,7 +153,7 @@ impl ServerBuilder {
         crate::write::namespaces::populate(&shared);
         shared.write(|state| state.store.begin());
         if let Some(plan) = self.1 {
-            shared.follow(plan);
+            shared.run_plan(plan);
         }
         Server { shared, never: Arc::new(watch::Sender::new(false)) }
     }

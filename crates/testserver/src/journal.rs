@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 mod request;
 
-pub use request::{About, Outcome, Request, Struck, Verb, WatchEnd};
+pub use request::{Outcome, Request, RequestInfo, Verb, WatchEnd, WatchPhase};
 
 /// The journal keeps this many requests; beyond that the oldest are dropped.
 pub const JOURNAL_CAPACITY: usize = 16_384;
@@ -122,7 +122,7 @@ impl Journal {
 
     /// How many of the kept requests have this verb and this resource (plural).
     pub fn count(&self, verb: Verb, resource: &str) -> usize {
-        self.count_where(|request| request.about.verb == verb && request.about.resource == resource)
+        self.count_where(|request| request.info.verb == verb && request.info.resource == resource)
     }
 
     /// Waits for a request since `mark` that `wanted` picks, which may look at what became of it, too; gives the
@@ -185,8 +185,8 @@ mod tests {
     use super::*;
 
     fn request(verb: Verb) -> Request {
-        let about = About { verb, resource: "pods".into(), ..About::other() };
-        Request { path: "/api/v1/pods".into(), query: "limit=5&x=a%20b".into(), ..Request::about(about) }
+        let info = RequestInfo { verb, resource: "pods".into(), ..RequestInfo::other() };
+        Request { path: "/api/v1/pods".into(), query: "limit=5&x=a%20b".into(), ..Request::new(info) }
     }
 
     #[test]
@@ -221,8 +221,8 @@ mod tests {
         let mark = journal.mark();
         journal.begin(&mut request(Verb::Get));
         assert_eq!(journal.since(mark).len(), 1);
-        assert_eq!(journal.count_since(mark, |request| request.about.verb == Verb::List), 0);
-        let last = |verb| journal.last(|request| request.about.verb == verb).map(|request| request.number);
+        assert_eq!(journal.count_since(mark, |request| request.info.verb == Verb::List), 0);
+        let last = |verb| journal.last(|request| request.info.verb == verb).map(|request| request.number);
         assert_eq!((last(Verb::List), last(Verb::Get), last(Verb::Watch)), (Some(1), Some(2), None));
         journal.clear();
         journal.begin(&mut request(Verb::Get));

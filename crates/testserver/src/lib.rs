@@ -74,13 +74,15 @@ pub use access::users::Rights;
 pub use builder::ServerBuilder;
 pub use clock::Clock;
 pub use faults::{
-    Corruption, Cut, Disruption, Fault, FaultGuard, FaultKind, Faults, Incident, Match, Outage, OutageGuard,
-    Plan, RunningPlan, StreamingLists,
+    Corruption, CutAfter, Disruption, Fault, FaultGuard, FaultKind, FaultPlan, Faults, Incident, Outage,
+    OutageGuard, RequestMatch, RunningPlan, StreamingLists,
 };
-pub use http::body::{Body, Broken};
+pub use http::body::{Body, BodyError};
 pub use http::listen::Listening;
 pub use http::service::ApiService;
-pub use journal::{About, JOURNAL_CAPACITY, Journal, Mark, Outcome, Request, Struck, Verb, WatchEnd};
+pub use journal::{
+    JOURNAL_CAPACITY, Journal, Mark, Outcome, Request, RequestInfo, Verb, WatchEnd, WatchPhase,
+};
 pub use replicas::{LoadBalancing, Replica, Replicas};
 pub use server::Server;
 pub use status::Status;

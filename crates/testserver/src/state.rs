@@ -10,7 +10,7 @@ use tokio::time::{Duration, timeout};
 use crate::access::control::Access;
 use crate::access::users::Users;
 use crate::clock::RunningClock;
-use crate::faults::{Faults, Gate, Met, PlanState, StreamingLists};
+use crate::faults::{ActiveFault, Faults, Gate, PlanState, StreamingLists};
 use crate::gc::Collector;
 use crate::journal::{Journal, Request};
 use crate::kinds::kind::Kind;
@@ -207,7 +207,7 @@ impl Shared {
     }
 
     /// Returns the fault of a request, if one matches.
-    pub(crate) fn meet(&self, request: &Request) -> Option<Met> {
+    pub(crate) fn meet(&self, request: &Request) -> Option<ActiveFault> {
         self.faults.take(request).or_else(|| {
             let plan = self.plan.lock().clone();
             plan.and_then(|plan| plan.meet(request))

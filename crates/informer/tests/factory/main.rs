@@ -15,7 +15,7 @@ use kube_client::{
     core::{ApiResource, NamespaceResourceScope},
 };
 use kube_informer::{Event, FactoryError, InformerFactory, Phase, ReflectorOptions, Scope};
-use kube_testserver::{Fault, Match, Request, Server, Verb};
+use kube_testserver::{Fault, Request, RequestMatch, Server, Verb};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
@@ -47,7 +47,7 @@ fn factory(server: &Server) -> InformerFactory {
 
 fn asked(server: &Server, verb: Verb) -> Request {
     let requests = server.journal().requests();
-    requests.into_iter().find(|request| request.about.verb == verb).expect("no such request was sent")
+    requests.into_iter().find(|request| request.info.verb == verb).expect("no such request was sent")
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,8 +154,8 @@ async fn typed_dynamic_and_metadata_only_informers_share_a_server() {
 async fn sync_error_lists_each_unsynced_informer_with_cause() {
     let server = server();
     let forbidden = Fault::status(403, "Forbidden", None);
-    let _pods = server.faults().always(Match::any().resource("pods"), forbidden.clone());
-    let _nodes = server.faults().always(Match::any().resource("nodes"), forbidden);
+    let _pods = server.faults().always(RequestMatch::any().resource("pods"), forbidden.clone());
+    let _nodes = server.faults().always(RequestMatch::any().resource("nodes"), forbidden);
     let factory = factory(&server);
     let synced = factory.informer::<ConfigMap>().unwrap();
     factory.informer::<Pod>().unwrap();
@@ -356,7 +356,7 @@ async fn informer_requested_during_shutdown_is_refused() {
 fn watched(server: &Server, parameter: &str, value: &str) -> usize {
     let requests = server.journal().requests();
     let alike = |request: &&Request| {
-        request.about.verb == Verb::Watch && request.parameter(parameter).as_deref() == Some(value)
+        request.info.verb == Verb::Watch && request.parameter(parameter).as_deref() == Some(value)
     };
     requests.iter().filter(alike).count()
 }

@@ -179,7 +179,7 @@ mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube_client::Client;
     use kube_informer::InformerFactory;
-    use kube_testserver::{Fault, Match, Server};
+    use kube_testserver::{Fault, RequestMatch, Server};
     use tokio::time::sleep;
 
     use super::*;
@@ -217,7 +217,7 @@ mod tests {
         sleep(12 * MAX_FAILING_TIME).await;
         assert!(informer_line(&maps.status()).is_ok_and(|text| text == "synced, watching"));
 
-        let _down = server.faults().always(Match::any(), Fault::unavailable());
+        let _down = server.faults().always(RequestMatch::any(), Fault::unavailable());
         server.close_watches();
         sleep(MAX_FAILING_TIME / 2).await;
         let text = informer_line(&maps.status()).unwrap();

@@ -22,7 +22,7 @@ use kube_operator::{
     Action, Controller, ControllerError, Election, ElectionOptions, Failure, Leadership, LeaseTimes,
     Predicate, Request,
 };
-use kube_testserver::{Fault, Lag, Match, Server, Verb};
+use kube_testserver::{Fault, Lag, RequestMatch, Server, Verb};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
@@ -281,7 +281,11 @@ async fn no_reconcile_starts_after_lease_expired_during_catch_up() {
     let leadership = election.leadership();
     let elected = tokio::spawn(election.run(world.stop.clone()));
     assert!(leadership.acquired().await);
-    world.server.faults().during(60 * SECOND, Match::verb(Verb::Update).resource("leases"), Fault::Hang);
+    world.server.faults().during(
+        60 * SECOND,
+        RequestMatch::verb(Verb::Update).resource("leases"),
+        Fault::Hang,
+    );
 
     let maps = CachedApi::new(Api::default_namespaced(world.client.clone()), &world.maps());
     let started = Arc::new(AtomicUsize::new(0));
@@ -408,7 +412,7 @@ async fn reconcile_sees_own_write_after_a_restore() {
                 return await_change().await;
             }
             let busy = Fault::status(503, "ServiceUnavailable", None);
-            let unheard = server.faults().always(Match::verb(Verb::Watch), busy);
+            let unheard = server.faults().always(RequestMatch::verb(Verb::Watch), busy);
             server.close_watches();
             maps.patch("a", &Default::default(), &text("lost")).await?;
             server.restore(backup).map_err(|status| Failure::message(status.message()))?;

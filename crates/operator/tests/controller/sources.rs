@@ -85,7 +85,7 @@ async fn forbidden_watch_does_not_delay_other_sources() {
     let task = world.run(Controller::new(&world.maps()).owns(&secrets), |_| await_change());
     world.runs().await;
     let faults = world.server.faults();
-    let of_secrets = Match::verb(Verb::Watch).resource("secrets");
+    let of_secrets = RequestMatch::verb(Verb::Watch).resource("secrets");
     let _refused = faults.always(of_secrets, Fault::Forbidden { user: "nobody".into() });
     world.server.restart();
     sleep(60 * SECOND).await; // all else is watched again
@@ -160,7 +160,7 @@ async fn dynamic_types_are_reconciled_owned_and_watched() {
 async fn stopped_informer_stops_controller_with_error() {
     let world = World::new();
     world.create("a", "1").await;
-    let hangs = world.server.faults().always(Match::any().resource("secrets"), Fault::Hang);
+    let hangs = world.server.faults().always(RequestMatch::any().resource("secrets"), Fault::Hang);
     let secrets: Informer<Secret> = world.factory.informer().unwrap();
     let task = world.run(Controller::new(&world.maps()).owns(&secrets), |_| await_change());
     sleep(SECOND).await;

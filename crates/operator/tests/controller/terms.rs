@@ -39,7 +39,7 @@ async fn lost_term_drops_reconcile_and_stops_controller() {
     let running = tokio::spawn(controller.run(reconcile, leadership.clone(), world.stop.clone()));
     assert!(leadership.acquired().await);
     sleep(SECOND).await;
-    let cut = world.server.faults().always(Match::verb(Verb::Update).resource("leases"), Fault::Hang);
+    let cut = world.server.faults().always(RequestMatch::verb(Verb::Update).resource("leases"), Fault::Hang);
     leadership.lost().await;
     hold(&world.server, Some("second"));
     drop(cut);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use kube_operator::Leadership;
-use kube_testserver::{Plan, Server, StreamingLists};
+use kube_testserver::{FaultPlan, Server, StreamingLists};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -52,7 +52,7 @@ struct Records {
 
 impl World {
     pub(crate) fn new(seed: u64) -> Arc<Self> {
-        let server = support::server(Some(Plan::usual(seed).rate(0.04)));
+        let server = support::server(Some(FaultPlan::common_faults(seed).rate(0.04)));
         // Without streaming lists, a list may be as old as the cache of the replica.
         if seed.is_multiple_of(2) {
             server.set_streaming_lists(StreamingLists::Refused);

@@ -41,7 +41,8 @@ async fn panicked_controller_leaves_lease_to_expire() {
             Ok(Action::Done)
         }
     });
-    let _hangs = world.server.faults().always(Match::verb(Verb::Patch).resource("configmaps"), Fault::Hang);
+    let _hangs =
+        world.server.faults().always(RequestMatch::verb(Verb::Patch).resource("configmaps"), Fault::Hang);
     let (server, _stop, running) = world.run();
     let error = timeout(3600 * SECOND, running).await.unwrap().unwrap().unwrap_err();
     assert_eq!(error.to_string(), "configmap panicked");
@@ -92,7 +93,7 @@ async fn only_recently_aborted_reconcile_keeps_the_lease() {
             }
         });
         let _hangs =
-            world.server.faults().always(Match::verb(Verb::Patch).resource("configmaps"), Fault::Hang);
+            world.server.faults().always(RequestMatch::verb(Verb::Patch).resource("configmaps"), Fault::Hang);
         let (server, stop, running) = world.run();
         sleep(5 * SECOND + later).await;
         stop.cancel();

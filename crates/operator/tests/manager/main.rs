@@ -20,7 +20,7 @@ use kube_operator::{
     Action, Controller, ElectionOptions, EventType, Failure, LeaseTimes, Manager, ManagerError,
     ManagerOptions, Request, RunsOn,
 };
-use kube_testserver::{Fault, Match, Rule, Server, Verb};
+use kube_testserver::{Fault, RequestMatch, Rule, Server, Verb};
 use serde_json::json;
 use tokio::{
     sync::Notify,
@@ -100,7 +100,7 @@ async fn do_nothing(_: Request<ConfigMap>) -> Result<Action, Failure> {
 async fn controllers_start_after_cache_sync_as_leader() {
     let mut world = World::without_pages(Some(election("first")));
     world.create("web").await;
-    let lists = Match::any().resource("configmaps");
+    let lists = RequestMatch::any().resource("configmaps");
     world.server.faults().during(60 * SECOND, lists, Fault::unavailable());
     let (ran, too_early) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (count, early, leadership) = (Arc::clone(&ran), Arc::clone(&too_early), world.manager.leadership());
@@ -184,7 +184,7 @@ async fn informers_of_another_factory_are_synced_and_stopped() {
     let secrets = factory.informer::<Secret>().unwrap();
     let controller = world.controller().owns(&secrets);
     world.manager.add_controller(controller, do_nothing);
-    let hangs = elsewhere.faults().always(Match::any().resource("secrets"), Fault::unavailable());
+    let hangs = elsewhere.faults().always(RequestMatch::any().resource("secrets"), Fault::unavailable());
     let (server, _stop, running) = world.run();
     let text = running.await.unwrap().unwrap_err().to_string();
     assert!(text.contains("Secret /api/v1/secrets"), "{text}");
@@ -282,7 +282,7 @@ async fn permission_check_covers_own_cluster_and_declared_rules() {
     sleep(5 * SECOND).await;
     let reviews = |server: &Server| {
         let requests = server.journal().requests();
-        requests.iter().filter(|request| request.about.resource == "selfsubjectaccessreviews").count()
+        requests.iter().filter(|request| request.info.resource == "selfsubjectaccessreviews").count()
     };
     assert_eq!(
         (reviews(&server), reviews(&other_cluster)),

@@ -249,7 +249,7 @@ async fn readyz_contains_election_error() {
 #[tokio::test]
 async fn pages_start_before_caches_and_used_address_is_an_error() {
     let (world, address) = manager_with_pages().await;
-    let _hangs = world.server.faults().always(Match::any().resource("configmaps"), Fault::Hang);
+    let _hangs = world.server.faults().always(RequestMatch::any().resource("configmaps"), Fault::Hang);
     let client = world.client.clone();
     let options = ManagerOptions { bind_address: Some(address), ..ManagerOptions::default() };
     let error = Manager::new(client, options).err().unwrap();

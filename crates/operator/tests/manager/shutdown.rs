@@ -58,8 +58,8 @@ fn add_blocking_controller(world: &mut World) -> (Arc<Notify>, std::sync::mpsc::
     (started, unblock)
 }
 
-fn lease_writes() -> Match {
-    Match::verb(Verb::Update).resource("leases")
+fn lease_writes() -> RequestMatch {
+    RequestMatch::verb(Verb::Update).resource("leases")
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,9 +86,9 @@ async fn lease_is_released_after_running_reconcile_completes() {
     running.await.unwrap().unwrap();
     assert_eq!((ended.load(SeqCst), holder(&server)), (1, None));
     let writes = server.journal().requests().into_iter().filter(|request| {
-        matches!(request.about.verb, Verb::Create | Verb::Update | Verb::Patch | Verb::Delete)
+        matches!(request.info.verb, Verb::Create | Verb::Update | Verb::Patch | Verb::Delete)
     });
-    let last: Vec<_> = writes.map(|request| request.about.resource).collect();
+    let last: Vec<_> = writes.map(|request| request.info.resource).collect();
     assert!(last.ends_with(&["configmaps".to_owned(), "leases".to_owned()]), "{last:?}");
     assert_eq!(server.journal().unanswered(), 0, "no watch remains");
 }
@@ -190,7 +190,7 @@ async fn lost_lease_stops_manager_without_another_election() {
     let error = running.await.unwrap().unwrap_err();
     assert!(matches!(&error, ManagerError::LeadershipLost(lease) if lease == "default/operator"), "{error}");
     assert_eq!(stuck.dropped(), Some(expired), "the reconcile was dropped when the lease expired");
-    let leases = |request: &kube_testserver::Request| request.about.resource == "leases";
+    let leases = |request: &kube_testserver::Request| request.info.resource == "leases";
     let later = server.journal().requests().into_iter().skip(asked).filter(leases).count();
     assert_eq!((later, leadership.is_leader()), (0, false), "no further request for the Lease");
 }

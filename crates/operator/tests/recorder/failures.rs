@@ -1,7 +1,7 @@
 //! What happens when the server, or the client, does not write.
 
 use kube_operator::{Election, ElectionOptions, EventType, LeaseTimes};
-use kube_testserver::{Fault, Match, Server, Verb};
+use kube_testserver::{Fault, RequestMatch, Server, Verb};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -10,7 +10,7 @@ use super::{MINUTE, Recording, SECOND, client, count, creating, event, map, requ
 #[tokio::test(start_paused = true)]
 async fn transient_failures_lose_no_event() {
     let unavailable = Fault::status(503, "ServiceUnavailable", None);
-    for fault in [unavailable, Fault::internal_error("x"), Fault::Reset, Fault::Hang, Fault::LoseAnswer] {
+    for fault in [unavailable, Fault::internal_error("x"), Fault::Reset, Fault::Hang, Fault::LoseResponse] {
         let server = Server::new();
         let recording = Recording::new(&server);
         server.faults().times(3, &creating(), &fault);
@@ -25,7 +25,7 @@ async fn transient_failures_lose_no_event() {
 async fn repeat_after_lost_response_is_counted_in_series() {
     let server = Server::new();
     let recording = Recording::new(&server);
-    server.faults().next(creating(), Fault::LoseAnswer);
+    server.faults().next(creating(), Fault::LoseResponse);
     recording.report("a", "Tested");
     sleep(SECOND / 10).await;
     recording.report("a", "Tested");
@@ -99,7 +99,7 @@ async fn rejected_event_is_not_retried() {
 async fn failing_event_does_not_block_other_events() {
     let server = Server::new();
     let recording = Recording::new(&server);
-    let bad = Match::verb(Verb::Create).resource("events").namespace("bad");
+    let bad = RequestMatch::verb(Verb::Create).resource("events").namespace("bad");
     let _fails = server.faults().always(bad, Fault::internal_error("a webhook fails"));
     let mut elsewhere = map("a");
     elsewhere.metadata.namespace = Some("bad".to_owned());

@@ -15,7 +15,7 @@ use kube_client::{
     core::{ApiResource, DynamicObject, GroupVersionKind},
 };
 use kube_operator::{EventRecorder, EventType, NewEvent, RecorderError, RecorderStatus};
-use kube_testserver::{Fault, Match, Server, Verb};
+use kube_testserver::{Fault, RequestMatch, Server, Verb};
 use serde_json::json;
 use tokio::{task::JoinHandle, time::sleep};
 use tokio_util::sync::CancellationToken;
@@ -90,8 +90,8 @@ fn count(event: &Event) -> Option<i32> {
     event.series.as_ref().map(|series| series.count)
 }
 
-fn creating() -> Match {
-    Match::verb(Verb::Create).resource("events")
+fn creating() -> RequestMatch {
+    RequestMatch::verb(Verb::Create).resource("events")
 }
 
 /// Returns the number of create requests and of patch requests.

@@ -1,7 +1,7 @@
 //! A custom resource, and a server that serves the resource.
 
 use kube::{CustomResource, CustomResourceExt};
-use kube_testserver::{Plan, Server};
+use kube_testserver::{FaultPlan, Server};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ pub(crate) struct SiteStatus {
 }
 
 /// Returns a server with a garbage collector, the CRD of sites, and these faults.
-pub(crate) fn server(plan: Option<Plan>) -> Server {
+pub(crate) fn server(plan: Option<FaultPlan>) -> Server {
     let builder = Server::builder().garbage_collector(true);
     let builder = match plan {
         Some(plan) => builder.plan(plan),

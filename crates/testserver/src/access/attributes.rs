@@ -5,7 +5,7 @@ use http::request::Parts;
 
 use crate::http::escape;
 use crate::http::query::Query;
-use crate::journal::About;
+use crate::journal::RequestInfo;
 use crate::read::selector::FieldSelector;
 use crate::status::{Named, Status};
 
@@ -122,16 +122,16 @@ fn selected_name(selector: &str) -> Option<String> {
     segment.then_some(name)
 }
 
-impl From<&About> for ResourceAttributes {
-    fn from(about: &About) -> Self {
-        let name = about.name.clone().unwrap_or_default();
-        let itself = about.group.is_empty() && about.resource == "namespaces";
-        let namespace = about.namespace.clone().or_else(|| itself.then(|| name.clone()));
+impl From<&RequestInfo> for ResourceAttributes {
+    fn from(info: &RequestInfo) -> Self {
+        let name = info.name.clone().unwrap_or_default();
+        let itself = info.group.is_empty() && info.resource == "namespaces";
+        let namespace = info.namespace.clone().or_else(|| itself.then(|| name.clone()));
         Self {
-            verb: about.verb.name().into(),
-            group: about.group.clone(),
-            resource: about.resource.clone(),
-            subresource: about.subresource.clone().unwrap_or_default(),
+            verb: info.verb.name().into(),
+            group: info.group.clone(),
+            resource: info.resource.clone(),
+            subresource: info.subresource.clone().unwrap_or_default(),
             namespace: namespace.unwrap_or_default(),
             name,
         }

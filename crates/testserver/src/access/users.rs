@@ -6,7 +6,7 @@ use std::fmt;
 use http::{HeaderMap, header};
 
 use crate::access::attributes::ResourceAttributes;
-use crate::journal::About;
+use crate::journal::RequestInfo;
 use crate::status::Status;
 
 /// What a user may do from the start; rules can give and take more (see [`Access`](crate::Access)).
@@ -94,8 +94,8 @@ fn token(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// What a user without the right to a resource is told.
-pub(crate) fn forbidden(about: &About, user: &str) -> Status {
-    ResourceAttributes::from(about).forbidden(user)
+pub(crate) fn forbidden(info: &RequestInfo, user: &str) -> Status {
+    ResourceAttributes::from(info).forbidden(user)
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ fn serve(state: &mut State, before: Option<&Object>, crd: &Object, shared: &Shar
             registry.add(Served { kind: Arc::new(kind), table });
         }
     }
-    shared.open.send_command(&Command::Close, |request| request.is_about(group, plural));
+    shared.open.send_command(&Command::Close, |request| request.targets(group, plural));
 }
 
 /// Serves what the CRDs say that are stored now: time went back.

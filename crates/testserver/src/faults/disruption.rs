@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use crate::faults::{FaultKind, Match};
+use crate::faults::{FaultKind, RequestMatch};
 use crate::read::open_watches::Command;
 use crate::state::{Shared, State};
 use crate::status::Status;
@@ -21,7 +21,7 @@ pub enum Disruption {
     /// The watch cache forgets all events: no watch can start from an earlier version. Lists of earlier versions go on.
     ExpireWatches,
     /// Every open watch is told that its version is too old, so that its client lists anew.
-    Relist,
+    FailWatches,
     /// The server starts anew: watches break, and the watch cache begins with the present state.
     Restart,
     /// etcd is restored from a backup: the last writes are lost, and their versions will be given again.
@@ -50,7 +50,7 @@ impl Disruption {
             Self::Compact => FaultKind::Compact,
             Self::ExpireLists => FaultKind::ExpireLists,
             Self::ExpireWatches => FaultKind::ExpireWatches,
-            Self::Relist => FaultKind::Relist,
+            Self::FailWatches => FaultKind::FailWatches,
             Self::Restart => FaultKind::Restart,
             Self::Restore { .. } => FaultKind::Restore,
             Self::RestoreBumped { .. } => FaultKind::RestoreBumped,
@@ -67,8 +67,8 @@ impl Shared {
             Disruption::Compact => self.expire(Expiry::Both, u64::MAX),
             Disruption::ExpireLists => self.expire(Expiry::Lists, u64::MAX),
             Disruption::ExpireWatches => self.expire(Expiry::Watches, u64::MAX),
-            Disruption::Relist => {
-                self.fail_watches(&Match::any(), Status::expired());
+            Disruption::FailWatches => {
+                self.fail_watches(&RequestMatch::any(), Status::expired());
             }
             Disruption::Restart => self.restart(CacheId::MAIN),
             Disruption::Restore { back } => self.restore_back(back, 0),
@@ -130,7 +130,7 @@ impl Shared {
     }
 
     /// Ends the watches that `matches` picks with an ERROR event; gives how many there were.
-    pub(crate) fn fail_watches(&self, matches: &Match, status: Status) -> usize {
-        self.open.send_command(&Command::Fail(status), |request| matches.picks(request))
+    pub(crate) fn fail_watches(&self, matches: &RequestMatch, status: Status) -> usize {
+        self.open.send_command(&Command::Fail(status), |request| matches.selects(request))
     }
 }

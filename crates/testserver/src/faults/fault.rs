@@ -10,7 +10,7 @@ use crate::status::Status;
 
 /// After how much of an answer's body the connection breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub enum CutAfter {
     /// After so many bytes of the body, in the middle of a frame if need be.
     Bytes(usize),
     /// After so many whole frames of a watch. (Of a list: pieces of about 64 KiB.)
@@ -46,29 +46,29 @@ pub enum Fault {
     /// The connection breaks before any header; nothing was done.
     Reset,
     /// It is done, and the connection breaks before any header.
-    LoseAnswer,
+    LoseResponse,
     /// It is accepted and never answered; nothing is done.
     Hang,
     /// It is done, and answered, so much later than it came in.
     Delay(Duration),
     /// It is done at once, and answered so much later.
-    LateAnswer(Duration),
+    LateResponse(Duration),
     /// This happens to the whole server first; then the request is served.
-    First(Disruption),
+    Disrupt(Disruption),
     /// The answer breaks on the way, after its headers.
-    Cut(Cut),
+    Cut(CutAfter),
     /// The answer arrives in pieces of so many bytes (at least one), each sent on its own.
     Pieces(usize),
     /// A watch is accepted, says nothing and ends when its time is over.
     Silence,
     /// The event with this number is left out; the first has 0. Initial states count, bookmarks don't.
-    Lose(usize),
+    LoseEvent(usize),
     /// The event with this number comes twice; the first has 0. Initial states count, bookmarks don't.
-    Repeat(usize),
+    RepeatEvent(usize),
     /// The watch ends cleanly after so many frames.
-    Close(usize),
+    CloseWatch(usize),
     /// The watch ends with an ERROR event after so many frames.
-    Error {
+    ErrorEvent {
         /// Frames before it.
         after: usize,
         /// What the event says.
@@ -118,7 +118,7 @@ impl Fault {
 
     /// A watch that is accepted and begins with an ERROR event.
     pub fn error(status: Status) -> Self {
-        Self::Error { after: 0, status }
+        Self::ErrorEvent { after: 0, status }
     }
 
     /// What it is, without its numbers.
@@ -129,18 +129,18 @@ impl Fault {
             Self::Throttled { .. } => FaultKind::Status(429),
             Self::Raw { .. } => FaultKind::Raw,
             Self::Reset => FaultKind::Reset,
-            Self::LoseAnswer => FaultKind::LoseAnswer,
+            Self::LoseResponse => FaultKind::LoseResponse,
             Self::Hang => FaultKind::Hang,
             Self::Delay(_) => FaultKind::Delay,
-            Self::LateAnswer(_) => FaultKind::LateAnswer,
-            Self::First(disruption) => disruption.kind(),
+            Self::LateResponse(_) => FaultKind::LateResponse,
+            Self::Disrupt(disruption) => disruption.kind(),
             Self::Cut(_) => FaultKind::Cut,
             Self::Pieces(_) => FaultKind::Pieces,
             Self::Silence => FaultKind::Silence,
-            Self::Lose(_) => FaultKind::Lose,
-            Self::Repeat(_) => FaultKind::Repeat,
-            Self::Close(_) => FaultKind::Close,
-            Self::Error { .. } => FaultKind::Error,
+            Self::LoseEvent(_) => FaultKind::LoseEvent,
+            Self::RepeatEvent(_) => FaultKind::RepeatEvent,
+            Self::CloseWatch(_) => FaultKind::CloseWatch,
+            Self::ErrorEvent { .. } => FaultKind::ErrorEvent,
             Self::SlowReader(_) => FaultKind::SlowReader,
         }
     }
@@ -150,10 +150,10 @@ impl Fault {
         matches!(
             self,
             Self::Silence
-                | Self::Lose(_)
-                | Self::Repeat(_)
-                | Self::Close(_)
-                | Self::Error { .. }
+                | Self::LoseEvent(_)
+                | Self::RepeatEvent(_)
+                | Self::CloseWatch(_)
+                | Self::ErrorEvent { .. }
                 | Self::SlowReader(_)
         )
     }
@@ -171,28 +171,28 @@ pub enum FaultKind {
     Raw,
     /// [`Fault::Reset`], or no server was there ([`crate::Outage::Refused`]).
     Reset,
-    /// [`Fault::LoseAnswer`].
-    LoseAnswer,
+    /// [`Fault::LoseResponse`].
+    LoseResponse,
     /// [`Fault::Hang`].
     Hang,
     /// [`Fault::Delay`].
     Delay,
-    /// [`Fault::LateAnswer`].
-    LateAnswer,
+    /// [`Fault::LateResponse`].
+    LateResponse,
     /// [`Fault::Cut`].
     Cut,
     /// [`Fault::Pieces`].
     Pieces,
     /// [`Fault::Silence`].
     Silence,
-    /// [`Fault::Lose`].
-    Lose,
-    /// [`Fault::Repeat`].
-    Repeat,
-    /// [`Fault::Close`].
-    Close,
-    /// [`Fault::Error`].
-    Error,
+    /// [`Fault::LoseEvent`].
+    LoseEvent,
+    /// [`Fault::RepeatEvent`].
+    RepeatEvent,
+    /// [`Fault::CloseWatch`].
+    CloseWatch,
+    /// [`Fault::ErrorEvent`].
+    ErrorEvent,
     /// [`Fault::SlowReader`].
     SlowReader,
     /// [`Disruption::Compact`].
@@ -201,8 +201,8 @@ pub enum FaultKind {
     ExpireLists,
     /// [`Disruption::ExpireWatches`].
     ExpireWatches,
-    /// [`Disruption::Relist`].
-    Relist,
+    /// [`Disruption::FailWatches`].
+    FailWatches,
     /// [`Disruption::Restart`].
     Restart,
     /// [`Disruption::Restore`].
@@ -217,26 +217,26 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// One of each.
-    pub const EACH: [Self; 24] = [
+    pub const ALL: [Self; 24] = [
         Self::Status(500),
         Self::Raw,
         Self::Reset,
-        Self::LoseAnswer,
+        Self::LoseResponse,
         Self::Hang,
         Self::Delay,
-        Self::LateAnswer,
+        Self::LateResponse,
         Self::Cut,
         Self::Pieces,
         Self::Silence,
-        Self::Lose,
-        Self::Repeat,
-        Self::Close,
-        Self::Error,
+        Self::LoseEvent,
+        Self::RepeatEvent,
+        Self::CloseWatch,
+        Self::ErrorEvent,
         Self::SlowReader,
         Self::Compact,
         Self::ExpireLists,
         Self::ExpireWatches,
-        Self::Relist,
+        Self::FailWatches,
         Self::Restart,
         Self::Restore,
         Self::RestoreBumped,
@@ -264,22 +264,22 @@ mod tests {
             K::Status(_) => 0,
             K::Raw => 1,
             K::Reset => 2,
-            K::LoseAnswer => 3,
+            K::LoseResponse => 3,
             K::Hang => 4,
             K::Delay => 5,
-            K::LateAnswer => 6,
+            K::LateResponse => 6,
             K::Cut => 7,
             K::Pieces => 8,
             K::Silence => 9,
-            K::Lose => 10,
-            K::Repeat => 11,
-            K::Close => 12,
-            K::Error => 13,
+            K::LoseEvent => 10,
+            K::RepeatEvent => 11,
+            K::CloseWatch => 12,
+            K::ErrorEvent => 13,
             K::SlowReader => 14,
             K::Compact => 15,
             K::ExpireLists => 16,
             K::ExpireWatches => 17,
-            K::Relist => 18,
+            K::FailWatches => 18,
             K::Restart => 19,
             K::Restore => 20,
             K::RestoreBumped => 21,
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_fault_is_listed_once() {
-        let places: Vec<usize> = K::EACH.into_iter().map(place).collect();
-        assert_eq!(places, (0..K::EACH.len()).collect::<Vec<_>>());
+        let places: Vec<usize> = K::ALL.into_iter().map(place).collect();
+        assert_eq!(places, (0..K::ALL.len()).collect::<Vec<_>>());
     }
 }

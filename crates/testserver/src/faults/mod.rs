@@ -3,21 +3,21 @@
 
 mod disruption;
 mod fault;
-mod matches;
 mod outage;
 mod plan;
+mod request_match;
 mod rules;
 mod streaming;
 mod verbs;
 
 pub use disruption::Disruption;
-pub use fault::{Cut, Fault, FaultKind};
-pub use matches::Match;
+pub use fault::{CutAfter, Fault, FaultKind};
 pub(crate) use outage::Gate;
 pub use outage::{Outage, OutageGuard};
 pub(crate) use plan::PlanState;
-pub use plan::{Incident, Plan, RunningPlan};
-pub(crate) use rules::Met;
+pub use plan::{FaultPlan, Incident, RunningPlan};
+pub use request_match::RequestMatch;
+pub(crate) use rules::ActiveFault;
 pub use rules::{FaultGuard, Faults};
 pub use streaming::StreamingLists;
 pub use verbs::Corruption;

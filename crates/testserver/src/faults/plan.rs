@@ -2,7 +2,7 @@
 
 use tokio::time::Duration;
 
-use crate::faults::{Cut, Disruption, Fault, Match};
+use crate::faults::{CutAfter, Disruption, Fault, RequestMatch};
 use crate::journal::{Request, Verb};
 use crate::status::Status;
 use crate::storage::watch_cache::Lag;
@@ -19,12 +19,12 @@ pub use running::{Incident, RunningPlan};
 /// [`crate::Faults`] come first; requests that meet one don't count here.
 ///
 /// ```
-/// use kube_testserver::{Cut, Disruption, Fault, Match, Plan, Server, Verb};
+/// use kube_testserver::{CutAfter, Disruption, Fault, RequestMatch, FaultPlan, Server, Verb};
 ///
-/// let plan = Plan::new(7)
+/// let plan = FaultPlan::new(7)
 ///     .rate(0.2)
-///     .fault(5, Match::verb(Verb::Watch), Fault::Cut(Cut::Frames(10)))
-///     .fault(1, Match::any(), Fault::First(Disruption::Restart));
+///     .fault(5, RequestMatch::verb(Verb::Watch), Fault::Cut(CutAfter::Frames(10)))
+///     .fault(1, RequestMatch::any(), Fault::Disrupt(Disruption::Restart));
 /// let server = Server::builder().plan(plan).build();
 /// // ... a program runs against it ...
 /// let done = server.plan().unwrap();
@@ -32,10 +32,10 @@ pub use running::{Incident, RunningPlan};
 /// assert!(done.incidents().is_empty());
 /// ```
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct FaultPlan {
     seed: u64,
     rate: f64,
-    scope: Match,
+    scope: RequestMatch,
     faults: Vec<Choice>,
 }
 
@@ -43,51 +43,52 @@ pub struct Plan {
 #[derive(Clone, Debug)]
 struct Choice {
     weight: u32,
-    matches: Match,
+    matches: RequestMatch,
     fault: Fault,
 }
 
 impl Choice {
     fn applies(&self, request: &Request) -> bool {
-        (request.about.verb == Verb::Watch || !self.fault.is_for_watches()) && self.matches.picks(request)
+        (request.info.verb == Verb::Watch || !self.fault.is_for_watches()) && self.matches.selects(request)
     }
 }
 
-impl Plan {
+impl FaultPlan {
     /// A plan without faults. Requests meet one with a rate of 0.1.
     pub fn new(seed: u64) -> Self {
-        Self { seed, rate: 0.1, scope: Match::any(), faults: Vec::new() }
+        Self { seed, rate: 0.1, scope: RequestMatch::any(), faults: Vec::new() }
     }
 
     /// What every client has to live with, and can without a loss: refusals, broken, late and cut answers, answers in
     /// pieces, watches that end, fail, repeat themselves or say nothing, expired history, restarts, lagging reads. Not
     /// in it is what needs a time-out of the client's own ([`Fault::Hang`]), what no client can notice
-    /// ([`Fault::Lose`]), and what loses writes ([`Disruption::Restore`]).
-    pub fn usual(seed: u64) -> Self {
-        let reads = || Match::any().when(|request| matches!(request.about.verb, Verb::List | Verb::Watch));
-        let watches = || Match::verb(Verb::Watch);
+    /// ([`Fault::LoseEvent`]), and what loses writes ([`Disruption::Restore`]).
+    pub fn common_faults(seed: u64) -> Self {
+        let reads =
+            || RequestMatch::any().when(|request| matches!(request.info.verb, Verb::List | Verb::Watch));
+        let watches = || RequestMatch::verb(Verb::Watch);
         let (late, expired) = (Duration::from_secs(2), Status::expired());
         let plan = Self::new(seed)
-            .fault(4, Match::any(), Fault::internal_error("etcdserver: request timed out"))
-            .fault(4, Match::any(), Fault::Throttled { retry_after: 2 })
-            .fault(3, Match::any(), Fault::unavailable())
+            .fault(4, RequestMatch::any(), Fault::internal_error("etcdserver: request timed out"))
+            .fault(4, RequestMatch::any(), Fault::Throttled { retry_after: 2 })
+            .fault(3, RequestMatch::any(), Fault::unavailable())
             .fault(3, reads(), Fault::initializing(1))
             .fault(2, reads(), Fault::gone())
-            .fault(4, Match::any(), Fault::Reset)
-            .fault(3, Match::any(), Fault::LoseAnswer)
-            .fault(3, Match::any(), Fault::Delay(late))
-            .fault(3, Match::any(), Fault::LateAnswer(late))
-            .fault(4, Match::any(), Fault::Cut(Cut::Bytes(4096)))
-            .fault(3, Match::any(), Fault::Pieces(64))
-            .fault(6, watches(), Fault::Cut(Cut::Frames(8)))
-            .fault(3, watches(), Fault::Close(8))
-            .fault(2, watches(), Fault::Error { after: 8, status: expired })
+            .fault(4, RequestMatch::any(), Fault::Reset)
+            .fault(3, RequestMatch::any(), Fault::LoseResponse)
+            .fault(3, RequestMatch::any(), Fault::Delay(late))
+            .fault(3, RequestMatch::any(), Fault::LateResponse(late))
+            .fault(4, RequestMatch::any(), Fault::Cut(CutAfter::Bytes(4096)))
+            .fault(3, RequestMatch::any(), Fault::Pieces(64))
+            .fault(6, watches(), Fault::Cut(CutAfter::Frames(8)))
+            .fault(3, watches(), Fault::CloseWatch(8))
+            .fault(2, watches(), Fault::ErrorEvent { after: 8, status: expired })
             .fault(
                 2,
                 watches(),
-                Fault::Error { after: 8, status: Status::internal_error("etcd event received") },
+                Fault::ErrorEvent { after: 8, status: Status::internal_error("etcd event received") },
             )
-            .fault(2, watches(), Fault::Repeat(8))
+            .fault(2, watches(), Fault::RepeatEvent(8))
             .fault(1, watches(), Fault::Silence)
             .fault(1, watches(), Fault::SlowReader(8));
         [
@@ -100,7 +101,7 @@ impl Plan {
             Disruption::Lag(Lag::None),
         ]
         .into_iter()
-        .fold(plan, |plan, disruption| plan.fault(1, Match::any(), Fault::First(disruption)))
+        .fold(plan, |plan, disruption| plan.fault(1, RequestMatch::any(), Fault::Disrupt(disruption)))
     }
 
     /// How many of all requests meet a fault: 0.0 (or no number) is none, 1.0 is each. Default: 0.1.
@@ -112,7 +113,7 @@ impl Plan {
 
     /// Only requests that `matches` picks count and meet a fault.
     #[must_use]
-    pub fn only(mut self, matches: Match) -> Self {
+    pub fn only(mut self, matches: RequestMatch) -> Self {
         self.scope = matches;
         self
     }
@@ -121,7 +122,7 @@ impl Plan {
     /// weight says. The numbers in a fault (frames, bytes, times, revisions, a jump of the clock both ways) are bounds:
     /// what happens is drawn from zero up to them. The version bump of a restore is taken as it is.
     #[must_use]
-    pub fn fault(mut self, weight: u32, matches: Match, fault: Fault) -> Self {
+    pub fn fault(mut self, weight: u32, matches: RequestMatch, fault: Fault) -> Self {
         self.faults.push(Choice { weight, matches, fault });
         self
     }

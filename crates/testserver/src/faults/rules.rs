@@ -6,13 +6,13 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Duration, Instant};
 
-use crate::faults::{Fault, Match};
+use crate::faults::{Fault, RequestMatch};
 use crate::journal::{Request, Verb};
 
 #[derive(Debug)]
 struct Rule {
     number: u64,
-    matches: Arc<Match>,
+    matches: Arc<RequestMatch>,
     fault: Fault,
     /// So many matching requests pass first.
     skip: usize,
@@ -60,7 +60,7 @@ pub struct Faults {
 }
 
 /// A fault and the signal that ends it for a request that hangs.
-pub(crate) struct Met {
+pub(crate) struct ActiveFault {
     pub fault: Fault,
     pub over: watch::Receiver<()>,
     /// Whether it was drawn.
@@ -76,28 +76,28 @@ impl Default for Faults {
 
 impl Faults {
     /// The next request that `matches` picks has this fault, and only that one.
-    pub fn next(&self, matches: Match, fault: Fault) {
+    pub fn next(&self, matches: RequestMatch, fault: Fault) {
         self.nth(1, matches, fault);
     }
 
     /// Of the requests that `matches` picks from now on only this one has the fault; the first is 1. All that it picks
     /// count, also those that meet an older fault; if this one meets one, the next has this fault.
-    pub fn nth(&self, nth: usize, matches: Match, fault: Fault) {
+    pub fn nth(&self, nth: usize, matches: RequestMatch, fault: Fault) {
         self.add(Rule { skip: nth.saturating_sub(1), left: Some(1), ..Rule::new(matches, fault) });
     }
 
     /// The next `count` requests that `matches` picks have this fault.
-    pub fn times(&self, count: usize, matches: &Match, fault: &Fault) {
+    pub fn times(&self, count: usize, matches: &RequestMatch, fault: &Fault) {
         self.add(Rule { left: Some(count), ..Rule::new(matches.clone(), fault.clone()) });
     }
 
     /// Every request that `matches` picks within this time (tokio's) from now has this fault.
-    pub fn during(&self, time: Duration, matches: Match, fault: Fault) {
+    pub fn during(&self, time: Duration, matches: RequestMatch, fault: Fault) {
         self.add(Rule { until: Instant::now().checked_add(time), ..Rule::new(matches, fault) });
     }
 
     /// Every request that `matches` picks has this fault, until the guard is dropped.
-    pub fn always(&self, matches: Match, fault: Fault) -> FaultGuard {
+    pub fn always(&self, matches: RequestMatch, fault: Fault) -> FaultGuard {
         FaultGuard { number: self.add(Rule::new(matches, fault)), faults: self.clone() }
     }
 
@@ -133,14 +133,14 @@ impl Faults {
     fn applying(&self, request: &Request, now: Instant) -> Vec<u64> {
         let mut rules = self.rules.lock();
         rules.rules.retain(|rule| !rule.is_over(now));
-        let asked = rules.rules.iter().filter(|rule| rule.is_for(request.about.verb));
+        let asked = rules.rules.iter().filter(|rule| rule.is_for(request.info.verb));
         let asked: Vec<_> = asked.map(|rule| (rule.number, rule.matches.clone())).collect();
         drop(rules);
-        asked.into_iter().filter(|(_, matches)| matches.picks(request)).map(|(number, _)| number).collect()
+        asked.into_iter().filter(|(_, matches)| matches.selects(request)).map(|(number, _)| number).collect()
     }
 
     /// The fault that this request meets, which counts as used.
-    pub(crate) fn take(&self, request: &Request) -> Option<Met> {
+    pub(crate) fn take(&self, request: &Request) -> Option<ActiveFault> {
         let now = Instant::now();
         let applying = self.applying(request, now);
         if applying.is_empty() {
@@ -156,12 +156,12 @@ impl Faults {
             }
         }
         rules.rules.retain(|rule| !rule.is_over(now));
-        met.map(|fault| Met { fault, over: self.cleared.subscribe(), planned: false })
+        met.map(|fault| ActiveFault { fault, over: self.cleared.subscribe(), planned: false })
     }
 }
 
 impl Rule {
-    fn new(matches: Match, fault: Fault) -> Self {
+    fn new(matches: RequestMatch, fault: Fault) -> Self {
         Self { number: 0, matches: Arc::new(matches), fault, skip: 0, left: None, until: None }
     }
 }

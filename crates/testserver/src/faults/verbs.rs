@@ -4,7 +4,7 @@ use bytes::Bytes;
 use jiff::SignedDuration;
 
 use crate::clock::Clock;
-use crate::faults::{Disruption, Faults, Match, StreamingLists};
+use crate::faults::{Disruption, Faults, RequestMatch, StreamingLists};
 use crate::read::open_watches::{Command, EventFault};
 use crate::server::Server;
 use crate::state::Shared;
@@ -128,7 +128,7 @@ impl Server {
 
     /// Sends a bookmark to every open watch that allows them and started before the present version; gives how many
     /// watches are open. A watch that is read later sends what happened before the bookmark first.
-    pub fn bookmark_now(&self) -> usize {
+    pub fn send_bookmarks(&self) -> usize {
         self.shared.open.send_command(&Command::Bookmark(self.resource_version()), |_| true)
     }
 
@@ -138,32 +138,32 @@ impl Server {
     }
 
     /// Breaks the connection of every open watch that `matches` picks; gives how many there were.
-    pub fn cut_watches(&self, matches: &Match) -> usize {
-        self.shared.open.send_command(&Command::Cut, |request| matches.picks(request))
+    pub fn cut_watches(&self, matches: &RequestMatch) -> usize {
+        self.shared.open.send_command(&Command::Cut, |request| matches.selects(request))
     }
 
     /// Ends every open watch that `matches` picks with an ERROR event; gives how many there were. With
     /// [`Status::expired`] their clients list anew, which heals what a lost event has done.
-    pub fn fail_watches(&self, matches: &Match, status: Status) -> usize {
+    pub fn fail_watches(&self, matches: &RequestMatch, status: Status) -> usize {
         self.shared.fail_watches(matches, status)
     }
 
     /// Leaves out the next event on every open watch that `matches` picks; gives how many there are. A watch remembers
     /// at most 1,024 such slips.
-    pub fn lose_next_event(&self, matches: &Match) -> usize {
-        self.shared.open.event_fault(EventFault::Lose, |request| matches.picks(request))
+    pub fn lose_next_event(&self, matches: &RequestMatch) -> usize {
+        self.shared.open.event_fault(EventFault::Lose, |request| matches.selects(request))
     }
 
     /// Sends the next event twice on every open watch that `matches` picks; gives how many there are. A watch
     /// remembers at most 1,024 such slips.
-    pub fn repeat_next_event(&self, matches: &Match) -> usize {
-        self.shared.open.event_fault(EventFault::Repeat, |request| matches.picks(request))
+    pub fn repeat_next_event(&self, matches: &RequestMatch) -> usize {
+        self.shared.open.event_fault(EventFault::Repeat, |request| matches.selects(request))
     }
 
     /// Sends these bytes, as they are, into every open watch that `matches` picks; gives how many took them. A watch
     /// takes at most 1,024 such frames before it sends them. A frame should end with a newline.
-    pub fn inject(&self, matches: &Match, frame: impl Into<Bytes>) -> usize {
-        self.shared.open.send_command(&Command::Inject(frame.into()), |request| matches.picks(request))
+    pub fn inject_frame(&self, matches: &RequestMatch, frame: impl Into<Bytes>) -> usize {
+        self.shared.open.send_command(&Command::Inject(frame.into()), |request| matches.selects(request))
     }
 }
 

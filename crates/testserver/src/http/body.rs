@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use http_body::{Frame, SizeHint};
 
-use crate::faults::Cut;
+use crate::faults::CutAfter;
 use crate::http::gzip;
 use crate::http::pieces::Pieces;
 use crate::http::view::View;
@@ -20,9 +20,9 @@ use crate::storage::entry::Entry;
 /// The connection was broken on purpose.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("connection reset by the server")]
-pub struct Broken;
+pub struct BodyError;
 
-type Frames = Pin<Box<dyn Stream<Item = Result<Bytes, Broken>> + Send>>;
+type Frames = Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>;
 
 /// The body of an answer. Lists and watches are produced as they are read, so an unread body holds no more than
 /// references to what is stored.
@@ -40,7 +40,7 @@ pub struct Body {
 #[derive(Clone, Copy)]
 enum Cutting {
     /// After this much more.
-    After(Cut),
+    After(CutAfter),
     /// Now; what was sent before must go out first.
     Flushing,
     Now,
@@ -69,7 +69,7 @@ impl From<Source> for Body {
 }
 
 impl Source {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
         match self {
             Self::Bytes(bytes) => Poll::Ready(bytes.take().map(Ok)),
             Self::List(list) => Poll::Ready(list.chunk().map(Ok)),
@@ -83,22 +83,26 @@ impl Cutting {
     fn pass(self, bytes: &Bytes) -> (Bytes, Self) {
         let Self::After(cut) = self else { return (Bytes::new(), self) };
         let (passed, left) = match cut {
-            Cut::Frames(left) => (bytes.clone(), Cut::Frames(left.saturating_sub(1))),
-            Cut::Bytes(left) => {
-                (bytes.slice(..left.min(bytes.len())), Cut::Bytes(left.saturating_sub(bytes.len())))
+            CutAfter::Frames(left) => (bytes.clone(), CutAfter::Frames(left.saturating_sub(1))),
+            CutAfter::Bytes(left) => {
+                (bytes.slice(..left.min(bytes.len())), CutAfter::Bytes(left.saturating_sub(bytes.len())))
             }
         };
         (passed, Self::start(left))
     }
 
-    fn start(cut: Cut) -> Self {
-        if matches!(cut, Cut::Frames(0) | Cut::Bytes(0)) { Self::Flushing } else { Self::After(cut) }
+    fn start(cut: CutAfter) -> Self {
+        if matches!(cut, CutAfter::Frames(0) | CutAfter::Bytes(0)) {
+            Self::Flushing
+        } else {
+            Self::After(cut)
+        }
     }
 }
 
 impl Body {
     /// The same body, which breaks on the way.
-    pub(crate) fn cut(self, cut: Cut) -> Self {
+    pub(crate) fn cut(self, cut: CutAfter) -> Self {
         Self { cut: Some(Cutting::start(cut)), ..self }
     }
 
@@ -116,13 +120,13 @@ impl Body {
     }
 
     /// Pieces as they come.
-    pub(crate) fn stream(pieces: impl Stream<Item = Result<Bytes, Broken>> + Send + 'static) -> Self {
+    pub(crate) fn stream(pieces: impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static) -> Self {
         Self::from(Source::Frames(Box::pin(pieces)))
     }
 
     /// The frames of a watch.
     pub(crate) fn frames(
-        frames: impl Stream<Item = Result<Bytes, Broken>> + Send + 'static,
+        frames: impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static,
         watch: Arc<OpenWatch>,
         gzip: bool,
     ) -> Self {
@@ -156,9 +160,9 @@ impl Body {
     }
 
     /// A break that is due: first a moment for what was sent before, then the error.
-    fn poll_cut(&mut self, cx: &Context<'_>) -> Option<Poll<Broken>> {
+    fn poll_cut(&mut self, cx: &Context<'_>) -> Option<Poll<BodyError>> {
         match self.cut {
-            Some(Cutting::Now) => Some(Poll::Ready(Broken)),
+            Some(Cutting::Now) => Some(Poll::Ready(BodyError)),
             Some(Cutting::Flushing) => {
                 if let Some(watch) = self.watch.take() {
                     watch.record_effect();
@@ -175,12 +179,12 @@ impl Body {
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if let Some(piece) = self.pieces.as_mut().and_then(|pieces| pieces.poll(cx)) {
             return piece.map(|piece| Some(Ok(Frame::data(piece))));
         }

@@ -10,7 +10,7 @@ use futures_util::{Stream, StreamExt, stream};
 use http::{HeaderMap, HeaderValue, Response, header};
 use http_body_util::{BodyDataStream, BodyExt};
 
-use crate::http::body::{Body, Broken};
+use crate::http::body::{Body, BodyError};
 
 /// Answers from this size on are compressed, as on the real server.
 const THRESHOLD: usize = 128 * 1024;
@@ -48,7 +48,7 @@ pub(crate) fn mark(headers: &mut HeaderMap) {
 }
 
 /// The same bytes, compressed as one stream. Each piece can be read as soon as it is there.
-fn compressed(pieces: impl Stream<Item = Result<Bytes, Broken>> + Send + Unpin + 'static) -> Body {
+fn compressed(pieces: impl Stream<Item = Result<Bytes, BodyError>> + Send + Unpin + 'static) -> Body {
     let encoder = GzEncoder::new(Vec::new(), Compression::fast());
     Body::stream(stream::unfold((pieces, Some(encoder)), |(mut pieces, mut encoder)| async move {
         let piece = match pieces.next().await {
@@ -107,7 +107,7 @@ mod tests {
 
     #[tokio::test]
     async fn each_piece_can_be_read_at_once_and_a_break_stays_a_break() {
-        let pieces = [Ok("one\n"), Ok("two\n"), Err(Broken)].map(|piece| piece.map(Bytes::from));
+        let pieces = [Ok("one\n"), Ok("two\n"), Err(BodyError)].map(|piece| piece.map(Bytes::from));
         let mut body = compressed(stream::iter(pieces));
         let mut packed = Vec::new();
         for text in ["one\n", "one\ntwo\n"] {

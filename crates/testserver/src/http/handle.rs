@@ -76,8 +76,8 @@ async fn resource(
     if !served.kind.rules.custom && (*method == Method::HEAD || path.watch && *method != Method::GET) {
         return Err(Status::method_not_allowed());
     }
-    let target = |served: Served| target(served, path, call.about.verb);
-    match call.about.verb {
+    let target = |served: Served| target(served, path, call.info.verb);
+    match call.info.verb {
         Verb::List => collection(shared, &served, path, &call).await,
         Verb::Watch => open_watch(shared, closing, served, path, call),
         verb if !inside => place::outside(&served.kind, path, verb),
@@ -92,7 +92,7 @@ async fn resource(
         Verb::Create | Verb::Delete
             if served.kind.rules.custom && matches!(part, Part::Status | Part::Scale) =>
         {
-            let verb = if call.about.verb == Verb::Create { "create" } else { "delete" };
+            let verb = if call.info.verb == Verb::Create { "create" } else { "delete" };
             Err(Status::verb_not_supported(served.kind.named(), verb))
         }
         Verb::Get if part == Part::Finalize => Err(Status::method_not_allowed()),
@@ -226,8 +226,8 @@ async fn get(shared: &Shared, target: &Target, call: &Call) -> Answer {
 }
 
 pub(crate) fn write_options(call: &Call, body: &Bytes) -> Result<WriteOptions, Status> {
-    crate::apply::options::check(call.about.verb, &call.query, &call.parts.headers)?;
-    let options = WriteOptions::read(call.about.verb, &call.query, &call.parts.headers)?;
+    crate::apply::options::check(call.info.verb, &call.query, &call.parts.headers)?;
+    let options = WriteOptions::read(call.info.verb, &call.query, &call.parts.headers)?;
     Ok(WriteOptions { warnings: call.warnings.clone(), ..options.with_body(body) })
 }
 

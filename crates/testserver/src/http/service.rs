@@ -13,15 +13,15 @@ use tokio::time::{sleep, timeout};
 
 use crate::access::attributes::Attributes;
 use crate::access::users;
-use crate::faults::{Fault, FaultKind, Gate, Met, Outage};
+use crate::faults::{ActiveFault, Fault, FaultKind, Gate, Outage};
 use crate::http::accept;
-use crate::http::body::{Body, Broken};
+use crate::http::body::{Body, BodyError};
 use crate::http::encode;
 use crate::http::gzip;
 use crate::http::handle;
 use crate::http::query::Query;
 use crate::http::route::{ResourcePath, Route, route};
-use crate::journal::{About, Outcome, Request as Record, Verb};
+use crate::journal::{Outcome, Request as Record, RequestInfo, Verb};
 use crate::read::open_watches::{PendingWatch, is_over};
 use crate::replicas::{Backend, Cache};
 use crate::state::Shared;
@@ -66,7 +66,7 @@ impl ApiService {
     ///
     /// # Cancel safety
     /// A request that is given up has either not written or has written completely.
-    pub async fn answer<B>(self, request: Request<B>) -> Result<Response<Body>, Broken>
+    pub async fn answer<B>(self, request: Request<B>) -> Result<Response<Body>, BodyError>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
@@ -77,32 +77,32 @@ impl ApiService {
         let route = route(parts.uri.path());
         let query = Query::parse(parts.uri.query().unwrap_or(""));
         let cache = self.front.next();
-        let mut record = record(&parts, about(&parts, &route, &query));
+        let mut record = record(&parts, request_info(&parts, &route, &query));
         record.replica = cache.id().number();
         record.user = self.shared.access.authenticate(&parts.headers).ok().map(|user| user.name);
         let journal = self.shared.journal.clone();
         let ticket = journal.begin(&mut record);
         let _unanswered = journal.waits();
-        let about = record.about.clone();
+        let info = record.info.clone();
         let arrival =
             PendingWatch { journal: journal.clone(), ticket, request: record, fault: None, plan: None };
         let shared = self.shared.clone();
         let refusals = shared.gate.refusals();
-        let call = Call { parts, route, query, about, warnings: Warnings::default(), cache, arrival };
+        let call = Call { parts, route, query, info, warnings: Warnings::default(), cache, arrival };
         let answered = self.meet(call, body).await;
         // A server that went away meanwhile has not answered, whatever it had done.
         let answered = answered
-            .and_then(|answer| if shared.gate.refusals() == refusals { Ok(answer) } else { Err(Broken) });
+            .and_then(|answer| if shared.gate.refusals() == refusals { Ok(answer) } else { Err(BodyError) });
         let outcome = match &answered {
             Ok(response) => Outcome::Answered(response.status().as_u16()),
-            Err(Broken) => Outcome::Broken,
+            Err(BodyError) => Outcome::Broken,
         };
         journal.note(ticket, |request| request.outcome = outcome);
         answered
     }
 
     /// Lets the request meet what is wrong with the server and with itself.
-    async fn meet<B>(mut self, mut call: Call, body: B) -> Result<Response<Body>, Broken>
+    async fn meet<B>(mut self, mut call: Call, body: B) -> Result<Response<Body>, BodyError>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
@@ -111,22 +111,22 @@ impl ApiService {
         self.shared.gate.thawed().await;
         if self.shared.gate.now() == Some(Outage::Refused) {
             call.arrival.note(FaultKind::Reset);
-            return Err(Broken);
+            return Err(BodyError);
         }
-        let Some(Met { fault, mut over, planned }) = self.shared.meet(&call.arrival.request) else {
+        let Some(ActiveFault { fault, mut over, planned }) = self.shared.meet(&call.arrival.request) else {
             return Ok(self.serve(call, body).await);
         };
         call.arrival.note(fault.kind());
         (call.arrival.fault, call.arrival.plan) = (Some(fault.clone()), planned.then(|| over.clone()));
         match fault {
             Fault::Status(status) => Ok(refusal(&status)),
-            Fault::Forbidden { user } => Ok(refusal(&users::forbidden(&call.about, &user))),
+            Fault::Forbidden { user } => Ok(refusal(&users::forbidden(&call.info, &user))),
             Fault::Throttled { retry_after } => Ok(throttled(retry_after)),
             Fault::Raw { status, content_type, body } => Ok(raw(status, &content_type, body)),
-            Fault::Reset => Err(Broken),
-            Fault::LoseAnswer => {
+            Fault::Reset => Err(BodyError),
+            Fault::LoseResponse => {
                 drop(self.serve(call, body).await);
-                Err(Broken)
+                Err(BodyError)
             }
             Fault::Hang => {
                 tokio::select! {
@@ -135,18 +135,18 @@ impl ApiService {
                     _ = over.changed() => {}
                     () = self.shared.gate.refused_since(refusals) => {}
                 }
-                Err(Broken)
+                Err(BodyError)
             }
             Fault::Delay(time) => {
                 sleep(time).await;
                 Ok(self.serve(call, body).await)
             }
-            Fault::LateAnswer(time) => {
+            Fault::LateResponse(time) => {
                 let answer = self.serve(call, body).await;
                 sleep(time).await;
                 Ok(answer)
             }
-            Fault::First(disruption) => {
+            Fault::Disrupt(disruption) => {
                 self.shared.disrupt(disruption);
                 if planned && is_over(&over) {
                     self.shared.heal(disruption);
@@ -156,10 +156,10 @@ impl ApiService {
             Fault::Cut(cut) => Ok(self.serve(call, body).await.map(|body| body.cut(cut))),
             Fault::Pieces(size) => Ok(self.serve(call, body).await.map(|body| body.pieces(size))),
             Fault::Silence
-            | Fault::Lose(_)
-            | Fault::Repeat(_)
-            | Fault::Close(_)
-            | Fault::Error { .. }
+            | Fault::LoseEvent(_)
+            | Fault::RepeatEvent(_)
+            | Fault::CloseWatch(_)
+            | Fault::ErrorEvent { .. }
             | Fault::SlowReader(_) => Ok(self.serve(call, body).await),
         }
     }
@@ -170,7 +170,7 @@ impl ApiService {
         B::Error: Into<BoxError>,
     {
         let yaml = accept::prefers_yaml(&call.parts.headers);
-        let gzip = gzip::is_wanted(&call.parts.headers) && call.about.verb != Verb::Watch;
+        let gzip = gzip::is_wanted(&call.parts.headers) && call.info.verb != Verb::Watch;
         let answer = self.serve_in_time(call, body).await;
         let answer = if yaml { encode::to_yaml(answer).await } else { answer };
         if gzip { gzip::if_large(answer).await } else { answer }
@@ -184,7 +184,7 @@ impl ApiService {
     {
         let longest = match call.query.timeout() {
             _ if call.route == Route::Malformed => return malformed(),
-            _ if call.about.verb == Verb::Watch => None,
+            _ if call.info.verb == Verb::Watch => None,
             Err(status) => return refusal(&status),
             Ok(longest) => longest,
         };
@@ -239,7 +239,7 @@ pub(crate) struct Call {
     pub parts: Parts,
     pub route: Route,
     pub query: Query,
-    pub about: About,
+    pub info: RequestInfo,
     /// What the client is told beside the answer.
     pub warnings: Warnings,
     /// What reads are answered from.
@@ -253,10 +253,10 @@ where
     B::Error: Into<BoxError>,
 {
     type Response = Response<Body>;
-    type Error = Broken;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Broken>> + Send>>;
+    type Error = BodyError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, BodyError>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         Poll::Ready(Ok(()))
     }
 
@@ -277,7 +277,7 @@ where
     }
 }
 
-fn record(parts: &Parts, about: About) -> Record {
+fn record(parts: &Parts, info: RequestInfo) -> Record {
     let header = |name| parts.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     Record {
         path: parts.uri.path().into(),
@@ -285,13 +285,13 @@ fn record(parts: &Parts, about: About) -> Record {
         content_type: header(header::CONTENT_TYPE),
         accept: header(header::ACCEPT),
         user_agent: header(header::USER_AGENT),
-        ..Record::about(about)
+        ..Record::new(info)
     }
 }
 
-fn about(parts: &Parts, route: &Route, query: &Query) -> About {
-    let Route::Resource(path) = route else { return About::other() };
-    About {
+fn request_info(parts: &Parts, route: &Route, query: &Query) -> RequestInfo {
+    let Route::Resource(path) = route else { return RequestInfo::other() };
+    RequestInfo {
         verb: verb(&parts.method, path, query),
         resource: path.resource.clone(),
         group: path.group.clone(),

@@ -39,7 +39,7 @@ pub(crate) fn evict(shared: &Shared, target: &Target, call: &Call, body: &Bytes)
 /// GET, PUT and PATCH of `/scale`.
 pub(crate) fn scale(shared: &Shared, target: &Target, view: &View, call: &Call, body: &Bytes) -> Answer {
     let paths = target.kind().scale.as_ref().ok_or_else(Status::no_such_resource)?;
-    if call.about.verb == Verb::Get {
+    if call.info.verb == Verb::Get {
         let entry = shared.read(|state| state.store.table(target.served.table).get(&target.key()).cloned());
         let object = entry.ok_or_else(|| target.not_found())?.object();
         return Ok(json(200, &view.scale(&Scale::shown(&object, paths)?)));
@@ -57,7 +57,7 @@ fn write_scale(
     paths: &ScalePaths,
 ) -> Result<write::Written, Status> {
     let options = write_options(call, body)?;
-    if call.about.verb == Verb::Patch {
+    if call.info.verb == Verb::Patch {
         let mode = Mode { via: Via::Patch, part: Part::Scale, options };
         let media_type = decode::media_type(&call.parts.headers);
         let sent = PatchRequest { media_type, body, force: call.query.flag("force") };

@@ -50,7 +50,7 @@ impl Verb {
 
 /// What a request is about.
 #[derive(Clone, Debug)]
-pub struct About {
+pub struct RequestInfo {
     /// What it does.
     pub verb: Verb,
     /// The plural name of the resource, empty for [`Verb::Other`].
@@ -65,7 +65,7 @@ pub struct About {
     pub subresource: Option<String>,
 }
 
-impl About {
+impl RequestInfo {
     /// What is not about a resource.
     pub(crate) fn other() -> Self {
         Self {
@@ -110,7 +110,7 @@ pub enum WatchEnd {
 
 /// What a watch was telling when the fault that it met took effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Struck {
+pub enum WatchPhase {
     /// The initial state, or less.
     InitialState,
     /// What happened since, or all that there is to a watch that has no initial state with an end.
@@ -126,7 +126,7 @@ pub struct Request {
     /// When it came in, on tokio's clock, since the server was built.
     pub at: Duration,
     /// What it was about.
-    pub about: About,
+    pub info: RequestInfo,
     /// The path, as sent.
     pub path: String,
     /// The query, as sent, without the question mark.
@@ -145,7 +145,7 @@ pub struct Request {
     pub fault: Option<FaultKind>,
     /// When that took effect, if it was one that happens to a watch at some frame or event of it: cut, lose, repeat,
     /// close, error, slow reader.
-    pub struck: Option<Struck>,
+    pub fault_during: Option<WatchPhase>,
     /// How it was answered.
     pub outcome: Outcome,
     /// How many frames a watch has sent; it counts on.
@@ -156,11 +156,11 @@ pub struct Request {
 
 impl Request {
     /// A request that has not been numbered yet.
-    pub(crate) fn about(about: About) -> Self {
+    pub(crate) fn new(info: RequestInfo) -> Self {
         Self {
             number: 0,
             at: Duration::ZERO,
-            about,
+            info,
             path: String::new(),
             query: String::new(),
             content_type: None,
@@ -169,7 +169,7 @@ impl Request {
             user: None,
             replica: 0,
             fault: None,
-            struck: None,
+            fault_during: None,
             outcome: Outcome::Pending,
             sent: Arc::default(),
             ended: None,
@@ -177,8 +177,8 @@ impl Request {
     }
 
     /// Whether it is about this resource (plural).
-    pub(crate) fn is_about(&self, group: &str, resource: &str) -> bool {
-        self.about.group == group && self.about.resource == resource
+    pub(crate) fn targets(&self, group: &str, resource: &str) -> bool {
+        self.info.group == group && self.info.resource == resource
     }
 
     /// How many frames a watch has sent whole by now, bookmarks and ERROR events among them.
@@ -200,7 +200,7 @@ impl fmt::Display for Request {
             f,
             "#{} {} {}?{} {:?}",
             self.number,
-            self.about.verb.name(),
+            self.info.verb.name(),
             self.path,
             self.query,
             self.outcome

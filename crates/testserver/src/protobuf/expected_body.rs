@@ -29,7 +29,7 @@ impl ExpectedBody {
     /// Returns `None` if the request has no body, or no protobuf body.
     pub(super) fn of(shared: &Shared, call: &Call) -> Option<Self> {
         let Route::Resource(path) = &call.route else { return None };
-        match call.about.verb {
+        match call.info.verb {
             Verb::Delete | Verb::DeleteCollection => return Some(Self::new("v1", DELETE_OPTIONS)),
             Verb::Create | Verb::Update => {}
             _ => return None,

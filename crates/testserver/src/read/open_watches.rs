@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::faults::{Fault, FaultKind};
-use crate::journal::{Journal, Request, Struck, Ticket, WatchEnd};
+use crate::journal::{Journal, Request, Ticket, WatchEnd, WatchPhase};
 use crate::status::Status;
 
 /// A command that a test sends to an open watch.
@@ -83,7 +83,8 @@ impl OpenWatch {
 
     /// Whether a plan makes this watch lose or repeat events.
     fn has_misleading_fault(&self) -> bool {
-        let misleads = matches!(self.arrival.fault, Some(Fault::Silence | Fault::Lose(_) | Fault::Repeat(_)));
+        let misleads =
+            matches!(self.arrival.fault, Some(Fault::Silence | Fault::LoseEvent(_) | Fault::RepeatEvent(_)));
         misleads && self.arrival.plan.is_some()
     }
 
@@ -122,9 +123,9 @@ impl OpenWatch {
     /// Records when the fault takes effect for the first time.
     pub(crate) fn record_effect(&self) {
         let initial = self.initial.load(Ordering::Relaxed);
-        let struck = if initial { Struck::InitialState } else { Struck::Events };
+        let struck = if initial { WatchPhase::InitialState } else { WatchPhase::Events };
         let arrival = &self.arrival;
-        arrival.journal.note(arrival.ticket, |request| _ = request.struck.get_or_insert(struck));
+        arrival.journal.note(arrival.ticket, |request| _ = request.fault_during.get_or_insert(struck));
     }
 
     /// Counts a frame that was sent completely.

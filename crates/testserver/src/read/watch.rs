@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::{Duration, Instant, sleep_until};
 
 use crate::faults::StreamingLists;
-use crate::http::body::Broken;
+use crate::http::body::BodyError;
 use crate::http::query::{From, Selection, WatchOptions};
 use crate::http::view::View;
 use crate::journal::WatchEnd;
@@ -102,7 +102,7 @@ pub(crate) struct WatchInputs {
 pub(crate) fn watch(
     opening: WatchInputs,
     options: WatchOptions,
-) -> (impl Stream<Item = Result<Bytes, Broken>> + Send + 'static, Arc<OpenWatch>) {
+) -> (impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static, Arc<OpenWatch>) {
     let watcher = Box::new(Watcher::open(opening, options));
     let open = watcher.open.clone();
     let frames = stream::unfold(watcher, |mut watcher| async move {
@@ -260,7 +260,7 @@ impl Watcher {
     }
 
     /// Returns the next frame, an error if the connection must break, or `None` at the end.
-    async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
+    async fn next(&mut self) -> Option<Result<Bytes, BodyError>> {
         loop {
             self.shared.gate.thawed().await;
             if self.open.is_aborted() {
@@ -270,7 +270,7 @@ impl Watcher {
                 self.open.end(WatchEnd::Cut);
                 // Frames that were sent before must reach the client first.
                 tokio::task::yield_now().await;
-                return Some(Err(Broken));
+                return Some(Err(BodyError));
             }
             self.end_by_fault();
             if let Some(frame) = self.ready.pop_front() {

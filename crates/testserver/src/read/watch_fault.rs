@@ -21,10 +21,10 @@ impl WatchFault {
     pub(crate) fn of(fault: Option<&Fault>) -> Self {
         match fault {
             Some(Fault::Silence) => Self::Silence,
-            Some(Fault::Lose(event)) => Self::EventFault(EventFault::Lose, *event),
-            Some(Fault::Repeat(event)) => Self::EventFault(EventFault::Repeat, *event),
-            Some(Fault::Close(after)) => Self::End(*after, None),
-            Some(Fault::Error { after, status }) => Self::End(*after, Some(status.clone())),
+            Some(Fault::LoseEvent(event)) => Self::EventFault(EventFault::Lose, *event),
+            Some(Fault::RepeatEvent(event)) => Self::EventFault(EventFault::Repeat, *event),
+            Some(Fault::CloseWatch(after)) => Self::End(*after, None),
+            Some(Fault::ErrorEvent { after, status }) => Self::End(*after, Some(status.clone())),
             Some(Fault::SlowReader(events)) => Self::SlowReader(*events),
             _ => Self::None,
         }

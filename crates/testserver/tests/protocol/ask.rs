@@ -132,7 +132,7 @@ impl Lines {
     }
 
     /// The next line, `None` at a clean end, an error where the connection broke.
-    pub(crate) async fn line(&mut self) -> Option<Result<String, kube_testserver::Broken>> {
+    pub(crate) async fn line(&mut self) -> Option<Result<String, kube_testserver::BodyError>> {
         loop {
             if let Some((line, rest)) = self.left.split_once('\n') {
                 let line = line.to_owned();

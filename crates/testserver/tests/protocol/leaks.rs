@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Weak};
 
-use kube_testserver::{Fault, Lag, Listening, LoadBalancing, Match, Plan, Replicas, Server, Verb, Workload};
+use kube_testserver::{
+    Fault, FaultPlan, Lag, Listening, LoadBalancing, Replicas, RequestMatch, Server, Verb, Workload,
+};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::time::Duration;
@@ -16,7 +18,7 @@ const ANY_PORT: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 fn witness(server: &Server) -> Weak<()> {
     let alive = Arc::new(());
     let weak = Arc::downgrade(&alive);
-    let never = Match::any().when(move |_| Arc::strong_count(&alive) == 0);
+    let never = RequestMatch::any().when(move |_| Arc::strong_count(&alive) == 0);
     server.faults().next(never, Fault::Reset);
     weak
 }
@@ -35,8 +37,8 @@ async fn busy(server: &Server) -> (Listening, Listening, Vec<Connection>) {
     let both = Replicas::new(&server.primary_replica(), [replica], LoadBalancing::RoundRobin);
     let (plain, tls) =
         (both.listen(ANY_PORT.into()).await.unwrap(), server.listen_tls(ANY_PORT.into()).await.unwrap());
-    server.faults().next(Match::verb(Verb::Get), Fault::Hang);
-    server.follow(Plan::usual(1).rate(0.0));
+    server.faults().next(RequestMatch::verb(Verb::Get), Fault::Hang);
+    server.run_plan(FaultPlan::common_faults(1).rate(0.0));
     let mut connections = Vec::new();
     for path in
         [format!("{R}?watch=1"), format!("{R}/a"), R.to_owned(), format!("{R}?watch=1&resourceVersion=99")]
@@ -94,8 +96,9 @@ async fn without_sockets_the_last_watch_keeps_the_server_and_nothing_else_does()
     let gone = witness(&server);
     configmaps(&server, &["a"]);
     let mut watch = Lines::open(&server, &format!("{R}?watch=1")).await;
-    let (deaf, outage) = (server.faults().always(Match::any(), Fault::Hang), server.replica(Lag::Frozen));
-    let plan = server.follow(Plan::usual(1));
+    let (deaf, outage) =
+        (server.faults().always(RequestMatch::any(), Fault::Hang), server.replica(Lag::Frozen));
+    let plan = server.run_plan(FaultPlan::common_faults(1));
     drop(server);
     assert_eq!(watch.event().await.1, "a");
     drop((deaf, outage, plan));

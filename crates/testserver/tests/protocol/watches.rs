@@ -117,9 +117,9 @@ async fn a_bookmark_can_be_asked_for_by_the_test() {
         Lines::open(&server, &with).await,
         Lines::open(&server, &format!("{R}?watch=1&resourceVersion={start}")).await,
     );
-    server.bookmark_now();
+    server.send_bookmarks();
     let version = data(&server, "c1", "1");
-    server.bookmark_now();
+    server.send_bookmarks();
     assert_eq!(wanted.event().await, seen("MODIFIED", "c1", version));
     assert_eq!(wanted.event().await, seen("BOOKMARK", "", version));
     assert_eq!(unwanted.event().await, seen("MODIFIED", "c1", version));

@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, PartialObjectMeta, Patch, PatchParams, PostParams};
 use kube_runtime::watcher::{Config, Event};
 use kube_runtime::{WatchStreamExt as _, reflector, watcher};
-use kube_testserver::{Match, Server, Verb};
+use kube_testserver::{RequestMatch, Server, Verb};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -62,7 +62,7 @@ async fn recovers(config: Config) -> Result<()> {
     assert_eq!(events(&mut stream, 1).await?, ["applies a"]);
 
     // While nobody reads, the history behind the watch goes away with the connection.
-    let cut = server.cut_watches(&Match::any());
+    let cut = server.cut_watches(&RequestMatch::any());
     assert_eq!(cut, 1);
     api.delete("a", &DeleteParams::default()).await?;
     api.create(&PostParams::default(), &config_map("c", &[])).await?;
@@ -85,7 +85,7 @@ async fn a_watcher_resumes_where_its_watch_was_cut() -> Result<()> {
     api.delete("a", &DeleteParams::default()).await?;
     assert_eq!(events(&mut stream, 1).await?, ["deletes a"]);
     let requests = server.journal().requests();
-    assert_eq!(requests.iter().filter(|request| request.about.verb == Verb::List).count(), 1);
+    assert_eq!(requests.iter().filter(|request| request.info.verb == Verb::List).count(), 1);
     Ok(())
 }
 

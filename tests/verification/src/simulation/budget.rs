@@ -114,7 +114,7 @@ impl Budget {
 }
 
 fn is_list(request: &Request) -> bool {
-    request.about.verb == Verb::List || request.parameter("sendInitialEvents").is_some()
+    request.info.verb == Verb::List || request.parameter("sendInitialEvents").is_some()
 }
 
 fn is_page(request: &Request) -> bool {

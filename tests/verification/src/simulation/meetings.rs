@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use kube_informer::{Phase, ReflectorStatus};
-use kube_testserver::{FaultKind, Request, StreamingLists, Struck, Verb};
+use kube_testserver::{FaultKind, Request, StreamingLists, Verb, WatchPhase};
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -205,23 +205,23 @@ impl ReflectorState {
         let at_a_frame = matches!(
             request.fault?,
             FaultKind::Cut
-                | FaultKind::Lose
-                | FaultKind::Repeat
-                | FaultKind::Close
-                | FaultKind::Error
+                | FaultKind::LoseEvent
+                | FaultKind::RepeatEvent
+                | FaultKind::CloseWatch
+                | FaultKind::ErrorEvent
                 | FaultKind::SlowReader
         );
-        match request.struck {
+        match request.fault_during {
             _ if !at_a_frame || asking == S::Listing => Some(asking),
-            Some(Struck::Events) => Some(S::Watching),
-            Some(Struck::InitialState) => Some(asking),
+            Some(WatchPhase::Events) => Some(S::Watching),
+            Some(WatchPhase::InitialState) => Some(asking),
             None => None,
         }
     }
 
     /// What a reflector does that sends this request.
     pub(super) fn asking(request: &Request) -> Option<Self> {
-        match request.about.verb {
+        match request.info.verb {
             Verb::List => Some(S::Listing),
             Verb::Watch if request.query.contains("sendInitialEvents=true") => Some(S::Streaming),
             Verb::Watch => Some(S::Watching),
@@ -247,17 +247,17 @@ impl Trouble {
             FaultKind::Status(410) => T::HttpGone,
             FaultKind::Raw => T::Nonsense,
             FaultKind::Reset => T::Reset,
-            FaultKind::LoseAnswer => T::LoseAnswer,
+            FaultKind::LoseResponse => T::LoseAnswer,
             FaultKind::Hang => T::Hang,
             FaultKind::Delay => T::Delay,
-            FaultKind::LateAnswer => T::LateAnswer,
+            FaultKind::LateResponse => T::LateAnswer,
             FaultKind::Cut => T::Cut,
             FaultKind::Pieces => T::Pieces,
             FaultKind::Silence => T::Silence,
-            FaultKind::Lose => T::Lose,
-            FaultKind::Repeat => T::Repeat,
-            FaultKind::Close => T::Close,
-            FaultKind::Error => T::Error,
+            FaultKind::LoseEvent => T::Lose,
+            FaultKind::RepeatEvent => T::Repeat,
+            FaultKind::CloseWatch => T::Close,
+            FaultKind::ErrorEvent => T::Error,
             FaultKind::SlowReader => T::SlowReader,
             FaultKind::Compact => T::Compact,
             FaultKind::ExpireLists => T::ExpireLists,
@@ -265,7 +265,7 @@ impl Trouble {
             FaultKind::Restart => T::Restart,
             FaultKind::Lag => T::Lag,
             FaultKind::JumpClock => T::JumpClock,
-            FaultKind::Relist => T::ExpiredWatches,
+            FaultKind::FailWatches => T::ExpiredWatches,
             _ => return None,
         })
     }
@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_fault_has_a_row_or_a_reason() {
-        for kind in FaultKind::EACH {
+        for kind in FaultKind::ALL {
             let (row, reason) = (Trouble::of(kind), Trouble::is_not_given(kind));
             assert!(row.is_some() != reason.is_some(), "{kind}: {row:?}, {reason:?}");
         }

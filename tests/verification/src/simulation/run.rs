@@ -5,7 +5,7 @@ use fastrand::Rng;
 use kube_client::Client;
 use kube_informer::{Phase, ReflectorOptions};
 use kube_testserver::{
-    Clock, FaultKind, Lag, LoadBalancing, Match, Outage, Replicas, Request, Server, StreamingLists,
+    Clock, FaultKind, Lag, LoadBalancing, Outage, Replicas, Request, RequestMatch, Server, StreamingLists,
 };
 use serde_json::json;
 use tokio::time::{Duration, Instant};
@@ -83,7 +83,7 @@ fn history(lines: &mut Lines, server: &Server) -> Vec<(Duration, String)> {
         let ended =
             request.ended.map(|ended| format!(" {ended:?} after {}", request.frames())).unwrap_or_default();
         let replica = if request.replica > 0 { " by another replica" } else { "" };
-        let (verb, path, query) = (request.about.verb.name(), &request.path, &request.query);
+        let (verb, path, query) = (request.info.verb.name(), &request.path, &request.query);
         let line = format!("request     {verb} {path}?{query} {:?}{fault}{ended}{replica}", request.outcome);
         // Two informers may ask in the same moment: then their paths and selectors say which comes first.
         ((request.at, request.path.clone(), request.parameter("labelSelector")), line)
@@ -306,7 +306,7 @@ fn show_lost_history(world: &mut World) {
     world.say(|| "the lost history is shown by an expiry".to_owned());
     world.write_elsewhere();
     world.server.compact();
-    world.server.cut_watches(&Match::any());
+    world.server.cut_watches(&RequestMatch::any());
 }
 
 /// Whether each informer has asked no more than it may.

@@ -1,6 +1,6 @@
 //! Which objects an informer is about, and what a write is to it: a selector turns changes into additions and deletions.
 
-use kube_testserver::{Match, Request};
+use kube_testserver::{Request, RequestMatch};
 
 use super::{
     history::Uids,
@@ -25,15 +25,15 @@ impl Scope {
     }
 
     /// The requests of this informer: no other has its path with its selector.
-    pub(super) fn requests(&self) -> Match {
+    pub(super) fn requests(&self) -> RequestMatch {
         let scope = *self;
-        Match::any().when(move |request| scope.asks(request))
+        RequestMatch::any().when(move |request| scope.asks(request))
     }
 
     /// Whether a request is of this informer.
     pub(super) fn asks(&self, request: &Request) -> bool {
-        request.about.resource == PLURAL
-            && request.about.namespace.as_deref() == self.namespace
+        request.info.resource == PLURAL
+            && request.info.namespace.as_deref() == self.namespace
             && request.query.contains("labelSelector=") == self.labelled
     }
 

@@ -4,7 +4,7 @@ use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
 use kube_informer::Phase;
 use kube_testserver::{
-    Clock, Cut, Disruption, Fault, Match, Outage, Outcome, Request, Status, StreamingLists, Verb,
+    Clock, CutAfter, Disruption, Fault, Outage, Outcome, Request, RequestMatch, Status, StreamingLists, Verb,
 };
 use tokio::time::Duration;
 
@@ -49,16 +49,16 @@ impl World {
         let mut requests = scope.requests();
         let on_watches = self.rng.u8(..3) == 0;
         if on_watches {
-            requests = requests.when(|request| request.about.verb == Verb::Watch);
+            requests = requests.when(|request| request.info.verb == Verb::Watch);
         } else if self.rng.u8(..3) == 0 {
-            requests = requests.when(|request| request.about.verb == Verb::List);
+            requests = requests.when(|request| request.info.verb == Verb::List);
         }
         let (fault, requests) = match on_watches {
             true => (self.fault_of_watches(), requests),
             false => self.fault_of_requests(requests, may_be_gone),
         };
         let mut requests = requests;
-        if let Fault::Lose(event) = fault {
+        if let Fault::LoseEvent(event) = fault {
             requests = requests.when(move |request| event >= KEYS as usize || is_plain_watch(request));
             self.loses();
         }
@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    fn fault_of_requests(&mut self, requests: Match, may_be_gone: bool) -> (Fault, Match) {
+    fn fault_of_requests(&mut self, requests: RequestMatch, may_be_gone: bool) -> (Fault, RequestMatch) {
         let rng = &mut self.rng;
         let fault = match rng.u8(..24) {
             0 => Fault::status(401, "Unauthorized", None),
@@ -85,14 +85,14 @@ impl World {
             6 => Fault::gone(),
             7 => Fault::json(nonsense(rng)),
             8 => Fault::Reset,
-            9 => Fault::LoseAnswer,
+            9 => Fault::LoseResponse,
             10 => Fault::Hang,
             11 => Fault::Delay(late(rng)),
-            12 => Fault::LateAnswer(late(rng)),
-            13 => Fault::Cut(Cut::Bytes(rng.usize(..1500))),
+            12 => Fault::LateResponse(late(rng)),
+            13 => Fault::Cut(CutAfter::Bytes(rng.usize(..1500))),
             14 => Fault::Pieces(rng.usize(1..40)),
             15 => {
-                let fault = Fault::First(Disruption::ExpireLists);
+                let fault = Fault::Disrupt(Disruption::ExpireLists);
                 return (fault, requests.with_parameter("continue"));
             }
             16 => return (Fault::Delay(late(rng)), requests.with_parameter("continue")),
@@ -102,8 +102,8 @@ impl World {
             17 | 20 => Fault::status(422, "Invalid", None),
             21 => Fault::Status(too_large()),
             22 => page(rng),
-            _ => Fault::First(match rng.u8(..7) {
-                6 => Disruption::Relist,
+            _ => Fault::Disrupt(match rng.u8(..7) {
+                6 => Disruption::FailWatches,
                 0 => Disruption::Compact,
                 1 => Disruption::ExpireLists,
                 2 => Disruption::ExpireWatches,
@@ -120,20 +120,20 @@ impl World {
         match rng.u8(..9) {
             0 => Fault::Silence,
             // A list that leaves out an object says that it is gone: no client can see the difference.
-            1 if self.setup.loses => Fault::Lose(rng.usize(..3) + KEYS as usize * rng.usize(..2)),
-            2 => Fault::Repeat(rng.usize(..3)),
-            3 => Fault::Close(rng.usize(..4)),
-            4 => Fault::Error { after: rng.usize(..4), status: Status::expired() },
-            5 => Fault::Error { after: rng.usize(..4), status: Status::internal_error(STORE) },
+            1 if self.setup.loses => Fault::LoseEvent(rng.usize(..3) + KEYS as usize * rng.usize(..2)),
+            2 => Fault::RepeatEvent(rng.usize(..3)),
+            3 => Fault::CloseWatch(rng.usize(..4)),
+            4 => Fault::ErrorEvent { after: rng.usize(..4), status: Status::expired() },
+            5 => Fault::ErrorEvent { after: rng.usize(..4), status: Status::internal_error(STORE) },
             6 => Fault::SlowReader(rng.usize(..3)),
             7 => Fault::Pieces(rng.usize(1..40)),
-            _ => Fault::Cut(Cut::Frames(rng.usize(..4))),
+            _ => Fault::Cut(CutAfter::Frames(rng.usize(..4))),
         }
     }
 
     /// Something happens to the watches that are open.
     fn trouble_watches(&mut self) {
-        let any = Match::any();
+        let any = RequestMatch::any();
         let (told, trouble) = match self.rng.u8(..7) {
             0 => (self.server.cut_watches(&any), Trouble::CutWatches),
             1 => (self.server.fail_watches(&any, Status::expired()), Trouble::ExpiredWatches),
@@ -141,7 +141,7 @@ impl World {
                 self.loses();
                 (self.server.lose_next_event(&any.when(self.after_initial_events())), Trouble::LoseNext)
             }
-            3 => (self.server.inject(&any, nonsense(&mut self.rng)), Trouble::Inject),
+            3 => (self.server.inject_frame(&any, nonsense(&mut self.rng)), Trouble::Inject),
             4 => (self.server.close_watches(), Trouble::ClosedWatches),
             5 => {
                 let failing = Status::internal_error(STORE);

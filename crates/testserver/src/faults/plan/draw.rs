@@ -4,7 +4,7 @@ use fastrand::Rng;
 use jiff::SignedDuration;
 use tokio::time::Duration;
 
-use crate::faults::{Cut, Disruption, Fault};
+use crate::faults::{CutAfter, Disruption, Fault};
 use crate::storage::watch_cache::Lag;
 
 pub(super) fn draw(fault: &Fault, rng: &mut Rng) -> Fault {
@@ -13,23 +13,23 @@ pub(super) fn draw(fault: &Fault, rng: &mut Rng) -> Fault {
             Fault::Throttled { retry_after: rng.u32(1..=(*retry_after).max(1)) }
         }
         Fault::Delay(most) => Fault::Delay(time(*most, rng)),
-        Fault::LateAnswer(most) => Fault::LateAnswer(time(*most, rng)),
-        Fault::First(disruption) => Fault::First(disrupt(*disruption, rng)),
-        Fault::Cut(Cut::Bytes(most)) => Fault::Cut(Cut::Bytes(rng.usize(..=*most))),
-        Fault::Cut(Cut::Frames(most)) => Fault::Cut(Cut::Frames(rng.usize(..=*most))),
+        Fault::LateResponse(most) => Fault::LateResponse(time(*most, rng)),
+        Fault::Disrupt(disruption) => Fault::Disrupt(disrupt(*disruption, rng)),
+        Fault::Cut(CutAfter::Bytes(most)) => Fault::Cut(CutAfter::Bytes(rng.usize(..=*most))),
+        Fault::Cut(CutAfter::Frames(most)) => Fault::Cut(CutAfter::Frames(rng.usize(..=*most))),
         Fault::Pieces(most) => Fault::Pieces(rng.usize(1..=(*most).max(1))),
-        Fault::Lose(most) => Fault::Lose(rng.usize(..=*most)),
-        Fault::Repeat(most) => Fault::Repeat(rng.usize(..=*most)),
-        Fault::Close(most) => Fault::Close(rng.usize(..=*most)),
-        Fault::Error { after, status } => {
-            Fault::Error { after: rng.usize(..=*after), status: status.clone() }
+        Fault::LoseEvent(most) => Fault::LoseEvent(rng.usize(..=*most)),
+        Fault::RepeatEvent(most) => Fault::RepeatEvent(rng.usize(..=*most)),
+        Fault::CloseWatch(most) => Fault::CloseWatch(rng.usize(..=*most)),
+        Fault::ErrorEvent { after, status } => {
+            Fault::ErrorEvent { after: rng.usize(..=*after), status: status.clone() }
         }
         Fault::SlowReader(most) => Fault::SlowReader(rng.usize(..=*most)),
         Fault::Status(_)
         | Fault::Forbidden { .. }
         | Fault::Raw { .. }
         | Fault::Reset
-        | Fault::LoseAnswer
+        | Fault::LoseResponse
         | Fault::Hang
         | Fault::Silence => fault.clone(),
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::faults::{Fault, FaultKind, Met, Plan};
+use crate::faults::{ActiveFault, Fault, FaultKind, FaultPlan};
 use crate::journal::Request;
 use crate::read::open_watches::Command;
 use crate::server::Server;
@@ -35,7 +35,7 @@ impl fmt::Display for Incident {
 
 #[derive(Debug)]
 pub(crate) struct PlanState {
-    plan: Plan,
+    plan: FaultPlan,
     done: Mutex<Done>,
     /// Told when the plan has stopped.
     stopped: watch::Sender<()>,
@@ -51,14 +51,14 @@ struct Done {
 }
 
 impl PlanState {
-    pub(crate) fn new(plan: Plan) -> Self {
+    pub(crate) fn new(plan: FaultPlan) -> Self {
         Self { plan, done: Mutex::default(), stopped: watch::Sender::new(()) }
     }
 
     /// What this request meets, which is written down.
-    pub(crate) fn meet(&self, request: &Request) -> Option<Met> {
+    pub(crate) fn meet(&self, request: &Request) -> Option<ActiveFault> {
         // What a test gave to pick requests by is asked without the lock: it may look at the plan.
-        if !self.plan.scope.picks(request) {
+        if !self.plan.scope.selects(request) {
             return None;
         }
         let number = self.count()?;
@@ -72,7 +72,7 @@ impl PlanState {
             done.incidents.pop_front();
         }
         done.incidents.push_back(Incident { request: request.number, fault: fault.clone() });
-        Some(Met { fault, over: self.stopped.subscribe(), planned: true })
+        Some(ActiveFault { fault, over: self.stopped.subscribe(), planned: true })
     }
 
     /// The number of one more request in scope, while the plan works.
@@ -100,7 +100,7 @@ impl PlanState {
 
 impl Shared {
     /// Lets a plan work; the one before stops.
-    pub(crate) fn follow(&self, plan: Plan) -> Arc<PlanState> {
+    pub(crate) fn run_plan(&self, plan: FaultPlan) -> Arc<PlanState> {
         let state = Arc::new(PlanState::new(plan));
         let before = self.plan.lock().replace(state.clone());
         if let Some(before) = before {
@@ -112,8 +112,8 @@ impl Shared {
 
 impl Server {
     /// Lets a plan work from now on; one that works already stops.
-    pub fn follow(&self, plan: Plan) -> RunningPlan {
-        RunningPlan { state: self.shared.follow(plan), shared: self.shared.clone() }
+    pub fn run_plan(&self, plan: FaultPlan) -> RunningPlan {
+        RunningPlan { state: self.shared.run_plan(plan), shared: self.shared.clone() }
     }
 
     /// The plan that works, or that did last.

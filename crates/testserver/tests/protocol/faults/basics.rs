@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
-use kube_testserver::{Cut, Fault, Match, Outcome, Server, Status, Verb};
+use kube_testserver::{CutAfter, Fault, Outcome, RequestMatch, Server, Status, Verb};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -16,9 +16,10 @@ use crate::ask::{Lines, R, configmaps, get, open, server};
 async fn the_next_matching_request_fails_and_the_one_after_does_not() {
     let server = server();
     configmaps(&server, &["c1"]);
-    server
-        .faults()
-        .next(Match::verb(Verb::List).resource("configmaps"), Fault::status(429, "TooManyRequests", Some(2)));
+    server.faults().next(
+        RequestMatch::verb(Verb::List).resource("configmaps"),
+        Fault::status(429, "TooManyRequests", Some(2)),
+    );
     assert_eq!(get(&server, &format!("{R}/c1")).await.code, 200);
     let refused = get(&server, R).await;
     assert_eq!((refused.code, &refused.headers["retry-after"]), (429, &"2".parse().unwrap()));
@@ -33,7 +34,8 @@ async fn the_next_matching_request_fails_and_the_one_after_does_not() {
 #[tokio::test]
 async fn a_fault_holds_as_long_as_its_guard() {
     let server = server();
-    let guard = server.faults().always(Match::any().namespace("r"), Fault::Status(Status::unauthorized()));
+    let guard =
+        server.faults().always(RequestMatch::any().namespace("r"), Fault::Status(Status::unauthorized()));
     for _ in 0..3 {
         let refused = get(&server, R).await;
         assert_eq!(
@@ -55,9 +57,9 @@ fn request(path: &str) -> Request<Full<Bytes>> {
 async fn requests_break_hang_or_are_answered_with_any_bytes() {
     let server = server();
     let faults = server.faults();
-    faults.next(Match::any(), Fault::Reset);
-    faults.next(Match::any(), Fault::Hang);
-    faults.next(Match::any(), Fault::json("{\"kind\":\"Table\"}"));
+    faults.next(RequestMatch::any(), Fault::Reset);
+    faults.next(RequestMatch::any(), Fault::Hang);
+    faults.next(RequestMatch::any(), Fault::json("{\"kind\":\"Table\"}"));
     assert!(server.service().answer(request(R)).await.is_err());
     let hung = timeout(Duration::from_secs(3600), server.service().answer(request(R))).await;
     assert!(hung.is_err());
@@ -70,8 +72,8 @@ async fn requests_break_hang_or_are_answered_with_any_bytes() {
 #[tokio::test(start_paused = true)]
 async fn what_hangs_goes_on_when_faults_are_forgotten_and_breaks_when_they_are_cleared() {
     let server = server();
-    server.faults().next(Match::any(), Fault::Hang);
-    server.faults().next(Match::verb(Verb::Watch), Fault::Reset);
+    server.faults().next(RequestMatch::any(), Fault::Hang);
+    server.faults().next(RequestMatch::verb(Verb::Watch), Fault::Reset);
     let service = server.service();
     let mut hung = std::pin::pin!(service.answer(request(R)));
     assert!(timeout(Duration::from_secs(1), hung.as_mut()).await.is_err());
@@ -85,7 +87,7 @@ async fn what_hangs_goes_on_when_faults_are_forgotten_and_breaks_when_they_are_c
 
 async fn two_events(server: &Server, fault: Fault) -> (usize, bool) {
     let start = server.resource_version();
-    server.faults().next(Match::verb(Verb::Watch), fault);
+    server.faults().next(RequestMatch::verb(Verb::Watch), fault);
     let mut watch =
         Lines::open(server, &format!("{R}?watch=1&resourceVersion={start}&timeoutSeconds=60")).await;
     configmaps(server, &["c1", "c2"]);
@@ -106,10 +108,10 @@ async fn two_events(server: &Server, fault: Fault) -> (usize, bool) {
 async fn a_watch_breaks_after_frames_or_bytes_or_says_nothing() {
     let server = server();
     configmaps(&server, &[]);
-    assert_eq!(two_events(&server, Fault::Cut(Cut::Frames(0))).await, (0, true));
-    assert_eq!(two_events(&server, Fault::Cut(Cut::Frames(3))).await, (3, true));
-    assert_eq!(two_events(&server, Fault::Cut(Cut::Bytes(10))).await, (0, true));
-    assert_eq!(two_events(&server, Fault::Cut(Cut::Bytes(400))).await, (1, true));
+    assert_eq!(two_events(&server, Fault::Cut(CutAfter::Frames(0))).await, (0, true));
+    assert_eq!(two_events(&server, Fault::Cut(CutAfter::Frames(3))).await, (3, true));
+    assert_eq!(two_events(&server, Fault::Cut(CutAfter::Bytes(10))).await, (0, true));
+    assert_eq!(two_events(&server, Fault::Cut(CutAfter::Bytes(400))).await, (1, true));
     assert_eq!(two_events(&server, Fault::Silence).await, (0, false));
 }
 
@@ -120,10 +122,10 @@ async fn an_open_watch_takes_any_frame_and_can_be_broken() {
     let mut maps = Lines::open(&server, &format!("{R}?watch=1&resourceVersion=1")).await;
     let mut pods = Lines::open(&server, "/api/v1/pods?watch=1&resourceVersion=1").await;
     assert_eq!(server.open_watches(), 2);
-    assert_eq!(server.inject(&Match::any().resource("configmaps"), "{oops\n"), 1);
+    assert_eq!(server.inject_frame(&RequestMatch::any().resource("configmaps"), "{oops\n"), 1);
     assert_eq!(maps.event().await.1, "c1");
     assert_eq!(maps.line().await.unwrap().unwrap(), "{oops");
-    assert_eq!(server.cut_watches(&Match::any().resource("pods")), 1);
+    assert_eq!(server.cut_watches(&RequestMatch::any().resource("pods")), 1);
     assert!(pods.line().await.unwrap().is_err());
     drop((maps, pods));
     assert_eq!(server.open_watches(), 0);
@@ -133,7 +135,7 @@ async fn an_open_watch_takes_any_frame_and_can_be_broken() {
 async fn a_list_can_break_in_the_middle() {
     let server = server();
     configmaps(&server, &["c1"]);
-    server.faults().next(Match::verb(Verb::List), Fault::Cut(Cut::Bytes(20)));
+    server.faults().next(RequestMatch::verb(Verb::List), Fault::Cut(CutAfter::Bytes(20)));
     let mut body = open(&server, "GET", R, &[], "").await.into_body();
     let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
     assert_eq!(&first[..], b"{\"kind\":\"ConfigMapLi");
@@ -145,7 +147,7 @@ async fn over_tcp_what_comes_before_a_break_arrives() {
     let server = server();
     configmaps(&server, &["c1", "c2", "c3"]);
     let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
-    server.faults().next(Match::verb(Verb::Watch), Fault::Cut(Cut::Frames(2)));
+    server.faults().next(RequestMatch::verb(Verb::Watch), Fault::Cut(CutAfter::Frames(2)));
     let mut socket = TcpStream::connect(listening.addr()).await.unwrap();
     let request = format!("GET {R}?watch=true HTTP/1.1\r\nhost: x\r\n\r\n");
     socket.write_all(request.as_bytes()).await.unwrap();
@@ -160,7 +162,7 @@ async fn over_tcp_what_comes_before_a_break_arrives() {
 #[tokio::test]
 async fn a_user_without_rights_is_told_which() {
     let server = server();
-    let _guard = server.faults().always(Match::any(), Fault::Forbidden { user: "nobody".into() });
+    let _guard = server.faults().always(RequestMatch::any(), Fault::Forbidden { user: "nobody".into() });
     let watch = get(&server, "/apis/apps/v1/deployments?watch=true").await;
     assert_eq!(
         watch.text,
@@ -192,7 +194,7 @@ async fn a_frame_that_breaks_in_the_middle_was_not_sent() {
     let path = format!("{R}?watch=1&resourceVersion={start}");
     let frame = Lines::open(&server, &path).await.line().await.unwrap().unwrap().len() + 1;
     for (bytes, frames) in [(frame - 1, 0), (frame, 1), (frame + 1, 1)] {
-        server.faults().next(Match::any(), Fault::Cut(Cut::Bytes(bytes)));
+        server.faults().next(RequestMatch::any(), Fault::Cut(CutAfter::Bytes(bytes)));
         let mut lines = Lines::open(&server, &path).await;
         while let Some(Ok(_)) = lines.line().await {}
         assert_eq!(server.journal().requests().last().unwrap().frames(), frames);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use kube_testserver::{Clock, Fault, Lag, Match, Outage, Plan, Server, Workload};
+use kube_testserver::{Clock, Fault, FaultPlan, Lag, Outage, RequestMatch, Server, Workload};
 use serde_json::json;
 
 use crate::ask::{Lines, R, configmaps, get, server};
@@ -22,7 +22,7 @@ async fn no_time_is_too_long() {
     configmaps(&server, &["b"]);
     assert_eq!(get(&server, R).await.names().len(), 2);
     server.outage_for(LONG, Outage::Refused);
-    server.faults().during(LONG, Match::any(), Fault::Delay(LONG));
+    server.faults().during(LONG, RequestMatch::any(), Fault::Delay(LONG));
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,14 +46,14 @@ async fn a_workload_without_a_pause_still_writes() {
 #[test]
 fn as_many_faults_as_can_be_counted_are_counted() {
     let server = server();
-    server.faults().times(usize::MAX, &Match::any(), &Fault::Reset);
-    server.faults().times(usize::MAX, &Match::any(), &Fault::Reset);
+    server.faults().times(usize::MAX, &RequestMatch::any(), &Fault::Reset);
+    server.faults().times(usize::MAX, &RequestMatch::any(), &Fault::Reset);
     assert_eq!(server.faults().waiting(), usize::MAX);
 }
 
 #[tokio::test]
 async fn a_rate_that_is_no_number_is_none() {
-    let plan = Plan::new(1).rate(f64::NAN).fault(1, Match::any(), Fault::Reset);
+    let plan = FaultPlan::new(1).rate(f64::NAN).fault(1, RequestMatch::any(), Fault::Reset);
     let server = Server::builder().plan(plan).build();
     assert_eq!(get(&server, R).await.code, 200);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_testserver::{Disruption, Fault, Match, Server, Verb};
+use kube_testserver::{Disruption, Fault, RequestMatch, Server, Verb};
 use serde_json::json;
 
 use crate::ask::{Lines, R, configmaps, get, seen, server};
@@ -51,8 +51,8 @@ async fn both_histories_age_each_by_its_own_time() {
 async fn compaction_in_the_middle_of_paging_expires_the_token() {
     let server = server();
     configmaps(&server, &["a", "b", "c", "d"]);
-    let pages = Match::verb(Verb::List).with_parameter("continue");
-    server.faults().nth(2, pages, Fault::First(Disruption::ExpireLists));
+    let pages = RequestMatch::verb(Verb::List).with_parameter("continue");
+    server.faults().nth(2, pages, Fault::Disrupt(Disruption::ExpireLists));
     let mut path = format!("{R}?limit=1");
     let mut codes = Vec::new();
     for name in ["e", "f", "g"] {

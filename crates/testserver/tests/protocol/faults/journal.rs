@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_testserver::{Fault, Match, Request, Rights, Server, Verb, WatchEnd};
+use kube_testserver::{Fault, Request, RequestMatch, Rights, Server, Verb, WatchEnd};
 use tokio::time::timeout;
 
 use crate::ask::{Lines, R, ask, configmaps, get, server};
@@ -37,7 +37,7 @@ async fn it_says_how_each_watch_ended_and_after_how_many_frames() {
     assert_eq!(ended(&server), Some((Some(WatchEnd::Client), 1)));
     for (end, how) in [
         (WatchEnd::Closed, Server::close_watches as fn(&Server) -> usize),
-        (WatchEnd::Cut, |server| server.cut_watches(&Match::any())),
+        (WatchEnd::Cut, |server| server.cut_watches(&RequestMatch::any())),
         (WatchEnd::Cut, |server| {
             server.restart();
             0
@@ -62,7 +62,7 @@ async fn one_can_wait_for_a_request_and_for_what_becomes_of_it() {
     get(&server, R).await;
     let journal = server.journal();
     let mark = journal.mark();
-    let watches = |request: &kube_testserver::Request| request.about.verb == Verb::Watch;
+    let watches = |request: &kube_testserver::Request| request.info.verb == Verb::Watch;
     assert!(timeout(Duration::from_secs(9), journal.wait(mark, watches)).await.is_err());
     let client = async {
         get(&server, R).await;
@@ -80,7 +80,7 @@ async fn predicates_may_ask_the_faults_and_the_journal() {
     let server = server();
     let asked = server.clone();
     let picks = move |_: &Request| asked.faults().waiting() == 1 && asked.journal().requests().len() == 1;
-    server.faults().next(Match::any().when(picks), Fault::gone());
+    server.faults().next(RequestMatch::any().when(picks), Fault::gone());
     assert_eq!(get(&server, R).await.code, 410);
     let journal = server.journal();
     assert_eq!(
@@ -94,7 +94,7 @@ async fn predicates_may_ask_the_faults_and_the_journal() {
 async fn each_of_two_waiters_is_told_and_one_that_gives_up_takes_nothing_from_the_other() {
     let server = server();
     let (journal, mark) = (server.journal(), server.journal().mark());
-    let is = |verb: Verb| move |request: &Request| request.about.verb == verb;
+    let is = |verb: Verb| move |request: &Request| request.info.verb == verb;
     assert!(timeout(Duration::from_secs(1), journal.wait(mark, is(Verb::List))).await.is_err());
     let asking = async {
         tokio::time::sleep(Duration::from_secs(5)).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Request;
 use http_body_util::Full;
-use kube_testserver::{Fault, FaultKind, Match, Outage, Outcome};
+use kube_testserver::{Fault, FaultKind, Outage, Outcome, RequestMatch};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
@@ -19,7 +19,7 @@ async fn after_a_restart_connections_are_refused_then_reads_then_all_is_well() {
     watch.event().await;
     server.restart();
     server.outage_for(Duration::from_secs(2), Outage::Refused);
-    server.faults().during(Duration::from_secs(5), Match::any(), Fault::initializing(1));
+    server.faults().during(Duration::from_secs(5), RequestMatch::any(), Fault::initializing(1));
     assert!(watch.line().await.unwrap().is_err());
     let request = Request::get(R).body(Full::<bytes::Bytes>::default()).unwrap();
     assert!(server.service().answer(request).await.is_err());
@@ -103,8 +103,8 @@ async fn over_tcp_connections_break_and_are_refused_until_the_server_is_back_on_
 async fn a_request_that_waits_breaks_when_the_server_goes_away() {
     let server = server();
     configmaps(&server, &["a"]);
-    server.faults().next(Match::any(), Fault::Delay(Duration::from_secs(5)));
-    server.faults().next(Match::any(), Fault::Hang);
+    server.faults().next(RequestMatch::any(), Fault::Delay(Duration::from_secs(5)));
+    server.faults().next(RequestMatch::any(), Fault::Hang);
     let ask = || server.service().answer(Request::get(R).body(Full::<bytes::Bytes>::default()).unwrap());
     let dying = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -132,7 +132,7 @@ async fn an_outage_that_was_replaced_does_not_end_the_one_that_replaced_it() {
 async fn a_request_that_waits_outlives_a_frozen_server() {
     let server = server();
     configmaps(&server, &["a"]);
-    server.faults().next(Match::any(), Fault::Delay(Duration::from_secs(5)));
+    server.faults().next(RequestMatch::any(), Fault::Delay(Duration::from_secs(5)));
     let freezing = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         server.outage_for(Duration::from_secs(1), Outage::Frozen);

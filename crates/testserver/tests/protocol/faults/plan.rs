@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use kube_testserver::{Cut, Disruption, Fault, FaultKind, Lag, Match, Plan, Server, Verb, WatchEnd};
+use kube_testserver::{
+    CutAfter, Disruption, Fault, FaultKind, FaultPlan, Lag, RequestMatch, Server, Verb, WatchEnd,
+};
 use tokio::time::timeout;
 
 use crate::ask::{Lines, R, configmaps, get, server};
 
 /// A run of many requests of all kinds; what the client saw, and what the plan says it did.
 async fn run(seed: u64) -> (Vec<String>, Vec<String>) {
-    let server = Server::builder().plan(Plan::usual(seed).rate(0.4)).build();
+    let server = Server::builder().plan(FaultPlan::common_faults(seed).rate(0.4)).build();
     let mut seen = Vec::new();
     for round in 0..60 {
         let write = format!("{R}?round={round}");
@@ -55,9 +57,9 @@ async fn the_same_seed_gives_the_same_faults_and_another_one_others() {
 
 #[tokio::test(start_paused = true)]
 async fn the_journal_names_the_fault_of_each_request_and_the_plan_counts_them() {
-    let plan = Plan::new(3).rate(0.5).fault(1, Match::verb(Verb::List), Fault::gone()).fault(
+    let plan = FaultPlan::new(3).rate(0.5).fault(1, RequestMatch::verb(Verb::List), Fault::gone()).fault(
         1,
-        Match::verb(Verb::Get),
+        RequestMatch::verb(Verb::Get),
         Fault::Throttled { retry_after: 9 },
     );
     let server = Server::builder().plan(plan).build();
@@ -71,7 +73,7 @@ async fn the_journal_names_the_fault_of_each_request_and_the_plan_counts_them() 
     let journal = server.journal();
     for (kind, verb) in [(FaultKind::Status(410), Verb::List), (FaultKind::Status(429), Verb::Get)] {
         let met =
-            |request: &kube_testserver::Request| request.fault == Some(kind) && request.about.verb == verb;
+            |request: &kube_testserver::Request| request.fault == Some(kind) && request.info.verb == verb;
         assert_eq!(journal.count_where(met), counted[&kind]);
         assert!((10..40).contains(&counted[&kind]), "{counted:?}");
     }
@@ -95,11 +97,11 @@ async fn the_journal_names_the_fault_of_each_request_and_the_plan_counts_them() 
 async fn stopping_heals_what_would_go_on() {
     let server = server();
     let start = configmaps(&server, &["a"]);
-    let watches = Match::verb(Verb::Watch);
-    let plan = server.follow(Plan::new(1).rate(1.0).fault(1, watches, Fault::Silence).fault(
+    let watches = RequestMatch::verb(Verb::Watch);
+    let plan = server.run_plan(FaultPlan::new(1).rate(1.0).fault(1, watches, Fault::Silence).fault(
         1,
-        Match::verb(Verb::List),
-        Fault::First(Disruption::Lag(Lag::Revisions(0))),
+        RequestMatch::verb(Verb::List),
+        Fault::Disrupt(Disruption::Lag(Lag::Revisions(0))),
     ));
     get(&server, R).await;
     let mut watch = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
@@ -109,7 +111,7 @@ async fn stopping_heals_what_would_go_on() {
     let line = watch.line().await.unwrap().unwrap();
     assert!(line.contains("\"code\":410"), "{line}");
     assert!(watch.line().await.is_none());
-    let hang = server.follow(Plan::new(1).rate(1.0).fault(1, Match::any(), Fault::Hang));
+    let hang = server.run_plan(FaultPlan::new(1).rate(1.0).fault(1, RequestMatch::any(), Fault::Hang));
     let request = http::Request::get(R).body(http_body_util::Full::<bytes::Bytes>::default()).unwrap();
     let mut hung = Box::pin(server.service().answer(request));
     assert!(timeout(Duration::from_secs(60), &mut hung).await.is_err());
@@ -122,7 +124,11 @@ async fn stopping_heals_what_would_go_on() {
 async fn numbers_are_drawn_up_to_those_that_were_given() {
     let server = server();
     let start = configmaps(&server, &["a", "b", "c", "d", "e", "f"]) - 6;
-    server.follow(Plan::new(5).rate(1.0).fault(1, Match::any(), Fault::Cut(Cut::Frames(4))));
+    server.run_plan(FaultPlan::new(5).rate(1.0).fault(
+        1,
+        RequestMatch::any(),
+        Fault::Cut(CutAfter::Frames(4)),
+    ));
     for _ in 0..40 {
         get_cut(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
     }
@@ -139,11 +145,15 @@ async fn get_cut(server: &Server, path: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_lag_ends_with_its_plan_however_long_ago_it_was() {
-    let plan = Plan::new(1)
+    let plan = FaultPlan::new(1)
         .rate(1.0)
-        .only(Match::verb(Verb::List))
-        .fault(1, Match::any().resource("configmaps"), Fault::First(Disruption::Lag(Lag::Frozen)))
-        .fault(1, Match::any().resource("pods"), Fault::First(Disruption::JumpClock(SignedDuration::ZERO)));
+        .only(RequestMatch::verb(Verb::List))
+        .fault(1, RequestMatch::any().resource("configmaps"), Fault::Disrupt(Disruption::Lag(Lag::Frozen)))
+        .fault(
+            1,
+            RequestMatch::any().resource("pods"),
+            Fault::Disrupt(Disruption::JumpClock(SignedDuration::ZERO)),
+        );
     let server = Server::builder().plan(plan).build();
     get(&server, "/api/v1/configmaps").await;
     // More incidents than a plan remembers.
@@ -175,7 +185,7 @@ async fn while_the_plan_stops(server: &Server, path: &str) -> Lines {
 async fn a_watch_that_opens_while_its_plan_stops_is_healed_too() {
     let server = server();
     let start = configmaps(&server, &["a"]);
-    server.follow(Plan::new(1).rate(1.0).fault(1, Match::any(), Fault::Silence));
+    server.run_plan(FaultPlan::new(1).rate(1.0).fault(1, RequestMatch::any(), Fault::Silence));
     let mut watch = while_the_plan_stops(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
     let line = timeout(Duration::from_secs(60), watch.line()).await.unwrap().unwrap().unwrap();
     assert!(line.contains("\"code\":410"), "{line}");
@@ -185,12 +195,12 @@ async fn a_watch_that_opens_while_its_plan_stops_is_healed_too() {
 async fn what_picks_requests_may_ask_the_plan_and_stop_it() {
     let server = Server::new();
     let asked = server.clone();
-    let scope = Match::any().when(move |_| asked.plan().is_some_and(|plan| plan.counts().is_empty()));
-    server.follow(Plan::new(1).rate(1.0).only(scope).fault(1, Match::any(), Fault::gone()));
+    let scope = RequestMatch::any().when(move |_| asked.plan().is_some_and(|plan| plan.counts().is_empty()));
+    server.run_plan(FaultPlan::new(1).rate(1.0).only(scope).fault(1, RequestMatch::any(), Fault::gone()));
     assert_eq!([get(&server, R).await.code, get(&server, R).await.code], [410, 200]);
     let stopped = server.clone();
-    let stops = Match::any().when(move |_| stopped.plan().map(|plan| plan.stop()).is_some());
-    let plan = server.follow(Plan::new(1).rate(1.0).fault(1, stops, Fault::gone()));
+    let stops = RequestMatch::any().when(move |_| stopped.plan().map(|plan| plan.stop()).is_some());
+    let plan = server.run_plan(FaultPlan::new(1).rate(1.0).fault(1, stops, Fault::gone()));
     assert_eq!(get(&server, R).await.code, 200);
     assert!(plan.counts().is_empty());
 }
@@ -199,9 +209,9 @@ async fn what_picks_requests_may_ask_the_plan_and_stop_it() {
 async fn a_plan_ends_with_the_next_one() {
     let server = server();
     let start = configmaps(&server, &["a"]);
-    server.follow(Plan::new(1).rate(1.0).fault(1, Match::any(), Fault::Silence));
+    server.run_plan(FaultPlan::new(1).rate(1.0).fault(1, RequestMatch::any(), Fault::Silence));
     let mut watch = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
-    server.follow(Plan::new(1).rate(0.0));
+    server.run_plan(FaultPlan::new(1).rate(0.0));
     let line = timeout(Duration::from_secs(60), watch.line()).await.unwrap().unwrap().unwrap();
     assert!(line.contains("\"code\":410"), "{line}");
 }
@@ -211,11 +221,12 @@ async fn faults_of_watches_leave_other_requests_alone() {
     let server = server();
     let start = configmaps(&server, &["a"]);
     let watch = format!("{R}?watch=1&resourceVersion={}&timeoutSeconds=5", start - 1);
-    server.faults().next(Match::any(), Fault::Lose(0));
+    server.faults().next(RequestMatch::any(), Fault::LoseEvent(0));
     assert_eq!(get(&server, R).await.names(), ["a"]);
     assert_eq!(server.faults().waiting(), 1);
     assert_eq!(get(&server, &watch).await.text, "");
-    let plan = server.follow(Plan::new(1).rate(1.0).fault(1, Match::any(), Fault::Lose(0)));
+    let plan =
+        server.run_plan(FaultPlan::new(1).rate(1.0).fault(1, RequestMatch::any(), Fault::LoseEvent(0)));
     get(&server, R).await;
     assert!(plan.counts().is_empty());
     assert_eq!(get(&server, &watch).await.text, "");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_testserver::{Disruption, Fault, Match, Server};
+use kube_testserver::{Disruption, Fault, RequestMatch, Server};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -52,7 +52,7 @@ async fn with_bumped_revisions_all_that_was_is_expired() {
 async fn a_restore_within_a_fault_loses_as_much_as_there_is() {
     let server = Server::builder().history(2).build();
     configmaps(&server, &["a", "b", "c", "d"]);
-    server.faults().next(Match::any(), Fault::First(Disruption::Restore { back: 1 }));
+    server.faults().next(RequestMatch::any(), Fault::Disrupt(Disruption::Restore { back: 1 }));
     assert_eq!(get(&server, R).await.names(), ["a", "b", "c"]);
     server.disrupt(Disruption::RestoreBumped { back: 100, bump: 50 });
     assert_eq!(get(&server, R).await.names(), ["a", "b"]);

@@ -3,15 +3,15 @@
 use std::io::Read as _;
 
 use http_body_util::BodyExt;
-use kube_testserver::{Broken, Fault, Match, Server, Status, Verb, WatchEnd};
+use kube_testserver::{BodyError, Fault, RequestMatch, Server, Status, Verb, WatchEnd};
 use serde_json::{Value, json};
 
 use crate::ask::{Lines, R, ask, configmaps, get, open, seen, server};
 
 /// The lines of a watch of `a`, `b` and `c`, created while it is open, and how it ended.
-async fn abc(server: &Server, fault: Fault) -> (Vec<String>, Option<Broken>) {
+async fn abc(server: &Server, fault: Fault) -> (Vec<String>, Option<BodyError>) {
     let start = configmaps(server, &[]);
-    server.faults().next(Match::verb(Verb::Watch), fault);
+    server.faults().next(RequestMatch::verb(Verb::Watch), fault);
     let path = format!("{R}?watch=1&resourceVersion={start}&timeoutSeconds=60");
     let mut watch = Lines::open(server, &path).await;
     configmaps(server, &["a", "b", "c"]);
@@ -26,21 +26,21 @@ async fn abc(server: &Server, fault: Fault) -> (Vec<String>, Option<Broken>) {
 }
 
 fn ended(server: &Server) -> (Option<WatchEnd>, u64) {
-    let watch = server.journal().requests().into_iter().rfind(|request| request.about.verb == Verb::Watch);
+    let watch = server.journal().requests().into_iter().rfind(|request| request.info.verb == Verb::Watch);
     watch.map(|watch| (watch.ended, watch.frames())).expect("a watch")
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_event_is_lost_or_comes_twice() {
     for (fault, names) in [
-        (Fault::Lose(1), vec!["a", "c"]),
-        (Fault::Repeat(1), vec!["a", "b", "b", "c"]),
-        (Fault::Lose(9), vec!["a", "b", "c"]),
-        (Fault::Close(2), vec!["a", "b"]),
+        (Fault::LoseEvent(1), vec!["a", "c"]),
+        (Fault::RepeatEvent(1), vec!["a", "b", "b", "c"]),
+        (Fault::LoseEvent(9), vec!["a", "b", "c"]),
+        (Fault::CloseWatch(2), vec!["a", "b"]),
         (Fault::Silence, vec![]),
     ] {
         let server = server();
-        let closes = matches!(fault, Fault::Close(_));
+        let closes = matches!(fault, Fault::CloseWatch(_));
         let (seen, broken) = abc(&server, fault).await;
         assert!(broken.is_none());
         assert_eq!(seen, names);
@@ -52,7 +52,7 @@ async fn an_event_is_lost_or_comes_twice() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_ends_with_an_error_event_after_frames() {
     let server = server();
-    let (names, _) = abc(&server, Fault::Error { after: 1, status: Status::internal_error("x") }).await;
+    let (names, _) = abc(&server, Fault::ErrorEvent { after: 1, status: Status::internal_error("x") }).await;
     assert_eq!(names, ["a", ""]);
     assert_eq!(ended(&server), (Some(WatchEnd::Failed(500)), 2));
 }
@@ -72,7 +72,7 @@ async fn on_an_open_watch_an_event_slips_and_a_forced_relist_heals() {
     let start = configmaps(&server, &[]);
     let mut maps = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
     let mut pods = Lines::open(&server, "/api/v1/pods?watch=1&resourceVersion=1").await;
-    let picked = Match::any().resource("configmaps");
+    let picked = RequestMatch::any().resource("configmaps");
     assert_eq!(server.lose_next_event(&picked), 1);
     configmaps(&server, &["a", "b"]);
     assert_eq!(maps.event().await.1, "b");

@@ -9,7 +9,7 @@ type Predicate = Arc<dyn Fn(&Request) -> bool + Send + Sync>;
 
 /// Picks requests; each part that is set must agree.
 #[derive(Clone, Default)]
-pub struct Match {
+pub struct RequestMatch {
     verb: Option<Verb>,
     group: Option<String>,
     resource: Option<String>,
@@ -21,7 +21,7 @@ pub struct Match {
     predicates: Vec<Predicate>,
 }
 
-impl Match {
+impl RequestMatch {
     /// Every request.
     pub fn any() -> Self {
         Self::default()
@@ -89,28 +89,28 @@ impl Match {
         self
     }
 
-    pub(crate) fn picks(&self, request: &Request) -> bool {
-        let about = &request.about;
+    pub(crate) fn selects(&self, request: &Request) -> bool {
+        let info = &request.info;
         let agrees = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
         let within = |wanted: &Option<String>, is: &Option<String>| wanted.is_none() || wanted == is;
-        self.verb.is_none_or(|verb| verb == about.verb)
-            && agrees(&self.group, &about.group)
-            && agrees(&self.resource, &about.resource)
-            && agrees(&self.subresource, about.subresource.as_deref().unwrap_or(""))
-            && within(&self.namespace, &about.namespace)
-            && within(&self.name, &about.name)
-            && self.parameters.iter().all(|(name, value)| has(request, name, value.as_deref()))
+        self.verb.is_none_or(|verb| verb == info.verb)
+            && agrees(&self.group, &info.group)
+            && agrees(&self.resource, &info.resource)
+            && agrees(&self.subresource, info.subresource.as_deref().unwrap_or(""))
+            && within(&self.namespace, &info.namespace)
+            && within(&self.name, &info.name)
+            && self.parameters.iter().all(|(name, value)| has_parameter(request, name, value.as_deref()))
             && self.predicates.iter().all(|picks| picks(request))
     }
 }
 
-fn has(request: &Request, name: &str, value: Option<&str>) -> bool {
+fn has_parameter(request: &Request, name: &str, value: Option<&str>) -> bool {
     request.parameter(name).is_some_and(|is| value.is_none_or(|value| value == is))
 }
 
-impl fmt::Debug for Match {
+impl fmt::Debug for RequestMatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Match")
+        f.debug_struct("RequestMatch")
             .field("verb", &self.verb)
             .field("group", &self.group)
             .field("resource", &self.resource)
@@ -126,27 +126,30 @@ impl fmt::Debug for Match {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::About;
+    use crate::journal::RequestInfo;
 
     fn page() -> Request {
-        let about = About {
+        let info = RequestInfo {
             verb: Verb::List,
             resource: "deployments".into(),
             group: "apps".into(),
             namespace: Some("shop".into()),
-            ..About::other()
+            ..RequestInfo::other()
         };
-        Request { query: "limit=5&continue=x%3D".into(), ..Request::about(about) }
+        Request { query: "limit=5&continue=x%3D".into(), ..Request::new(info) }
     }
 
     #[test]
     fn every_part_must_agree() {
-        let all =
-            Match::verb(Verb::List).group("apps").resource("deployments").subresource("").namespace("shop");
-        assert!(all.clone().parameter("continue", "x=").with_parameter("limit").picks(&page()));
-        assert!(Match::any().when(|request| request.number == 0).picks(&page()));
+        let all = RequestMatch::verb(Verb::List)
+            .group("apps")
+            .resource("deployments")
+            .subresource("")
+            .namespace("shop");
+        assert!(all.clone().parameter("continue", "x=").with_parameter("limit").selects(&page()));
+        assert!(RequestMatch::any().when(|request| request.number == 0).selects(&page()));
         for wrong in [
-            Match::verb(Verb::Watch),
+            RequestMatch::verb(Verb::Watch),
             all.clone().group(""),
             all.clone().resource("pods"),
             all.clone().subresource("status"),
@@ -156,7 +159,7 @@ mod tests {
             all.clone().with_parameter("resourceVersion"),
             all.when(|request| request.number == 1),
         ] {
-            assert!(!wrong.picks(&page()), "{wrong:?}");
+            assert!(!wrong.selects(&page()), "{wrong:?}");
         }
     }
 }
