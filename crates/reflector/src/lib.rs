@@ -50,6 +50,7 @@ mod digest_only;
 mod driver;
 mod options;
 mod phases;
+mod plan;
 mod position;
 mod report;
 mod sink;
@@ -60,7 +61,8 @@ mod step;
 pub use deadlines::Deadline;
 pub use driver::Reflector;
 pub use options::{FirstList, ReflectorOptions};
-pub use position::{ListPlan, Position};
+pub use plan::{ListPlan, ServerLimits};
+pub use position::Position;
 pub use sink::{Sink, SinkClosed};
 pub use state::{
     AfterBackoff, EventKind, Input, Listing, Marker, Output, State, Streaming, Waiting, WatchEnd, Watching,

@@ -329,5 +329,5 @@ fn server_ignores_streaming_parameters() {
         relist -> count requested; stream >=121; arm watch; arm list; arm initial-events; begin
         fail unsupported -> count retry; list >=121; arm list; begin",
     );
-    assert_eq!(state(&end), "listing >=121 unstreamed immediate");
+    assert_eq!(state(&end), "listing >=121 no-streaming immediate");
 }

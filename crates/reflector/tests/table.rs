@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use kube_listwatch::ListAt;
 use kube_object::ResourceVersion;
 use kube_reflector::{
-    AfterBackoff, ListPlan, Listing, Position, ReflectorOptions, RelistCause, State, Streaming, Waiting,
-    Watching, step,
+    AfterBackoff, ListPlan, Listing, Position, ReflectorOptions, RelistCause, ServerLimits, State, Streaming,
+    Waiting, Watching, step,
 };
 use support::notation::{ParsedInput, outputs, state};
 
@@ -58,7 +58,15 @@ const INPUTS: [&str; 38] = [
 ];
 
 fn plan(at: ListAt) -> ListPlan {
-    ListPlan { at, fresh: false, unpaged: false, pages_anyway: false, unstreamed: false, immediate: false }
+    ListPlan { at, fresh: false, unpaged: false, limits: ServerLimits::default(), immediate: false }
+}
+
+fn no_streaming() -> ServerLimits {
+    ServerLimits { no_streaming: true, ..ServerLimits::default() }
+}
+
+fn no_watch_cache() -> ServerLimits {
+    ServerLimits { no_watch_cache: true, ..ServerLimits::default() }
 }
 
 fn at_nine() -> ListAt {
@@ -67,7 +75,7 @@ fn at_nine() -> ListAt {
 
 /// Returns a list without streaming.
 fn first_page(plan: ListPlan) -> Listing {
-    let plan = ListPlan { unstreamed: true, ..plan };
+    let plan = ListPlan { limits: ServerLimits { no_streaming: true, ..plan.limits }, ..plan };
     Listing { plan, version: None, token: None, earlier: None, pages: 0, complete: true }
 }
 
@@ -84,7 +92,7 @@ fn lists() -> Vec<State> {
         later_page(plan(ListAt::Any)),
         Listing { complete: false, ..first_page(plan(ListAt::Any)) },
         first_page(plan(at_nine())),
-        later_page(ListPlan { pages_anyway: true, ..plan(at_nine()) }),
+        later_page(ListPlan { limits: no_watch_cache(), ..plan(at_nine()) }),
         first_page(unpaged),
         first_page(fresh.clone()),
         later_page(fresh),
@@ -96,14 +104,7 @@ fn lists() -> Vec<State> {
 
 fn position(version: &str) -> Position {
     let version = ResourceVersion::new(version);
-    Position {
-        version,
-        moved: false,
-        unstable: false,
-        stall_weight: 0,
-        pages_anyway: false,
-        unstreamed: false,
-    }
+    Position { version, moved: false, unstable: false, stall_weight: 0, limits: ServerLimits::default() }
 }
 
 fn watches() -> Vec<State> {
@@ -115,7 +116,7 @@ fn watches() -> Vec<State> {
         Watching { delivered: true, ..opened(moved()) },
         Watching { delivered: true, bookmarked: true, ..opened(moved()) },
         Watching { delivered: true, ..opened(Position { unstable: true, ..moved() }) },
-        opened(Position { unstreamed: true, ..moved() }),
+        opened(Position { limits: no_streaming(), ..moved() }),
         opened(Position { stall_weight: 6, ..moved() }),
         opened(Position { stall_weight: 8, ..moved() }),
         opened(Position { stall_weight: 11, ..moved() }),

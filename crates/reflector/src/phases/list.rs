@@ -16,7 +16,7 @@ const MAX_PAGES: u32 = 10_000;
 
 /// Requests a streaming list, or the first page if streaming lists are disabled or failed.
 pub(crate) fn begin(plan: ListPlan, cause: RelistCause, options: &ReflectorOptions) -> Step {
-    if options.streaming_lists && !plan.unstreamed {
+    if options.streaming_lists && !plan.limits.no_streaming {
         return stream::begin(plan, cause);
     }
     let outputs = vec![
@@ -64,8 +64,11 @@ fn is_repeated(listing: &Listing, token: &str) -> bool {
 fn next_page(listing: Listing, token: &str, options: &ReflectorOptions) -> Step {
     let request = listing.plan.request(Some(token), options);
     let request = Output::List { request, fresh: listing.plan.fresh };
-    let pages_anyway = listing.plan.pages_anyway || listing.plan.at == ListAt::Any;
-    let plan = ListPlan { pages_anyway, ..listing.plan };
+    let plan = match listing.plan.at {
+        // A server with a watch cache returns any state in one page.
+        ListAt::Any => listing.plan.without_watch_cache(),
+        _ => listing.plan,
+    };
     let (pages, token) = (listing.pages.saturating_add(1), Some(token.to_owned()));
     let earlier = if pages.is_power_of_two() { token.clone() } else { listing.earlier };
     let listing = Listing { plan, token, earlier, pages, ..listing };
@@ -74,11 +77,7 @@ fn next_page(listing: Listing, token: &str, options: &ReflectorOptions) -> Step 
 
 /// After a failure of paging, requests the list in one response, once.
 fn without_pages(plan: ListPlan, cause: RelistCause, options: &ReflectorOptions) -> Step {
-    if plan.unpaged {
-        again_later(plan, None)
-    } else {
-        instead(ListPlan { unpaged: true, ..plan }, cause, None, options)
-    }
+    if plan.unpaged { again_later(plan, None) } else { instead(plan.without_pages(), cause, None, options) }
 }
 
 /// Replaces a failed list by another list. Only the first replacement is immediate, because a server can

@@ -81,7 +81,7 @@ fn failed(
 }
 
 fn list_instead(plan: ListPlan, retry_after: Option<Duration>, options: &ReflectorOptions) -> Step {
-    let plan = ListPlan { unstreamed: true, ..plan };
+    let plan = plan.without_streaming();
     match retry_after {
         Some(_) => list::again_later(plan, retry_after),
         None => list::instead(plan, RelistCause::Retry, None, options),

@@ -9,7 +9,7 @@ use kube_object::ResourceVersion;
 use super::*;
 use crate::{
     AfterBackoff, Deadline, EventKind, FirstList, ListPlan, Listing, Marker, Position, RelistCause,
-    Streaming, Waiting, WatchEnd, Watching,
+    ServerLimits, Streaming, Waiting, WatchEnd, Watching,
 };
 
 mod list;
@@ -26,7 +26,15 @@ fn newer_than(text: &str) -> ListAt {
 }
 
 fn plan(at: ListAt) -> ListPlan {
-    ListPlan { at, fresh: false, unpaged: false, pages_anyway: false, unstreamed: false, immediate: false }
+    ListPlan { at, fresh: false, unpaged: false, limits: ServerLimits::default(), immediate: false }
+}
+
+fn no_streaming() -> ServerLimits {
+    ServerLimits { no_streaming: true, ..ServerLimits::default() }
+}
+
+fn no_watch_cache() -> ServerLimits {
+    ServerLimits { no_watch_cache: true, ..ServerLimits::default() }
 }
 
 fn fresh() -> ListPlan {
@@ -52,14 +60,7 @@ fn later_page(plan: ListPlan) -> State {
 /// Returns the position after a list at a version.
 fn listed(at: &str) -> Position {
     let version = version(at);
-    Position {
-        version,
-        moved: false,
-        unstable: false,
-        stall_weight: 0,
-        pages_anyway: false,
-        unstreamed: false,
-    }
+    Position { version, moved: false, unstable: false, stall_weight: 0, limits: ServerLimits::default() }
 }
 
 /// Returns the position after an event at a version.

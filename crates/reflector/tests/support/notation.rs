@@ -162,8 +162,8 @@ fn plan(plan: &ListPlan) -> String {
     let flags = [
         flag(plan.fresh, "fresh"),
         flag(plan.unpaged, "unpaged"),
-        flag(plan.pages_anyway, "pages-anyway"),
-        flag(plan.unstreamed, "unstreamed"),
+        flag(plan.limits.no_watch_cache, "no-watch-cache"),
+        flag(plan.limits.no_streaming, "no-streaming"),
         flag(plan.immediate, "immediate"),
     ];
     words(&[&at(&plan.at), &words(&flags)])
@@ -175,8 +175,8 @@ fn position(position: &Position, more: &[&str]) -> String {
         flag(position.moved, "moved"),
         flag(position.unstable, "unstable"),
         stall_weight.as_deref().unwrap_or(""),
-        flag(position.pages_anyway, "pages-anyway"),
-        flag(position.unstreamed, "unstreamed"),
+        flag(position.limits.no_watch_cache, "no-watch-cache"),
+        flag(position.limits.no_streaming, "no-streaming"),
     ];
     facts.extend(more);
     words(&[&shown(&position.version), &brackets(&facts)])

@@ -31,7 +31,7 @@ fn list_has_pages_only_if_it_reads_etcd() {
         let options = ReflectorOptions { page_size, ..listing() };
         plan.request(None, &options).limit
     };
-    let paging = |at| ListPlan { pages_anyway: true, ..plan(at) };
+    let paging = |at| ListPlan { limits: no_watch_cache(), ..plan(at) };
     let unpaged = |at| ListPlan { unpaged: true, ..plan(at) };
     assert_eq!(limit(plan(ListAt::Any), None), Some(500));
     assert_eq!(limit(plan(ListAt::Consistent), None), Some(500));
@@ -107,7 +107,7 @@ fn paged_list_of_any_state_makes_relists_paged() {
 #[test]
 fn expired_page_causes_one_unpaged_list() {
     for at in [ListAt::Any, ListAt::Consistent, newer_than("7")] {
-        let paging = ListPlan { pages_anyway: true, ..plan(at.clone()) };
+        let paging = ListPlan { limits: no_watch_cache(), ..plan(at.clone()) };
         let (state, outputs) = go(later_page(paging.clone()), failed(ErrorClass::Expired));
         assert_eq!(state, first_page(immediate(ListPlan { unpaged: true, ..paging })));
         assert_eq!(outputs, list_outputs(RelistCause::Expired, at, None, false));

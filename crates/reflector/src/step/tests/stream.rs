@@ -19,7 +19,7 @@ fn stream_outputs(cause: RelistCause, not_older_than: Option<&str>, fresh: bool)
 
 /// Returns the plan of the list after a failed streaming list of this plan.
 fn instead(plan: ListPlan) -> ListPlan {
-    ListPlan { unstreamed: true, ..plan }
+    ListPlan { limits: ServerLimits { no_streaming: true, ..plan.limits }, ..plan }
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn requested_relist_follows_streaming_list() {
 #[test]
 fn failed_streaming_is_remembered_until_watch_lasts() {
     let (state, _) = stream(first_page(instead(plan(ListAt::Any))), page_end(&version("9"), None));
-    let remembered = Position { unstreamed: true, ..listed("9") };
+    let remembered = Position { limits: no_streaming(), ..listed("9") };
     assert_eq!(state, watching(remembered.clone()));
     let (state, _) = stream(state, Input::Relist);
     assert_eq!(state, first_page(instead(plan(newer_than("9")))));
@@ -162,6 +162,6 @@ fn failed_streaming_is_remembered_until_watch_lasts() {
         else {
             panic!("{state:?}")
         };
-        assert_eq!(position.unstreamed, !forgotten, "{end:?}");
+        assert_eq!(position.limits.no_streaming, !forgotten, "{end:?}");
     }
 }

@@ -1,0 +1,154 @@
+//! `ListPlan`: the parameters of the next list.
+
+use kube_listwatch::{ListAt, ListRequest};
+use kube_object::ResourceVersion;
+
+use crate::{FirstList, Position, ReflectorOptions};
+
+/// The default page size of lists that read etcd. It balances the number of requests and the memory of
+/// the server.
+const PAGE_SIZE: u32 = 500;
+
+/// Contains the limits of a server that the reflector detected from earlier requests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct ServerLimits {
+    /// True if the server returned pages for a list of any state. Such a server has no watch cache, so
+    /// all lists use pages.
+    pub no_watch_cache: bool,
+    /// True if a streaming list failed, and no watch lasted since. The next list does not stream.
+    pub no_streaming: bool,
+}
+
+/// The parameters of a list, from its first to its last page.
+///
+/// The methods set these fields. An empty cell means that the method does not change the field.
+/// `position` means that the method copies the field from the position.
+///
+/// | Method | `at` | `fresh` | `unpaged` | `limits` | `immediate` |
+/// |---|---|---|---|---|---|
+/// | `first` | option | option | false | none | false |
+/// | `relist` | not older than the position | false | false | position | false |
+/// | `most_recent` | consistent | false | false | position | false |
+/// | `at_most_recent` | consistent | | false | | |
+/// | `without_reuse` | consistent | true | false | | |
+/// | `without_pages` | | | true | | |
+/// | `without_streaming` | | | | `no_streaming` | |
+/// | `without_watch_cache` | | | | `no_watch_cache` | |
+/// | `after_backoff` | | | false | | false |
+/// | `after_not_found` | consistent, if `at` is any | | false | | false |
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ListPlan {
+    /// The requested state. Never a continue token.
+    pub at: ListAt,
+    /// True if the list starts a new epoch, so cached versions are not compared.
+    pub fresh: bool,
+    /// Whether to request the list in one response, because its pages failed.
+    pub unpaged: bool,
+    /// The limits of the server. See [`Position::limits`].
+    pub limits: ServerLimits,
+    /// True if this list immediately followed a failed list. If this list fails too, the next list
+    /// waits.
+    pub immediate: bool,
+}
+
+impl ListPlan {
+    /// Returns the first list of a reflector.
+    pub(crate) fn first(options: &ReflectorOptions) -> Self {
+        let (at, fresh) = match options.first_list {
+            FirstList::Any => (ListAt::Any, false),
+            FirstList::Consistent => (ListAt::Consistent, false),
+            FirstList::Fresh => (ListAt::Consistent, true),
+        };
+        Self { at, fresh, unpaged: false, limits: ServerLimits::default(), immediate: false }
+    }
+
+    /// Returns a list that is at least as new as the position.
+    pub(crate) fn relist(position: &Position) -> Self {
+        Self { at: Self::not_older_than(&position.version), ..Self::most_recent(position) }
+    }
+
+    /// Returns a state that is at least as new as this version. Opaque versions cannot be compared, so
+    /// they require the most recent state.
+    pub(crate) fn not_older_than(version: &ResourceVersion) -> ListAt {
+        if version.is_opaque() { ListAt::Consistent } else { ListAt::NotOlderThan(version.clone()) }
+    }
+
+    /// Returns a list of the most recent state.
+    pub(crate) fn most_recent(position: &Position) -> Self {
+        let at = ListAt::Consistent;
+        Self { at, fresh: false, unpaged: false, limits: position.limits, immediate: false }
+    }
+
+    /// Returns the list after a 404. Any state can be too old then, so it becomes the most recent state.
+    /// A version does not change, because it detects a server that was restored to an older state.
+    pub(crate) fn after_not_found(self) -> Self {
+        match self.at {
+            ListAt::Any => self.at_most_recent().after_backoff(),
+            _ => self.after_backoff(),
+        }
+    }
+
+    /// Returns the list after a backoff, in pages, because a list in one response can fail because of
+    /// its size.
+    pub(crate) fn after_backoff(self) -> Self {
+        Self { unpaged: false, immediate: false, ..self }
+    }
+
+    /// Returns this list with the most recent state.
+    pub(crate) fn at_most_recent(&self) -> Self {
+        Self { at: ListAt::Consistent, unpaged: false, ..self.clone() }
+    }
+
+    /// Returns this list with the most recent state, in a new epoch.
+    pub(crate) fn without_reuse(&self) -> Self {
+        Self { fresh: true, ..self.at_most_recent() }
+    }
+
+    /// Returns this list in one response, because its pages failed.
+    pub(crate) fn without_pages(self) -> Self {
+        Self { unpaged: true, ..self }
+    }
+
+    /// Returns this list as a plain list, because a streaming list failed.
+    pub(crate) fn without_streaming(self) -> Self {
+        let limits = ServerLimits { no_streaming: true, ..self.limits };
+        Self { limits, ..self }
+    }
+
+    /// Returns this list for a server without a watch cache.
+    pub(crate) fn without_watch_cache(self) -> Self {
+        let limits = ServerLimits { no_watch_cache: true, ..self.limits };
+        Self { limits, ..self }
+    }
+
+    /// Returns the minimum version of a streaming list. A streaming list returns the most recent state
+    /// from the watch cache, so this also covers `ListAt::Any`.
+    pub(crate) fn initial_events(&self) -> Option<ResourceVersion> {
+        match &self.at {
+            ListAt::NotOlderThan(version) => Some(version.clone()),
+            _ => None,
+        }
+    }
+
+    /// Returns whether a list at this version is older than requested. An opaque version is never older.
+    pub(crate) fn is_missed_by(&self, version: &ResourceVersion) -> bool {
+        matches!(&self.at, ListAt::NotOlderThan(asked) if version < asked)
+    }
+
+    /// Returns the request for the first page, or for the page of this token.
+    pub(crate) fn request(&self, token: Option<&str>, options: &ReflectorOptions) -> ListRequest {
+        let at = token.map_or_else(|| self.at.clone(), |token| ListAt::Continue(token.to_owned()));
+        ListRequest { at, limit: self.limit(options) }
+    }
+
+    /// Returns the page size. A list at a version has no limit, because a limit would bypass the watch
+    /// cache.
+    fn limit(&self, options: &ReflectorOptions) -> Option<u32> {
+        match (self.unpaged, options.page_size, &self.at) {
+            (true, _, _) => None,
+            (false, Some(size), _) => Some(size),
+            (false, None, ListAt::NotOlderThan(_)) if !self.limits.no_watch_cache => None,
+            (false, None, _) => Some(PAGE_SIZE),
+        }
+    }
+}
