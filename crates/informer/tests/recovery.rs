@@ -100,7 +100,7 @@ async fn cache_matches_server_after_any_lost_watch_event() {
         // The next attempt fails, so the changes happen while no watch is open.
         stack.server.faults().next(watches.clone(), Fault::Reset);
         stack.server.close_watches();
-        stack.until(|stack| stack.server.faults().waiting() == 0).await;
+        stack.until(|stack| stack.server.faults().pending() == 0).await;
         stack.change_unseen();
         match loss {
             Loss::Compacted => stack.server.compact(),
@@ -150,14 +150,14 @@ async fn expired_watch_costs_one_list_and_broken_watch_none() {
                 create(&stack.server, "later");
                 stack.until(|stack| stack.told.lock().len() == 6).await;
                 stack.server.close_watches();
-                stack.until(|stack| stack.server.faults().waiting() == 0).await;
+                stack.until(|stack| stack.server.faults().pending() == 0).await;
                 create(&stack.server, "latest");
                 stack.server.compact();
             }
             Loss::HttpGone => {
                 stack.server.faults().next(watches, Fault::status(410, "Expired", None));
                 stack.server.close_watches();
-                stack.until(|stack| stack.server.faults().waiting() == 0).await;
+                stack.until(|stack| stack.server.faults().pending() == 0).await;
             }
             Loss::Broken => {
                 stack.server.cut_watches(&watches);

@@ -207,10 +207,10 @@ impl Shared {
     }
 
     /// Returns the fault of a request, if one matches.
-    pub(crate) fn meet(&self, request: &Request) -> Option<ActiveFault> {
+    pub(crate) fn fault_for(&self, request: &Request) -> Option<ActiveFault> {
         self.faults.take(request).or_else(|| {
             let plan = self.plan.lock().clone();
-            plan.and_then(|plan| plan.meet(request))
+            plan.and_then(|plan| plan.draw_fault(request))
         })
     }
 

@@ -1,4 +1,4 @@
-//! What can happen to the whole server between two requests.
+//! Disruptions of the entire server.
 
 use jiff::SignedDuration;
 
@@ -9,42 +9,43 @@ use crate::status::Status;
 use crate::storage::log::{Compacted, Expiry};
 use crate::storage::watch_cache::{CacheId, Lag};
 
-/// What can happen to the whole server. Each has a method of [`crate::Server`], too.
+/// Describes a disruption of the entire server. [`crate::Server`] also has a method for each disruption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Disruption {
-    /// All history is forgotten, for lists and for watches.
+    /// Removes all history, for lists and for watches.
     Compact,
-    /// etcd is compacted up to the present version: earlier versions and pages of lists that began earlier are expired.
-    /// Watches go on from the watch cache.
+    /// Compacts etcd up to the current version. Older versions, and further pages of older lists, are
+    /// expired. Watches continue from the watch cache.
     ExpireLists,
-    /// The watch cache forgets all events: no watch can start from an earlier version. Lists of earlier versions go on.
+    /// Removes all events from the watch cache. No watch can start from an older version. Lists of older
+    /// versions still work.
     ExpireWatches,
-    /// Every open watch is told that its version is too old, so that its client lists anew.
+    /// Closes every open watch with an Expired ERROR event. The client must list again.
     FailWatches,
-    /// The server starts anew: watches break, and the watch cache begins with the present state.
+    /// Restarts the server: watches break, and the watch cache starts with the current state.
     Restart,
-    /// etcd is restored from a backup: the last writes are lost, and their versions will be given again.
+    /// Restores etcd from a backup: the last writes are lost, and their versions are used again.
     Restore {
-        /// So many revisions are lost; fewer where history is shorter.
+        /// The number of lost revisions. It is smaller if the history is shorter.
         back: u64,
     },
-    /// The same with `etcdutl snapshot restore --bump-revision --mark-compacted`: versions go on, far ahead of all that
-    /// were given, and all history is expired.
+    /// Restores etcd with `etcdutl snapshot restore --bump-revision --mark-compacted`. Versions continue
+    /// after all used ones, and all history is expired.
     RestoreBumped {
-        /// So many revisions are lost; fewer where history is shorter.
+        /// The number of lost revisions. It is smaller if the history is shorter.
         back: u64,
-        /// The revision goes up by so many from the restored one.
+        /// The increase of the revision after the restored one.
         bump: u64,
     },
-    /// The watch cache lags like this from now on.
+    /// Sets the lag of the watch cache.
     Lag(Lag),
-    /// The clock of timestamps in objects jumps; timers do not.
+    /// Moves the clock of the timestamps in objects. Timers are not affected.
     JumpClock(SignedDuration),
 }
 
 impl Disruption {
-    /// What it is, without its numbers.
+    /// Returns the kind of this disruption, without its parameters.
     pub fn kind(self) -> FaultKind {
         match self {
             Self::Compact => FaultKind::Compact,
@@ -61,7 +62,7 @@ impl Disruption {
 }
 
 impl Shared {
-    /// Lets it happen.
+    /// Executes a disruption.
     pub(crate) fn disrupt(&self, disruption: Disruption) {
         match disruption {
             Disruption::Compact => self.expire(Expiry::Both, u64::MAX),
@@ -78,19 +79,19 @@ impl Shared {
         }
     }
 
-    /// Ends what goes on by itself after a disruption.
+    /// Stops the lasting effects of a disruption.
     pub(crate) fn heal(&self, disruption: Disruption) {
         if let Disruption::Lag(_) = disruption {
             self.lag(CacheId::MAIN, Lag::None);
         }
     }
 
-    /// Forgets history up to and including this version.
+    /// Removes history up to and including this version.
     pub(crate) fn expire(&self, expiry: Expiry, up_to: u64) {
         self.write(|state| state.store.expire(expiry, up_to));
     }
 
-    /// Breaks the watches that a cache serves, which begins anew.
+    /// Restarts a watch cache, and breaks the watches that it serves.
     pub(crate) fn restart(&self, cache: CacheId) {
         self.write(|state| {
             state.store.restart_cache(cache);
@@ -104,21 +105,22 @@ impl Shared {
         self.stir();
     }
 
-    /// Goes back by as much as was asked for and history has, and up again by the bump, if any.
+    /// Restores the state `back` revisions ago, or the oldest one in the history, and adds `bump` to
+    /// the revision.
     fn restore_back(&self, back: u64, bump: u64) {
         self.write(|state| {
             let version = state.store.revision().saturating_sub(back).max(state.store.oldest());
-            // The history reaches to the oldest version.
+            // The history contains the oldest version, so this cannot fail.
             let _ = self.restore_in(state, version, bump);
         });
     }
 
-    /// Goes back to this version, and up again by the bump, if any.
+    /// Restores the state of a version, and adds `bump` to the revision.
     pub(crate) fn restore(&self, version: u64, bump: u64) -> Result<(), Status> {
         self.write(|state| self.restore_in(state, version, bump)).map_err(|_| Status::list_expired())
     }
 
-    /// The watches break in the same step, so that none takes the new events under the versions of lost ones.
+    /// Also breaks all watches. Otherwise a watch could send new events with the versions of lost events.
     fn restore_in(&self, state: &mut State, version: u64, bump: u64) -> Result<(), Compacted> {
         state.store.restore(version)?;
         self.open.send_command(&Command::Abort, |_| true);
@@ -129,7 +131,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Ends the watches that `matches` picks with an ERROR event; gives how many there were.
+    /// Closes the watches that `matches` selects with an ERROR event. Returns the number of these
+    /// watches.
     pub(crate) fn fail_watches(&self, matches: &RequestMatch, status: Status) -> usize {
         self.open.send_command(&Command::Fail(status), |request| matches.selects(request))
     }

@@ -1,4 +1,4 @@
-//! What can happen to a request.
+//! The faults of one request.
 
 use std::fmt;
 
@@ -8,33 +8,33 @@ use tokio::time::Duration;
 use crate::faults::disruption::Disruption;
 use crate::status::Status;
 
-/// After how much of an answer's body the connection breaks.
+/// Selects how much of a response body is sent before the connection breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CutAfter {
-    /// After so many bytes of the body, in the middle of a frame if need be.
+    /// Breaks after this number of bytes, even within a frame.
     Bytes(usize),
-    /// After so many whole frames of a watch. (Of a list: pieces of about 64 KiB.)
+    /// Breaks after this number of complete watch frames. A frame of a list is a chunk of about 64 KiB.
     Frames(usize),
 }
 
-/// What happens to a request. The variants after [`Fault::Silence`] are for watches and leave other requests alone.
+/// Describes a fault of one request. [`Fault::Silence`] and the variants after it apply only to watches.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Fault {
-    /// It is refused with this failure, and with `Retry-After` where the failure says so.
+    /// Rejects the request with this status. Adds `Retry-After` if the status contains a delay.
     Status(Status),
-    /// It is refused as the real server refuses a user without rights.
+    /// Rejects the request with the 403 response of kube-apiserver for a user without rights.
     Forbidden {
-        /// The user's name in the message.
+        /// The user name in the message.
         user: String,
     },
-    /// It is refused as priority and fairness refuse one too many: 429 with `Retry-After` in seconds and, instead of a
-    /// `Status`, a line of text.
+    /// Rejects the request like API priority and fairness: 429 with `Retry-After`, and a line of text
+    /// instead of a `Status`.
     Throttled {
-        /// In seconds.
+        /// The value of `Retry-After`, in seconds.
         retry_after: u32,
     },
-    /// It is answered with these bytes.
+    /// Sends these bytes as the response.
     Raw {
         /// The HTTP status.
         status: u16,
@@ -43,44 +43,47 @@ pub enum Fault {
         /// The body.
         body: Bytes,
     },
-    /// The connection breaks before any header; nothing was done.
+    /// Breaks the connection before the response headers. The request is not executed.
     Reset,
-    /// It is done, and the connection breaks before any header.
+    /// Executes the request, and breaks the connection before the response headers.
     LoseResponse,
-    /// It is accepted and never answered; nothing is done.
+    /// Accepts the request, and sends no response. The request is not executed.
     Hang,
-    /// It is done, and answered, so much later than it came in.
+    /// Executes the request after this delay.
     Delay(Duration),
-    /// It is done at once, and answered so much later.
+    /// Executes the request immediately, and sends the response after this delay.
     LateResponse(Duration),
-    /// This happens to the whole server first; then the request is served.
+    /// Disrupts the entire server, and then serves the request.
     Disrupt(Disruption),
-    /// The answer breaks on the way, after its headers.
+    /// Breaks the connection after the response headers.
     Cut(CutAfter),
-    /// The answer arrives in pieces of so many bytes (at least one), each sent on its own.
+    /// Sends the response in chunks of this number of bytes, at least one. Each chunk is flushed
+    /// separately.
     Pieces(usize),
-    /// A watch is accepted, says nothing and ends when its time is over.
+    /// Accepts the watch, and sends neither events nor bookmarks until its timeout.
     Silence,
-    /// The event with this number is left out; the first has 0. Initial states count, bookmarks don't.
+    /// Omits the event with this number. The first event is 0. Initial events count, bookmarks do not.
     LoseEvent(usize),
-    /// The event with this number comes twice; the first has 0. Initial states count, bookmarks don't.
+    /// Sends the event with this number twice. The first event is 0. Initial events count, bookmarks do
+    /// not.
     RepeatEvent(usize),
-    /// The watch ends cleanly after so many frames.
+    /// Closes the watch cleanly after this number of frames.
     CloseWatch(usize),
-    /// The watch ends with an ERROR event after so many frames.
+    /// Closes the watch with an ERROR event.
     ErrorEvent {
-        /// Frames before it.
+        /// The number of frames before the ERROR event.
         after: usize,
-        /// What the event says.
+        /// The object of the ERROR event.
         status: Status,
     },
-    /// The watch ends without a word as soon as more than so many events wait for the client to read on, as the watch
-    /// cache ends one whose buffer stays full. What waited is lost to this watch.
+    /// Closes the watch without an ERROR event when the client has more than this number of unread
+    /// events. The watch does not deliver these events. The real watch cache closes a watch like this
+    /// if its buffer stays full.
     SlowReader(usize),
 }
 
 impl Fault {
-    /// A refusal by code and reason; `retry_after` in seconds.
+    /// Creates a rejection with this code and reason. `retry_after` is in seconds.
     pub fn status(code: u16, reason: &str, retry_after: Option<u32>) -> Self {
         let status = Status::new(code, reason, format!("injected failure: {reason}"));
         Self::Status(match retry_after {
@@ -89,39 +92,42 @@ impl Fault {
         })
     }
 
-    /// 429 with the reason TooManyRequests, as a kube-apiserver since 1.31 refuses reads of a kind whose watch cache is
-    /// not ready: after a start, or right after a CRD was created.
+    /// Creates the rejection for a watch cache that is not ready: 429 with the reason TooManyRequests.
+    ///
+    /// kube-apiserver 1.31 and newer sends it after a start, and directly after a CRD was created.
     pub fn initializing(retry_after: u32) -> Self {
         Self::Status(Status::new(429, "TooManyRequests", INITIALIZING).retry_after(retry_after))
     }
 
-    /// 503, as a kube-apiserver before 1.31 says the same.
+    /// Creates the rejection for a watch cache that is not ready, before kube-apiserver 1.31: 503.
     pub fn unavailable() -> Self {
         Self::Status(Status::new(503, "ServiceUnavailable", INITIALIZING))
     }
 
-    /// 500 with the reason InternalError, as where storage fails.
-    pub fn internal_error(why: &str) -> Self {
-        Self::Status(Status::internal_error(why))
+    /// Creates a failure of the storage: 500 with the reason InternalError.
+    pub fn internal_error(message: &str) -> Self {
+        Self::Status(Status::internal_error(message))
     }
 
-    /// HTTP 410 with the reason Expired, as proxies, older and aggregated servers answer a WATCH or LIST whose version
-    /// is too old. (kube-apiserver itself accepts the watch and sends an ERROR event.)
+    /// Creates the rejection of an expired version: HTTP 410 with the reason Expired.
+    ///
+    /// Proxies, older servers and aggregated servers send it for LIST and WATCH. kube-apiserver accepts
+    /// such a watch and sends an ERROR event.
     pub fn gone() -> Self {
         Self::Status(Status::expired())
     }
 
-    /// A 200 with these bytes as JSON.
+    /// Creates a response with HTTP status 200 and these bytes as JSON.
     pub fn json(body: impl Into<Bytes>) -> Self {
         Self::Raw { status: 200, content_type: "application/json".into(), body: body.into() }
     }
 
-    /// A watch that is accepted and begins with an ERROR event.
+    /// Creates a fault that accepts a watch and sends an ERROR event first.
     pub fn error(status: Status) -> Self {
         Self::ErrorEvent { after: 0, status }
     }
 
-    /// What it is, without its numbers.
+    /// Returns the kind of this fault, without its parameters.
     pub fn kind(&self) -> FaultKind {
         match self {
             Self::Status(status) => FaultKind::Status(status.code()),
@@ -145,8 +151,8 @@ impl Fault {
         }
     }
 
-    /// Whether it happens to watches only.
-    pub(crate) fn is_for_watches(&self) -> bool {
+    /// Returns whether this fault applies only to watches.
+    pub(crate) fn is_watch_only(&self) -> bool {
         matches!(
             self,
             Self::Silence
@@ -161,15 +167,16 @@ impl Fault {
 
 const INITIALIZING: &str = "storage is (re)initializing";
 
-/// What a fault is, without its numbers: for the journal and for counting.
+/// Identifies a fault or a disruption without its parameters. The journal and the counters of a plan
+/// use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// Refused with this HTTP status.
+    /// A rejection with this HTTP status.
     Status(u16),
     /// [`Fault::Raw`].
     Raw,
-    /// [`Fault::Reset`], or no server was there ([`crate::Outage::Refused`]).
+    /// [`Fault::Reset`], or a request during [`crate::Outage::Refused`].
     Reset,
     /// [`Fault::LoseResponse`].
     LoseResponse,
@@ -216,7 +223,7 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// One of each.
+    /// Contains each kind once. [`FaultKind::Status`] appears with code 500.
     pub const ALL: [Self; 24] = [
         Self::Status(500),
         Self::Raw,
@@ -258,8 +265,8 @@ impl fmt::Display for FaultKind {
 mod tests {
     use super::FaultKind as K;
 
-    /// The place of a kind among all: whoever adds one has to say it here.
-    fn place(kind: K) -> usize {
+    /// Returns the index of a kind in `ALL`. A new kind does not compile without an index.
+    fn index(kind: K) -> usize {
         match kind {
             K::Status(_) => 0,
             K::Raw => 1,
@@ -289,8 +296,8 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_fault_is_listed_once() {
-        let places: Vec<usize> = K::ALL.into_iter().map(place).collect();
-        assert_eq!(places, (0..K::ALL.len()).collect::<Vec<_>>());
+    fn all_contains_each_fault_kind_once() {
+        let indexes: Vec<usize> = K::ALL.into_iter().map(index).collect();
+        assert_eq!(indexes, (0..K::ALL.len()).collect::<Vec<_>>());
     }
 }

@@ -1,5 +1,5 @@
-//! What goes wrong on purpose: faults of requests, of watches and of the whole server, asked for one by one or drawn
-//! from a seed.
+//! Fault injection. A test requests faults of requests, watches or the entire server one by one, or draws
+//! them from a seed.
 
 mod disruption;
 mod fault;
@@ -7,8 +7,8 @@ mod outage;
 mod plan;
 mod request_match;
 mod rules;
+mod server_methods;
 mod streaming;
-mod verbs;
 
 pub use disruption::Disruption;
 pub use fault::{CutAfter, Fault, FaultKind};
@@ -19,5 +19,5 @@ pub use plan::{FaultPlan, Incident, RunningPlan};
 pub use request_match::RequestMatch;
 pub(crate) use rules::ActiveFault;
 pub use rules::{FaultGuard, Faults};
+pub use server_methods::Corruption;
 pub use streaming::StreamingLists;
-pub use verbs::Corruption;

@@ -1,4 +1,4 @@
-//! A server that is not there for a while, or that is there and does nothing.
+//! Outages. The server rejects connections, or accepts them and does not send data.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -15,37 +15,39 @@ use crate::read::watch::closed;
 use crate::server::Server;
 use crate::state::Shared;
 
-/// How a server is not there.
+/// Selects the kind of an outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outage {
-    /// No process: all connections break, new ones are refused. Without sockets, requests that come or are not answered yet
-    /// fail, and watches break.
+    /// Simulates a stopped server. All connections break, and the server rejects new connections.
+    ///
+    /// Without sockets, new and pending requests fail, and watches break.
     Refused,
-    /// A process that is stopped, or a host that hangs: sockets are accepted and nothing is said, not on open
-    /// connections either. When it is over, what was asked meanwhile is answered.
+    /// Simulates a suspended process or a hanging host: the server accepts connections and sends no
+    /// data, also on open connections. After the outage, the server processes the requests that
+    /// arrived.
     Frozen,
 }
 
-/// Where an address is taken, it is tried again so much later.
-const RETRY: Duration = Duration::from_millis(10);
+/// The delay before the server tries again to listen on an address that is in use.
+const LISTEN_RETRY_DELAY: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Copy, Debug)]
-struct Current {
+struct CurrentOutage {
     number: u64,
     outage: Outage,
     until: Option<Instant>,
 }
 
-/// Whether the server is there. One outage replaces another.
+/// Holds the current outage. A new outage replaces the previous one.
 #[derive(Debug)]
 pub(crate) struct Gate(watch::Sender<Outages>);
 
 #[derive(Debug, Default)]
 struct Outages {
     last: u64,
-    /// How often connections were broken.
+    /// The number of outages that broke all connections.
     refusals: u64,
-    current: Option<Current>,
+    current: Option<CurrentOutage>,
 }
 
 impl Default for Gate {
@@ -61,22 +63,22 @@ impl Gate {
             outages.last += 1;
             number = outages.last;
             outages.refusals += u64::from(outage == Outage::Refused);
-            outages.current = Some(Current { number, outage, until });
+            outages.current = Some(CurrentOutage { number, outage, until });
         });
         number
     }
 
     fn open(&self, number: u64) {
         self.0.send_if_modified(|outages| {
-            let is = outages.current.is_some_and(|current| current.number == number);
-            if is {
+            let is_current = outages.current.is_some_and(|current| current.number == number);
+            if is_current {
                 outages.current = None;
             }
-            is
+            is_current
         });
     }
 
-    fn current(&self) -> Option<Current> {
+    fn current(&self) -> Option<CurrentOutage> {
         self.0.borrow().current.filter(|current| current.until.is_none_or(|until| Instant::now() < until))
     }
 
@@ -84,7 +86,7 @@ impl Gate {
         self.current().map(|current| current.outage)
     }
 
-    /// Waits until there is this outage (`Some`), or none of this kind (`None` for any) is left.
+    /// Waits until `reached` accepts the current outage. `None` means no outage.
     async fn until(&self, reached: impl Fn(Option<Outage>) -> bool) {
         let mut changes = self.0.subscribe();
         loop {
@@ -101,27 +103,27 @@ impl Gate {
         }
     }
 
-    /// Waits until connections are refused.
+    /// Waits until the server rejects connections.
     ///
     /// # Cancel safety
-    /// This and the other waits change nothing, so they may be dropped at any time.
+    /// Cancel safe, like the other waits of the gate.
     pub(crate) async fn refused(&self) {
         self.until(|outage| outage == Some(Outage::Refused)).await;
     }
 
-    /// How often connections were broken so far.
+    /// Returns the number of outages that broke all connections so far.
     pub(crate) fn refusals(&self) -> u64 {
         self.0.borrow().refusals
     }
 
-    /// Waits until connections were broken once more.
+    /// Waits until another outage breaks all connections.
     pub(crate) async fn refused_since(&self, refusals: u64) {
-        let broken = |outages: &Outages| outages.refusals != refusals;
-        // The sender is this gate, so this does not fail.
-        let _ = self.0.subscribe().wait_for(broken).await;
+        let refused_again = |outages: &Outages| outages.refusals != refusals;
+        // The gate holds the sender, so this cannot fail.
+        let _ = self.0.subscribe().wait_for(refused_again).await;
     }
 
-    /// Waits until connections are not refused.
+    /// Waits until the server accepts connections.
     pub(crate) async fn admitted(&self) {
         self.until(|outage| outage != Some(Outage::Refused)).await;
     }
@@ -137,8 +139,8 @@ impl Gate {
         self.until(|outage| outage == Some(Outage::Frozen)).await;
     }
 
-    /// Waits until connections are not refused, and listens on the same address again; `None` when the listener shuts
-    /// down meanwhile, or had no address.
+    /// Waits until connections are accepted again, and listens on the same address. Returns `None` if the
+    /// listener shuts down first, or had no address.
     pub(crate) async fn listen_again(
         &self,
         addr: io::Result<SocketAddr>,
@@ -150,9 +152,9 @@ impl Gate {
                 self.admitted().await;
                 match TcpListener::bind(addr).await {
                     Ok(listener) => return listener,
-                    Err(error) => tracing::warn!(%error, "the address is not free"),
+                    Err(error) => tracing::warn!(%error, "listening on the address failed; retrying"),
                 }
-                sleep(RETRY).await;
+                sleep(LISTEN_RETRY_DELAY).await;
             }
         };
         tokio::select! {
@@ -161,10 +163,10 @@ impl Gate {
         }
     }
 
-    /// Runs a future, but not while the server is frozen.
+    /// Runs a future, and pauses it while the server is frozen.
     ///
     /// # Cancel safety
-    /// That of the future.
+    /// As cancel safe as the future.
     pub(crate) async fn hold<F: Future>(&self, mut future: Pin<&mut F>) -> F::Output {
         loop {
             self.thawed().await;
@@ -178,12 +180,13 @@ impl Gate {
 }
 
 impl Server {
-    /// From now on the server is not there, until the guard is dropped. A new outage replaces the one before.
+    /// Starts an outage. The outage stops when the guard is dropped. A new outage replaces the previous
+    /// one.
     pub fn outage(&self, outage: Outage) -> OutageGuard {
         OutageGuard { number: self.close(outage, None), shared: self.shared.clone() }
     }
 
-    /// The same for so much of tokio's time.
+    /// Starts an outage for this duration of tokio's clock.
     pub fn outage_for(&self, time: Duration, outage: Outage) {
         self.close(outage, Instant::now().checked_add(time));
     }
@@ -197,9 +200,9 @@ impl Server {
     }
 }
 
-/// Keeps the server away; dropping it brings it back.
+/// Keeps an outage active until it is dropped.
 #[derive(Debug)]
-#[must_use = "the server is back when the guard is dropped"]
+#[must_use = "the outage stops when the guard is dropped"]
 pub struct OutageGuard {
     number: u64,
     shared: Arc<Shared>,

@@ -1,4 +1,4 @@
-//! Faults drawn from a seed: the same seed and the same sequence of requests meet the same faults.
+//! Random faults from a seed: the same seed and the same sequence of requests produce the same faults.
 
 use tokio::time::Duration;
 
@@ -13,10 +13,10 @@ mod running;
 pub(crate) use running::PlanState;
 pub use running::{Incident, RunningPlan};
 
-/// A list of faults and how often they happen. Each request meets at most one of them.
+/// Holds faults with weights, and the rate at which they happen. At most one fault applies to a request.
 ///
-/// What the n-th request meets depends on the seed, on n and on the request alone. Faults that were asked for by
-/// [`crate::Faults`] come first; requests that meet one don't count here.
+/// The fault of the n-th request depends only on the seed, on n and on the request. Faults of
+/// [`crate::Faults`] take precedence; the plan does not count the requests that get one.
 ///
 /// ```
 /// use kube_testserver::{CutAfter, Disruption, Fault, RequestMatch, FaultPlan, Server, Verb};
@@ -26,43 +26,45 @@ pub use running::{Incident, RunningPlan};
 ///     .fault(5, RequestMatch::verb(Verb::Watch), Fault::Cut(CutAfter::Frames(10)))
 ///     .fault(1, RequestMatch::any(), Fault::Disrupt(Disruption::Restart));
 /// let server = Server::builder().plan(plan).build();
-/// // ... a program runs against it ...
-/// let done = server.plan().unwrap();
-/// done.stop();
-/// assert!(done.incidents().is_empty());
+/// // ... a program runs against the server ...
+/// let running = server.plan().unwrap();
+/// running.stop();
+/// assert!(running.incidents().is_empty());
 /// ```
 #[derive(Clone, Debug)]
 pub struct FaultPlan {
     seed: u64,
     rate: f64,
     scope: RequestMatch,
-    faults: Vec<Choice>,
+    faults: Vec<WeightedFault>,
 }
 
-/// A fault that can be drawn.
+/// A fault that the plan can draw.
 #[derive(Clone, Debug)]
-struct Choice {
+struct WeightedFault {
     weight: u32,
     matches: RequestMatch,
     fault: Fault,
 }
 
-impl Choice {
+impl WeightedFault {
     fn applies(&self, request: &Request) -> bool {
-        (request.info.verb == Verb::Watch || !self.fault.is_for_watches()) && self.matches.selects(request)
+        (request.info.verb == Verb::Watch || !self.fault.is_watch_only()) && self.matches.selects(request)
     }
 }
 
 impl FaultPlan {
-    /// A plan without faults. Requests meet one with a rate of 0.1.
+    /// Creates a plan without faults and with a rate of 0.1.
     pub fn new(seed: u64) -> Self {
         Self { seed, rate: 0.1, scope: RequestMatch::any(), faults: Vec::new() }
     }
 
-    /// What every client has to live with, and can without a loss: refusals, broken, late and cut answers, answers in
-    /// pieces, watches that end, fail, repeat themselves or say nothing, expired history, restarts, lagging reads. Not
-    /// in it is what needs a time-out of the client's own ([`Fault::Hang`]), what no client can notice
-    /// ([`Fault::LoseEvent`]), and what loses writes ([`Disruption::Restore`]).
+    /// Creates a plan with the faults that every client must survive without data loss.
+    ///
+    /// The plan contains rejections, broken, late and chunked responses, watches that end, fail, repeat
+    /// events or do not send events, expired history, restarts, and a stale watch cache. It does not
+    /// contain [`Fault::Hang`], which requires a timeout of the client, [`Fault::LoseEvent`], which no
+    /// client can detect, and [`Disruption::Restore`], which loses writes.
     pub fn common_faults(seed: u64) -> Self {
         let reads =
             || RequestMatch::any().when(|request| matches!(request.info.verb, Verb::List | Verb::Watch));
@@ -104,30 +106,33 @@ impl FaultPlan {
         .fold(plan, |plan, disruption| plan.fault(1, RequestMatch::any(), Fault::Disrupt(disruption)))
     }
 
-    /// How many of all requests meet a fault: 0.0 (or no number) is none, 1.0 is each. Default: 0.1.
+    /// Sets the fraction of requests that get a fault, from 0.0 (none) to 1.0 (all). NaN means 0.0.
+    /// Default: 0.1.
     #[must_use]
     pub fn rate(mut self, rate: f64) -> Self {
         self.rate = if rate.is_nan() { 0.0 } else { rate };
         self
     }
 
-    /// Only requests that `matches` picks count and meet a fault.
+    /// Restricts the plan to the requests that `matches` selects. Other requests do not count.
     #[must_use]
     pub fn only(mut self, matches: RequestMatch) -> Self {
         self.scope = matches;
         self
     }
 
-    /// One more fault, for requests that `matches` picks; among those for a request each is drawn as often as its
-    /// weight says. The numbers in a fault (frames, bytes, times, revisions, a jump of the clock both ways) are bounds:
-    /// what happens is drawn from zero up to them. The version bump of a restore is taken as it is.
+    /// Adds a fault for the requests that `matches` selects.
+    ///
+    /// If several faults match a request, the probability of each is proportional to its weight. The
+    /// parameters of a fault (frames, bytes, durations, revisions, clock jumps in both directions) are
+    /// upper bounds: the plan draws from zero to them. The version bump of a restore is used unchanged.
     #[must_use]
     pub fn fault(mut self, weight: u32, matches: RequestMatch, fault: Fault) -> Self {
-        self.faults.push(Choice { weight, matches, fault });
+        self.faults.push(WeightedFault { weight, matches, fault });
         self
     }
 
-    /// What the request meets that is the `number`-th one in scope.
+    /// Returns the fault of the `number`-th request in scope.
     fn draw(&self, number: u64, request: &Request) -> Option<Fault> {
         // An odd factor spreads neighbouring requests over all seeds.
         let seed = self.seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -140,10 +145,10 @@ impl FaultPlan {
         if total == 0 {
             return None;
         }
-        let mut at = rng.u64(..total);
+        let mut position = rng.u64(..total);
         for choice in choices {
-            match at.checked_sub(choice.weight.into()) {
-                Some(left) => at = left,
+            match position.checked_sub(choice.weight.into()) {
+                Some(left) => position = left,
                 None => return Some(draw::draw(&choice.fault, &mut rng)),
             }
         }

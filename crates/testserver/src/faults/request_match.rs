@@ -1,4 +1,4 @@
-//! Which requests a fault is for.
+//! The selection of requests for a fault.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::journal::{Request, Verb};
 
 type Predicate = Arc<dyn Fn(&Request) -> bool + Send + Sync>;
 
-/// Picks requests; each part that is set must agree.
+/// Selects requests. A request must match every part that is set.
 #[derive(Clone, Default)]
 pub struct RequestMatch {
     verb: Option<Verb>,
@@ -16,96 +16,101 @@ pub struct RequestMatch {
     subresource: Option<String>,
     namespace: Option<String>,
     name: Option<String>,
-    /// Query parameters and, where it matters, their values.
+    /// Query parameters with their values. `None` matches every value.
     parameters: Vec<(String, Option<String>)>,
     predicates: Vec<Predicate>,
 }
 
 impl RequestMatch {
-    /// Every request.
+    /// Selects every request.
     pub fn any() -> Self {
         Self::default()
     }
 
-    /// Requests with this verb.
+    /// Selects requests with this verb.
     pub fn verb(verb: Verb) -> Self {
         Self { verb: Some(verb), ..Self::default() }
     }
 
-    /// Only this API group; the core group is empty.
+    /// Selects only this API group. The core group is empty.
     #[must_use]
     pub fn group(mut self, group: &str) -> Self {
         self.group = Some(group.into());
         self
     }
 
-    /// Only this resource (plural, such as `pods`).
+    /// Selects only this resource, by its plural name such as `pods`.
     #[must_use]
     pub fn resource(mut self, plural: &str) -> Self {
         self.resource = Some(plural.into());
         self
     }
 
-    /// Only this subresource (such as `status`); the object itself is empty.
+    /// Selects only this subresource, such as `status`. An empty name selects the object itself.
     #[must_use]
     pub fn subresource(mut self, subresource: &str) -> Self {
         self.subresource = Some(subresource.into());
         self
     }
 
-    /// Only this namespace in the path.
+    /// Selects only requests with this namespace in the path.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// Only this object's name in the path.
+    /// Selects only requests with this object name in the path.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Only with this query parameter at this value, such as `resourceVersion` at `7`.
+    /// Selects only requests with this value of a query parameter, for example `resourceVersion` = `7`.
     #[must_use]
     pub fn parameter(mut self, name: &str, value: &str) -> Self {
         self.parameters.push((name.into(), Some(value.into())));
         self
     }
 
-    /// Only with this query parameter, whatever its value: `continue` picks the pages after the first.
+    /// Selects only requests with this query parameter, with any value. For example, `continue` selects
+    /// the pages after the first.
     #[must_use]
     pub fn with_parameter(mut self, name: &str) -> Self {
         self.parameters.push((name.into(), None));
         self
     }
 
-    /// Only what this function picks, too. It must be quick, and it may look at the server, its faults and its journal. (Who
-    /// captures a `Server` in a fault of that same server keeps it in memory until the fault is gone.)
+    /// Selects only requests for which this function returns true.
+    ///
+    /// The function must be fast. It may read the server, its faults and its journal. If it captures the
+    /// `Server` that holds the fault, that server stays in memory until the fault is removed.
     #[must_use]
-    pub fn when(mut self, picks: impl Fn(&Request) -> bool + Send + Sync + 'static) -> Self {
-        self.predicates.push(Arc::new(picks));
+    pub fn when(mut self, predicate: impl Fn(&Request) -> bool + Send + Sync + 'static) -> Self {
+        self.predicates.push(Arc::new(predicate));
         self
     }
 
     pub(crate) fn selects(&self, request: &Request) -> bool {
         let info = &request.info;
-        let agrees = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
-        let within = |wanted: &Option<String>, is: &Option<String>| wanted.is_none() || wanted == is;
+        let equals =
+            |wanted: &Option<String>, actual: &str| wanted.as_deref().is_none_or(|wanted| wanted == actual);
+        let contains =
+            |wanted: &Option<String>, actual: &Option<String>| wanted.is_none() || wanted == actual;
         self.verb.is_none_or(|verb| verb == info.verb)
-            && agrees(&self.group, &info.group)
-            && agrees(&self.resource, &info.resource)
-            && agrees(&self.subresource, info.subresource.as_deref().unwrap_or(""))
-            && within(&self.namespace, &info.namespace)
-            && within(&self.name, &info.name)
+            && equals(&self.group, &info.group)
+            && equals(&self.resource, &info.resource)
+            && equals(&self.subresource, info.subresource.as_deref().unwrap_or(""))
+            && contains(&self.namespace, &info.namespace)
+            && contains(&self.name, &info.name)
             && self.parameters.iter().all(|(name, value)| has_parameter(request, name, value.as_deref()))
-            && self.predicates.iter().all(|picks| picks(request))
+            && self.predicates.iter().all(|predicate| predicate(request))
     }
 }
 
 fn has_parameter(request: &Request, name: &str, value: Option<&str>) -> bool {
-    request.parameter(name).is_some_and(|is| value.is_none_or(|value| value == is))
+    request.parameter(name).is_some_and(|actual| value.is_none_or(|value| value == actual))
 }
 
 impl fmt::Debug for RequestMatch {
@@ -140,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_must_agree() {
+    fn request_must_match_every_part() {
         let all = RequestMatch::verb(Verb::List)
             .group("apps")
             .resource("deployments")

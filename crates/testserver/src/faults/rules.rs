@@ -1,4 +1,4 @@
-//! The faults that were asked for, in the order in which they were asked for.
+//! The faults that a test requested, oldest first.
 
 use std::sync::Arc;
 
@@ -10,28 +10,28 @@ use crate::faults::{Fault, RequestMatch};
 use crate::journal::{Request, Verb};
 
 #[derive(Debug)]
-struct Rule {
+struct FaultRule {
     number: u64,
     matches: Arc<RequestMatch>,
     fault: Fault,
-    /// So many matching requests pass first.
+    /// The number of matching requests that still pass without the fault.
     skip: usize,
-    /// For so many requests; `None` for all.
+    /// The number of requests that still get the fault. `None`: all.
     left: Option<usize>,
     until: Option<Instant>,
 }
 
-impl Rule {
-    fn is_for(&self, verb: Verb) -> bool {
-        verb == Verb::Watch || !self.fault.is_for_watches()
+impl FaultRule {
+    fn applies_to(&self, verb: Verb) -> bool {
+        verb == Verb::Watch || !self.fault.is_watch_only()
     }
 
-    fn is_over(&self, now: Instant) -> bool {
+    fn is_used_up(&self, now: Instant) -> bool {
         self.left == Some(0) || self.until.is_some_and(|until| until <= now)
     }
 
-    /// Whether this request, to which the rule applies, meets the fault.
-    fn strikes(&mut self) -> bool {
+    /// Counts a request that this rule selects. Returns whether the request gets the fault.
+    fn count_request(&mut self) -> bool {
         if self.skip > 0 {
             self.skip -= 1;
             return false;
@@ -44,131 +44,141 @@ impl Rule {
 }
 
 #[derive(Debug)]
-struct Rules {
+struct FaultRules {
     last: u64,
-    rules: Vec<Rule>,
+    rules: Vec<FaultRule>,
 }
 
-/// The faults that wait for their requests. The oldest that matches a request is the one that happens to it.
+/// Holds the faults of future requests. If several match a request, the oldest applies.
 ///
-/// Cloning gives another handle to the same faults. The list is as long as what was asked for and not yet used.
+/// A clone is another handle to the same faults. The list contains all faults that are not used up.
 #[derive(Clone, Debug)]
 pub struct Faults {
-    rules: Arc<Mutex<Rules>>,
-    /// Told when requests that hang are to be let go.
+    rules: Arc<Mutex<FaultRules>>,
+    /// Signals the release of hanging requests.
     cleared: Arc<watch::Sender<()>>,
 }
 
-/// A fault and the signal that ends it for a request that hangs.
+/// The fault of one request.
 pub(crate) struct ActiveFault {
     pub fault: Fault,
+    /// Releases the request if it hangs.
     pub over: watch::Receiver<()>,
-    /// Whether it was drawn.
+    /// True if a plan drew the fault.
     pub planned: bool,
 }
 
 impl Default for Faults {
     fn default() -> Self {
-        let rules = Rules { last: 0, rules: Vec::new() };
+        let rules = FaultRules { last: 0, rules: Vec::new() };
         Self { rules: Arc::new(Mutex::new(rules)), cleared: Arc::new(watch::Sender::new(())) }
     }
 }
 
 impl Faults {
-    /// The next request that `matches` picks has this fault, and only that one.
+    /// Applies the fault to the next request that `matches` selects.
     pub fn next(&self, matches: RequestMatch, fault: Fault) {
         self.nth(1, matches, fault);
     }
 
-    /// Of the requests that `matches` picks from now on only this one has the fault; the first is 1. All that it picks
-    /// count, also those that meet an older fault; if this one meets one, the next has this fault.
+    /// Applies the fault to the `nth` request that `matches` selects from now on. The first request is 1.
+    ///
+    /// Requests to which an older fault applies also count. If an older fault applies to the `nth`
+    /// request, this fault applies to the next request.
     pub fn nth(&self, nth: usize, matches: RequestMatch, fault: Fault) {
-        self.add(Rule { skip: nth.saturating_sub(1), left: Some(1), ..Rule::new(matches, fault) });
+        self.add(FaultRule { skip: nth.saturating_sub(1), left: Some(1), ..FaultRule::new(matches, fault) });
     }
 
-    /// The next `count` requests that `matches` picks have this fault.
+    /// Applies the fault to the next `count` requests that `matches` selects.
     pub fn times(&self, count: usize, matches: &RequestMatch, fault: &Fault) {
-        self.add(Rule { left: Some(count), ..Rule::new(matches.clone(), fault.clone()) });
+        self.add(FaultRule { left: Some(count), ..FaultRule::new(matches.clone(), fault.clone()) });
     }
 
-    /// Every request that `matches` picks within this time (tokio's) from now has this fault.
+    /// Applies the fault to every request that `matches` selects, for this duration of tokio's clock.
     pub fn during(&self, time: Duration, matches: RequestMatch, fault: Fault) {
-        self.add(Rule { until: Instant::now().checked_add(time), ..Rule::new(matches, fault) });
+        self.add(FaultRule { until: Instant::now().checked_add(time), ..FaultRule::new(matches, fault) });
     }
 
-    /// Every request that `matches` picks has this fault, until the guard is dropped.
+    /// Applies the fault to every request that `matches` selects, until the guard is dropped.
     pub fn always(&self, matches: RequestMatch, fault: Fault) -> FaultGuard {
-        FaultGuard { number: self.add(Rule::new(matches, fault)), faults: self.clone() }
+        FaultGuard { number: self.add(FaultRule::new(matches, fault)), faults: self.clone() }
     }
 
-    /// Forgets all faults, and breaks the connections of requests that [`Fault::Hang`] holds. Watches that are open go
-    /// on as they are.
+    /// Removes all faults, and breaks the connections of requests that [`Fault::Hang`] holds. Open
+    /// watches continue with their faults.
     pub fn clear(&self) {
         self.forget();
         self.cleared.send_replace(());
     }
 
-    /// Forgets all faults. What a request has met already stays: what [`Fault::Hang`] holds is never answered.
+    /// Removes all faults, but not from requests in progress. A request that [`Fault::Hang`] holds
+    /// never gets a response.
     pub fn forget(&self) {
         self.rules.lock().rules.clear();
     }
 
-    /// How many requests are still to meet a fault; a guard or a time counts as one.
-    pub fn waiting(&self) -> usize {
+    /// Returns the number of requests that will still get a fault. A fault with a guard or a duration
+    /// counts as one.
+    pub fn pending(&self) -> usize {
         let now = Instant::now();
         let rules = self.rules.lock();
-        let left = rules.rules.iter().filter(|rule| !rule.is_over(now)).map(|rule| rule.left.unwrap_or(1));
+        let left = rules.rules.iter().filter(|rule| !rule.is_used_up(now)).map(|rule| rule.left.unwrap_or(1));
         left.fold(0, usize::saturating_add)
     }
 
-    fn add(&self, rule: Rule) -> u64 {
+    fn add(&self, rule: FaultRule) -> u64 {
         let mut rules = self.rules.lock();
         rules.last += 1;
         let number = rules.last;
-        rules.rules.push(Rule { number, ..rule });
+        rules.rules.push(FaultRule { number, ..rule });
         number
     }
 
-    /// The rules that pick this request. They are asked without the lock: a predicate may look at the faults, too.
-    fn applying(&self, request: &Request, now: Instant) -> Vec<u64> {
+    /// Returns the numbers of the rules that select this request. Predicates run without the lock,
+    /// because they may read the faults.
+    fn matching_rules(&self, request: &Request, now: Instant) -> Vec<u64> {
         let mut rules = self.rules.lock();
-        rules.rules.retain(|rule| !rule.is_over(now));
-        let asked = rules.rules.iter().filter(|rule| rule.is_for(request.info.verb));
-        let asked: Vec<_> = asked.map(|rule| (rule.number, rule.matches.clone())).collect();
+        rules.rules.retain(|rule| !rule.is_used_up(now));
+        let candidates = rules.rules.iter().filter(|rule| rule.applies_to(request.info.verb));
+        let candidates: Vec<_> = candidates.map(|rule| (rule.number, rule.matches.clone())).collect();
         drop(rules);
-        asked.into_iter().filter(|(_, matches)| matches.selects(request)).map(|(number, _)| number).collect()
+        candidates
+            .into_iter()
+            .filter(|(_, matches)| matches.selects(request))
+            .map(|(number, _)| number)
+            .collect()
     }
 
-    /// The fault that this request meets, which counts as used.
+    /// Returns the fault of this request, and counts it as used.
     pub(crate) fn take(&self, request: &Request) -> Option<ActiveFault> {
         let now = Instant::now();
-        let applying = self.applying(request, now);
-        if applying.is_empty() {
+        let matching = self.matching_rules(request, now);
+        if matching.is_empty() {
             return None;
         }
         let mut rules = self.rules.lock();
-        let mut met = None;
-        // Those that other requests have used up meanwhile are no longer there.
-        for rule in rules.rules.iter_mut().filter(|rule| applying.contains(&rule.number)) {
-            let waits = rule.skip > 0;
-            if (waits || met.is_none()) && rule.strikes() {
-                met = Some(rule.fault.clone());
+        let mut selected = None;
+        // Other requests may have used up some of these rules since.
+        for rule in rules.rules.iter_mut().filter(|rule| matching.contains(&rule.number)) {
+            let skips = rule.skip > 0;
+            if (skips || selected.is_none()) && rule.count_request() {
+                selected = Some(rule.fault.clone());
             }
         }
-        rules.rules.retain(|rule| !rule.is_over(now));
-        met.map(|fault| ActiveFault { fault, over: self.cleared.subscribe(), planned: false })
+        rules.rules.retain(|rule| !rule.is_used_up(now));
+        selected.map(|fault| ActiveFault { fault, over: self.cleared.subscribe(), planned: false })
     }
 }
 
-impl Rule {
+impl FaultRule {
     fn new(matches: RequestMatch, fault: Fault) -> Self {
         Self { number: 0, matches: Arc::new(matches), fault, skip: 0, left: None, until: None }
     }
 }
 
-/// Keeps a fault in force; dropping it ends the fault.
+/// Keeps a fault active until it is dropped.
 #[derive(Debug)]
-#[must_use = "the fault ends when the guard is dropped"]
+#[must_use = "the fault stops when the guard is dropped"]
 pub struct FaultGuard {
     number: u64,
     faults: Faults,

@@ -1,17 +1,16 @@
-//! How a server takes a streaming list: there are three ways not to support it.
+//! The responses of a server to streaming lists: one way to support them, and three ways not to.
 
-/// What a server does with `sendInitialEvents`.
+/// Selects the response of the server to `sendInitialEvents`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StreamingLists {
-    /// It sends the initial state and the bookmark that ends it.
+    /// Sends the initial state, and then a bookmark.
     #[default]
     Served,
-    /// It refuses the request with 422, as kube-apiserver does with the gate WatchList off.
+    /// Rejects the request with 422, like kube-apiserver without the feature gate WatchList.
     Refused,
-    /// It accepts the watch and refuses in an ERROR event.
+    /// Accepts the watch, and sends the rejection as an ERROR event.
     ErrorEvent,
-    /// It does not know the parameters and does as if they were not there, as kube-apiserver before 1.27: no bookmark
-    /// ends the initial state.
+    /// Ignores the parameters, like kube-apiserver before 1.27. No bookmark follows the initial state.
     Ignored,
 }
 

@@ -113,7 +113,8 @@ impl ApiService {
             call.arrival.note(FaultKind::Reset);
             return Err(BodyError);
         }
-        let Some(ActiveFault { fault, mut over, planned }) = self.shared.meet(&call.arrival.request) else {
+        let Some(ActiveFault { fault, mut over, planned }) = self.shared.fault_for(&call.arrival.request)
+        else {
             return Ok(self.serve(call, body).await);
         };
         call.arrival.note(fault.kind());

@@ -1,4 +1,4 @@
-//! The numbers of a drawn fault: from zero up to those that were given.
+//! Draws the parameters of a fault, from zero to the given upper bounds.
 
 use fastrand::Rng;
 use jiff::SignedDuration;
@@ -12,19 +12,19 @@ pub(super) fn draw(fault: &Fault, rng: &mut Rng) -> Fault {
         Fault::Throttled { retry_after } => {
             Fault::Throttled { retry_after: rng.u32(1..=(*retry_after).max(1)) }
         }
-        Fault::Delay(most) => Fault::Delay(time(*most, rng)),
-        Fault::LateResponse(most) => Fault::LateResponse(time(*most, rng)),
-        Fault::Disrupt(disruption) => Fault::Disrupt(disrupt(*disruption, rng)),
-        Fault::Cut(CutAfter::Bytes(most)) => Fault::Cut(CutAfter::Bytes(rng.usize(..=*most))),
-        Fault::Cut(CutAfter::Frames(most)) => Fault::Cut(CutAfter::Frames(rng.usize(..=*most))),
-        Fault::Pieces(most) => Fault::Pieces(rng.usize(1..=(*most).max(1))),
-        Fault::LoseEvent(most) => Fault::LoseEvent(rng.usize(..=*most)),
-        Fault::RepeatEvent(most) => Fault::RepeatEvent(rng.usize(..=*most)),
-        Fault::CloseWatch(most) => Fault::CloseWatch(rng.usize(..=*most)),
+        Fault::Delay(max) => Fault::Delay(duration(*max, rng)),
+        Fault::LateResponse(max) => Fault::LateResponse(duration(*max, rng)),
+        Fault::Disrupt(disruption) => Fault::Disrupt(draw_disruption(*disruption, rng)),
+        Fault::Cut(CutAfter::Bytes(max)) => Fault::Cut(CutAfter::Bytes(rng.usize(..=*max))),
+        Fault::Cut(CutAfter::Frames(max)) => Fault::Cut(CutAfter::Frames(rng.usize(..=*max))),
+        Fault::Pieces(max) => Fault::Pieces(rng.usize(1..=(*max).max(1))),
+        Fault::LoseEvent(max) => Fault::LoseEvent(rng.usize(..=*max)),
+        Fault::RepeatEvent(max) => Fault::RepeatEvent(rng.usize(..=*max)),
+        Fault::CloseWatch(max) => Fault::CloseWatch(rng.usize(..=*max)),
         Fault::ErrorEvent { after, status } => {
             Fault::ErrorEvent { after: rng.usize(..=*after), status: status.clone() }
         }
-        Fault::SlowReader(most) => Fault::SlowReader(rng.usize(..=*most)),
+        Fault::SlowReader(max) => Fault::SlowReader(rng.usize(..=*max)),
         Fault::Status(_)
         | Fault::Forbidden { .. }
         | Fault::Raw { .. }
@@ -35,24 +35,24 @@ pub(super) fn draw(fault: &Fault, rng: &mut Rng) -> Fault {
     }
 }
 
-fn disrupt(disruption: Disruption, rng: &mut Rng) -> Disruption {
+fn draw_disruption(disruption: Disruption, rng: &mut Rng) -> Disruption {
     match disruption {
         Disruption::Restore { back } => Disruption::Restore { back: rng.u64(..=back) },
         Disruption::RestoreBumped { back, bump } => {
             Disruption::RestoreBumped { back: rng.u64(..=back), bump }
         }
-        Disruption::Lag(Lag::Revisions(most)) => Disruption::Lag(Lag::Revisions(rng.u64(..=most))),
-        Disruption::Lag(Lag::Time(most)) => Disruption::Lag(Lag::Time(time(most, rng))),
-        Disruption::JumpClock(most) => {
-            let most = most.as_secs().saturating_abs();
-            Disruption::JumpClock(SignedDuration::from_secs(rng.i64(-most..=most)))
+        Disruption::Lag(Lag::Revisions(max)) => Disruption::Lag(Lag::Revisions(rng.u64(..=max))),
+        Disruption::Lag(Lag::Time(max)) => Disruption::Lag(Lag::Time(duration(max, rng))),
+        Disruption::JumpClock(max) => {
+            let max = max.as_secs().saturating_abs();
+            Disruption::JumpClock(SignedDuration::from_secs(rng.i64(-max..=max)))
         }
         other => other,
     }
 }
 
-/// In whole milliseconds.
-fn time(most: Duration, rng: &mut Rng) -> Duration {
-    let millis = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
+/// Draws a duration in milliseconds.
+fn duration(max: Duration, rng: &mut Rng) -> Duration {
+    let millis = u64::try_from(max.as_millis()).unwrap_or(u64::MAX);
     Duration::from_millis(rng.u64(..=millis))
 }

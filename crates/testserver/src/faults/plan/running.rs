@@ -1,4 +1,4 @@
-//! A plan at work, and what it has done.
+//! A running plan and its incidents.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -15,15 +15,16 @@ use crate::state::Shared;
 use crate::status::Status;
 use crate::storage::watch_cache::{CacheId, Lag};
 
-/// A plan remembers this many incidents; beyond that the oldest are dropped, but counted.
-const INCIDENTS: usize = 16_384;
+/// A plan keeps this number of incidents. The counts also include older ones.
+const MAX_INCIDENTS: usize = 16_384;
 
-/// One fault that happened.
+/// Describes one fault that a plan produced.
 #[derive(Clone, Debug)]
 pub struct Incident {
-    /// The request that met it, by its number in the journal. What happens to the whole server happens before it.
+    /// The number of the request in the journal. A disruption of the entire server happens before the
+    /// request.
     pub request: u64,
-    /// What happened, with the numbers that were drawn.
+    /// The fault, with the parameters that the plan drew.
     pub fault: Fault,
 }
 
@@ -36,15 +37,15 @@ impl fmt::Display for Incident {
 #[derive(Debug)]
 pub(crate) struct PlanState {
     plan: FaultPlan,
-    done: Mutex<Done>,
-    /// Told when the plan has stopped.
+    progress: Mutex<PlanProgress>,
+    /// Signals the stop of the plan.
     stopped: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
-struct Done {
+struct PlanProgress {
     stopped: bool,
-    /// Requests in scope so far.
+    /// The number of requests in scope so far.
     requests: u64,
     counts: BTreeMap<FaultKind, usize>,
     incidents: VecDeque<Incident>,
@@ -52,44 +53,44 @@ struct Done {
 
 impl PlanState {
     pub(crate) fn new(plan: FaultPlan) -> Self {
-        Self { plan, done: Mutex::default(), stopped: watch::Sender::new(()) }
+        Self { plan, progress: Mutex::default(), stopped: watch::Sender::new(()) }
     }
 
-    /// What this request meets, which is written down.
-    pub(crate) fn meet(&self, request: &Request) -> Option<ActiveFault> {
-        // What a test gave to pick requests by is asked without the lock: it may look at the plan.
+    /// Draws the fault of this request, and records it as an incident.
+    pub(crate) fn draw_fault(&self, request: &Request) -> Option<ActiveFault> {
+        // The predicate of a test runs without the lock, because it may read the plan.
         if !self.plan.scope.selects(request) {
             return None;
         }
         let number = self.count()?;
         let fault = self.plan.draw(number, request)?;
-        let mut done = self.done.lock();
-        if done.stopped {
+        let mut progress = self.progress.lock();
+        if progress.stopped {
             return None;
         }
-        *done.counts.entry(fault.kind()).or_default() += 1;
-        if done.incidents.len() == INCIDENTS {
-            done.incidents.pop_front();
+        *progress.counts.entry(fault.kind()).or_default() += 1;
+        if progress.incidents.len() == MAX_INCIDENTS {
+            progress.incidents.pop_front();
         }
-        done.incidents.push_back(Incident { request: request.number, fault: fault.clone() });
+        progress.incidents.push_back(Incident { request: request.number, fault: fault.clone() });
         Some(ActiveFault { fault, over: self.stopped.subscribe(), planned: true })
     }
 
-    /// The number of one more request in scope, while the plan works.
+    /// Counts a request in scope. Returns its number, or `None` after the plan stopped.
     fn count(&self) -> Option<u64> {
-        let mut done = self.done.lock();
-        done.requests += 1;
-        (!done.stopped).then_some(done.requests)
+        let mut progress = self.progress.lock();
+        progress.requests += 1;
+        (!progress.stopped).then_some(progress.requests)
     }
 
-    /// Ends the plan, and what of it goes on by itself.
+    /// Stops the plan and its lasting effects.
     fn stop(&self, shared: &Shared) {
-        let mut done = self.done.lock();
-        if std::mem::replace(&mut done.stopped, true) {
+        let mut progress = self.progress.lock();
+        if std::mem::replace(&mut progress.stopped, true) {
             return;
         }
-        let lagged = done.counts.contains_key(&FaultKind::Lag);
-        drop(done);
+        let lagged = progress.counts.contains_key(&FaultKind::Lag);
+        drop(progress);
         self.stopped.send_replace(());
         if lagged {
             shared.lag(CacheId::MAIN, Lag::None);
@@ -99,31 +100,31 @@ impl PlanState {
 }
 
 impl Shared {
-    /// Lets a plan work; the one before stops.
+    /// Starts a plan, and stops the previous plan.
     pub(crate) fn run_plan(&self, plan: FaultPlan) -> Arc<PlanState> {
         let state = Arc::new(PlanState::new(plan));
-        let before = self.plan.lock().replace(state.clone());
-        if let Some(before) = before {
-            before.stop(self);
+        let previous = self.plan.lock().replace(state.clone());
+        if let Some(previous) = previous {
+            previous.stop(self);
         }
         state
     }
 }
 
 impl Server {
-    /// Lets a plan work from now on; one that works already stops.
+    /// Starts a plan, and stops the previous plan.
     pub fn run_plan(&self, plan: FaultPlan) -> RunningPlan {
         RunningPlan { state: self.shared.run_plan(plan), shared: self.shared.clone() }
     }
 
-    /// The plan that works, or that did last.
+    /// Returns the running plan, or the most recent one.
     pub fn plan(&self) -> Option<RunningPlan> {
         let state = self.shared.plan.lock().clone()?;
         Some(RunningPlan { state, shared: self.shared.clone() })
     }
 }
 
-/// A plan at work: a handle to ask what it did and to stop it. Dropping it changes nothing.
+/// Reports the incidents of a plan, and can stop the plan. Dropping this handle does not stop the plan.
 #[derive(Clone, Debug)]
 pub struct RunningPlan {
     state: Arc<PlanState>,
@@ -131,19 +132,21 @@ pub struct RunningPlan {
 }
 
 impl RunningPlan {
-    /// Ends the plan and heals what would go on without it: requests that hang break, a watch cache that lags catches
-    /// up, and watches that were told nothing, or too little or too much, expire, so that their clients list anew.
+    /// Stops the plan and its lasting effects.
+    ///
+    /// Hanging requests break, and the watch cache catches up. Watches with missing or duplicate events
+    /// expire, so that their clients list again.
     pub fn stop(&self) {
         self.state.stop(&self.shared);
     }
 
-    /// How often each kind of fault has happened.
+    /// Returns the number of faults of each kind so far.
     pub fn counts(&self) -> BTreeMap<FaultKind, usize> {
-        self.state.done.lock().counts.clone()
+        self.state.progress.lock().counts.clone()
     }
 
-    /// What has happened, oldest first: the last 16,384 faults.
+    /// Returns the last 16,384 faults, oldest first.
     pub fn incidents(&self) -> Vec<Incident> {
-        self.state.done.lock().incidents.iter().cloned().collect()
+        self.state.progress.lock().incidents.iter().cloned().collect()
     }
 }

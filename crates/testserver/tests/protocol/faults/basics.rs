@@ -66,7 +66,7 @@ async fn requests_break_hang_or_are_answered_with_any_bytes() {
     assert_eq!(get(&server, R).await.text, "{\"kind\":\"Table\"}");
     let outcomes: Vec<_> = server.journal().requests().iter().map(|request| request.outcome).collect();
     assert_eq!(outcomes, [Outcome::Broken, Outcome::Pending, Outcome::Answered(200)]);
-    assert_eq!(server.faults().waiting(), 0);
+    assert_eq!(server.faults().pending(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,7 +78,7 @@ async fn what_hangs_goes_on_when_faults_are_forgotten_and_breaks_when_they_are_c
     let mut hung = std::pin::pin!(service.answer(request(R)));
     assert!(timeout(Duration::from_secs(1), hung.as_mut()).await.is_err());
     server.faults().forget();
-    assert_eq!((server.faults().waiting(), server.journal().unanswered()), (0, 1));
+    assert_eq!((server.faults().pending(), server.journal().unanswered()), (0, 1));
     assert!(timeout(Duration::from_secs(3600), hung.as_mut()).await.is_err());
     server.faults().clear();
     assert!(timeout(Duration::from_secs(1), hung).await.expect("an end").is_err());

@@ -48,7 +48,7 @@ fn as_many_faults_as_can_be_counted_are_counted() {
     let server = server();
     server.faults().times(usize::MAX, &RequestMatch::any(), &Fault::Reset);
     server.faults().times(usize::MAX, &RequestMatch::any(), &Fault::Reset);
-    assert_eq!(server.faults().waiting(), usize::MAX);
+    assert_eq!(server.faults().pending(), usize::MAX);
 }
 
 #[tokio::test]

@@ -79,7 +79,7 @@ async fn one_can_wait_for_a_request_and_for_what_becomes_of_it() {
 async fn predicates_may_ask_the_faults_and_the_journal() {
     let server = server();
     let asked = server.clone();
-    let picks = move |_: &Request| asked.faults().waiting() == 1 && asked.journal().requests().len() == 1;
+    let picks = move |_: &Request| asked.faults().pending() == 1 && asked.journal().requests().len() == 1;
     server.faults().next(RequestMatch::any().when(picks), Fault::gone());
     assert_eq!(get(&server, R).await.code, 410);
     let journal = server.journal();

@@ -223,7 +223,7 @@ async fn faults_of_watches_leave_other_requests_alone() {
     let watch = format!("{R}?watch=1&resourceVersion={}&timeoutSeconds=5", start - 1);
     server.faults().next(RequestMatch::any(), Fault::LoseEvent(0));
     assert_eq!(get(&server, R).await.names(), ["a"]);
-    assert_eq!(server.faults().waiting(), 1);
+    assert_eq!(server.faults().pending(), 1);
     assert_eq!(get(&server, &watch).await.text, "");
     let plan =
         server.run_plan(FaultPlan::new(1).rate(1.0).fault(1, RequestMatch::any(), Fault::LoseEvent(0)));

@@ -111,9 +111,9 @@ async fn a_fault_can_wait_for_the_nth_request_and_hold_for_a_time() {
     }
     assert_eq!(codes, [200, 200, 410, 200]);
     server.faults().during(Duration::from_secs(10), RequestMatch::any(), Fault::unavailable());
-    assert_eq!((get(&server, R).await.code, server.faults().waiting()), (503, 1));
+    assert_eq!((get(&server, R).await.code, server.faults().pending()), (503, 1));
     tokio::time::advance(Duration::from_secs(10)).await;
-    assert_eq!((get(&server, R).await.code, server.faults().waiting()), (200, 0));
+    assert_eq!((get(&server, R).await.code, server.faults().pending()), (200, 0));
 }
 
 #[tokio::test(start_paused = true)]
