@@ -218,7 +218,7 @@ async fn broken_and_silent_responses_stay_within_budget() {
         ("a response without a body", Fault::Cut(CutAfter::Bytes(0))),
         ("a break inside of a frame", Fault::Cut(CutAfter::Bytes(100))),
         ("a break after a frame", Fault::Cut(CutAfter::Frames(1))),
-        ("bytes one by one", Fault::Pieces(1)),
+        ("bytes one by one", Fault::Chunks(1)),
         ("nonsense", raw("<html>")),
         ("nothing", raw("")),
         ("another kind", raw(r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1"}"#)),

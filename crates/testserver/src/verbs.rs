@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::http::view::{Form, View};
+use crate::http::object_encoder::{ObjectEncoder, Representation};
 use crate::read::list::prefix;
 use crate::server::Server;
 use crate::state::Served;
@@ -22,7 +22,7 @@ impl Server {
     pub fn create(&self, object: Value) -> Result<Value, Status> {
         let (target, object) = self.place(object)?;
         let written = write::create(&self.shared, &target, object, &WriteOptions::default())?;
-        Ok(parsed(&written.bytes(&view(&target))))
+        Ok(parsed(&written.bytes(&encoder(&target))))
     }
 
     /// Replaces an object, like a PUT. If the object has a resourceVersion, only that version is replaced.
@@ -79,7 +79,7 @@ impl Server {
         let mode = Mode { via: Via::Patch, part: Part::Main, options: WriteOptions::default() };
         let sent = PatchRequest { media_type: "application/merge-patch+json", body: &body, force: false };
         let written = write::patch::patch(&self.shared, &target, mode, sent)?;
-        Ok(parsed(&written.bytes(&view(&target))))
+        Ok(parsed(&written.bytes(&encoder(&target))))
     }
 
     /// Returns an object.
@@ -97,7 +97,7 @@ impl Server {
         let entry =
             self.shared.read(|state| state.store.table(target.served.table).get(&target.key()).cloned());
         let entry = entry.ok_or_else(|| target.not_found())?;
-        Ok(parsed(&view(&target).object(&entry)))
+        Ok(parsed(&encoder(&target).object(&entry)))
     }
 
     /// Deletes an object immediately (grace period 0), like a DELETE. An object with finalizers remains,
@@ -115,14 +115,14 @@ impl Server {
         let target = self.target(api_version, kind, namespace, name)?;
         let options = DeleteOptions { grace: Some(0), ..DeleteOptions::default() };
         let deleted = crate::write::delete::delete(&self.shared, &target, &options)?;
-        Ok(parsed(&deleted.bytes(target.kind(), &view(&target))))
+        Ok(parsed(&deleted.bytes(target.kind(), &encoder(&target))))
     }
 
     fn put(&self, object: Value, part: Part) -> Result<Value, Status> {
         let (target, object) = self.place(object)?;
         let mode = Mode { via: Via::Put, part, options: WriteOptions::default() };
         let written = write::replace(&self.shared, &target, &object, &mode)?;
-        Ok(parsed(&written.bytes(&view(&target))))
+        Ok(parsed(&written.bytes(&encoder(&target))))
     }
 
     /// Finds the target of a write from the object's own fields.
@@ -161,11 +161,11 @@ impl Server {
     /// Returns NotFound for an unknown kind.
     pub fn list(&self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, Status> {
         let target = self.target(api_version, kind, None, "")?;
-        let (prefix, view, table) = (prefix(namespace), view(&target), target.served.table);
+        let (prefix, encoder, table) = (prefix(namespace), encoder(&target), target.served.table);
         let entries: Vec<_> = self
             .shared
             .read(|state| state.store.table(table).under(&prefix).map(|(_, e)| e.clone()).collect());
-        Ok(entries.iter().map(|entry| parsed(&view.object(entry))).collect())
+        Ok(entries.iter().map(|entry| parsed(&encoder.object(entry))).collect())
     }
 
     /// Counts the objects of a kind, in all namespaces or in one.
@@ -180,8 +180,8 @@ impl Server {
 }
 
 /// Returns the view that contains all fields.
-fn view(target: &Target) -> View {
-    View::new(target.served.kind.clone(), Form::Whole)
+fn encoder(target: &Target) -> ObjectEncoder {
+    ObjectEncoder::new(target.served.kind.clone(), Representation::Full)
 }
 
 fn parsed(json: &[u8]) -> Value {

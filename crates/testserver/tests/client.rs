@@ -113,8 +113,8 @@ async fn a_client_over_tls_sees_the_same() {
 
 /// An HTTP/2 connection that was agreed on by TLS, or begun without asking.
 async fn http2(listening: &kube_testserver::Listening) -> http2::SendRequest<Empty<Bytes>> {
-    let stream = TcpStream::connect(listening.addr()).await.unwrap();
-    let Some(authority) = listening.authority() else { return handshake(stream).await };
+    let stream = TcpStream::connect(listening.local_addr()).await.unwrap();
+    let Some(authority) = listening.ca_certificate() else { return handshake(stream).await };
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -187,7 +187,7 @@ async fn a_graceful_shutdown_ends_watches_cleanly_and_an_abort_breaks_them() {
     let server = Server::new();
     for graceful in [true, false] {
         let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
-        let mut socket = TcpStream::connect(listening.addr()).await.unwrap();
+        let mut socket = TcpStream::connect(listening.local_addr()).await.unwrap();
         let request = "GET /api/v1/configmaps?watch=true&resourceVersion=1 HTTP/1.1\r\nhost: x\r\n\r\n";
         socket.write_all(request.as_bytes()).await.unwrap();
         let mut head = [0; 12];

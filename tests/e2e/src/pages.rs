@@ -129,7 +129,7 @@ async fn list(server: &Server) -> io::Result<u16> {
 
     let request = http::Request::get("/api/v1/namespaces/r/configmaps").body(Full::<bytes::Bytes>::default());
     let response =
-        server.service().answer(request.map_err(io::Error::other)?).await.map_err(io::Error::other)?;
+        server.service().respond(request.map_err(io::Error::other)?).await.map_err(io::Error::other)?;
     let status = response.status().as_u16();
     response.into_body().collect().await.map_err(io::Error::other)?;
     Ok(status)

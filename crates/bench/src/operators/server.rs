@@ -82,7 +82,7 @@ async fn answer(
 ) -> Result<Response<Body>, BodyError> {
     let is_write = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     let is_watch = request.uri().query().is_some_and(is_watch_query);
-    let answer = service.answer(request).await?;
+    let answer = service.respond(request).await?;
     let mut requests = counter.lock();
     match (is_write, is_watch) {
         (true, _) => requests.writes += 1,

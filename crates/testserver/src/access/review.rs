@@ -12,9 +12,9 @@ use crate::access::control::Decision;
 use crate::access::rule::Rule;
 use crate::access::users::User;
 use crate::http::body::Body;
+use crate::http::object_encoder::{Requested, negotiate};
 use crate::http::route::ResourcePath;
 use crate::http::service::{Call, json};
-use crate::http::view::{Shape, negotiate};
 use crate::kinds::kind::Kind;
 use crate::state::Shared;
 use crate::status::{Cause, Named, Status};
@@ -179,7 +179,7 @@ impl Review {
         if call.parts.method != Method::POST {
             return Err(Status::method_not_allowed());
         }
-        negotiate(&call.parts.headers, Shape::One, &self.kind)?;
+        negotiate(&call.parts.headers, Requested::Object, &self.kind)?;
         decode::check_json(&call.parts.headers)?;
         let object = without_nulls(decode::object(body, &self.kind)?);
         let user = shared.access.authenticate(&call.parts.headers)?;

@@ -59,7 +59,7 @@ pub enum Fault {
     Cut(CutAfter),
     /// Sends the response in chunks of this number of bytes, at least one. Each chunk is flushed
     /// separately.
-    Pieces(usize),
+    Chunks(usize),
     /// Accepts the watch, and sends neither events nor bookmarks until its timeout.
     Silence,
     /// Omits the event with this number. The first event is 0. Initial events count, bookmarks do not.
@@ -141,7 +141,7 @@ impl Fault {
             Self::LateResponse(_) => FaultKind::LateResponse,
             Self::Disrupt(disruption) => disruption.kind(),
             Self::Cut(_) => FaultKind::Cut,
-            Self::Pieces(_) => FaultKind::Pieces,
+            Self::Chunks(_) => FaultKind::Chunks,
             Self::Silence => FaultKind::Silence,
             Self::LoseEvent(_) => FaultKind::LoseEvent,
             Self::RepeatEvent(_) => FaultKind::RepeatEvent,
@@ -188,8 +188,8 @@ pub enum FaultKind {
     LateResponse,
     /// [`Fault::Cut`].
     Cut,
-    /// [`Fault::Pieces`].
-    Pieces,
+    /// [`Fault::Chunks`].
+    Chunks,
     /// [`Fault::Silence`].
     Silence,
     /// [`Fault::LoseEvent`].
@@ -233,7 +233,7 @@ impl FaultKind {
         Self::Delay,
         Self::LateResponse,
         Self::Cut,
-        Self::Pieces,
+        Self::Chunks,
         Self::Silence,
         Self::LoseEvent,
         Self::RepeatEvent,
@@ -276,7 +276,7 @@ mod tests {
             K::Delay => 5,
             K::LateResponse => 6,
             K::Cut => 7,
-            K::Pieces => 8,
+            K::Chunks => 8,
             K::Silence => 9,
             K::LoseEvent => 10,
             K::RepeatEvent => 11,

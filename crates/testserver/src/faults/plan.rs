@@ -81,7 +81,7 @@ impl FaultPlan {
             .fault(3, RequestMatch::any(), Fault::Delay(late))
             .fault(3, RequestMatch::any(), Fault::LateResponse(late))
             .fault(4, RequestMatch::any(), Fault::Cut(CutAfter::Bytes(4096)))
-            .fault(3, RequestMatch::any(), Fault::Pieces(64))
+            .fault(3, RequestMatch::any(), Fault::Chunks(64))
             .fault(6, watches(), Fault::Cut(CutAfter::Frames(8)))
             .fault(3, watches(), Fault::CloseWatch(8))
             .fault(2, watches(), Fault::ErrorEvent { after: 8, status: expired })

@@ -10,9 +10,9 @@ use futures_util::Stream;
 use http_body::{Frame, SizeHint};
 
 use crate::faults::CutAfter;
+use crate::http::chunks::Chunks;
 use crate::http::gzip;
-use crate::http::pieces::Pieces;
-use crate::http::view::View;
+use crate::http::object_encoder::ObjectEncoder;
 use crate::journal::WatchEnd;
 use crate::read::open_watches::OpenWatch;
 use crate::storage::entry::Entry;
@@ -29,7 +29,7 @@ type Frames = Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>;
 pub struct Body {
     source: Source,
     cut: Option<Cutting>,
-    pieces: Option<Pieces>,
+    chunks: Option<Chunks>,
     /// The watch that its frames belong to, whose end the journal is told.
     watch: Option<Arc<OpenWatch>>,
     /// Each frame is compressed on its own.
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Body {
 
 impl From<Source> for Body {
     fn from(source: Source) -> Self {
-        Self { source, cut: None, pieces: None, watch: None, gzip: false }
+        Self { source, cut: None, chunks: None, watch: None, gzip: false }
     }
 }
 
@@ -106,9 +106,9 @@ impl Body {
         Self { cut: Some(Cutting::start(cut)), ..self }
     }
 
-    /// The same body in pieces of so many bytes.
-    pub(crate) fn pieces(self, size: usize) -> Self {
-        Self { pieces: Some(Pieces::new(size)), ..self }
+    /// The same body in chunks of so many bytes.
+    pub(crate) fn chunks(self, size: usize) -> Self {
+        Self { chunks: Some(Chunks::new(size)), ..self }
     }
 
     pub(crate) fn bytes(bytes: impl Into<Bytes>) -> Self {
@@ -119,9 +119,9 @@ impl Body {
         Self::from(Source::List(list))
     }
 
-    /// Pieces as they come.
-    pub(crate) fn stream(pieces: impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static) -> Self {
-        Self::from(Source::Frames(Box::pin(pieces)))
+    /// Chunks as they come.
+    pub(crate) fn stream(chunks: impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static) -> Self {
+        Self::from(Source::Frames(Box::pin(chunks)))
     }
 
     /// The frames of a watch.
@@ -153,8 +153,8 @@ impl Body {
                 watch.end(WatchEnd::Cut);
             }
         }
-        match &mut self.pieces {
-            Some(pieces) => pieces.begin(passed),
+        match &mut self.chunks {
+            Some(chunks) => chunks.begin(passed),
             None => passed,
         }
     }
@@ -185,8 +185,8 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if let Some(piece) = self.pieces.as_mut().and_then(|pieces| pieces.poll(cx)) {
-            return piece.map(|piece| Some(Ok(Frame::data(piece))));
+        if let Some(chunk) = self.chunks.as_mut().and_then(|chunks| chunks.poll(cx)) {
+            return chunk.map(|chunk| Some(Ok(Frame::data(chunk))));
         }
         if let Some(cut) = self.poll_cut(cx) {
             return cut.map(|broken| Some(Err(broken)));
@@ -200,7 +200,7 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        if self.cut.is_some() || self.pieces.as_ref().is_some_and(|pieces| !pieces.is_empty()) {
+        if self.cut.is_some() || self.chunks.as_ref().is_some_and(|chunks| !chunks.is_empty()) {
             return false;
         }
         match &self.source {
@@ -212,7 +212,7 @@ impl http_body::Body for Body {
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
-            Source::Bytes(bytes) if self.cut.is_none() && self.pieces.is_none() => {
+            Source::Bytes(bytes) if self.cut.is_none() && self.chunks.is_none() => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64))
             }
             _ => SizeHint::default(),
@@ -220,7 +220,7 @@ impl http_body::Body for Body {
     }
 }
 
-/// A list is sent in pieces of about this many bytes.
+/// A list is sent in chunks of about this many bytes.
 const CHUNK: usize = 64 * 1024;
 
 /// The items of a list, serialised as they are sent.
@@ -228,15 +228,20 @@ pub(crate) struct ListBody {
     head: Vec<u8>,
     items: VecDeque<Arc<Entry>>,
     tail: Vec<u8>,
-    view: View,
+    encoder: ObjectEncoder,
 }
 
 impl ListBody {
-    pub(crate) fn new(head: Vec<u8>, items: VecDeque<Arc<Entry>>, tail: Vec<u8>, view: View) -> Self {
-        Self { head, items, tail, view }
+    pub(crate) fn new(
+        head: Vec<u8>,
+        items: VecDeque<Arc<Entry>>,
+        tail: Vec<u8>,
+        encoder: ObjectEncoder,
+    ) -> Self {
+        Self { head, items, tail, encoder }
     }
 
-    /// The next piece; the tail goes out with the last one and marks the end by being empty.
+    /// The next chunk; the tail goes out with the last one and marks the end by being empty.
     fn chunk(&mut self) -> Option<Bytes> {
         if self.tail.is_empty() {
             return None;
@@ -247,7 +252,7 @@ impl ListBody {
                 out.append(&mut self.tail);
                 break;
             };
-            self.view.item(&entry, &mut out);
+            self.encoder.item(&entry, &mut out);
             if !self.items.is_empty() {
                 out.push(b',');
             }

@@ -47,22 +47,22 @@ pub(crate) fn mark(headers: &mut HeaderMap) {
     headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
 }
 
-/// The same bytes, compressed as one stream. Each piece can be read as soon as it is there.
-fn compressed(pieces: impl Stream<Item = Result<Bytes, BodyError>> + Send + Unpin + 'static) -> Body {
+/// The same bytes, compressed as one stream. Each chunk can be read as soon as it is there.
+fn compressed(chunks: impl Stream<Item = Result<Bytes, BodyError>> + Send + Unpin + 'static) -> Body {
     let encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    Body::stream(stream::unfold((pieces, Some(encoder)), |(mut pieces, mut encoder)| async move {
-        let piece = match pieces.next().await {
-            Some(Ok(piece)) => encoder.as_mut().and_then(|encoder| packed(encoder, &piece))?,
-            Some(Err(broken)) => return Some((Err(broken), (pieces, encoder))),
+    Body::stream(stream::unfold((chunks, Some(encoder)), |(mut chunks, mut encoder)| async move {
+        let chunk = match chunks.next().await {
+            Some(Ok(chunk)) => encoder.as_mut().and_then(|encoder| packed(encoder, &chunk))?,
+            Some(Err(broken)) => return Some((Err(broken), (chunks, encoder))),
             // A vector takes all that is written.
             None => encoder.take()?.finish().ok()?.into(),
         };
-        Some((Ok(piece), (pieces, encoder)))
+        Some((Ok(chunk), (chunks, encoder)))
     }))
 }
 
-fn packed(encoder: &mut GzEncoder<Vec<u8>>, piece: &Bytes) -> Option<Bytes> {
-    encoder.write_all(piece).and_then(|()| encoder.flush()).ok()?;
+fn packed(encoder: &mut GzEncoder<Vec<u8>>, chunk: &Bytes) -> Option<Bytes> {
+    encoder.write_all(chunk).and_then(|()| encoder.flush()).ok()?;
     Some(std::mem::take(encoder.get_mut()).into())
 }
 
@@ -89,8 +89,8 @@ mod tests {
     }
 
     async fn answered(size: usize) -> (Response<()>, Bytes) {
-        let pieces: VecDeque<_> = (0..size / 1024).map(|_| Ok(Bytes::from(vec![b'x'; 1024]))).collect();
-        let answer = if_large(Response::new(Body::stream(stream::iter(pieces)))).await;
+        let chunks: VecDeque<_> = (0..size / 1024).map(|_| Ok(Bytes::from(vec![b'x'; 1024]))).collect();
+        let answer = if_large(Response::new(Body::stream(stream::iter(chunks)))).await;
         let (parts, body) = answer.into_parts();
         (Response::from_parts(parts, ()), body.collect().await.unwrap().to_bytes())
     }
@@ -107,8 +107,8 @@ mod tests {
 
     #[tokio::test]
     async fn each_piece_can_be_read_at_once_and_a_break_stays_a_break() {
-        let pieces = [Ok("one\n"), Ok("two\n"), Err(BodyError)].map(|piece| piece.map(Bytes::from));
-        let mut body = compressed(stream::iter(pieces));
+        let chunks = [Ok("one\n"), Ok("two\n"), Err(BodyError)].map(|chunk| chunk.map(Bytes::from));
+        let mut body = compressed(stream::iter(chunks));
         let mut packed = Vec::new();
         for text in ["one\n", "one\ntwo\n"] {
             packed.extend_from_slice(&body.frame().await.unwrap().unwrap().into_data().unwrap());

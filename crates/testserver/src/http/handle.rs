@@ -11,14 +11,14 @@ use crate::access::review;
 use crate::faults::{Fault, StreamingLists};
 use crate::http::accept;
 use crate::http::body::Body;
-use crate::http::discover;
+use crate::http::discovery;
 use crate::http::gzip;
-use crate::http::place;
+use crate::http::object_encoder::{ObjectEncoder, Requested, negotiate};
+use crate::http::path_checks;
 use crate::http::query::{asks_for_streaming, list_options, no_streaming, parse_version, watch_options};
 use crate::http::route::{ResourcePath, Route};
 use crate::http::service::{Call, json, stream};
 use crate::http::subresources;
-use crate::http::view::{Shape, View, negotiate};
 use crate::journal::Verb;
 use crate::read::list::list;
 use crate::read::watch::WatchInputs;
@@ -47,7 +47,7 @@ pub(crate) async fn handle(
             let path = path.clone();
             resource(shared, closing, call, &path, body).await
         }
-        _ => discover::answer(shared, &call),
+        _ => discovery::answer(shared, &call),
     }
 }
 
@@ -63,7 +63,7 @@ async fn resource(
     }
     let known = shared.read(|state| state.registry.resources(&path.group, &path.version).is_some());
     if !known {
-        return discover::not_served(&path.group);
+        return discovery::not_served(&path.group);
     }
     let served = shared.find(&path.group, &path.version, &path.resource);
     let in_namespace = path.namespace.is_some() || path.unnamed_namespace;
@@ -80,14 +80,14 @@ async fn resource(
     match call.info.verb {
         Verb::List => collection(shared, &served, path, &call).await,
         Verb::Watch => open_watch(shared, closing, served, path, call),
-        verb if !inside => place::outside(&served.kind, path, verb),
+        verb if !inside => path_checks::outside(&served.kind, path, verb),
         verb if verb != Verb::Create && is_undecodable(shared, &served, path) => Err(Status::undecodable()),
         Verb::Create if part == Part::Binding => subresources::bind(shared, &target(served)?, &call, &body),
         Verb::Create if part == Part::Eviction => subresources::evict(shared, &target(served)?, &call, &body),
         _ if matches!(part, Part::Binding | Part::Eviction) => Err(Status::method_not_allowed()),
         Verb::Get | Verb::Update | Verb::Patch if part == Part::Scale => {
-            let view = view(&call, &served, Shape::One)?;
-            subresources::scale(shared, &target(served)?, &view, &call, &body)
+            let encoder = encoder(&call, &served, Requested::Object)?;
+            subresources::scale(shared, &target(served)?, &encoder, &call, &body)
         }
         Verb::Create | Verb::Delete
             if served.kind.rules.custom && matches!(part, Part::Status | Part::Scale) =>
@@ -105,7 +105,7 @@ async fn resource(
         Verb::DeleteCollection if !served.kind.is_namespace() => {
             delete_collection(shared, &served, path, &call, &body).await
         }
-        verb => Err(place::no_such_verb(&served.kind, verb)),
+        verb => Err(path_checks::no_such_verb(&served.kind, verb)),
     }
 }
 
@@ -135,22 +135,22 @@ fn part(served: &Served, path: &ResourcePath) -> Result<Part, Status> {
 }
 
 fn target(served: Served, path: &ResourcePath, verb: Verb) -> Result<Target, Status> {
-    place::check_object(&served.kind, path, verb)?;
+    path_checks::check_object(&served.kind, path, verb)?;
     Ok(Target { served, namespace: path.namespace.clone(), name: path.name.clone().unwrap_or_default() })
 }
 
-fn view(call: &Call, served: &Served, shape: Shape) -> Result<View, Status> {
+fn encoder(call: &Call, served: &Served, shape: Requested) -> Result<ObjectEncoder, Status> {
     let form = negotiate(&call.parts.headers, shape, &served.kind)?;
-    Ok(View::new(served.kind.clone(), form))
+    Ok(ObjectEncoder::new(served.kind.clone(), form))
 }
 
 async fn collection(shared: &Shared, served: &Served, path: &ResourcePath, call: &Call) -> Answer {
-    let view = view(call, served, Shape::List)?;
+    let encoder = encoder(call, served, Requested::List)?;
     let mut options = list_options(&call.query, &served.kind)?;
     options.select.shard = call.query.shard(shared.config.sharded_lists)?;
-    place::check_collection(&served.kind, path)?;
+    path_checks::check_collection(&served.kind, path)?;
     let page = list(shared, &call.cache, served, path.namespace.as_deref(), &options).await?;
-    Ok(stream(Body::list(page.body(view))))
+    Ok(stream(Body::list(page.body(encoder))))
 }
 
 fn open_watch(
@@ -168,14 +168,14 @@ fn open_watch(
         call.arrival.fault.get_or_insert(Fault::error(no_streaming()));
     }
     let mut options = watch_options(&call.query, &served.kind, streaming)?;
-    let view = match view(&call, &served, Shape::One) {
-        Ok(view) => view,
+    let encoder = match encoder(&call, &served, Requested::Object) {
+        Ok(encoder) => encoder,
         // The real server accepts a watch in the form of a list and ends it at once.
-        Err(_) if view(&call, &served, Shape::List).is_ok() => return Ok(stream(Body::bytes(""))),
+        Err(_) if encoder(&call, &served, Requested::List).is_ok() => return Ok(stream(Body::bytes(""))),
         Err(status) => return Err(status),
     };
     options.select.shard = call.query.shard(shared.config.sharded_lists)?;
-    place::check_collection(&served.kind, path)?;
+    path_checks::check_collection(&served.kind, path)?;
     if let Some(name) = &path.name {
         options.select.fields = options.select.fields.named(name);
     }
@@ -185,7 +185,7 @@ fn open_watch(
         cache: call.cache,
         served,
         namespace: path.namespace.clone(),
-        view,
+        encoder,
         arrival: call.arrival,
         closing: closing.clone(),
     };
@@ -202,7 +202,7 @@ async fn get(shared: &Shared, target: &Target, call: &Call) -> Answer {
         let text = "the export parameter, deprecated since v1.14, is no longer supported";
         return Err(Status::bad_request(text));
     }
-    let view = view(call, &target.served, Shape::One)?;
+    let encoder = encoder(call, &target.served, Requested::Object)?;
     let version = call.query.get("resourceVersion").unwrap_or("");
     let cached = !version.is_empty();
     if cached && version != "0" {
@@ -222,7 +222,7 @@ async fn get(shared: &Shared, target: &Target, call: &Call) -> Answer {
         store.table(table).get_at(&target.key(), revision).cloned()
     });
     let entry = entry.ok_or_else(|| target.not_found())?;
-    Ok(json(200, &view.object(&entry)))
+    Ok(json(200, &encoder.object(&entry)))
 }
 
 pub(crate) fn write_options(call: &Call, body: &Bytes) -> Result<WriteOptions, Status> {
@@ -232,36 +232,36 @@ pub(crate) fn write_options(call: &Call, body: &Bytes) -> Result<WriteOptions, S
 }
 
 fn create(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer {
-    let view = view(call, &target.served, Shape::One)?;
+    let encoder = encoder(call, &target.served, Requested::Object)?;
     let options = write_options(call, body)?;
     decode::check_json(&call.parts.headers)?;
     let object = decode::object(body, target.kind())?;
     let written = write::create(shared, target, object, &options)?;
-    Ok(json(written.code(), &written.bytes(&view)))
+    Ok(json(written.code(), &written.bytes(&encoder)))
 }
 
 fn update(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> Answer {
-    let view = view(call, &target.served, Shape::One)?;
+    let encoder = encoder(call, &target.served, Requested::Object)?;
     let mode = Mode { via: Via::Put, part, options: write_options(call, body)? };
     decode::check_json(&call.parts.headers)?;
     let written = write::replace_by(shared, target, &mode, || decode::object(body, target.kind()))?;
-    Ok(json(written.code(), &written.bytes(&view)))
+    Ok(json(written.code(), &written.bytes(&encoder)))
 }
 
 fn patch(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> Answer {
-    let view = view(call, &target.served, Shape::One)?;
+    let encoder = encoder(call, &target.served, Requested::Object)?;
     let mode = Mode { via: Via::Patch, part, options: write_options(call, body)? };
     let media_type = decode::media_type(&call.parts.headers);
     let sent = PatchRequest { media_type, body, force: call.query.flag("force") };
     let written = write::patch::patch(shared, target, mode, sent)?;
-    Ok(json(written.code(), &written.bytes(&view)))
+    Ok(json(written.code(), &written.bytes(&encoder)))
 }
 
 fn delete(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer {
-    let view = view(call, &target.served, Shape::One)?;
+    let encoder = encoder(call, &target.served, Requested::Object)?;
     let options = delete_options::read(&call.parts.headers, body, &call.query)?;
     let deleted = crate::write::delete::delete(shared, target, &options)?;
-    Ok(json(deleted.code(&options), &deleted.bytes(target.kind(), &view)))
+    Ok(json(deleted.code(&options), &deleted.bytes(target.kind(), &encoder)))
 }
 
 async fn delete_collection(
@@ -271,11 +271,11 @@ async fn delete_collection(
     call: &Call,
     body: &Bytes,
 ) -> Answer {
-    let view = view(call, served, Shape::List)?;
+    let encoder = encoder(call, served, Requested::List)?;
     let mut selected = list_options(&call.query, &served.kind)?;
     selected.select.shard = call.query.shard(shared.config.sharded_lists)?;
     let options = delete_options::read(&call.parts.headers, body, &call.query)?;
-    place::check_collection(&served.kind, path)?;
+    path_checks::check_collection(&served.kind, path)?;
     let page = list(shared, &call.cache, served, path.namespace.as_deref(), &selected).await?;
     for entry in &page.items {
         let target = Target {
@@ -289,5 +289,5 @@ async fn delete_collection(
             Err(status) => return Err(status),
         }
     }
-    Ok(stream(Body::list(page.body(view))))
+    Ok(stream(Body::list(page.body(encoder))))
 }

@@ -66,7 +66,7 @@ impl Listening {
     }
 
     /// The address that clients connect to.
-    pub fn addr(&self) -> SocketAddr {
+    pub fn local_addr(&self) -> SocketAddr {
         self.addr
     }
 
@@ -77,7 +77,7 @@ impl Listening {
     }
 
     /// The certificate, as PEM, that a client has to trust if the server is on TLS; it is in the kubeconfig, too.
-    pub fn authority(&self) -> Option<&str> {
+    pub fn ca_certificate(&self) -> Option<&str> {
         self.authority.as_deref()
     }
 
@@ -228,7 +228,7 @@ impl Acceptor {
     async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
         let Self { service, mut closing, streams, .. } = self;
         let answering = service.clone();
-        let answer = service_fn(move |request| answering.clone().answer(request));
+        let answer = service_fn(move |request| answering.clone().respond(request));
         let mut builder = auto::Builder::new(streams);
         builder.http1().timer(TokioTimer::new());
         builder.http2().timer(TokioTimer::new()).max_concurrent_streams(STREAMS);

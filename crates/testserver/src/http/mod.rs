@@ -2,20 +2,20 @@
 
 pub(crate) mod accept;
 pub(crate) mod body;
-mod discover;
+pub(crate) mod chunks;
+mod discovery;
 mod duration;
-mod encode;
 pub(crate) mod escape;
 pub(crate) mod gzip;
 pub(crate) mod handle;
 mod health;
+pub(crate) mod json_syntax;
 pub(crate) mod listen;
-pub(crate) mod pieces;
-mod place;
+pub(crate) mod object_encoder;
+mod path_checks;
 pub(crate) mod query;
 pub(crate) mod route;
 pub(crate) mod service;
 pub(crate) mod subresources;
-pub(crate) mod syntax;
 mod tls;
-pub(crate) mod view;
+mod yaml;

@@ -113,7 +113,7 @@ impl Selection {
 
 /// At which revision a list is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum At {
+pub(crate) enum ListPosition {
     Latest,
     /// Version 0: whatever is at hand.
     Any,
@@ -124,14 +124,14 @@ pub(crate) enum At {
 
 #[derive(Clone, Debug)]
 pub(crate) struct ListOptions {
-    pub at: At,
+    pub at: ListPosition,
     pub limit: Option<usize>,
     pub select: Selection,
 }
 
 /// Where a watch starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum From {
+pub(crate) enum WatchStart {
     /// Everything after this revision.
     After(u64),
     /// The objects as they are, then everything after.
@@ -146,7 +146,7 @@ pub(crate) enum From {
 
 #[derive(Clone, Debug)]
 pub(crate) struct WatchOptions {
-    pub from: From,
+    pub from: WatchStart,
     pub bookmarks: bool,
     pub timeout: Option<Duration>,
     pub select: Selection,
@@ -194,7 +194,7 @@ fn list_causes(query: &Query) -> Vec<Cause> {
     causes
 }
 
-fn list_at(query: &Query, limited: bool) -> Result<At, Status> {
+fn list_at(query: &Query, limited: bool) -> Result<ListPosition, Status> {
     let (version, token) = (query.text("resourceVersion"), query.text(CONTINUE));
     if !token.is_empty() {
         let token = Token::decode(token)?;
@@ -202,18 +202,18 @@ fn list_at(query: &Query, limited: bool) -> Result<At, Status> {
             let text = "specifying resource version is not allowed when using continue";
             return Err(Status::bad_request(text));
         }
-        return Ok(At::Continue(token));
+        return Ok(ListPosition::Continue(token));
     }
     match version {
-        "" => Ok(At::Latest),
-        "0" => Ok(At::Any),
+        "" => Ok(ListPosition::Latest),
+        "0" => Ok(ListPosition::Any),
         _ => {
             let revision = parse_version(version)
                 .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
             Ok(match query.text(MATCH) {
-                "Exact" => At::Exactly(revision),
-                "" if limited => At::Exactly(revision),
-                _ => At::NotOlderThan(revision),
+                "Exact" => ListPosition::Exactly(revision),
+                "" if limited => ListPosition::Exactly(revision),
+                _ => ListPosition::NotOlderThan(revision),
             })
         }
     }
@@ -294,18 +294,18 @@ fn watch_causes(query: &Query, streaming: StreamingLists) -> Vec<Cause> {
     causes
 }
 
-fn watch_from(query: &Query) -> Result<From, Status> {
+fn watch_from(query: &Query) -> Result<WatchStart, Status> {
     let text = query.text("resourceVersion");
     let version = match text {
         "" => 0,
         text => parse_version(text).map_err(Status::internal)?,
     };
     Ok(match (query.optional_flag(INITIAL), version) {
-        (Some(true), _) if text.is_empty() => From::Latest,
-        (Some(true), version) => From::Stream(version),
-        (Some(false), 0) => From::Now,
-        (None, 0) => From::Everything,
-        (_, version) => From::After(version),
+        (Some(true), _) if text.is_empty() => WatchStart::Latest,
+        (Some(true), version) => WatchStart::Stream(version),
+        (Some(false), 0) => WatchStart::Now,
+        (None, 0) => WatchStart::Everything,
+        (_, version) => WatchStart::After(version),
     })
 }
 
@@ -317,7 +317,7 @@ mod tests {
         crate::kinds::builtin::kinds().into_iter().find(|k| k.plural == "configmaps").unwrap()
     }
 
-    fn at(query: &str) -> At {
+    fn at(query: &str) -> ListPosition {
         list_options(&Query::parse(query), &kind()).unwrap().at
     }
 
@@ -328,12 +328,15 @@ mod tests {
 
     #[test]
     fn a_version_means_exactly_only_with_a_limit_or_when_asked() {
-        assert_eq!(at(""), At::Latest);
-        assert_eq!(at("resourceVersion=0&limit=5"), At::Any);
-        assert_eq!(at("resourceVersion=7"), At::NotOlderThan(7));
-        assert_eq!(at("resourceVersion=7&limit=1"), At::Exactly(7));
-        assert_eq!(at("resourceVersion=7&limit=1&resourceVersionMatch=NotOlderThan"), At::NotOlderThan(7));
-        assert_eq!(at("resourceVersion=7&resourceVersionMatch=Exact"), At::Exactly(7));
+        assert_eq!(at(""), ListPosition::Latest);
+        assert_eq!(at("resourceVersion=0&limit=5"), ListPosition::Any);
+        assert_eq!(at("resourceVersion=7"), ListPosition::NotOlderThan(7));
+        assert_eq!(at("resourceVersion=7&limit=1"), ListPosition::Exactly(7));
+        assert_eq!(
+            at("resourceVersion=7&limit=1&resourceVersionMatch=NotOlderThan"),
+            ListPosition::NotOlderThan(7)
+        );
+        assert_eq!(at("resourceVersion=7&resourceVersionMatch=Exact"), ListPosition::Exactly(7));
     }
 
     #[test]
@@ -360,13 +363,13 @@ mod tests {
     fn a_watch_starts_where_its_parameters_say() {
         let asked = |query: &str, how| watch_options(&Query::parse(query), &kind(), how);
         let from = |query: &str| asked(query, StreamingLists::Served).unwrap().from;
-        assert_eq!(from("resourceVersion=0"), From::Everything);
-        assert_eq!(from("resourceVersion=9"), From::After(9));
+        assert_eq!(from("resourceVersion=0"), WatchStart::Everything);
+        assert_eq!(from("resourceVersion=9"), WatchStart::After(9));
         let stream = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
-        assert_eq!(from(stream), From::Latest);
-        assert_eq!(from(&format!("{stream}&resourceVersion=0")), From::Stream(0));
-        assert_eq!(from("sendInitialEvents=false&resourceVersionMatch=NotOlderThan"), From::Now);
-        assert_eq!(asked(stream, StreamingLists::Ignored).unwrap().from, From::Everything);
+        assert_eq!(from(stream), WatchStart::Latest);
+        assert_eq!(from(&format!("{stream}&resourceVersion=0")), WatchStart::Stream(0));
+        assert_eq!(from("sendInitialEvents=false&resourceVersionMatch=NotOlderThan"), WatchStart::Now);
+        assert_eq!(asked(stream, StreamingLists::Ignored).unwrap().from, WatchStart::Everything);
         let off = asked(stream, StreamingLists::Refused).unwrap_err();
         assert!(off.message().contains("unless the WatchList feature gate is enabled"));
     }

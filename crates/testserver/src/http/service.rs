@@ -16,11 +16,11 @@ use crate::access::users;
 use crate::faults::{ActiveFault, Fault, FaultKind, Gate, Outage};
 use crate::http::accept;
 use crate::http::body::{Body, BodyError};
-use crate::http::encode;
 use crate::http::gzip;
 use crate::http::handle;
 use crate::http::query::Query;
 use crate::http::route::{ResourcePath, Route, route};
+use crate::http::yaml;
 use crate::journal::{Outcome, Request as Record, RequestInfo, Verb};
 use crate::read::open_watches::{PendingWatch, is_over};
 use crate::replicas::{Backend, Cache};
@@ -66,7 +66,7 @@ impl ApiService {
     ///
     /// # Cancel safety
     /// A request that is given up has either not written or has written completely.
-    pub async fn answer<B>(self, request: Request<B>) -> Result<Response<Body>, BodyError>
+    pub async fn respond<B>(self, request: Request<B>) -> Result<Response<Body>, BodyError>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
@@ -155,7 +155,7 @@ impl ApiService {
                 Ok(self.serve(call, body).await)
             }
             Fault::Cut(cut) => Ok(self.serve(call, body).await.map(|body| body.cut(cut))),
-            Fault::Pieces(size) => Ok(self.serve(call, body).await.map(|body| body.pieces(size))),
+            Fault::Chunks(size) => Ok(self.serve(call, body).await.map(|body| body.chunks(size))),
             Fault::Silence
             | Fault::LoseEvent(_)
             | Fault::RepeatEvent(_)
@@ -173,7 +173,7 @@ impl ApiService {
         let yaml = accept::prefers_yaml(&call.parts.headers);
         let gzip = gzip::is_wanted(&call.parts.headers) && call.info.verb != Verb::Watch;
         let answer = self.serve_in_time(call, body).await;
-        let answer = if yaml { encode::to_yaml(answer).await } else { answer };
+        let answer = if yaml { yaml::to_yaml(answer).await } else { answer };
         if gzip { gzip::if_large(answer).await } else { answer }
     }
 
@@ -262,7 +262,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        Box::pin(self.clone().answer(request))
+        Box::pin(self.clone().respond(request))
     }
 }
 

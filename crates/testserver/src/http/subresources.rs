@@ -5,8 +5,8 @@ use http::Response;
 
 use crate::http::body::Body;
 use crate::http::handle::write_options;
+use crate::http::object_encoder::ObjectEncoder;
 use crate::http::service::{Call, json};
-use crate::http::view::View;
 use crate::journal::Verb;
 use crate::kinds::kind::ScalePaths;
 use crate::state::Shared;
@@ -37,16 +37,22 @@ pub(crate) fn evict(shared: &Shared, target: &Target, call: &Call, body: &Bytes)
 }
 
 /// GET, PUT and PATCH of `/scale`.
-pub(crate) fn scale(shared: &Shared, target: &Target, view: &View, call: &Call, body: &Bytes) -> Answer {
+pub(crate) fn scale(
+    shared: &Shared,
+    target: &Target,
+    encoder: &ObjectEncoder,
+    call: &Call,
+    body: &Bytes,
+) -> Answer {
     let paths = target.kind().scale.as_ref().ok_or_else(Status::no_such_resource)?;
     if call.info.verb == Verb::Get {
         let entry = shared.read(|state| state.store.table(target.served.table).get(&target.key()).cloned());
         let object = entry.ok_or_else(|| target.not_found())?.object();
-        return Ok(json(200, &view.scale(&Scale::shown(&object, paths)?)));
+        return Ok(json(200, &encoder.scale(&Scale::shown(&object, paths)?)));
     }
     let written = write_scale(shared, target, call, body, paths)?;
     let scale = Scale::of(&written.entry().object(), paths);
-    Ok(json(written.code(), &view.scale(&scale)))
+    Ok(json(written.code(), &encoder.scale(&scale)))
 }
 
 fn write_scale(

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use crate::http::body::ListBody;
-use crate::http::query::{At, ListOptions};
-use crate::http::view::{ListMeta, View};
+use crate::http::object_encoder::{ListMeta, ObjectEncoder};
+use crate::http::query::{ListOptions, ListPosition};
 use crate::read::token::Token;
 use crate::replicas::Cache;
 use crate::state::{Served, Shared, State};
@@ -23,12 +23,12 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    pub(crate) fn body(self, view: View) -> ListBody {
+    pub(crate) fn body(self, encoder: ObjectEncoder) -> ListBody {
         let (head, tail) = (
-            view.list_head(&self.meta, self.items.is_empty()),
-            view.list_tail(&self.meta, self.items.is_empty()),
+            encoder.list_head(&self.meta, self.items.is_empty()),
+            encoder.list_tail(&self.meta, self.items.is_empty()),
         );
-        ListBody::new(head, self.items, tail, view)
+        ListBody::new(head, self.items, tail, encoder)
     }
 }
 
@@ -50,33 +50,35 @@ pub(crate) async fn list(
 ) -> Result<Page, Status> {
     let fresh = match options.at {
         // If the cache does not catch up in time, the storage serves the request instead.
-        At::Latest => cache.reach(shared, served.table, shared.revision()).await.is_ok(),
-        At::NotOlderThan(revision) => cache.reach(shared, served.table, revision).await.map(|()| true)?,
-        At::Exactly(revision) => shared.reach(revision).await.map(|()| true)?,
-        At::Any | At::Continue(_) => true,
+        ListPosition::Latest => cache.reach(shared, served.table, shared.revision()).await.is_ok(),
+        ListPosition::NotOlderThan(revision) => {
+            cache.reach(shared, served.table, revision).await.map(|()| true)?
+        }
+        ListPosition::Exactly(revision) => shared.reach(revision).await.map(|()| true)?,
+        ListPosition::Any | ListPosition::Continue(_) => true,
     };
     shared.age();
     let prefix = prefix(namespace);
     // Limits apply to reads from etcd. A watch cache that may serve any version returns all objects in one
     // page.
     let unlimited = ListOptions { limit: None, ..options.clone() };
-    let cached = options.at == At::Any && shared.config.watch_cache;
+    let cached = options.at == ListPosition::Any && shared.config.watch_cache;
     // A single object is fetched by its key, so there is no next page.
     let single =
         options.select.fields.is_one_name() && (namespace.is_some() || !served.kind.rules.namespaced);
     let options = if cached || single { &unlimited } else { options };
     shared.read(|state| match &options.at {
-        At::Latest | At::Any | At::NotOlderThan(_) => {
+        ListPosition::Latest | ListPosition::Any | ListPosition::NotOlderThan(_) => {
             let cached = state.store.position_of(served.table, cache.id(), Instant::now());
             let revision = if fresh { cached } else { state.store.revision() };
             page_at(state, served, &prefix, "", revision, options)
         }
-        At::Exactly(revision) => {
+        ListPosition::Exactly(revision) => {
             let snapshot =
                 state.store.table(served.table).at(*revision).map_err(|_| Status::list_expired())?;
             page(&state.store, &snapshot, &prefix, "", *revision, options)
         }
-        At::Continue(token) => continue_page(state, served, &prefix, token, options),
+        ListPosition::Continue(token) => continue_page(state, served, &prefix, token, options),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::http::syntax;
+use crate::http::json_syntax;
 use crate::status::Status;
 
 /// The position where the next page starts.
@@ -37,7 +37,7 @@ impl Token {
             Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
         };
         let json = unbase64(text).map_err(|at| bad(format!("illegal base64 data at input byte {at}")))?;
-        let wire: Wire = syntax::read(&json).map_err(bad)?;
+        let wire: Wire = json_syntax::read(&json).map_err(bad)?;
         if wire.v != "meta.k8s.io/v1" {
             return Err(bad(format!("server does not recognize this encoded version {}", wire.v)));
         }

@@ -11,8 +11,8 @@ use tokio::time::{Duration, Instant, sleep_until};
 
 use crate::faults::StreamingLists;
 use crate::http::body::BodyError;
-use crate::http::query::{From, Selection, WatchOptions};
-use crate::http::view::View;
+use crate::http::object_encoder::ObjectEncoder;
+use crate::http::query::{Selection, WatchOptions, WatchStart};
 use crate::journal::WatchEnd;
 use crate::read::list::prefix;
 use crate::read::open_watches::{Command, EventFault, OpenWatch, PendingWatch};
@@ -39,7 +39,7 @@ struct Watcher {
     prefix: String,
     select: Selection,
     everything: bool,
-    view: View,
+    encoder: ObjectEncoder,
     /// All events up to this revision were sent.
     cursor: u64,
     /// Bookmarks are only sent above this revision.
@@ -76,7 +76,7 @@ struct Watcher {
 #[derive(Clone, Copy, Debug)]
 enum Bookmarks {
     Unwanted,
-    At(Instant),
+    ListPosition(Instant),
 }
 
 /// The result of one read of the log.
@@ -93,7 +93,7 @@ pub(crate) struct WatchInputs {
     pub cache: Arc<Cache>,
     pub served: Served,
     pub namespace: Option<String>,
-    pub view: View,
+    pub encoder: ObjectEncoder,
     pub arrival: PendingWatch,
     pub closing: watch::Receiver<bool>,
 }
@@ -114,13 +114,13 @@ pub(crate) fn watch(
 
 impl Watcher {
     fn open(opening: WatchInputs, options: WatchOptions) -> Self {
-        let WatchInputs { shared, cache, served, namespace, view, arrival, closing } = opening;
+        let WatchInputs { shared, cache, served, namespace, encoder, arrival, closing } = opening;
         let now = Instant::now();
         let timeout = options.timeout.unwrap_or_else(|| random_timeout(&shared)).min(LONGEST);
         let deadline = now + timeout;
         let period = shared.config.bookmark_period;
         let bookmark = if options.bookmarks && shared.config.watch_cache {
-            Bookmarks::At(next_bookmark(now, deadline, period))
+            Bookmarks::ListPosition(next_bookmark(now, deadline, period))
         } else {
             Bookmarks::Unwanted
         };
@@ -132,7 +132,7 @@ impl Watcher {
             prefix: prefix(namespace.as_deref()),
             everything: options.select.is_everything(),
             select: options.select,
-            view,
+            encoder,
             cursor: 0,
             start: 0,
             awaited_revision: None,
@@ -156,8 +156,8 @@ impl Watcher {
             shared,
         };
         let wanted = match options.from {
-            From::Stream(revision) => Some(revision),
-            From::Latest => Some(watcher.shared.revision()),
+            WatchStart::Stream(revision) => Some(revision),
+            WatchStart::Latest => Some(watcher.shared.revision()),
             _ => None,
         };
         let seen = watcher.shared.read(|state| watcher.position(state));
@@ -172,14 +172,14 @@ impl Watcher {
         watcher
     }
 
-    fn begin(&mut self, from: From) {
+    fn begin(&mut self, from: WatchStart) {
         self.shared.age();
         let shared = self.shared.clone();
         shared.read(|state| {
             let revision = self.position(state);
-            self.cursor = if let From::After(revision) = from { revision } else { revision };
+            self.cursor = if let WatchStart::After(revision) = from { revision } else { revision };
             let reread = state.store.table(self.table).reread;
-            if let From::After(revision) = from
+            if let WatchStart::After(revision) = from
                 && !self.fault.is_silent()
                 && let Err(gone) = state.store.check_start(self.table, self.cache.id(), revision)
             {
@@ -189,7 +189,9 @@ impl Watcher {
             if self.cursor < reread && shared.config.watch_cache {
                 self.fail(&Status::watch_expired(self.cursor, reread));
             }
-            if matches!(from, From::Everything | From::Stream(_) | From::Latest) && !self.fault.is_silent() {
+            if matches!(from, WatchStart::Everything | WatchStart::Stream(_) | WatchStart::Latest)
+                && !self.fault.is_silent()
+            {
                 self.initial = self.state_at(state, revision);
                 self.end_bookmark = self.marks_end.then_some(revision);
             }
@@ -285,7 +287,7 @@ impl Watcher {
             }
             if let Some(revision) = self.awaited_revision.take() {
                 match self.cache.clone().reach(&self.shared.clone(), self.table, revision).await {
-                    Ok(()) => self.begin(From::Stream(revision)),
+                    Ok(()) => self.begin(WatchStart::Stream(revision)),
                     Err(status) => self.fail(&status),
                 }
                 continue;
@@ -322,7 +324,7 @@ impl Watcher {
             return LogRead::Frames;
         }
         if let Some(revision) = self.end_bookmark.take() {
-            self.ready.push_back(self.view.bookmark(revision, true));
+            self.ready.push_back(self.encoder.bookmark(revision, true));
             self.end_bookmark_frame = Some(self.frames + self.ready.len());
             return LogRead::Frames;
         }
@@ -344,7 +346,7 @@ impl Watcher {
                 self.end_bookmark = None;
                 return self.fail(&Status::undecodable_event());
             }
-            self.push(self.view.frame(Change::Added, &entry));
+            self.push(self.encoder.frame(Change::Added, &entry));
         }
     }
 
@@ -389,17 +391,17 @@ impl Watcher {
             return None;
         }
         if self.everything {
-            return Some(self.view.frame(event.change, &event.object));
+            return Some(self.encoder.frame(event.change, &event.object));
         }
         let is = event.change != Change::Deleted && self.wants(&event.object);
         let was = event.previous.as_ref().filter(|previous| self.wants(previous));
         match (was, is) {
             (None, false) => None,
-            (None, true) => Some(self.view.frame(Change::Added, &event.object)),
-            (Some(_), true) => Some(self.view.frame(Change::Modified, &event.object)),
+            (None, true) => Some(self.encoder.frame(Change::Added, &event.object)),
+            (Some(_), true) => Some(self.encoder.frame(Change::Modified, &event.object)),
             (Some(previous), false) => {
                 let last = previous.with_change(Change::Deleted, event.revision());
-                Some(self.view.frame(Change::Deleted, &last))
+                Some(self.encoder.frame(Change::Deleted, &last))
             }
         }
     }
@@ -414,7 +416,7 @@ impl Watcher {
         });
         match revision {
             Some(revision) if revision > self.start && !matches!(self.bookmark, Bookmarks::Unwanted) => {
-                self.ready.push_back(self.view.bookmark(revision, false));
+                self.ready.push_back(self.encoder.bookmark(revision, false));
             }
             _ => {}
         }
@@ -423,7 +425,7 @@ impl Watcher {
     /// Waits for events, commands, the next bookmark or the end.
     async fn wait(&mut self) {
         let alarm = match self.bookmark {
-            Bookmarks::At(due) => due.min(self.deadline),
+            Bookmarks::ListPosition(due) => due.min(self.deadline),
             Bookmarks::Unwanted => self.deadline,
         };
         let (lags, due) = self.cache.pace(&self.shared);
@@ -443,9 +445,12 @@ impl Watcher {
         let now = Instant::now();
         if now >= self.deadline {
             self.end(WatchEnd::TimedOut);
-        } else if let Bookmarks::At(_) = self.bookmark {
-            self.bookmark =
-                Bookmarks::At(next_bookmark(now, self.deadline, self.shared.config.bookmark_period));
+        } else if let Bookmarks::ListPosition(_) = self.bookmark {
+            self.bookmark = Bookmarks::ListPosition(next_bookmark(
+                now,
+                self.deadline,
+                self.shared.config.bookmark_period,
+            ));
             if !self.fault.is_silent() {
                 self.push_bookmark();
             }

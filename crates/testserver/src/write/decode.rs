@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, header};
 use serde_json::{Map, Value};
 use serde_saphyr::options::DuplicateKeyPolicy;
 
-use crate::http::syntax;
+use crate::http::json_syntax;
 use crate::kinds::kind::Kind;
 use crate::status::Status;
 use crate::write::type_meta;
@@ -95,7 +95,7 @@ pub(crate) fn object(body: &Bytes, kind: &Kind) -> Result<Map<String, Value>, St
 /// Returns the message of the real server for a body without fields.
 pub(crate) fn fields(body: &[u8]) -> Result<Map<String, Value>, String> {
     let wrong = |why: String| format!("couldn't get version/kind; json parse error: {why}");
-    match syntax::read(body).map_err(wrong)? {
+    match json_syntax::read(body).map_err(wrong)? {
         Value::Object(object) => Ok(object),
         Value::Null => Ok(Map::new()),
         other => {

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::clock::RunningClock;
-use crate::http::view::View;
+use crate::http::object_encoder::ObjectEncoder;
 use crate::kinds::kind::Kind;
 use crate::state::{Shared, State};
 use crate::status::Status;
@@ -297,9 +297,9 @@ impl Deleted {
     }
 
     /// Returns the body of the response.
-    pub(crate) fn bytes(&self, kind: &Kind, view: &View) -> Bytes {
+    pub(crate) fn bytes(&self, kind: &Kind, encoder: &ObjectEncoder) -> Bytes {
         match self {
-            Self::Kept(entry) | Self::Object(entry) => view.object(entry),
+            Self::Kept(entry) | Self::Object(entry) => encoder.object(entry),
             Self::Gone { name, uid } => crate::status::deleted(kind.named(), name, uid).into(),
         }
     }

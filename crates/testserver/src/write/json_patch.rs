@@ -7,7 +7,7 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, PatchOperation, RemoveOperation, ReplaceOperation};
 use serde_json::Value;
 
-use crate::http::syntax;
+use crate::http::json_syntax;
 use crate::status::Status;
 use crate::write::bounds::{self, Copies};
 use crate::write::decode::type_name;
@@ -53,7 +53,7 @@ impl JsonPatch {
     /// Returns BadRequest if the body is not a list of operations, and 413 if the list is too long.
     pub(crate) fn read(body: &Bytes) -> Result<Self, Status> {
         let decoding = |why: String| Status::bad_request(format!("error decoding patch: {why}"));
-        let operations = match syntax::read(body) {
+        let operations = match json_syntax::read(body) {
             Ok(Value::Array(operations)) => operations,
             Ok(Value::Null) => Vec::new(),
             Ok(other) => {

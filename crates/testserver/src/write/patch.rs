@@ -9,7 +9,7 @@ use crate::apply::managers::Operation;
 use crate::apply::schema::{PLAIN, Schema};
 use crate::apply::server_side::Applied;
 use crate::apply::track::Write;
-use crate::http::syntax;
+use crate::http::json_syntax;
 use crate::kinds::kind::{Kind, ScalePaths};
 use crate::state::Shared;
 use crate::status::Status;
@@ -183,7 +183,7 @@ impl Patch {
 
 /// Reads the fields of a merge patch; `None` if it is null.
 fn merge(body: &Bytes) -> Result<Option<Object>, String> {
-    match syntax::read(body)? {
+    match json_syntax::read(body)? {
         Value::Object(patch) => Ok(Some(patch)),
         Value::Null => Ok(None),
         other => {

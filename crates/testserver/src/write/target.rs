@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use crate::http::view::View;
+use crate::http::object_encoder::ObjectEncoder;
 use crate::kinds::kind::Kind;
 use crate::state::Served;
 use crate::status::Status;
@@ -57,7 +57,7 @@ impl Written {
         }
     }
 
-    pub(crate) fn bytes(&self, view: &View) -> Bytes {
-        view.object(self.entry())
+    pub(crate) fn bytes(&self, encoder: &ObjectEncoder) -> Bytes {
+        encoder.object(self.entry())
     }
 }

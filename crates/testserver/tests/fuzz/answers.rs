@@ -36,7 +36,7 @@ pub(crate) async fn ask(server: &Server, asked: &Asked) -> Answer {
     let Some(request) = asked.build() else {
         return Answer { code: 200, content_type: String::new(), body: Vec::new() };
     };
-    let answering = timeout(LONGEST, server.service().answer(request)).await;
+    let answering = timeout(LONGEST, server.service().respond(request)).await;
     let response = answering.unwrap_or_else(|_| panic!("no answer to {asked:?}")).expect("no fault was set");
     let (parts, mut body) = response.into_parts();
     let content_type = parts.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or("");

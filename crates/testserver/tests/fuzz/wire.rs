@@ -36,13 +36,13 @@ pub(crate) fn check(junk: &[Vec<u8>]) {
         let server = Server::new();
         let listening = server.listen(([127, 0, 0, 1], 0).into()).await.expect("a free port");
         for bytes in junk {
-            let mut stream = TcpStream::connect(listening.addr()).await.expect("a connection");
+            let mut stream = TcpStream::connect(listening.local_addr()).await.expect("a connection");
             // The server may have seen enough and closed already.
             let _ = stream.write_all(bytes).await;
             let _ = stream.shutdown().await;
             let _ = stream.read_to_end(&mut Vec::new()).await;
         }
-        let mut stream = TcpStream::connect(listening.addr()).await.expect("a connection");
+        let mut stream = TcpStream::connect(listening.local_addr()).await.expect("a connection");
         let request = b"GET /readyz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
         stream.write_all(request).await.expect("a server that reads");
         let mut answer = String::new();

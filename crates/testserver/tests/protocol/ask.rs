@@ -71,7 +71,7 @@ pub(crate) async fn open(
         request = request.header(*name, *value);
     }
     let request = request.body(Full::new(Bytes::from(body.to_owned()))).expect("a request");
-    server.service().answer(request).await.expect("an answer")
+    server.service().respond(request).await.expect("an answer")
 }
 
 pub(crate) async fn ask(

@@ -43,12 +43,12 @@ async fn busy(server: &Server) -> (Listening, Listening, Vec<Connection>) {
     for path in
         [format!("{R}?watch=1"), format!("{R}/a"), R.to_owned(), format!("{R}?watch=1&resourceVersion=99")]
     {
-        let mut connection = Connection::open(plain.addr()).await;
+        let mut connection = Connection::open(plain.local_addr()).await;
         connection.send(&path).await;
         connections.push(connection);
     }
     // One that never agrees on encryption.
-    connections.push(Connection::open(tls.addr()).await);
+    connections.push(Connection::open(tls.local_addr()).await);
     server.journal().wait(start, |request| request.number == 4).await;
     (plain, tls, connections)
 }
@@ -59,7 +59,7 @@ async fn when_all_handles_are_dropped_no_task_no_socket_and_no_memory_stays() {
     let gone = witness(&server);
     let (plain, tls, connections) = busy(&server).await;
     let workload = Workload::new(1, Duration::from_millis(1)).start(&server);
-    let addresses = [plain.addr(), tls.addr()];
+    let addresses = [plain.local_addr(), tls.local_addr()];
     drop(server);
     assert!(gone.upgrade().is_some(), "listeners keep it");
     drop((workload, plain, tls));
@@ -79,15 +79,15 @@ async fn listeners_of_one_server_end_each_on_its_own() {
     configmaps(&server, &["a"]);
     let first = server.listen(ANY_PORT.into()).await.unwrap();
     let second = server.listen(ANY_PORT.into()).await.unwrap();
-    assert!(server.listen(first.addr()).await.is_err(), "the address is taken");
-    let mut there = Connection::open(second.addr()).await;
+    assert!(server.listen(first.local_addr()).await.is_err(), "the address is taken");
+    let mut there = Connection::open(second.local_addr()).await;
     first.shutdown().await;
     assert!(there.get(R).await.contains("\"a\""));
     second.abort().await;
     settle().await;
     assert_eq!(there.rest().await, "");
     let again = server.listen(ANY_PORT.into()).await.unwrap();
-    assert!(Connection::open(again.addr()).await.get(R).await.contains("\"a\""));
+    assert!(Connection::open(again.local_addr()).await.get(R).await.contains("\"a\""));
 }
 
 #[tokio::test(start_paused = true)]

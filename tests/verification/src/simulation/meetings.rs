@@ -252,7 +252,7 @@ impl Trouble {
             FaultKind::Delay => T::Delay,
             FaultKind::LateResponse => T::LateAnswer,
             FaultKind::Cut => T::Cut,
-            FaultKind::Pieces => T::Pieces,
+            FaultKind::Chunks => T::Pieces,
             FaultKind::Silence => T::Silence,
             FaultKind::LoseEvent => T::Lose,
             FaultKind::RepeatEvent => T::Repeat,

@@ -90,7 +90,7 @@ impl World {
             11 => Fault::Delay(late(rng)),
             12 => Fault::LateResponse(late(rng)),
             13 => Fault::Cut(CutAfter::Bytes(rng.usize(..1500))),
-            14 => Fault::Pieces(rng.usize(1..40)),
+            14 => Fault::Chunks(rng.usize(1..40)),
             15 => {
                 let fault = Fault::Disrupt(Disruption::ExpireLists);
                 return (fault, requests.with_parameter("continue"));
@@ -126,7 +126,7 @@ impl World {
             4 => Fault::ErrorEvent { after: rng.usize(..4), status: Status::expired() },
             5 => Fault::ErrorEvent { after: rng.usize(..4), status: Status::internal_error(STORE) },
             6 => Fault::SlowReader(rng.usize(..3)),
-            7 => Fault::Pieces(rng.usize(1..40)),
+            7 => Fault::Chunks(rng.usize(1..40)),
             _ => Fault::Cut(CutAfter::Frames(rng.usize(..4))),
         }
     }

@@ -17,7 +17,7 @@ pub(super) fn draw(fault: &Fault, rng: &mut Rng) -> Fault {
         Fault::Disrupt(disruption) => Fault::Disrupt(draw_disruption(*disruption, rng)),
         Fault::Cut(CutAfter::Bytes(max)) => Fault::Cut(CutAfter::Bytes(rng.usize(..=*max))),
         Fault::Cut(CutAfter::Frames(max)) => Fault::Cut(CutAfter::Frames(rng.usize(..=*max))),
-        Fault::Pieces(max) => Fault::Pieces(rng.usize(1..=(*max).max(1))),
+        Fault::Chunks(max) => Fault::Chunks(rng.usize(1..=(*max).max(1))),
         Fault::LoseEvent(max) => Fault::LoseEvent(rng.usize(..=*max)),
         Fault::RepeatEvent(max) => Fault::RepeatEvent(rng.usize(..=*max)),
         Fault::CloseWatch(max) => Fault::CloseWatch(rng.usize(..=*max)),

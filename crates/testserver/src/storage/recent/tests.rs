@@ -113,7 +113,7 @@ proptest! {
         let server = Server::new();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         for write in writes {
-            let answer = runtime.block_on(server.service().answer(write.request())).unwrap();
+            let answer = runtime.block_on(server.service().respond(write.request())).unwrap();
             let state = server.shared.read(|state| {
                 let tables = state.registry.tables();
                 let all = tables.flat_map(|served| state.store.table(served.table).objects().values().cloned());

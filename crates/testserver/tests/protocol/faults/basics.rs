@@ -60,8 +60,8 @@ async fn requests_break_hang_or_are_answered_with_any_bytes() {
     faults.next(RequestMatch::any(), Fault::Reset);
     faults.next(RequestMatch::any(), Fault::Hang);
     faults.next(RequestMatch::any(), Fault::json("{\"kind\":\"Table\"}"));
-    assert!(server.service().answer(request(R)).await.is_err());
-    let hung = timeout(Duration::from_secs(3600), server.service().answer(request(R))).await;
+    assert!(server.service().respond(request(R)).await.is_err());
+    let hung = timeout(Duration::from_secs(3600), server.service().respond(request(R))).await;
     assert!(hung.is_err());
     assert_eq!(get(&server, R).await.text, "{\"kind\":\"Table\"}");
     let outcomes: Vec<_> = server.journal().requests().iter().map(|request| request.outcome).collect();
@@ -75,7 +75,7 @@ async fn what_hangs_goes_on_when_faults_are_forgotten_and_breaks_when_they_are_c
     server.faults().next(RequestMatch::any(), Fault::Hang);
     server.faults().next(RequestMatch::verb(Verb::Watch), Fault::Reset);
     let service = server.service();
-    let mut hung = std::pin::pin!(service.answer(request(R)));
+    let mut hung = std::pin::pin!(service.respond(request(R)));
     assert!(timeout(Duration::from_secs(1), hung.as_mut()).await.is_err());
     server.faults().forget();
     assert_eq!((server.faults().pending(), server.journal().unanswered()), (0, 1));
@@ -148,7 +148,7 @@ async fn over_tcp_what_comes_before_a_break_arrives() {
     configmaps(&server, &["c1", "c2", "c3"]);
     let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
     server.faults().next(RequestMatch::verb(Verb::Watch), Fault::Cut(CutAfter::Frames(2)));
-    let mut socket = TcpStream::connect(listening.addr()).await.unwrap();
+    let mut socket = TcpStream::connect(listening.local_addr()).await.unwrap();
     let request = format!("GET {R}?watch=true HTTP/1.1\r\nhost: x\r\n\r\n");
     socket.write_all(request.as_bytes()).await.unwrap();
     let mut read = Vec::new();

@@ -22,7 +22,7 @@ async fn after_a_restart_connections_are_refused_then_reads_then_all_is_well() {
     server.faults().during(Duration::from_secs(5), RequestMatch::any(), Fault::initializing(1));
     assert!(watch.line().await.unwrap().is_err());
     let request = Request::get(R).body(Full::<bytes::Bytes>::default()).unwrap();
-    assert!(server.service().answer(request).await.is_err());
+    assert!(server.service().respond(request).await.is_err());
     tokio::time::advance(Duration::from_secs(2)).await;
     assert_eq!(get(&server, R).await.code, 429);
     tokio::time::advance(Duration::from_secs(3)).await;
@@ -56,10 +56,10 @@ const MOMENT: Duration = Duration::from_millis(50);
 async fn over_tcp_a_frozen_server_accepts_and_never_answers() {
     let server = server();
     let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
-    let mut before = Connection::open(listening.addr()).await;
+    let mut before = Connection::open(listening.local_addr()).await;
     assert!(before.get(R).await.starts_with("HTTP/1.1 200"));
     let frozen = server.outage(Outage::Frozen);
-    let mut after = Connection::open(listening.addr()).await;
+    let mut after = Connection::open(listening.local_addr()).await;
     for connection in [&mut before, &mut after] {
         connection.send(R).await;
         assert!(timeout(MOMENT, connection.answer()).await.is_err());
@@ -76,24 +76,24 @@ async fn over_tcp_a_frozen_server_accepts_and_never_answers() {
 async fn over_tcp_connections_break_and_are_refused_until_the_server_is_back_on_its_port() {
     let server = server();
     let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
-    let mut open = Connection::open(listening.addr()).await;
+    let mut open = Connection::open(listening.local_addr()).await;
     assert!(open.get(R).await.starts_with("HTTP/1.1 200"));
     let away = server.outage(Outage::Refused);
     assert_eq!(open.rest().await, "");
     let refused = async {
-        while TcpStream::connect(listening.addr()).await.is_ok() {
+        while TcpStream::connect(listening.local_addr()).await.is_ok() {
             tokio::task::yield_now().await;
         }
     };
     timeout(Duration::from_secs(10), refused).await.expect("refused");
     drop(away);
     let back = async {
-        while TcpStream::connect(listening.addr()).await.is_err() {
+        while TcpStream::connect(listening.local_addr()).await.is_err() {
             tokio::task::yield_now().await;
         }
     };
     timeout(Duration::from_secs(10), back).await.expect("back");
-    let mut again = Connection::open(listening.addr()).await;
+    let mut again = Connection::open(listening.local_addr()).await;
     assert!(again.get(R).await.starts_with("HTTP/1.1 200"));
     drop(again);
     listening.shutdown().await;
@@ -105,7 +105,7 @@ async fn a_request_that_waits_breaks_when_the_server_goes_away() {
     configmaps(&server, &["a"]);
     server.faults().next(RequestMatch::any(), Fault::Delay(Duration::from_secs(5)));
     server.faults().next(RequestMatch::any(), Fault::Hang);
-    let ask = || server.service().answer(Request::get(R).body(Full::<bytes::Bytes>::default()).unwrap());
+    let ask = || server.service().respond(Request::get(R).body(Full::<bytes::Bytes>::default()).unwrap());
     let dying = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         server.outage_for(Duration::from_secs(1), Outage::Refused);

@@ -24,7 +24,7 @@ async fn run(seed: u64) -> (Vec<String>, Vec<String>) {
             write,
         ] {
             let request = http::Request::get(&path).body(http_body_util::Full::<bytes::Bytes>::default());
-            seen.push(match server.service().answer(request.unwrap()).await {
+            seen.push(match server.service().respond(request.unwrap()).await {
                 Ok(answer) => {
                     let code = answer.status().as_u16();
                     let mut lines = Lines::from(answer.into_body());
@@ -113,7 +113,7 @@ async fn stopping_heals_what_would_go_on() {
     assert!(watch.line().await.is_none());
     let hang = server.run_plan(FaultPlan::new(1).rate(1.0).fault(1, RequestMatch::any(), Fault::Hang));
     let request = http::Request::get(R).body(http_body_util::Full::<bytes::Bytes>::default()).unwrap();
-    let mut hung = Box::pin(server.service().answer(request));
+    let mut hung = Box::pin(server.service().respond(request));
     assert!(timeout(Duration::from_secs(60), &mut hung).await.is_err());
     hang.stop();
     assert!(hung.await.is_err());
@@ -178,7 +178,7 @@ async fn while_the_plan_stops(server: &Server, path: &str) -> Lines {
         std::task::Poll::Pending
     });
     let request = http::Request::get(path).body(http_body_util::StreamBody::new(slow)).unwrap();
-    Lines::from(server.service().answer(request).await.unwrap().into_body())
+    Lines::from(server.service().respond(request).await.unwrap().into_body())
 }
 
 #[tokio::test(start_paused = true)]

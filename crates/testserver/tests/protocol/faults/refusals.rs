@@ -73,7 +73,7 @@ async fn a_write_whose_answer_is_lost_is_done() {
     server.faults().next(RequestMatch::verb(Verb::Create), Fault::LoseResponse);
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}).to_string();
     let request = Request::post(R).header("content-type", "application/json").body(Full::from(body.clone()));
-    assert!(server.service().answer(request.unwrap()).await.is_err());
+    assert!(server.service().respond(request.unwrap()).await.is_err());
     let again = post(&server, R, serde_json::from_str(&body).unwrap()).await;
     assert_eq!(again.code, 409);
     let log = server.journal().requests();
@@ -86,7 +86,7 @@ async fn an_answer_comes_in_pieces_of_any_size() {
     configmaps(&server, &["a"]);
     let whole = get(&server, R).await.text;
     for size in [1, 7, 100_000] {
-        server.faults().next(RequestMatch::any(), Fault::Pieces(size));
+        server.faults().next(RequestMatch::any(), Fault::Chunks(size));
         let mut body = open(&server, "GET", R, &[], "").await.into_body();
         let mut text = String::new();
         while let Some(frame) = body.frame().await {
@@ -96,7 +96,7 @@ async fn an_answer_comes_in_pieces_of_any_size() {
         }
         assert_eq!(text, whole);
     }
-    server.faults().next(RequestMatch::verb(Verb::Watch), Fault::Pieces(1));
+    server.faults().next(RequestMatch::verb(Verb::Watch), Fault::Chunks(1));
     let mut watch = Lines::open(&server, &format!("{R}?watch=1")).await;
     assert_eq!(watch.event().await.1, "a");
 }
@@ -134,7 +134,7 @@ async fn requests_that_hang_break_when_the_faults_are_cleared() {
     let server = server();
     server.faults().next(RequestMatch::any(), Fault::Hang);
     let request = Request::get(R).body(Full::<bytes::Bytes>::default()).unwrap();
-    let mut hung = Box::pin(server.service().answer(request));
+    let mut hung = Box::pin(server.service().respond(request));
     assert!(timeout(Duration::from_secs(600), &mut hung).await.is_err());
     server.faults().clear();
     assert!(hung.await.is_err());

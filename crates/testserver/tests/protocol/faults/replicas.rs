@@ -13,7 +13,7 @@ use crate::ask::{Answer, Lines, R, configmaps, get, seen, server};
 
 async fn ask(service: &ApiService, path: &str) -> Answer {
     let request = Request::get(path).body(Full::<Bytes>::default()).unwrap();
-    let (parts, body) = service.clone().answer(request).await.unwrap().into_parts();
+    let (parts, body) = service.clone().respond(request).await.unwrap().into_parts();
     let bytes = body.collect().await.unwrap().to_bytes();
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     Answer { code: parts.status.as_u16(), headers: parts.headers, text }
@@ -60,7 +60,7 @@ async fn a_read_waits_for_a_cache_that_lags_by_less_than_its_patience() {
 
 async fn lines(service: &ApiService, path: &str) -> Lines {
     let request = Request::get(path).body(Full::<Bytes>::default()).unwrap();
-    Lines::from(service.clone().answer(request).await.unwrap().into_body())
+    Lines::from(service.clone().respond(request).await.unwrap().into_body())
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,8 +135,8 @@ async fn over_tcp_a_connection_stays_with_its_replica() {
     let listening = both.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
     configmaps(&server, &["c"]);
     let path = format!("{R}?resourceVersion=0");
-    let mut first = crate::tcp::Connection::open(listening.addr()).await;
-    let mut second = crate::tcp::Connection::open(listening.addr()).await;
+    let mut first = crate::tcp::Connection::open(listening.local_addr()).await;
+    let mut second = crate::tcp::Connection::open(listening.local_addr()).await;
     for _ in 0..2 {
         assert!(first.get(&path).await.contains("\"c\""));
         assert!(!second.get(&path).await.contains("\"c\""));

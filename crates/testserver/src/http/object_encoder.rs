@@ -14,48 +14,52 @@ use crate::write::scale::Scale;
 
 /// What the client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    Whole,
+pub(crate) enum Representation {
+    Full,
     Metadata,
 }
 
 /// Whether one object or a list of them is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
-    One,
+pub(crate) enum Requested {
+    Object,
     List,
 }
 
 /// Chooses the form by the first acceptable clause of `Accept`. What is wanted in YAML has the same forms.
-pub(crate) fn negotiate(headers: &HeaderMap, shape: Shape, kind: &Kind) -> Result<Form, Status> {
+pub(crate) fn negotiate(
+    headers: &HeaderMap,
+    shape: Requested,
+    kind: &Kind,
+) -> Result<Representation, Status> {
     let accepted = accept::accepted(headers);
     let known = |media: &&MediaType<'_>| media.is_json() || media.is_yaml();
     for media in accepted.iter().filter(known) {
         let meta = media.parameter("g") == Some("meta.k8s.io")
             && matches!(media.parameter("v"), Some("v1" | "v1beta1"));
         let wanted = match media.parameter("as") {
-            None => return Ok(Form::Whole),
-            Some("PartialObjectMetadata") if meta => Shape::One,
-            Some("PartialObjectMetadataList") if meta => Shape::List,
+            None => return Ok(Representation::Full),
+            Some("PartialObjectMetadata") if meta => Requested::Object,
+            Some("PartialObjectMetadataList") if meta => Requested::List,
             // A form that is not known here, such as a table.
             Some(_) => continue,
         };
-        return if wanted == shape { Ok(Form::Metadata) } else { Err(wrong_shape(shape, kind)) };
+        return if wanted == shape { Ok(Representation::Metadata) } else { Err(wrong_shape(shape, kind)) };
     }
     Err(if accepted.iter().any(|media| known(&media)) {
         accept::no_such_form()
     } else {
-        accept::not_acceptable(if shape == Shape::List { accept::STREAMED } else { accept::WHOLE })
+        accept::not_acceptable(if shape == Requested::List { accept::STREAMED } else { accept::WHOLE })
     })
 }
 
-fn wrong_shape(shape: Shape, kind: &Kind) -> Status {
+fn wrong_shape(shape: Requested, kind: &Kind) -> Status {
     Status::not_acceptable(match shape {
-        Shape::List => format!(
+        Requested::List => format!(
             "you requested PartialObjectMetadata, but the requested object is a list (*core.{}List)",
             kind.kind
         ),
-        Shape::One => format!(
+        Requested::Object => format!(
             "you requested PartialObjectMetadataList, but the requested object is not a list (*core.{})",
             kind.kind
         ),
@@ -64,17 +68,17 @@ fn wrong_shape(shape: Shape, kind: &Kind) -> Status {
 
 /// How the objects of one answer are shown.
 #[derive(Clone, Debug)]
-pub(crate) struct View {
+pub(crate) struct ObjectEncoder {
     kind: Arc<Kind>,
-    form: Form,
+    form: Representation,
     /// Kind and apiVersion to show instead of the stored ones.
     retyped: Option<Arc<[u8]>>,
 }
 
 const METADATA_PREFIX: &[u8] = b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",";
 
-impl View {
-    pub(crate) fn new(kind: Arc<Kind>, form: Form) -> Self {
+impl ObjectEncoder {
+    pub(crate) fn new(kind: Arc<Kind>, form: Representation) -> Self {
         let retyped =
             (kind.version != kind.storage_version).then(|| type_prefix(&kind, &kind.api_version()).into());
         Self { kind, form, retyped }
@@ -82,7 +86,7 @@ impl View {
 
     /// Whether objects are shown in another form than the one they are stored in.
     fn converts(&self) -> bool {
-        self.form == Form::Whole && events::is_converted(&self.kind)
+        self.form == Representation::Full && events::is_converted(&self.kind)
     }
 
     /// The whole object or its metadata, with kind and apiVersion.
@@ -92,12 +96,12 @@ impl View {
             return [prefix, events::rest(&entry.object(), entry.metadata())].concat().into();
         }
         match (self.form, &self.retyped) {
-            (Form::Whole, None) => entry.json(),
-            (Form::Whole, Some(prefix)) => match crate::crd::admit::converted(&self.kind, entry) {
+            (Representation::Full, None) => entry.json(),
+            (Representation::Full, Some(prefix)) => match crate::crd::admit::converted(&self.kind, entry) {
                 Some(rest) => [prefix, rest.as_slice()].concat().into(),
                 None => [prefix, entry.rest()].concat().into(),
             },
-            (Form::Metadata, _) => {
+            (Representation::Metadata, _) => {
                 [METADATA_PREFIX, b"\"metadata\":", entry.metadata(), b"}"].concat().into()
             }
         }
@@ -106,8 +110,8 @@ impl View {
     /// A scale or its metadata.
     pub(crate) fn scale(&self, scale: &Scale) -> Bytes {
         match self.form {
-            Form::Whole => scale.json().to_string().into(),
-            Form::Metadata => {
+            Representation::Full => scale.json().to_string().into(),
+            Representation::Metadata => {
                 let metadata = serde_json::Value::Object(scale.metadata.clone()).to_string();
                 [METADATA_PREFIX, b"\"metadata\":", metadata.as_bytes(), b"}"].concat().into()
             }
@@ -119,7 +123,7 @@ impl View {
         if self.converts() {
             out.push(b'{');
             out.extend_from_slice(&events::rest(&entry.object(), entry.metadata()));
-        } else if self.form == Form::Whole && !self.kind.rules.custom {
+        } else if self.form == Representation::Full && !self.kind.rules.custom {
             out.push(b'{');
             out.extend_from_slice(entry.rest());
         } else {
@@ -130,7 +134,7 @@ impl View {
     /// The watch frame of `change`.
     pub(crate) fn frame(&self, change: Change, entry: &Entry) -> Bytes {
         match (self.form, &self.retyped) {
-            (Form::Whole, None) if !self.converts() => entry.frame(change),
+            (Representation::Full, None) if !self.converts() => entry.frame(change),
             _ => frame_around(change, &self.object(entry)),
         }
     }
@@ -138,16 +142,16 @@ impl View {
     /// A bookmark; `initial_end` marks the one that ends the initial events.
     pub(crate) fn bookmark(&self, revision: u64, initial_end: bool) -> Bytes {
         let annotation = "\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}";
-        let metadata = match (initial_end, self.kind.rules.custom && self.form == Form::Whole) {
+        let metadata = match (initial_end, self.kind.rules.custom && self.form == Representation::Full) {
             (false, _) => format!("{{\"resourceVersion\":\"{revision}\"}}"),
             (true, false) => format!("{{\"resourceVersion\":\"{revision}\",{annotation}}}"),
             (true, true) => format!("{{{annotation},\"resourceVersion\":\"{revision}\"}}"),
         };
         let prefix = match self.form {
-            Form::Metadata => METADATA_PREFIX.to_vec(),
-            Form::Whole => type_prefix(&self.kind, &self.kind.api_version()),
+            Representation::Metadata => METADATA_PREFIX.to_vec(),
+            Representation::Full => type_prefix(&self.kind, &self.kind.api_version()),
         };
-        let empty = if self.form == Form::Whole { empty_content(&self.kind) } else { "" };
+        let empty = if self.form == Representation::Full { empty_content(&self.kind) } else { "" };
         let parts = [
             b"{\"type\":\"BOOKMARK\",\"object\":".as_slice(),
             &prefix,
@@ -161,7 +165,7 @@ impl View {
 
     /// What stands before the items of a list; the real server says null where metadata of nothing is asked for.
     pub(crate) fn list_head(&self, meta: &ListMeta, empty: bool) -> Vec<u8> {
-        if self.form == Form::Metadata {
+        if self.form == Representation::Metadata {
             let names = "\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\"";
             let items = if empty { "null" } else { "[" };
             return format!("{{{names},\"metadata\":{},\"items\":{items}", meta.json(Shown::Metadata))
@@ -178,10 +182,10 @@ impl View {
 
     /// What stands after the items of a list.
     pub(crate) fn list_tail(&self, meta: &ListMeta, empty: bool) -> Vec<u8> {
-        if self.form == Form::Metadata && empty {
+        if self.form == Representation::Metadata && empty {
             return b"}\n".to_vec();
         }
-        if self.form == Form::Metadata || !self.kind.rules.custom {
+        if self.form == Representation::Metadata || !self.kind.rules.custom {
             return b"]}\n".to_vec();
         }
         format!("],\"kind\":\"{}\",\"metadata\":{}}}\n", self.kind.list_kind, meta.json(Shown::Custom))
@@ -244,7 +248,7 @@ mod tests {
     use super::*;
     use http::header;
 
-    fn accepts(accept: &str, shape: Shape) -> Result<Form, u16> {
+    fn accepts(accept: &str, shape: Requested) -> Result<Representation, u16> {
         let kind = crate::kinds::builtin::kinds().into_iter().find(|k| k.plural == "configmaps").unwrap();
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, accept.parse().unwrap());
@@ -254,17 +258,17 @@ mod tests {
     #[test]
     fn the_first_acceptable_form_is_chosen() {
         let metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-        assert_eq!(accepts("*/*", Shape::List), Ok(Form::Whole));
-        assert_eq!(accepts(metadata, Shape::List), Ok(Form::Metadata));
-        assert_eq!(accepts(metadata, Shape::One), Err(406));
+        assert_eq!(accepts("*/*", Requested::List), Ok(Representation::Full));
+        assert_eq!(accepts(metadata, Requested::List), Ok(Representation::Metadata));
+        assert_eq!(accepts(metadata, Requested::Object), Err(406));
         assert_eq!(
-            accepts("application/vnd.kubernetes.protobuf,application/json", Shape::One),
-            Ok(Form::Whole)
+            accepts("application/vnd.kubernetes.protobuf,application/json", Requested::Object),
+            Ok(Representation::Full)
         );
         assert_eq!(
-            accepts("application/json;as=Table;g=meta.k8s.io;v=v1,application/json", Shape::List),
-            Ok(Form::Whole)
+            accepts("application/json;as=Table;g=meta.k8s.io;v=v1,application/json", Requested::List),
+            Ok(Representation::Full)
         );
-        assert_eq!(accepts("text/html", Shape::List), Err(406));
+        assert_eq!(accepts("text/html", Requested::List), Err(406));
     }
 }

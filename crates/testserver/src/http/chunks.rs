@@ -1,19 +1,19 @@
-//! A body that arrives in small pieces, each of which is sent before the next one is made.
+//! A body that arrives in small chunks, each of which is sent before the next one is made.
 
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 
-/// What is left of a part of a body, and how large its pieces are.
-pub(crate) struct Pieces {
+/// What is left of a part of a body, and how large its chunks are.
+pub(crate) struct Chunks {
     size: usize,
     left: Bytes,
-    /// A piece was given; it must go out before the next one.
+    /// A chunk was given; it must go out before the next one.
     gave: bool,
 }
 
-impl Pieces {
-    /// Pieces of `size` bytes, at least one.
+impl Chunks {
+    /// Chunks of `size` bytes, at least one.
     pub(crate) fn new(size: usize) -> Self {
         Self { size: size.max(1), left: Bytes::new(), gave: false }
     }
@@ -22,7 +22,7 @@ impl Pieces {
         self.left.is_empty()
     }
 
-    /// Gives the first piece of `bytes` and keeps the rest.
+    /// Gives the first chunk of `bytes` and keeps the rest.
     pub(crate) fn begin(&mut self, bytes: Bytes) -> Bytes {
         self.left = bytes;
         self.next()
@@ -33,7 +33,7 @@ impl Pieces {
         self.left.split_to(self.size.min(self.left.len()))
     }
 
-    /// The next piece of what was kept, if any; in between the reader is told to look again, so that what was given
+    /// The next chunk of what was kept, if any; in between the reader is told to look again, so that what was given
     /// goes out.
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Option<Poll<Bytes>> {
         if std::mem::take(&mut self.gave) {
@@ -53,13 +53,13 @@ mod tests {
     #[test]
     fn each_piece_is_given_on_its_own() {
         let cx = Context::from_waker(Waker::noop());
-        let mut pieces = Pieces::new(2);
-        assert_eq!(pieces.begin("abcde".into()), "ab");
+        let mut chunks = Chunks::new(2);
+        assert_eq!(chunks.begin("abcde".into()), "ab");
         for expected in ["cd", "e"] {
-            assert_eq!(pieces.poll(&cx), Some(Poll::Pending));
-            assert_eq!(pieces.poll(&cx), Some(Poll::Ready(expected.into())));
+            assert_eq!(chunks.poll(&cx), Some(Poll::Pending));
+            assert_eq!(chunks.poll(&cx), Some(Poll::Ready(expected.into())));
         }
-        assert_eq!(pieces.poll(&cx), Some(Poll::Pending));
-        assert_eq!(pieces.poll(&cx), None);
+        assert_eq!(chunks.poll(&cx), Some(Poll::Pending));
+        assert_eq!(chunks.poll(&cx), None);
     }
 }
