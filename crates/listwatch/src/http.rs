@@ -17,8 +17,8 @@ use crate::{
     event::{self, FrameError},
     frame::Frames,
     list::{ListError, ListReader},
+    single_use_body::single_use_body,
     status,
-    uncloneable_body::uncloneable_body,
 };
 
 /// The maximum size of the body of an error response. A `Status` has a few hundred bytes.
@@ -284,7 +284,7 @@ impl<T: Send + Sync + 'static> Http<T> {
     async fn open(&self, target: &Target, url: &str) -> Result<Body, ListWatchError> {
         let connection = |source| ListWatchError::Connection { target: target.clone(), source };
         let mut request = Request::get(url)
-            .body(uncloneable_body().await.map_err(connection)?)
+            .body(single_use_body(Body::empty()).await.map_err(connection)?)
             .map_err(|error| connection(kube_client::Error::HttpError(error)))?;
         let headers = request.headers_mut();
         headers.insert(header::ACCEPT, self.accept(target.verb));

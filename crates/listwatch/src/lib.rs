@@ -32,7 +32,7 @@
 //!
 //! # Invariants
 //! - This crate does not retry, and keeps no state between calls. The retry layer of a
-//!   `kube_client::Client` does not repeat a request of this crate (`uncloneable_body`).
+//!   `kube_client::Client` does not repeat a request of this crate ([`single_use_body`]).
 //! - Each object is decoded at most once. An unchanged object that a
 //!   [`CacheProbe`](kube_object::CacheProbe) returns is not decoded. The transform
 //!   ([`ListWatch::transform`]) also runs at most once, and before any other code reads the object.
@@ -49,11 +49,11 @@ mod http;
 mod list;
 mod list_watch;
 mod request;
+mod single_use_body;
 mod source;
 mod split;
 mod status;
 mod transform;
-mod uncloneable_body;
 
 pub use decoded::Decoded;
 pub use error::{ErrorClass, ListWatchError, Target, Verb};
@@ -62,4 +62,5 @@ pub use functions::ListPage;
 pub use list::{ListEnd, ListPart};
 pub use list_watch::ListWatch;
 pub use request::{ListAt, ListOptions, ListRequest, WatchFrom, WatchRequest};
+pub use single_use_body::single_use_body;
 pub use source::{Coverage, ListerWatcher};

@@ -1,60 +1,49 @@
 //! `NoRetry`: requests that no retry layer sends twice.
 //!
-//! The retry layer of kube-client (`Config::default_retry`, on by default) repeats a request if the server responds with
-//! 429, 503 or 504. It repeats the request up to 15 times, after the delay in `Retry-After`. It does not repeat a request whose body cannot be cloned. In
-//! kube-client, only the body of a response cannot be cloned. This module therefore sends each body through a client that
-//! returns it as its response.
-//!
-//! The body also checks leadership when a connection takes it. The sender and the connection are different tasks, and the
-//! process may be paused between them until its lease has expired. A request without its body is not executed.
+//! The body of a wrapped request also checks leadership when a connection reads it. The sender and the
+//! connection are different tasks, and the process may be paused between them until its lease has expired.
+//! A request without its body is not executed.
 
 use std::{
-    convert::Infallible,
     pin::{Pin, pin},
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::Request;
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use kube_client::{Client, Result, client::Body};
+use kube_client::{Result, client::Body};
+use kube_listwatch::single_use_body;
 use tower::BoxError;
 
 use super::leadership::{Leadership, NotLeading};
 
-/// Wraps requests so that they are sent at most once. Clones share one task, which ends with the last clone.
+/// Wraps requests so that they are sent at most once.
 #[derive(Clone)]
 pub(crate) struct NoRetry {
-    echo: Client,
+    leadership: Leadership,
 }
 
 impl NoRetry {
     /// Creates a wrapper for requests that do not depend on leadership.
-    ///
-    /// # Panics
-    /// Panics outside of a Tokio runtime.
     pub(crate) fn new() -> Self {
         Self::for_leader(Leadership::always())
     }
 
-    /// Creates a wrapper for requests of the leader. If this process is not the leader when a body is read, the body fails with
-    /// [`NotLeading`].
-    ///
-    /// # Panics
-    /// Panics outside of a Tokio runtime.
+    /// Creates a wrapper for requests of the leader. If this process is not the leader when a body is read,
+    /// the body fails with [`NotLeading`].
     pub(crate) fn for_leader(leadership: Leadership) -> Self {
-        let echo = tower::service_fn(move |request: Request<Body>| {
-            let guarded = GuardedBody { body: request.into_body(), leadership: leadership.clone() };
-            async { Ok::<_, Infallible>(Response::new(guarded)) }
-        });
-        Self { echo: Client::new(echo, "") }
+        Self { leadership }
     }
 
     /// Returns the same request with a body that cannot be cloned.
+    ///
+    /// # Panics
+    /// Panics outside of a Tokio runtime.
     pub(crate) async fn wrap(&self, request: Request<Body>) -> Result<Request<Body>> {
         let (parts, body) = request.into_parts();
-        let echoed = self.echo.send(Request::new(body)).await?;
-        Ok(Request::from_parts(parts, echoed.into_body()))
+        let guarded = GuardedBody { body, leadership: self.leadership.clone() };
+        Ok(Request::from_parts(parts, single_use_body(guarded).await?))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
+use kube_workqueue::{ItemExponentialFailureRateLimiter, RateLimiter};
 use tokio::time::Instant;
 
 /// The delay after the first failure. The delay doubles with each further failure.
@@ -13,9 +14,8 @@ const MAX_DELAY: Duration = Duration::from_secs(20);
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// Shared by all writes: while the server fails, the recorder does not send other writes.
-#[derive(Debug)]
 pub(crate) struct Backoff {
-    failures: u32,
+    delays: ItemExponentialFailureRateLimiter<()>,
     until: Option<Instant>,
     /// Adds up to a quarter to the delay, so that clients do not retry at the same time.
     rng: Rng,
@@ -23,7 +23,8 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { failures: 0, until: None, rng: Rng::with_seed(seed) }
+        let delays = ItemExponentialFailureRateLimiter::new(MIN_DELAY, MAX_DELAY);
+        Self { delays, until: None, rng: Rng::with_seed(seed) }
     }
 
     /// Returns the end of the delay, if it is in the future.
@@ -33,15 +34,15 @@ impl Backoff {
 
     /// Records a failure of the server, and the delay that it requested.
     pub(crate) fn failed(&mut self, now: Instant, retry_after: Option<Duration>) {
-        let doubled = MIN_DELAY.saturating_mul(2_u32.saturating_pow(self.failures)).min(MAX_DELAY);
+        let delay = self.delays.when(&(), now);
         let requested = retry_after.unwrap_or_default().min(MAX_RETRY_AFTER);
-        self.failures = self.failures.saturating_add(1);
-        self.until = Some(now + doubled.max(requested).mul_f64(1.0 + self.rng.f64() / 4.0));
+        self.until = Some(now + delay.max(requested).mul_f64(1.0 + self.rng.f64() / 4.0));
     }
 
     /// Records a response of the server.
     pub(crate) fn reset(&mut self) {
-        (self.failures, self.until) = (0, None);
+        self.delays.forget(&());
+        self.until = None;
     }
 }
 

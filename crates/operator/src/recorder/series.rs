@@ -145,7 +145,6 @@ impl SeriesEntry {
 }
 
 /// The state of a recorder.
-#[derive(Debug)]
 pub(crate) struct Series {
     limits: RecorderLimits,
     entries: HashMap<u64, SeriesEntry>,

@@ -218,7 +218,7 @@ fn drain(series: &mut Series, model: &mut Model) {
         }
         series.check();
     }
-    panic!("not drained: {series:?}");
+    panic!("not drained: {:?}", series.entries);
 }
 
 fn config() -> Config {
