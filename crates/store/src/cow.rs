@@ -1,13 +1,13 @@
 //! `CowVec`: a growing array in chunks. A copy costs one reference count.
 //!
-//! A wide tree: leaves of `LEAF` elements, inner nodes of [`FAN`] children. A write changes an unshared
-//! chunk in place. A chunk that a copy shares is copied first, with the path above it. Unwritten
-//! elements read as absent.
+//! The array is a wide tree: a leaf has `LEAF` elements, and an inner node has [`FAN`] children. A
+//! write changes an unshared chunk in place. If a copy shares the chunk, the write first copies the
+//! chunk and its path from the root. A read of an unwritten element returns `None`.
 
 use std::{iter::repeat_with, sync::Arc};
 
-/// Children of an inner node. Small, because copying a node increments the reference count of each
-/// child.
+/// The number of children of an inner node. It is small, because a copy of a node increments the
+/// reference count of each child.
 const FAN: usize = 1 << FAN_BITS;
 const FAN_BITS: u32 = 4;
 
@@ -35,7 +35,7 @@ impl<E, const LEAF: usize> Default for CowVec<E, LEAF> {
 impl<E, const LEAF: usize> CowVec<E, LEAF> {
     const LEAF_BITS: u32 = LEAF.trailing_zeros();
 
-    /// The number of low bits of an index that select a place in this tree.
+    /// Returns the number of low bits of an index that select a place in this tree.
     fn bits(&self) -> u32 {
         Self::LEAF_BITS + FAN_BITS * self.height
     }
@@ -73,8 +73,8 @@ impl<E, const LEAF: usize> CowVec<E, LEAF> {
 }
 
 impl<E: Clone + Default, const LEAF: usize> CowVec<E, LEAF> {
-    /// Returns the element for writing, and creates it if it is absent. Copies the shared chunks on its
-    /// path.
+    /// Returns the element for writing, and creates it if it is absent. Copies the shared chunks on
+    /// its path.
     pub(crate) fn get_mut(&mut self, at: usize) -> &mut E {
         while at >> self.bits() != 0 {
             self.grow();

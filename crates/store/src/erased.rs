@@ -1,7 +1,7 @@
-//! `Indexes`: all indexes of a store behind one trait. One write updates all indexes.
+//! `Indexes`: all indexes of a store behind one trait, updated by the same write.
 //!
-//! The index functions run for a complete batch before the write. A write in place blocks readers, so
-//! user code must not run in it.
+//! The index functions run for a complete batch before the write. A write in place blocks readers,
+//! so user code must not run during the write.
 
 use std::{
     any::Any,
@@ -22,8 +22,8 @@ trait AnyIndex<T>: Any + Send + Sync {
     /// function.
     fn evaluate(&self, entries: &[&Entry<T>]) -> (Box<dyn Any>, u64);
     fn prefetch(&self, slots: &[u32]);
-    /// Sets the values of a slot to the evaluated values at place `at`. The places are ascending and
-    /// unique.
+    /// Sets the values of a slot to the evaluated values at place `at`. The places are ascending
+    /// and unique.
     fn set(&mut self, slot: u32, evaluated: &mut dyn Any, at: usize);
     fn clear(&mut self, slot: u32);
     fn check(&self, slots: &[u32]);
@@ -42,8 +42,9 @@ struct BatchValues<V> {
 }
 
 impl<V> BatchValues<V> {
-    /// Returns the values of the object at this place. Drops the values of objects before it.
-    fn of(&mut self, at: usize) -> impl ExactSizeIterator<Item = (u64, V)> {
+    /// Returns the values of the object at this place. Drops the values of the objects that precede
+    /// this object.
+    fn values_at(&mut self, at: usize) -> impl ExactSizeIterator<Item = (u64, V)> {
         let begin = at.checked_sub(1).map_or(0, |before| self.ends[before]);
         self.values.by_ref().take(begin - self.taken).for_each(drop);
         self.taken = self.ends[at];
@@ -51,7 +52,7 @@ impl<V> BatchValues<V> {
     }
 }
 
-/// Holds one index: its function and its values.
+/// Holds the function and the values of one index.
 pub(crate) struct IndexState<T, V> {
     name: &'static str,
     function: Arc<IndexFn<T, V>>,
@@ -79,8 +80,8 @@ impl<T: 'static, V: Hash + Eq + Clone + Send + Sync + 'static> IndexState<T, V> 
         Self { name, function: Arc::new(function), postings: Postings::default() }
     }
 
-    /// Appends the values of an object, or none if the function panics. Returns whether it panicked.
-    /// The panic message is not logged, because it may quote the object.
+    /// Appends the values of an object, or none if the function panics. Returns whether it
+    /// panicked. The panic message is not logged, because it may contain data of the object.
     fn add_values(&self, entry: &Entry<T>, values: &mut Vec<(u64, V)>) -> bool {
         let before = values.len();
         let panicked = catch_unwind(AssertUnwindSafe(|| (self.function)(&entry.object, values))).is_err();
@@ -124,7 +125,7 @@ impl<T: 'static, V: Hash + Eq + Clone + Send + Sync + 'static> AnyIndex<T> for I
 
     fn set(&mut self, slot: u32, evaluated: &mut dyn Any, at: usize) {
         if let Some(values) = evaluated.downcast_mut::<BatchValues<V>>() {
-            self.postings.set(slot, values.of(at));
+            self.postings.set(slot, values.values_at(at));
         }
     }
 
@@ -208,7 +209,7 @@ impl<T: 'static> Indexes<T> {
         let entries: Vec<&Entry<T>> = objects.iter().map(|(_, entry)| *entry).collect();
         let (mut values, panics) = index.evaluate(&entries);
         for (at, (slot, _)) in objects.iter().enumerate() {
-            index.postings.set(*slot, values.of(at));
+            index.postings.set(*slot, values.values_at(at));
         }
         self.0.push(Box::new(index));
         panics

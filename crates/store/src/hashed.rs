@@ -1,9 +1,9 @@
 //! `HashedNumbers`: maps hashes to numbers. The owner of the numbers holds the keys.
 //!
-//! An open-addressing table in a [`CowVec`]. A bucket stores 32 bits of the hash with the number. The
-//! table grows without reading keys, and a lookup rarely compares a wrong key. The hasher is seeded in
-//! each process, so that users cannot choose names with colliding hashes. The table is never iterated
-//! for a list.
+//! An open-addressing table in a [`CowVec`]. A bucket stores 32 bits of the hash with the number.
+//! The table grows without reading keys, and a lookup rarely compares a wrong key. The hasher is
+//! seeded in each process, so that users cannot choose names with colliding hashes. The table is
+//! never iterated for a list.
 
 use std::{
     hash::{BuildHasher, Hash},
@@ -45,12 +45,12 @@ impl HashedNumbers {
         self.buckets.get(at).copied().unwrap_or_default()
     }
 
-    /// Returns the place and the number with this tag that `is_it` confirms.
-    fn search(&self, tag: u32, is_it: impl Fn(u32) -> bool) -> Option<(usize, u32)> {
+    /// Returns the number with this tag that `matches` accepts, and the position of its bucket.
+    fn search(&self, tag: u32, matches: impl Fn(u32) -> bool) -> Option<(usize, u32)> {
         let mut at = tag as usize & self.size.wrapping_sub(1);
         loop {
-            // One leaf at a time. The table length is a multiple of the leaf length, so leaves do not
-            // wrap around.
+            // Searches one leaf at a time. The length of the table is a multiple of the length of a
+            // leaf, so a leaf does not wrap around.
             let leaf = self.buckets.leaf(at);
             if leaf.is_empty() {
                 return None;
@@ -60,7 +60,7 @@ impl HashedNumbers {
                     return None;
                 }
                 let number = bucket.number - 1;
-                if bucket.tag == tag && is_it(number) {
+                if bucket.tag == tag && matches(number) {
                     return Some((at, number));
                 }
                 at += 1;
@@ -69,14 +69,15 @@ impl HashedNumbers {
         }
     }
 
-    /// Returns the first number with the tag of this hash. It most likely belongs to this hash.
+    /// Returns the first number with the tag of this hash. The number most likely belongs to this
+    /// hash.
     pub(crate) fn likely(&self, hash: u64) -> Option<u32> {
         self.search(tag_of(hash), |_| true).map(|(_, number)| number)
     }
 
-    /// Returns the number with this hash that `is_it` confirms.
-    pub(crate) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
-        self.search(tag_of(hash), is_it).map(|(_, number)| number)
+    /// Returns the number with this hash that `matches` accepts.
+    pub(crate) fn find(&self, hash: u64, matches: impl Fn(u32) -> bool) -> Option<u32> {
+        self.search(tag_of(hash), matches).map(|(_, number)| number)
     }
 
     /// Stores a number that is not stored yet.
@@ -112,8 +113,8 @@ impl HashedNumbers {
         let mut next = (hole + 1) & mask;
         while self.bucket(next).number != 0 {
             let bucket = self.bucket(next);
-            let from_its_beginning = next.wrapping_sub(bucket.tag as usize) & mask;
-            if from_its_beginning >= next.wrapping_sub(hole) & mask {
+            let distance_from_first_place = next.wrapping_sub(bucket.tag as usize) & mask;
+            if distance_from_first_place >= next.wrapping_sub(hole) & mask {
                 *self.buckets.get_mut(hole) = bucket;
                 hole = next;
             }
@@ -147,7 +148,7 @@ mod tests {
     }
 
     proptest! {
-        /// Hashes of few different tags, so that runs of buckets collide, wrap around and move.
+        /// The hashes have few different tags, so that many buckets collide, wrap around and move.
         #[test]
         fn find_returns_only_stored_numbers(
             steps in prop::collection::vec((0u32..60, any::<bool>()), 0..300),

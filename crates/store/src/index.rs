@@ -6,7 +6,7 @@ use kube_object::{Entry, Object, ObjectKey};
 
 use crate::{Snapshot, Store, erased::IndexState};
 
-/// The error of adding or finding an index.
+/// Reports that an index could not be added or found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IndexError {
     /// The store already has an index with this name.
@@ -19,9 +19,9 @@ pub enum IndexError {
 
 /// Refers to one index of a store. Cheap to clone; keeps the store alive.
 ///
-/// [`Store::add_index`] creates it. Each call reads the latest snapshot; use [`Index::at`] for several
-/// consistent answers. Objects have the order of [`Snapshot::iter`]. The order of values is
-/// unspecified, but the same history produces the same order.
+/// [`Store::add_index`] creates an index. Each call reads the latest snapshot. Use [`Index::at`]
+/// for several consistent reads. Objects are returned in the order of [`Snapshot::iter`]. The order
+/// of values is unspecified, but the same history produces the same order.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;

@@ -1,10 +1,10 @@
 //! Holds an indexed cache of Kubernetes objects, with snapshots, listers and typed indexes.
 //!
 //! [`Store::apply`] applies a batch of [`Delta`](kube_object::Delta)s and returns the resulting
-//! [`Event`](kube_object::Event)s. The contract is on [`Store`]. Readers use a [`Lister`], an [`Index`]
-//! or a [`Snapshot`]. Each read sees the state of one moment.
+//! [`Event`](kube_object::Event)s. The contract is on [`Store`]. Readers use a [`Lister`], an
+//! [`Index`] or a [`Snapshot`]. Each read uses one snapshot of the store.
 //!
-//! The store is plain data: it does no I/O and starts no tasks, and you can use it without a watch.
+//! The store is plain data. It does no I/O and starts no tasks, and you can use it without a watch.
 //! Only [`Store::wait_until`] and [`Store::wait_for`] wait.
 //!
 //! ```
@@ -24,13 +24,13 @@
 //! - A snapshot never changes, and never blocks a writer.
 //! - Within an epoch the watermark never decreases. It is never ahead of the applied deltas.
 //! - A relist keeps the `Arc` of an unchanged object.
-//! - Objects, key map, indexes, stale marks and watermark belong to one root. Each read uses one root,
-//!   so its answers are consistent.
+//! - Objects, key map, indexes, stale marks and watermark belong to one root. Each read uses one
+//!   root, so its results are consistent.
 //! - A root that a reader holds is never written to.
 //! - A slot keeps its number while its object exists. Indexes contain slot numbers, not keys.
 //! - While readers are blocked, the only user code that runs is `Eq`, `Clone` and `Drop` of index
 //!   values.
-//! - The order of iteration does not depend on hashes. The same history produces the same order.
+//! - The order of iteration depends only on the applied deltas, not on hashes.
 //!
 //! The modules, from the bottom up:
 //! - `cow`: a growing array whose chunks are copied if a snapshot holds them.
@@ -38,7 +38,8 @@
 //! - `slots`: elements in numbered slots.
 //! - `slot_set`, `postings`: the slots for each value of an index.
 //! - `erased`: indexes with any type of value behind one trait.
-//! - `root`, `replace`: the state of one moment, and the rules by which a delta changes it.
+//! - `root`, `replace`: the complete state of a store, and the rules by which a delta or a relist
+//!   changes the state.
 
 mod cow;
 mod erased;

@@ -8,8 +8,8 @@ use crate::{Index, LabelSelector, Snapshot, Store, StoreStats, Watermark, snapsh
 
 /// Reads a store. Cheap to clone; keeps the store alive.
 ///
-/// No method does I/O or waits, except `wait_until` and `wait_for`. Each call reads the latest
-/// snapshot; use [`Lister::snapshot`] for several consistent answers. The order of lists is
+/// No method does I/O, and only `wait_until` and `wait_for` wait. Each call reads the latest
+/// snapshot. Use [`Lister::snapshot`] for several consistent reads. The order of lists is
 /// unspecified.
 ///
 /// ```
@@ -42,7 +42,7 @@ impl<T> std::fmt::Debug for Lister<T> {
 }
 
 impl<T: Object> Lister<T> {
-    /// Returns the object with this key, a [`KeyRef`] or an `&ObjectKey`.
+    /// Returns the object with this key. The key is a [`KeyRef`] or an `&ObjectKey`.
     pub fn get_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
         self.store.get(key)
     }
@@ -95,7 +95,8 @@ impl<T: Object> Lister<T> {
         self.store.snapshot()
     }
 
-    /// Returns the resourceVersion of the watermark; `None` until a delta with a version was applied.
+    /// Returns the resourceVersion of the watermark. Returns `None` until a delta with a version
+    /// was applied.
     pub fn watermark(&self) -> Option<ResourceVersion> {
         self.store.watermark()
     }

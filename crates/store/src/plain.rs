@@ -1,4 +1,5 @@
-//! Methods for a store without a reflector, like those of client-go's `Store` and `Indexer`.
+//! Methods for a store without a reflector. The methods correspond to client-go's `Store` and
+//! `Indexer`.
 
 use std::sync::Arc;
 
@@ -7,26 +8,28 @@ use kube_object::{Delta, Entry, Event, KeyRef, Listed, Object, ObjectId, ObjectK
 use crate::{IndexError, Store};
 
 impl<T: Object> Store<T> {
-    /// Adds or updates an object. The same as [`Store::update`].
+    /// Adds or updates an object, like [`Store::update`]. Returns the resulting events.
     ///
-    /// An object without a resourceVersion always counts as changed. An object with the cached version
-    /// or a lower one changes nothing.
+    /// An object without a resourceVersion always counts as changed. The call has no effect if the
+    /// resourceVersion is lower than the cached version, or equal.
     pub fn add(&self, object: T) -> Vec<Event<T>> {
         self.apply(vec![Delta::Put(Entry::of(object))])
     }
 
-    /// Updates or adds an object. The same as [`Store::add`].
+    /// Updates or adds an object, like [`Store::add`]. Returns the resulting events.
     pub fn update(&self, object: T) -> Vec<Event<T>> {
         self.add(object)
     }
 
-    /// Deletes the object with this key.
+    /// Deletes the object with this key. Returns the event, or no event if the store has no such
+    /// object.
     pub fn delete(&self, key: &ObjectKey) -> Vec<Event<T>> {
         let id = ObjectId { key: key.clone(), uid: Uid::new(""), version: ResourceVersion::new("") };
         self.apply(vec![Delta::Remove { id, last: None }])
     }
 
-    /// Replaces all objects atomically, as a relist at this resourceVersion.
+    /// Replaces all objects atomically, like a relist at this resourceVersion. Returns the
+    /// resulting events.
     pub fn replace(&self, objects: impl IntoIterator<Item = T>, version: ResourceVersion) -> Vec<Event<T>> {
         let items = objects.into_iter().map(|object| Listed::Object(Entry::of(object))).collect();
         self.apply(vec![
@@ -61,11 +64,12 @@ impl<T: Object> Store<T> {
         self.len() == 0
     }
 
-    /// Returns the objects with this value in the named index. The index must have `String` values; use
-    /// [`Store::index`] for other types.
+    /// Returns the objects with this value in the named index. The index must have `String` values.
+    /// For values of another type, use [`Store::index`].
     ///
     /// # Errors
-    /// [`IndexError::NotFound`] if the store has no index with this name and `String` values.
+    /// Returns [`IndexError::NotFound`] if the store has no index with this name and `String`
+    /// values.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, IndexError> {
         let index = self.index::<String>(name).ok_or_else(|| IndexError::NotFound(name.to_owned()))?;
         Ok(index.get(value))

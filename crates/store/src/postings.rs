@@ -1,7 +1,7 @@
 //! `Postings`: maps the values of an index to slots, and slots to values.
 //!
-//! The values of a slot are stored and not evaluated again. An inconsistent index function therefore
-//! leaves no outdated values.
+//! The values of a slot are stored and not evaluated again. Outdated values are therefore removed
+//! even if the index function is inconsistent.
 
 use std::{borrow::Borrow, hash::Hash, hint::black_box, sync::Arc};
 
@@ -45,8 +45,8 @@ impl ValueNumbers {
     }
 }
 
-/// Invariant: a slot is in the posting of a value if and only if the slot's numbers contain the number
-/// of the value.
+/// Invariant: a slot is in the posting of a value if and only if the slot's numbers contain the
+/// number of the value.
 #[derive(Clone)]
 pub(crate) struct Postings<V> {
     values: Slots<Arc<Posting<V>>>,
@@ -129,7 +129,7 @@ impl<V: Hash + Eq + Clone> Postings<V> {
         self.set_numbers(slot, &[]);
     }
 
-    /// Returns whether the slot has only this value. Then the common update changes nothing.
+    /// Returns whether the slot has only this value. In this common case, an update does not write.
     fn has_only(&self, slot: u32, value: &V) -> bool {
         match self.numbers(slot) {
             [number] => self.values.get(*number).is_some_and(|posting| posting.value == *value),
@@ -149,7 +149,7 @@ impl<V: Hash + Eq + Clone> Postings<V> {
             }
         }
         for number in old.as_slice().iter().filter(|number| new.binary_search(number).is_err()) {
-            self.leave(*number, slot);
+            self.remove_from_posting(*number, slot);
         }
     }
 
@@ -164,7 +164,7 @@ impl<V: Hash + Eq + Clone> Postings<V> {
         }
     }
 
-    fn leave(&mut self, number: u32, slot: u32) {
+    fn remove_from_posting(&mut self, number: u32, slot: u32) {
         let Some(posting) = self.values.get_mut(number) else { return };
         let posting = Arc::make_mut(posting);
         posting.slots.remove(slot);

@@ -1,7 +1,8 @@
-//! `Relist`: collects the deltas between the begin and the end of a relist, and applies them at the end.
+//! `Relist`: collects the deltas between `Delta::Begin` and `Delta::End`, and applies them at
+//! `End`.
 //!
-//! An unchanged object costs one bit here. Only changed objects are held beside the cached ones.
-//! Slots are stable meanwhile, because the store is not written between the begin and the end.
+//! An unchanged object costs one bit. Only changed objects are held in addition to the cached
+//! objects. Slots are stable during a relist, because the store is not written before `End`.
 
 use std::{
     collections::{BTreeSet, HashMap, hash_map},
@@ -12,20 +13,21 @@ use kube_object::{Delta, Entry, Listed, Object, ObjectId, ObjectKey, ResourceVer
 
 use crate::root::{Batch, Outcome, Root, Source};
 
-/// The number of changes that are put together, with one evaluation of the indexes.
+/// The number of changes that are written as one batch, with one evaluation of the indexes.
 const PUTS_PER_BATCH: usize = 256;
 
-/// The collected state of one key. It is applied at the end.
+/// The collected state of one key, which `Delta::End` applies.
 enum Change<T> {
     Put {
         entry: Entry<T>,
         /// A later state of the same object could not be decoded.
         stale: bool,
-        /// The last state of the cached object, if it was deleted before this object took its key.
-        /// Boxed, because it is rare and an initial list holds one change per object.
+        /// The last state of the cached object, if it was deleted and this object reuses its key.
+        /// Boxed, because this case is rare and an initial list holds one change per object.
         before: Option<Box<Entry<T>>>,
     },
-    /// The object was deleted during the relist. Contains the last state of the cached object, if it was received.
+    /// The object was deleted during the relist. Contains the last state of the cached object, if
+    /// the state was received.
     Gone(Option<Entry<T>>),
 }
 
@@ -42,7 +44,8 @@ impl<T> Clone for Change<T> {
 
 /// The collected changes, in the order in which their keys were received.
 ///
-/// Invariant: `places` contains the one place of each key in `changes`. A list that repeats its items takes no more memory.
+/// Invariant: each key has one place in `changes`, and `places` contains this place. A list that
+/// repeats its items therefore does not need more memory.
 struct Changes<T> {
     changes: Vec<Option<Change<T>>>,
     places: HashMap<ObjectKey, usize, foldhash::fast::RandomState>,
@@ -67,7 +70,7 @@ impl<T> Changes<T> {
         self.changes[*self.places.get(key)?].as_mut()
     }
 
-    /// Removes the change of a key. The key keeps its place.
+    /// Removes the change of a key. A later change of the key is stored at the same place.
     fn take(&mut self, key: &ObjectKey) -> Option<Change<T>> {
         self.changes[*self.places.get(key)?].take()
     }
@@ -94,7 +97,8 @@ enum Mark {
     Undecodable,
 }
 
-/// The marks of the cached objects: one bit for each slot, and a set for the rare undecodable objects.
+/// The marks of the cached objects: one bit for each slot, and a set for the rare undecodable
+/// objects.
 ///
 /// Invariant: a slot in `undecodable` is also in `present`.
 #[derive(Default, Clone)]
@@ -146,7 +150,7 @@ impl<T: Object> Relist<T> {
         Self { history_lost, cached: Marks::default(), changes: Changes::new() }
     }
 
-    /// Collects a delta between the begin and the end. Bookmarks are ignored.
+    /// Collects a delta that was received between `Begin` and `End`. Ignores bookmarks.
     pub(crate) fn collect(&mut self, delta: Delta<T>, root: &Root<T>) {
         match delta {
             Delta::Page(items) => items.into_iter().for_each(|item| match item {
@@ -162,7 +166,7 @@ impl<T: Object> Relist<T> {
 
     fn put(&mut self, entry: Entry<T>, root: &Root<T>) {
         let held = root.held(entry.key().as_ref());
-        let mut before = self.forget(entry.key(), held);
+        let mut before = self.discard(entry.key(), held);
         if let Some((slot, _)) = held.filter(|(_, held)| !held.uid.differs_from(&entry.id.uid)) {
             before = None;
             self.cached.set(slot, Mark::Present);
@@ -174,9 +178,10 @@ impl<T: Object> Relist<T> {
             .set(entry.key().clone(), Change::Put { entry, stale: false, before: before.map(Box::new) });
     }
 
-    /// Returns whether a listed object is the cached one.
+    /// Returns whether a listed object is equal to the cached object.
     ///
-    /// A version alone does not prove it if the object is stale, because the version may belong to a lost history.
+    /// If the object is stale, an equal version does not prove this, because the cached version may
+    /// belong to a lost history.
     fn is_unchanged(&self, slot: u32, listed: &Entry<T>, root: &Root<T>) -> bool {
         let Some(held) = root.objects.get(slot) else { return false };
         let is_same_history =
@@ -194,7 +199,7 @@ impl<T: Object> Relist<T> {
             return;
         }
         let held = root.held(id.key.as_ref());
-        let before = self.forget(&id.key, held);
+        let before = self.discard(&id.key, held);
         let of_held = |last: &Entry<T>| held.is_some_and(|(_, held)| !held.uid.differs_from(&last.id.uid));
         self.changes.set(id.key.clone(), Change::Gone(last.filter(of_held).or(before)));
     }
@@ -207,7 +212,7 @@ impl<T: Object> Relist<T> {
             return;
         }
         let held = root.held(id.key.as_ref());
-        let before = self.forget(&id.key, held);
+        let before = self.discard(&id.key, held);
         if let Some((slot, _)) = held.filter(|(_, held)| !held.uid.differs_from(&id.uid)) {
             self.cached.set(slot, Mark::Undecodable);
         } else if before.is_some() {
@@ -215,7 +220,7 @@ impl<T: Object> Relist<T> {
         }
     }
 
-    /// Returns the latest identity of this key: the collected one, or else the cached one.
+    /// Returns the collected identity of this key. If there is none, returns the cached identity.
     fn current<'a>(&'a self, key: &ObjectKey, root: &'a Root<T>) -> Option<&'a ObjectId> {
         match self.changes.get(key) {
             Some(Change::Put { entry, .. }) => Some(&entry.id),
@@ -224,9 +229,9 @@ impl<T: Object> Relist<T> {
         }
     }
 
-    /// Discards the collected state of this key and of its cached object. Returns the last state of the cached object, if
-    /// its deletion was received.
-    fn forget(&mut self, key: &ObjectKey, held: Option<(u32, &ObjectId)>) -> Option<Entry<T>> {
+    /// Discards the collected state of this key and of its cached object. Returns the last state of
+    /// the cached object, if its deletion was received.
+    fn discard(&mut self, key: &ObjectKey, held: Option<(u32, &ObjectId)>) -> Option<Entry<T>> {
         if let Some((slot, _)) = held {
             self.cached.set(slot, Mark::Missing);
         }
@@ -236,7 +241,8 @@ impl<T: Object> Relist<T> {
         }
     }
 
-    /// Applies the list: first deletions in the order of keys, then changes in the order in which their keys were received.
+    /// Applies the list: first deletions in the order of keys, then changes in the order in which
+    /// their keys were received.
     pub(crate) fn end(
         self,
         version: ResourceVersion,
@@ -252,8 +258,8 @@ impl<T: Object> Relist<T> {
         root.watermark.listed(version);
     }
 
-    /// Deletes the objects that are not part of the new state. After an incomplete list, deletes only the objects that
-    /// were replaced by an object with another uid.
+    /// Deletes the objects that are not part of the new state. After an incomplete list, deletes
+    /// only the objects that were replaced by an object with another uid.
     fn delete_missing(&self, complete: bool, root: &mut Root<T>, outcome: &mut Outcome<T>) {
         for (key, slot) in root.slots_by_key(|slot| self.cached.get(slot) == Mark::Missing) {
             if !complete && !matches!(self.changes.get(&key), Some(Change::Put { .. })) {
@@ -321,7 +327,7 @@ fn put_all<T: Object>(
     }
 }
 
-/// A set of slots, one bit each.
+/// A set of slots, with one bit for each slot.
 #[derive(Default, Clone)]
 struct BitSet(Vec<u64>);
 

@@ -1,6 +1,7 @@
-//! `Root`: the complete state of a store at one moment, and the rules by which a delta changes it.
+//! `Root`: the complete state of a store, and the rules by which a delta changes the state.
 //!
-//! A root is plain data without a lock. A clone is a snapshot. Writes to a root never change its clones.
+//! A root is plain data without a lock. A clone is a snapshot. Writes to a root never change its
+//! clones.
 
 use std::{collections::BTreeSet, hint::black_box, sync::Arc};
 
@@ -14,7 +15,7 @@ use crate::{
     slots::Slots,
 };
 
-/// Holds the objects and the data that is derived from them.
+/// Holds the objects, and the data that is derived from the objects.
 ///
 /// Invariant: `objects`, `namespaces`, `indexes` and `stale` refer to the same slots.
 pub(crate) struct Root<T> {
@@ -53,15 +54,16 @@ impl<T> Default for Root<T> {
 /// Collects the results of one call of `Store::apply`.
 pub(crate) struct Outcome<T> {
     pub(crate) events: Vec<Event<T>>,
-    /// Entries that are no longer needed. They are dropped after the write, when readers are not blocked.
+    /// Entries that are no longer needed. They are dropped after the write, when readers are not
+    /// blocked.
     pub(crate) discarded: Vec<Entry<T>>,
-    /// Deltas that changed nothing.
+    /// The number of deltas without an effect.
     pub(crate) repeats: u64,
-    /// Panics of index functions.
+    /// The number of panics of index functions.
     pub(crate) panics: u64,
-    /// Lists that ended.
+    /// The number of lists that were applied.
     pub(crate) lists: u64,
-    /// Lists that ended and that followed a lost history.
+    /// The number of lists that were applied after a lost history.
     pub(crate) lists_after_lost_history: u64,
 }
 
@@ -96,19 +98,19 @@ pub(crate) enum Source {
     List { initial: bool },
 }
 
-/// The context of several puts: the evaluated index values, and the outcome.
+/// The context in which several objects are stored: the evaluated index values, and the outcome.
 ///
 /// The index functions run in [`Batch::new`], before the root is locked for the write.
 pub(crate) struct Batch<'a, T> {
     evaluated: Evaluated,
-    /// The place of the next put among the evaluated objects.
+    /// The position of the next object in `evaluated`.
     next: usize,
     source: Source,
     pub(crate) outcome: &'a mut Outcome<T>,
 }
 
 impl<'a, T: Object> Batch<'a, T> {
-    /// Evaluates the indexes for these objects. The puts must follow in this order.
+    /// Evaluates the indexes for these objects. The caller must store the objects in this order.
     pub(crate) fn new(
         root: &Root<T>,
         puts: &[&Entry<T>],
@@ -139,19 +141,19 @@ impl<T: Object> Root<T> {
         self.objects.get(self.find(key)?)
     }
 
-    /// Reads the memory that putting these objects will need, and changes nothing.
+    /// Loads the memory that the next writes need into the processor's cache.
     ///
-    /// The entries are far apart in memory. In short loops like these the processor waits for many cache misses at the
-    /// same time.
+    /// The entries are scattered in memory. In short loops like these, the processor waits for many
+    /// cache misses concurrently.
     fn prefetch(&self, puts: &[&Entry<T>]) {
         let hashes: Vec<u64> = puts.iter().map(|put| hash_of(put.key())).collect();
         let slots: Vec<u32> = hashes.iter().filter_map(|hash| self.objects.likely(*hash)).collect();
-        let look = |entry: &Entry<T>| {
-            let of_key = entry.key().as_str().as_bytes().first();
-            Arc::strong_count(&entry.object) ^ usize::from(*of_key.unwrap_or(&0))
+        let read = |entry: &Entry<T>| {
+            let first_byte = entry.key().as_str().as_bytes().first();
+            Arc::strong_count(&entry.object) ^ usize::from(*first_byte.unwrap_or(&0))
         };
         let entries = slots.iter().filter_map(|slot| self.objects.get(*slot));
-        black_box(entries.fold(0, |seen, entry| seen ^ look(entry)));
+        black_box(entries.fold(0, |sum, entry| sum ^ read(entry)));
         self.indexes.prefetch(&slots);
     }
 
@@ -177,7 +179,7 @@ impl<T: Object> Root<T> {
         }
     }
 
-    /// Deletes all objects, in the order of their keys. Their final states are unknown.
+    /// Deletes all objects, in the order of their keys, with `final_state_unknown`.
     pub(crate) fn clear(&mut self, outcome: &mut Outcome<T>) {
         for (_, slot) in self.slots_by_key(|_| true) {
             self.delete(slot, None, true, outcome);
@@ -194,7 +196,7 @@ impl<T: Object> Root<T> {
         slots
     }
 
-    /// Stores this state of an object, unless it is a repeat.
+    /// Stores this state of an object. Ignores a repeat.
     pub(crate) fn put(&mut self, entry: Entry<T>, batch: &mut Batch<'_, T>) {
         self.put_next(entry, batch);
         batch.next += 1;
@@ -218,13 +220,16 @@ impl<T: Object> Root<T> {
         }
     }
 
-    /// Returns whether the cached version belongs to a lost history and the event to the current one.
+    /// Returns whether the cached version belongs to a lost history, and the event to the current
+    /// history.
     ///
-    /// After a list that started a new epoch, only an object whose listed state could not be decoded keeps a version of
-    /// the lost history. This version is above the watermark. The event is above the watermark too, so it is new.
+    /// After a list that started a new epoch, an object keeps a version of the lost history only if
+    /// its listed state could not be decoded. This version is above the watermark. An event above
+    /// the watermark is new, even if its version is lower than the cached version.
     fn belongs_to_new_history(&self, held: &ObjectId, event: &ObjectId) -> bool {
-        let beyond = |seen: &ResourceVersion| held.version > *seen && !seen.at_least(&event.version);
-        self.watermark.version.as_ref().is_some_and(beyond)
+        let both_above =
+            |watermark: &ResourceVersion| held.version > *watermark && !watermark.at_least(&event.version);
+        self.watermark.version.as_ref().is_some_and(both_above)
     }
 
     fn insert(&mut self, entry: Entry<T>, batch: &mut Batch<'_, T>) {
@@ -305,21 +310,25 @@ impl<T: Object> Root<T> {
             assert_eq!(
                 self.find(entry.key().as_ref()),
                 Some(slot),
-                "{} is found in another slot",
+                "a lookup of {} returns another slot",
                 entry.key()
             );
             let namespaced =
                 entry.key().namespace().map(|name| self.namespaces.slots(name).any(|s| s == slot));
             assert_ne!(namespaced, Some(false), "{} is missing from its namespace", entry.key());
         }
-        assert!(self.stale.iter().all(|slot| slots.binary_search(slot).is_ok()), "a free slot is stale");
+        assert!(
+            self.stale.iter().all(|slot| slots.binary_search(slot).is_ok()),
+            "a free slot has a stale mark"
+        );
     }
 }
 
 /// Returns whether an event is not newer than the cached state.
 ///
-/// This also holds for another uid: resourceVersions are ordered over all objects of a type, so the object with the lower
-/// version existed earlier. An opaque version is never known to be a repeat.
+/// This also holds for another uid. The resourceVersions of all objects of a type have one order,
+/// so the object with the lower version is the older object. An opaque version never counts as a
+/// repeat.
 fn is_repeat(held: &ObjectId, event: &ObjectId) -> bool {
     if held.uid.differs_from(&event.uid) {
         event.version < held.version

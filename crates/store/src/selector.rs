@@ -12,8 +12,8 @@ pub use parse::ParseSelectorError;
 
 /// Selects objects whose labels meet all requirements.
 ///
-/// Build it with methods, parse it from the text that `kubectl -l` accepts, or convert it from a
-/// selector in a spec or from kube's selector.
+/// You can build a selector with methods, parse the text that `kubectl -l` accepts, or convert a
+/// selector of a spec or of kube.
 ///
 /// ```
 /// use kube_store::LabelSelector;
@@ -32,7 +32,7 @@ struct Requirement {
     test: Test,
 }
 
-/// The condition for one label. The negated conditions also accept an absent label.
+/// The condition for the value of one label. A negated condition also accepts an absent label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Test {
     Equals(String),

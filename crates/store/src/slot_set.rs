@@ -11,7 +11,8 @@ const CHUNK: usize = 512;
 #[derive(Clone)]
 pub(crate) enum SlotSet {
     Few(Vec<u32>),
-    /// Invariant: no chunk is empty, and all slots of a chunk are below the slots of the next chunk.
+    /// Invariant: no chunk is empty, and all slots of a chunk are below the slots of the next
+    /// chunk.
     Many {
         chunks: Vec<Arc<Vec<u32>>>,
         len: usize,
@@ -83,9 +84,9 @@ impl SlotSet {
     /// Returns the length. Panics unless the invariants hold. For tests.
     pub(crate) fn check(&self) -> usize {
         let slots: Vec<u32> = self.iter().collect();
-        assert!(slots.is_sorted_by(|a, b| a < b), "a posting is out of order");
-        assert_eq!(slots.len(), self.len(), "a posting has lost count");
-        assert!(!slots.is_empty(), "an empty posting was kept");
+        assert!(slots.is_sorted_by(|a, b| a < b), "the slots of a posting are not sorted");
+        assert_eq!(slots.len(), self.len(), "a posting has a wrong length");
+        assert!(!slots.is_empty(), "an empty posting was not removed");
         slots.len()
     }
 }

@@ -1,7 +1,8 @@
 //! `Slots`: elements in numbered slots, which are found by hash.
 //!
-//! A slot keeps its number while its element exists, so indexes can contain numbers instead of keys.
-//! Freed slots are reused, the last freed first. The memory for the highest number of elements is kept.
+//! A slot keeps its number while its element exists, so indexes can contain numbers instead of
+//! keys. A new element reuses the slot that was freed last. The memory of freed slots is not
+//! released.
 
 use crate::{cow::CowVec, hashed::HashedNumbers};
 
@@ -56,9 +57,9 @@ impl<E> Slots<E> {
         }
     }
 
-    /// Returns the slot of the element with this hash that `is_it` confirms.
-    pub(crate) fn find(&self, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<u32> {
-        self.numbers.find(hash, |slot| self.get(slot).is_some_and(&is_it))
+    /// Returns the slot of the element with this hash that `matches` accepts.
+    pub(crate) fn find(&self, hash: u64, matches: impl Fn(&E) -> bool) -> Option<u32> {
+        self.numbers.find(hash, |slot| self.get(slot).is_some_and(&matches))
     }
 
     /// Returns the most likely slot for this hash, without reading elements.
@@ -76,7 +77,7 @@ impl<E> Slots<E> {
 }
 
 impl<E: Clone> Slots<E> {
-    /// Returns the element for writing. Its hash must not change.
+    /// Returns the element for writing. The caller must not change the hash of the element.
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut E> {
         if slot >= self.used {
             return None;
@@ -120,12 +121,12 @@ impl<E: Clone> Slots<E> {
         let mut free = 0;
         let mut next = self.free;
         while next != NONE {
-            assert!(next < self.used, "slot {next} is free and was never used");
+            assert!(next < self.used, "slot {next} was never used, but is on the free list");
             let Some(Slot::Free(after)) = self.slots.get(next as usize) else {
-                panic!("slot {next} is full and on the list of free ones");
+                panic!("slot {next} is full, but is on the free list");
             };
             (free, next) = (free + 1, *after);
-            assert!(free <= self.used, "the list of free slots has a loop");
+            assert!(free <= self.used, "the free list has a loop");
         }
         assert_eq!(self.iter().count() + free as usize, self.used(), "a slot is neither full nor free");
         assert_eq!(self.iter().count(), self.len(), "full slots and hashed numbers differ");

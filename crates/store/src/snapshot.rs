@@ -1,4 +1,4 @@
-//! `Snapshot`: the state of a store at one moment.
+//! `Snapshot`: an immutable state of a store.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use kube_object::{Entry, KeyRef, Object, ResourceVersion};
 
 use crate::{LabelSelector, Watermark, root::Root};
 
-/// Holds the state of a store at one moment: objects, indexes and watermark.
+/// Holds an immutable state of a store: objects, indexes and watermark.
 ///
-/// A snapshot is cheap to clone, never changes and blocks no writer. While it is held, writers copy the
-/// parts that they change, so a long-lived snapshot costs memory. Read an index of the snapshot with
-/// [`Index::at`](crate::Index::at).
+/// A snapshot is cheap to clone, never changes, and never blocks a writer. While a snapshot is
+/// held, writers copy the parts that they change, so a long-lived snapshot costs memory. To read an
+/// index of the snapshot, use [`Index::at`](crate::Index::at).
 pub struct Snapshot<T> {
     pub(crate) root: Arc<Root<T>>,
 }
@@ -31,13 +31,14 @@ impl<T> std::fmt::Debug for Snapshot<T> {
 }
 
 impl<T: Object> Snapshot<T> {
-    /// Returns the entry with this key, a [`KeyRef`] or an `&ObjectKey`. Does not allocate.
+    /// Returns the entry with this key. The key is a [`KeyRef`] or an `&ObjectKey`. Does not
+    /// allocate.
     pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<&Entry<T>> {
         self.root.get(key.into())
     }
 
-    /// Iterates over all entries, in unspecified order. The same history produces the same order, and
-    /// all lists use it.
+    /// Iterates over all entries. The order is unspecified, but the same history produces the same
+    /// order. All lists have this order.
     pub fn iter(&self) -> impl Iterator<Item = &Entry<T>> {
         self.root.objects.iter().map(|(_, entry)| entry)
     }
@@ -74,7 +75,8 @@ impl<T: Object> Snapshot<T> {
         self.root.namespaces.len(namespace)
     }
 
-    /// Returns the resourceVersion of the watermark.
+    /// Returns the resourceVersion of the watermark. Returns `None` if no delta with a version was
+    /// applied.
     pub fn watermark(&self) -> Option<&ResourceVersion> {
         self.root.watermark.version.as_ref()
     }
@@ -84,13 +86,14 @@ impl<T: Object> Snapshot<T> {
         &self.root.watermark
     }
 
-    /// Returns the number of stale objects: their latest state could not be decoded.
+    /// Returns the number of stale objects. An object is stale if its latest state could not be
+    /// decoded.
     pub fn stale(&self) -> usize {
         self.root.stale.len()
     }
 
-    /// Returns whether the object with this key is stale: its latest state could not be decoded, and
-    /// the cache keeps the last decoded state.
+    /// Returns whether the object with this key is stale. If the latest state of an object cannot
+    /// be decoded, the object is stale, and the cache keeps the last decoded state.
     pub fn is_stale<'k>(&self, key: impl Into<KeyRef<'k>>) -> bool {
         self.root.find(key.into()).is_some_and(|slot| self.root.stale.contains(&slot))
     }

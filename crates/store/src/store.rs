@@ -35,52 +35,54 @@ const MAX_IN_PLACE_DELTAS: usize = 256;
 /// Caches the objects of one type, with indexes. Cheap to clone: all clones share one store.
 ///
 /// # Contract
-/// 1. [`apply`](Store::apply) is the only write path; the other writing methods call it. It applies a
-///    batch to objects, indexes and watermark atomically, before it returns.
-/// 2. A [`Snapshot`] never changes. Taking one increments a reference count. While it is held, writers
-///    copy what they change, and never wait. A reader waits at most while a batch of up to 256 deltas
-///    is written in place.
-/// 3. The uid identifies an object. Another uid under the same key is a deletion and an addition. An
-///    empty uid is unknown.
-/// 4. Outside of a relist, an object never returns to a lower resourceVersion, and an equal version
-///    changes nothing. An opaque version always counts as changed. A list replaces cached objects even
-///    if it is older.
-/// 5. The order of iteration is unspecified, but the same history produces the same order. The store
-///    keeps the memory for its highest number of objects.
+/// 1. [`apply`](Store::apply) is the only write path; the other writing methods call it. It applies
+///    a batch to objects, indexes and watermark atomically, before it returns.
+/// 2. A [`Snapshot`] never changes. To take a snapshot, the store only increments a reference
+///    count. While a snapshot is held, writers copy the parts that they change, and never wait for
+///    readers. A reader waits at most while a batch of up to 256 deltas is written in place.
+/// 3. The uid identifies an object. Another uid under the same key is a deletion and an addition.
+///    An empty uid is unknown.
+/// 4. Outside of a relist, the store ignores a state whose resourceVersion is not higher than the
+///    cached version. An opaque version always counts as changed. A list replaces cached objects
+///    even if the list is older.
+/// 5. The order of iteration is unspecified, but the same history produces the same order. The
+///    store keeps the memory for its highest number of objects.
 ///
-/// Writers are serialized. Index functions run under the lock of the writers: they may read the store,
-/// but must not write to it.
+/// Writers are serialized. Index functions run under the lock of the writers. An index function may
+/// read the store, but must not write to the store.
 ///
 /// # A relist
-/// Between [`Delta::Begin`] and [`Delta::End`], readers see no changes. The store collects the deltas,
-/// and the last one for each key is used. Another `Begin` discards the collected deltas.
+/// Between [`Delta::Begin`] and [`Delta::End`], readers see no changes. The store collects the
+/// deltas and uses the last delta of each key. If another `Begin` is received, the store discards
+/// the collected deltas.
 ///
 /// `End` applies the list. First, it deletes the objects that are not in the list, in the order of
-/// their keys. These deletions have `final_state_unknown`, unless the deletion was received during the
-/// relist with its last state. Then it applies the changes in the order in which they were received.
-/// Unchanged objects keep their `Arc` and cause no event.
+/// their keys. These deletions have `final_state_unknown`, unless the deletion was received during
+/// the relist with its last state. Then it applies the changes in the order in which they were
+/// received. Unchanged objects keep their `Arc` and cause no event.
 ///
-/// If `End` is not `complete`, it deletes only objects that were replaced by an object with another
-/// uid. After `Begin { history_lost: true }`, an equal version does not prove that an object is
-/// unchanged.
+/// If `End` is not `complete`, the store deletes only objects that were replaced by an object with
+/// another uid. After `Begin { history_lost: true }`, an equal version does not prove that an
+/// object is unchanged.
 ///
-/// Without a `Begin`, an `End` is a bookmark, and the items of a `Page` are single deltas. A `Clear`
-/// discards a relist and deletes all objects, in the order of their keys and with
-/// `final_state_unknown`. It keeps the watermark, the epoch and `synced`.
+/// Without a `Begin`, an `End` is a bookmark, and the items of a `Page` are single deltas. A
+/// `Clear` discards a relist and deletes all objects, in the order of their keys and with
+/// `final_state_unknown`. The watermark, the epoch and `synced` do not change.
 pub struct Store<T> {
     pub(crate) shared: Arc<Shared<T>>,
     /// Keeps the source of the store alive while this handle exists.
-    keep: Option<Arc<dyn Any + Send + Sync>>,
+    keep_alive: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 pub(crate) struct Shared<T> {
-    /// The state for readers. Locked to read it, to replace it, and while a batch is written in place.
+    /// The state for readers. Locked to read it, to replace it, and while a batch is written in
+    /// place.
     root: RwLock<Arc<Root<T>>>,
     /// The relist in progress. The holder of this lock is the writer.
     writer: Mutex<Option<Relist<T>>>,
     /// Wakes the tasks that wait for a change of the store.
-    pub(crate) moved: Notify,
-    /// The store is closed: no more writes will follow.
+    pub(crate) changed: Notify,
+    /// Whether the store is closed. A closed store is no longer written to.
     closed: AtomicBool,
     repeats: AtomicU64,
     index_panics: AtomicU64,
@@ -96,19 +98,19 @@ pub struct StoreStats {
     pub objects: usize,
     /// The number of objects whose latest state could not be decoded.
     pub stale: usize,
-    /// The number of deltas that changed nothing, since the store was created.
+    /// The number of deltas without an effect, since the store was created.
     pub repeats: u64,
     /// The number of panics of index functions, since the store was created.
     pub index_panics: u64,
-    /// The number of lists that ended, since the store was created.
+    /// The number of lists that were applied, since the store was created.
     pub lists: u64,
-    /// The number of lists that ended and that followed a lost history, since the store was created.
+    /// The number of lists that were applied after a lost history, since the store was created.
     pub lists_after_lost_history: u64,
 }
 
 impl<T> Clone for Store<T> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), keep: self.keep.clone() }
+        Self { shared: Arc::clone(&self.shared), keep_alive: self.keep_alive.clone() }
     }
 }
 
@@ -133,24 +135,24 @@ impl<T> Store<T> {
             shared: Arc::new(Shared {
                 root: RwLock::default(),
                 writer: Mutex::new(None),
-                moved: Notify::new(),
+                changed: Notify::new(),
                 closed: AtomicBool::new(false),
                 repeats: AtomicU64::new(0),
                 index_panics: AtomicU64::new(0),
                 lists: AtomicU64::new(0),
                 lists_after_lost_history: AtomicU64::new(0),
             }),
-            keep: None,
+            keep_alive: None,
         }
     }
 
-    /// Returns a handle on the same store that holds `guard`. Its clones, listers and indexes hold
-    /// `guard` too.
+    /// Returns a handle on the same store that holds `guard`. Clones, listers and indexes of this
+    /// handle also hold `guard`.
     ///
-    /// An informer uses this to run while its store can be read.
+    /// An informer uses this method to run as long as a handle on its store exists.
     #[must_use]
     pub fn with_keep_alive(self, guard: Arc<dyn Any + Send + Sync>) -> Self {
-        Self { keep: Some(guard), ..self }
+        Self { keep_alive: Some(guard), ..self }
     }
 
     /// Returns the current state, which never changes.
@@ -158,8 +160,10 @@ impl<T> Store<T> {
         Snapshot { root: Arc::clone(&self.shared.root.read()) }
     }
 
-    /// Returns an independent store with the same contents, including a relist in progress. Writes to
-    /// one store do not change the other. For tests that explore several continuations of one state.
+    /// Returns an independent store with the same contents, including a relist in progress. Writes
+    /// to one store do not change the other store.
+    ///
+    /// Tests use this method to explore several continuations of one state.
     pub fn fork(&self) -> Self {
         let relist = self.shared.writer.lock();
         let Shared { repeats, index_panics, lists, lists_after_lost_history, .. } = &*self.shared;
@@ -171,17 +175,18 @@ impl<T> Store<T> {
             index_panics: same(index_panics),
             lists: same(lists),
             lists_after_lost_history: same(lists_after_lost_history),
-            moved: Notify::new(),
+            changed: Notify::new(),
             closed: AtomicBool::new(self.is_closed()),
         };
-        Self { shared: Arc::new(shared), keep: None }
+        Self { shared: Arc::new(shared), keep_alive: None }
     }
 
-    /// Closes the store: no more writes will follow. Current and later waits return immediately. The
-    /// store can still be read.
+    /// Closes the store. Current and later waits return immediately. The store can still be read.
+    ///
+    /// Call this method after the last write. The store does not reject later writes.
     pub fn close(&self) {
         self.shared.closed.store(true, Release);
-        self.shared.moved.notify_waiters();
+        self.shared.changed.notify_waiters();
     }
 
     /// Returns whether the store was closed with [`Store::close`].
@@ -196,7 +201,8 @@ impl<T> Store<T> {
 }
 
 impl<T: Object> Store<T> {
-    /// Applies a batch of deltas atomically. Returns the resulting events, in the order of the changes.
+    /// Applies a batch of deltas atomically. Returns the resulting events, in the order of the
+    /// changes.
     ///
     /// Only additions by the initial list have `initial: true`.
     pub fn apply(&self, batch: Vec<Delta<T>>) -> Vec<Event<T>> {
@@ -212,7 +218,7 @@ impl<T: Object> Store<T> {
         self.shared.index_panics.fetch_add(outcome.panics, Relaxed);
         self.shared.lists.fetch_add(outcome.lists, Relaxed);
         self.shared.lists_after_lost_history.fetch_add(outcome.lists_after_lost_history, Relaxed);
-        self.shared.moved.notify_waiters();
+        self.shared.changed.notify_waiters();
         outcome.events
     }
 
@@ -268,13 +274,13 @@ impl<T: Object> Store<T> {
 
     /// Adds an index and fills it with the cached objects, atomically.
     ///
-    /// `values` returns the index values of an object: none, one (an `Option`) or several (a `Vec`). A
-    /// duplicate counts once. If `values` panics, the object has no values; the panic is caught,
-    /// counted, and logged with the key of the object. `Hash`, `Eq` and `Clone` of the values must not
-    /// panic.
+    /// `values` returns the index values of an object, for example as an `Option` or a `Vec`. A
+    /// duplicate counts once. If `values` panics, the object has no values in this index. The panic
+    /// is caught, counted in [`StoreStats::index_panics`], and logged with the key of the object.
+    /// `Hash`, `Eq` and `Clone` of the values must not panic.
     ///
     /// # Errors
-    /// [`IndexError::AlreadyExists`] if the store has an index with this name.
+    /// Returns [`IndexError::AlreadyExists`] if the store has an index with this name.
     pub fn add_index<V, I>(
         &self,
         name: &'static str,
@@ -309,7 +315,8 @@ impl<T: Object> Store<T> {
         Some(Index::new(self.clone(), state.name(), position))
     }
 
-    /// Returns the resourceVersion of the watermark; `None` until a delta with a version was applied.
+    /// Returns the resourceVersion of the watermark. Returns `None` until a delta with a version
+    /// was applied.
     pub fn watermark(&self) -> Option<ResourceVersion> {
         self.position().version
     }

@@ -60,8 +60,9 @@ pub(crate) fn listed(version: &str, items: &[(&str, &str, &str)]) -> Store<Pod> 
     store
 }
 
-/// Applies a batch, checks the store, and formats each event: `+` for an addition (`++` if initial),
-/// `*` for an update between two versions, `-` for a deletion (`-?` if its final state is unknown).
+/// Applies a batch, checks the store, and formats each event: `+` for an addition (`++` if
+/// initial), `*` for an update between two versions, `-` for a deletion (`-?` if its final state is
+/// unknown).
 pub(crate) fn apply<T: Object>(store: &Store<T>, batch: Vec<Delta<T>>) -> Vec<String> {
     let events = store.apply(batch);
     store.check();

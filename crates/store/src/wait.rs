@@ -13,7 +13,7 @@ use tokio::{runtime::Handle, time::timeout};
 
 use crate::{Lister, Snapshot, Store};
 
-/// The error of [`Store::wait_until`]: the store did not reach the resourceVersion.
+/// Reports why a store did not reach a resourceVersion. [`Store::wait_until`] returns it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
@@ -27,8 +27,8 @@ pub enum WaitError {
         /// The timeout.
         within: Duration,
     },
-    /// A list with a lower or incomparable version started a new epoch. The history of the server was
-    /// restored from an older state, and the awaited write may be lost.
+    /// A list with a lower or incomparable version started a new epoch. The history of the server
+    /// was restored from an older state, and the awaited write may be lost.
     #[error("resourceVersion {wanted} belongs to a lost history of the server; the cache {}", position(.reached.as_ref()))]
     HistoryLost {
         /// The resourceVersion of the wait.
@@ -44,7 +44,8 @@ pub enum WaitError {
         /// The watermark of the store; `None` if no delta with a version was applied.
         reached: Option<ResourceVersion>,
     },
-    /// The store has not reached the version, and the wait needs the clock of a tokio runtime.
+    /// The store has not reached the version, and the method cannot wait outside of a tokio
+    /// runtime.
     #[error("cannot wait for resourceVersion {wanted} outside of a tokio runtime; the cache {}", position(.reached.as_ref()))]
     NoRuntime {
         /// The resourceVersion of the wait.
@@ -65,29 +66,30 @@ fn position(reached: Option<&ResourceVersion>) -> String {
 }
 
 impl<T: Object> Store<T> {
-    /// Waits until the store contains all changes up to this resourceVersion. Then a reader sees the
-    /// object that was written at this version, or a later state.
+    /// Waits until the store contains all changes up to this resourceVersion. Then a reader sees
+    /// the object that was written at this version, or a later state.
     ///
-    /// If the store does not cover the object (another namespace, or labels that do not match), the
-    /// next event or bookmark ends the wait. Servers send a bookmark about every minute.
+    /// If the store does not select the object (another namespace, or labels that do not match),
+    /// the method returns after the next event or bookmark. Servers send a bookmark about every
+    /// minute.
     ///
     /// # Errors
     /// Returns a [`WaitError`] if the timeout `within` elapses, or if the store cannot reach the
     /// version.
     ///
     /// # Cancel safety
-    /// Cancel safe: dropping the future only ends the wait.
+    /// Cancel safe: dropping the future only cancels the wait.
     pub async fn wait_until(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
         let wanted = version.clone();
         if wanted.is_opaque() {
             return Err(WaitError::Opaque { wanted });
         }
         let epoch = self.position().epoch;
-        let there = |snapshot: &Snapshot<T>| snapshot.has_reached(&wanted);
-        let ended = |snapshot: &Snapshot<T>| there(snapshot) || snapshot.position().epoch != epoch;
-        let snapshot = self.wait_for(within, ended).await;
+        let is_reached = |snapshot: &Snapshot<T>| snapshot.has_reached(&wanted);
+        let is_decided = |snapshot: &Snapshot<T>| is_reached(snapshot) || snapshot.position().epoch != epoch;
+        let snapshot = self.wait_for(within, is_decided).await;
         let reached = snapshot.watermark().cloned();
-        match (snapshot.position().epoch == epoch, there(&snapshot)) {
+        match (snapshot.position().epoch == epoch, is_reached(&snapshot)) {
             (true, true) => Ok(()),
             (true, false) if self.is_closed() => Err(WaitError::Stopped { wanted, reached }),
             (true, false) if Handle::try_current().is_err() => Err(WaitError::NoRuntime { wanted, reached }),
@@ -96,59 +98,64 @@ impl<T: Object> Store<T> {
         }
     }
 
-    /// Waits until `shows` returns true for a snapshot, or until the timeout `within` elapses. Returns
-    /// the snapshot at the end of the wait.
+    /// Waits until `condition` returns true for a snapshot, or until the timeout `within` elapses.
+    /// Returns the latest snapshot.
     ///
-    /// `shows` is called after each write. The method does not wait if the store is closed
-    /// ([`Store::close`]), or outside of a tokio runtime.
+    /// `condition` is called before the wait and after each write. The method does not wait if the
+    /// store is closed ([`Store::close`]), or outside of a tokio runtime.
     ///
     /// # Cancel safety
-    /// Cancel safe: dropping the future only ends the wait.
+    /// Cancel safe: dropping the future only cancels the wait.
     pub async fn wait_for(
         &self,
         within: Duration,
-        mut shows: impl FnMut(&Snapshot<T>) -> bool,
+        mut condition: impl FnMut(&Snapshot<T>) -> bool,
     ) -> Snapshot<T> {
         let mut waiting = pin!(async {
             loop {
-                // Registers for wake-ups before the check, so that no write between the check and the
-                // wait is missed.
-                let moved = self.shared.moved.notified();
+                // Registers for wake-ups before the check. A write between the check and the wait
+                // then wakes this task.
+                let changed = self.shared.changed.notified();
                 let closed = self.is_closed();
-                if shows(&self.snapshot()) || closed {
+                if condition(&self.snapshot()) || closed {
                     return;
                 }
-                moved.await;
+                changed.await;
             }
         });
-        // Takes a new snapshot: the snapshot of the check must be dropped, so that the store can write
-        // in place.
+        // Each check drops its snapshot, so that the store can write in place. The result is
+        // therefore a new snapshot.
         let first = waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         if first.is_pending() && Handle::try_current().is_ok() {
-            let _in_time = timeout(within, waiting).await;
+            let _elapsed = timeout(within, waiting).await;
         }
         self.snapshot()
     }
 }
 
 impl<T: Object> Lister<T> {
-    /// See [`Store::wait_until`].
+    /// Waits until the store contains all changes up to this resourceVersion. See
+    /// [`Store::wait_until`].
     ///
     /// # Errors
-    /// See [`Store::wait_until`].
+    /// Returns a [`WaitError`] like [`Store::wait_until`].
     ///
     /// # Cancel safety
-    /// Cancel safe: dropping the future only ends the wait.
+    /// Cancel safe: dropping the future only cancels the wait.
     pub async fn wait_until(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
         self.store.wait_until(version, within).await
     }
 
-    /// See [`Store::wait_for`].
+    /// Waits until `condition` returns true for a snapshot. See [`Store::wait_for`].
     ///
     /// # Cancel safety
-    /// Cancel safe: dropping the future only ends the wait.
-    pub async fn wait_for(&self, within: Duration, shows: impl FnMut(&Snapshot<T>) -> bool) -> Snapshot<T> {
-        self.store.wait_for(within, shows).await
+    /// Cancel safe: dropping the future only cancels the wait.
+    pub async fn wait_for(
+        &self,
+        within: Duration,
+        condition: impl FnMut(&Snapshot<T>) -> bool,
+    ) -> Snapshot<T> {
+        self.store.wait_for(within, condition).await
     }
 }
 

@@ -6,16 +6,16 @@ use kube_object::ResourceVersion;
 
 /// Holds the position of a store: the highest resourceVersion up to which it contains all changes.
 ///
-/// Within an epoch the version never decreases. A list with a lower or incomparable version starts a
-/// new epoch: the history of the server was restored from an older state. Versions of different epochs
+/// Within an epoch, the version never decreases. A list with a lower or incomparable version starts
+/// a new epoch, because the server was restored from an older state. Versions of different epochs
 /// cannot be compared.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Watermark {
     /// The resourceVersion; `None` until a delta with a version was applied.
     pub version: Option<ResourceVersion>,
-    /// The number of new epochs. Starts at zero.
+    /// The number of the epoch. The first epoch is zero.
     pub epoch: u64,
-    /// An initial list was applied, complete or not.
+    /// Reports whether an initial list was applied. The list may be incomplete.
     pub synced: bool,
 }
 
@@ -53,7 +53,7 @@ mod tests {
 
     /// Property 13.
     #[test]
-    fn the_version_goes_back_only_with_a_new_epoch() {
+    fn version_decreases_only_with_new_epoch() {
         let mut watermark = Watermark::default();
         watermark.listed("9".into());
         watermark.advance(&"12".into());
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn opaque_version_only_moves_watermark_by_list() {
+    fn only_lists_set_opaque_watermark() {
         let mut watermark = Watermark::default();
         watermark.advance(&"".into());
         assert_eq!(watermark.version, None);

@@ -1,5 +1,5 @@
-//! The store against a naive model: any history gives the same events and the same answers, and
-//! a snapshot taken at any moment of it never changes.
+//! Compares the store with a naive model. Each history produces the same events and contents in
+//! both, and a snapshot never changes.
 
 mod common;
 #[path = "common/naive.rs"]
@@ -18,19 +18,19 @@ use proptest::prelude::*;
 #[derive(Debug, Clone)]
 enum Step {
     Apply(Vec<Delta<Thing>>),
-    /// Lists what is cached, in a list that is fresh or not.
-    Relist(ObjectKey, Again, bool),
-    Hold,
-    Release,
+    /// Lists the cached object with this key again. The last value is `history_lost`.
+    Relist(ObjectKey, RelistedValue, bool),
+    HoldSnapshot,
+    ReleaseSnapshots,
     AddIndex,
 }
 
-/// How a cached object is listed again.
+/// The value of a cached object in a relist.
 #[derive(Debug, Clone, Copy)]
-enum Again {
-    /// The very same value, as a list hands it back.
+enum RelistedValue {
+    /// The cached `Arc`.
     Same,
-    /// Decoded anew.
+    /// A different value with this digest.
     New(Option<Digest>),
 }
 
@@ -71,19 +71,19 @@ fn deltas() -> impl Strategy<Value = Delta<Thing>> {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         10 => prop::collection::vec(deltas(), 1..6).prop_map(Step::Apply),
-        1 => (ids(), any::<bool>()).prop_map(|(id, fresh)| Step::Relist(id.key, Again::Same, fresh)),
+        1 => (ids(), any::<bool>()).prop_map(|(id, lost)| Step::Relist(id.key, RelistedValue::Same, lost)),
         2 => (ids(), digests(), any::<bool>())
-            .prop_map(|(id, digest, fresh)| Step::Relist(id.key, Again::New(digest), fresh)),
-        2 => Just(Step::Hold),
-        1 => Just(Step::Release),
+            .prop_map(|(id, digest, lost)| Step::Relist(id.key, RelistedValue::New(digest), lost)),
+        2 => Just(Step::HoldSnapshot),
+        1 => Just(Step::ReleaseSnapshots),
         1 => Just(Step::AddIndex),
     ];
     prop::collection::vec(step, 0..40)
 }
 
-/// Everything that can be read at one moment.
+/// The complete contents of a snapshot or of the model.
 #[derive(Debug, PartialEq)]
-struct View {
+struct Contents {
     objects: BTreeMap<ObjectKey, (Entry<Thing>, bool)>,
     by_value: Option<BTreeMap<u8, BTreeSet<ObjectKey>>>,
     by_namespace: BTreeMap<String, BTreeSet<ObjectKey>>,
@@ -102,7 +102,7 @@ fn label_selector() -> LabelSelector {
     LabelSelector::everything().equals("name", "x")
 }
 
-fn read(snapshot: &Snapshot<Thing>, index: Option<&Index<Thing, u8>>) -> View {
+fn read(snapshot: &Snapshot<Thing>, index: Option<&Index<Thing, u8>>) -> Contents {
     let objects: BTreeMap<_, _> = (snapshot.iter())
         .map(|entry| (entry.key().clone(), (entry.clone(), snapshot.is_stale(entry.key()))))
         .collect();
@@ -117,17 +117,17 @@ fn read(snapshot: &Snapshot<Thing>, index: Option<&Index<Thing, u8>>) -> View {
     let by_namespace = ["a", "b"].map(|name| (name.to_owned(), keys(snapshot.namespace(name))));
     let by_label = snapshot.list(&label_selector()).iter().map(|object| object.id.key.clone()).collect();
     let by_namespace = by_namespace.into_iter().collect();
-    View { objects, by_value, by_namespace, by_label, watermark: snapshot.position().clone() }
+    Contents { objects, by_value, by_namespace, by_label, watermark: snapshot.position().clone() }
 }
 
-/// The same as [`read`], worked out from the model.
-fn expect(naive: &Naive, indexed: bool) -> View {
+/// Returns the contents of the model, for a comparison with [`read`].
+fn expected(naive: &Naive, indexed: bool) -> Contents {
     let entries = || naive.objects.values().map(|(entry, _)| entry);
     let having = |value: u8| keys(entries().filter(|entry| entry.values.contains(&value)));
     let by_value = indexed
         .then(|| (0..4).map(|value| (value, having(value))).filter(|(_, keys)| !keys.is_empty()).collect());
     let in_namespace = |name: &str| keys(entries().filter(|entry| entry.key().namespace() == Some(name)));
-    View {
+    Contents {
         objects: naive.objects.clone(),
         by_value,
         by_namespace: ["a", "b"].map(|name| (name.to_owned(), in_namespace(name))).into(),
@@ -136,15 +136,15 @@ fn expect(naive: &Naive, indexed: bool) -> View {
     }
 }
 
-/// What a handler would know that was told of each event.
+/// Applies an event to a mirror of the store that depends only on events.
 fn replay(mirror: &mut BTreeMap<ObjectKey, Entry<Thing>>, event: &Event<Thing>) {
     let key = event.key().clone();
     match event {
         Event::Added { object, .. } => assert_eq!(mirror.insert(key, object.clone()), None),
         Event::Updated { old, new } => assert_eq!(mirror.insert(key, new.clone()).as_ref(), Some(old)),
         Event::Deleted { last, .. } => {
-            let known = mirror.remove(&key).expect("an unknown object was deleted");
-            assert!(!known.id.uid.differs_from(&last.id.uid));
+            let removed = mirror.remove(&key).expect("a deleted object is in the mirror");
+            assert!(!removed.id.uid.differs_from(&last.id.uid));
         }
     }
 }
@@ -155,30 +155,30 @@ struct Run {
     naive: Naive,
     index: Option<Index<Thing, u8>>,
     mirror: BTreeMap<ObjectKey, Entry<Thing>>,
-    /// Snapshots beside what was read from them when they were taken.
-    held: Vec<(Snapshot<Thing>, View)>,
+    /// The held snapshots, each with its contents at the start.
+    held: Vec<(Snapshot<Thing>, Contents)>,
 }
 
 impl Run {
     fn step(&mut self, step: Step) {
         match step {
             Step::Apply(batch) => self.apply(batch),
-            Step::Relist(key, again, fresh) => {
+            Step::Relist(key, value, history_lost) => {
                 if let Some(held) = self.store.snapshot().get(&key).cloned() {
-                    let entry = match again {
-                        Again::Same => held,
-                        Again::New(digest) => Entry { digest, ..thing(held.id.clone(), vec![1]) },
+                    let entry = match value {
+                        RelistedValue::Same => held,
+                        RelistedValue::New(digest) => Entry { digest, ..thing(held.id.clone(), vec![1]) },
                     };
                     let page = vec![Listed::Object(entry)];
-                    self.apply(vec![begin(fresh), Delta::Page(page), end("40", false)]);
+                    self.apply(vec![begin(history_lost), Delta::Page(page), end("40", false)]);
                 }
             }
-            Step::Hold => {
+            Step::HoldSnapshot => {
                 let snapshot = self.store.snapshot();
                 let view = read(&snapshot, self.index.as_ref());
                 self.held.push((snapshot, view));
             }
-            Step::Release => {
+            Step::ReleaseSnapshots => {
                 self.check_held();
                 self.held.clear();
             }
@@ -201,50 +201,46 @@ impl Run {
     fn check(&self) {
         self.store.check();
         let view = read(&self.store.snapshot(), self.index.as_ref());
-        assert_eq!(view, expect(&self.naive, self.index.is_some()));
+        assert_eq!(view, expected(&self.naive, self.index.is_some()));
         assert!(view.objects.iter().map(|(key, (entry, _))| (key, entry)).eq(self.mirror.iter()));
         assert_eq!(self.store.stats().repeats, self.naive.repeats);
-        view.objects.values().for_each(|(entry, stale)| self.check_known(entry, *stale));
+        view.objects.values().for_each(|(entry, stale)| self.check_probe(entry, *stale));
     }
 
-    fn check_known(&self, entry: &Entry<Thing>, stale: bool) {
+    fn check_probe(&self, entry: &Entry<Thing>, stale: bool) {
         let id = Object::id(&*entry.object);
         for digest in [None, Some(Digest::new(1)), Some(Digest::new(2))] {
-            let known = self.store.unchanged(&id, digest);
+            let unchanged = self.store.unchanged(&id, digest);
             let differs = digest.is_some() && entry.digest.is_some() && entry.digest != digest;
             let expected = Some(entry).filter(|entry| !stale && !entry.id.version.is_opaque() && !differs);
-            assert_eq!(known.as_ref(), expected);
+            assert_eq!(unchanged.as_ref(), expected);
         }
         assert_eq!(self.store.unchanged(&ObjectIdRef { version: 99.into(), ..id.clone() }, None), None);
-        assert_eq!(
-            self.store.unchanged(&ObjectIdRef { key: KeyRef::new(None, "unheard-of"), ..id }, None),
-            None
-        );
+        assert_eq!(self.store.unchanged(&ObjectIdRef { key: KeyRef::new(None, "absent"), ..id }, None), None);
     }
 
     fn check_held(&self) {
         for (snapshot, view) in &self.held {
             let index = self.index.as_ref().filter(|_| view.by_value.is_some());
-            assert_eq!(read(snapshot, index), *view, "a snapshot has changed");
+            assert_eq!(read(snapshot, index), *view, "a snapshot changed");
         }
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
-    /// Properties 3, 4, 7, 13, 14, 16 and 18, for any history.
+    /// Tests properties 3, 4, 7, 13, 14, 16 and 18 for any history.
     #[test]
-    fn any_history_gives_what_the_naive_model_gives(steps in steps()) {
+    fn any_history_matches_naive_model(steps in steps()) {
         let mut run = Run::default();
         steps.into_iter().for_each(|step| run.step(step));
         run.check_held();
     }
 }
 
-/// Enough objects for several chunks at every level, so that writes in place and to copies of
-/// chunks mix.
+/// The store has several chunks at each level. Some writes are in place, and some copy chunks.
 #[test]
-fn thousands_of_objects_come_and_go_under_held_snapshots() {
+fn held_snapshots_survive_thousands_of_writes() {
     let mut run = Run::default();
     run.step(Step::AddIndex);
     let mut random = 7u32;
@@ -262,8 +258,8 @@ fn thousands_of_objects_come_and_go_under_held_snapshots() {
         });
         run.apply(batch.collect());
         match next(5) {
-            0 => run.step(Step::Hold),
-            1 => run.step(Step::Release),
+            0 => run.step(Step::HoldSnapshot),
+            1 => run.step(Step::ReleaseSnapshots),
             _ => {}
         }
     }

@@ -1,5 +1,5 @@
-//! The store under a server whose events and lists are true, repeated, cut short or of a restored history, judged by the
-//! checkers of the properties after each write.
+//! Connects a store to a simulated server. The server repeats events, sends incomplete lists, and
+//! restores an older state. After each write, the checkers of the properties judge the store.
 
 mod common;
 
@@ -19,57 +19,59 @@ const FIRST: u64 = 10;
 #[derive(Debug, Clone)]
 enum Step {
     Put(Key),
-    /// A state that no client can decode.
-    Spoil(Key),
+    /// Writes a state that clients cannot decode.
+    PutUndecodable(Key),
     Delete(Key),
-    /// So many of the events that the store has not seen, in one batch where their keys differ.
+    /// Delivers this number of new events. Consecutive events with different keys form one batch.
     Deliver(usize),
-    /// An event that it has seen, so many before the last, of an object that it holds: of others a reflector knows by its
-    /// position that it has seen them.
+    /// Delivers an old event again, counted back from the last delivered event. Only events of
+    /// cached objects are repeated, because a reflector drops other repeats by its position.
     Repeat(usize),
-    /// A list of what there is, with so many of the events after it; an item may have no name.
+    /// Lists all objects, followed by this number of events. An incomplete list lacks one item.
     List {
-        after: usize,
+        events_after: usize,
         complete: bool,
     },
     Bookmark,
-    /// The server loses so many writes, and the store gets a list that reuses nothing.
+    /// The server loses this number of writes. Then the store receives a list with `history_lost`.
     Restore(usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (0..KEYS).prop_map(Step::Put),
-        1 => (0..KEYS).prop_map(Step::Spoil),
+        1 => (0..KEYS).prop_map(Step::PutUndecodable),
         3 => (0..KEYS).prop_map(Step::Delete),
         6 => (1..4usize).prop_map(Step::Deliver),
         2 => (0..4usize).prop_map(Step::Repeat),
-        2 => (0..3usize, prop::bool::weighted(0.8)).prop_map(|(after, complete)| Step::List { after, complete }),
+        2 => (0..3usize, prop::bool::weighted(0.8))
+            .prop_map(|(events_after, complete)| Step::List { events_after, complete }),
         1 => Just(Step::Bookmark),
         1 => (1..4usize).prop_map(Step::Restore),
     ]
 }
 
-/// A write: what the object is now, or that it is gone.
+/// A write on the server.
 #[derive(Debug, Clone, Copy)]
 struct Write {
     object: Object,
-    there: bool,
+    /// Whether the object exists after the write.
+    exists: bool,
     decodable: bool,
 }
 
-/// A server and a store that hears of it.
+/// A simulated server, and a store that receives its events.
 struct Run {
     judge: Judge,
     store: Store<Thing>,
     index: Index<Thing, Key>,
-    /// The server's history, a write for each version after the first.
+    /// The history of the server. The version after `n` writes is `FIRST + n`.
     log: Vec<Write>,
-    /// Counts writes, lost ones too.
+    /// The number of all writes, including lost writes.
     written: u64,
-    /// So many of them were delivered.
+    /// The number of writes in `log` that were delivered.
     sent: usize,
-    /// The last list was complete.
+    /// Whether the last list was complete.
     exact: bool,
 }
 
@@ -88,7 +90,7 @@ impl Run {
     fn step(&mut self, step: &Step) {
         match *step {
             Step::Put(key) => self.put(key, true),
-            Step::Spoil(key) => self.put(key, false),
+            Step::PutUndecodable(key) => self.put(key, false),
             Step::Delete(key) => self.delete(key),
             Step::Deliver(events) => self.deliver(events),
             Step::Repeat(before) => {
@@ -97,7 +99,7 @@ impl Run {
                     self.apply(vec![event(&write)], Cause::Changes);
                 }
             }
-            Step::List { after, complete } => self.list(after, complete, false),
+            Step::List { events_after, complete } => self.list(events_after, complete, false),
             Step::Bookmark => {
                 self.deliver(usize::MAX);
                 self.apply(vec![Delta::Bookmark(version(self.log.len()).into())], Cause::Changes);
@@ -106,28 +108,28 @@ impl Run {
         }
     }
 
-    /// What there is.
-    fn now(&self) -> BTreeMap<Key, Write> {
+    /// Returns the last write of each object that exists.
+    fn current(&self) -> BTreeMap<Key, Write> {
         let last = self.log.iter().map(|write| (write.object.key, *write));
-        let mut now: BTreeMap<Key, Write> = last.collect();
-        now.retain(|_, write| write.there);
-        now
+        let mut current: BTreeMap<Key, Write> = last.collect();
+        current.retain(|_, write| write.exists);
+        current
     }
 
     fn put(&mut self, key: Key, decodable: bool) {
         self.written += 1;
-        let uid = self.now().get(&key).map_or(self.written, |before| before.object.uid);
+        let uid = self.current().get(&key).map_or(self.written, |before| before.object.uid);
         let object = Object { key, uid, version: version(self.log.len() + 1), value: self.written };
-        self.log.push(Write { object, there: true, decodable });
+        self.log.push(Write { object, exists: true, decodable });
         self.observe(Observation::Wrote { object, decodable });
     }
 
     fn delete(&mut self, key: Key) {
-        let Some(before) = self.now().get(&key).copied() else { return };
+        let Some(before) = self.current().get(&key).copied() else { return };
         self.written += 1;
         let version = version(self.log.len() + 1);
         let object = Object { version, value: self.written, ..before.object };
-        self.log.push(Write { object, there: false, ..before });
+        self.log.push(Write { object, exists: false, ..before });
         self.observe(Observation::Erased { key, version });
     }
 
@@ -150,19 +152,22 @@ impl Run {
         self.apply(writes.into_iter().map(event).collect(), Cause::Changes);
     }
 
-    /// In parts, as they come.
-    fn list(&mut self, after: usize, complete: bool, fresh: bool) {
-        let items = self.now().into_values().skip(usize::from(!complete));
-        let page = items.map(|write| match write.decodable {
-            true => Listed::Object(entry(&write.object)),
-            false => Listed::Undecodable(identity(&write.object)),
+    /// Applies the parts of a list in separate batches.
+    fn list(&mut self, events_after: usize, complete: bool, history_lost: bool) {
+        let items = self.current().into_values().skip(usize::from(!complete));
+        let page = items.map(|write| {
+            if write.decodable {
+                Listed::Object(entry(&write.object))
+            } else {
+                Listed::Undecodable(identity(&write.object))
+            }
         });
         let page = Delta::Page(page.collect());
         self.sent = self.log.len();
-        for _ in 0..after {
+        for _ in 0..events_after {
             self.put(self.written as Key % KEYS, true);
         }
-        self.apply(vec![begin(fresh)], Cause::Changes);
+        self.apply(vec![begin(history_lost)], Cause::Changes);
         self.apply(vec![page], Cause::Changes);
         while self.sent < self.log.len() {
             let write = self.log[self.sent];
@@ -170,7 +175,10 @@ impl Run {
             self.apply(vec![event(&write)], Cause::Changes);
         }
         self.exact = complete;
-        self.apply(vec![end(&version(self.sent).to_string(), complete)], Cause::Relist { fresh });
+        self.apply(
+            vec![end(&version(self.sent).to_string(), complete)],
+            Cause::Relist { fresh: history_lost },
+        );
     }
 
     fn restore(&mut self, lost: usize) {
@@ -202,12 +210,12 @@ impl Run {
             exact,
         }));
         let found = (0..KEYS).flat_map(|key| self.index.get(&key));
-        let found: Vec<Object> = found.map(|thing| of(&thing)).collect();
+        let found: Vec<Object> = found.map(|thing| object_of(&thing)).collect();
         self.observe(Observation::Query { expected: &objects, found: &found });
     }
 }
 
-/// After so many writes.
+/// Returns the version of the server after this number of writes.
 fn version(writes: usize) -> u64 {
     FIRST + writes as u64
 }
@@ -217,12 +225,12 @@ fn identity(object: &Object) -> ObjectId {
 }
 
 fn entry(object: &Object) -> Entry<Thing> {
-    let value = u8::try_from(object.value).expect("a run is short");
+    let value = u8::try_from(object.value).expect("a test case has few writes");
     thing(identity(object), vec![object.key as u8, value])
 }
 
 fn event(write: &Write) -> Delta<Thing> {
-    match (write.there, write.decodable) {
+    match (write.exists, write.decodable) {
         (true, true) => Delta::Put(entry(&write.object)),
         (true, false) => Delta::Undecodable(identity(&write.object)),
         (false, decodable) => {
@@ -231,14 +239,14 @@ fn event(write: &Write) -> Delta<Thing> {
     }
 }
 
-fn of(thing: &Thing) -> Object {
+fn object_of(thing: &Thing) -> Object {
     let number = |text: String| text.parse().expect("a number");
     let (uid, version) = (number(thing.id.uid.to_string()), number(thing.id.version.to_string()));
     Object { key: thing.values[0].into(), uid, version, value: thing.values[1].into() }
 }
 
 fn object(entry: &Entry<Thing>) -> Object {
-    of(&entry.object)
+    object_of(&entry.object)
 }
 
 fn seen(event: &Event<Thing>) -> Seen {
@@ -253,9 +261,9 @@ fn seen(event: &Event<Thing>) -> Seen {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
-    /// Properties 1, 2, 3, 4, 13, 16 and 18, by their checkers.
+    /// Tests properties 1, 2, 3, 4, 13, 16 and 18 with their checkers.
     #[test]
-    fn a_store_shows_what_its_server_tells(steps in prop::collection::vec(step(), 0..40)) {
+    fn store_satisfies_properties_for_any_history(steps in prop::collection::vec(step(), 0..40)) {
         let mut run = Run::new();
         run.list(0, true, false);
         steps.iter().for_each(|step| run.step(step));

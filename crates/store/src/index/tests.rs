@@ -1,4 +1,4 @@
-//! What an index shows, and what a misbehaving index function can't do.
+//! Tests the contents of indexes, and the effects of faulty index functions.
 
 use std::sync::{
     Arc, OnceLock,
@@ -15,9 +15,9 @@ fn node(pod: &Pod) -> Option<String> {
     pod.spec.as_ref()?.node_name.clone()
 }
 
-/// Property 6, the store's part.
+/// Tests property 6 for the store.
 #[test]
-fn an_index_follows_each_write() {
+fn each_write_updates_index() {
     let store = Store::new();
     let by_node = store.add_index("node", node).unwrap();
     apply(&store, vec![Delta::Put(pod_on("n1", "a/x", "u", "1")), Delta::Put(pod_on("n1", "a/y", "u", "2"))]);
@@ -36,11 +36,11 @@ fn late_index_contains_cached_objects() {
     let by_node = store.add_index("node", node).unwrap();
     store.check();
     assert_eq!(by_node.get("node-1").len(), 2);
-    assert!(by_node.at(&before).is_none(), "a snapshot cannot know a later index");
+    assert!(by_node.at(&before).is_none(), "an older snapshot does not contain a later index");
 }
 
 #[test]
-fn an_object_has_as_many_values_as_its_function_gives_each_once() {
+fn duplicate_index_values_count_once() {
     let store = Store::new();
     let letters =
         store.add_index("letters", |pod: &Pod| pod.metadata.name.clone().unwrap_or_default().into_bytes());
@@ -85,7 +85,7 @@ fn panicking_function_is_counted_and_yields_no_values() {
 }
 
 #[test]
-fn inconsistent_index_function_leaves_no_values() {
+fn outdated_values_of_inconsistent_function_are_removed() {
     let store = Store::new();
     let calls = AtomicUsize::new(0);
     let odd = store.add_index("odd", move |_: &Pod| Some(calls.fetch_add(1, Ordering::Relaxed))).unwrap();

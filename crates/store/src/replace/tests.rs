@@ -10,7 +10,7 @@ fn incomplete(version: &str) -> Delta<k8s_openapi::api::core::v1::Pod> {
     Delta::End { version: version.into(), complete: false }
 }
 
-/// Property 12, the store's part.
+/// Tests property 12 for the store.
 #[test]
 fn only_first_list_adds_are_initial() {
     let store = Store::new();
@@ -21,7 +21,7 @@ fn only_first_list_adds_are_initial() {
     assert_eq!(apply(&store, second), ["+ a/y@6"]);
 }
 
-/// Property 10, the store's part.
+/// Tests property 10 for the store.
 #[test]
 fn store_is_synced_at_end_of_first_list() {
     let store = Store::new();
@@ -67,7 +67,7 @@ fn unchanged_object_costs_one_bit_until_end() {
 
 /// A server that ignores the `continue` token repeats the same page.
 #[test]
-fn repeated_list_items_take_no_memory() {
+fn repeated_list_items_need_no_memory() {
     let store = listed("5", &[]);
     let mut relist = super::Relist::new(false);
     let root = store.snapshot().root;
@@ -78,7 +78,7 @@ fn repeated_list_items_take_no_memory() {
 }
 
 #[test]
-fn second_begin_discards_collected_deltas() {
+fn restarted_relist_discards_collected_deltas() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4")]);
     let interrupted = vec![begin(), page(&[("a/x", "u", "3"), ("a/new", "u", "6")])];
     assert_eq!(apply(&store, interrupted), [""; 0]);
@@ -112,7 +112,7 @@ fn deletion_during_relist_has_final_state() {
     assert_eq!(apply(&store, batch), ["- a/x@9", "-? a/y@4"]);
 }
 
-/// Property 18, if another object takes the key before the end.
+/// Tests property 18 if another object reuses the key before the list is complete.
 #[test]
 fn deletion_before_reused_name_has_final_state() {
     let gone =
@@ -139,7 +139,7 @@ fn lists_are_counted_at_end_and_after_lost_history() {
 }
 
 #[test]
-fn incomplete_list_deletes_nothing() {
+fn incomplete_list_does_not_delete() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4")]);
     let batch = vec![begin(), page(&[("a/y", "u", "6"), ("a/z", "u", "7")]), incomplete("8")];
     assert_eq!(apply(&store, batch), ["* a/y@4 -> 6", "+ a/z@7"]);
@@ -175,7 +175,7 @@ fn undecodable_update_in_relist_makes_object_stale() {
 
 /// Property 13.
 #[test]
-fn list_after_lost_history_trusts_no_version() {
+fn list_after_lost_history_ignores_equal_versions() {
     let store = listed("50", &[("a/x", "u", "30"), ("a/y", "u", "40")]);
     let before = store.get(&key("a/x")).unwrap();
     let list =
@@ -188,9 +188,10 @@ fn list_after_lost_history_trusts_no_version() {
 /// Properties 2 and 18.
 #[test]
 fn list_after_lost_history_compares_digests() {
-    let said = |key, digest| Entry::with_digest(pod(key, "u", "30"), Digest::new(digest));
-    let list =
-        |digest| Delta::Page(vec![Listed::Object(said("a/x", 1)), Listed::Object(said("a/y", digest))]);
+    let listed_item = |key, digest| Entry::with_digest(pod(key, "u", "30"), Digest::new(digest));
+    let list = |digest| {
+        Delta::Page(vec![Listed::Object(listed_item("a/x", 1)), Listed::Object(listed_item("a/y", digest))])
+    };
     let store = Store::new();
     apply(&store, vec![begin(), list(1), end("50")]);
     let before = store.get(&key("a/x")).unwrap();
@@ -198,7 +199,7 @@ fn list_after_lost_history_compares_digests() {
         apply(&store, vec![Delta::Begin { history_lost: true }, list(2), end("50")]),
         ["* a/y@30 -> 30"]
     );
-    // The history was replaced unnoticed.
+    // The client did not notice that the history was replaced.
     assert_eq!(apply(&store, vec![begin(), list(3), end("50")]), ["* a/y@30 -> 30"]);
     assert!(Arc::ptr_eq(&before, &store.get(&key("a/x")).unwrap()));
 }
@@ -225,7 +226,7 @@ fn batch_may_contain_relist_and_other_deltas() {
     assert_eq!(store.watermark(), Some("9".into()));
 }
 
-/// Deltas before a list are applied before it, in their order.
+/// Deltas before a list are applied first, in their order.
 #[test]
 fn list_is_applied_after_earlier_deltas() {
     let empty = || vec![begin(), end("9")];
@@ -248,7 +249,7 @@ fn list_is_applied_after_earlier_deltas() {
 }
 
 #[test]
-fn end_without_begin_deletes_nothing() {
+fn bookmark_end_does_not_delete() {
     let store = listed("5", &[("a/x", "u", "3")]);
     assert_eq!(apply(&store, vec![end("8")]), [""; 0]);
     assert_eq!((store.len(), store.watermark()), (1, Some("8".into())));
@@ -263,13 +264,13 @@ fn clear_deletes_all_and_keeps_watermark() {
     assert_eq!(apply(&store, vec![Delta::Clear]), ["-? a/z@2", "-? b/y@1"]);
     assert_eq!((store.len(), store.stats().stale), (0, 0));
     assert_eq!(store.position(), Watermark { version: Some("10".into()), ..before });
-    // The clear discarded the relist, so its end has no begin.
+    // `Clear` discarded the relist, so this `End` has no `Begin`.
     assert_eq!(apply(&store, vec![end("11")]), [""; 0]);
     assert!(store.is_empty());
     assert_eq!(apply(&store, vec![begin(), page(&[("b/y", "u", "1")]), end("12")]), ["+ b/y@1"]);
 }
 
-/// Property 10: a missing resource was not listed.
+/// Property 10: the list of a missing resource does not count as an initial list.
 #[test]
 fn clear_of_empty_store_does_not_sync() {
     let store = Store::<k8s_openapi::api::core::v1::Pod>::new();
@@ -277,7 +278,7 @@ fn clear_of_empty_store_does_not_sync() {
     assert_eq!(store.position(), Watermark::default());
 }
 
-/// Property 2: the cached version may belong to a lost history in which the same versions were used.
+/// Property 2: the cached version may belong to a lost history that used the same versions.
 #[test]
 fn event_replaces_stale_object_of_lost_history() {
     let store = listed("2", &[("a/x", "1", "2")]);
@@ -288,7 +289,7 @@ fn event_replaces_stale_object_of_lost_history() {
     let again = pod("a/x", "1", "5");
     assert!(
         store.unchanged(&again.object.as_ref().id(), None).is_none(),
-        "the same version of another history"
+        "the cached version belongs to another history"
     );
     // Events up to the version of the list are repeats.
     assert_eq!(apply(&store, vec![put("a/x", "1", "3"), put("a/x", "1", "2")]), [""; 0]);

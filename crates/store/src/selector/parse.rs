@@ -9,7 +9,7 @@ const MAX_NAME_BYTES: usize = 63;
 /// The maximum length of a label's prefix, in bytes.
 const MAX_PREFIX_BYTES: usize = 253;
 
-/// The error of parsing a label selector.
+/// Reports that a text is not a valid label selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid label selector: expected {expected} at byte {at}")]
 pub struct ParseSelectorError {
@@ -34,7 +34,7 @@ impl FromStr for LabelSelector {
             if parser.is_at_end() {
                 return Ok(Self(requirements));
             }
-            parser.expect(",", "a comma or the end")?;
+            parser.expect(",", "a comma or the end of the text")?;
         }
     }
 }
@@ -125,8 +125,8 @@ impl<'a> Parser<'a> {
         Err(ParseSelectorError { expected: "a label value", at })
     }
 
-    /// Parses a list in parentheses. Like the API server, it requires at least one value, which may be
-    /// empty.
+    /// Parses a list in parentheses. Like the API server, it requires at least one value, which may
+    /// be empty.
     fn values(&mut self) -> Result<Vec<String>, ParseSelectorError> {
         self.expect("(", "an opening parenthesis")?;
         let mut values = vec![self.value()?];
@@ -138,8 +138,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Returns whether the text is a valid name or value: letters, digits, `-`, `_` and `.`, with a letter
-/// or digit at both ends.
+/// Returns whether the text is a valid name or value: letters, digits, `-`, `_` and `.`, with a
+/// letter or digit at both ends.
 fn is_name(text: &str) -> bool {
     let bytes = text.as_bytes();
     let inside = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);

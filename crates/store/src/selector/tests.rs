@@ -1,4 +1,4 @@
-//! What selectors match, and which texts are selectors.
+//! Tests the matching and the parsing of selectors.
 
 use super::*;
 use k8s_openapi::api::core::v1::Pod;
@@ -15,7 +15,7 @@ fn matches(selector: &str, labels: &[(&str, &str)]) -> bool {
 }
 
 #[test]
-fn each_operator_matches_as_the_api_server_does() {
+fn operators_match_like_api_server() {
     let web = &[("app", "web"), ("empty", "")];
     for (selector, expected) in [
         ("", true),
@@ -46,14 +46,14 @@ fn each_operator_matches_as_the_api_server_does() {
 }
 
 #[test]
-fn words_that_are_operators_can_be_labels_and_values() {
+fn operator_words_are_valid_labels_and_values() {
     assert!(matches("in in (notin)", &[("in", "notin")]));
     assert!(matches("notin=in", &[("notin", "in")]));
     assert!(matches("example.com/in", &[("example.com/in", "")]));
 }
 
 #[test]
-fn an_object_without_labels_meets_only_negations() {
+fn object_without_labels_matches_only_negations() {
     let bare = Pod::default();
     assert!(!LabelSelector::everything().exists("app").matches(&bare));
     assert!(LabelSelector::everything().not_exists("app").not_in("app", ["web"]).matches(&bare));
@@ -61,7 +61,7 @@ fn an_object_without_labels_meets_only_negations() {
 }
 
 #[test]
-fn texts_that_are_no_selector_are_refused_with_their_place() {
+fn invalid_selector_is_rejected_with_position() {
     for (text, at) in [
         (",", 0),
         ("app,", 4),
@@ -120,12 +120,12 @@ fn built() -> impl Strategy<Value = LabelSelector> {
 
 proptest! {
     #[test]
-    fn what_is_displayed_parses_to_the_same_selector(selector in built()) {
+    fn displayed_selector_parses_to_same_selector(selector in built()) {
         prop_assert_eq!(selector.to_string().parse::<LabelSelector>().unwrap(), selector);
     }
 
     #[test]
-    fn no_text_makes_the_parser_panic(text in "[a-z=!,() /.é<>-]{0,30}") {
+    fn parser_never_panics(text in "[a-z=!,() /.é<>-]{0,30}") {
         let _ = text.parse::<LabelSelector>();
     }
 }

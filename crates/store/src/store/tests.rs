@@ -15,9 +15,9 @@ fn first_put_adds_and_later_version_updates() {
     assert_eq!(apply(&store, vec![put("a/x", "u", "4")]), ["* a/x@3 -> 4"]);
 }
 
-/// Property 1, the store's part.
+/// Tests property 1 for the store.
 #[test]
-fn lower_or_equal_version_changes_nothing() {
+fn lower_or_equal_version_has_no_effect() {
     let store = Store::new();
     apply(&store, vec![put("a/x", "u", "10")]);
     let before = store.get(&key("a/x")).unwrap();
@@ -37,7 +37,7 @@ fn opaque_version_always_counts_as_changed() {
 
 /// Property 3.
 #[test]
-fn another_uid_deletes_and_adds() {
+fn put_with_another_uid_deletes_and_adds() {
     let store = Store::new();
     apply(&store, vec![put("a/x", "old", "3")]);
     assert_eq!(apply(&store, vec![put("a/x", "new", "5")]), ["-? a/x@3", "+ a/x@5"]);
@@ -45,7 +45,7 @@ fn another_uid_deletes_and_adds() {
 
 /// Property 3.
 #[test]
-fn events_of_previous_uid_change_nothing() {
+fn events_of_previous_uid_have_no_effect() {
     let store = Store::new();
     apply(&store, vec![put("a/x", "new", "5")]);
     let late = vec![put("a/x", "old", "3"), remove("a/x", "old", "4"), undecodable("a/x", "old", "3")];
@@ -129,8 +129,8 @@ fn snapshot_contains_complete_batches() {
     assert_eq!(store.snapshot().watermark(), Some(&"7".into()));
 }
 
-/// Properties 4 and 6: one writer and three readers. Half of the batches also delete the previous
-/// objects, so that slots are freed and reused.
+/// Tests properties 4 and 6 with one writer and three readers. Each batch first deletes half of the
+/// previous objects, so that slots are freed and reused.
 #[test]
 fn concurrent_readers_see_complete_batches() {
     const LAST: u64 = 400;
@@ -180,7 +180,7 @@ fn batch_is_written_in_place_without_snapshots() {
     assert_ne!(address(&store), Arc::as_ptr(&held.root));
 }
 
-/// The remaining objects of a list must not keep deleted ones in memory.
+/// The remaining objects of a list must not keep deleted objects in memory.
 #[test]
 fn deleted_object_is_freed_before_rest_of_page() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4"), ("a/z", "u", "5")]);
@@ -202,15 +202,17 @@ fn relist_in_progress_is_invisible() {
 #[test]
 fn probe_returns_entry_only_at_same_version() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "odd")]);
-    let ask = |name, uid, resource_version| {
+    let probe = |name, uid, resource_version| {
         store
             .unchanged(&ObjectIdRef::new(Some("a"), name, uid, resource_version), None)
             .map(|entry| entry.object)
     };
-    assert!(Arc::ptr_eq(&ask("x", "u", "3").unwrap(), &store.get(&key("a/x")).unwrap()));
-    assert!(ask("x", "", "3").is_some(), "an empty uid does not differ");
-    assert!(ask("x", "v", "3").is_none() && ask("x", "u", "4").is_none() && ask("z", "u", "3").is_none());
-    assert!(ask("y", "u", "odd").is_none(), "an opaque version always counts as changed");
+    assert!(Arc::ptr_eq(&probe("x", "u", "3").unwrap(), &store.get(&key("a/x")).unwrap()));
+    assert!(probe("x", "", "3").is_some(), "an empty uid does not differ");
+    assert!(
+        probe("x", "v", "3").is_none() && probe("x", "u", "4").is_none() && probe("z", "u", "3").is_none()
+    );
+    assert!(probe("y", "u", "odd").is_none(), "an opaque version always counts as changed");
     let _: [Arc<dyn CacheProbe<Pod>>; 2] = [Arc::new(store.clone()), Arc::new(NoCache)];
 }
 

@@ -1,4 +1,4 @@
-//! Tests waits on paused time: they end at a write or at their timeout.
+//! Tests on paused time that a wait returns after a write or at its timeout.
 
 use k8s_openapi::api::core::v1::Pod;
 
@@ -32,7 +32,7 @@ async fn wait_returns_immediately_for_cached_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn event_bookmark_or_list_ends_wait() {
+async fn wait_returns_after_event_bookmark_or_list() {
     for last in [
         put("a/x", "u", "12"),
         remove("a/x", "u", "13"),
@@ -85,9 +85,9 @@ async fn wait_for_opaque_version_fails() {
 #[tokio::test(start_paused = true)]
 async fn condition_is_checked_after_each_write() {
     let store = listed("9", &[]);
-    let mut looks = 0;
+    let mut checks = 0;
     let waiting = store.wait_for(MINUTE, |snapshot| {
-        looks += 1;
+        checks += 1;
         snapshot.len() == 2
     });
     let writing = async {
@@ -97,12 +97,12 @@ async fn condition_is_checked_after_each_write() {
         }
     };
     let (snapshot, ()) = tokio::join!(waiting, writing);
-    assert_eq!((snapshot.len(), looks), (2, 3));
+    assert_eq!((snapshot.len(), checks), (2, 3));
 }
 
-/// Nobody could end these waits.
+/// Without a check of the closed state, these waits would never return.
 #[tokio::test(start_paused = true)]
-async fn closed_store_ends_waits() {
+async fn waits_return_when_store_closes() {
     let store = listed("9", &[]);
     let version = ResourceVersion::new("12");
     let closing = async {
@@ -111,9 +111,13 @@ async fn closed_store_ends_waits() {
     };
     let (waited, ()) = tokio::join!(store.wait_until(&version, Duration::MAX), closing);
     let stopped = WaitError::Stopped { wanted: version.clone(), reached: Some("9".into()) };
-    assert_eq!(waited, Err(stopped.clone()), "who waits already");
+    assert_eq!(waited, Err(stopped.clone()), "a wait in progress returns");
     let lister = store.lister();
-    assert_eq!(lister.wait_until(&version, Duration::MAX).await, Err(stopped), "who comes later");
-    assert_eq!(lister.wait_until(&"9".into(), Duration::MAX).await, Ok(()), "what is there can be read");
+    assert_eq!(lister.wait_until(&version, Duration::MAX).await, Err(stopped), "a later wait returns");
+    assert_eq!(
+        lister.wait_until(&"9".into(), Duration::MAX).await,
+        Ok(()),
+        "a cached version counts as reached"
+    );
     assert_eq!(lister.wait_for(Duration::MAX, |_| false).await.len(), 0);
 }

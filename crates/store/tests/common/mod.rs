@@ -1,10 +1,10 @@
-//! A small object for tests, and short ways to write deltas.
+//! A small object for tests, and constructors of deltas.
 
 use std::sync::Arc;
 
 use kube_object::{Delta, Entry, Object, ObjectId, ObjectIdRef, ObjectKey, ResourceVersion};
 
-/// An object with a label and any number of values to index by.
+/// An object with a label and any number of index values.
 #[derive(Debug)]
 pub(crate) struct Thing {
     pub(crate) id: ObjectId,
@@ -22,7 +22,7 @@ impl Object for Thing {
 }
 
 pub(crate) fn key(text: &str) -> ObjectKey {
-    text.parse().expect("a test names its objects well")
+    text.parse().expect("a test uses valid keys")
 }
 
 pub(crate) fn id(key_text: &str, uid: &str, version: &str) -> ObjectId {
@@ -34,8 +34,8 @@ pub(crate) fn thing(id: ObjectId, values: Vec<u8>) -> Entry<Thing> {
     Entry::new(id, Arc::new(object))
 }
 
-pub(crate) fn begin(fresh: bool) -> Delta<Thing> {
-    Delta::Begin { history_lost: fresh }
+pub(crate) fn begin(history_lost: bool) -> Delta<Thing> {
+    Delta::Begin { history_lost }
 }
 
 pub(crate) fn end(version: &str, complete: bool) -> Delta<Thing> {

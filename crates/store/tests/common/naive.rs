@@ -1,5 +1,5 @@
-//! The store as one would write it without a thought for speed: a sorted map, and a relist that
-//! is worked out at its end from all that came since its begin.
+//! A model of the store: a sorted map. At the end of a relist, the model evaluates all deltas that
+//! it received since `Begin`. The model is simple and slow.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use super::Thing;
 
 #[derive(Default)]
 pub(crate) struct Naive {
-    /// The state, and whether it is stale.
+    /// The entry of each object, and whether the object is stale.
     pub(crate) objects: BTreeMap<ObjectKey, (Entry<Thing>, bool)>,
     pub(crate) watermark: Watermark,
     pub(crate) repeats: u64,
     relist: Option<(bool, Vec<Delta<Thing>>)>,
 }
 
-/// What a relist has said about one key by its end.
+/// The result of a relist for one key.
 #[derive(Default)]
-struct Word {
+struct KeyResult {
     listed: Option<(Entry<Thing>, bool)>,
-    /// What was there was deleted.
+    /// Whether the object with this key was deleted.
     removed: bool,
-    /// The last state of the cached object, if its deletion came.
-    gone: Option<Entry<Thing>>,
-    /// Place of the first change of the key; none where `listed` is the cached entry.
+    /// The last state of the cached object, if its deletion was received.
+    last_state: Option<Entry<Thing>>,
+    /// The position of the first change of the key. It is `None` if `listed` is the cached entry.
     place: Option<usize>,
 }
 
@@ -88,10 +88,12 @@ impl Naive {
         match delta {
             Delta::Put(entry) => {
                 let version = entry.id.version.clone();
-                // A version beyond the watermark is one of a history that the server has lost.
+                // A cached version above the watermark belongs to a lost history.
                 let lost = |held: &ObjectId| {
-                    let beyond = |seen: &ResourceVersion| held.version > *seen && !seen.at_least(&version);
-                    self.watermark.version.as_ref().is_some_and(beyond)
+                    let both_above = |watermark: &ResourceVersion| {
+                        held.version > *watermark && !watermark.at_least(&version)
+                    };
+                    self.watermark.version.as_ref().is_some_and(both_above)
                 };
                 match self.objects.get(entry.key()) {
                     Some((held, _)) if is_repeat(&held.id, &entry.id) && !lost(&held.id) => self.repeats += 1,
@@ -119,7 +121,9 @@ impl Naive {
                 }
             }
             Delta::Bookmark(version) | Delta::End { version, .. } => self.advance(&version),
-            Delta::Begin { .. } | Delta::Page(_) | Delta::Clear => unreachable!("taken by apply"),
+            Delta::Begin { .. } | Delta::Page(_) | Delta::Clear => {
+                unreachable!("`apply` handles these deltas")
+            }
         }
     }
 
@@ -142,31 +146,31 @@ impl Naive {
         events.push(Event::Deleted { last, final_state_unknown });
     }
 
-    /// All that the relist has said about each key.
-    fn words(&self, history_lost: bool, seen: Vec<Delta<Thing>>) -> BTreeMap<ObjectKey, Word> {
-        let mut words: BTreeMap<ObjectKey, Word> = BTreeMap::new();
+    /// Returns the result of the relist for each key.
+    fn results(&self, history_lost: bool, seen: Vec<Delta<Thing>>) -> BTreeMap<ObjectKey, KeyResult> {
+        let mut results: BTreeMap<ObjectKey, KeyResult> = BTreeMap::new();
         let mut places: BTreeMap<ObjectKey, usize> = BTreeMap::new();
         for (place, delta) in seen.into_iter().enumerate() {
             let Some(key) = delta.key().cloned() else { continue };
             let held = self.objects.get(&key);
             let cached = held.map(|(cached, _)| cached);
-            let word = words.entry(key.clone()).or_default();
+            let result = results.entry(key.clone()).or_default();
             match delta {
                 Delta::Put(entry) => {
-                    let again = cached.is_some_and(|cached| same(&cached.id, &entry.id));
-                    let gone = word.gone.take().filter(|_| !again);
-                    *word = Word { gone, ..word_of_put(entry, place, held, history_lost) };
+                    let is_same_object = cached.is_some_and(|cached| same(&cached.id, &entry.id));
+                    let last_state = result.last_state.take().filter(|_| !is_same_object);
+                    *result = KeyResult { last_state, ..result_of_put(entry, place, held, history_lost) };
                 }
-                Delta::Remove { id, last } => remove(word, &id, last, cached),
-                Delta::Undecodable(id) => undecodable(word, &id, cached),
+                Delta::Remove { id, last } => remove(result, &id, last, cached),
+                Delta::Undecodable(id) => undecodable(result, &id, cached),
                 _ => {}
             }
-            if word.place.is_some() || word.removed {
+            if result.place.is_some() || result.removed {
                 let first = *places.entry(key).or_insert(place);
-                word.place = word.place.map(|_| first);
+                result.place = result.place.map(|_| first);
             }
         }
-        words
+        results
     }
 
     fn end(
@@ -178,11 +182,11 @@ impl Naive {
         events: &mut Vec<Event<Thing>>,
     ) {
         let initial = !self.watermark.synced;
-        let words = self.words(history_lost, seen);
-        self.delete_unlisted(complete, &words, events);
+        let results = self.results(history_lost, seen);
+        self.delete_unlisted(complete, &results, events);
         let mut puts = Vec::new();
-        for (key, word) in words {
-            match (word.listed, word.place) {
+        for (key, result) in results {
+            match (result.listed, result.place) {
                 (Some((entry, stale)), Some(place)) => puts.push((place, entry, stale)),
                 (Some((cached, stale)), None) => {
                     self.objects.insert(key, (cached, stale));
@@ -200,16 +204,19 @@ impl Naive {
     fn delete_unlisted(
         &mut self,
         complete: bool,
-        words: &BTreeMap<ObjectKey, Word>,
+        results: &BTreeMap<ObjectKey, KeyResult>,
         events: &mut Vec<Event<Thing>>,
     ) {
         for (key, (cached, _)) in self.objects.clone() {
-            let word = words.get(&key);
-            let listed = word.and_then(|word| word.listed.as_ref());
+            let result = results.get(&key);
+            let listed = result.and_then(|result| result.listed.as_ref());
             if listed.is_some_and(|(entry, _)| same(&entry.id, &cached.id)) || listed.is_none() && !complete {
                 continue;
             }
-            match word.and_then(|word| word.gone.clone()).filter(|last| same(&last.id, &cached.id)) {
+            match result
+                .and_then(|result| result.last_state.clone())
+                .filter(|last| same(&last.id, &cached.id))
+            {
                 Some(last) => self.delete(last, false, events),
                 None => self.delete(cached, true, events),
             }
@@ -227,12 +234,12 @@ impl Naive {
     }
 }
 
-fn word_of_put(
+fn result_of_put(
     entry: Entry<Thing>,
     place: usize,
     held: Option<&(Entry<Thing>, bool)>,
     history_lost: bool,
-) -> Word {
+) -> KeyResult {
     let unchanged = |(cached, stale): &&(Entry<Thing>, bool)| {
         let same_version = cached.id.version == entry.id.version;
         let same_value = match (cached.digest, entry.digest) {
@@ -245,32 +252,37 @@ fn word_of_put(
         same(&cached.id, &entry.id) && same_version && same_value
     };
     match held.filter(unchanged) {
-        Some((cached, _)) => Word { listed: Some((cached.clone(), false)), ..Word::default() },
-        None => Word { listed: Some((entry, false)), place: Some(place), ..Word::default() },
+        Some((cached, _)) => KeyResult { listed: Some((cached.clone(), false)), ..KeyResult::default() },
+        None => KeyResult { listed: Some((entry, false)), place: Some(place), ..KeyResult::default() },
     }
 }
 
-fn remove(word: &mut Word, id: &ObjectId, last: Option<Entry<Thing>>, cached: Option<&Entry<Thing>>) {
-    let current = match (&word.listed, word.removed) {
+fn remove(result: &mut KeyResult, id: &ObjectId, last: Option<Entry<Thing>>, cached: Option<&Entry<Thing>>) {
+    let current = match (&result.listed, result.removed) {
         (Some((entry, _)), _) => Some(&entry.id),
         (None, true) => None,
         (None, false) => cached.map(|cached| &cached.id),
     };
     if current.is_some_and(|current| same(current, id)) {
         let of_cached = |last: &Entry<Thing>| cached.is_some_and(|cached| same(&cached.id, &last.id));
-        let gone = last.filter(of_cached).or(word.gone.take());
-        *word = Word { removed: true, gone, ..Word::default() };
+        let last_state = last.filter(of_cached).or(result.last_state.take());
+        *result = KeyResult { removed: true, last_state, ..KeyResult::default() };
     }
 }
 
-fn undecodable(word: &mut Word, id: &ObjectId, cached: Option<&Entry<Thing>>) {
-    match &mut word.listed {
+fn undecodable(result: &mut KeyResult, id: &ObjectId, cached: Option<&Entry<Thing>>) {
+    match &mut result.listed {
         Some((entry, stale)) if same(&entry.id, id) => *stale = true,
         _ => {
             let kept = cached.filter(|cached| same(&cached.id, id));
-            let gone = word.gone.take().filter(|_| kept.is_none());
-            let removed = gone.is_some();
-            *word = Word { listed: kept.map(|cached| (cached.clone(), true)), removed, gone, place: None };
+            let last_state = result.last_state.take().filter(|_| kept.is_none());
+            let removed = last_state.is_some();
+            *result = KeyResult {
+                listed: kept.map(|cached| (cached.clone(), true)),
+                removed,
+                last_state,
+                place: None,
+            };
         }
     }
 }
