@@ -88,7 +88,7 @@ pub enum Command {
     },
 }
 
-/// The options of `kube-bench compare`.
+/// Contains the options of `kube-bench compare`.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
     /// The number of Pods.
@@ -118,7 +118,7 @@ pub struct CompareArgs {
     out: Option<PathBuf>,
 }
 
-/// The options of `kube-bench stores`.
+/// Contains the options of `kube-bench stores`.
 #[derive(Debug, Args)]
 pub struct StoresArgs {
     #[command(flatten)]

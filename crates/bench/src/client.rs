@@ -66,7 +66,7 @@ const PROGRAMS: [(&str, Threads, Start); 9] = [
     ("kube-runtime-streaming", Threads::Many, kube_runtime::start_streaming),
 ];
 
-/// A line that a program reads.
+/// Represents a line that a program reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Order {
@@ -81,7 +81,7 @@ pub enum Order {
     Relist,
 }
 
-/// A line that a program prints.
+/// Represents a line that a program prints.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Report {
@@ -98,7 +98,8 @@ pub enum Report {
     Relisting(bool),
 }
 
-/// The time from the write of an event to the socket until the call of the handler, in nanoseconds.
+/// Represents the time from the write of an event to the socket until the call of the handler, in
+/// nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Latency {
     /// The median.

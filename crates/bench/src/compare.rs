@@ -15,7 +15,7 @@ use crate::recording::{Manifest, Recording};
 pub use round::Round;
 pub(crate) use round::RunningContender;
 
-/// The settings of a comparison.
+/// Contains the settings of a comparison.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Settings {
     /// The number of events that are sent at full speed.
@@ -30,7 +30,7 @@ pub struct Settings {
     pub settle: Duration,
 }
 
-/// The paths of a comparison.
+/// Contains the paths of a comparison.
 #[derive(Clone, Debug)]
 pub struct Paths {
     /// The path of this program.
@@ -41,7 +41,7 @@ pub struct Paths {
     pub folder: PathBuf,
 }
 
-/// The result of a comparison.
+/// Contains the result of a comparison.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     /// The settings.
@@ -54,7 +54,7 @@ pub struct Outcome {
     pub skipped: Vec<Skipped>,
 }
 
-/// The measurements of a contender.
+/// Contains the measurements of a contender.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
     /// The name of the contender.

@@ -15,7 +15,7 @@ pub(crate) struct Contender {
     program: Program,
 }
 
-/// The project of a contender.
+/// Describes the project of a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
@@ -69,7 +69,7 @@ const ALL: [Contender; 11] = [
     client_go("client-go, JSON", "application/json"),
 ];
 
-/// A contender that was not measured.
+/// Represents a contender that was not measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
     /// The name of the contender.

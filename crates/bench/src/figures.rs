@@ -25,7 +25,7 @@ pub(crate) struct Group {
     pub(crate) figures: &'static [Figure],
 }
 
-/// The medians of a contender.
+/// Contains the medians of a contender.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Medians {
     /// The name of the contender.

@@ -54,7 +54,7 @@ const CONCURRENCY: u16 = 16;
 /// The ratio of Websites to changes.
 const CHANGE_INTERVAL: usize = 10;
 
-/// The options of `kube-bench operators`.
+/// Contains the options of `kube-bench operators`.
 #[derive(Debug, Args)]
 pub struct OperatorsArgs {
     /// The number of Websites.
@@ -84,7 +84,7 @@ pub struct OperatorsArgs {
     pub(crate) out: Option<PathBuf>,
 }
 
-/// The settings of a measurement.
+/// Contains the settings of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OperatorSettings {
     /// The number of Websites.
@@ -126,7 +126,7 @@ impl OperatorSettings {
     }
 }
 
-/// The result of the comparison.
+/// Contains the result of the comparison.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OperatorsOutcome {
     /// The settings.
@@ -137,7 +137,7 @@ pub struct OperatorsOutcome {
     pub skipped: Vec<Skipped>,
 }
 
-/// The measurements of an operator.
+/// Contains the measurements of an operator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MeasuredOperator {
     /// The name of the operator.

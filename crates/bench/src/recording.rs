@@ -16,7 +16,7 @@ const FORMAT: u32 = 1;
 /// The file with the manifest. It is written last.
 const MANIFEST: &str = "manifest.json";
 
-/// The description of a recording.
+/// Contains the description of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The resourceVersion of the list.
@@ -38,7 +38,7 @@ pub(crate) struct Written {
     pub(crate) changed: Vec<Object>,
 }
 
-/// A recorded server.
+/// Represents a recorded server.
 pub struct Recording {
     /// The description of the recording.
     pub manifest: Manifest,

@@ -45,7 +45,7 @@ const PACE_INTERVAL: Duration = Duration::from_millis(1);
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// A replay server.
+/// Represents a replay server.
 pub struct Replay {
     recording: Recording,
     objects: Objects,
@@ -83,7 +83,7 @@ struct Released {
     expirations: u64,
 }
 
-/// The number of requests.
+/// Contains the number of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Requests for a list or a page.
@@ -198,7 +198,7 @@ impl Replay {
         });
     }
 
-    /// The number of requests.
+    /// Returns the number of requests.
     pub fn counts(&self) -> Counts {
         *self.counts.borrow()
     }

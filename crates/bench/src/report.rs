@@ -19,7 +19,7 @@ use machine::Machine;
 
 pub use stores::StoreNumbers;
 
-/// The numbers of a comparison.
+/// Contains the numbers of a comparison.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Numbers {
     machine: Machine,

@@ -31,7 +31,7 @@ const DEFAULTS: [(&str, &[usize]); 3] =
 const FEW: [usize; 2] = [10_000, 100_000];
 const MANY: usize = 1_000_000;
 
-/// The options of `kube-bench scale`.
+/// Contains the options of `kube-bench scale`.
 #[derive(Debug, Args)]
 pub struct ScaleArgs {
     /// Measure only these representations: typed, lazy, compressed, projection, metadata.
@@ -55,7 +55,7 @@ pub struct ScaleArgs {
     pub(crate) out: Option<PathBuf>,
 }
 
-/// A representation and a number of objects.
+/// Contains a representation and a number of objects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
     /// The name of the program.
@@ -64,7 +64,7 @@ pub struct Case {
     pub objects: usize,
 }
 
-/// The settings of a scale measurement.
+/// Contains the settings of a scale measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScaleSettings {
     /// The cases, grouped by representation, in ascending order of the number of objects.
@@ -77,7 +77,7 @@ pub struct ScaleSettings {
     pub settle: Duration,
 }
 
-/// The measurement of a case.
+/// Contains the measurement of a case.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScaleMeasured {
     /// The case.

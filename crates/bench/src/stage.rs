@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::process::Process;
 
-/// The resource use of a process during a stage.
+/// Contains the resource use of a process during a stage.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Stage {
     /// CPU time in seconds.

@@ -20,7 +20,7 @@ use crate::process::Process;
 pub(crate) use program::run as run_store;
 pub use program::{StoreRound, Writing};
 
-/// The load of a store.
+/// Contains the load of a store.
 #[derive(Clone, Copy, Debug, Args, Serialize, Deserialize)]
 pub struct Load {
     /// The number of Pods.
@@ -40,7 +40,7 @@ impl Default for Load {
     }
 }
 
-/// The result of the comparison.
+/// Contains the result of the comparison.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StoresOutcome {
     /// The load.
@@ -51,7 +51,7 @@ pub struct StoresOutcome {
     pub skipped: Vec<Skipped>,
 }
 
-/// The measurements of a store.
+/// Contains the measurements of a store.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MeasuredStore {
     /// The name of the store.

@@ -6,7 +6,7 @@ use kube_object::{
     CacheProbe, Decode, DecodeContext, DecodeError, Digest, Entry, ObjectId, Outline, RawObject,
 };
 
-/// An object of a list or a watch event.
+/// Represents an object of a list or a watch event.
 #[derive(Debug)]
 pub enum Decoded<T> {
     /// The object was decoded, or the cache already contains it.

@@ -5,7 +5,7 @@ use std::{error::Error as StdError, fmt, io, time::Duration};
 use kube_client::core::Status;
 use kube_object::DecodeError;
 
-/// The kind of a request.
+/// Describes the kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
     /// Lists objects.
@@ -23,7 +23,7 @@ impl fmt::Display for Verb {
     }
 }
 
-/// A request. Each error message begins with it.
+/// Represents a request. Each error message begins with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// LIST or WATCH.
@@ -38,7 +38,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// The failure of a LIST or a WATCH.
+/// Describes the failure of a LIST or a WATCH.
 ///
 /// The message contains the URL, and never the text of an object. It does not contain the message of
 /// [`source`](std::error::Error::source). [`with_causes`](ListWatchError::with_causes) prints both.
@@ -136,7 +136,7 @@ pub enum ListWatchError {
     },
 }
 
-/// The class of a failure. It determines the next request.
+/// Describes the class of a failure. It determines the next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ErrorClass {

@@ -11,7 +11,7 @@ use crate::{
     status,
 };
 
-/// An event of a watch. An ERROR event is returned as an error of the stream.
+/// Represents an event of a watch. An ERROR event is returned as an error of the stream.
 #[derive(Debug)]
 pub enum WatchEvent<T> {
     /// An object was created, or started to match the selectors (ADDED).

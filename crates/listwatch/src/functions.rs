@@ -14,7 +14,7 @@ use crate::{
     transform::{self, Transform},
 };
 
-/// A decoded page of a list.
+/// Represents a decoded page of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListPage<T> {
     /// The objects of the page.

@@ -9,7 +9,7 @@ use crate::{
     split::{Segment, SplitError, Splitter},
 };
 
-/// A part of one page. The parts have the order of the response.
+/// Represents a part of one page. The parts have the order of the response.
 #[derive(Debug)]
 pub enum ListPart<T> {
     /// The items that one read completed.
@@ -23,7 +23,7 @@ pub enum ListPart<T> {
     End(ListEnd),
 }
 
-/// The metadata at the end of a page.
+/// Contains the metadata at the end of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListEnd {
     /// The version of the list, equal on all pages. Empty if the server does not return a version.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kube_object::ResourceVersion;
 
-/// A request for one page of a list.
+/// Represents a request for one page of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ListRequest {
     /// The requested state.
@@ -17,7 +17,7 @@ pub struct ListRequest {
     pub limit: Option<u32>,
 }
 
-/// The state that a list returns.
+/// Describes the state that a list returns.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ListAt {
     /// The most recent state.
@@ -33,7 +33,7 @@ pub enum ListAt {
     Continue(String),
 }
 
-/// A request for a watch.
+/// Represents a request for a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchRequest {
     /// The start of the watch.
@@ -45,7 +45,7 @@ pub struct WatchRequest {
     pub bookmarks: bool,
 }
 
-/// The start of a watch.
+/// Describes the start of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchFrom {
     /// The watch starts after this version. With an empty version, the server first sends the most
@@ -57,7 +57,8 @@ pub enum WatchFrom {
     InitialEvents(Option<ResourceVersion>),
 }
 
-/// The options of LIST and WATCH requests. Both use the same options, so both return the same objects.
+/// Contains the options of LIST and WATCH requests. Both use the same options, so both return the same
+/// objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListOptions {
     /// A label selector in the syntax of the API: `app=web,tier!=cache`.

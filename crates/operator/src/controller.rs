@@ -42,7 +42,7 @@ const MIN_RETRY_DELAY: Duration = Duration::from_millis(5);
 /// The longest delay of a key after a failure.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(1000);
 
-/// The reason why a controller failed.
+/// Describes the reason why a controller failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControllerError {
@@ -189,13 +189,13 @@ impl<T: Cached> Controller<T> {
         self.owns_filtered(informer, Predicate::always())
     }
 
-    /// Like [`owns`](Self::owns), for the events that the predicate accepts.
+    /// Does the same as [`owns`](Self::owns), for the events that the predicate accepts.
     pub fn owns_filtered<O: Cached + Resource>(self, informer: &Informer<O>, filter: Predicate<O>) -> Self {
         self.owned(OwnerMatch::Controller, informer, filter)
     }
 
-    /// Like [`owns_filtered`](Self::owns_filtered), for every owner of this controller's type. The
-    /// owner reference need not be a controller reference. This is `MatchEveryOwner` in
+    /// Does the same as [`owns_filtered`](Self::owns_filtered), for every owner of this controller's
+    /// type. The owner reference need not be a controller reference. This is `MatchEveryOwner` in
     /// controller-runtime.
     pub fn owns_any_reference<O: Cached + Resource>(
         self,
@@ -232,7 +232,7 @@ impl<T: Cached> Controller<T> {
         self.watches_filtered(informer, Predicate::always(), keys)
     }
 
-    /// Like [`watches`](Self::watches), for the events that the predicate accepts.
+    /// Does the same as [`watches`](Self::watches), for the events that the predicate accepts.
     pub fn watches_filtered<O, I>(
         mut self,
         informer: &Informer<O>,
@@ -407,8 +407,8 @@ fn source_failure(keys: &KeyQueue, sources: &Sources) -> impl Future<Output = Co
     }
 }
 
-/// Waits for the caches and for leadership, then starts the sources. Returns when the existing objects are queued, or `None`
-/// if this process can no longer become leader.
+/// Waits for the caches and for leadership, then starts the sources. Returns when the existing objects
+/// are queued, or `None` if this process can no longer become leader.
 async fn start_sources<T: Cached, R>(worker: &Worker<T, R>, sources: Sources) -> Option<Vec<SourceShutdown>> {
     join_all(sources.iter().map(|source| source.wait_for_cache())).await;
     if !worker.leadership.acquired().await {

@@ -1,4 +1,5 @@
-//! `Election`: takes part in the election that a Lease decides, and renews the lease while this process is the leader.
+//! `Election`: takes part in the election that a Lease decides, and renews the lease while this process
+//! is the leader.
 
 mod guard;
 pub(crate) mod leadership;
@@ -36,17 +37,17 @@ pub struct ElectionOptions {
     pub namespace: String,
     /// Name of the Lease.
     pub name: String,
-    /// Identity of this process. It must be unique per process: two processes with one identity would both use the same
-    /// lease. A host name is not enough if Pods share a host, or if a process restarts on it. [`ElectionOptions::new`] creates
-    /// a unique identity.
+    /// Identity of this process. It must be unique per process: two processes with one identity would
+    /// both use the same lease. A host name is not enough if Pods share a host, or if a process
+    /// restarts on it. [`ElectionOptions::new`] creates a unique identity.
     pub identity: String,
     /// Validity and renewal times of the lease.
     pub times: LeaseTimes,
 }
 
 impl ElectionOptions {
-    /// Creates options with default times and a unique identity: the host name (`HOSTNAME`, in a Pod the name of the Pod) and
-    /// a random suffix.
+    /// Creates options with default times and a unique identity: the host name (`HOSTNAME`, in a Pod
+    /// the name of the Pod) and a random suffix.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         let name = name.into();
         // The standard library seeds `RandomState` from the operating system.
@@ -119,17 +120,19 @@ impl Election {
         Leadership::new(self.state.subscribe())
     }
 
-    /// Takes part in the election until `stop` is cancelled. Then releases the lease, so that the next leader need not wait.
+    /// Takes part in the election until `stop` is cancelled. Then releases the lease, so that the next
+    /// leader need not wait.
     ///
-    /// The election watches the Lease and takes a free lease immediately. If the watch is forbidden or fails, the election
-    /// reads the Lease every [`LeaseTimes::retry_period`] instead.
+    /// The election watches the Lease and takes a free lease immediately. If the watch is forbidden or
+    /// fails, the election reads the Lease every [`LeaseTimes::retry_period`] instead.
     ///
-    /// All work that started under the lease must stop before `stop` is cancelled. Otherwise the work overlaps with the next
-    /// leader. A [`Manager`](crate::Manager) ensures this order. A controller without a manager needs a separate stop token,
-    /// which must be cancelled first.
+    /// All work that started under the lease must stop before `stop` is cancelled. Otherwise the work
+    /// overlaps with the next leader. A [`Manager`](crate::Manager) ensures this order. A controller
+    /// without a manager needs a separate stop token, which must be cancelled first.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the lease is not released. [`Leadership`] treats it as valid until its renew deadline.
+    /// If the future is dropped, the lease is not released. [`Leadership`] treats it as valid until its
+    /// renew deadline.
     pub async fn run(mut self, stop: CancellationToken) {
         let informer = self.start_informer();
         let mut events = informer.events();
@@ -145,7 +148,8 @@ impl Election {
         informer.stop().await;
     }
 
-    /// Starts an informer that watches only the Lease. It ends when the informer and its event stream are dropped.
+    /// Starts an informer that watches only the Lease. It ends when the informer and its event stream
+    /// are dropped.
     fn start_informer(&self) -> Informer<DynamicObject> {
         let source = ListWatch::dynamic(self.api.clone(), &lease_resource())
             .fields(&format!("metadata.name={}", self.options.name));
@@ -214,7 +218,8 @@ impl Election {
         }
     }
 
-    /// Returns half of the renew deadline, like the components of Kubernetes. A lost request then leaves time for a retry.
+    /// Returns half of the renew deadline, like the components of Kubernetes. A lost request then
+    /// leaves time for a retry.
     fn request_timeout(&self) -> Duration {
         self.options.times.renew_deadline / 2
     }

@@ -48,8 +48,8 @@ use prometheus_client::registry::Registry;
 
 /// Runs the HTTP pages, caches, election, controllers and tasks of an operator.
 ///
-/// The parts start in this order and stop in the reverse order. The lease is released last, so that the next leader starts
-/// only after this process has finished its work.
+/// The parts start in this order and stop in the reverse order. The lease is released last, so that the
+/// next leader starts only after this process has finished its work.
 ///
 /// ```no_run
 /// use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
@@ -100,8 +100,8 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Creates a manager whose caches cover the entire cluster. Binds its sockets immediately, and does nothing else before
-    /// [`Manager::run`].
+    /// Creates a manager whose caches cover the entire cluster. Binds its sockets immediately, and does
+    /// nothing else before [`Manager::run`].
     ///
     /// # Errors
     /// Returns an error if an address cannot be bound or the election options are unsafe.
@@ -158,7 +158,8 @@ impl Manager {
         self.leadership.guard(self.client.clone())
     }
 
-    /// Returns a handle that reports whether this process is the leader. Without an election, this process is always the leader.
+    /// Returns a handle that reports whether this process is the leader. Without an election, this
+    /// process is always the leader.
     pub fn leadership(&self) -> Leadership {
         self.leadership.clone()
     }
@@ -181,8 +182,8 @@ impl Manager {
         &mut self.registry
     }
 
-    /// Registers the metrics of this manager in another registry, for a program that serves metrics itself. Call this after
-    /// all controllers were added.
+    /// Registers the metrics of this manager in another registry, for a program that serves metrics
+    /// itself. Call this after all controllers were added.
     #[cfg(feature = "metrics")]
     pub fn register_metrics(&self, registry: &mut Registry) {
         self.metrics.register(registry);
@@ -190,11 +191,13 @@ impl Manager {
         registry.register_collector(Box::new(collector));
     }
 
-    /// Returns a recorder for events of the named controller. Calls with the same name return the same recorder.
+    /// Returns a recorder for events of the named controller. Calls with the same name return the same
+    /// recorder.
     ///
-    /// The events contain the election identity as the reporting instance. Without an election, the instance is the host name
-    /// (`HOSTNAME`, in a Pod the name of the Pod), or the controller name if the host name is unknown. The recorder writes while
-    /// this process is the leader. After the controllers have stopped, it writes the remaining events.
+    /// The events contain the election identity as the reporting instance. Without an election, the
+    /// instance is the host name (`HOSTNAME`, in a Pod the name of the Pod), or the controller name if
+    /// the host name is unknown. The recorder writes while this process is the leader. After the
+    /// controllers have stopped, it writes the remaining events.
     ///
     /// # Errors
     /// Returns an error if servers would reject the name.
@@ -213,11 +216,13 @@ impl Manager {
         Ok(recorder)
     }
 
-    /// Declares RBAC permissions that this program needs. At the start, the manager logs a warning for each missing one.
+    /// Declares RBAC permissions that this program needs. At the start, the manager logs a warning for
+    /// each missing one.
     ///
-    /// `resource` is a plural or a subresource, such as `pods` or `pods/status`. `group` is empty for the core group.
-    /// `namespace` is `None` for the entire cluster. The manager checks the permissions of caches and of the election by itself.
-    /// Declare the writes of controllers. For event recorders, declare `create` and `patch` of `events` in `events.k8s.io`.
+    /// `resource` is a plural or a subresource, such as `pods` or `pods/status`. `group` is empty for
+    /// the core group. `namespace` is `None` for the entire cluster. The manager checks the permissions
+    /// of caches and of the election by itself. Declare the writes of controllers. For event recorders,
+    /// declare `create` and `patch` of `events` in `events.k8s.io`.
     pub fn require_permissions(
         &mut self,
         verbs: &[&str],
@@ -228,7 +233,8 @@ impl Manager {
         self.required_permissions.extend(permissions::rules_of_verbs(verbs, group, resource, namespace));
     }
 
-    /// Adds a check to `/readyz`. If the check returns an error, the page contains its text. The check must not block.
+    /// Adds a check to `/readyz`. If the check returns an error, the page contains its text. The check
+    /// must not block.
     #[cfg(feature = "http")]
     pub fn add_readyz_check(
         &mut self,
@@ -238,7 +244,8 @@ impl Manager {
         self.http.checks.readyz.push((name.into(), Box::new(check)));
     }
 
-    /// Adds a check to `/healthz`. If the page keeps failing, the kubelet restarts the container. The check must not block.
+    /// Adds a check to `/healthz`. If the page keeps failing, the kubelet restarts the container. The
+    /// check must not block.
     #[cfg(feature = "http")]
     pub fn add_healthz_check(
         &mut self,
@@ -253,8 +260,8 @@ impl Manager {
         self.add_controller_on(RunsOn::LeaderOnly, controller, reconciler);
     }
 
-    /// Adds a controller and selects the processes that run it. The manager starts and stops its informers, even if another
-    /// factory created them.
+    /// Adds a controller and selects the processes that run it. The manager starts and stops its
+    /// informers, even if another factory created them.
     pub fn add_controller_on<T: Cached>(
         &mut self,
         runs_on: RunsOn,
@@ -276,8 +283,9 @@ impl Manager {
         });
     }
 
-    /// Adds a task. Its token is cancelled after all controllers have stopped. A leader-only task starts when this process becomes
-    /// the leader. The task may return earlier; if it fails, the manager stops.
+    /// Adds a task. Its token is cancelled after all controllers have stopped. A leader-only task
+    /// starts when this process becomes the leader. The task may return earlier; if it fails, the
+    /// manager stops.
     pub fn add_task<F>(
         &mut self,
         name: impl Into<String>,
@@ -309,19 +317,22 @@ impl Manager {
         }
     }
 
-    /// Runs the operator until `stop` completes, for example [`shutdown_signal`](crate::shutdown_signal), or until a part fails.
+    /// Runs the operator until `stop` completes, for example
+    /// [`shutdown_signal`](crate::shutdown_signal), or until a part fails.
     ///
     /// Running reconciles then have the grace period
-    /// ([`graceful_shutdown_timeout`](ManagerOptions::graceful_shutdown_timeout)) to end. If the lease is lost, leader-only
-    /// controllers and tasks are dropped at their next await, even during the grace period.
+    /// ([`graceful_shutdown_timeout`](ManagerOptions::graceful_shutdown_timeout)) to end. If the lease
+    /// is lost, leader-only controllers and tasks are dropped at their next await, even during the
+    /// grace period.
     ///
     /// # Errors
-    /// See [`ManagerError`]. After an error, all parts have stopped and the process should exit. There are two exceptions:
-    /// [`ManagerError::ShutdownTimeout`], and a health check that blocks its thread.
+    /// See [`ManagerError`]. After an error, all parts have stopped and the process should exit. There
+    /// are two exceptions: [`ManagerError::ShutdownTimeout`], and a health check that blocks its
+    /// thread.
     ///
     /// # Cancel safety
-    /// A dropped future has the effect of a crash. Reconciles are dropped at an await, and the lease expires without
-    /// a release.
+    /// A dropped future has the effect of a crash. Reconciles are dropped at an await, and the lease
+    /// expires without a release.
     pub async fn run(mut self, stop: impl Future<Output = ()>) -> Result<(), ManagerError> {
         // The stage is created first, because it stops the informers when it is dropped.
         let caches = CacheStage::new(self.factory.clone(), self.client.clone());

@@ -39,7 +39,7 @@ pub use status::{DroppedEvents, RecorderStatus};
 /// The time to write the remaining events after a stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The reason why a recorder was not created: the API server would reject all its events.
+/// Describes the reason why a recorder was not created: the API server would reject all its events.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecorderError {
     /// The name must be a qualified name.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A deadline of the open request, or the end of a backoff.
+/// Represents a deadline of the open request, or the end of a backoff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Deadline {
     /// Limits the duration of a page or a streaming list.
@@ -15,7 +15,7 @@ pub enum Deadline {
     Watch,
     /// Limits the time without events after the first bookmark of a watch.
     Bookmark,
-    /// Ends the delay before the next attempt.
+    /// Limits the delay before the next attempt.
     Backoff,
 }
 

@@ -346,8 +346,9 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                 self.step(input, || None);
             }
             Some(Err(error)) => self.failed(&error),
-            None => self
-                .failed(&ListWatchError::list_function("the stream of the list ended before its last part")),
+            None => {
+                self.failed(&ListWatchError::list_function("the list stream closed before its last part"))
+            }
         }
     }
 

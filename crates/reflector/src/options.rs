@@ -10,7 +10,7 @@ const SHORTEST_DEADLINE: Duration = Duration::from_secs(1);
 /// The minimum delay before a retry.
 const SHORTEST_BACKOFF: Duration = Duration::from_millis(10);
 
-/// The state that the first list of a reflector returns.
+/// Describes the state that the first list of a reflector returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstList {
     /// Any state in the watch cache of the server (`resourceVersion=0`). It does not read etcd.

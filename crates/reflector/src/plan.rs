@@ -19,7 +19,7 @@ pub struct ServerLimits {
     pub no_streaming: bool,
 }
 
-/// The parameters of a list, from its first to its last page.
+/// Contains the parameters of a list, from its first to its last page.
 ///
 /// The methods set these fields. An empty cell means that the method does not change the field.
 /// `position` means that the method copies the field from the position.

@@ -4,7 +4,7 @@ use kube_object::ResourceVersion;
 
 use crate::{ListPlan, ServerLimits};
 
-/// A version up to which the reflector delivered all events, with facts about earlier requests.
+/// Represents a version up to which the reflector delivered all events, with facts about earlier requests.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Position {
     /// The version of the last list, event or bookmark.

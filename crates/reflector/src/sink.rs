@@ -5,7 +5,7 @@ use std::future::Future;
 use kube_object::Delta;
 use tokio::sync::mpsc;
 
-/// The receiver of the deltas was dropped. The reflector then stops.
+/// Reports that the receiver of the deltas was dropped. The reflector then stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("sink is closed")]
 pub struct SinkClosed;

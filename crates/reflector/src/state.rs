@@ -7,7 +7,7 @@ use kube_object::ResourceVersion;
 
 use crate::{Deadline, ListPlan, Position, RelistCause};
 
-/// The state of a reflector, with all its data.
+/// Describes the state of a reflector, with all its data.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum State {
     /// The reflector is not started.
@@ -22,7 +22,7 @@ pub enum State {
     Waiting(Waiting),
 }
 
-/// The data of [`State::Listing`].
+/// Contains the data of [`State::Listing`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Listing {
     /// The requested list.
@@ -40,7 +40,7 @@ pub struct Listing {
     pub complete: bool,
 }
 
-/// The data of [`State::Streaming`].
+/// Contains the data of [`State::Streaming`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Streaming {
     /// The requested list.
@@ -49,7 +49,7 @@ pub struct Streaming {
     pub relist: bool,
 }
 
-/// The data of [`State::Watching`].
+/// Contains the data of [`State::Watching`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Watching {
     /// The reflector delivered all events up to this position.
@@ -63,7 +63,7 @@ pub struct Watching {
     pub synthetic: bool,
 }
 
-/// The data of [`State::Waiting`].
+/// Contains the data of [`State::Waiting`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Waiting {
     /// The next request.
@@ -72,7 +72,7 @@ pub struct Waiting {
     pub suspended: bool,
 }
 
-/// The request after a backoff.
+/// Describes the request after a backoff.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum AfterBackoff {
     /// A list.
@@ -86,7 +86,7 @@ pub enum AfterBackoff {
     Watch(Position),
 }
 
-/// An input of the state machine. Inputs do not contain objects.
+/// Represents an input of the state machine. Inputs do not contain objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input<'a> {
     /// The reflector starts.
@@ -122,7 +122,7 @@ pub enum Input<'a> {
     Relist,
 }
 
-/// The kind of a watch event.
+/// Describes the kind of a watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
     /// An ADDED event.
@@ -135,7 +135,7 @@ pub enum EventKind {
     InitialEnd,
 }
 
-/// The duration of a watch that closed without an error.
+/// Describes the duration of a watch that closed without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchEnd {
     /// Less than a second. An immediate request could cause a loop.
@@ -146,7 +146,7 @@ pub enum WatchEnd {
     Full,
 }
 
-/// An action for the driver. The driver executes the actions in order.
+/// Represents an action for the driver. The driver executes the actions in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
     /// Drop the open request and all deadlines, and request a page.
@@ -182,7 +182,7 @@ pub enum Output {
     Count(RelistCause),
 }
 
-/// A delta without an object.
+/// Represents a delta without an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Marker {
     /// The resource does not exist, and its cached objects are deleted.

@@ -56,7 +56,7 @@ pub struct ReflectorStatus {
     pub failing_since: Option<Instant>,
 }
 
-/// The phase of a reflector.
+/// Describes the phase of a reflector.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Phase {
     /// The reflector is not started.
@@ -74,7 +74,7 @@ pub enum Phase {
     Stopped,
 }
 
-/// The cause of a list.
+/// Describes the cause of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RelistCause {
     /// The first list.
@@ -93,7 +93,7 @@ pub enum RelistCause {
     Requested,
 }
 
-/// The cause of the end of a watch.
+/// Describes the cause of the end of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RestartCause {
     /// The server closed the watch after the requested duration.

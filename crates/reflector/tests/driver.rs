@@ -379,7 +379,7 @@ async fn watch_duration_excludes_time_of_full_sink() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deadlines_of_watch_are_removed_at_its_end() {
+async fn deadlines_of_watch_are_removed_when_it_closes() {
     let fake = Fake::new(
         |n, _| if n == 0 { list(&[], "5") } else { hangs() },
         |_, _| vec![events(&["*6"]), Beat::Hang],

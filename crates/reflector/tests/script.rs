@@ -300,7 +300,7 @@ fn streaming_list_continues_as_watch() {
         "start -> count start; stream consistent; arm watch; arm list; arm initial-events; begin
         added 40 -> deliver; arm initial-events
         added 12 -> deliver; arm initial-events
-        # something happens while the state is told
+        # events during the streaming list
         changed 101 -> deliver; arm initial-events
         initial-end 101 -> end 101; disarm list; disarm initial-events
         changed 103 -> deliver

@@ -90,12 +90,12 @@ async fn list_without_last_part_is_error() {
     let fake = Fake::new(|n, _| if n == 0 { vec![items(&["a@1"])] } else { list(&[], "5") }, |_, _| hangs());
     let run = run(&fake);
     seconds(10).await;
-    assert_eq!(run.errors(), ["LIST function failed: the stream of the list ended before its last part"]);
+    assert_eq!(run.errors(), ["LIST function failed: the list stream closed before its last part"]);
     assert_eq!(run.taken(), ["begin", "page a@1", "begin", "page ", "end 5"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn successful_watch_ends_failure() {
+async fn successful_watch_clears_failure() {
     let fake = Fake::new(
         |_, _| list(&[], "5"),
         |n, request| match n {
@@ -121,7 +121,7 @@ async fn missing_resource_suspends_reflector() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_and_watch_ends_are_counted_by_cause() {
+async fn lists_and_closed_watches_are_counted_by_cause() {
     let fake = Fake::new(
         |n, _| if n == 1 { fails(500) } else { list(&[], "5") },
         |n, request| match n {

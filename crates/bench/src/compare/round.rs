@@ -18,7 +18,7 @@ use crate::stage::{Stage, StageTimer};
 /// One in this many objects changes before a relist with changes.
 const CHANGE_INTERVAL: u64 = 20;
 
-/// The measurement of one contender in one round.
+/// Contains the measurement of one contender in one round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Round {
     /// The number of objects after the initial list.

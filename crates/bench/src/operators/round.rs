@@ -21,7 +21,7 @@ const REST_CPU_DIVISOR: u32 = 50;
 /// The number of checks before the wait for rest fails.
 const MAX_REST_CHECKS: usize = 240;
 
-/// The measurement of one operator in one round.
+/// Contains the measurement of one operator in one round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OperatorRound {
     /// From the start until all Websites are ready.
@@ -38,7 +38,7 @@ pub struct OperatorRound {
     pub digests: [String; 3],
 }
 
-/// A part of a round. It includes the time until the operator is at rest.
+/// Represents a part of a round. It includes the time until the operator is at rest.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Part {
     /// The resource use of the operator.

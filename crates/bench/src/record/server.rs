@@ -15,7 +15,7 @@ use tokio::time::timeout;
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 const STOP_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// A running kube-apiserver. It stops with [`stop`](RealServer::stop), or when this value is
+/// Represents a running kube-apiserver. It stops with [`stop`](RealServer::stop), or when this value is
 /// dropped.
 pub struct RealServer {
     child: Child,

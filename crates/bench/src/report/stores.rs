@@ -47,7 +47,7 @@ const FIGURES: [Figure; 10] = [
     figure("read_lists_per_s", "with readers: lists/s", 0, |round| round.lists_per_s),
 ];
 
-/// The numbers of the stores.
+/// Contains the numbers of the stores.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StoreNumbers {
     machine: Machine,

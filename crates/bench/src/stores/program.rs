@@ -46,7 +46,7 @@ pub(super) trait Reader: Send {
     fn on_node(&self, node: &str) -> usize;
 }
 
-/// The measurement of one store in one round.
+/// Contains the measurement of one store in one round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StoreRound {

@@ -4,7 +4,7 @@ use std::{error::Error, fmt, time::Duration};
 
 use crate::redact::redact;
 
-/// The next step after a successful reconcile.
+/// Describes the next step after a successful reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The object has the desired state. If the controller has
@@ -23,7 +23,7 @@ pub enum Action {
     AwaitChange,
 }
 
-/// The error of a failed reconcile. Use `?` on any [`Error`], or [`Failure::retry`] or
+/// Describes the error of a failed reconcile. Use `?` on any [`Error`], or [`Failure::retry`] or
 /// [`Failure::terminal`].
 ///
 /// Logs and debug pages show the messages of the error and its sources, each up to 512 characters.

@@ -7,7 +7,7 @@ use kube_informer::{Event, ObjectKey};
 /// The number of reasons kept for a key. Further reasons are only counted.
 const MAX_REASONS_PER_KEY: usize = 8;
 
-/// The cause of a reconcile.
+/// Describes the cause of a reconcile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
     /// The name of the source: the reconciled type, an owned type, a watched type, or a stream.
@@ -18,7 +18,7 @@ pub struct Reason {
     pub change: Change,
 }
 
-/// The kind of a change.
+/// Describes the kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The object was in the initial list.
@@ -77,7 +77,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The reasons of one key: the first reasons without repeats, and the number of further reasons.
+/// Contains the reasons of one key: the first reasons without repeats, and the number of further reasons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reasons {
     /// The first reasons, in order of arrival.

@@ -9,7 +9,7 @@ use super::{
     reason::Reasons,
 };
 
-/// A request to reconcile one object. The `Debug` output does not contain the object.
+/// Represents a request to reconcile one object. The `Debug` output does not contain the object.
 pub struct Request<T> {
     /// The key of the object.
     pub key: ObjectKey,

@@ -20,23 +20,26 @@ pub(crate) enum LeaderState {
 
 /// Reports whether this process is the leader. Clones share the same lease.
 ///
-/// Each call computes the result from the clock of this process. The result does not depend on a background task: a process
-/// that was paused and resumes after its lease expired is a follower from its first instruction on.
+/// Each call computes the result from the clock of this process. The result does not depend on a
+/// background task: a process that was paused and resumes after its lease expired is a follower from
+/// its first instruction on.
 ///
-/// The clock is the system's monotonic clock (`CLOCK_MONOTONIC` on Linux). This clock may stop while the machine is
-/// suspended, for example when a virtual machine is saved or migrated. After the machine resumes, the process can still be
-/// leader for the remaining time of its lease, even if another process has become leader.
+/// The clock is the system's monotonic clock (`CLOCK_MONOTONIC` on Linux). This clock may stop while
+/// the machine is suspended, for example when a virtual machine is saved or migrated. After the machine
+/// resumes, the process can still be leader for the remaining time of its lease, even if another
+/// process has become leader.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     state: watch::Receiver<LeaderState>,
 }
 
-/// A write was not sent, because this process is not the leader.
+/// Reports that a write was not sent, because this process is not the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("write not sent: this process is not the leader")]
 pub struct NotLeading;
 
-/// The lease expired while a write was in flight. The write was cancelled, and the server may have applied it.
+/// Reports that the lease expired while a write was in flight. The write was cancelled, and the server
+/// may have applied it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("write cancelled, result unknown: the lease expired while the request was in flight")]
 pub struct LeaseExpired;
@@ -88,8 +91,8 @@ impl Leadership {
         changes.wait_for(may_return).await.is_ok_and(|state| *state != LeaderState::Ended)
     }
 
-    /// Waits until this process is not the leader. Returns immediately if it is not the leader now. Never returns if no
-    /// election exists.
+    /// Waits until this process is not the leader. Returns immediately if it is not the leader now.
+    /// Never returns if no election exists.
     ///
     /// # Cancel safety
     /// This method is cancel safe.

@@ -1,18 +1,21 @@
 //! Decisions of leader election, as plain data without I/O and without a clock. `now` is an argument.
 //!
-//! A Lease object contains the identity of its holder. The holder renews the Lease every [`LeaseTimes::retry_period`]. A candidate may take the
-//! lease when it has seen no renewal for the duration that the Lease itself states. Each candidate measures this time with
-//! its own clock, starting when it observed the last change. Clocks of different machines are never compared; the
+//! A Lease object contains the identity of its holder. The holder renews the Lease every
+//! [`LeaseTimes::retry_period`]. A candidate may take the lease when it has seen no renewal for the
+//! duration that the Lease itself states. Each candidate measures this time with its own clock,
+//! starting when it observed the last change. Clocks of different machines are never compared; the
 //! times in the Lease are only for people.
 //!
-//! A leader treats its lease as valid for [`LeaseTimes::renew_deadline`] after it *sent* the last accepted write. Candidates
-//! wait longer, and their wait starts later. Two processes are therefore never leaders at the same time, provided that no
-//! clock runs faster than another by more than `lease_duration / renew_deadline`.
+//! A leader treats its lease as valid for [`LeaseTimes::renew_deadline`] after it *sent* the last
+//! accepted write. Candidates wait longer, and their wait starts later. Two processes are therefore
+//! never leaders at the same time, provided that no clock runs faster than another by more than
+//! `lease_duration / renew_deadline`.
 //!
-//! If the Lease is deleted, a candidate cannot read until when the old holder acts as leader. If a candidate observes a
-//! replaced Lease, it becomes leader only after one complete lease duration. After that duration, the old lease has expired for every process.
-//! The current leader is exempt from this wait. A candidate that starts after the deletion did not observe the old Lease. Such a
-//! candidate may be leader at the same time as the old holder.
+//! If the Lease is deleted, a candidate cannot read until when the old holder acts as leader. If a
+//! candidate observes a replaced Lease, it becomes leader only after one complete lease duration. After
+//! that duration, the old lease has expired for every process. The current leader is exempt from this
+//! wait. A candidate that starts after the deletion did not observe the old Lease. Such a candidate may
+//! be leader at the same time as the old holder.
 
 use std::time::Duration;
 
@@ -22,10 +25,11 @@ use tokio::time::Instant;
 /// Duration in a released Lease. A Lease cannot contain a shorter duration.
 const RELEASED_LEASE_DURATION: Duration = Duration::from_secs(1);
 
-/// Validity and renewal times of a lease.
+/// Contains validity and renewal times of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTimes {
-    /// Time that a candidate waits after the last observed renewal. A Lease stores an integer number of seconds.
+    /// Time that a candidate waits after the last observed renewal. A Lease stores an integer number of
+    /// seconds.
     pub lease_duration: Duration,
     /// Validity of the lease for its leader, counted from the send time of the last accepted write.
     pub renew_deadline: Duration,
@@ -44,7 +48,8 @@ impl Default for LeaseTimes {
     }
 }
 
-/// Election options that are unsafe: two processes could lead, or one late write could cost the lease.
+/// Reports election options that are unsafe: two processes could lead, or one late write could cost the
+/// lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ElectionError {
     /// A Lease without a holder identity is free for every candidate.
@@ -75,8 +80,8 @@ impl LeaseTimes {
     /// Checks that an election with these times is safe, and returns them.
     ///
     /// # Errors
-    /// Returns [`ElectionError`] if the duration is not a positive integer number of seconds, the renew deadline is not below it, or the retry
-    /// period is zero or too long.
+    /// Returns [`ElectionError`] if the duration is not a positive integer number of seconds, the renew
+    /// deadline is not below it, or the retry period is zero or too long.
     pub fn validate(self) -> Result<Self, ElectionError> {
         let Self { lease_duration, renew_deadline, retry_period } = self;
         if lease_duration.subsec_nanos() != 0
@@ -104,7 +109,8 @@ impl LeaseTimes {
 pub(crate) struct LeaseRecord {
     /// Changes if the Lease is deleted and created again.
     pub(crate) uid: String,
-    /// Changes with every write, also of labels. It is the precondition of a write, and no proof that the holder lives.
+    /// Changes with every write, also of labels. It is the precondition of a write, and no proof that
+    /// the holder lives.
     pub(crate) version: ResourceVersion,
     /// Empty if the lease is free.
     pub(crate) holder: String,
@@ -112,19 +118,20 @@ pub(crate) struct LeaseRecord {
     pub(crate) duration: Duration,
     /// How often the holder changed.
     pub(crate) transitions: i32,
-    /// The renew time, as the holder wrote it. Only equality counts. A holder never writes the same text twice, even
-    /// if its clock is set back. Otherwise candidates could miss a renewal.
+    /// The renew time, as the holder wrote it. Only equality counts. A holder never writes the same
+    /// text twice, even if its clock is set back. Otherwise candidates could miss a renewal.
     pub(crate) renewed: String,
 }
 
 impl LeaseRecord {
-    /// Returns whether the holder has not renewed the lease between `other` and this record. Other changes, for example of
-    /// labels, change only the version. client-go compares the spec.
+    /// Returns whether the holder has not renewed the lease between `other` and this record. Other
+    /// changes, for example of labels, change only the version. client-go compares the spec.
     fn has_same_renewal(&self, other: &Self) -> bool {
         *self == Self { version: self.version.clone(), ..other.clone() }
     }
 
-    /// Returns whether this Lease was created again after `last`, or restored from a backup. It is then not a later state of `last`.
+    /// Returns whether this Lease was created again after `last`, or restored from a backup. It is then
+    /// not a later state of `last`.
     fn replaces(&self, last: &Self) -> bool {
         self.uid != last.uid || self.version < last.version
     }
@@ -156,7 +163,8 @@ pub(crate) struct Candidate {
     identity: String,
     times: LeaseTimes,
     observed: Option<ObservedLease>,
-    /// The Lease must be read again before the next decision. A failed write, for example, may have been applied.
+    /// The Lease must be read again before the next decision. A failed write, for example, may have
+    /// been applied.
     must_reread: bool,
     /// The last record of an existing Lease.
     last: Option<LeaseRecord>,
@@ -232,7 +240,8 @@ impl Candidate {
         }
     }
 
-    /// Handles a watch event, which may be older than the last read. Returns whether the record was newer and is now used.
+    /// Handles a watch event, which may be older than the last read. Returns whether the record was
+    /// newer and is now used.
     pub(crate) fn on_watch_event(&mut self, record: Option<LeaseRecord>, now: Instant) -> bool {
         match (&record, &self.last) {
             (None, _) => self.require_reread(),
@@ -289,8 +298,9 @@ impl Candidate {
         self.next_request_at = sent + self.times.retry_period;
     }
 
-    /// Handles the failure of a read or a write that was sent at `sent`, or a conflict. The current lease stays valid. A slow
-    /// request causes no further pause, because little is left of the renew deadline.
+    /// Handles the failure of a read or a write that was sent at `sent`, or a conflict. The current
+    /// lease stays valid. A slow request causes no further pause, because little is left of the renew
+    /// deadline.
     pub(crate) fn on_failure(&mut self, sent: Instant, now: Instant) {
         self.must_reread = true;
         self.next_request_at = now.max(sent + self.times.retry_period);
@@ -301,8 +311,8 @@ impl Candidate {
         self.must_reread = true;
     }
 
-    /// Stops leading. Returns the write that releases the lease, so that the next candidate need not wait, or `None` if this
-    /// candidate does not hold it.
+    /// Stops leading. Returns the write that releases the lease, so that the next candidate need not
+    /// wait, or `None` if this candidate does not hold it.
     pub(crate) fn release(&mut self) -> Option<LeaseWrite> {
         self.leads_until = None;
         let record = self.record().filter(|record| record.holder == self.identity)?;

@@ -1,8 +1,8 @@
 //! Conversion between a Lease object and the fields that decide the election.
 //!
-//! The Lease is read as a dynamic object, not as the type of k8s-openapi. Its times are for people and stay text: a time that
-//! a library cannot parse, such as the last day of the year 9999, must not block every candidate. A write keeps all fields
-//! that other programs added.
+//! The Lease is read as a dynamic object, not as the type of k8s-openapi. Its times are for people and
+//! stay text: a time that a library cannot parse, such as the last day of the year 9999, must not block
+//! every candidate. A write keeps all fields that other programs added.
 
 use std::time::Duration;
 
@@ -69,8 +69,8 @@ pub(crate) fn apply_write(before: DynamicObject, write: &LeaseWrite, now: Timest
     lease
 }
 
-/// Returns the time to write after `last` was written. Followers detect a renewal by a different text. The text must
-/// therefore differ even if the clock stops or is set back a little.
+/// Returns the time to write after `last` was written. Followers detect a renewal by a different text.
+/// The text must therefore differ even if the clock stops or is set back a little.
 pub(crate) fn next_renew_time(last: Option<Timestamp>, now: Timestamp) -> Timestamp {
     let is_near = |last: &Timestamp| {
         (SignedDuration::ZERO..SignedDuration::from_secs(1)).contains(&last.duration_since(now))

@@ -5,7 +5,7 @@ use kube_informer::CacheSyncError;
 use super::task_group::TaskFailure;
 use crate::{ElectionError, ElectionOptions, Failure, MissingRule};
 
-/// A manager could not start, or stopped without a stop signal.
+/// Reports that a manager could not start, or stopped without a stop signal.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManagerError {
@@ -33,8 +33,8 @@ pub enum ManagerError {
         /// RBAC rules that the account lacks, according to the server.
         missing: Vec<MissingRule>,
     },
-    /// The lease expired, and another process may be the leader now. The process must exit, because work that it
-    /// started as leader may continue.
+    /// The lease expired, and another process may be the leader now. The process must exit, because
+    /// work that it started as leader may continue.
     #[error("lost the lease {0} because it was not renewed in time; this process must exit")]
     LeadershipLost(String),
     /// A controller or a task failed.
@@ -48,9 +48,9 @@ pub enum ManagerError {
     /// A controller or a task panicked, but not inside of a reconcile.
     #[error("{0} panicked")]
     TaskPanicked(String),
-    /// Something blocks its thread and could not be aborted after the grace period. The lease is not released; the next leader
-    /// waits until it expires. The process must exit through `std::process::exit`, because dropping the runtime waits for
-    /// blocked threads.
+    /// Something blocks its thread and could not be aborted after the grace period. The lease is not
+    /// released; the next leader waits until it expires. The process must exit through
+    /// `std::process::exit`, because dropping the runtime waits for blocked threads.
     #[error("shutdown timed out; still running: {}{}", .still_running.join(", "), caused_by(.cause.as_deref()))]
     ShutdownTimeout {
         /// The names of the controllers and tasks.

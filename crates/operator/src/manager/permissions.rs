@@ -1,4 +1,5 @@
-//! Checks RBAC permissions: sends a SelfSubjectAccessReview for each verb that caches, the election and the program need.
+//! Checks RBAC permissions: sends a SelfSubjectAccessReview for each verb that caches, the election and
+//! the program need.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -13,7 +14,7 @@ use crate::redact::redact;
 /// Limit for concurrent reviews.
 const MAX_CONCURRENT_REVIEWS: usize = 8;
 
-/// An RBAC rule that the account of this program needs and lacks.
+/// Represents an RBAC rule that the account of this program needs and lacks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct MissingRule {
@@ -51,8 +52,8 @@ pub(crate) fn rules_of_informers<'a>(paths: impl IntoIterator<Item = &'a str>) -
         .collect()
 }
 
-/// Returns the rules that an election needs. The rule for `create` has no name, because RBAC does not know the name of a new
-/// object.
+/// Returns the rules that an election needs. The rule for `create` has no name, because RBAC does not
+/// know the name of a new object.
 pub(crate) fn rules_of_election(namespace: &str, name: &str) -> BTreeSet<MissingRule> {
     let rule = |(verb, name): (&str, Option<&str>)| MissingRule {
         group: "coordination.k8s.io".to_owned(),
@@ -80,8 +81,8 @@ pub(crate) fn rules_of_verbs<'a>(
     })
 }
 
-/// Parses a path such as `/apis/apps/v1/namespaces/shop/deployments`. Returns a rule without a verb, or `None` for a path that
-/// is not of the Kubernetes API.
+/// Parses a path such as `/apis/apps/v1/namespaces/shop/deployments`. Returns a rule without a verb, or
+/// `None` for a path that is not of the Kubernetes API.
 fn parse_path(path: &str) -> Option<MissingRule> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let (group, rest) = match parts.as_slice() {
@@ -103,8 +104,8 @@ fn parse_path(path: &str) -> Option<MissingRule> {
     })
 }
 
-/// Returns the rules that the server denies. If a review fails, the rule counts as allowed. A missing rule then causes an
-/// error of the actual request.
+/// Returns the rules that the server denies. If a review fails, the rule counts as allowed. A missing
+/// rule then causes an error of the actual request.
 pub(crate) async fn missing_rules(client: &Client, required: BTreeSet<MissingRule>) -> Vec<MissingRule> {
     let reviews =
         stream::iter(required).map(|rule| async { is_missing(client, &rule).await.then_some(rule) });

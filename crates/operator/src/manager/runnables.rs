@@ -8,7 +8,8 @@ use tokio::time::{Instant, timeout};
 use super::task_group::{ABORT_TIMEOUT, FailureReporter, TaskFailure, TaskFn, TaskGroup};
 use crate::{Leadership, controller::state::ControllerState};
 
-/// Time for which an aborted task may have a request in flight. It equals the default time that candidates wait after a crash.
+/// Time for which an aborted task may have a request in flight. It equals the default time that
+/// candidates wait after a crash.
 const IN_FLIGHT_TIME: Duration = Duration::from_secs(15);
 
 /// Limit for the grace period: a longer one could overflow a clock.
@@ -69,8 +70,8 @@ impl Runnables {
         }
     }
 
-    /// Reports the failure of a controller immediately. The controller itself returns later, when its reconciles have returned,
-    /// and the grace period limits them.
+    /// Reports the failure of a controller immediately. The controller itself returns later, when its
+    /// reconciles have returned, and the grace period limits them.
     fn report_early(&self, name: String, state: Arc<ControllerState>, run: TaskFn) -> TaskFn {
         let reporter = self.reporter.clone();
         Box::new(move |leadership, stop| {
@@ -90,7 +91,8 @@ impl Runnables {
         })
     }
 
-    /// Stops the controllers, then the tasks. Waits at most for the grace period, and then aborts remaining tasks.
+    /// Stops the controllers, then the tasks. Waits at most for the grace period, and then aborts
+    /// remaining tasks.
     pub(super) async fn stop(mut self, grace_period: Duration) -> StopReport {
         let deadline = Instant::now() + grace_period.min(MAX_GRACE_PERIOD);
         let controllers_in_time = self.controllers.stop(deadline).await;
@@ -141,8 +143,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A timer fires at the next millisecond. If the response to the renewal arrives before that, only a worker that reads the
-    /// clock in between observes the expired lease.
+    /// A timer fires at the next millisecond. If the response to the renewal arrives before that, only
+    /// a worker that reads the clock in between observes the expired lease.
     #[tokio::test(start_paused = true)]
     async fn controller_that_sees_lost_lease_fails_even_if_lease_returns() {
         let server = Server::new();

@@ -100,8 +100,8 @@ impl Stages {
     }
 }
 
-/// The informers of the factory and of the controllers. They stop also if this is dropped, because handlers and listers of the
-/// program would keep them alive.
+/// The informers of the factory and of the controllers. They stop also if this is dropped, because
+/// handlers and listers of the program would keep them alive.
 pub(super) struct CacheStage {
     factory: InformerFactory,
     client: Client,
@@ -116,7 +116,8 @@ impl CacheStage {
     fn start(&self) -> BTreeSet<MissingRule> {
         self.factory.start();
         let informers = self.factory.status();
-        // An informer for a single name needs a different rule than its path suggests. Adopted informers may belong to another cluster.
+        // An informer for a single name needs a different rule than its path suggests. Adopted
+        // informers may belong to another cluster.
         let checked = informers
             .iter()
             .filter(|informer| !informer.name.contains("metadata.name=") && !informer.adopted);
@@ -158,7 +159,8 @@ impl ElectionStage {
         Self { tasks: TaskGroup::new(reporter) }
     }
 
-    /// Starts to log missing rules. They may still be granted until the caches time out, and a user should see them early.
+    /// Starts to log missing rules. They may still be granted until the caches time out, and a user
+    /// should see them early.
     fn start_permission_check(&mut self, client: Client, rules: BTreeSet<MissingRule>) {
         let check: TaskFn = Box::new(move |_, stop| {
             async move {
@@ -176,8 +178,8 @@ impl ElectionStage {
         self.tasks.spawn("the election".to_owned(), leadership, run);
     }
 
-    /// Stops the election. If `release` is false, lets the lease expire, because an aborted task may have a request in
-    /// flight.
+    /// Stops the election. If `release` is false, lets the lease expire, because an aborted task may
+    /// have a request in flight.
     async fn stop(&mut self, release: bool, deadline: Instant) {
         if release {
             self.tasks.stop(deadline).await;

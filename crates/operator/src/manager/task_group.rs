@@ -12,10 +12,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{Failure, Leadership};
 
-/// Time limit for aborted tasks to stop. A task that does not reach an await in this time counts as still running.
+/// Time limit for aborted tasks to stop. A task that does not reach an await in this time counts as
+/// still running.
 pub(super) const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The work of a task. It receives the leadership under which it runs, and a token that is cancelled when it must stop.
+/// The work of a task. It receives the leadership under which it runs, and a token that is cancelled
+/// when it must stop.
 pub(super) type TaskFn =
     Box<dyn FnOnce(Leadership, CancellationToken) -> BoxFuture<'static, Result<(), Failure>> + Send>;
 
@@ -60,7 +62,8 @@ impl Failures {
         }
     }
 
-    /// Returns the next failure of this stage that was already reported, and discards earlier ones of other stages.
+    /// Returns the next failure of this stage that was already reported, and discards earlier ones of
+    /// other stages.
     pub(super) fn reported(&mut self, stage: Stage) -> Option<TaskFailure> {
         std::iter::from_fn(|| self.0.try_recv().ok())
             .find_map(|(from, failure)| (from == stage).then_some(failure))
@@ -78,8 +81,8 @@ impl FailureReporter {
 pub(super) struct TaskGroup {
     tasks: JoinSet<TaskEnd>,
     handles: Vec<(String, AbortHandle)>,
-    /// A task that returns before the stop has lost its lease. If the lease was renewed late, other tasks may not observe the
-    /// loss.
+    /// A task that returns before the stop has lost its lease. If the lease was renewed late, other
+    /// tasks may not observe the loss.
     ends_only_on_stop: bool,
     stop: CancellationToken,
     /// Copies of a task's stop token may outlive the task. They are cancelled when the group is dropped.
@@ -151,8 +154,8 @@ impl TaskGroup {
         self.handles.push((name, handle));
     }
 
-    /// Cancels the stop token and waits for the tasks until the deadline. Then aborts remaining tasks. Returns whether all tasks
-    /// stopped in time.
+    /// Cancels the stop token and waits for the tasks until the deadline. Then aborts remaining tasks.
+    /// Returns whether all tasks stopped in time.
     pub(super) async fn stop(&mut self, deadline: Instant) -> bool {
         self.stop.cancel();
         let in_time = timeout_at(deadline, self.join_all()).await.is_ok();
@@ -175,7 +178,8 @@ impl TaskGroup {
         }
     }
 
-    /// Returns whether a task panicked or was dropped at an await. A task that is still running is not included.
+    /// Returns whether a task panicked or was dropped at an await. A task that is still running is not
+    /// included.
     pub(super) fn was_cut_short(&self) -> bool {
         self.was_cut_short
     }
@@ -191,8 +195,8 @@ fn was_cut_short(joined: Result<TaskEnd, JoinError>) -> bool {
     joined.map_or(true, |end| end == TaskEnd::CutShort)
 }
 
-/// Returns when this process was the leader and its lease expired. Never returns if the election was stopped, because it
-/// then releases the lease.
+/// Returns when this process was the leader and its lease expired. Never returns if the election was
+/// stopped, because it then releases the lease.
 async fn lease_lost(leadership: Leadership) {
     if leadership.acquired().await {
         leadership.lost().await;

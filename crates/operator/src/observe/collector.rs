@@ -101,7 +101,8 @@ impl ManagerCollector {
     }
 }
 
-/// Assigns a unique name to each informer. Informers that hold the same objects in different representations have the same name.
+/// Assigns a unique name to each informer. Informers that hold the same objects in different
+/// representations have the same name.
 fn with_unique_names(all: Vec<InformerStatus>) -> Vec<(String, InformerStatus)> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut named: Vec<_> = all

@@ -19,7 +19,8 @@ use crate::{
 /// An informer is stale if all of its requests have failed for longer than this.
 const MAX_FAILING_TIME: Duration = Duration::from_secs(300);
 
-/// If a reconcile takes longer than this, `/readyz` contains its key. The reconcile may wait for an event that never happens.
+/// If a reconcile takes longer than this, `/readyz` contains its key. The reconcile may wait for an
+/// event that never happens.
 const LONG_RECONCILE: Duration = Duration::from_secs(60);
 
 /// Limit for text from outside of this crate, such as the result of a check or the identity of a leader.
@@ -58,8 +59,8 @@ impl CheckReport {
         })
     }
 
-    /// Returns one line per check, without its text. The entire cluster may be able to reach the probe address, and texts contain
-    /// keys and errors.
+    /// Returns one line per check, without its text. The entire cluster may be able to reach the probe
+    /// address, and texts contain keys and errors.
     fn terse(self) -> Response {
         self.response(|_| String::new())
     }

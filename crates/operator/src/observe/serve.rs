@@ -1,4 +1,5 @@
-//! Serves the pages over HTTP/1. The number of connections is limited, and all connections are closed with the manager.
+//! Serves the pages over HTTP/1. The number of connections is limited, and all connections are closed
+//! with the manager.
 
 use std::{
     collections::VecDeque,
@@ -36,7 +37,8 @@ const LAST_RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Pause after a failed `accept`.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Binds a socket. The socket is non-blocking, because a runtime uses it later. Returns its address with the actual port.
+/// Binds a socket. The socket is non-blocking, because a runtime uses it later. Returns its address
+/// with the actual port.
 pub(crate) fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;

@@ -24,7 +24,7 @@ pub(crate) const MAX_TEXT_BYTES: usize = 128;
 /// The namespace for events of cluster-scoped objects.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// The severity of an event.
+/// Describes the severity of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EventType {
     /// Informational.
@@ -43,7 +43,7 @@ impl EventType {
     }
 }
 
-/// An event to report. It is written to the namespace of its object, or to `default` for a
+/// Represents an event to report. It is written to the namespace of its object, or to `default` for a
 /// cluster-scoped object.
 #[derive(Clone, Debug, Default)]
 pub struct NewEvent {

@@ -86,7 +86,7 @@ pub struct Finalizer {
     confirmed: Mutex<HashMap<ObjectKey, Uid>>,
 }
 
-/// The work to do for an object. The object may be newer than that of the request. The `Debug`
+/// Describes the work to do for an object. The object may be newer than that of the request. The `Debug`
 /// output does not contain it.
 pub enum FinalizerEvent<K> {
     /// The object is not being deleted. Bring actual state closer to its desired state.
@@ -106,7 +106,7 @@ impl<K> fmt::Debug for FinalizerEvent<K> {
     }
 }
 
-/// The reason why a finalizer was not added or removed. The source of the error may contain parts
+/// Describes the reason why a finalizer was not added or removed. The source of the error may contain parts
 /// of the object.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

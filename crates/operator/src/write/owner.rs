@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_client::{Resource, core::ObjectMeta};
 use kube_informer::ObjectKey;
 
-/// The reason why an object cannot have this owner.
+/// Describes the reason why an object cannot have this owner.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnerError {

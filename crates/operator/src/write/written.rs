@@ -6,7 +6,7 @@ use kube_client::{Error, Resource};
 use kube_informer::{CachedApi, CachedReadError, ObjectKey};
 use serde::de::DeserializeOwned;
 
-/// The operation that a helper performed on an object.
+/// Describes the operation that a helper performed on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperationResult {
     /// The object already had the desired state.
@@ -17,7 +17,7 @@ pub enum OperationResult {
     Updated,
 }
 
-/// An object after a write. The `Debug` output does not contain the object.
+/// Represents an object after a write. The `Debug` output does not contain the object.
 pub struct Written<K> {
     /// The operation that was necessary.
     pub result: OperationResult,
@@ -45,7 +45,7 @@ impl<K> Written<K> {
     }
 }
 
-/// The reason why an object was not written. After [`WriteError::Request`], the write may have
+/// Describes the reason why an object was not written. After [`WriteError::Request`], the write may have
 /// happened.
 ///
 /// The messages do not contain parts of the object, but the messages of their sources may contain

@@ -23,7 +23,8 @@ pub(crate) enum Coverage {
     PauseWithUnsentRequest,
     /// A process was paused shortly before a reconcile, which may wait for the cache.
     PauseBeforeReconcile,
-    /// A machine was disconnected. The second variant is a leader that was disconnected for longer than its lease.
+    /// A machine was disconnected. The second variant is a leader that was disconnected for longer than
+    /// its lease.
     Partition,
     LeaderDisconnectedPastItsLease,
     /// A leader was still leader after a pause or a partition.

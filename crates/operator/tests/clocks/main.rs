@@ -1,8 +1,10 @@
-//! Simulation of operators on machines whose clocks run at different speeds. Processes are paused anywhere, disconnected and
-//! connected again. No process may start a reconcile or send a write after its lease has expired by its own clock.
+//! Simulation of operators on machines whose clocks run at different speeds. Processes are paused
+//! anywhere, disconnected and connected again. No process may start a reconcile or send a write after
+//! its lease has expired by its own clock.
 //!
-//! Each process has a separate runtime with a separate clock. The clock advances while the process is paused, as after a
-//! SIGSTOP. The server and the network share a further clock, and pauses do not affect it.
+//! Each process has a separate runtime with a separate clock. The clock advances while the process is
+//! paused, as after a SIGSTOP. The server and the network share a further clock, and pauses do not
+//! affect it.
 
 mod judge;
 mod network;

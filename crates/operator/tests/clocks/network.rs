@@ -1,5 +1,5 @@
-//! The network between the machines and the server. It delays and loses messages and can be partitioned. It uses the clock of the
-//! world, which pauses do not affect.
+//! The network between the machines and the server. It delays and loses messages and can be
+//! partitioned. It uses the clock of the world, which pauses do not affect.
 
 use std::{error::Error, sync::Arc, time::Duration};
 
@@ -74,7 +74,8 @@ impl Network {
         Transit { there, back, is_lost: is_lost(), response_is_lost: is_lost() }
     }
 
-    /// Returns the additional delay of a watch event. Watches lag, and a cache therefore misses recent writes.
+    /// Returns the additional delay of a watch event. Watches lag, and a cache therefore misses recent
+    /// writes.
     fn watch_delay(&self) -> Duration {
         let NetworkState { rng, has_faults, .. } = &mut *self.state.lock();
         Duration::from_millis(if *has_faults { rng.u64(..1200) } else { 0 })

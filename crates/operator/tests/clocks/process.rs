@@ -35,9 +35,11 @@ pub(crate) struct ProcessContext {
     pub(crate) identity: Arc<str>,
     pub(crate) judge: Arc<Judge>,
     pub(crate) leadership: Arc<OnceLock<Leadership>>,
-    /// End of the lease by the documented rule: the renew deadline after the send time of the last accepted write.
+    /// End of the lease by the documented rule: the renew deadline after the send time of the last
+    /// accepted write.
     lease: Arc<Mutex<Option<Instant>>>,
-    /// Until this time, a reconcile is expected soon. The last reconcile requested it, and it waits for the cache.
+    /// Until this time, a reconcile is expected soon. The last reconcile requested it, and it waits for
+    /// the cache.
     pub(crate) reconciles_soon: Arc<Mutex<Option<Instant>>>,
 }
 

@@ -244,7 +244,8 @@ impl World {
         }
     }
 
-    /// Checks that at most one process is leader, and that it has a lease by its own clock. Paused processes are included.
+    /// Checks that at most one process is leader, and that it has a lease by its own clock. Paused
+    /// processes are included.
     fn check_leaders(&self) {
         let processes = self.machines.iter().filter_map(|machine| machine.process.as_ref());
         let leaders: Vec<&Process> =

@@ -1,12 +1,13 @@
-//! Simulation of an operator that crashes repeatedly, at any point, under a paused clock. Resources of a site must not outlive
-//! the site. A completed cleanup must not be repeated. In the end, all sites must be up to date. Two processes must never write
-//! at the same time.
+//! Simulation of an operator that crashes repeatedly, at any point, under a paused clock. Resources of
+//! a site must not outlive the site. A completed cleanup must not be repeated. In the end, all sites
+//! must be up to date. Two processes must never write at the same time.
 //!
-//! A process crashes before a request, after a request without reading the response, inside of a reconcile, or while it waits.
-//! Other processes receive a stop signal. Each process starts with empty caches and a new identity. It uses a replica of the
-//! server that may be older than the state that the previous process observed. In some worlds, a second process runs as
-//! standby. The usual faults of the network happen. A site owns a resource outside of the cluster and objects inside of the
-//! cluster. The garbage collector deletes only the objects.
+//! A process crashes before a request, after a request without reading the response, inside of a
+//! reconcile, or while it waits. Other processes receive a stop signal. Each process starts with empty
+//! caches and a new identity. It uses a replica of the server that may be older than the state that the
+//! previous process observed. In some worlds, a second process runs as standby. The usual faults of the
+//! network happen. A site owns a resource outside of the cluster and objects inside of the cluster. The
+//! garbage collector deletes only the objects.
 
 mod operator;
 mod process;
@@ -97,7 +98,8 @@ async fn run_world(seed: u64) -> Arc<World> {
     };
     tokio::join!(run_processes(&world, first_replicas, ("one", first), first_rng, &end), standby, users);
 
-    // From here on, processes do not crash. Users and faults continue for a while, because only long processes drop state.
+    // From here on, processes do not crash. Users and faults continue for a while, because only long
+    // processes drop state.
     let stop = CancellationToken::new();
     let settling = async {
         users::work(&world, USER_ACTIONS / 4, rng.fork()).await;
@@ -152,7 +154,8 @@ fn crashes_never_orphan_or_skip_resources() {
 #[test]
 fn same_seed_produces_same_history() {
     for seed in 0..2 {
-        // Events at the same time have no fixed order, because tokio wakes the waiters of a channel in any order.
+        // Events at the same time have no fixed order, because tokio wakes the waiters of a channel in
+        // any order.
         let [one, other] = [simulate(seed), simulate(seed)].map(|world| {
             let mut history = world.history();
             history.sort();

@@ -21,8 +21,9 @@ use crate::{
     world::{FINALIZER, LEASE, SECOND},
 };
 
-/// Shorter than the default, because a world runs many processes. The usual faults delay a request by 2 s. A request in flight at
-/// the renew deadline therefore arrives before another process becomes leader.
+/// Shorter than the default, because a world runs many processes. The usual faults delay a request by 2
+/// s. A request in flight at the renew deadline therefore arrives before another process becomes
+/// leader.
 const TIMES: LeaseTimes = LeaseTimes {
     lease_duration: Duration::from_secs(8),
     renew_deadline: Duration::from_secs(5),
@@ -39,7 +40,8 @@ const DISCONNECTED_TIME: Duration = Duration::from_secs(30);
 struct Operator {
     process: Process,
     seed: u64,
-    /// A random generator per site. The values of one site therefore do not depend on the order of other sites.
+    /// A random generator per site. The values of one site therefore do not depend on the order of
+    /// other sites.
     rngs: Mutex<BTreeMap<String, Rng>>,
     sites: CachedApi<Site>,
     maps: CachedApi<ConfigMap>,

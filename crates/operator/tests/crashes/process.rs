@@ -1,7 +1,7 @@
 //! `Process`: one process of the operator and its crash point.
 //!
-//! All effects of the process on the world pass through this module. After a crash, further effects are blocked immediately, as
-//! if the process was killed.
+//! All effects of the process on the world pass through this module. After a crash, further effects are
+//! blocked immediately, as if the process was killed.
 
 use std::{
     collections::BTreeMap,
@@ -193,8 +193,8 @@ impl Process {
         Client::new(send, "default")
     }
 
-    /// Returns a latency that depends on the request. Requests then rarely arrive at the same time, and their order does not depend
-    /// on the order in which tokio wakes tasks.
+    /// Returns a latency that depends on the request. Requests then rarely arrive at the same time, and
+    /// their order does not depend on the order in which tokio wakes tasks.
     fn latency(&self, request: &Request<Body>) -> Duration {
         let path = request.uri().path();
         // The name of an event contains the time, which differs between test runs.

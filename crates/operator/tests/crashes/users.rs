@@ -14,7 +14,8 @@ use crate::{
 const USER_FINALIZER: &str = "other.example.com/hold";
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// Creates, changes and deletes sites, with or without a further finalizer. Changes and deletes the ConfigMaps of sites.
+/// Creates, changes and deletes sites, with or without a further finalizer. Changes and deletes the
+/// ConfigMaps of sites.
 pub(crate) async fn work(world: &World, steps: usize, mut rng: Rng) {
     let server = &world.server;
     for step in 0..steps {

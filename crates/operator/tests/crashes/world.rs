@@ -28,7 +28,8 @@ pub(crate) type Ends = BTreeMap<String, usize>;
 
 pub(crate) struct World {
     pub(crate) server: Server,
-    /// Resources outside of the cluster, by the uid of their site. The garbage collector does not delete them.
+    /// Resources outside of the cluster, by the uid of their site. The garbage collector does not
+    /// delete them.
     external: Mutex<BTreeMap<String, External>>,
     records: Mutex<Records>,
     /// The running processes.
@@ -144,7 +145,8 @@ impl World {
         }
     }
 
-    /// Checks a cleanup when it starts and when it completes. It may be repeated until the finalizer is removed.
+    /// Checks a cleanup when it starts and when it completes. It may be repeated until the finalizer is
+    /// removed.
     pub(crate) fn check_cleanup(&self, site: &Site) {
         let (name, uid) = identity(site);
         if !self.has_site(name, uid) {
@@ -182,7 +184,8 @@ impl World {
         external.iter().filter(|(_, made)| made.says.is_some()).map(|(uid, _)| uid.clone()).collect()
     }
 
-    /// Returns the differences from the expected end state. Each site must be up to date, and other resources must not exist.
+    /// Returns the differences from the expected end state. Each site must be up to date, and other
+    /// resources must not exist.
     pub(crate) fn differences(&self) -> Vec<String> {
         let (sites, maps) = (self.list(VERSION, "Site"), self.list("v1", "ConfigMap"));
         let mut differences = Vec::new();

@@ -5,7 +5,8 @@ use tokio::task::yield_now;
 
 use super::*;
 
-/// A controller whose reconciles never end. It records when the first reconcile starts and when it is dropped.
+/// A controller whose reconciles never end. It records when the first reconcile starts and when it is
+/// dropped.
 struct StuckController {
     started: Arc<Notify>,
     dropped: Arc<Mutex<Option<Instant>>>,
@@ -42,8 +43,8 @@ impl StuckController {
     }
 }
 
-/// Adds a controller whose reconcile blocks its thread until the returned sender is dropped. `block_in_place` lets the other
-/// tasks of the thread continue.
+/// Adds a controller whose reconcile blocks its thread until the returned sender is dropped.
+/// `block_in_place` lets the other tasks of the thread continue.
 fn add_blocking_controller(world: &mut World) -> (Arc<Notify>, std::sync::mpsc::Sender<()>) {
     let started = Arc::new(Notify::new());
     let tell = Arc::clone(&started);

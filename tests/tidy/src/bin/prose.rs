@@ -21,8 +21,8 @@ enum Command {
         #[arg(required = true)]
         paths: Vec<PathBuf>,
     },
-    /// Counts flagged constructions per 1,000 words for each page and crate, and for the sources of tokio, axum,
-    /// kube-runtime and jiff as cargo has them.
+    /// Counts flagged constructions per 1,000 words for each page and crate, and for the sources of
+    /// tokio, axum, kube-runtime and jiff as cargo has them.
     Count,
     /// Prints sentences that are drawn at random.
     Sample {

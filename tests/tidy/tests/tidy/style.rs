@@ -56,19 +56,21 @@ pub(crate) fn sentence_lengths(file: &File) -> Vec<Violation> {
     found
 }
 
-/// Reports wide lines with comments.
+/// Reports wide comments. Tables and code blocks in comments are exempt.
 pub(crate) fn comment_widths(file: &File) -> Vec<Violation> {
-    let lines = file.text.lines().enumerate();
-    let wide = lines.filter(|(_, line)| line.contains("//") && !line.contains("://"));
-    wide.filter(|(_, line)| line.chars().count() > MAX_COMMENT_COLUMNS)
-        .map(|(index, line)| {
-            let problem = format!(
-                "{} columns, more than {MAX_COMMENT_COLUMNS}; wrap the comment",
-                line.chars().count()
-            );
-            file.violation(index + 1, problem)
-        })
-        .collect()
+    let mut found = Vec::new();
+    let mut in_code = false;
+    for (index, line) in file.text.lines().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else { continue };
+        let text = comment.trim_start_matches(['/', '!']).trim_start();
+        in_code ^= text.starts_with("```");
+        let columns = line.chars().count();
+        if columns > MAX_COMMENT_COLUMNS && !in_code && !text.starts_with('|') && !text.contains("://") {
+            let problem = format!("{columns} columns, more than {MAX_COMMENT_COLUMNS}; wrap the comment");
+            found.push(file.violation(index + 1, problem));
+        }
+    }
+    found
 }
 
 /// Reports public functions and types whose rustdoc does not begin with a verb in the third person.
@@ -168,8 +170,12 @@ mod tests {
 
     #[test]
     fn wide_comment_is_reported() {
-        let text = format!("//! x\n// {}\n// https://{}\n", "a".repeat(110), "b".repeat(110));
-        assert_eq!(lines(&comment_widths(&File::new("a.rs", text))), [2]);
+        let wide = "a".repeat(110);
+        let text = format!(
+            "//! x\n// {wide}\n// https://{wide}\n/// ```\n/// {wide}\n/// ```\n/// | {wide} |\nlet x = \"{wide} // x\";\n\
+             /// {wide}\n"
+        );
+        assert_eq!(lines(&comment_widths(&File::new("a.rs", text))), [2, 9]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! Simulation of an candidate with several candidates. Clocks run at different speeds, processes pause, requests are lost or
-//! arrive after their timeout, and the watch lags. Users delete the Lease or change its labels, and a leader crashes. Two
-//! candidates must never be leaders at the same time. After the faults, one candidate must be the leader.
+//! Simulation of an candidate with several candidates. Clocks run at different speeds, processes pause,
+//! requests are lost or arrive after their timeout, and the watch lags. Users delete the Lease or
+//! change its labels, and a leader crashes. Two candidates must never be leaders at the same time.
+//! After the faults, one candidate must be the leader.
 
 use std::{collections::VecDeque, time::Duration};
 
