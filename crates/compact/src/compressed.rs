@@ -66,7 +66,7 @@ impl<K> Compressed<K> {
             Body::Plain(json) => Ok(Cow::Borrowed(json)),
             Body::Packed { packed, length, codec } => match codec.unpack(packed, *length as usize) {
                 Ok(json) => Ok(Cow::Owned(json)),
-                Err(_) => Err(DecodeError::Syntax { column: 0 }),
+                Err(_) => Err(DecodeError::Syntax { position: 0 }),
             },
         }
     }

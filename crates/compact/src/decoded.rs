@@ -116,7 +116,10 @@ mod tests {
         let kind = TypeMeta { api_version: "v1".into(), kind: "Pod".into() };
         assert_eq!(decoded::<Panicking>(b"{}", &kind).unwrap_err(), DecodeError::Panicked);
         let shared = Shared::new();
-        assert_eq!(shared.get(|| decoded::<u8>(b"", &kind)).unwrap_err(), DecodeError::Syntax { column: 0 });
+        assert_eq!(
+            shared.get(|| decoded::<u8>(b"", &kind)).unwrap_err(),
+            DecodeError::Syntax { position: 0 }
+        );
         assert_eq!(*shared.get(|| decoded::<u8>(b"7", &kind)).unwrap(), 7);
     }
 

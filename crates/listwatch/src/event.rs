@@ -54,11 +54,11 @@ pub(crate) fn read<T: 'static>(
     frame: &[u8],
     objects: &ObjectReader<'_, T>,
 ) -> Result<WatchEvent<T>, FrameError> {
-    let Some(Envelope { kind, object }) = Envelope::of(frame) else {
+    let Some(Envelope { event_type, object }) = Envelope::of(frame) else {
         return Err(FrameError::Malformed("not a watch event in JSON"));
     };
     let bytes = object.bytes();
-    match &*kind {
+    match &*event_type {
         // The object can belong to a streaming list, so the cache may contain it.
         "ADDED" => Ok(WatchEvent::Added(objects.read(object)?)),
         "MODIFIED" => Ok(WatchEvent::Modified(objects.read_change(object)?)),

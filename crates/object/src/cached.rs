@@ -5,11 +5,11 @@ use serde::de::DeserializeOwned;
 
 use crate::{Decode, JsonDecoder, Object};
 
-/// A representation of objects in a cache.
+/// Defines a representation of objects in a cache, with the resource and the decoder.
 ///
 /// The blanket implementation caches a resource as its own type, decoded from JSON. Another
 /// representation of the same resource (fewer fields, undecoded bytes) implements this trait with
-/// another decoder. Other layers treat all representations alike.
+/// another decoder. The other layers do not depend on the representation.
 pub trait Cached: Object + Sized {
     /// The type that the API server serves. It determines the URL and the kind.
     type Resource: Resource;

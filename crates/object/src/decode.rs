@@ -12,31 +12,31 @@ pub trait Decode<T>: Send + Sync + 'static {
     /// Decodes the object. The caller has checked its kind.
     ///
     /// # Errors
-    /// The bytes do not decode as `T`. The error contains the reason and the position, and never quotes
-    /// the object.
+    /// Returns an error if the bytes do not decode as `T`. The error contains the reason and the
+    /// position, but no data of the object.
     fn decode(&self, object: &RawObject<'_>) -> Result<T, DecodeError>;
 }
 
-/// The error of decoding an object.
+/// Reports why an object could not be decoded.
 ///
-/// It never contains text of the object, so it can be logged.
+/// The error never contains text of the object, so you can log it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The bytes are not JSON, or end too early.
-    #[error("malformed JSON at byte {column}")]
+    /// The bytes are not JSON, or are truncated.
+    #[error("malformed JSON at byte {position}")]
     Syntax {
-        /// The offset of the error in bytes, in the object without managedFields. If the object has no
-        /// readable name, the offset in the whole object.
-        column: usize,
+        /// The offset of the error in bytes. The offset refers to the JSON without managedFields.
+        /// If the object has no readable name, the offset refers to the complete JSON.
+        position: usize,
     },
     /// The JSON does not match the type.
-    #[error("JSON does not match type {kind} before byte {column}: a field is missing or has a wrong type")]
+    #[error("JSON does not match type {kind} before byte {position}: a field is missing or has a wrong type")]
     Shape {
         /// The kind of the request.
         kind: String,
-        /// The offset in bytes after the value that does not match, in the object without
-        /// managedFields.
-        column: usize,
+        /// The offset in bytes after the value that does not match. The offset refers to the JSON
+        /// without managedFields.
+        position: usize,
     },
     /// The object has another kind, for example `Table` or `Status`.
     #[error("expected kind {expected}, got {found}")]
@@ -49,14 +49,15 @@ pub enum DecodeError {
     /// The object has no `metadata.name`.
     #[error("metadata.name is missing")]
     NoName,
-    /// The `Deserialize` of the type panicked. The panic message is not kept, because it may quote the
-    /// object.
-    #[error("Deserialize of the type panicked")]
+    /// The `Deserialize` implementation of the type panicked. The panic message is discarded,
+    /// because it may contain data of the object.
+    #[error("Deserialize implementation of the type panicked")]
     Panicked,
     /// The transform of the program rejected the decoded object.
     #[error("transform rejected the object: {reason}")]
     Transform {
-        /// The reason that the transform returned: a text of the program, never of the object.
+        /// The reason that the transform returned. It is a constant of the program, so it contains
+        /// no data of the object.
         reason: &'static str,
     },
 }
@@ -71,11 +72,12 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Decode<K> for JsonD
     }
 }
 
-/// Decodes the JSON of an object of this kind. List items have no kind, so a `DynamicObject` receives
-/// this one.
+/// Decodes the JSON of an object of this kind. List items do not contain their kind, so the
+/// function sets `types` of a `DynamicObject` to this kind.
 ///
 /// # Errors
-/// The bytes are not JSON, or do not match the type.
+/// Returns [`DecodeError::Syntax`] if the bytes are not JSON, and [`DecodeError::Shape`] if the
+/// JSON does not match the type.
 pub fn decode_json<T: DeserializeOwned + 'static>(json: &[u8], kind: &TypeMeta) -> Result<T, DecodeError> {
     let mut object: T = from_slice(json).map_err(|error| describe(error, kind))?;
     if let Some(dynamic) = (&mut object as &mut dyn Any).downcast_mut::<DynamicObject>() {
@@ -87,9 +89,9 @@ pub fn decode_json<T: DeserializeOwned + 'static>(json: &[u8], kind: &TypeMeta) 
 fn describe(error: JsonError, kind: &TypeMeta) -> DecodeError {
     match error {
         JsonError::Syntax { position } | JsonError::Truncated { position } => {
-            DecodeError::Syntax { column: position }
+            DecodeError::Syntax { position }
         }
-        JsonError::Shape { position } => DecodeError::Shape { kind: kind.kind.clone(), column: position },
+        JsonError::Shape { position } => DecodeError::Shape { kind: kind.kind.clone(), position },
     }
 }
 
@@ -108,8 +110,8 @@ mod tests {
         text: &str,
         meta: &TypeMeta,
     ) -> Result<K, DecodeError> {
-        let asked = DecodeContext { metadata_only: K::metadata_api(), ..DecodeContext::new(meta.clone()) };
-        let object = RawObject::new(Outline::of(text.as_bytes()), &asked)?;
+        let context = DecodeContext { metadata_only: K::metadata_api(), ..DecodeContext::new(meta.clone()) };
+        let object = RawObject::new(Outline::of(text.as_bytes()), &context)?;
         object.check_kind()?;
         JsonDecoder.decode(&object)
     }
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn no_error_quotes_the_object() {
+    fn errors_contain_no_object_data() {
         let frames = [
             r#"{"metadata":{"name":"a"},"data":"hunter2"}"#,
             r#"{"metadata":{"name":"a"},"data":{"k":"hunter2""#,
@@ -168,35 +170,38 @@ mod tests {
         assert_eq!(id, ObjectIdRef::new(Some("ns"), "me", "u", "7"));
     }
 
-    /// The name `a&b "c"` of a ClusterRole in the notation of kube-apiserver.
+    /// kube-apiserver escapes the name `a&b "c"` of a ClusterRole in this way.
     #[test]
     fn escaped_identity_is_found_without_borrowing() {
         let frame = br#"{"metadata":{"name":"a\u0026b \"c\"","uid":"u","resourceVersion":"7"}}"#;
         assert_eq!(Outline::of(frame).id(), None);
-        let id = Outline::of(frame).identify().unwrap();
+        let id = Outline::of(frame).to_id().unwrap();
         assert_eq!((id.key.name(), id.uid, id.version), ("a&b \"c\"", "u".into(), 7.into()));
     }
 
-    /// The last duplicate counts, as in the types of k8s-openapi.
+    /// If a field occurs twice, the last value is used, like in the types of k8s-openapi.
     #[test]
     fn duplicate_or_mistyped_identity_is_found() {
         let twice = r#"{"metadata":{"name":"b"},"metadata":{"name":"a","name":"a","uid":"x","uid":"u"}}"#;
-        let id = Outline::of(twice.as_bytes()).identify().unwrap();
+        let id = Outline::of(twice.as_bytes()).to_id().unwrap();
         let pod: Pod = decode(twice, &kind("v1", "Pod")).unwrap();
         assert_eq!((id.key.name(), id.uid), ("a", "u".into()));
         assert_eq!((pod.metadata.name.as_deref(), pod.metadata.uid.as_deref()), (Some("a"), Some("u")));
 
         let odd = r#"{"metadata":{"name":"a","uid":7}}"#;
-        assert_eq!(Outline::of(odd.as_bytes()).identify().unwrap().key.name(), "a");
+        assert_eq!(Outline::of(odd.as_bytes()).to_id().unwrap().key.name(), "a");
         assert!(matches!(decode::<Pod>(odd, &kind("v1", "Pod")), Err(DecodeError::Shape { .. })));
     }
 
-    /// Control characters would be logged with the key.
+    /// Otherwise, log lines with the key would contain control characters.
     #[test]
     fn name_with_control_characters_is_rejected() {
         let frame = "{\"metadata\":{\"name\":\"a\u{1b}[2J\"}}";
         assert_eq!(Outline::of(frame.as_bytes()).id(), None);
-        assert_eq!(decode::<Pod>(frame, &kind("v1", "Pod")).unwrap_err(), DecodeError::Syntax { column: 22 });
+        assert_eq!(
+            decode::<Pod>(frame, &kind("v1", "Pod")).unwrap_err(),
+            DecodeError::Syntax { position: 22 }
+        );
     }
 
     #[test]
@@ -204,7 +209,7 @@ mod tests {
         let frame = r#"{"metadata":{"name":"a"},"data":{"k":nonsense}}"#;
         assert_eq!(Outline::of(frame.as_bytes()).id().unwrap().key.name(), "a");
         let error = decode::<ConfigMap>(frame, &kind("v1", "ConfigMap")).unwrap_err();
-        assert_eq!(error, DecodeError::Syntax { column: 37 });
+        assert_eq!(error, DecodeError::Syntax { position: 37 });
     }
 
     #[test]
@@ -220,7 +225,7 @@ mod tests {
             r#"{"metadata":{"name":"a""#,
         ] {
             assert_eq!(Outline::of(frame.as_bytes()).id(), None, "{frame}");
-            assert_eq!(Outline::of(frame.as_bytes()).identify(), None, "{frame}");
+            assert_eq!(Outline::of(frame.as_bytes()).to_id(), None, "{frame}");
         }
     }
 }

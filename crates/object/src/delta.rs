@@ -1,54 +1,54 @@
-//! `Delta`: a change that the reflector sends to the store.
+//! `Delta`: a change on the way from the reflector to the store.
 
 use std::fmt;
 
 use crate::{Entry, ObjectId, ObjectKey, ResourceVersion};
 
-/// A change that the reflector received, in the order of receipt.
+/// Describes a change that the reflector received and the store has not applied yet.
 ///
-/// A relist is `Begin`, then any number of `Page`, `Put`, `Remove` and `Undecodable`, then `End`. The
-/// deltas between are collected and applied atomically at `End`. A `Begin` before the `End` discards
-/// the collected deltas. Outside of a relist, each delta is applied separately.
+/// A relist is `Begin`, then any number of `Page`, `Put`, `Remove` and `Undecodable`, then `End`.
+/// The store collects these deltas and applies them atomically at `End`. Another `Begin` before the
+/// `End` discards the collected deltas. Outside of a relist, each delta is applied separately.
 pub enum Delta<T> {
     /// A relist starts.
     Begin {
-        /// The history of the server may have been restored from an older state, in which versions are
-        /// used again. An equal version does not prove that an object is unchanged, and the version of
-        /// the list may be lower.
+        /// The server may have been restored from an older state, so that it assigns the same
+        /// versions again. An equal version does not prove that an object is unchanged, and the
+        /// version of the list may be lower than the watermark.
         history_lost: bool,
     },
     /// A page of the list.
     Page(Vec<Listed<T>>),
-    /// The relist ends: apply the collected deltas.
+    /// The relist is complete. The store applies the collected deltas.
     End {
         /// The resourceVersion of the list.
         version: ResourceVersion,
-        /// The identity of each item is known, so objects that were not listed are deleted. If false,
-        /// only objects that were replaced by an object with another uid are deleted, and the list will
-        /// be repeated.
+        /// True if the identity of each item could be read. If true, the store deletes objects that
+        /// are not in the list. If false, it deletes only objects that were replaced by an object
+        /// with another uid, and the reflector repeats the list.
         complete: bool,
     },
-    /// The object was added or modified. The store determines which.
+    /// The object was added or modified. The store compares it with its own content to decide.
     Put(Entry<T>),
     /// The object was deleted.
     Remove {
-        /// The identity of the object; its version is the version of the deletion.
+        /// The identity of the object. The version is the resourceVersion of the deletion.
         id: ObjectId,
         /// The last state that the server sent, if it could be decoded.
         last: Option<Entry<T>>,
     },
-    /// The object was added or modified, but could not be decoded. The cached state is stale.
+    /// The object was added or modified, but could not be decoded. The cached object becomes stale.
     Undecodable(ObjectId),
     /// All changes up to this resourceVersion were received.
     Bookmark(ResourceVersion),
-    /// The resource no longer exists: delete all objects and discard a relist in progress. The
-    /// watermark is kept.
+    /// The resource no longer exists. The store deletes all objects, discards a relist in progress,
+    /// and does not change the watermark.
     Clear,
 }
 
-/// An item of a list.
+/// Describes an item of a list.
 pub enum Listed<T> {
-    /// The object was decoded, or an unchanged object of the cache.
+    /// The object was decoded, or the cache already holds it unchanged.
     Object(Entry<T>),
     /// The object exists, but could not be decoded.
     Undecodable(ObjectId),
@@ -65,7 +65,8 @@ impl<T> Listed<T> {
 }
 
 impl<T> Delta<T> {
-    /// Returns the key of the object; `None` for bookmarks and the parts of a relist.
+    /// Returns the key of the object. Returns `None` for bookmarks, `Clear`, and the parts of a
+    /// relist.
     pub fn key(&self) -> Option<&ObjectKey> {
         match self {
             Delta::Put(entry) => Some(entry.key()),
@@ -76,7 +77,8 @@ impl<T> Delta<T> {
         }
     }
 
-    /// Returns the number of objects that this delta holds in memory, for limits.
+    /// Returns the number of objects that count against the limit of a queue. The number is at
+    /// least 1.
     pub fn weight(&self) -> usize {
         match self {
             Delta::Page(items) => items.len().max(1),

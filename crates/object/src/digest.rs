@@ -10,15 +10,16 @@ use foldhash::quality::RandomState;
 
 use crate::{DecodeContext, Outline};
 
-/// Seeded differently in each process, so that a writer of objects cannot construct two states with the
-/// same digest.
+/// Has another seed in each process. A writer of objects therefore cannot construct two states with
+/// the same digest.
 static SEEDED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
 
-/// A 64-bit hash of the JSON of an object, without `kind` and `apiVersion`. It is only valid in this
-/// process.
+/// Holds a 64-bit hash of the JSON of an object, without `kind` and `apiVersion`. A digest is valid
+/// only in the process that computed it.
 ///
-/// After a restore of etcd, the same uid and version may have another state. The digest shows whether a
-/// listed object is unchanged. Two objects with the same uid, version and digest count as equal.
+/// After a restore of etcd, the same uid and version may have another state. In this case, an equal
+/// digest proves that a listed object is unchanged. Two objects with the same uid, version and
+/// digest count as equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Digest(NonZeroU64);
 
@@ -28,11 +29,11 @@ impl Digest {
         Self(NonZeroU64::new(hash).unwrap_or(NonZeroU64::MIN))
     }
 
-    /// Computes the digest of an object. A watch event and a list item of the same state have the same
-    /// digest, although most list items lack `kind` and `apiVersion`. managedFields count only if they
-    /// are kept.
-    pub fn of(outline: &Outline<'_>, asked: &DecodeContext) -> Self {
-        let [body, rest] = outline.body(asked.keep_managed_fields);
+    /// Computes the digest of an object. A watch event and a list item of the same state have the
+    /// same digest, although most list items lack `kind` and `apiVersion`. The digest includes
+    /// managedFields only with [`DecodeContext::keep_managed_fields`].
+    pub fn of(outline: &Outline<'_>, context: &DecodeContext) -> Self {
+        let [body, rest] = outline.body(context.keep_managed_fields);
         let mut hasher = SEEDED.build_hasher();
         hasher.write(body);
         hasher.write(rest);
@@ -46,8 +47,8 @@ mod tests {
     use kube_core::metadata::TypeMeta;
 
     fn digest(text: &str, keep_managed_fields: bool) -> Digest {
-        let asked = DecodeContext { keep_managed_fields, ..DecodeContext::new(TypeMeta::default()) };
-        Digest::of(&Outline::of(text.as_bytes()), &asked)
+        let context = DecodeContext { keep_managed_fields, ..DecodeContext::new(TypeMeta::default()) };
+        Digest::of(&Outline::of(text.as_bytes()), &context)
     }
 
     const ITEM: &str = r#"{"metadata":{"name":"a","uid":"u","resourceVersion":"5","managedFields":[{"x":1}]},"spec":{"x":1}}"#;

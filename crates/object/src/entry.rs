@@ -9,9 +9,9 @@ use crate::{Digest, Object, ObjectIdRef, ObjectKey, ResourceVersion, Uid};
 pub struct ObjectId {
     /// The namespace and name.
     pub key: ObjectKey,
-    /// The uid; empty if the server sent none.
+    /// The uid, or an empty text if the server did not send a uid.
     pub uid: Uid,
-    /// The resourceVersion; empty if the server sent none.
+    /// The resourceVersion, or an empty text if the server did not send a version.
     pub version: ResourceVersion,
 }
 
@@ -36,13 +36,13 @@ impl fmt::Display for ObjectId {
 
 /// Holds an object and its identity. Dereferences to the object. A clone shares the object.
 ///
-/// `Debug` prints the identity and never the object, so an entry can be logged.
+/// `Debug` prints the identity and never the object, so you can log an entry.
 pub struct Entry<T> {
     /// The identity that the server sent. A transform does not change it.
     pub id: ObjectId,
     /// The object, shared by the cache and its readers.
     pub object: Arc<T>,
-    /// The digest of the server's JSON; `None` if the object did not come as JSON.
+    /// The digest of the JSON that the server sent. `None` if the object was not received as JSON.
     pub digest: Option<Digest>,
 }
 
@@ -65,8 +65,9 @@ impl<T> Entry<T> {
 
     /// Returns whether an object with this version and digest has the state of this entry.
     ///
-    /// Both must have the same key and uid. If both digests are known, they must be equal. If one is unknown, `trust`
-    /// decides whether the version is sufficient.
+    /// The caller must check that both have the same key and uid. If both digests are known, they
+    /// must be equal. If a digest is unknown, `trust` decides whether an equal version is
+    /// sufficient.
     pub fn is_unchanged(
         &self,
         version: &ResourceVersion,
@@ -82,7 +83,7 @@ impl<T> Entry<T> {
 }
 
 impl<T: Object> Entry<T> {
-    /// Creates an entry with the identity in the value.
+    /// Creates an entry from an object. The identity is read from the object.
     pub fn of(object: T) -> Self {
         let id = ObjectId::from(object.id());
         Self::new(id, Arc::new(object))
@@ -119,26 +120,27 @@ impl<T> PartialEq for Entry<T> {
 /// States whether an equal resourceVersion proves that an object is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionTrust {
-    /// The versions belong to the same history of the server. Equal versions of an object have the same state.
+    /// The versions belong to the same history of the server. An equal version proves that the
+    /// object is unchanged.
     SameHistory,
-    /// The versions may belong to different histories, for example after a restore of etcd. Only equal digests prove that
-    /// an object is unchanged.
+    /// The versions may belong to different histories, for example after a restore of etcd. Only an
+    /// equal digest proves that the object is unchanged.
     AnyHistory,
 }
 
 /// Finds the cached state of a listed object.
 ///
-/// A list is decoded with a probe, so that unchanged objects are neither decoded nor allocated again. The store implements
-/// this trait. Use [`NoCache`] in programs without a store.
+/// The decoder of a list uses a probe to avoid that unchanged objects are decoded and allocated
+/// again. The store implements this trait. In a program without a store, use [`NoCache`].
 pub trait CacheProbe<T>: Send + Sync {
-    /// Returns the cached entry with this key if it is unchanged.
+    /// Returns the cached entry with this key if the listed object is unchanged.
     ///
-    /// It must have the same uid and the same version. If `digest` is given and the digest of the cached entry is known,
-    /// they must also be equal.
+    /// An object is unchanged if uid and version are equal. If both digests are known, they must
+    /// also be equal.
     fn unchanged(&self, id: &ObjectIdRef<'_>, digest: Option<Digest>) -> Option<Entry<T>>;
 }
 
-/// Contains no objects, so that every listed object is decoded.
+/// Implements [`CacheProbe`] for an empty cache. Every listed object is decoded.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoCache;
 
@@ -152,9 +154,9 @@ impl<T> CacheProbe<T> for NoCache {
 mod tests {
     use super::*;
 
-    /// The cache holds one per object, and each event one or two.
+    /// The cache holds one entry per object, and each event holds one or two entries.
     #[test]
-    fn entry_takes_ten_words() {
+    fn entry_size_is_80_bytes() {
         assert_eq!((size_of::<ObjectId>(), size_of::<Entry<u8>>()), (64, 80));
     }
 }

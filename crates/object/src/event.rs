@@ -1,10 +1,10 @@
-//! `Event`: a change of the cache, created after the change.
+//! `Event`: a change that the cache already contains.
 
 use std::fmt;
 
 use crate::{Entry, ObjectKey};
 
-/// A change of the cache, as the store returns it and as handlers receive it.
+/// Describes a change of the cache. The store returns events, and handlers receive them.
 ///
 /// Entries dereference to the object, so `new.metadata.name` works on a typed object.
 pub enum Event<T> {
@@ -12,11 +12,12 @@ pub enum Event<T> {
     Added {
         /// The object.
         object: Entry<T>,
-        /// The object existed before the observer started: it is part of the initial list, or of the
-        /// cache when a handler was added.
+        /// Whether the object existed before the observer started. This is true for the objects of
+        /// the initial list, and for the objects in the cache when a handler is added.
         initial: bool,
     },
-    /// An object changed, or a resync delivers it again (then `old` and `new` are the same value).
+    /// An object changed, or a resync delivers it again. In a resync, `old` and `new` are the same
+    /// value.
     Updated {
         /// The previous state.
         old: Entry<T>,
@@ -27,14 +28,14 @@ pub enum Event<T> {
     Deleted {
         /// The last known state.
         last: Entry<T>,
-        /// The deletion happened while no watch was open, so the object may have changed after its last
-        /// known state.
+        /// Whether the deletion occurred while no watch was open. In this case, the object may have
+        /// changed after its last known state.
         final_state_unknown: bool,
     },
 }
 
 impl<T> Event<T> {
-    /// Returns the entry of this event: the new state, or the last state of a deleted object.
+    /// Returns the new state of the object, or the last known state of a deleted object.
     pub fn entry(&self) -> &Entry<T> {
         match self {
             Event::Added { object, .. } => object,

@@ -7,8 +7,8 @@ use serde::{
     de::{MapAccess, Visitor, value::MapAccessDeserializer},
 };
 
-/// Deserializes a struct from a JSON object only. The derived `Deserialize` of a struct also accepts an
-/// array. The first element of an array could then be read as a kind or a name.
+/// Deserializes a struct from a JSON object, and rejects other JSON. A derived `Deserialize` also
+/// accepts an array, so it could read the first element of an array as a kind or a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JsonObject<T>(pub T);
 

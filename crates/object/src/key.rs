@@ -13,9 +13,9 @@ use std::{
 /// Identifies an object within its type by namespace and name. A cluster-scoped object has no
 /// namespace.
 ///
-/// Cheap to clone (one reference count). Ordered by namespace, then name; keys without a namespace come
-/// first. `Display` and `FromStr` use the format of client-go's `MetaNamespaceKeyFunc`:
-/// `namespace/name`, or `name`.
+/// A key is cheap to clone (one reference count). Keys are ordered by namespace, then by name. A
+/// key without a namespace is less than any key with a namespace. `Display` and `FromStr` use the
+/// format of client-go's `MetaNamespaceKeyFunc`: `namespace/name`, or `name`.
 ///
 /// ```
 /// use kube_object::ObjectKey;
@@ -26,14 +26,15 @@ use std::{
 /// ```
 #[derive(Clone)]
 pub struct ObjectKey {
-    /// `namespace/name`; a name never contains a slash, so the text is unambiguous.
+    /// `namespace/name`, or `name`.
     text: Arc<str>,
-    /// Length of the namespace; zero for a cluster-scoped object, whose text has no slash.
+    /// The length of the namespace in bytes. Zero for a cluster-scoped object. The text then has no
+    /// slash.
     namespace_len: u32,
 }
 
 impl ObjectKey {
-    /// Creates the key of `name` in `namespace`. An empty namespace is the same as none.
+    /// Creates the key of `name` in `namespace`. An empty namespace is treated as `None`.
     pub fn new(namespace: Option<&str>, name: &str) -> Self {
         match namespace.filter(|namespace| !namespace.is_empty()) {
             Some(namespace) => {
@@ -47,7 +48,7 @@ impl ObjectKey {
         }
     }
 
-    /// Returns the namespace; `None` for a cluster-scoped object.
+    /// Returns the namespace. Returns `None` for a cluster-scoped object.
     #[inline]
     pub fn namespace(&self) -> Option<&str> {
         (self.namespace_len > 0).then(|| &self.text[..self.namespace_len as usize])
@@ -74,7 +75,8 @@ impl ObjectKey {
     }
 }
 
-/// A borrowed [`ObjectKey`], for lookups without allocation. Both have the same hash.
+/// Borrows a namespace and a name, for lookups without allocation. A `KeyRef` has the same hash as
+/// an equal [`ObjectKey`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyRef<'a> {
     namespace: Option<&'a str>,
@@ -82,13 +84,13 @@ pub struct KeyRef<'a> {
 }
 
 impl<'a> KeyRef<'a> {
-    /// Creates the borrowed key of `name` in `namespace`. An empty namespace is the same as none.
+    /// Creates the borrowed key of `name` in `namespace`. An empty namespace is treated as `None`.
     #[inline]
     pub fn new(namespace: Option<&'a str>, name: &'a str) -> Self {
         Self { namespace: namespace.filter(|namespace| !namespace.is_empty()), name }
     }
 
-    /// Returns the namespace; `None` for a cluster-scoped object.
+    /// Returns the namespace. Returns `None` for a cluster-scoped object.
     pub fn namespace(&self) -> Option<&'a str> {
         self.namespace
     }
@@ -134,7 +136,7 @@ impl Hash for ObjectKey {
 
 impl PartialEq for ObjectKey {
     fn eq(&self, other: &Self) -> bool {
-        // A faulty server may send a slash in a name.
+        // A faulty server may send a name with a slash. Equal texts are then not sufficient.
         self.namespace_len == other.namespace_len && self.text == other.text
     }
 }
@@ -165,7 +167,7 @@ impl fmt::Debug for ObjectKey {
     }
 }
 
-/// The error of parsing an [`ObjectKey`].
+/// Reports that a text is not a valid [`ObjectKey`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid object key {0:?}: expected \"namespace/name\" or \"name\"")]
 pub struct ParseKeyError(String);
@@ -173,6 +175,7 @@ pub struct ParseKeyError(String);
 impl FromStr for ObjectKey {
     type Err = ParseKeyError;
 
+    /// Parses `namespace/name` or `name`.
     fn from_str(text: &str) -> Result<Self, ParseKeyError> {
         let (namespace, name) = match text.split_once('/') {
             Some((namespace, name)) => (Some(namespace), name),

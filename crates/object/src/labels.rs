@@ -1,4 +1,4 @@
-//! `Labels`: the labels of an undecoded object, as in its JSON.
+//! `Labels`: the labels of an object that is not decoded.
 
 use std::{borrow::Cow, fmt};
 
@@ -7,24 +7,26 @@ use crate::{
     json::{Loose, is_plain_map},
 };
 
-/// Replaces the quote around texts that JSON must escape. This byte never occurs in UTF-8.
-const QUOTE: u8 = 0xff;
+/// The delimiter of texts that would need escapes in JSON. This byte never occurs in UTF-8.
+const DELIMITER: u8 = 0xff;
 
 /// Holds the labels of an object that is not decoded.
 ///
 /// A lookup is linear and does not allocate.
 #[derive(Clone, Copy)]
 pub struct Labels<'a> {
-    /// Alternating names and values, each between quotes. The bytes between them are ignored.
+    /// Alternating names and values. Each text has a delimiter at both ends. Other bytes are
+    /// ignored.
     texts: &'a [u8],
-    quote: u8,
+    /// Either [`DELIMITER`] or `"`, if the texts are a part of the JSON.
+    delimiter: u8,
 }
 
 impl<'a> Labels<'a> {
     /// Reads the labels from the result of [`RawObject::labels`](crate::RawObject::labels).
     pub fn of(texts: &'a [u8]) -> Self {
-        let quote = if texts.first() == Some(&QUOTE) { QUOTE } else { b'"' };
-        Self { texts, quote }
+        let delimiter = if texts.first() == Some(&DELIMITER) { DELIMITER } else { b'"' };
+        Self { texts, delimiter }
     }
 
     /// Returns the value of a label.
@@ -34,19 +36,20 @@ impl<'a> Labels<'a> {
 
     /// Iterates over names and values, in the order of names.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
-        let quote = self.quote;
-        let between_quotes = self.texts.split(move |byte| *byte == quote).skip(1).step_by(2);
-        let mut texts = between_quotes.map_while(|text| std::str::from_utf8(text).ok());
+        let delimiter = self.delimiter;
+        let delimited = self.texts.split(move |byte| *byte == delimiter).skip(1).step_by(2);
+        let mut texts = delimited.map_while(|text| std::str::from_utf8(text).ok());
         std::iter::from_fn(move || Some((texts.next()?, texts.next()?)))
     }
 }
 
-/// Returns the labels in a readable form. Returns no labels if the JSON is not a map of strings.
+/// Converts the JSON of labels for [`Labels::of`]. Returns no labels if the JSON is not a map of
+/// strings.
 pub(crate) fn readable(json: &[u8]) -> Cow<'_, [u8]> {
     if is_plain_map(json) {
         Cow::Borrowed(json)
     } else {
-        Cow::Owned(from_slice(json).map(|labels| quoted(&labels)).unwrap_or_default())
+        Cow::Owned(from_slice(json).map(|labels| delimited(&labels)).unwrap_or_default())
     }
 }
 
@@ -54,22 +57,22 @@ pub(crate) fn readable(json: &[u8]) -> Cow<'_, [u8]> {
 pub(crate) fn of_object(json: &[u8]) -> Cow<'static, [u8]> {
     let object = from_slice::<Loose>(json).ok();
     let labels = object.as_ref().and_then(|object| object.field("metadata")?.field("labels"));
-    Cow::Owned(labels.map(quoted).unwrap_or_default())
+    Cow::Owned(labels.map(delimited).unwrap_or_default())
 }
 
-fn quoted(labels: &Loose) -> Vec<u8> {
+fn delimited(labels: &Loose) -> Vec<u8> {
     let labels = labels.texts().unwrap_or_default();
     let texts = || labels.iter().flat_map(|(name, value)| [name, value]);
-    let mut quoted = Vec::with_capacity(texts().map(|text| text.len() + 2).sum());
+    let mut delimited = Vec::with_capacity(texts().map(|text| text.len() + 2).sum());
     for text in texts() {
-        quoted.push(QUOTE);
-        quoted.extend_from_slice(text.as_bytes());
-        quoted.push(QUOTE);
+        delimited.push(DELIMITER);
+        delimited.extend_from_slice(text.as_bytes());
+        delimited.push(DELIMITER);
     }
-    quoted
+    delimited
 }
 
-/// Prints the number of labels only.
+/// Prints only the number of labels.
 impl fmt::Debug for Labels<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} labels", self.iter().count())
@@ -85,8 +88,8 @@ mod tests {
 
     /// Returns the labels of this object, and whether they were read directly from its JSON.
     fn labels_of(object: &str) -> (Vec<(String, String)>, bool) {
-        let asked = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
-        let raw = RawObject::new(Outline::of(object.as_bytes()), &asked).unwrap();
+        let context = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
+        let raw = RawObject::new(Outline::of(object.as_bytes()), &context).unwrap();
         let (texts, json) = (raw.labels(), raw.json());
         if let Cow::Owned(json) = &json {
             assert_eq!(json.capacity(), json.len());
@@ -95,18 +98,18 @@ mod tests {
         for (name, value) in labels.iter() {
             assert_eq!(labels.get(name), Some(value));
         }
-        assert_eq!((labels.get("nobody"), labels.get("")), (None, None));
-        let there = raw.labels_in_json();
-        if let Some(range) = there.clone() {
+        assert_eq!((labels.get("absent"), labels.get("")), (None, None));
+        let in_json = raw.labels_in_json();
+        if let Some(range) = in_json.clone() {
             assert!(Labels::of(&json[range]).iter().eq(labels.iter()), "{object}");
         }
         let owned = labels.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        (owned, there.is_some())
+        (owned, in_json.is_some())
     }
 
     #[test]
     fn labels_match_serde_in_any_notation() {
-        for (metadata, expected, as_they_are) in [
+        for (metadata, expected, is_in_json) in [
             (r#"{"name":"a"}"#, vec![], false),
             (r#"{"name":"a","labels":null}"#, vec![], false),
             (r#"{"name":"a","labels":7}"#, vec![], false),
@@ -130,9 +133,9 @@ mod tests {
             let expected: Vec<(String, String)> =
                 expected.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
             let object = format!(r#"{{"metadata":{metadata},"spec":{{}}}}"#);
-            assert_eq!(labels_of(&object), (expected.clone(), as_they_are), "{object}");
+            assert_eq!(labels_of(&object), (expected.clone(), is_in_json), "{object}");
             let object = format!(r#"{{"spec":{{"metadata":{{}}}},"metadata":{metadata}}}"#);
-            assert_eq!(labels_of(&object), (expected, as_they_are), "{object}");
+            assert_eq!(labels_of(&object), (expected, is_in_json), "{object}");
         }
     }
 }

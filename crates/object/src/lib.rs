@@ -7,12 +7,13 @@
 //! listwatch --WatchEvent--> reflector --Delta--> delta-fifo --batch--> store --Event--> informer
 //! ```
 //!
-//! The reflector sends [`Delta`]s to the store, and the store returns [`Event`]s. Both contain objects
-//! as [`Entry`]: an identity and an `Arc` of the value. No layer needs to inspect or clone an object.
+//! The reflector sends [`Delta`]s to the store, and the store returns [`Event`]s. Both contain
+//! objects as [`Entry`]: an identity and an `Arc` of the object. No layer reads or clones an
+//! object.
 //!
-//! A [`CacheProbe`] finds the cached entry of an unchanged object, so that it is not decoded again. If
-//! a resourceVersion may belong to another history of the server, the [`Digest`] of the JSON shows
-//! whether the object is unchanged.
+//! A [`CacheProbe`] finds the cached entry of an unchanged object, so that the object is not
+//! decoded again. If a resourceVersion may belong to another history of the server, an equal
+//! [`Digest`] of the JSON proves that the object is unchanged.
 //!
 //! ```
 //! use kube_object::{ObjectKey, ResourceVersion};
@@ -27,8 +28,8 @@
 //! - This crate does no I/O, starts no tasks, and never waits.
 //! - The identity of an [`Entry`] is taken from the bytes of the server, never from a value that a
 //!   transform may have changed.
-//! - An error never contains text of an object. It contains at most the key, the name of a field of the
-//!   Rust type, a position and a category.
+//! - An error never contains text of an object. It contains at most the key, the name of a field of
+//!   the Rust type, a position and a category.
 
 mod cached;
 mod decode;

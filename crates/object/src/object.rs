@@ -4,34 +4,34 @@ use kube_core::Resource;
 
 use crate::{KeyRef, ResourceVersion, Uid};
 
-/// Identifies one version of an object, with a borrowed key. Read from JSON or from a decoded value.
+/// Identifies one version of an object, with a borrowed key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectIdRef<'a> {
     /// The namespace and name.
     pub key: KeyRef<'a>,
-    /// The uid; empty if the server sent none.
+    /// The uid, or an empty text if the server did not send a uid.
     pub uid: Uid,
-    /// The resourceVersion; empty if the server sent none.
+    /// The resourceVersion, or an empty text if the server did not send a version.
     pub version: ResourceVersion,
 }
 
 impl<'a> ObjectIdRef<'a> {
-    /// Creates an identity. An empty namespace is the same as none.
+    /// Creates an identity. An empty namespace is treated as `None`.
     pub fn new(namespace: Option<&'a str>, name: &'a str, uid: &str, version: &str) -> Self {
         Self { key: KeyRef::new(namespace, name), uid: Uid::new(uid), version: ResourceVersion::new(version) }
     }
 }
 
-/// A value that can be cached: it has an identity and labels.
+/// Provides the identity and the labels of a value that can be cached.
 ///
-/// Implemented for every [`Resource`]: types of k8s-openapi, types derived with `kube::CustomResource`,
-/// `DynamicObject` and `PartialObjectMeta`.
+/// The trait is implemented for every [`Resource`]: types of k8s-openapi, types derived with
+/// `kube::CustomResource`, `DynamicObject` and `PartialObjectMeta`.
 pub trait Object: Send + Sync + 'static {
-    /// Returns the identity in the value. A transform may have changed the value, so
-    /// [`Entry`](crate::Entry) also keeps the identity that the server sent.
+    /// Returns the identity that the value contains. A transform may have changed the value, so
+    /// [`Entry`](crate::Entry) stores the identity that the server sent separately.
     fn id(&self) -> ObjectIdRef<'_>;
 
-    /// Returns the value of a label.
+    /// Returns the value of a label. Returns `None` if the object does not have the label.
     fn label(&self, name: &str) -> Option<&str>;
 }
 

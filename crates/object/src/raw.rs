@@ -7,15 +7,15 @@ use serde::de::IgnoredAny;
 
 use crate::{DecodeError, JsonError, ObjectId, Outline, from_slice, json::is_plain_map, labels};
 
-/// The context for decoding objects: what was requested, and how the answers are read.
+/// Describes how objects are decoded: the requested kind, and the fields to keep.
 #[derive(Debug, Clone)]
 pub struct DecodeContext {
     /// The requested kind. Items of a list do not contain their kind.
     pub kind: Arc<TypeMeta>,
-    /// Only metadata was requested, so the server sends `PartialObjectMetadata`.
+    /// Whether only metadata was requested. The server then sends `PartialObjectMetadata`.
     pub metadata_only: bool,
-    /// Keep `metadata.managedFields`. They are often half of an object, and most programs do not read
-    /// them.
+    /// Whether to keep `metadata.managedFields`. This field is often half of an object, and most
+    /// programs do not read it.
     pub keep_managed_fields: bool,
 }
 
@@ -28,11 +28,11 @@ impl DecodeContext {
     /// Checks that the object with this outline has the requested kind.
     ///
     /// # Errors
-    /// [`DecodeError::WrongKind`] if it has another kind.
+    /// Returns [`DecodeError::WrongKind`] if the object has another kind.
     pub fn check_kind(&self, outline: &Outline<'_>) -> Result<(), DecodeError> {
         let expected = &self.kind.kind;
         let Some(found) = outline.kind() else {
-            return Ok(()); // the error of the decoder is more precise
+            return Ok(()); // The decoder will report a more precise error.
         };
         let fits = found.is_empty()
             || found == expected
@@ -51,28 +51,28 @@ pub struct RawObject<'a> {
     /// The identity of the object.
     pub id: ObjectId,
     outline: Outline<'a>,
-    asked: &'a DecodeContext,
+    context: &'a DecodeContext,
 }
 
 impl<'a> RawObject<'a> {
     /// Creates a raw object from its outline.
     ///
     /// # Errors
-    /// The object has no readable name. The error contains the reason.
-    pub fn new(outline: Outline<'a>, asked: &'a DecodeContext) -> Result<Self, DecodeError> {
-        match outline.identify() {
-            Some(id) => Ok(Self { id, outline, asked }),
-            None => Err(why_nameless(&outline, asked)),
+    /// Returns an error if the object has no readable name. The error contains the reason.
+    pub fn new(outline: Outline<'a>, context: &'a DecodeContext) -> Result<Self, DecodeError> {
+        match outline.to_id() {
+            Some(id) => Ok(Self { id, outline, context }),
+            None => Err(missing_name_error(&outline, context)),
         }
     }
 
     /// Returns the requested kind.
     pub fn kind(&self) -> &'a Arc<TypeMeta> {
-        &self.asked.kind
+        &self.context.kind
     }
 
-    /// Returns the JSON, without managedFields unless they are kept. The capacity of an owned `Vec` is
-    /// exact.
+    /// Returns the JSON. Without [`DecodeContext::keep_managed_fields`], managedFields are removed.
+    /// The capacity of an owned `Vec` is exact.
     pub fn json(&self) -> Cow<'a, [u8]> {
         match self.json_parts() {
             [all, []] => Cow::Borrowed(all),
@@ -80,15 +80,15 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// Returns the JSON in two parts, for callers that allocate the memory.
+    /// Returns [`RawObject::json`] in two parts, for callers that allocate the memory.
     pub fn json_parts(&self) -> [&'a [u8]; 2] {
-        self.outline.parts(self.asked.keep_managed_fields)
+        self.outline.parts(self.context.keep_managed_fields)
     }
 
-    /// Returns the labels, for [`Labels::of`](crate::Labels::of). They are borrowed if the JSON
-    /// contains them in a readable form.
+    /// Returns the labels in the format of [`Labels::of`](crate::Labels::of). The result is
+    /// borrowed if the JSON of the labels needs no conversion.
     pub fn labels(&self) -> Cow<'a, [u8]> {
-        if self.outline.is_sure {
+        if self.outline.is_reliable {
             let json = self.outline.labels().map(|at| &self.outline.bytes()[at]);
             json.map(labels::readable).unwrap_or_default()
         } else {
@@ -96,14 +96,17 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// Returns the range of the labels in [`RawObject::json`], if they are readable there.
+    /// Returns the range of the labels in [`RawObject::json`]. Returns `None` if
+    /// [`Labels::of`](crate::Labels::of) cannot read this range directly.
     pub fn labels_in_json(&self) -> Option<Range<usize>> {
         let Range { start, end } = self.outline.labels()?;
         if !is_plain_map(&self.outline.bytes()[start..end]) {
             return None;
         }
-        let cut =
-            self.outline.managed_fields().filter(|cut| !self.asked.keep_managed_fields && cut.start < start);
+        let cut = self
+            .outline
+            .managed_fields()
+            .filter(|cut| !self.context.keep_managed_fields && cut.start < start);
         let before = cut.map_or(0, |cut| cut.len());
         Some(start - before..end - before)
     }
@@ -111,20 +114,21 @@ impl<'a> RawObject<'a> {
     /// Checks that the object has the requested kind.
     ///
     /// # Errors
-    /// [`DecodeError::WrongKind`] if it has another kind.
+    /// Returns [`DecodeError::WrongKind`] if the object has another kind.
     pub fn check_kind(&self) -> Result<(), DecodeError> {
-        self.asked.check_kind(&self.outline)
+        self.context.check_kind(&self.outline)
     }
 }
 
-/// A wrong kind or malformed JSON explains the error better than a missing name.
-fn why_nameless(outline: &Outline<'_>, asked: &DecodeContext) -> DecodeError {
-    if let Err(error) = asked.check_kind(outline) {
+/// Returns the error for an object without a readable name. A wrong kind and malformed JSON take
+/// precedence, because they explain the missing name.
+fn missing_name_error(outline: &Outline<'_>, context: &DecodeContext) -> DecodeError {
+    if let Err(error) = context.check_kind(outline) {
         return error;
     }
     match from_slice::<IgnoredAny>(outline.bytes()) {
         Err(JsonError::Syntax { position } | JsonError::Truncated { position }) => {
-            DecodeError::Syntax { column: position }
+            DecodeError::Syntax { position }
         }
         Ok(_) | Err(JsonError::Shape { .. }) => DecodeError::NoName,
     }

@@ -4,16 +4,16 @@ use std::{fmt, sync::Arc};
 
 /// Holds the `metadata.uid` of an object. Another object with the same key has another uid.
 ///
-/// Kubernetes uses RFC 4122 UUIDs. They take 16 bytes and no allocation here. Any other text is stored
-/// unchanged. Some aggregated APIs send an empty uid. An empty uid is unknown: it never differs from
-/// another uid, see [`Uid::differs_from`].
+/// Kubernetes uses RFC 4122 UUIDs. A UUID is stored in 16 bytes without an allocation. Any other
+/// text is stored unchanged. Aggregated APIs may send an empty uid. An empty uid counts as unknown
+/// and does not differ from any other uid ([`Uid::differs_from`]).
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Uid(Kind);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Kind {
-    /// A lower-case hyphenated UUID. Other spellings are stored as text, so that the text can be
-    /// restored exactly. Bytes, because a `u128` would increase the alignment.
+    /// A lower-case hyphenated UUID. Other spellings are stored as text, so that `Display` restores
+    /// the text exactly. An array of bytes, because a `u128` would increase the alignment.
     Uuid([u8; 16]),
     Text(Arc<str>),
 }
@@ -27,12 +27,12 @@ impl Uid {
         })
     }
 
-    /// Returns whether the server sent no uid.
+    /// Returns whether the uid is empty, because the server did not send a uid.
     pub fn is_empty(&self) -> bool {
         matches!(&self.0, Kind::Text(text) if text.is_empty())
     }
 
-    /// Returns whether both uids are known and different.
+    /// Returns whether both uids are known and different. An empty uid is unknown.
     pub fn differs_from(&self, other: &Uid) -> bool {
         !self.is_empty() && !other.is_empty() && self != other
     }
@@ -101,7 +101,7 @@ mod tests {
         }
 
         #[test]
-        fn uids_are_equal_exactly_when_their_texts_are(a in "[0-9a-fA-F-]{35,37}", b in "[0-9a-fA-F-]{35,37}") {
+        fn uids_are_equal_if_texts_are_equal(a in "[0-9a-fA-F-]{35,37}", b in "[0-9a-fA-F-]{35,37}") {
             prop_assert_eq!(Uid::new(&a) == Uid::new(&b), a == b);
         }
     }

@@ -1,15 +1,16 @@
 //! `ResourceVersion`: the version of an object or a list, and its order.
 //!
-//! KEP-5504 (Kubernetes 1.35) guarantees that the versions of one resource type are comparable decimal
-//! numbers: first by length, then as text. The request values "" and "0" are not versions; requests
-//! have separate types for them.
+//! KEP-5504 (Kubernetes 1.35) guarantees that the versions of one resource type are comparable
+//! decimal numbers. The comparison is first by length, then as text. The request values "" and "0"
+//! are not versions. Requests use separate types for these values.
 
 use std::{cmp::Ordering, fmt, sync::Arc};
 
-/// A resourceVersion that the API server sent for an object, a list or a bookmark.
+/// Holds the resourceVersion of an object, a list or a bookmark.
 ///
-/// Numbers are ordered. Any other text is *opaque*, also a number with leading zeros. An opaque version
-/// equals itself and is not ordered ([`PartialOrd`] returns `None`).
+/// Versions that are decimal numbers are ordered. Any other text is *opaque*, including a number
+/// with leading zeros. An opaque version is equal to the same text, and is not ordered with other
+/// versions ([`PartialOrd`] returns `None`).
 ///
 /// ```
 /// use kube_object::ResourceVersion;
@@ -23,8 +24,8 @@ pub struct ResourceVersion(Kind);
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Kind {
     Number(u64),
-    /// A decimal number that does not fit into 64 bits. `Arc<String>` is one word, `Arc<str>` would be
-    /// two and make all versions larger.
+    /// A decimal number of more than 64 bits. The type is `Arc<String>`, because it has the size of
+    /// one pointer. An `Arc<str>` has the size of two pointers and would make each version larger.
     Large(Arc<String>),
     Opaque(Arc<String>),
 }
@@ -41,17 +42,19 @@ impl ResourceVersion {
         })
     }
 
-    /// Returns whether the text is not a number, so that it cannot be compared with other versions.
+    /// Returns whether the text is not a decimal number. An opaque version cannot be compared with
+    /// other versions.
     pub fn is_opaque(&self) -> bool {
         matches!(self.0, Kind::Opaque(_))
     }
 
-    /// Returns whether the server sent no version.
+    /// Returns whether the version is empty, because the server did not send a version.
     pub fn is_empty(&self) -> bool {
         matches!(&self.0, Kind::Opaque(text) if text.is_empty())
     }
 
-    /// Returns whether this version is `other` or later. Returns false for opaque versions.
+    /// Returns whether this version is equal to `other` or higher. Returns false for opaque
+    /// versions.
     pub fn at_least(&self, other: &Self) -> bool {
         !self.is_opaque() && self >= other
     }
@@ -111,7 +114,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_of_any_length_compare_by_length_then_text(a in "[1-9][0-9]{0,30}", b in "[1-9][0-9]{0,30}") {
+        fn versions_compare_by_length_then_text(a in "[1-9][0-9]{0,30}", b in "[1-9][0-9]{0,30}") {
             let order = ResourceVersion::new(&a).partial_cmp(&ResourceVersion::new(&b));
             prop_assert_eq!(order, Some(by_length_then_text(&a, &b)));
         }
@@ -126,7 +129,7 @@ mod tests {
     fn non_numbers_are_opaque_and_unordered() {
         for text in ["", "0", "007", "-1", "1a", "１"] {
             let version = ResourceVersion::new(text);
-            assert!(version.is_opaque(), "{text:?} passed for a number");
+            assert!(version.is_opaque(), "{text:?} is not opaque");
             assert!(!version.at_least(&ResourceVersion::from(1)));
             assert!(!ResourceVersion::from(1).at_least(&version));
         }

@@ -1,4 +1,4 @@
-//! The elements of an array and the fields of an object, in order.
+//! Reads the elements of an array and the fields of an object.
 
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess};
 

@@ -1,8 +1,8 @@
 //! `Brackets`: finds a closing bracket in blocks of 64 bytes.
 //!
-//! Each block becomes masks with one bit per byte. Arithmetic on the masks finds the bytes inside
-//! strings. Most blocks need no scan of single brackets, because they close fewer brackets than are
-//! open.
+//! Each block is converted to masks with one bit per byte. Arithmetic on the masks finds the bytes
+//! inside strings. If a block closes fewer brackets than are open, its brackets are only counted.
+//! This is true for most blocks.
 
 use wide::u8x16;
 
@@ -13,7 +13,7 @@ const BLOCK: usize = 64;
 pub(super) struct Brackets {
     depth: u32,
     in_string: bool,
-    /// The previous byte was an escaping backslash.
+    /// Whether the previous byte was an escaping backslash.
     is_escaped: bool,
 }
 
@@ -23,8 +23,9 @@ impl Brackets {
         self.depth == 0
     }
 
-    /// Returns the length up to and including the bracket that closes the first one; `None` if it is
-    /// not in these bytes. The first byte of a value must be an opening bracket.
+    /// Returns the length of the value, up to and including its closing bracket. Returns `None` if
+    /// these bytes do not contain the closing bracket. The first byte of a value must be an opening
+    /// bracket.
     pub(super) fn close(&mut self, bytes: &[u8]) -> Option<usize> {
         let (blocks, rest) = bytes.as_chunks::<BLOCK>();
         for (before, block) in blocks.iter().enumerate() {
@@ -43,8 +44,8 @@ impl Brackets {
     /// Scans a block in which spaces follow the first `length` bytes.
     #[inline]
     fn block(&mut self, block: &[u8; BLOCK], length: usize) -> Option<usize> {
-        // Curly and square brackets differ in one bit, and no other character becomes equal to one of
-        // them without this bit.
+        // Curly and square brackets differ only in this bit. No other character becomes equal to a
+        // curly bracket.
         let curly = block.map(|byte| byte | 0x20);
         let escaped = self.escaped(equal(block, b'\\'), length);
         let outside = !self.within_strings(equal(block, b'"') & !escaped);
@@ -69,7 +70,7 @@ impl Brackets {
         None
     }
 
-    /// Returns the bytes after an unescaped backslash.
+    /// Returns a mask of the bytes that follow an unescaped backslash.
     #[inline]
     fn escaped(&mut self, backslashes: u64, length: usize) -> u64 {
         let mut escaped = u64::from(self.is_escaped);
@@ -83,7 +84,8 @@ impl Brackets {
         escaped
     }
 
-    /// Returns the bytes from each opening quote up to its closing quote, which is excluded.
+    /// Returns a mask of the bytes inside strings. The mask includes the opening quotation mark and
+    /// excludes the closing quotation mark.
     #[inline]
     fn within_strings(&mut self, quotes: u64) -> u64 {
         let mut within = quotes;
@@ -98,7 +100,7 @@ impl Brackets {
     }
 }
 
-/// Returns a bit for each byte that equals this one.
+/// Returns a mask of the bytes that are equal to `byte`.
 #[inline]
 fn equal(block: &[u8; BLOCK], byte: u8) -> u64 {
     let (parts, _) = block.as_chunks::<16>();
@@ -111,7 +113,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The same, byte by byte.
+    /// Finds the closing bracket byte by byte, as a model.
     fn closed(bytes: &[u8]) -> Option<usize> {
         let (mut depth, mut in_string, mut is_escaped) = (0, false, false);
         for (at, byte) in bytes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Strings that are decoded as bytes. They may contain lone surrogates and control characters.
+//! Decodes strings as bytes. Unlike text, bytes may contain lone surrogates and control characters.
 
 use std::borrow::Cow;
 
@@ -7,8 +7,8 @@ use memchr::memchr2;
 use super::{deserializer::Deserializer, error::Fault};
 
 impl<'de> Deserializer<'de> {
-    /// Consumes the string whose opening quote is next. A lone surrogate becomes three bytes, as in
-    /// WTF-8.
+    /// Consumes a string. The next byte is its opening quotation mark. A lone surrogate is encoded
+    /// in three bytes, like in WTF-8.
     pub(super) fn byte_string(&mut self) -> Result<Cow<'de, [u8]>, Fault> {
         self.at += 1;
         let mut decoded = Vec::new();
@@ -32,7 +32,7 @@ impl<'de> Deserializer<'de> {
         }
     }
 
-    /// Consumes the digits of an escape, and of the following escapes that may belong to it.
+    /// Consumes the digits of a `\u` escape. Also consumes the second half of a surrogate pair.
     fn units(&mut self, decoded: &mut Vec<u8>) -> Result<(), Fault> {
         let mut unit = self.four_digits()?;
         while (0xd800..0xdc00).contains(&unit) {

@@ -1,26 +1,28 @@
-//! `Counts`: counts the elements of arrays, so that a `Vec` is allocated once with exact capacity.
+//! `Counts`: counts the elements of arrays before they are decoded. A `Vec` is then allocated once,
+//! with exact capacity.
 //!
-//! An array and its nested arrays are counted when the array is reached, in one scan of the structure.
-//! Text without arrays is not scanned. For malformed JSON the counts may be wrong. Up to the error, the
-//! deserializer sees the same arrays; at the error, it rejects the text.
+//! When the deserializer reaches an array, one scan of the structure counts the array and its
+//! nested arrays. Text without arrays is not scanned. The counts may be wrong after a syntax error.
+//! They have no effect, because the deserializer rejects the text at this error.
 
 use super::scan::string_end;
 
 /// The maximum depth that is counted correctly. The deserializer rejects or skips deeper values.
 const DEPTH: usize = 128;
-/// The initial capacity, for the arrays of a typical object.
+/// The initial capacity. A typical object has at most this number of arrays.
 const ARRAYS: usize = 32;
-/// Marks a bracket that is not an array.
+/// The slot of a bracket that is not an array.
 const NONE: u32 = u32::MAX;
 
 #[derive(Default)]
 pub(super) struct Counts {
     /// The counts of the arrays before `counted_to`, in the order of their opening brackets.
     elements: Vec<u32>,
-    /// The next array that the deserializer will reach.
+    /// The index in `elements` of the next array that the deserializer will reach.
     next: usize,
+    /// The position up to which the text was scanned.
     counted_to: usize,
-    /// The slot and the current count of each open bracket. Empty between scans.
+    /// The slot in `elements` and the current count of each open bracket. Empty between scans.
     open: Vec<(u32, u32)>,
 }
 
@@ -36,9 +38,10 @@ impl Counts {
         elements as usize
     }
 
-    /// Skips the count of the array that starts at `at`. Its nested arrays are skipped separately.
+    /// Skips the count of the array that starts at `at`. The caller must skip nested arrays
+    /// separately.
     #[inline]
-    pub(super) fn pass(&mut self, at: usize) {
+    pub(super) fn skip(&mut self, at: usize) {
         if at < self.counted_to {
             self.next += 1;
         }
@@ -103,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn each_array_is_counted_in_the_order_in_which_they_begin() {
+    fn arrays_are_counted_in_order_of_opening_brackets() {
         assert_eq!(counts("[]"), [0]);
         assert_eq!(counts("[ \n ]"), [0]);
         assert_eq!(counts("[[], [1], {}, {\"a\":[2,3]}]"), [4, 0, 1, 2]);
@@ -111,11 +114,11 @@ mod tests {
     }
 
     #[test]
-    fn an_array_that_is_passed_takes_its_count_with_it() {
+    fn skipped_array_does_not_shift_later_counts() {
         let text = "[[1,2],[3],[4,5,6]]";
         let mut counts = Counts::default();
         assert_eq!(counts.enter(text.as_bytes(), 0), 3);
-        counts.pass(1);
+        counts.skip(1);
         assert_eq!(counts.enter(text.as_bytes(), 7), 1);
     }
 

@@ -1,4 +1,5 @@
-//! `Deserializer`: the position in the text and the next token. `serde_impl` implements serde's trait.
+//! `Deserializer`: the position in the text, and the next token. `serde_impl` implements serde's
+//! trait.
 
 use super::{
     count::Counts,
@@ -6,12 +7,13 @@ use super::{
     nesting::DEPTH,
 };
 
-/// Reads values from a text, from its start to its end.
+/// Reads values from a text.
 pub(super) struct Deserializer<'de> {
     pub(super) text: &'de str,
-    /// The reason why the text was cut at this position, if it was cut.
-    cut_short: Option<Fault>,
-    /// The offset of the next byte. At most the length of the text, and always at a character boundary.
+    /// The fault at which the text was truncated, if any.
+    truncated_by: Option<Fault>,
+    /// The offset of the next byte. Never exceeds the length of the text. Always a character
+    /// boundary.
     pub(super) at: usize,
     /// The remaining nesting depth.
     pub(super) depth: u8,
@@ -22,7 +24,14 @@ pub(super) struct Deserializer<'de> {
 
 impl<'de> Deserializer<'de> {
     pub(super) fn new(text: &'de str) -> Self {
-        Self { text, cut_short: None, at: 0, depth: DEPTH, counts: Counts::default(), decoded: String::new() }
+        Self {
+            text,
+            truncated_by: None,
+            at: 0,
+            depth: DEPTH,
+            counts: Counts::default(),
+            decoded: String::new(),
+        }
     }
 
     #[inline]
@@ -35,7 +44,7 @@ impl<'de> Deserializer<'de> {
         self.bytes().get(self.at).copied()
     }
 
-    /// Returns the next byte after whitespace; `None` at the end.
+    /// Skips whitespace and returns the next byte. Returns `None` at the end of the text.
     #[inline]
     pub(super) fn token(&mut self) -> Option<u8> {
         match self.byte() {
@@ -91,21 +100,21 @@ impl<'de> Deserializer<'de> {
         if word.as_bytes().starts_with(rest) { Err(self.truncated()) } else { Err(Fault::Syntax) }
     }
 
-    /// Moves to the end of the truncated text.
+    /// Moves to the end of the text, and returns the fault of a truncated text.
     pub(super) fn truncated(&mut self) -> Fault {
         self.at = self.text.len();
         Fault::Truncated
     }
 
-    /// Cuts the text at this position, because an invalid token follows.
-    pub(super) fn cut_short(&mut self, fault: Fault) {
+    /// Truncates the text at this position, because an invalid token follows. All later reads fail.
+    pub(super) fn truncate(&mut self, fault: Fault) {
         self.text = self.text.get(..self.at).unwrap_or_default();
-        self.cut_short.get_or_insert(fault);
+        self.truncated_by.get_or_insert(fault);
     }
 
     /// Checks that only whitespace remains.
     pub(super) fn end(&mut self) -> Result<(), Fault> {
-        match (self.cut_short, self.token()) {
+        match (self.truncated_by, self.token()) {
             (Some(fault), _) => Err(fault),
             (None, Some(_)) => Err(Fault::Syntax),
             (None, None) => Ok(()),
@@ -115,14 +124,15 @@ impl<'de> Deserializer<'de> {
     /// Adds the position to a fault.
     pub(super) fn error(&self, fault: Fault) -> JsonError {
         let position = self.at;
-        match (fault, self.cut_short) {
+        match (fault, self.truncated_by) {
             (Fault::Truncated, None | Some(Fault::Truncated)) => JsonError::Truncated { position },
             (Fault::Truncated, Some(_)) | (Fault::Syntax, _) => JsonError::Syntax { position },
             (Fault::Shape, _) => JsonError::Shape { position },
         }
     }
 
-    /// Returns the fault for a value of an unexpected type. A malformed value is a syntax error.
+    /// Returns the fault for a value of an unexpected type. If the value is malformed, returns the
+    /// syntax error.
     #[cold]
     pub(super) fn mismatch(&mut self) -> Fault {
         let value = match self.token() {

@@ -1,4 +1,4 @@
-//! `ValueEnd`: finds the end of a value that arrives in pieces.
+//! `ValueEnd`: finds the end of a value that is received in several chunks.
 
 use super::{brackets::Brackets, scan::special};
 
@@ -6,22 +6,24 @@ use super::{brackets::Brackets, scan::special};
 ///
 /// ```
 /// let mut end = kube_object::ValueEnd::default();
-/// assert_eq!(end.find(br#"{"name": "a"#), None); // it goes on
+/// assert_eq!(end.find(br#"{"name": "a"#), None); // the value is incomplete
 /// assert_eq!(end.find(br#"}"}, "more"#), Some(3));
 /// ```
 #[derive(Debug, Default)]
 pub struct ValueEnd {
     brackets: Brackets,
-    /// The value is a string that has started.
+    /// Whether the value is a string and its first byte was read.
     in_string: bool,
-    /// The previous byte was a backslash in this string.
+    /// Whether the previous byte was a backslash in this string.
     is_escaped: bool,
 }
 
 impl ValueEnd {
-    /// Returns the length of the value in these bytes, which continue the previous ones; `None` if the
-    /// value continues after them. The first byte must belong to the value. A number, `true`, `false`
-    /// or `null` ends before the next byte that does not belong to it.
+    /// Returns the number of bytes of this chunk that belong to the value. Returns `None` if the
+    /// value continues in the next chunk.
+    ///
+    /// The first byte of each chunk must belong to the value. The end of a number, `true`, `false`
+    /// or `null` is found only if the chunk contains the next byte after the value.
     #[inline]
     pub fn find(&mut self, bytes: &[u8]) -> Option<usize> {
         if self.in_string {
@@ -64,7 +66,7 @@ impl ValueEnd {
 mod tests {
     use super::*;
 
-    /// Its end, where it comes in two pieces, whichever they are.
+    /// Returns the end of the value. Panics if the result for any two chunks is different.
     fn end_of(text: &str) -> Option<usize> {
         let bytes = text.as_bytes();
         let whole = ValueEnd::default().find(bytes);
@@ -77,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn value_end_is_found_in_any_pieces() {
+    fn value_end_is_found_across_chunks() {
         for value in [
             r#""""#,
             r#""a\"b\\""#,

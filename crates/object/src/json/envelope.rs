@@ -1,15 +1,15 @@
-//! `Envelope`: a watch event, scanned together with the outline of its object.
+//! `Envelope`: the type of a watch event and the outline of its object, from one scan.
 
 use super::{
     Outline, from_slice,
     walk::{Fields, value_end},
 };
 
-/// A watch event: `{"type":"MODIFIED","object":{..}}`.
+/// Holds the parts of a watch event: `{"type":"MODIFIED","object":{..}}`.
 #[derive(Debug)]
 pub struct Envelope<'a> {
-    /// The type of the event.
-    pub kind: String,
+    /// The type of the event, for example `MODIFIED`.
+    pub event_type: String,
     /// The object, or the `Status` of an ERROR event.
     pub object: Outline<'a>,
 }
@@ -17,10 +17,10 @@ pub struct Envelope<'a> {
 impl<'a> Envelope<'a> {
     /// Scans the JSON of an event.
     ///
-    /// Returns `None` unless the JSON is an object with exactly one string `type` and exactly one
-    /// `object`. The decoder validates the object itself.
+    /// The JSON must be an object with exactly one `type`, a string, and exactly one `object`. For
+    /// other JSON, the method returns `None`. It does not validate the value of `object`.
     pub fn of(frame: &'a [u8]) -> Option<Self> {
-        let (mut kind, mut object) = (None, None);
+        let (mut event_type, mut object) = (None, None);
         let mut fields = Fields::of(frame, 0).ok()?;
         while let Some(field) = fields.next().ok()? {
             let end = match &*field.name {
@@ -31,17 +31,17 @@ impl<'a> Envelope<'a> {
                     end
                 }
                 b"object" => return None,
-                b"type" if kind.is_some() => return None,
+                b"type" if event_type.is_some() => return None,
                 b"type" => {
                     let end = value_end(frame, field.value).ok()?;
-                    kind = Some(from_slice(&frame[field.value..end]).ok()?);
+                    event_type = Some(from_slice(&frame[field.value..end]).ok()?);
                     end
                 }
                 _ => value_end(frame, field.value).ok()?,
             };
-            fields.pass(end);
+            fields.skip_value(end);
         }
-        fields.is_all().then_some(Self { kind: kind?, object: object? })
+        fields.is_at_end().then_some(Self { event_type: event_type?, object: object? })
     }
 }
 
@@ -53,12 +53,12 @@ mod tests {
         r#"{"metadata":{"name":"a","managedFields":[{"x":"]}"}],"uid":"u"},"spec":{"x":["}"]}}"#;
 
     fn read(frame: &str) -> Option<(String, String)> {
-        let Envelope { kind, object } = Envelope::of(frame.as_bytes())?;
-        Some((kind, String::from_utf8_lossy(object.bytes()).into_owned()))
+        let Envelope { event_type, object } = Envelope::of(frame.as_bytes())?;
+        Some((event_type, String::from_utf8_lossy(object.bytes()).into_owned()))
     }
 
     #[test]
-    fn the_type_and_the_object_are_found_in_any_order_and_among_others() {
+    fn type_and_object_are_found_in_any_order() {
         for frame in [
             format!(r#"{{"type":"ADDED","object":{POD}}}"#),
             format!(r#" {{ "object" : {POD} , "type" : "ADDED" }} "#),

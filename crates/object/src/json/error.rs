@@ -2,19 +2,20 @@
 
 use std::fmt;
 
-/// The error of reading JSON.
+/// Reports why JSON could not be read.
 ///
-/// It contains no message of serde, because these quote values, and errors are logged.
+/// The error can be logged. It does not contain the message of serde, because this message may
+/// contain values of the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
-    /// The bytes are not JSON or not UTF-8, contain a number that no type can hold, or are nested too
-    /// deep.
+    /// The bytes are not JSON in UTF-8, contain a number that no type can hold, or are nested too
+    /// deeply.
     #[error("malformed JSON at byte {position}")]
     Syntax {
         /// The offset of the error in bytes.
         position: usize,
     },
-    /// The JSON ends too early.
+    /// The JSON is incomplete.
     #[error("JSON is truncated after {position} bytes")]
     Truncated {
         /// The length of the JSON in bytes.
@@ -28,8 +29,8 @@ pub enum JsonError {
     },
 }
 
-/// An error without its position, which the deserializer adds. One byte without drop glue, because each
-/// result of the deserializer contains it.
+/// The category of an error. The deserializer adds the position at the end. Each result of the
+/// deserializer contains a fault, so the type is only one byte and does not implement `Drop`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     Syntax,

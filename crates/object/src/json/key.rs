@@ -1,14 +1,14 @@
-//! Names of fields, and map keys of other types that are written as strings.
+//! Reads the names of fields, and map keys of other types. All keys of a JSON object are strings.
 
 use serde::{de::Visitor, forward_to_deserialize_any};
 
 use super::{deserializer::Deserializer, error::Fault, serde_impl::RAW_VALUE};
 
-/// A field name whose opening quote is next.
+/// Reads a field name. The next byte is its opening quotation mark.
 pub(super) struct Key<'a, 'de>(pub(super) &'a mut Deserializer<'de>);
 
 impl Key<'_, '_> {
-    /// Consumes the quote before a number.
+    /// Consumes the quotation mark before a number.
     fn open_number(&mut self) -> Result<(), Fault> {
         self.0.at += 1;
         match self.0.byte() {
@@ -17,7 +17,7 @@ impl Key<'_, '_> {
         }
     }
 
-    /// Consumes the quote after a number.
+    /// Consumes the quotation mark after a number.
     fn close_number(&mut self) -> Result<(), Fault> {
         match self.0.byte() {
             Some(b'"') => {

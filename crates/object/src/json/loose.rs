@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Holds the strings and objects of a value. The last duplicate of a field is used, as in Go's decoder
-/// and in the types of k8s-openapi.
+/// Holds the strings and objects of a value. If a field occurs twice, the last value is used, like
+/// in Go's decoder and in the types of k8s-openapi.
 #[derive(Debug)]
 pub(crate) enum Loose {
     Text(String),

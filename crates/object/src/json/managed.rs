@@ -2,19 +2,19 @@
 
 use memchr::memchr2;
 
-use super::walk::{Unsure, value_end};
+use super::walk::{UnusualJson, value_end};
 
 /// Returns the end of the value that starts at `at`.
-pub(super) fn end(bytes: &[u8], at: usize) -> Result<usize, Unsure> {
+pub(super) fn end(bytes: &[u8], at: usize) -> Result<usize, UnusualJson> {
     match flat_array_end(bytes, at) {
         Some(end) => Ok(end),
         None => value_end(bytes, at),
     }
 }
 
-/// Returns the end of an array without nested arrays, the format of the server. It is the first closing
-/// bracket outside of a string; the number of quotes before a bracket shows whether it is in a string.
-/// Returns `None` for other formats.
+/// Returns the end of an array without nested arrays. Servers send this format. The end is the
+/// first closing bracket, if the number of quotation marks before this bracket is even: an odd
+/// number means that the bracket is inside a string. Returns `None` for other formats.
 fn flat_array_end(bytes: &[u8], at: usize) -> Option<usize> {
     let (b'[', inner) = bytes.get(at..)?.split_first()? else { return None };
     let length = memchr2(b'[', b']', inner)?;
@@ -25,10 +25,11 @@ fn flat_array_end(bytes: &[u8], at: usize) -> Option<usize> {
     is_outside_of_strings(&bytes[at..end - 1], &bytes[at + 1..end]).then_some(end + 1)
 }
 
-/// Returns whether all strings are closed. `before` is the byte before each of `bytes`.
+/// Returns whether all strings in `bytes` are closed. `before` contains the same bytes, shifted by
+/// one.
 ///
-/// Sums without branches, which the compiler can vectorize. Returns false if a backslash follows a
-/// backslash, because the escape of a quote is then ambiguous.
+/// The loop has no branches, so the compiler can vectorize it. Returns false if a backslash follows
+/// a backslash, because the loop then cannot determine whether a quotation mark is escaped.
 fn is_outside_of_strings(before: &[u8], bytes: &[u8]) -> bool {
     let (mut odd_quotes, mut double_backslashes) = (false, false);
     for (&before, &byte) in before.iter().zip(bytes) {
@@ -43,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_array_without_another_one_ends_at_its_bracket() {
+    fn flat_array_end_is_first_closing_bracket() {
         for text in ["[]", "[{}]", r#"[{"a":"b"}]"#, r#"[{"k:{\"a\":\"b\"}":{}}]"#] {
             let more = format!(r#"{text},"x":["]"]}}"#);
             assert_eq!(flat_array_end(more.as_bytes(), 0), Some(text.len()), "{text}");

@@ -1,4 +1,4 @@
-//! Numbers: integers up to 64 bits, and correctly rounded floats.
+//! Reads numbers: integers of up to 128 bits, and correctly rounded floats.
 
 use std::str::FromStr;
 
@@ -30,7 +30,7 @@ impl Number {
 }
 
 impl Deserializer<'_> {
-    /// Consumes the number whose sign or first digit is next.
+    /// Consumes a number. The next byte is its sign or first digit.
     pub(super) fn number(&mut self) -> Result<Number, Fault> {
         let start = self.at;
         let negative = self.sign();
@@ -50,7 +50,7 @@ impl Deserializer<'_> {
         self.float_since(start).map(Number::Float)
     }
 
-    /// Consumes a number as `f32`, with one rounding.
+    /// Consumes a number as `f32`. The number is rounded only once.
     pub(super) fn single_precision_number(&mut self) -> Result<Number, Fault> {
         let start = self.at;
         match self.number()? {
@@ -83,7 +83,7 @@ impl Deserializer<'_> {
         negative
     }
 
-    /// Consumes the digits before a fraction. Returns their value if it fits into 64 bits.
+    /// Consumes the digits before a fraction. Returns `None` if their value exceeds 64 bits.
     fn integer(&mut self) -> Result<Option<u64>, Fault> {
         let start = self.at;
         let mut value = 0_u64;
@@ -101,7 +101,7 @@ impl Deserializer<'_> {
         }
     }
 
-    /// Consumes a fraction and an exponent. Returns false if there is neither.
+    /// Consumes an optional fraction and an optional exponent. Returns false if both are missing.
     #[inline]
     fn fraction_and_exponent(&mut self) -> Result<bool, Fault> {
         if !matches!(self.byte(), Some(b'.' | b'e' | b'E')) {
@@ -137,7 +137,7 @@ impl Deserializer<'_> {
         if number.is_finite() { Ok(number) } else { Err(Fault::Syntax) }
     }
 
-    /// Parses the consumed number as another type.
+    /// Parses the text since `start` as another type.
     fn parse_since<T: FromStr>(&self, start: usize) -> Result<T, Fault> {
         self.text.get(start..self.at).and_then(|number| number.parse().ok()).ok_or(Fault::Syntax)
     }

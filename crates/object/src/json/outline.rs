@@ -1,7 +1,8 @@
 //! `Outline`: the properties of an object that are read without decoding it.
 //!
-//! An API server writes kind and metadata first, so the rest is rarely scanned. Objects in another
-//! order are scanned to the end. Duplicate names and unusual notations are left to the deserializer.
+//! An API server writes kind and metadata first, so the remaining fields are rarely scanned.
+//! Objects in another order are scanned completely. Only the deserializer handles duplicate names
+//! and unusual notations.
 
 use std::{borrow::Cow, fmt, ops::Range};
 
@@ -11,49 +12,50 @@ use super::{
     managed,
     plain::plain,
     repeat::may_repeat,
-    walk::{Field, Fields, Unsure, value_end},
+    walk::{Field, Fields, UnusualJson, value_end},
 };
 use crate::{ObjectId, ObjectIdRef};
 
 /// Contains the identity and kind of an object, and the positions of some of its metadata.
 ///
-/// The outline is correct for valid JSON. For malformed JSON its content is unspecified, and decoding
-/// fails. If `metadata` or one of the required fields occurs twice, the deserializer decides which one
-/// counts, and most of the outline is empty.
+/// The outline is correct for valid JSON. For malformed JSON, its content is unspecified, and
+/// decoding fails. If `metadata` or a field of the identity occurs twice, most parts of the outline
+/// are missing. The deserializer then selects one of the values.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Outline<'a> {
     bytes: &'a [u8],
-    /// The start of the first field other than `kind` and `apiVersion`, which most list items lack.
+    /// The start of the first field other than `kind` and `apiVersion`. Most list items do not have
+    /// these two fields.
     body: usize,
     id: Option<ObjectIdRef<'a>>,
     kind: Option<Cow<'a, str>>,
     labels: Option<Range<usize>>,
     managed_fields: Option<Range<usize>>,
-    /// Fields that are not in the outline do not exist in the object.
-    pub(crate) is_sure: bool,
+    /// True if the object does not have the fields that are missing in the outline.
+    pub(crate) is_reliable: bool,
 }
 
 impl<'a> Outline<'a> {
     /// Scans the JSON of an object.
     pub fn of(bytes: &'a [u8]) -> Self {
-        let mut outline = Self::nothing(bytes, None);
-        match outline.find(Until::NothingRepeats) {
-            Ok(_) => Self { is_sure: true, ..outline },
-            Err(Unsure) => Self::nothing(bytes, outline.kind),
+        let mut outline = Self::empty(bytes, None);
+        match outline.find(ScanEnd::NoDuplicates) {
+            Ok(_) => Self { is_reliable: true, ..outline },
+            Err(UnusualJson) => Self::empty(bytes, outline.kind),
         }
     }
 
-    /// Scans the object at the start of these bytes. Returns `None` if it does not end.
+    /// Scans the object at the start of these bytes. Returns `None` if the object is truncated.
     pub(super) fn first(bytes: &'a [u8]) -> Option<Self> {
-        let mut outline = Self::nothing(bytes, None);
-        match outline.find(Until::TheEnd) {
-            Ok(end) => Some(Self { bytes: &bytes[..end], is_sure: true, ..outline }),
-            Err(Unsure) => Some(Self::nothing(&bytes[..value_end(bytes, 0).ok()?], outline.kind)),
+        let mut outline = Self::empty(bytes, None);
+        match outline.find(ScanEnd::EndOfObject) {
+            Ok(end) => Some(Self { bytes: &bytes[..end], is_reliable: true, ..outline }),
+            Err(UnusualJson) => Some(Self::empty(&bytes[..value_end(bytes, 0).ok()?], outline.kind)),
         }
     }
 
-    fn nothing(bytes: &'a [u8], kind: Option<Cow<'a, str>>) -> Self {
-        Self { bytes, body: 0, id: None, kind, labels: None, managed_fields: None, is_sure: false }
+    fn empty(bytes: &'a [u8], kind: Option<Cow<'a, str>>) -> Self {
+        Self { bytes, body: 0, id: None, kind, labels: None, managed_fields: None, is_reliable: false }
     }
 
     /// Returns the complete JSON of the object.
@@ -61,16 +63,20 @@ impl<'a> Outline<'a> {
         self.bytes
     }
 
-    /// Returns the identity, borrowed from the bytes. Returns `None` if `metadata.name` is missing, or
-    /// if a part of the identity is not a string or contains escapes.
+    /// Returns the identity, with a key that is borrowed from the bytes. Returns `None` if
+    /// `metadata.name` is missing, or if a part of the identity is not a string or contains
+    /// escapes.
     pub fn id(&self) -> Option<&ObjectIdRef<'a>> {
         self.id.as_ref()
     }
 
-    /// Returns the identity, also if it cannot be borrowed. Few types allow names with characters that
-    /// Go escapes, for example `&` in the name of a ClusterRole. Parts other than the name that are not
-    /// strings count as missing; the decoder rejects them.
-    pub fn identify(&self) -> Option<ObjectId> {
+    /// Returns the identity, even if it contains escapes. Returns `None` if `metadata.name` is
+    /// missing.
+    ///
+    /// Few types allow names with characters that Go escapes, for example `&` in the name of a
+    /// ClusterRole. If another part of the identity is not a string, it counts as missing. The
+    /// decoder rejects such an object later.
+    pub fn to_id(&self) -> Option<ObjectId> {
         if let Some(id) = &self.id {
             return Some(id.clone().into());
         }
@@ -82,28 +88,29 @@ impl<'a> Outline<'a> {
         (!name.is_empty()).then(|| id().into())
     }
 
-    /// Returns the kind if it is a string; the first one if there are several.
+    /// Returns the kind, if it is a string. If `kind` occurs twice, returns the first value.
     pub fn kind(&self) -> Option<&str> {
         self.kind.as_deref()
     }
 
-    /// Returns the range of the JSON of `metadata.labels`.
+    /// Returns the range of the value of `metadata.labels`, in bytes.
     pub fn labels(&self) -> Option<Range<usize>> {
         self.labels.clone()
     }
 
-    /// Returns the range of `metadata.managedFields`, with its name and one comma. Returns `None` if it
-    /// is not an array; the decoder rejects other types.
+    /// Returns the range of `metadata.managedFields`, in bytes. The range includes the name and one
+    /// comma, so the JSON without this range is valid. Returns `None` if the value is not an array.
     pub fn managed_fields(&self) -> Option<Range<usize>> {
         self.managed_fields.clone()
     }
 
-    /// Returns the object in two parts, without managedFields unless they are kept.
+    /// Returns the JSON of the object in two parts. Removes managedFields if `keep_managed_fields`
+    /// is false.
     pub(crate) fn parts(&self, keep_managed_fields: bool) -> [&'a [u8]; 2] {
         self.parts_from(0, keep_managed_fields)
     }
 
-    /// Returns the part that an event and a list item have in common, in two parts.
+    /// Returns the JSON that is equal in an event and a list item of the same state, in two parts.
     pub(crate) fn body(&self, keep_managed_fields: bool) -> [&'a [u8]; 2] {
         self.parts_from(self.body, keep_managed_fields)
     }
@@ -115,8 +122,8 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// Returns the reached position.
-    fn find(&mut self, until: Until) -> Result<usize, Unsure> {
+    /// Scans the fields of the object. Returns the position after the scanned fields.
+    fn find(&mut self, scan_end: ScanEnd) -> Result<usize, UnusualJson> {
         let bytes = self.bytes;
         let (mut has_kind, mut has_metadata) = (false, false);
         let mut fields = Fields::of(bytes, 0)?;
@@ -127,11 +134,11 @@ impl<'a> Outline<'a> {
                 is_body = !matches!(&*field.name, b"kind" | b"apiVersion");
             }
             match &*field.name {
-                b"metadata" if has_metadata => return Err(Unsure),
+                b"metadata" if has_metadata => return Err(UnusualJson),
                 b"metadata" => {
                     has_metadata = true;
-                    fields.pass(self.metadata(field.value)?);
-                    if until == Until::NothingRepeats && !may_repeat(bytes, fields.at(), has_kind) {
+                    fields.skip_value(self.metadata(field.value)?);
+                    if scan_end == ScanEnd::NoDuplicates && !may_repeat(bytes, fields.at(), has_kind) {
                         break;
                     }
                 }
@@ -139,16 +146,16 @@ impl<'a> Outline<'a> {
                     has_kind = true;
                     let end = value_end(bytes, field.value)?;
                     self.kind = text(&bytes[field.value..end]);
-                    fields.pass(end);
+                    fields.skip_value(end);
                 }
-                _ => fields.pass(value_end(bytes, field.value)?),
+                _ => fields.skip_value(value_end(bytes, field.value)?),
             }
         }
         Ok(fields.at())
     }
 
-    /// Scans the metadata that start at `at`, and returns their end.
-    fn metadata(&mut self, at: usize) -> Result<usize, Unsure> {
+    /// Scans the value of `metadata` at `at`. Returns the position after the value.
+    fn metadata(&mut self, at: usize) -> Result<usize, UnusualJson> {
         if self.bytes.get(at) != Some(&b'{') {
             return value_end(self.bytes, at);
         }
@@ -160,7 +167,7 @@ impl<'a> Outline<'a> {
                 b"managedFields" => managed::end(self.bytes, field.value)?,
                 _ => value_end(self.bytes, field.value)?,
             };
-            fields.pass(end);
+            fields.skip_value(end);
             let value = field.value..end;
             match &*field.name {
                 b"name" => once(&mut identity.name, &self.bytes[value])?,
@@ -168,7 +175,7 @@ impl<'a> Outline<'a> {
                 b"uid" => once(&mut identity.uid, &self.bytes[value])?,
                 b"resourceVersion" => once(&mut identity.version, &self.bytes[value])?,
                 b"labels" => once(&mut self.labels, value)?,
-                b"managedFields" if has_managed_fields => return Err(Unsure),
+                b"managedFields" if has_managed_fields => return Err(UnusualJson),
                 b"managedFields" => {
                     has_managed_fields = true;
                     if self.bytes.get(field.value) == Some(&b'[') {
@@ -183,23 +190,23 @@ impl<'a> Outline<'a> {
     }
 }
 
-/// The extent of the scan.
+/// The position at which a scan may stop.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Until {
-    /// To the end of the object.
-    TheEnd,
-    /// Until the found fields cannot occur again.
-    NothingRepeats,
+enum ScanEnd {
+    /// The end of the object.
+    EndOfObject,
+    /// A position after which the fields of the outline cannot occur again.
+    NoDuplicates,
 }
 
-/// Prints no contents of the object.
+/// Prints only the identity and the kind.
 impl fmt::Debug for Outline<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outline").field("id", &self.id).field("kind", &self.kind).finish_non_exhaustive()
     }
 }
 
-/// Returns the range to remove with a field.
+/// Returns the range that must be removed with a field: the field and one comma.
 fn with_comma(field: &Field<'_>, end: usize, fields: &Fields<'_>) -> Range<usize> {
     match (field.comma, fields.comma()) {
         (Some(before), _) => before..end,
@@ -228,14 +235,14 @@ impl<'a> Identity<'a> {
     }
 }
 
-fn once<T>(found: &mut Option<T>, value: T) -> Result<(), Unsure> {
+fn once<T>(found: &mut Option<T>, value: T) -> Result<(), UnusualJson> {
     match found.replace(value) {
-        Some(_) => Err(Unsure),
+        Some(_) => Err(UnusualJson),
         None => Ok(()),
     }
 }
 
-/// A missing or null part is empty. A part that is not a plain string is unknown.
+/// Returns `Some(None)` for a missing or null part, and `None` if the part is not a plain string.
 fn optional(value: Option<&[u8]>) -> Option<Option<&str>> {
     match value {
         None | Some(b"null") => Some(None),
@@ -243,7 +250,7 @@ fn optional(value: Option<&[u8]>) -> Option<Option<&str>> {
     }
 }
 
-/// Decodes this JSON string.
+/// Decodes a JSON string. Returns `None` if the value is not a string.
 fn text(value: &[u8]) -> Option<Cow<'_, str>> {
     match plain(value) {
         Some(text) => Some(Cow::Borrowed(text)),

@@ -1,10 +1,11 @@
-//! Plain strings: JSON strings without escapes.
+//! Reads plain strings: JSON strings without escapes.
 
 use std::borrow::Cow;
 
 use super::{scan::special, walk::Fields};
 
-/// Returns the string in this JSON if it is plain. Control characters are invalid in a JSON string.
+/// Returns the text of a plain string. Returns `None` for other JSON, and for a string with control
+/// characters, which is invalid.
 pub(super) fn plain(value: &[u8]) -> Option<&str> {
     let text = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     if text.iter().any(|byte| *byte == b'\\' || byte.is_ascii_control()) {
@@ -13,8 +14,8 @@ pub(super) fn plain(value: &[u8]) -> Option<&str> {
     std::str::from_utf8(text).ok()
 }
 
-/// Returns whether this is an object whose names and values are plain strings, in the order of the
-/// names, without duplicates.
+/// Returns whether the JSON is an object of plain strings. The names must be sorted, without
+/// duplicates.
 pub(crate) fn is_plain_map(json: &[u8]) -> bool {
     std::str::from_utf8(json).is_ok() && walk(json).is_some()
 }
@@ -32,9 +33,9 @@ fn walk(json: &[u8]) -> Option<()> {
         if json.get(end) != Some(&b'"') {
             return None;
         }
-        fields.pass(end + 1);
+        fields.skip_value(end + 1);
     }
-    fields.is_all().then_some(())
+    fields.is_at_end().then_some(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Finds the end of strings. The other modules depend on these loops.
+//! Finds the end of strings. These loops determine the speed of the other modules.
 
-/// Returns the first byte from `at` that is special in a string: a quote, a backslash or a control
-/// character. Returns the length of `bytes` if there is none.
+/// Returns the position of the first byte from `at` that is special in a string: a quotation mark,
+/// a backslash or a control character. If no byte is special, returns the length of `bytes`.
 #[inline]
 pub(super) fn special(bytes: &[u8], mut at: usize) -> usize {
     while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -20,13 +20,13 @@ fn special_bytewise(bytes: &[u8], at: usize) -> usize {
     rest.position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)).map_or(bytes.len(), |length| at + length)
 }
 
-/// Returns the high bit of the first special byte of `block`, and possibly bits after it. Only a
-/// special byte can cause a borrow of the subtractions.
+/// Returns a mask whose lowest bit belongs to the first special byte of `block`. Higher bits may be
+/// wrong, because a special byte can cause a borrow in the subtractions.
 #[inline]
 fn specials(block: u64) -> u64 {
     const EACH: u64 = u64::MAX / 0xff;
-    // This maps the quote to 0x20 and keeps control characters below it. The space, which was 0x20,
-    // becomes larger.
+    // This maps the quotation mark to 0x20, and the space from 0x20 to a larger value. Control
+    // characters remain below 0x20.
     let quotes_lowered = block ^ (EACH * 0x02);
     let below = quotes_lowered.wrapping_sub(EACH * 0x21) & !quotes_lowered;
     let backslashes_zeroed = block ^ (EACH * b'\\' as u64);
@@ -34,8 +34,8 @@ fn specials(block: u64) -> u64 {
     (below | zero) & (EACH * 0x80)
 }
 
-/// Returns the position after the closing quote of the string that starts before `at`; `None` if it
-/// does not end.
+/// Returns the position after the closing quotation mark of the string that contains `at`. Returns
+/// `None` if the string is truncated.
 #[inline]
 pub(super) fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {

@@ -15,11 +15,12 @@ use super::{
     variant::Unit,
 };
 
-/// The name of the struct and its only field that serde_json uses to read a raw value.
+/// The name of the struct that serde_json uses to read a raw value, and of the only field of this
+/// struct.
 pub(super) const RAW_VALUE: &str = "$serde_json::private::RawValue";
 
 impl<'de> Deserializer<'de> {
-    /// Reads a string whose opening quote is next.
+    /// Reads a string. The next byte is its opening quotation mark.
     #[inline]
     pub(super) fn visit_string<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Fault> {
         match self.string()? {
@@ -28,7 +29,7 @@ impl<'de> Deserializer<'de> {
         }
     }
 
-    /// Reads an array whose opening bracket is next.
+    /// Reads an array. The next byte is its opening bracket.
     #[inline]
     fn visit_array<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Fault> {
         let length = self.counts.enter(self.bytes(), self.at);
@@ -36,7 +37,7 @@ impl<'de> Deserializer<'de> {
         visitor.visit_seq(Elements::new(&mut array, length))
     }
 
-    /// Reads an object whose opening bracket is next.
+    /// Reads an object. The next byte is its opening bracket.
     #[inline]
     fn visit_object<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Fault> {
         let mut object = self.nested(b'}')?;

@@ -1,4 +1,4 @@
-//! Skipped values: they are validated at any depth, and not decoded.
+//! Skips values. A skipped value is validated at any depth, and not decoded.
 
 use super::{deserializer::Deserializer, error::Fault, scan};
 
@@ -13,7 +13,7 @@ impl<'de> Deserializer<'de> {
 
     /// Consumes the next value.
     pub(super) fn skip(&mut self) -> Result<(), Fault> {
-        // The closing brackets of the open ones.
+        // The closing bracket of each open bracket.
         let mut open = Vec::new();
         loop {
             match self.value()? {
@@ -28,7 +28,7 @@ impl<'de> Deserializer<'de> {
                     self.at += 1;
                 }
                 b'[' => {
-                    self.counts.pass(self.at);
+                    self.counts.skip(self.at);
                     self.at += 1;
                     if self.token() != Some(b']') {
                         open.push(b']');
@@ -74,7 +74,8 @@ impl<'de> Deserializer<'de> {
         self.expect(b':')
     }
 
-    /// Consumes the string whose opening quote is next. Does not check that its surrogates are pairs.
+    /// Consumes a string. The next byte is its opening quotation mark. Does not check for lone
+    /// surrogates.
     fn skip_string(&mut self) -> Result<(), Fault> {
         self.at += 1;
         loop {

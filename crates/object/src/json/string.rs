@@ -1,4 +1,4 @@
-//! Strings: borrowed from the text, or decoded if they contain escapes.
+//! Reads strings. A string without escapes is borrowed from the text.
 
 use super::{deserializer::Deserializer, error::Fault, scan};
 
@@ -9,7 +9,7 @@ pub(super) enum Text<'de, 's> {
 }
 
 impl<'de> Deserializer<'de> {
-    /// Consumes the string whose opening quote is next.
+    /// Consumes a string. The next byte is its opening quotation mark.
     #[inline(always)]
     pub(super) fn string(&mut self) -> Result<Text<'de, '_>, Fault> {
         let start = self.at + 1;
@@ -21,7 +21,8 @@ impl<'de> Deserializer<'de> {
         self.text.get(start..end).map(Text::Borrowed).ok_or(Fault::Syntax)
     }
 
-    /// Continues at `special`, the first escape or invalid byte.
+    /// Decodes a string with escapes. `special` is the position of the first escape or invalid
+    /// byte.
     #[cold]
     fn string_with_escapes(&mut self, mut start: usize, mut special: usize) -> Result<&str, Fault> {
         self.decoded.clear();
@@ -52,7 +53,8 @@ impl<'de> Deserializer<'de> {
         }
     }
 
-    /// Consumes an escape after its backslash. Returns `None` after a `u`, whose digits are next.
+    /// Consumes an escape after its backslash. For a `\u` escape, consumes only the `u` and returns
+    /// `None`. The next bytes are then the digits.
     pub(super) fn simple_escape(&mut self) -> Result<Option<char>, Fault> {
         let decoded = match self.byte().ok_or(Fault::Truncated)? {
             byte @ (b'"' | b'\\' | b'/') => Some(char::from(byte)),
@@ -68,7 +70,7 @@ impl<'de> Deserializer<'de> {
         Ok(decoded)
     }
 
-    /// Reads one code point, from one escape or a surrogate pair.
+    /// Reads one code point from the digits of a `\u` escape or of a surrogate pair.
     fn unicode_escape(&mut self) -> Result<char, Fault> {
         let unit = self.four_digits()?;
         if !(0xd800..0xdc00).contains(&unit) {

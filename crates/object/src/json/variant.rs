@@ -1,17 +1,17 @@
-//! Enums: `"Variant"`, or `{"Variant": content}`.
+//! Reads enums: `"Variant"`, or `{"Variant": content}`.
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer as _, EnumAccess, VariantAccess, Visitor};
 
 use super::{deserializer::Deserializer, error::Fault, key::Key};
 
-/// A variant that is a string whose opening quote is next.
+/// Reads a variant that is a string. The next byte is its opening quotation mark.
 pub(super) struct Unit<'a, 'de>(pub(super) &'a mut Deserializer<'de>);
 
-/// A variant with content, after its opening bracket. Does not consume the closing bracket.
+/// Reads a variant with content, after its opening bracket. Does not consume the closing bracket.
 struct Tagged<'a, 'de>(&'a mut Deserializer<'de>);
 
 impl<'de> Deserializer<'de> {
-    /// A variant with content, whose opening bracket is next.
+    /// Reads a variant with content. The next byte is its opening bracket.
     pub(super) fn visit_tagged<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Fault> {
         let object = self.nested(b'}')?;
         visitor.visit_enum(Tagged(&mut *object.deserializer))

@@ -219,7 +219,7 @@ pub(crate) fn id(text: &str) -> ObjectId {
 /// Parses `name@version`, or `!name@version` for an undecodable object.
 pub(crate) fn thing(text: &str) -> Decoded<Thing> {
     match text.strip_prefix('!') {
-        Some(text) => Decoded::Undecodable { id: id(text), error: DecodeError::Syntax { column: 1 } },
+        Some(text) => Decoded::Undecodable { id: id(text), error: DecodeError::Syntax { position: 1 } },
         None => Decoded::Object(Entry::new(id(text), Arc::new(()))),
     }
 }

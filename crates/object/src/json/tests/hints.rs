@@ -1,4 +1,4 @@
-//! Arrays say how many elements they have, whatever was read or skipped before them.
+//! Tests that `size_hint` of an array is exact, after any read or skipped values.
 
 use std::fmt;
 
@@ -12,7 +12,8 @@ use serde_json::value::RawValue;
 use super::text;
 use crate::json::from_str;
 
-/// A value that is read in full, but for fields whose names say otherwise; each array has to be as long as it says.
+/// Reads a complete value, and panics if the `size_hint` of an array is wrong. Skips fields with
+/// the name `a`, and reads fields with the name `b` as raw values.
 #[derive(Debug)]
 struct Counted;
 
@@ -54,13 +55,13 @@ impl<'de> Visitor<'de> for Counted {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Self, A::Error> {
-        let said = elements.size_hint();
+        let hint = elements.size_hint();
         let mut read = 0;
         while elements.next_element::<Self>()?.is_some() {
             read += 1;
-            assert_eq!(elements.size_hint(), said.map(|said| said - read), "after {read} of {said:?}");
+            assert_eq!(elements.size_hint(), hint.map(|hint| hint - read), "after {read} of {hint:?}");
         }
-        assert_eq!(said, Some(read));
+        assert_eq!(hint, Some(read));
         Ok(self)
     }
 
@@ -77,7 +78,7 @@ impl<'de> Visitor<'de> for Counted {
 }
 
 #[test]
-fn each_array_says_how_long_it_is() {
+fn size_hint_is_exact_for_examples() {
     for text in [
         "[]",
         "[ ]",
@@ -91,7 +92,7 @@ fn each_array_says_how_long_it_is() {
 }
 
 #[test]
-fn what_is_nested_deeper_than_a_value_may_be_can_be_skipped_between_others() {
+fn deeply_nested_values_can_be_skipped() {
     let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     for depth in [126, 127, 128, 129, 1000] {
         let text = format!(r#"[1,{{"a":{}}},[2,3]]"#, deep(depth));
@@ -102,7 +103,7 @@ fn what_is_nested_deeper_than_a_value_may_be_can_be_skipped_between_others() {
 }
 
 #[test]
-fn a_value_may_be_nested_as_deep_as_for_serde_json() {
+fn depth_limit_matches_serde_json() {
     for depth in [1, 126, 127, 128, 129, 5000] {
         for (open, close) in [("[", "]"), (r#"{"a":"#, "}"), (r#"[{"a":"#, "}]")] {
             let text = format!("{}1{}", open.repeat(depth), close.repeat(depth));
@@ -113,7 +114,7 @@ fn a_value_may_be_nested_as_deep_as_for_serde_json() {
 }
 
 #[test]
-fn a_vec_is_allocated_once() {
+fn vec_capacity_is_exact() {
     for length in [0, 1, 3, 5, 17, 100] {
         let text = serde_json::to_string(&vec![vec!["a".to_owned(); 3]; length]).unwrap();
         let value: Vec<Vec<String>> = from_str(&text).unwrap();
@@ -124,7 +125,7 @@ fn a_vec_is_allocated_once() {
 
 proptest! {
     #[test]
-    fn every_array_says_how_long_it_is(value in text::value(), pretty in any::<bool>()) {
+    fn size_hint_is_exact_for_any_value(value in text::value(), pretty in any::<bool>()) {
         from_str::<Counted>(&text::write(&value, pretty, None)).unwrap();
     }
 }

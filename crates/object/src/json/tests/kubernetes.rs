@@ -1,4 +1,4 @@
-//! The types of Kubernetes.
+//! Compares the decoding of Kubernetes types with serde_json.
 
 use std::fmt::Debug;
 
@@ -15,8 +15,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
-    alike, difference,
-    text::{after, mishaps, write},
+    difference, nearly_equal_values,
+    text::{apply_damage, damages, write},
 };
 use crate::json::from_str;
 
@@ -95,13 +95,13 @@ fn definition() -> Value {
                 "c": {"anyOf": [{"type": "string"}, {"type": "integer"}], "x-kubernetes-int-or-string": true}}}}}]}})
 }
 
-/// What makes another object of one, or something that is none.
+/// A change of a value in an object. The object may become invalid.
 #[derive(Debug, Clone)]
 enum Change {
     Remove,
     Replace(Value),
-    Repeat,
-    Unknown,
+    RepeatElements,
+    AddUnknownField,
 }
 
 fn changes() -> impl Strategy<Value = Vec<(Index, Change)>> {
@@ -110,13 +110,13 @@ fn changes() -> impl Strategy<Value = Vec<(Index, Change)>> {
     let change = prop_oneof![
         4 => Just(Change::Remove),
         1 => other.prop_map(Change::Replace),
-        2 => Just(Change::Repeat),
-        2 => Just(Change::Unknown),
+        2 => Just(Change::RepeatElements),
+        2 => Just(Change::AddUnknownField),
     ];
     proptest::collection::vec((any::<Index>(), change), 0..8)
 }
 
-/// Every value below this one, its path as a JSON pointer.
+/// Collects the paths of a value and of all nested values, as JSON pointers.
 fn paths(value: &Value, path: &str, found: &mut Vec<String>) {
     found.push(path.to_owned());
     match value {
@@ -147,8 +147,8 @@ fn change(mut object: Value, changes: Vec<(Index, Change)>) -> Value {
                 name.and_then(|name| fields.remove(&name));
             }
             (Change::Remove, Value::Array(elements)) => drop(elements.pop()),
-            (Change::Repeat, Value::Array(elements)) => elements.extend_from_within(..),
-            (Change::Unknown, Value::Object(fields)) => {
+            (Change::RepeatElements, Value::Array(elements)) => elements.extend_from_within(..),
+            (Change::AddUnknownField, Value::Object(fields)) => {
                 fields.insert("unknown".to_owned(), json!([[], {"a": [1, [2]]}, "x"]));
             }
             _ => {}
@@ -161,10 +161,10 @@ fn same<K: DeserializeOwned + PartialEq + Debug>(text: &str) {
     difference::<K>(text, K::eq).unwrap();
 }
 
-/// The same, but for the rounding of floats.
-fn nearly_the_same<K: DeserializeOwned + Serialize + Debug>(text: &str) {
+/// Panics if the results differ by more than the rounding of floats.
+fn check_nearly_same<K: DeserializeOwned + Serialize + Debug>(text: &str) {
     let value = |object: &K| serde_json::to_value(object).unwrap();
-    difference::<K>(text, |theirs, ours| alike(&value(theirs), &value(ours))).unwrap();
+    difference::<K>(text, |theirs, ours| nearly_equal_values(&value(theirs), &value(ours))).unwrap();
 }
 
 #[test]
@@ -206,24 +206,24 @@ fn pod_lists_have_exact_capacity() {
 
 proptest! {
     #[test]
-    fn pods_are_the_same(changes in changes(), pretty in any::<bool>(), mishaps in mishaps()) {
-        let text = after(write(&change(pod(), changes), pretty, None), &mishaps);
+    fn pods_match_serde_json(changes in changes(), pretty in any::<bool>(), damages in damages()) {
+        let text = apply_damage(write(&change(pod(), changes), pretty, None), &damages);
         same::<Pod>(&text);
-        nearly_the_same::<PartialObjectMeta<Pod>>(&text);
-        nearly_the_same::<DynamicObject>(&text);
+        check_nearly_same::<PartialObjectMeta<Pod>>(&text);
+        check_nearly_same::<DynamicObject>(&text);
     }
 
     #[test]
-    fn deployments_services_and_secrets_are_the_same(changes in changes(), pretty in any::<bool>(), mishaps in mishaps()) {
-        let text = |object| after(write(&change(object, changes.clone()), pretty, None), &mishaps);
+    fn deployments_services_and_secrets_match_serde_json(changes in changes(), pretty in any::<bool>(), damages in damages()) {
+        let text = |object| apply_damage(write(&change(object, changes.clone()), pretty, None), &damages);
         same::<Deployment>(&text(deployment()));
         same::<Service>(&text(service()));
         same::<Secret>(&text(secret()));
     }
 
     #[test]
-    fn definitions_are_the_same(changes in changes(), escape in any::<bool>(), mishaps in mishaps()) {
+    fn resource_definitions_match_serde_json(changes in changes(), escape in any::<bool>(), damages in damages()) {
         let text = write(&change(definition(), changes), false, escape.then_some('e'));
-        nearly_the_same::<CustomResourceDefinition>(&after(text, &mishaps));
+        check_nearly_same::<CustomResourceDefinition>(&apply_damage(text, &damages));
     }
 }

@@ -1,6 +1,8 @@
-//! The deserializer against serde_json: the same texts are accepted, with the same values, and refused for the same kind
-//! of reason. A text with two faults may be refused for either: that of a shape may be met before that of a bracket,
-//! which is missed where the text goes on ([`Nested`](super::nesting::Nested)).
+//! Compares the deserializer with serde_json. Both accept the same texts with the same values, and
+//! reject other texts with the same category of error.
+//!
+//! If a text has several faults, the categories may differ. The deserializer reports a wrong type
+//! before a missing bracket, because [`Nested`](super::nesting::Nested) checks the bracket later.
 
 mod hints;
 mod kubernetes;
@@ -17,7 +19,7 @@ use serde_json::error::Category;
 
 use super::{JsonError, from_str};
 
-/// What differs between ours and theirs.
+/// Returns an error if the results of serde_json and of this crate differ.
 fn difference<'de, T>(text: &'de str, equal: impl Fn(&T, &T) -> bool) -> Result<(), String>
 where
     T: Deserialize<'de> + Debug,
@@ -47,27 +49,29 @@ fn is_json(text: &str) -> bool {
     serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// Panics where ours and theirs differ.
+/// Panics if the results of serde_json and of this crate differ.
 #[track_caller]
 fn same<'de, T: Deserialize<'de> + PartialEq + Debug>(text: &'de str) {
     difference::<T>(text, T::eq).unwrap();
 }
 
-/// Panics where values differ by more than the rounding that serde_json allows itself.
+/// Panics if the values differ by more than the rounding of floats in serde_json.
 #[track_caller]
 fn same_value(text: &str) {
-    difference(text, alike).unwrap();
+    difference(text, nearly_equal_values).unwrap();
 }
 
-fn alike(theirs: &serde_json::Value, ours: &serde_json::Value) -> bool {
+fn nearly_equal_values(theirs: &serde_json::Value, ours: &serde_json::Value) -> bool {
     use serde_json::Value::{Array, Number, Object};
     match (theirs, ours) {
         (Array(theirs), Array(ours)) => {
-            theirs.len() == ours.len() && theirs.iter().zip(ours).all(|(theirs, ours)| alike(theirs, ours))
+            theirs.len() == ours.len()
+                && theirs.iter().zip(ours).all(|(theirs, ours)| nearly_equal_values(theirs, ours))
         }
         (Object(theirs), Object(ours)) => {
-            let same =
-                |((their_name, theirs), (our_name, ours))| their_name == our_name && alike(theirs, ours);
+            let same = |((their_name, theirs), (our_name, ours))| {
+                their_name == our_name && nearly_equal_values(theirs, ours)
+            };
             theirs.len() == ours.len() && theirs.iter().zip(ours).all(same)
         }
         (Number(theirs), Number(ours)) if theirs.is_f64() => {
@@ -77,14 +81,14 @@ fn alike(theirs: &serde_json::Value, ours: &serde_json::Value) -> bool {
     }
 }
 
-/// A value whose floats may differ as `alike` has it.
+/// A value that `nearly_equal_values` compares.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
-struct Alike(serde_json::Value);
+struct NearlyEqualValue(serde_json::Value);
 
-impl PartialEq for Alike {
+impl PartialEq for NearlyEqualValue {
     fn eq(&self, other: &Self) -> bool {
-        alike(&self.0, &other.0)
+        nearly_equal_values(&self.0, &other.0)
     }
 }
 

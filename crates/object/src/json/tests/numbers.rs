@@ -1,4 +1,4 @@
-//! Numbers at the ends of their types.
+//! Tests the numbers at the limits of their types.
 
 use proptest::prelude::*;
 
@@ -18,7 +18,8 @@ fn same_in_each_type(text: &str) {
     same::<i128>(text);
     same_value(text);
     difference::<f64>(text, |theirs, ours| nearly_equal(*theirs, *ours)).unwrap();
-    // What is too large is refused here. serde_json takes it for infinite, unless it is built to round floats once.
+    // This crate rejects a number that is too large for `f32`. serde_json returns infinity,
+    // depending on its features.
     if from_str::<f64>(text).is_ok_and(|number| number.abs() > f32::MAX.into()) {
         return assert!(from_str::<f32>(text).is_err(), "{text}");
     }
@@ -27,8 +28,8 @@ fn same_in_each_type(text: &str) {
 }
 
 #[test]
-fn integers_end_where_their_types_end() {
-    let ends = [
+fn integer_limits_match_serde_json() {
+    let limits = [
         i128::from(i8::MIN),
         i128::from(u8::MAX),
         i128::from(i16::MIN),
@@ -43,7 +44,7 @@ fn integers_end_where_their_types_end() {
         i128::MIN + 1,
         0,
     ];
-    for number in ends.into_iter().flat_map(|end| [end - 1, end, end + 1]) {
+    for number in limits.into_iter().flat_map(|limit| [limit - 1, limit, limit + 1]) {
         same_in_each_type(&number.to_string());
         same_in_each_type(&format!(" {number} "));
     }
@@ -110,8 +111,9 @@ fn skipped_numbers_are_validated() {
 }
 
 #[test]
-fn floats_are_rounded_once_and_to_the_nearest() {
-    // Just above the middle between two neighbours of single precision, and in double precision the middle.
+fn floats_are_rounded_once_to_nearest() {
+    // In `f64`, this number is the middle between two `f32` numbers. Exactly, it is above the
+    // middle.
     let text = "16777217.0000000001";
     assert_eq!(from_str::<f32>(text).unwrap(), 16777218.0);
     assert_eq!(from_str::<f64>("9007199254740993.0000000000001").unwrap(), 9007199254740994.0);
@@ -122,7 +124,7 @@ fn floats_are_rounded_once_and_to_the_nearest() {
 
 proptest! {
     #[test]
-    fn any_float_comes_back_as_it_was_written(bits in any::<u64>(), single in any::<u32>()) {
+    fn any_float_round_trips(bits in any::<u64>(), single in any::<u32>()) {
         let (double, single) = (f64::from_bits(bits), f32::from_bits(single));
         prop_assume!(double.is_finite() && single.is_finite());
         for text in [format!("{double:?}"), format!("{double}"), format!("{double:e}")] {
@@ -132,12 +134,12 @@ proptest! {
     }
 
     #[test]
-    fn any_digits_are_the_same_number(text in "-?(0|[1-9][0-9]{0,40})(\\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?") {
+    fn any_number_matches_serde_json(text in "-?(0|[1-9][0-9]{0,40})(\\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?") {
         same_in_each_type(&text);
     }
 
     #[test]
-    fn anything_like_a_number_is_the_same(text in "[-+0-9.eE]{0,12}") {
+    fn malformed_numbers_match_serde_json(text in "[-+0-9.eE]{0,12}") {
         same_in_each_type(&text);
     }
 }

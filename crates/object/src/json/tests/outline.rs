@@ -1,4 +1,4 @@
-//! The outline of an object against what serde_json makes of it.
+//! Compares the outline of an object with the result of serde_json.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::{JsonObject, ObjectIdRef, json::Outline};
 
-/// The fields of an object in their order, also those that are there twice.
+/// Holds the fields of an object in their order, including duplicates.
 #[derive(Debug)]
 struct Entries<'a>(Vec<(String, &'a RawValue)>);
 
@@ -72,22 +72,22 @@ fn id_by_serde(text: &str) -> Option<ObjectIdRef<'_>> {
     (!name.is_empty()).then(|| ObjectIdRef::new(namespace, name, uid, version))
 }
 
-/// What of the fields that are looked for is there twice.
-fn repeats(entries: &Entries<'_>, names: &[&str]) -> bool {
+/// Returns whether one of the named fields occurs several times.
+fn has_duplicates(entries: &Entries<'_>, names: &[&str]) -> bool {
     names.iter().any(|name| entries.all(name).len() > 1)
 }
 
 const IN_METADATA: [&str; 6] = ["name", "namespace", "uid", "resourceVersion", "labels", "managedFields"];
 
-/// Panics where an outline says anything but what serde_json says.
+/// Panics if the outline differs from the result of serde_json.
 #[track_caller]
 fn check(text: &str) {
     let top = Entries::of(text);
     let metadata = top.all("metadata").pop().filter(|metadata| metadata.starts_with('{')).map(Entries::of);
-    let is_ambiguous =
-        repeats(&top, &["metadata"]) || metadata.as_ref().is_some_and(|of| repeats(of, &IN_METADATA));
+    let is_ambiguous = has_duplicates(&top, &["metadata"])
+        || metadata.as_ref().is_some_and(|of| has_duplicates(of, &IN_METADATA));
     let outline = Outline::of(text.as_bytes());
-    assert_eq!(outline.is_sure, !is_ambiguous, "{text}");
+    assert_eq!(outline.is_reliable, !is_ambiguous, "{text}");
     if is_ambiguous {
         return assert_eq!(
             (outline.id(), outline.labels(), outline.managed_fields()),
@@ -118,11 +118,11 @@ fn check(text: &str) {
     assert_eq!(left.texts_without(""), metadata.unwrap().texts_without("managedFields"), "{text}\n{cut}");
 }
 
-/// As a server written in Go has it, but for what is left out.
+/// A shortened Pod in the notation of kube-apiserver.
 const POD: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7","labels":{"x":"y"},"managedFields":[{"manager":"kubelet","fieldsV1":{"f:status":{"k:{\"type\":\"Ready\"}":{".":{}}}}}]},"spec":{"containers":[{"name":"c"}]}}"#;
 
 #[test]
-fn the_outline_of_an_object_as_servers_write_it() {
+fn outline_of_server_notation_is_complete() {
     check(POD);
     let outline = Outline::of(POD.as_bytes());
     assert_eq!(outline.id().unwrap().key.name(), "a");
@@ -133,7 +133,7 @@ fn the_outline_of_an_object_as_servers_write_it() {
 }
 
 #[test]
-fn the_metadata_of_a_template_are_not_the_object_s() {
+fn template_metadata_is_ignored() {
     for text in [
         r#"{"spec":{"template":{"metadata":{"name":"b","managedFields":[1]}}},"metadata":{"name":"a"}}"#,
         r#"{"metadata":{"name":"a"},"spec":{"template":{"x":1,"metadata":{"name":"b","managedFields":[1]}}}}"#,
@@ -168,7 +168,7 @@ fn managed_fields_are_removed_at_any_position() {
 }
 
 #[test]
-fn names_that_are_there_twice_are_left_to_serde() {
+fn duplicate_names_make_outline_unreliable() {
     for text in [
         r#"{"metadata":{"name":"a"},"metadata":{"name":"b"}}"#,
         r#"{"metadata":{"name":"a"},"spec":{}, "metadata":{}}"#,
@@ -182,7 +182,7 @@ fn names_that_are_there_twice_are_left_to_serde() {
         r#"{"metadata":{"labels":{},"labels":{}}}"#,
     ] {
         check(text);
-        assert!(!Outline::of(text.as_bytes()).is_sure, "{text}");
+        assert!(!Outline::of(text.as_bytes()).is_reliable, "{text}");
     }
 }
 
@@ -216,11 +216,11 @@ fn non_objects_have_empty_outlines() {
         r#"{"a":[}"#,
         "{7:1}",
     ] {
-        assert!(!Outline::of(text.as_bytes()).is_sure, "{text}");
+        assert!(!Outline::of(text.as_bytes()).is_reliable, "{text}");
     }
 }
 
-/// A string, written with an escape where `escape` says so.
+/// Returns a JSON string. Escapes the first character if `escape` is true.
 fn quoted(name: &str, escape: bool) -> String {
     match (escape, name.chars().next()) {
         (true, Some(first)) => format!("\"\\u{:04x}{}\"", first as u32, &name[first.len_utf8()..]),
@@ -232,7 +232,7 @@ fn space() -> impl Strategy<Value = &'static str> {
     prop_oneof![6 => Just(""), 1 => select(vec![" ", "\n", "\t\r\n  "])]
 }
 
-/// Values to be taken for something else.
+/// Generates values that a faulty scanner confuses with brackets or fields.
 fn value() -> impl Strategy<Value = String> {
     let values = [
         "null",
@@ -265,7 +265,7 @@ fn value() -> impl Strategy<Value = String> {
     select(values.to_vec()).prop_map(str::to_owned)
 }
 
-/// An object with some of these fields, most of them once, in any order.
+/// Generates an object with some of these fields, in any order. At most one field is repeated.
 fn object(fields: &[(&'static str, BoxedStrategy<String>)]) -> BoxedStrategy<String> {
     let field = |(name, value): &(&'static str, BoxedStrategy<String>)| {
         let name = *name;
@@ -316,12 +316,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn an_outline_says_what_serde_says(text in whole_object()) {
+    fn outline_matches_serde_json(text in whole_object()) {
         check(&text);
     }
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40), at in any::<prop::sample::Index>()) {
+    fn outline_of_any_bytes_does_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40), at in any::<prop::sample::Index>()) {
         let _ = Outline::of(&bytes);
         let at = at.index(POD.len());
         let _ = Outline::of(&POD.as_bytes()[..at]);

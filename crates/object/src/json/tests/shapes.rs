@@ -1,4 +1,4 @@
-//! Each way in which a type can ask for its value.
+//! Tests each method of serde's `Deserializer`.
 
 use std::{
     borrow::Cow,
@@ -13,7 +13,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{Alike, difference, same, same_value, text};
+use super::{NearlyEqualValue, difference, same, same_value, text};
 use crate::json::{JsonError, from_str};
 
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
@@ -75,8 +75,8 @@ struct Fields {
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Strict {
-    a: Option<Alike>,
-    b: Alike,
+    a: Option<NearlyEqualValue>,
+    b: NearlyEqualValue,
 }
 
 #[derive(Debug, PartialEq, Deserialize)]
@@ -101,12 +101,12 @@ struct Borrowed<'a> {
 struct Newtype(Option<i16>);
 
 #[derive(Debug, PartialEq, Deserialize)]
-struct Pair(i32, Alike);
+struct Pair(i32, NearlyEqualValue);
 
 #[derive(Debug, PartialEq, Deserialize)]
 struct Nothing;
 
-/// Asks for bytes.
+/// Deserializes from bytes.
 #[derive(Debug, PartialEq)]
 struct Bytes(Vec<u8>);
 
@@ -133,7 +133,7 @@ impl<'de> Deserialize<'de> for Bytes {
     }
 }
 
-/// Takes the first element or field and wants no more.
+/// Reads only the first element or field.
 #[derive(Debug, PartialEq)]
 struct First(Option<Box<First>>);
 
@@ -160,7 +160,7 @@ impl<'de> Deserialize<'de> for First {
     }
 }
 
-/// Goes on after elements that do not fit.
+/// Continues after elements of a wrong type.
 #[derive(Debug, PartialEq)]
 struct Lenient(Vec<Option<Vec<u8>>>);
 
@@ -249,17 +249,18 @@ fn visitor_may_continue_after_mismatch() {
     assert!(from_str::<Lenient>(r#"[[1],["x",2],[3]]"#).is_err());
 }
 
-/// The category is another one for a name without any letter, which serde_json reads beyond its end.
 #[test]
 fn mismatch_may_precede_missing_bracket() {
-    // The content comes before its tag, so it does not fit as soon as the tag is read, whatever follows the tag.
+    // The content precedes its tag, so its type is already wrong when the tag is read. The
+    // deserializer does not read the text after the tag.
     let text = r#"{"c":[1],"t":{"Unit":null{"#;
     same::<Adjacent>(text);
     assert!(matches!(from_str::<Adjacent>(text), Err(JsonError::Shape { .. })));
 }
 
+/// Compares only values, because serde_json returns another category of error for some names.
 #[test]
-fn names_that_are_bools_are_read_as_serde_json_does() {
+fn bool_keys_match_serde_json() {
     for name in ["true", "false", "", "t", "truex", "fals", "null", "1", "\\u0074rue", "\\x"] {
         for text in [format!("{{\"{name}\":1}}"), format!("{{\"{name}"), format!("{{\"{name}\"")] {
             let theirs = serde_json::from_str::<BTreeMap<bool, u8>>(&text).ok();
@@ -280,14 +281,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn any_text_is_the_same_value(text in text::text()) {
+    fn any_text_matches_serde_json_as_value(text in text::text()) {
         same_value(&text);
         same::<IgnoredAny>(&text);
         raw(&text).unwrap();
     }
 
     #[test]
-    fn any_text_is_the_same_struct(text in text::text()) {
+    fn any_text_matches_serde_json_as_struct(text in text::text()) {
         same::<Fields>(&text);
         same::<Strict>(&text);
         same::<Flat>(&text);
@@ -295,13 +296,13 @@ proptest! {
         same::<Option<Newtype>>(&text);
         same::<Nothing>(&text);
         same::<Vec<Pair>>(&text);
-        same::<(Alike, Alike)>(&text);
+        same::<(NearlyEqualValue, NearlyEqualValue)>(&text);
         same::<[Option<bool>; 2]>(&text);
         same::<()>(&text);
     }
 
     #[test]
-    fn any_text_is_the_same_enum(text in text::text()) {
+    fn any_text_matches_serde_json_as_enum(text in text::text()) {
         same::<External>(&text);
         same::<Vec<External>>(&text);
         same::<Internal>(&text);
@@ -310,9 +311,9 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_the_same_map_whatever_its_keys_are(text in text::text()) {
+    fn any_text_matches_serde_json_as_map(text in text::text()) {
         same::<BTreeMap<String, IgnoredAny>>(&text);
-        same::<BTreeMap<u8, Alike>>(&text);
+        same::<BTreeMap<u8, NearlyEqualValue>>(&text);
         same::<BTreeMap<i64, IgnoredAny>>(&text);
         same::<BTreeMap<u128, IgnoredAny>>(&text);
         same::<BTreeMap<i128, IgnoredAny>>(&text);
@@ -323,7 +324,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_the_same_bytes_and_characters(text in text::text()) {
+    fn any_text_matches_serde_json_as_bytes_and_chars(text in text::text()) {
         same::<Bytes>(&text);
         same::<&[u8]>(&text);
         same::<Vec<Bytes>>(&text);

@@ -1,4 +1,4 @@
-//! Strings with escapes, and texts that are not UTF-8.
+//! Tests strings with escapes, and bytes that are not UTF-8.
 
 use proptest::prelude::*;
 use serde::de::IgnoredAny;
@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use super::same;
 use crate::json::{JsonError, from_slice};
 
-/// `inside` as a string in each place of a text, and at its end.
+/// Compares the results for a string with this content at several positions of a text.
 fn same_everywhere(inside: &str) {
     for text in [
         format!("\"{inside}\""),
@@ -26,7 +26,7 @@ fn same_everywhere(inside: &str) {
 }
 
 #[test]
-fn escapes_mean_the_same() {
+fn escapes_match_serde_json() {
     for inside in [
         "",
         "a",
@@ -72,12 +72,12 @@ fn invalid_utf8_is_reported_at_its_position() {
 
 proptest! {
     #[test]
-    fn any_escapes_mean_the_same(inside in "(\\\\[\"\\\\/bfnrtux]|\\\\u[0-9a-fA-F]{4}|\\\\u[dD][89a-fA-F][0-9a-f]{2}|[a-z\u{e9}\"]){0,8}") {
+    fn any_escapes_match_serde_json(inside in "(\\\\[\"\\\\/bfnrtux]|\\\\u[0-9a-fA-F]{4}|\\\\u[dD][89a-fA-F][0-9a-f]{2}|[a-z\u{e9}\"]){0,8}") {
         same_everywhere(&inside);
     }
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(prop_oneof![
+    fn any_bytes_match_serde_json(bytes in proptest::collection::vec(prop_oneof![
         any::<u8>(), Just(b'"'), Just(b'\\'), Just(b'['), Just(b'{'), Just(b':'), Just(b','), Just(b'u'), Just(b'1')
     ], 0..60)) {
         let ours = from_slice::<serde_json::Value>(&bytes);

@@ -1,9 +1,9 @@
-//! Texts to try: JSON, nearly JSON, and what is left of it.
+//! Generates valid and damaged JSON.
 
 use proptest::{prelude::*, sample::Index};
 use serde_json::Value;
 
-/// Values with what is hard to read: escapes, brackets in strings, numbers at the end of their types.
+/// Generates values with escapes, brackets in strings, and numbers at the limits of their types.
 pub(super) fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -19,7 +19,7 @@ pub(super) fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The names in the types of these tests, and others.
+/// Generates names. Most of them occur in the types of these tests.
 pub(super) fn name() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "[a-d]",
@@ -40,42 +40,44 @@ fn number() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// `value` as JSON, with white space or without, and with some characters written as escapes.
+/// Writes a value as JSON, with or without whitespace. Escapes all occurrences of the letter
+/// `escape`.
 pub(super) fn write(value: &Value, pretty: bool, escape: Option<char>) -> String {
     let text =
         if pretty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) }.unwrap();
     match escape {
-        // A letter can only be in a string or in a word; words are broken by it, which is a test, too.
+        // A letter occurs only in strings and in words like `true`. An escape in a word is invalid
+        // JSON.
         Some(letter) => text.replace(letter, &format!("\\u{:04x}", letter as u32)),
         None => text,
     }
 }
 
-/// JSON, and what a few mishaps make of it.
+/// Generates valid JSON, and JSON with some damage.
 pub(super) fn text() -> impl Strategy<Value = String> {
     let escape =
         prop_oneof![4 => Just(None), 1 => proptest::sample::select(vec!['a', 'b', 'e']).prop_map(Some)];
     let written =
         (value(), any::<bool>(), escape).prop_map(|(value, pretty, escape)| write(&value, pretty, escape));
-    (written, mishaps()).prop_map(|(text, mishaps)| after(text, &mishaps))
+    (written, damages()).prop_map(|(text, damages)| apply_damage(text, &damages))
 }
 
-/// Mostly none.
-pub(super) fn mishaps() -> impl Strategy<Value = Vec<Mishap>> {
-    prop_oneof![2 => Just(Vec::new()), 3 => proptest::collection::vec(mishap(), 1..4)]
+/// Generates no damage, or up to three changes.
+pub(super) fn damages() -> impl Strategy<Value = Vec<Damage>> {
+    prop_oneof![2 => Just(Vec::new()), 3 => proptest::collection::vec(damage(), 1..4)]
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Mishap {
-    CutOff(Index),
+pub(super) enum Damage {
+    Truncate(Index),
     Insert(Index, &'static str),
-    Remove(Index),
-    /// A part of it comes twice.
+    RemoveChar(Index),
+    /// Repeats the part between two positions.
     Repeat(Index, Index),
 }
 
-/// What may be where it does not belong.
-const PIECES: [&str; 44] = [
+/// The texts that are inserted at wrong positions.
+const INSERTED_TEXTS: [&str; 44] = [
     "\"",
     "\\",
     "{",
@@ -122,36 +124,36 @@ const PIECES: [&str; 44] = [
     "\u{feff}",
 ];
 
-fn mishap() -> impl Strategy<Value = Mishap> {
+fn damage() -> impl Strategy<Value = Damage> {
     prop_oneof![
-        any::<Index>().prop_map(Mishap::CutOff),
-        (any::<Index>(), proptest::sample::select(PIECES.to_vec()))
-            .prop_map(|(at, piece)| Mishap::Insert(at, piece)),
-        any::<Index>().prop_map(Mishap::Remove),
-        (any::<Index>(), any::<Index>()).prop_map(|(from, to)| Mishap::Repeat(from, to)),
+        any::<Index>().prop_map(Damage::Truncate),
+        (any::<Index>(), proptest::sample::select(INSERTED_TEXTS.to_vec()))
+            .prop_map(|(at, inserted)| Damage::Insert(at, inserted)),
+        any::<Index>().prop_map(Damage::RemoveChar),
+        (any::<Index>(), any::<Index>()).prop_map(|(from, to)| Damage::Repeat(from, to)),
     ]
 }
 
-/// What is left of `text` after these.
-pub(super) fn after(text: String, mishaps: &[Mishap]) -> String {
-    mishaps.iter().fold(text, |text, mishap| {
+/// Applies the damage to a text.
+pub(super) fn apply_damage(text: String, damages: &[Damage]) -> String {
+    damages.iter().fold(text, |text, damage| {
         let place = |at: &Index| {
             let at = at.index(text.len() + 1);
             (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
         };
-        match mishap {
-            Mishap::CutOff(at) => text[..place(at)].to_owned(),
-            Mishap::Insert(at, piece) => {
+        match damage {
+            Damage::Truncate(at) => text[..place(at)].to_owned(),
+            Damage::Insert(at, inserted) => {
                 let (before, after) = text.split_at(place(at));
-                [before, piece, after].concat()
+                [before, inserted, after].concat()
             }
-            Mishap::Remove(at) => {
+            Damage::RemoveChar(at) => {
                 let (before, after) = text.split_at(place(at));
                 let mut after = after.chars();
                 after.next();
                 [before, after.as_str()].concat()
             }
-            Mishap::Repeat(from, to) => {
+            Damage::Repeat(from, to) => {
                 let (from, to) = (place(from), place(to));
                 [&text[..from.max(to)], &text[from.min(to)..]].concat()
             }
