@@ -1,20 +1,21 @@
-//! What a client accepts: the media types of `Accept`, the most wanted first.
+//! The header `Accept`: media types ordered by quality.
 
 use http::{HeaderMap, header};
 
 use crate::status::Status;
 
-/// One media type of `Accept`, with its parameters.
+/// A media type of `Accept` with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MediaType<'a> {
     essence: &'a str,
     parameters: Vec<(&'a str, &'a str)>,
 }
 
-/// What the real server offers of one object.
-pub(crate) const WHOLE: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-/// What it offers where there may be a watch.
-pub(crate) const STREAMED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf, \
+/// The media types of the real server for one object.
+pub(crate) const OBJECT_MEDIA_TYPES: &str =
+    "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+/// The media types of the real server for a collection, including watches.
+pub(crate) const COLLECTION_MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf, \
                                    application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 impl<'a> MediaType<'a> {
@@ -41,15 +42,16 @@ impl<'a> MediaType<'a> {
         self.essence.matches('*').count()
     }
 
-    /// How much it is wanted, in thousandths.
-    fn weight(&self) -> u32 {
+    /// Returns the quality in thousandths.
+    fn quality(&self) -> u32 {
         let quality = self.parameter("q").and_then(|q| q.parse::<f32>().ok()).unwrap_or(1.0);
-        // In range after the clamp; what is no number counts as nothing.
+        // The clamp keeps the value in range. NaN becomes 0.
         (quality.clamp(0.0, 1.0) * 1000.0) as u32
     }
 }
 
-/// What the client accepts, the most wanted first and else in its order. Nothing said is anything.
+/// Returns the accepted media types, by descending quality and then in their order. Without `Accept`,
+/// this is `*/*`.
 pub(crate) fn accepted(headers: &HeaderMap) -> Vec<MediaType<'_>> {
     let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let clauses =
@@ -58,29 +60,29 @@ pub(crate) fn accepted(headers: &HeaderMap) -> Vec<MediaType<'_>> {
     if accepted.is_empty() {
         accepted.push(MediaType::parse("*/*"));
     }
-    // Of two that are wanted as much, the one without a wildcard comes first.
-    accepted.sort_by_key(|media| (std::cmp::Reverse(media.weight()), media.wildcards()));
+    // For an equal quality, types without wildcards are first.
+    accepted.sort_by_key(|media| (std::cmp::Reverse(media.quality()), media.wildcards()));
     accepted
 }
 
-/// Whether YAML is the first that both sides know.
+/// Returns whether YAML is the first supported media type.
 pub(crate) fn prefers_yaml(headers: &HeaderMap) -> bool {
     accepted(headers).iter().find(|media| media.is_json() || media.is_yaml()).is_some_and(MediaType::is_yaml)
 }
 
-/// The refusal where no media type is known that is accepted.
+/// Creates the rejection for a request that accepts no supported media type.
 pub(crate) fn not_acceptable(available: &str) -> Status {
     Status::not_acceptable(format!("406: Not Acceptable\n\nAvailable representations: {available}"))
         .detailed()
 }
 
-/// The refusal where the media type is known, but not in the form that is asked for.
-pub(crate) fn no_such_form() -> Status {
-    Status::not_acceptable(format!("only the following media types are accepted: {WHOLE}"))
+/// Creates the rejection for a supported media type with an unsupported representation.
+pub(crate) fn unsupported_representation() -> Status {
+    Status::not_acceptable(format!("only the following media types are accepted: {OBJECT_MEDIA_TYPES}"))
 }
 
-/// The refusal of a watch in a media type that can't be streamed.
-pub(crate) fn no_stream() -> Status {
+/// Creates the rejection of a watch in a media type without streaming.
+pub(crate) fn not_streamable() -> Status {
     Status::not_acceptable(
         "only the following media types are accepted: application/json;stream=watch, \
          application/vnd.kubernetes.protobuf;stream=watch",
@@ -91,7 +93,7 @@ pub(crate) fn no_stream() -> Status {
 mod tests {
     use super::*;
 
-    fn of(values: &[&str]) -> Vec<String> {
+    fn media_types(values: &[&str]) -> Vec<String> {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(header::ACCEPT, value.parse().unwrap());
@@ -100,14 +102,14 @@ mod tests {
     }
 
     #[test]
-    fn the_most_wanted_comes_first_and_else_the_order_counts() {
-        assert_eq!(of(&[]), ["*/*"]);
-        assert_eq!(of(&["a/a, b/b;q=0.5", "c/c"]), ["a/a", "c/c", "b/b"]);
-        assert_eq!(of(&["a/a;q=0, b/b;q=nan, c/c;q=7"]).first().map(String::as_str), Some("c/c"));
+    fn media_types_are_ordered_by_quality_then_position() {
+        assert_eq!(media_types(&[]), ["*/*"]);
+        assert_eq!(media_types(&["a/a, b/b;q=0.5", "c/c"]), ["a/a", "c/c", "b/b"]);
+        assert_eq!(media_types(&["a/a;q=0, b/b;q=nan, c/c;q=7"]).first().map(String::as_str), Some("c/c"));
     }
 
     #[test]
-    fn yaml_is_preferred_only_before_json() {
+    fn yaml_is_preferred_only_if_it_precedes_json() {
         let prefers = |accept: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, accept.parse().unwrap());

@@ -1,4 +1,4 @@
-//! The body of an answer: bytes, a list that is written as it is read, or the frames of a watch.
+//! Response bodies: bytes, a list that is serialised while it is read, or the frames of a watch.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -17,33 +17,34 @@ use crate::journal::WatchEnd;
 use crate::read::open_watches::OpenWatch;
 use crate::storage::entry::Entry;
 
-/// The connection was broken on purpose.
+/// Reports that a fault broke the connection.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("connection reset by the server")]
 pub struct BodyError;
 
 type Frames = Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>;
 
-/// The body of an answer. Lists and watches are produced as they are read, so an unread body holds no more than
-/// references to what is stored.
+/// Contains the body of a response. Lists and watches are produced while they are read. An unread body
+/// therefore holds only references to stored objects.
 pub struct Body {
     source: Source,
-    cut: Option<Cutting>,
+    cut: Option<CutState>,
     chunks: Option<Chunks>,
-    /// The watch that its frames belong to, whose end the journal is told.
+    /// The watch of the frames. The watch records its result in the journal.
     watch: Option<Arc<OpenWatch>>,
-    /// Each frame is compressed on its own.
+    /// Compresses each frame separately.
     gzip: bool,
 }
 
-/// A body that breaks on the way.
+/// The state of a body that must break.
 #[derive(Clone, Copy)]
-enum Cutting {
-    /// After this much more.
-    After(CutAfter),
-    /// Now; what was sent before must go out first.
+enum CutState {
+    /// The body breaks after this amount of data.
+    Pending(CutAfter),
+    /// The previous data must be flushed before the body breaks.
     Flushing,
-    Now,
+    /// The next poll breaks the body.
+    Due,
 }
 
 enum Source {
@@ -78,10 +79,10 @@ impl Source {
     }
 }
 
-impl Cutting {
-    /// What of `bytes` still goes out, and how it goes on.
+impl CutState {
+    /// Returns the part of `bytes` that is still sent, and the next state.
     fn pass(self, bytes: &Bytes) -> (Bytes, Self) {
-        let Self::After(cut) = self else { return (Bytes::new(), self) };
+        let Self::Pending(cut) = self else { return (Bytes::new(), self) };
         let (passed, left) = match cut {
             CutAfter::Frames(left) => (bytes.clone(), CutAfter::Frames(left.saturating_sub(1))),
             CutAfter::Bytes(left) => {
@@ -95,18 +96,18 @@ impl Cutting {
         if matches!(cut, CutAfter::Frames(0) | CutAfter::Bytes(0)) {
             Self::Flushing
         } else {
-            Self::After(cut)
+            Self::Pending(cut)
         }
     }
 }
 
 impl Body {
-    /// The same body, which breaks on the way.
+    /// Breaks this body after the given amount of data.
     pub(crate) fn cut(self, cut: CutAfter) -> Self {
-        Self { cut: Some(Cutting::start(cut)), ..self }
+        Self { cut: Some(CutState::start(cut)), ..self }
     }
 
-    /// The same body in chunks of so many bytes.
+    /// Splits this body into chunks of `size` bytes.
     pub(crate) fn chunks(self, size: usize) -> Self {
         Self { chunks: Some(Chunks::new(size)), ..self }
     }
@@ -119,12 +120,12 @@ impl Body {
         Self::from(Source::List(list))
     }
 
-    /// Chunks as they come.
+    /// Creates a body that sends these chunks.
     pub(crate) fn stream(chunks: impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static) -> Self {
         Self::from(Source::Frames(Box::pin(chunks)))
     }
 
-    /// The frames of a watch.
+    /// Creates the body of a watch.
     pub(crate) fn frames(
         frames: impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static,
         watch: Arc<OpenWatch>,
@@ -133,13 +134,13 @@ impl Body {
         Self { watch: Some(watch), gzip, ..Self::stream(frames) }
     }
 
-    /// What goes out of what the source gave.
+    /// Returns the part of the source's bytes that is sent now.
     fn pass(&mut self, bytes: Bytes) -> Bytes {
         let bytes = if self.gzip { gzip::member(&bytes) } else { bytes };
         let passed = match self.cut {
             None => bytes.clone(),
-            Some(cutting) => {
-                let (passed, left) = cutting.pass(&bytes);
+            Some(cut) => {
+                let (passed, left) = cut.pass(&bytes);
                 self.cut = Some(left);
                 passed
             }
@@ -148,31 +149,32 @@ impl Body {
             if passed.len() == bytes.len() {
                 watch.sent();
             }
-            if matches!(self.cut, Some(Cutting::Flushing)) {
+            if matches!(self.cut, Some(CutState::Flushing)) {
                 watch.record_effect();
                 watch.end(WatchEnd::Cut);
             }
         }
         match &mut self.chunks {
-            Some(chunks) => chunks.begin(passed),
+            Some(chunks) => chunks.split(passed),
             None => passed,
         }
     }
 
-    /// A break that is due: first a moment for what was sent before, then the error.
+    /// Breaks the body after the permitted data. The first poll flushes the previous data, and the next
+    /// poll returns the error.
     fn poll_cut(&mut self, cx: &Context<'_>) -> Option<Poll<BodyError>> {
         match self.cut {
-            Some(Cutting::Now) => Some(Poll::Ready(BodyError)),
-            Some(Cutting::Flushing) => {
+            Some(CutState::Due) => Some(Poll::Ready(BodyError)),
+            Some(CutState::Flushing) => {
                 if let Some(watch) = self.watch.take() {
                     watch.record_effect();
                     watch.end(WatchEnd::Cut);
                 }
-                self.cut = Some(Cutting::Now);
+                self.cut = Some(CutState::Due);
                 cx.waker().wake_by_ref();
                 Some(Poll::Pending)
             }
-            Some(Cutting::After(_)) | None => None,
+            Some(CutState::Pending(_)) | None => None,
         }
     }
 }
@@ -189,11 +191,11 @@ impl http_body::Body for Body {
             return chunk.map(|chunk| Some(Ok(Frame::data(chunk))));
         }
         if let Some(cut) = self.poll_cut(cx) {
-            return cut.map(|broken| Some(Err(broken)));
+            return cut.map(|error| Some(Err(error)));
         }
         let Poll::Ready(polled) = self.source.poll(cx) else { return Poll::Pending };
         if !matches!(polled, Some(Ok(_))) {
-            // It is over, even if the body is still held.
+            // The watch is closed, even if the caller still holds the body.
             self.watch = None;
         }
         Poll::Ready(polled.map(|frame| frame.map(|bytes| Frame::data(self.pass(bytes)))))
@@ -220,10 +222,10 @@ impl http_body::Body for Body {
     }
 }
 
-/// A list is sent in chunks of about this many bytes.
-const CHUNK: usize = 64 * 1024;
+/// The approximate size of the chunks of a list.
+const LIST_CHUNK_BYTES: usize = 64 * 1024;
 
-/// The items of a list, serialised as they are sent.
+/// A list, serialised while it is sent.
 pub(crate) struct ListBody {
     head: Vec<u8>,
     items: VecDeque<Arc<Entry>>,
@@ -241,13 +243,13 @@ impl ListBody {
         Self { head, items, tail, encoder }
     }
 
-    /// The next chunk; the tail goes out with the last one and marks the end by being empty.
+    /// Returns the next chunk. The last chunk contains the tail. An empty tail marks the end of the list.
     fn chunk(&mut self) -> Option<Bytes> {
         if self.tail.is_empty() {
             return None;
         }
         let mut out = std::mem::take(&mut self.head);
-        while out.len() < CHUNK {
+        while out.len() < LIST_CHUNK_BYTES {
             let Some(entry) = self.items.pop_front() else {
                 out.append(&mut self.tail);
                 break;

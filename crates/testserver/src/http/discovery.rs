@@ -1,4 +1,4 @@
-//! Requests about the server itself: what it serves, its version, its health.
+//! Requests for discovery documents, the version and the health of the server.
 
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use serde_json::json;
@@ -13,12 +13,12 @@ use crate::kinds::discovery::{self, order};
 use crate::state::Shared;
 use crate::status::Status;
 
-type Answer = Result<Response<Body>, Status>;
+type HandlerResult = Result<Response<Body>, Status>;
 
-/// Answers a request about anything but a resource.
-pub(crate) fn answer(shared: &Shared, call: &Call) -> Answer {
+/// Responds to a request whose path is not the path of a resource.
+pub(crate) fn respond(shared: &Shared, call: &Call) -> HandlerResult {
     match &call.route {
-        Route::Health => Ok(health::answer(call.parts.uri.path(), &call.query)),
+        Route::Health => Ok(health::respond(call.parts.uri.path(), &call.query)),
         Route::Root => Ok(document("application/json", root(shared))),
         Route::Version => version(call),
         Route::CoreVersions => {
@@ -29,7 +29,7 @@ pub(crate) fn answer(shared: &Shared, call: &Call) -> Answer {
         Route::Group(group) => {
             let found = shared.read(|state| discovery::group(&state.registry, group));
             let Some(body) = found else { return Ok(page_not_found()) };
-            plain_form(call)?.ok_or_else(accept::no_such_form)?;
+            accepts_plain_document(call)?.ok_or_else(accept::unsupported_representation)?;
             Ok(json(200, &body))
         }
         Route::Resources { group, version } => resources(shared, call, group, version),
@@ -37,12 +37,13 @@ pub(crate) fn answer(shared: &Shared, call: &Call) -> Answer {
     }
 }
 
-/// The refusal of a version that is not served. Groups of CRDs end where their CRDs do, the others never.
-pub(crate) fn not_served(group: &str) -> Answer {
+/// Responds to a request for a version that is not served. The group of a CRD exists only while the CRD
+/// exists.
+pub(crate) fn not_served(group: &str) -> HandlerResult {
     if order::is_builtin(group) { Err(Status::no_such_resource()) } else { Ok(page_not_found()) }
 }
 
-fn unknown(shared: &Shared, path: &str) -> Answer {
+fn unknown(shared: &Shared, path: &str) -> HandlerResult {
     let steps: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
     let (group, version) = match steps.as_slice() {
         ["api", version, ..] => ("", *version),
@@ -65,7 +66,7 @@ fn root(shared: &Shared) -> String {
     format!("{:#}", json!({"paths": paths}))
 }
 
-fn version(call: &Call) -> Answer {
+fn version(call: &Call) -> HandlerResult {
     only_get(call)?;
     if accept::accepted(&call.parts.headers).iter().any(MediaType::is_json) {
         return Ok(document("application/json", discovery::VERSION));
@@ -73,22 +74,23 @@ fn version(call: &Call) -> Answer {
     Err(accept::not_acceptable("application/json"))
 }
 
-fn resources(shared: &Shared, call: &Call, group: &str, version: &str) -> Answer {
+fn resources(shared: &Shared, call: &Call, group: &str, version: &str) -> HandlerResult {
     let found = shared.read(|state| discovery::resources(&state.registry, group, version));
     let Some(body) = found else { return not_served(group) };
     if order::is_builtin(group) {
         only_get(call)?;
     }
-    plain_form(call)?.ok_or_else(accept::no_such_form)?;
+    accepts_plain_document(call)?.ok_or_else(accept::unsupported_representation)?;
     Ok(json(200, &body))
 }
 
-/// `Some` where a plain document is accepted, `None` where only in an unknown form.
-fn plain_form(call: &Call) -> Result<Option<()>, Status> {
+/// Returns `Some` if the client accepts a plain document. Returns `None` if the client accepts only
+/// unsupported representations.
+fn accepts_plain_document(call: &Call) -> Result<Option<()>, Status> {
     let accepted = accept::accepted(&call.parts.headers);
     let known: Vec<_> = accepted.iter().filter(|media| media.is_json() || media.is_yaml()).collect();
     if known.is_empty() {
-        return Err(accept::not_acceptable(accept::WHOLE));
+        return Err(accept::not_acceptable(accept::OBJECT_MEDIA_TYPES));
     }
     Ok(known.iter().any(|media| media.parameter("as").is_none()).then_some(()))
 }
@@ -98,16 +100,16 @@ fn is_aggregated(media: &MediaType<'_>) -> bool {
     media.is_json() && form == [Some("apidiscovery.k8s.io"), Some("v2"), Some("APIGroupDiscoveryList")]
 }
 
-/// `/api` or `/apis`: everything in one document, or the plain list of versions or groups.
-fn all(shared: &Shared, call: &Call, half: Half) -> Answer {
+/// Responds to `/api` or `/apis` with the aggregated document, or with the list of versions or groups.
+fn all(shared: &Shared, call: &Call, half: Half) -> HandlerResult {
     let accepted = accept::accepted(&call.parts.headers);
     let plain =
         |media: &MediaType<'_>| (media.is_json() || media.is_yaml()) && media.parameter("as").is_none();
-    // Wherever it stands among what is accepted, one document goes before many.
+    // The aggregated document takes precedence, at any position in `Accept`.
     match () {
         () if accepted.iter().any(is_aggregated) => Ok(aggregated(shared, call, half)),
         () if accepted.iter().any(plain) => Ok(json(200, &listed(shared, call, half))),
-        () => Err(accept::no_such_form()),
+        () => Err(accept::unsupported_representation()),
     }
 }
 
@@ -115,7 +117,7 @@ fn listed(shared: &Shared, call: &Call, half: Half) -> Vec<u8> {
     match half {
         Half::Named => shared.read(|state| discovery::groups(&state.registry)),
         Half::Core => {
-            // The address by which the client knows the server.
+            // The address of the server in the client's configuration.
             let host = call.parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
             let authority = call.parts.uri.authority().map(http::uri::Authority::as_str);
             discovery::core_versions(authority.or(host).unwrap_or("127.0.0.1"))

@@ -1,17 +1,17 @@
-//! Durations as Go writes them (`1m30s`), and its complaints about what is none.
+//! Parses durations in Go's format, such as `1m30s`, with the error messages of Go.
 
 use std::time::Duration;
 
-/// The most nanoseconds that Go's durations hold.
-const LONGEST: u128 = i64::MAX as u128;
+/// The maximum of a Go duration, in nanoseconds.
+const MAX_NANOSECONDS: u128 = i64::MAX as u128;
 
-/// Digits of a fraction behind these are less than a nanosecond of an hour.
-const FRACTION_DIGITS: usize = 18;
+/// The number of used digits of a fraction. Further digits are less than a nanosecond, even of an hour.
+const MAX_FRACTION_DIGITS: usize = 18;
 
-/// Reads a duration; `None` where it is not positive.
+/// Parses a duration. Returns `None` if the duration is not positive.
 ///
 /// # Errors
-/// What Go's parser says.
+/// Returns the error message of Go's parser.
 pub(crate) fn parse(text: &str) -> Result<Option<Duration>, String> {
     let negative = text.starts_with('-');
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -36,8 +36,8 @@ pub(crate) fn parse(text: &str) -> Result<Option<Duration>, String> {
         }
         let unit =
             nanoseconds(unit).ok_or_else(|| format!("time: unknown unit {unit:?} in duration {text:?}"))?;
-        total += part(whole, fraction, unit).ok_or_else(invalid)?;
-        if total > LONGEST + u128::from(negative) {
+        total += scaled(whole, fraction, unit).ok_or_else(invalid)?;
+        if total > MAX_NANOSECONDS + u128::from(negative) {
             return Err(invalid());
         }
         rest = after;
@@ -54,7 +54,7 @@ fn digits(text: &str) -> (&str, &str) {
 fn nanoseconds(unit: &str) -> Option<u128> {
     Some(match unit {
         "ns" => 1,
-        // With the micro sign and with the Greek letter.
+        // The micro sign and the Greek letter mu.
         "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
         "ms" => 1_000_000,
         "s" => 1_000_000_000,
@@ -64,10 +64,10 @@ fn nanoseconds(unit: &str) -> Option<u128> {
     })
 }
 
-/// One number with its unit in nanoseconds; `None` where it is too large.
-fn part(whole: &str, fraction: &str, unit: u128) -> Option<u128> {
+/// Multiplies a number by its unit in nanoseconds. Returns `None` if the number is too large.
+fn scaled(whole: &str, fraction: &str, unit: u128) -> Option<u128> {
     let number = |digits: &str| if digits.is_empty() { Some(0) } else { digits.parse::<u64>().ok() };
-    let fraction = fraction.get(..FRACTION_DIGITS).unwrap_or(fraction);
+    let fraction = fraction.get(..MAX_FRACTION_DIGITS).unwrap_or(fraction);
     let scale = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
     Some(u128::from(number(whole)?) * unit + u128::from(number(fraction)?) * unit / scale)
 }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_as_go_reads_them() {
+    fn valid_durations_have_the_value_of_go() {
         for (text, nanos) in [
             ("1h30m", 5_400_000_000_000),
             ("1.5s", 1_500_000_000),
@@ -95,8 +95,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused_in_the_words_of_go() {
-        for (text, why) in [
+    fn invalid_durations_return_the_error_message_of_go() {
+        for (text, message) in [
             ("", "time: invalid duration \"\""),
             ("x", "time: invalid duration \"x\""),
             (".s", "time: invalid duration \".s\""),
@@ -107,7 +107,7 @@ mod tests {
             ("1hh", "time: unknown unit \"hh\" in duration \"1hh\""),
             ("1 s", "time: unknown unit \" s\" in duration \"1 s\""),
         ] {
-            assert_eq!(parse(text), Err(why.to_owned()), "{text}");
+            assert_eq!(parse(text), Err(message.to_owned()), "{text}");
         }
     }
 }

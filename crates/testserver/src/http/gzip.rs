@@ -1,5 +1,5 @@
-//! Compressed answers to clients that ask for them: what is large, as one stream; watches, where that is wanted, frame
-//! by frame.
+//! Compresses responses for clients that accept gzip. A large response is one gzip stream. In a watch,
+//! each frame is a separate gzip member, if the configuration enables it.
 
 use std::io::Write;
 
@@ -12,64 +12,67 @@ use http_body_util::{BodyDataStream, BodyExt};
 
 use crate::http::body::{Body, BodyError};
 
-/// Answers from this size on are compressed, as on the real server.
-const THRESHOLD: usize = 128 * 1024;
+/// The minimum size of a compressed response, as on the real server.
+const THRESHOLD_BYTES: usize = 128 * 1024;
 
-/// Whether the client says that it reads gzip.
+/// Returns whether the client accepts gzip.
 pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
     let encodings = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
     encodings.is_some_and(|encodings| encodings.split(',').any(|encoding| encoding.trim() == "gzip"))
 }
 
-/// The same answer, compressed if it is large.
+/// Compresses a response if it is large.
 ///
 /// # Cancel safety
-/// The answer is lost.
-pub(crate) async fn if_large(answer: Response<Body>) -> Response<Body> {
-    let (parts, mut body) = answer.into_parts();
+/// Not cancel safe: a dropped call loses the response.
+pub(crate) async fn compress_if_large(response: Response<Body>) -> Response<Body> {
+    let (parts, mut body) = response.into_parts();
     let mut first = BytesMut::new();
-    while first.len() < THRESHOLD {
+    while first.len() < THRESHOLD_BYTES {
         let Some(Ok(frame)) = body.frame().await else {
-            // That was all of it: only bodies that a fault cuts break, and those are cut later.
+            // This is the end of the body and not an error, because faults break a body only after this
+            // step.
             return Response::from_parts(parts, Body::bytes(first));
         };
         frame.data_ref().into_iter().for_each(|data| first.extend_from_slice(data));
     }
     let whole = stream::iter([Ok(first.freeze())]).chain(BodyDataStream::new(body));
-    let mut answer = Response::from_parts(parts, compressed(whole));
-    mark(answer.headers_mut());
-    answer
+    let mut response = Response::from_parts(parts, compressed(whole));
+    set_headers(response.headers_mut());
+    response
 }
 
-/// Says that a body is compressed.
-pub(crate) fn mark(headers: &mut HeaderMap) {
+/// Adds the headers of a compressed body.
+pub(crate) fn set_headers(headers: &mut HeaderMap) {
     headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
 }
 
-/// The same bytes, compressed as one stream. Each chunk can be read as soon as it is there.
+/// Compresses a body as one gzip stream. Each chunk is flushed, so that the client can read it
+/// immediately.
 fn compressed(chunks: impl Stream<Item = Result<Bytes, BodyError>> + Send + Unpin + 'static) -> Body {
     let encoder = GzEncoder::new(Vec::new(), Compression::fast());
     Body::stream(stream::unfold((chunks, Some(encoder)), |(mut chunks, mut encoder)| async move {
         let chunk = match chunks.next().await {
-            Some(Ok(chunk)) => encoder.as_mut().and_then(|encoder| packed(encoder, &chunk))?,
-            Some(Err(broken)) => return Some((Err(broken), (chunks, encoder))),
-            // A vector takes all that is written.
+            Some(Ok(chunk)) => encoder.as_mut().and_then(|encoder| compress_chunk(encoder, &chunk))?,
+            Some(Err(error)) => return Some((Err(error), (chunks, encoder))),
+            // A write to a vector does not fail.
             None => encoder.take()?.finish().ok()?.into(),
         };
         Some((Ok(chunk), (chunks, encoder)))
     }))
 }
 
-fn packed(encoder: &mut GzEncoder<Vec<u8>>, chunk: &Bytes) -> Option<Bytes> {
+fn compress_chunk(encoder: &mut GzEncoder<Vec<u8>>, chunk: &Bytes) -> Option<Bytes> {
     encoder.write_all(chunk).and_then(|()| encoder.flush()).ok()?;
     Some(std::mem::take(encoder.get_mut()).into())
 }
 
-/// The bytes as a gzip member of their own, so that who reads a watch has each frame as soon as it comes.
+/// Compresses the bytes as a separate gzip member. The reader of a watch can then decompress each frame
+/// immediately.
 pub(crate) fn member(bytes: &[u8]) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 2), Compression::fast());
-    // Writing to memory does not fail; were it to, nothing is better than half a frame.
+    // A write to memory does not fail. If it did, an empty frame would be better than a partial one.
     let written = encoder.write_all(bytes).and_then(|()| encoder.finish());
     written.unwrap_or_default().into()
 }
@@ -81,59 +84,61 @@ mod tests {
     use std::collections::VecDeque;
     use std::io::Read;
 
-    fn unpacked(packed: &[u8]) -> String {
+    fn decompress(compressed: &[u8]) -> String {
         let mut text = String::new();
-        // What was flushed can be read, whether or not more follows.
-        let _ = GzDecoder::new(packed).read_to_string(&mut text);
+        // Flushed data is readable, even if the stream is incomplete.
+        let _ = GzDecoder::new(compressed).read_to_string(&mut text);
         text
     }
 
-    async fn answered(size: usize) -> (Response<()>, Bytes) {
+    async fn response_of_size(size: usize) -> (Response<()>, Bytes) {
         let chunks: VecDeque<_> = (0..size / 1024).map(|_| Ok(Bytes::from(vec![b'x'; 1024]))).collect();
-        let answer = if_large(Response::new(Body::stream(stream::iter(chunks)))).await;
-        let (parts, body) = answer.into_parts();
+        let response = compress_if_large(Response::new(Body::stream(stream::iter(chunks)))).await;
+        let (parts, body) = response.into_parts();
         (Response::from_parts(parts, ()), body.collect().await.unwrap().to_bytes())
     }
 
     #[tokio::test]
-    async fn only_large_answers_are_compressed() {
-        let (small, bytes) = answered(THRESHOLD - 1024).await;
-        assert!(small.headers().is_empty() && bytes.len() == THRESHOLD - 1024);
-        let (large, bytes) = answered(10 * THRESHOLD).await;
+    async fn only_large_responses_are_compressed() {
+        let (small, bytes) = response_of_size(THRESHOLD_BYTES - 1024).await;
+        assert!(small.headers().is_empty() && bytes.len() == THRESHOLD_BYTES - 1024);
+        let (large, bytes) = response_of_size(10 * THRESHOLD_BYTES).await;
         assert_eq!(large.headers()[header::CONTENT_ENCODING], "gzip");
         assert_eq!(large.headers()[header::VARY], "Accept-Encoding");
-        assert!(bytes.len() < THRESHOLD && unpacked(&bytes).len() == 10 * THRESHOLD);
+        assert!(bytes.len() < THRESHOLD_BYTES && decompress(&bytes).len() == 10 * THRESHOLD_BYTES);
     }
 
     #[tokio::test]
-    async fn each_piece_can_be_read_at_once_and_a_break_stays_a_break() {
+    async fn compressed_chunks_are_readable_immediately_and_errors_pass() {
         let chunks = [Ok("one\n"), Ok("two\n"), Err(BodyError)].map(|chunk| chunk.map(Bytes::from));
         let mut body = compressed(stream::iter(chunks));
-        let mut packed = Vec::new();
+        let mut compressed = Vec::new();
         for text in ["one\n", "one\ntwo\n"] {
-            packed.extend_from_slice(&body.frame().await.unwrap().unwrap().into_data().unwrap());
-            assert_eq!(unpacked(&packed), text);
+            compressed.extend_from_slice(&body.frame().await.unwrap().unwrap().into_data().unwrap());
+            assert_eq!(decompress(&compressed), text);
         }
         assert!(body.frame().await.unwrap().is_err());
     }
 
     #[test]
-    fn members_can_be_read_one_by_one_and_together() {
+    fn members_are_readable_separately_and_concatenated() {
         let both = [member(b"one\n"), member(b"two\n")];
-        assert_eq!(both.each_ref().map(|member| unpacked(member)), ["one\n", "two\n"]);
+        assert_eq!(both.each_ref().map(|member| decompress(member)), ["one\n", "two\n"]);
         let mut read = String::new();
         flate2::read::MultiGzDecoder::new(&both.concat()[..]).read_to_string(&mut read).unwrap();
         assert_eq!(read, "one\ntwo\n");
     }
 
     #[test]
-    fn only_gzip_itself_is_asked_for() {
-        let wants = |encodings: &'static str| {
+    fn only_the_plain_gzip_encoding_is_accepted() {
+        let accepts = |encodings: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(encodings));
             is_wanted(&headers)
         };
-        assert!(wants("gzip") && wants("br, gzip"));
-        assert!(!wants("*") && !wants("gzip;q=0") && !wants("identity") && !is_wanted(&HeaderMap::new()));
+        assert!(accepts("gzip") && accepts("br, gzip"));
+        assert!(
+            !accepts("*") && !accepts("gzip;q=0") && !accepts("identity") && !is_wanted(&HeaderMap::new())
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! From a request to the verb that serves it.
+//! Dispatches a request to the handler of its verb.
 
 use std::sync::Arc;
 
@@ -15,7 +15,9 @@ use crate::http::discovery;
 use crate::http::gzip;
 use crate::http::object_encoder::{ObjectEncoder, Requested, negotiate};
 use crate::http::path_checks;
-use crate::http::query::{asks_for_streaming, list_options, no_streaming, parse_version, watch_options};
+use crate::http::query::{
+    has_initial_events_parameter, list_options, parse_version, streaming_unsupported, watch_options,
+};
 use crate::http::route::{ResourcePath, Route};
 use crate::http::service::{Call, json, stream};
 use crate::http::subresources;
@@ -30,24 +32,24 @@ use crate::write::delete_options;
 use crate::write::patch::PatchRequest;
 use crate::write::{self, Mode, Part, Target, Via, WriteOptions};
 
-type Answer = Result<Response<Body>, Status>;
+type HandlerResult = Result<Response<Body>, Status>;
 
-/// Answers a request about anything.
+/// Handles a request.
 ///
 /// # Cancel safety
-/// Writes happen in one step, so it may be dropped at any time.
+/// Cancel safe, because each write is atomic.
 pub(crate) async fn handle(
     shared: &Arc<Shared>,
     closing: &watch::Receiver<bool>,
     call: Call,
     body: Bytes,
-) -> Answer {
+) -> HandlerResult {
     match &call.route {
         Route::Resource(path) => {
             let path = path.clone();
             resource(shared, closing, call, &path, body).await
         }
-        _ => discovery::answer(shared, &call),
+        _ => discovery::respond(shared, &call),
     }
 }
 
@@ -57,12 +59,12 @@ async fn resource(
     call: Call,
     path: &ResourcePath,
     body: Bytes,
-) -> Answer {
+) -> HandlerResult {
     if let Some(review) = review::find(path) {
         return review.answer(shared, path, &call, &body);
     }
-    let known = shared.read(|state| state.registry.resources(&path.group, &path.version).is_some());
-    if !known {
+    let is_served = shared.read(|state| state.registry.resources(&path.group, &path.version).is_some());
+    if !is_served {
         return discovery::not_served(&path.group);
     }
     let served = shared.find(&path.group, &path.version, &path.resource);
@@ -72,7 +74,7 @@ async fn resource(
     let inside = !served.kind.rules.namespaced || path.namespace.is_some();
     let part = part(&served, path)?;
     let method = &call.parts.method;
-    // The handler of custom resources looks at the verb alone.
+    // For custom resources, only the verb matters.
     if !served.kind.rules.custom && (*method == Method::HEAD || path.watch && *method != Method::GET) {
         return Err(Status::method_not_allowed());
     }
@@ -80,7 +82,7 @@ async fn resource(
     match call.info.verb {
         Verb::List => collection(shared, &served, path, &call).await,
         Verb::Watch => open_watch(shared, closing, served, path, call),
-        verb if !inside => path_checks::outside(&served.kind, path, verb),
+        verb if !inside => path_checks::missing_namespace(&served.kind, path, verb),
         verb if verb != Verb::Create && is_undecodable(shared, &served, path) => Err(Status::undecodable()),
         Verb::Create if part == Part::Binding => subresources::bind(shared, &target(served)?, &call, &body),
         Verb::Create if part == Part::Eviction => subresources::evict(shared, &target(served)?, &call, &body),
@@ -105,11 +107,11 @@ async fn resource(
         Verb::DeleteCollection if !served.kind.is_namespace() => {
             delete_collection(shared, &served, path, &call, &body).await
         }
-        verb => Err(path_checks::no_such_verb(&served.kind, verb)),
+        verb => Err(path_checks::unsupported_verb(&served.kind, verb)),
     }
 }
 
-/// Whether what is stored of the object can't be read.
+/// Returns whether the stored object is undecodable.
 fn is_undecodable(shared: &Shared, served: &Served, path: &ResourcePath) -> bool {
     let Some(name) = &path.name else { return false };
     shared.read(|state| {
@@ -118,7 +120,7 @@ fn is_undecodable(shared: &Shared, served: &Served, path: &ResourcePath) -> bool
     })
 }
 
-/// The part of the object that the path names.
+/// Returns the part of the object that the path addresses.
 fn part(served: &Served, path: &ResourcePath) -> Result<Part, Status> {
     match path.subresource.as_deref() {
         None => Ok(Part::Main),
@@ -139,12 +141,12 @@ fn target(served: Served, path: &ResourcePath, verb: Verb) -> Result<Target, Sta
     Ok(Target { served, namespace: path.namespace.clone(), name: path.name.clone().unwrap_or_default() })
 }
 
-fn encoder(call: &Call, served: &Served, shape: Requested) -> Result<ObjectEncoder, Status> {
-    let form = negotiate(&call.parts.headers, shape, &served.kind)?;
-    Ok(ObjectEncoder::new(served.kind.clone(), form))
+fn encoder(call: &Call, served: &Served, requested: Requested) -> Result<ObjectEncoder, Status> {
+    let representation = negotiate(&call.parts.headers, requested, &served.kind)?;
+    Ok(ObjectEncoder::new(served.kind.clone(), representation))
 }
 
-async fn collection(shared: &Shared, served: &Served, path: &ResourcePath, call: &Call) -> Answer {
+async fn collection(shared: &Shared, served: &Served, path: &ResourcePath, call: &Call) -> HandlerResult {
     let encoder = encoder(call, served, Requested::List)?;
     let mut options = list_options(&call.query, &served.kind)?;
     options.select.shard = call.query.shard(shared.config.sharded_lists)?;
@@ -159,18 +161,18 @@ fn open_watch(
     served: Served,
     path: &ResourcePath,
     mut call: Call,
-) -> Answer {
+) -> HandlerResult {
     if accept::prefers_yaml(&call.parts.headers) {
-        return Err(accept::no_stream());
+        return Err(accept::not_streamable());
     }
     let streaming = shared.streaming_lists();
-    if streaming == StreamingLists::ErrorEvent && asks_for_streaming(&call.query) {
-        call.arrival.fault.get_or_insert(Fault::error(no_streaming()));
+    if streaming == StreamingLists::ErrorEvent && has_initial_events_parameter(&call.query) {
+        call.arrival.fault.get_or_insert(Fault::error(streaming_unsupported()));
     }
     let mut options = watch_options(&call.query, &served.kind, streaming)?;
     let encoder = match encoder(&call, &served, Requested::Object) {
         Ok(encoder) => encoder,
-        // The real server accepts a watch in the form of a list and ends it at once.
+        // The real server accepts a watch with the representation of a list, and closes it immediately.
         Err(_) if encoder(&call, &served, Requested::List).is_ok() => return Ok(stream(Body::bytes(""))),
         Err(status) => return Err(status),
     };
@@ -180,7 +182,7 @@ fn open_watch(
         options.select.fields = options.select.fields.named(name);
     }
     let compressed = shared.config.gzip_watches && gzip::is_wanted(&call.parts.headers);
-    let opening = WatchInputs {
+    let inputs = WatchInputs {
         shared: shared.clone(),
         cache: call.cache,
         served,
@@ -189,15 +191,15 @@ fn open_watch(
         arrival: call.arrival,
         closing: closing.clone(),
     };
-    let (frames, open) = crate::read::watch::watch(opening, options);
-    let mut answer = stream(Body::frames(frames, open, compressed));
+    let (frames, open) = crate::read::watch::watch(inputs, options);
+    let mut response = stream(Body::frames(frames, open, compressed));
     if compressed {
-        gzip::mark(answer.headers_mut());
+        gzip::set_headers(response.headers_mut());
     }
-    Ok(answer)
+    Ok(response)
 }
 
-async fn get(shared: &Shared, target: &Target, call: &Call) -> Answer {
+async fn get(shared: &Shared, target: &Target, call: &Call) -> HandlerResult {
     if call.query.flag("export") {
         let text = "the export parameter, deprecated since v1.14, is no longer supported";
         return Err(Status::bad_request(text));
@@ -206,19 +208,20 @@ async fn get(shared: &Shared, target: &Target, call: &Call) -> Answer {
     let version = call.query.get("resourceVersion").unwrap_or("");
     let cached = !version.is_empty();
     if cached && version != "0" {
-        let revision = parse_version(version).map_err(|why| match shared.config.watch_cache {
-            true => Status::internal(why),
-            false => Status::bad_request(format!("invalid resource version: {why}")),
+        let revision = parse_version(version).map_err(|cause| {
+            if shared.config.watch_cache {
+                Status::internal(cause)
+            } else {
+                Status::bad_request(format!("invalid resource version: {cause}"))
+            }
         })?;
         call.cache.reach(shared, target.served.table, revision).await?;
     }
     let entry = shared.read(|state| {
         let store = &state.store;
         let table = target.served.table;
-        let revision = match cached {
-            true => store.position_of(table, call.cache.id(), Instant::now()),
-            false => store.revision(),
-        };
+        let revision =
+            if cached { store.position_of(table, call.cache.id(), Instant::now()) } else { store.revision() };
         store.table(table).get_at(&target.key(), revision).cloned()
     });
     let entry = entry.ok_or_else(|| target.not_found())?;
@@ -231,7 +234,7 @@ pub(crate) fn write_options(call: &Call, body: &Bytes) -> Result<WriteOptions, S
     Ok(WriteOptions { warnings: call.warnings.clone(), ..options.with_body(body) })
 }
 
-fn create(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer {
+fn create(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> HandlerResult {
     let encoder = encoder(call, &target.served, Requested::Object)?;
     let options = write_options(call, body)?;
     decode::check_json(&call.parts.headers)?;
@@ -240,7 +243,7 @@ fn create(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer
     Ok(json(written.code(), &written.bytes(&encoder)))
 }
 
-fn update(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> Answer {
+fn update(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> HandlerResult {
     let encoder = encoder(call, &target.served, Requested::Object)?;
     let mode = Mode { via: Via::Put, part, options: write_options(call, body)? };
     decode::check_json(&call.parts.headers)?;
@@ -248,7 +251,7 @@ fn update(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Byte
     Ok(json(written.code(), &written.bytes(&encoder)))
 }
 
-fn patch(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> Answer {
+fn patch(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> HandlerResult {
     let encoder = encoder(call, &target.served, Requested::Object)?;
     let mode = Mode { via: Via::Patch, part, options: write_options(call, body)? };
     let media_type = decode::media_type(&call.parts.headers);
@@ -257,7 +260,7 @@ fn patch(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes
     Ok(json(written.code(), &written.bytes(&encoder)))
 }
 
-fn delete(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer {
+fn delete(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> HandlerResult {
     let encoder = encoder(call, &target.served, Requested::Object)?;
     let options = delete_options::read(&call.parts.headers, body, &call.query)?;
     let deleted = crate::write::delete::delete(shared, target, &options)?;
@@ -270,7 +273,7 @@ async fn delete_collection(
     path: &ResourcePath,
     call: &Call,
     body: &Bytes,
-) -> Answer {
+) -> HandlerResult {
     let encoder = encoder(call, served, Requested::List)?;
     let mut selected = list_options(&call.query, &served.kind)?;
     selected.select.shard = call.query.shard(shared.config.sharded_lists)?;

@@ -1,4 +1,4 @@
-//! `/healthz`, `/livez` and `/readyz`: the server is well as long as it answers.
+//! `/healthz`, `/livez` and `/readyz`. A server that responds is healthy.
 
 use http::Response;
 
@@ -6,8 +6,8 @@ use crate::http::body::Body;
 use crate::http::query::Query;
 use crate::http::service::{page_not_found, plain};
 
-/// Answers `/NAME` and `/NAME/CHECK`.
-pub(crate) fn answer(path: &str, query: &Query) -> Response<Body> {
+/// Responds to `/NAME` and `/NAME/CHECK`.
+pub(crate) fn respond(path: &str, query: &Query) -> Response<Body> {
     let path = path.trim_start_matches('/');
     let (name, check) = path.split_once('/').unwrap_or((path, ""));
     let checks = checks(name);
@@ -32,9 +32,9 @@ fn verbose(name: &str, checks: &[&str], query: &Query) -> String {
     let excluded = query.all("exclude");
     let mut text: String = checks
         .iter()
-        .map(|check| match excluded.contains(check) {
-            true => format!("[+]{check} excluded: ok\n"),
-            false => format!("[+]{check} ok\n"),
+        .map(|check| {
+            let excluded = if excluded.contains(check) { " excluded:" } else { "" };
+            format!("[+]{check}{excluded} ok\n")
         })
         .collect();
     let unknown: Vec<String> =
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checks_are_listed_where_that_is_asked_for() {
+    fn verbose_response_lists_all_checks() {
         let query = Query::parse("verbose&exclude=log&exclude=x");
         assert_eq!(
             verbose("livez", &checks("livez"), &query),
@@ -61,8 +61,8 @@ mod tests {
     }
 
     #[test]
-    fn only_checks_that_are_there_answer() {
-        let code = |path: &str| answer(path, &Query::default()).status().as_u16();
+    fn unknown_checks_are_not_found() {
+        let code = |path: &str| respond(path, &Query::default()).status().as_u16();
         assert_eq!([code("/healthz"), code("/readyz/shutdown"), code("/livez/ping")], [200; 3]);
         assert_eq!([code("/healthz/"), code("/livez/shutdown"), code("/readyz/nope")], [404; 3]);
     }

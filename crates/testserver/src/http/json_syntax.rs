@@ -1,107 +1,107 @@
-//! What Go says of a text that is no JSON. Bodies are read by another parser; this one looks a second time at those that
-//! it refuses.
+//! Go's error messages for invalid JSON. serde_json parses the bodies. If it rejects a body, the
+//! scanner of this module finds the error that Go would report.
 
 use serde::de::DeserializeOwned;
 
-/// Reads JSON.
+/// Parses JSON.
 ///
 /// # Errors
-/// The complaint of Go's parser. What it would accept (too deep a value, one of another type) is the own parser's to
-/// refuse, in its words.
+/// Returns the error message of Go's parser. If Go would accept the JSON, returns the message of
+/// serde_json, for example for a value of another type.
 pub(crate) fn read<T: DeserializeOwned>(json: &[u8]) -> Result<T, String> {
     serde_json::from_slice(json)
-        .map_err(|error| Scan { json, at: 0 }.document().err().unwrap_or_else(|| error.to_string()))
+        .map_err(|error| Scanner { json, at: 0 }.document().err().unwrap_or_else(|| error.to_string()))
 }
 
-type Scanned = Result<(), String>;
+type ScanResult = Result<(), String>;
 
-struct Scan<'a> {
+struct Scanner<'a> {
     json: &'a [u8],
     at: usize,
 }
 
-/// What may come next.
+/// The expected next token.
 #[derive(Clone, Copy)]
-enum Next {
+enum Expected {
     Value,
-    /// A value or the end of the list.
-    Element,
-    /// A key or the end of the map.
-    Field,
+    /// A value or the end of the array.
+    ValueOrEnd,
+    /// A key or the end of the object.
+    KeyOrEnd,
     Key,
     Colon,
-    /// Whatever goes on with or ends what the value is in.
-    More,
+    /// A comma or the end of the container.
+    CommaOrEnd,
 }
 
 #[derive(Clone, Copy)]
-enum Inside {
-    List,
-    Map,
+enum Container {
+    Array,
+    Object,
 }
 
-impl Scan<'_> {
-    fn document(&mut self) -> Scanned {
-        let mut inside = Vec::new();
-        let mut next = Next::Value;
+impl Scanner<'_> {
+    fn document(&mut self) -> ScanResult {
+        let mut containers = Vec::new();
+        let mut next = Expected::Value;
         loop {
             while self.json.get(self.at).is_some_and(|byte| b" \t\r\n".contains(byte)) {
                 self.at += 1;
             }
             let Some(&byte) = self.json.get(self.at) else {
-                let whole = matches!(next, Next::More) && inside.is_empty();
+                let whole = matches!(next, Expected::CommaOrEnd) && containers.is_empty();
                 return if whole { Ok(()) } else { Err(ended()) };
             };
             self.at += 1;
             next = match (next, byte) {
-                (Next::Element, b']') | (Next::Field, b'}') => {
-                    inside.pop();
-                    Next::More
+                (Expected::ValueOrEnd, b']') | (Expected::KeyOrEnd, b'}') => {
+                    containers.pop();
+                    Expected::CommaOrEnd
                 }
-                (Next::Value | Next::Element, b'[') => {
-                    inside.push(Inside::List);
-                    Next::Element
+                (Expected::Value | Expected::ValueOrEnd, b'[') => {
+                    containers.push(Container::Array);
+                    Expected::ValueOrEnd
                 }
-                (Next::Value | Next::Element, b'{') => {
-                    inside.push(Inside::Map);
-                    Next::Field
+                (Expected::Value | Expected::ValueOrEnd, b'{') => {
+                    containers.push(Container::Object);
+                    Expected::KeyOrEnd
                 }
-                (Next::Value | Next::Element, _) => {
+                (Expected::Value | Expected::ValueOrEnd, _) => {
                     self.scalar(byte)?;
-                    Next::More
+                    Expected::CommaOrEnd
                 }
-                (Next::Field | Next::Key, b'"') => {
+                (Expected::KeyOrEnd | Expected::Key, b'"') => {
                     self.string()?;
-                    Next::Colon
+                    Expected::Colon
                 }
-                (Next::Field | Next::Key, _) => {
+                (Expected::KeyOrEnd | Expected::Key, _) => {
                     return Err(invalid(byte, "looking for beginning of object key string"));
                 }
-                (Next::Colon, b':') => Next::Value,
-                (Next::Colon, _) => return Err(invalid(byte, "after object key")),
-                (Next::More, _) => match (inside.last(), byte) {
-                    (Some(Inside::List), b',') => Next::Value,
-                    (Some(Inside::Map), b',') => Next::Key,
-                    (Some(Inside::List), b']') | (Some(Inside::Map), b'}') => {
-                        inside.pop();
-                        Next::More
+                (Expected::Colon, b':') => Expected::Value,
+                (Expected::Colon, _) => return Err(invalid(byte, "after object key")),
+                (Expected::CommaOrEnd, _) => match (containers.last(), byte) {
+                    (Some(Container::Array), b',') => Expected::Value,
+                    (Some(Container::Object), b',') => Expected::Key,
+                    (Some(Container::Array), b']') | (Some(Container::Object), b'}') => {
+                        containers.pop();
+                        Expected::CommaOrEnd
                     }
-                    (Some(Inside::List), _) => return Err(invalid(byte, "after array element")),
-                    (Some(Inside::Map), _) => return Err(invalid(byte, "after object key:value pair")),
+                    (Some(Container::Array), _) => return Err(invalid(byte, "after array element")),
+                    (Some(Container::Object), _) => return Err(invalid(byte, "after object key:value pair")),
                     (None, _) => return Err(invalid(byte, "after top-level value")),
                 },
             };
         }
     }
 
-    /// The next byte; Go takes the end of the text for a space.
+    /// Returns the next byte. Like in Go, the end of the text counts as a space.
     fn byte(&mut self) -> u8 {
         let byte = self.json.get(self.at).copied().unwrap_or(b' ');
         self.at += 1;
         byte
     }
 
-    fn scalar(&mut self, first: u8) -> Scanned {
+    fn scalar(&mut self, first: u8) -> ScanResult {
         match first {
             b'"' => self.string(),
             b't' => self.literal("true"),
@@ -112,7 +112,7 @@ impl Scan<'_> {
         }
     }
 
-    fn literal(&mut self, word: &str) -> Scanned {
+    fn literal(&mut self, word: &str) -> ScanResult {
         for expected in word.chars().skip(1) {
             let byte = self.byte();
             if char::from(byte) != expected {
@@ -122,7 +122,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    fn string(&mut self) -> Scanned {
+    fn string(&mut self) -> ScanResult {
         while self.at < self.json.len() {
             match self.byte() {
                 b'"' => return Ok(()),
@@ -134,7 +134,7 @@ impl Scan<'_> {
         Err(ended())
     }
 
-    fn escape(&mut self) -> Scanned {
+    fn escape(&mut self) -> ScanResult {
         match self.byte() {
             b'u' => {
                 for _ in 0..4 {
@@ -150,7 +150,7 @@ impl Scan<'_> {
         }
     }
 
-    fn number(&mut self, first: u8) -> Scanned {
+    fn number(&mut self, first: u8) -> ScanResult {
         let first = if first == b'-' { self.byte() } else { first };
         match first {
             b'0' => {}
@@ -159,21 +159,21 @@ impl Scan<'_> {
         }
         if self.json.get(self.at) == Some(&b'.') {
             self.at += 1;
-            self.digit("after decimal point in numeric literal")?;
+            self.required_digits("after decimal point in numeric literal")?;
         }
         if self.json.get(self.at).is_some_and(|byte| b"eE".contains(byte)) {
             self.at += 1;
             self.at += usize::from(self.json.get(self.at).is_some_and(|byte| b"+-".contains(byte)));
-            self.digit("in exponent of numeric literal")?;
+            self.required_digits("in exponent of numeric literal")?;
         }
         Ok(())
     }
 
-    /// At least one digit.
-    fn digit(&mut self, place: &str) -> Scanned {
+    /// Skips at least one digit.
+    fn required_digits(&mut self, context: &str) -> ScanResult {
         let byte = self.byte();
         if !byte.is_ascii_digit() {
-            return Err(invalid(byte, place));
+            return Err(invalid(byte, context));
         }
         self.digits();
         Ok(())
@@ -190,8 +190,8 @@ fn ended() -> String {
     "unexpected end of JSON input".into()
 }
 
-/// A byte is shown as the character of its number.
-fn invalid(byte: u8, place: &str) -> String {
+/// Formats Go's error for a byte. Go prints the byte as the Unicode character with its value.
+fn invalid(byte: u8, context: &str) -> String {
     let shown = match byte {
         b'\'' => "\\'".into(),
         b'"' => "\"".into(),
@@ -203,11 +203,11 @@ fn invalid(byte: u8, place: &str) -> String {
         b'\n' | b'\r' | b'\t' => char::from(byte).escape_default().to_string(),
         ..0x20 | 0x7f => format!("\\x{byte:02x}"),
         0x80..0xa0 | 0xad => format!("\\u{byte:04x}"),
-        // Go takes it for a space that is not printed.
+        // Go escapes the no-break space.
         0xa0 => "\\u00a0".into(),
         _ => char::from(byte).to_string(),
     };
-    format!("invalid character '{shown}' {place}")
+    format!("invalid character '{shown}' {context}")
 }
 
 #[cfg(test)]
@@ -215,13 +215,13 @@ mod tests {
     use super::*;
     use serde_json::Value;
 
-    fn refused(json: &str) -> String {
+    fn error(json: &str) -> String {
         read::<Value>(json.as_bytes()).unwrap_err()
     }
 
     #[test]
-    fn what_is_no_json_is_refused_in_the_words_of_go() {
-        for (json, why) in [
+    fn invalid_json_returns_the_error_message_of_go() {
+        for (json, message) in [
             ("", "unexpected end of JSON input"),
             ("{\"a\":[1,", "unexpected end of JSON input"),
             ("\"a", "unexpected end of JSON input"),
@@ -244,13 +244,13 @@ mod tests {
             ("\0", "invalid character '\\x00' looking for beginning of value"),
             ("\u{e9}", "invalid character '\u{c3}' looking for beginning of value"),
         ] {
-            assert_eq!(refused(json), why, "{json}");
+            assert_eq!(error(json), message, "{json}");
         }
-        assert!(refused(&"[".repeat(100_000)).starts_with("unexpected end"));
+        assert!(error(&"[".repeat(100_000)).starts_with("unexpected end"));
     }
 
     #[test]
-    fn both_parsers_agree_on_what_is_json() {
+    fn scanner_accepts_the_same_texts_as_serde_json() {
         let mut rng = fastrand::Rng::with_seed(7);
         let pieces = [
             "{", "}", "[", "]", ",", ":", "\"a\"", "\"", "\\u00e9", "1", "-0.5e-7", "0", "true", "nul", " ",
@@ -259,9 +259,9 @@ mod tests {
         let mut valid = 0;
         for _ in 0..20_000 {
             let text: String = (0..rng.usize(1..8)).map(|_| pieces[rng.usize(..pieces.len())]).collect();
-            let own = serde_json::from_str::<Value>(&text).is_ok();
-            assert_eq!(Scan { json: text.as_bytes(), at: 0 }.document().is_ok(), own, "{text}");
-            valid += usize::from(own);
+            let accepted = serde_json::from_str::<Value>(&text).is_ok();
+            assert_eq!(Scanner { json: text.as_bytes(), at: 0 }.document().is_ok(), accepted, "{text}");
+            valid += usize::from(accepted);
         }
         assert!(valid > 100, "{valid}");
     }

@@ -1,4 +1,5 @@
-//! The server on TCP: one task that accepts, which owns a task for each connection, plain or encrypted.
+//! The server on TCP. One task accepts connections and owns a task for each plain or encrypted
+//! connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,21 +25,22 @@ use crate::read::watch::closed;
 use crate::replicas::Backend;
 use crate::state::Shared;
 
-/// A graceful shutdown waits this long for answers that are under way.
-const GRACE: Duration = Duration::from_secs(5);
+/// The grace period of a shutdown, for pending responses.
+const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
-/// A client has this long to agree on encryption.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// One HTTP/2 connection may have this many requests open at a time, as on the real server.
-const STREAMS: u32 = 250;
+/// The timeout of a TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The server on a TCP address. Dropping it ends all its connections at once.
+/// The maximum of concurrent requests of one HTTP/2 connection, as on the real server.
+const MAX_CONCURRENT_STREAMS: u32 = 250;
+
+/// Serves the API on a TCP address. Dropping it breaks all its connections immediately.
 #[derive(Debug)]
 pub struct Listening {
     addr: SocketAddr,
-    /// What its kubeconfig presents.
+    /// The token in the kubeconfig.
     token: Option<String>,
-    /// What clients check the server by, as PEM, if it is on TLS.
+    /// The certificate authority of a TLS server, in PEM format.
     authority: Option<String>,
     closing: watch::Sender<bool>,
     aborting: Arc<Notify>,
@@ -48,7 +50,7 @@ pub struct Listening {
 impl Listening {
     pub(crate) async fn bind(
         shared: Arc<Shared>,
-        front: Backend,
+        backend: Backend,
         addr: SocketAddr,
         encrypted: bool,
     ) -> io::Result<Self> {
@@ -57,35 +59,37 @@ impl Listening {
         let tls = encrypted.then(|| Tls::new(addr)).transpose().map_err(io::Error::other)?;
         let authority = tls.as_ref().map(|tls| tls.authority.clone());
         let token = shared.access.admin_token();
-        let (closing, told) = watch::channel(false);
+        let (closing, is_closing) = watch::channel(false);
         let aborting = Arc::new(Notify::new());
-        let service = ApiService::new(shared, front, told.clone());
-        let acceptor = Acceptor { tls, service, closing: told, streams: Streams::default() };
+        let service = ApiService::new(shared, backend, is_closing.clone());
+        let acceptor = Acceptor { tls, service, closing: is_closing, streams: StreamTasks::default() };
         let task = tokio::spawn(acceptor.run(listener, aborting.clone()));
         Ok(Self { addr, token, authority, closing, aborting, task: Some(task) })
     }
 
-    /// The address that clients connect to.
+    /// Returns the address of the listener.
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The address as a URL.
+    /// Returns the URL of the server.
     pub fn url(&self) -> String {
         let scheme = if self.authority.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.addr)
     }
 
-    /// The certificate, as PEM, that a client has to trust if the server is on TLS; it is in the kubeconfig, too.
+    /// Returns the certificate authority of a TLS server, in PEM format. The kubeconfig also contains it.
     pub fn ca_certificate(&self) -> Option<&str> {
         self.authority.as_deref()
     }
 
-    /// A kubeconfig for this address, as YAML (which JSON is); its user may do everything.
+    /// Returns a kubeconfig for this address, with a user that has all rights. The text is JSON, and
+    /// therefore also YAML.
     pub fn kubeconfig(&self) -> String {
         let user = match &self.token {
             Some(token) => serde_json::json!({"token": token}),
-            // Over TLS kubectl asks for a name where it finds nothing; a server without users takes any token.
+            // Without a user, kubectl prompts for a name on TLS. A server without users accepts any
+            // token.
             None if self.authority.is_some() => serde_json::json!({"token": "anybody"}),
             None => serde_json::json!({}),
         };
@@ -106,20 +110,22 @@ impl Listening {
         format!("{config:#}\n")
     }
 
-    /// Stops accepting, ends the watches cleanly, lets other answers finish (for at most 5 s), and returns when no
-    /// task and no socket is left.
+    /// Shuts the server down gracefully.
+    ///
+    /// The server stops accepting connections, closes the watches cleanly, and completes other
+    /// responses for at most 5 s. When this returns, all tasks and sockets are closed.
     ///
     /// # Cancel safety
-    /// Dropped before it returns, everything ends at once.
+    /// If this future is dropped, all connections break immediately.
     pub async fn shutdown(mut self) {
         self.closing.send_replace(true);
         self.join().await;
     }
 
-    /// Breaks all connections and returns when no task and no socket is left.
+    /// Breaks all connections, and waits until all tasks and sockets are closed.
     ///
     /// # Cancel safety
-    /// Dropped before it returns, everything still ends, unobserved.
+    /// If this future is dropped, the server still stops, but the caller cannot observe it.
     pub async fn abort(mut self) {
         self.aborting.notify_one();
         self.join().await;
@@ -127,7 +133,7 @@ impl Listening {
 
     async fn join(&mut self) {
         if let Some(task) = self.task.as_mut() {
-            // An abort is what was asked for; the task itself does not panic.
+            // The task does not panic. An abort is not an error here.
             let _ = task.await;
             self.task = None;
         }
@@ -142,12 +148,12 @@ impl Drop for Listening {
     }
 }
 
-/// The tasks that HTTP/2 connections start for their streams. They end with their connections, and those that still
-/// run when the server goes are ended with it.
+/// The tasks that HTTP/2 connections start for their streams. They stop with their connection or with
+/// the server.
 #[derive(Clone, Debug, Default)]
-struct Streams(Arc<Mutex<JoinSet<()>>>);
+struct StreamTasks(Arc<Mutex<JoinSet<()>>>);
 
-impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamTasks {
     fn execute(&self, stream: F) {
         let mut streams = self.0.lock();
         while streams.try_join_next().is_some() {}
@@ -155,18 +161,18 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
     }
 }
 
-/// What each connection needs.
+/// The shared parts of all connections.
 #[derive(Clone)]
 struct Acceptor {
     tls: Option<Tls>,
     service: ApiService,
     closing: watch::Receiver<bool>,
-    streams: Streams,
+    streams: StreamTasks,
 }
 
 impl Acceptor {
-    /// Accepts until told to close or to abort. The connections live in its `JoinSet`: when this task is dropped, so
-    /// are they.
+    /// Accepts connections until a shutdown or abort. The `JoinSet` of this task owns the connections,
+    /// so they stop when this task is dropped.
     async fn run(mut self, mut listener: TcpListener, aborting: Arc<Notify>) {
         let mut connections = JoinSet::new();
         let graceful = loop {
@@ -186,9 +192,9 @@ impl Acceptor {
                 }
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => {
-                        connections.spawn(self.one().connection(stream));
+                        connections.spawn(self.for_connection().connection(stream));
                     }
-                    // Out of file descriptors, or a client that was gone already: neither ends the server.
+                    // For example, too many open files, or a closed connection. The server continues.
                     Err(error) => {
                         tracing::warn!(%error, "accept failed");
                         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -199,40 +205,40 @@ impl Acceptor {
         drop(listener);
         if graceful {
             let drained = async { while connections.join_next().await.is_some() {} };
-            // What is not done by then is broken.
-            let _ = timeout(GRACE, drained).await;
+            // After the grace period, the remaining connections break.
+            let _ = timeout(GRACE_PERIOD, drained).await;
         }
         connections.shutdown().await;
         let mut streams = std::mem::take(&mut *self.streams.0.lock());
         streams.shutdown().await;
     }
 
-    /// The same for one connection.
-    fn one(&self) -> Self {
+    /// Creates the acceptor of one connection.
+    fn for_connection(&self) -> Self {
         Self { service: self.service.connection(), ..self.clone() }
     }
 
     async fn connection(self, stream: TcpStream) {
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "no TCP_NODELAY");
+            tracing::debug!(%error, "setting TCP_NODELAY failed");
         }
         let Some(tls) = self.tls.clone() else { return self.serve(stream).await };
-        match timeout(HANDSHAKE, tls.acceptor.accept(stream)).await {
+        match timeout(HANDSHAKE_TIMEOUT, tls.acceptor.accept(stream)).await {
             Ok(Ok(stream)) => self.serve(stream).await,
-            Ok(Err(error)) => tracing::debug!(%error, "no TLS"),
-            Err(_) => tracing::debug!("no TLS in time"),
+            Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+            Err(_) => tracing::debug!("TLS handshake timed out"),
         }
     }
 
-    /// HTTP/1.1 or HTTP/2, by what the client begins with.
+    /// Serves HTTP/1.1 or HTTP/2, as the client selects.
     async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
         let Self { service, mut closing, streams, .. } = self;
-        let answering = service.clone();
-        let answer = service_fn(move |request| answering.clone().respond(request));
+        let responder = service.clone();
+        let respond = service_fn(move |request| responder.clone().respond(request));
         let mut builder = auto::Builder::new(streams);
         builder.http1().timer(TokioTimer::new());
-        builder.http2().timer(TokioTimer::new()).max_concurrent_streams(STREAMS);
-        let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), answer));
+        builder.http2().timer(TokioTimer::new()).max_concurrent_streams(MAX_CONCURRENT_STREAMS);
+        let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), respond));
         let ended = tokio::select! {
             biased;
             ended = service.gate().hold(serving.as_mut()) => ended,

@@ -1,4 +1,4 @@
-//! From a request to an answer: paths, queries, negotiation, bodies, and the server on a socket.
+//! HTTP: paths, queries, content negotiation, bodies and TCP sockets.
 
 pub(crate) mod accept;
 pub(crate) mod body;

@@ -1,4 +1,5 @@
-//! How objects are shown: whole or only their metadata, in which version, and as items, objects or frames.
+//! Encodes objects for a response: complete or only metadata, in the requested version, as single
+//! objects, list items or watch frames.
 
 use std::sync::Arc;
 
@@ -12,24 +13,25 @@ use crate::status::Status;
 use crate::storage::entry::{Change, Entry, frame_around, type_prefix};
 use crate::write::scale::Scale;
 
-/// What the client accepts.
+/// The representation of the objects in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Representation {
     Full,
     Metadata,
 }
 
-/// Whether one object or a list of them is asked for.
+/// The requested kind of response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Requested {
     Object,
     List,
 }
 
-/// Chooses the form by the first acceptable clause of `Accept`. What is wanted in YAML has the same forms.
+/// Selects the representation by the first supported media type of `Accept`. YAML has the same
+/// representations.
 pub(crate) fn negotiate(
     headers: &HeaderMap,
-    shape: Requested,
+    requested: Requested,
     kind: &Kind,
 ) -> Result<Representation, Status> {
     let accepted = accept::accepted(headers);
@@ -41,20 +43,28 @@ pub(crate) fn negotiate(
             None => return Ok(Representation::Full),
             Some("PartialObjectMetadata") if meta => Requested::Object,
             Some("PartialObjectMetadataList") if meta => Requested::List,
-            // A form that is not known here, such as a table.
+            // An unsupported representation, such as a table.
             Some(_) => continue,
         };
-        return if wanted == shape { Ok(Representation::Metadata) } else { Err(wrong_shape(shape, kind)) };
+        return if wanted == requested {
+            Ok(Representation::Metadata)
+        } else {
+            Err(wrong_response_kind(requested, kind))
+        };
     }
     Err(if accepted.iter().any(|media| known(&media)) {
-        accept::no_such_form()
+        accept::unsupported_representation()
     } else {
-        accept::not_acceptable(if shape == Requested::List { accept::STREAMED } else { accept::WHOLE })
+        accept::not_acceptable(if requested == Requested::List {
+            accept::COLLECTION_MEDIA_TYPES
+        } else {
+            accept::OBJECT_MEDIA_TYPES
+        })
     })
 }
 
-fn wrong_shape(shape: Requested, kind: &Kind) -> Status {
-    Status::not_acceptable(match shape {
+fn wrong_response_kind(requested: Requested, kind: &Kind) -> Status {
+    Status::not_acceptable(match requested {
         Requested::List => format!(
             "you requested PartialObjectMetadata, but the requested object is a list (*core.{}List)",
             kind.kind
@@ -66,36 +76,36 @@ fn wrong_shape(shape: Requested, kind: &Kind) -> Status {
     })
 }
 
-/// How the objects of one answer are shown.
+/// Encodes the objects of one response.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectEncoder {
     kind: Arc<Kind>,
-    form: Representation,
-    /// Kind and apiVersion to show instead of the stored ones.
+    representation: Representation,
+    /// The kind and apiVersion that replace the stored ones.
     retyped: Option<Arc<[u8]>>,
 }
 
 const METADATA_PREFIX: &[u8] = b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",";
 
 impl ObjectEncoder {
-    pub(crate) fn new(kind: Arc<Kind>, form: Representation) -> Self {
+    pub(crate) fn new(kind: Arc<Kind>, representation: Representation) -> Self {
         let retyped =
             (kind.version != kind.storage_version).then(|| type_prefix(&kind, &kind.api_version()).into());
-        Self { kind, form, retyped }
+        Self { kind, representation, retyped }
     }
 
-    /// Whether objects are shown in another form than the one they are stored in.
+    /// Returns whether objects must be converted from their stored version.
     fn converts(&self) -> bool {
-        self.form == Representation::Full && events::is_converted(&self.kind)
+        self.representation == Representation::Full && events::is_converted(&self.kind)
     }
 
-    /// The whole object or its metadata, with kind and apiVersion.
+    /// Encodes an object or its metadata, with kind and apiVersion.
     pub(crate) fn object(&self, entry: &Entry) -> Bytes {
         if self.converts() {
             let prefix = type_prefix(&self.kind, &self.kind.api_version());
             return [prefix, events::rest(&entry.object(), entry.metadata())].concat().into();
         }
-        match (self.form, &self.retyped) {
+        match (self.representation, &self.retyped) {
             (Representation::Full, None) => entry.json(),
             (Representation::Full, Some(prefix)) => match crate::crd::admit::converted(&self.kind, entry) {
                 Some(rest) => [prefix, rest.as_slice()].concat().into(),
@@ -107,9 +117,9 @@ impl ObjectEncoder {
         }
     }
 
-    /// A scale or its metadata.
+    /// Encodes a scale or its metadata.
     pub(crate) fn scale(&self, scale: &Scale) -> Bytes {
-        match self.form {
+        match self.representation {
             Representation::Full => scale.json().to_string().into(),
             Representation::Metadata => {
                 let metadata = serde_json::Value::Object(scale.metadata.clone()).to_string();
@@ -118,12 +128,12 @@ impl ObjectEncoder {
         }
     }
 
-    /// An item of a list: built-in kinds without kind and apiVersion.
+    /// Encodes a list item. Items of built-in kinds have no kind and apiVersion.
     pub(crate) fn item(&self, entry: &Entry, out: &mut Vec<u8>) {
         if self.converts() {
             out.push(b'{');
             out.extend_from_slice(&events::rest(&entry.object(), entry.metadata()));
-        } else if self.form == Representation::Full && !self.kind.rules.custom {
+        } else if self.representation == Representation::Full && !self.kind.rules.custom {
             out.push(b'{');
             out.extend_from_slice(entry.rest());
         } else {
@@ -131,27 +141,28 @@ impl ObjectEncoder {
         }
     }
 
-    /// The watch frame of `change`.
+    /// Encodes a watch frame.
     pub(crate) fn frame(&self, change: Change, entry: &Entry) -> Bytes {
-        match (self.form, &self.retyped) {
+        match (self.representation, &self.retyped) {
             (Representation::Full, None) if !self.converts() => entry.frame(change),
             _ => frame_around(change, &self.object(entry)),
         }
     }
 
-    /// A bookmark; `initial_end` marks the one that ends the initial events.
+    /// Encodes a bookmark. `initial_end` adds the annotation for the end of the initial events.
     pub(crate) fn bookmark(&self, revision: u64, initial_end: bool) -> Bytes {
         let annotation = "\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}";
-        let metadata = match (initial_end, self.kind.rules.custom && self.form == Representation::Full) {
-            (false, _) => format!("{{\"resourceVersion\":\"{revision}\"}}"),
-            (true, false) => format!("{{\"resourceVersion\":\"{revision}\",{annotation}}}"),
-            (true, true) => format!("{{{annotation},\"resourceVersion\":\"{revision}\"}}"),
-        };
-        let prefix = match self.form {
+        let metadata =
+            match (initial_end, self.kind.rules.custom && self.representation == Representation::Full) {
+                (false, _) => format!("{{\"resourceVersion\":\"{revision}\"}}"),
+                (true, false) => format!("{{\"resourceVersion\":\"{revision}\",{annotation}}}"),
+                (true, true) => format!("{{{annotation},\"resourceVersion\":\"{revision}\"}}"),
+            };
+        let prefix = match self.representation {
             Representation::Metadata => METADATA_PREFIX.to_vec(),
             Representation::Full => type_prefix(&self.kind, &self.kind.api_version()),
         };
-        let empty = if self.form == Representation::Full { empty_content(&self.kind) } else { "" };
+        let empty = if self.representation == Representation::Full { empty_content(&self.kind) } else { "" };
         let parts = [
             b"{\"type\":\"BOOKMARK\",\"object\":".as_slice(),
             &prefix,
@@ -163,32 +174,33 @@ impl ObjectEncoder {
         parts.concat().into()
     }
 
-    /// What stands before the items of a list; the real server says null where metadata of nothing is asked for.
+    /// Encodes the start of a list, up to the items. If a metadata list is empty, the real server sends
+    /// null instead of an array.
     pub(crate) fn list_head(&self, meta: &ListMeta, empty: bool) -> Vec<u8> {
-        if self.form == Representation::Metadata {
+        if self.representation == Representation::Metadata {
             let names = "\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\"";
             let items = if empty { "null" } else { "[" };
-            return format!("{{{names},\"metadata\":{},\"items\":{items}", meta.json(Shown::Metadata))
+            return format!("{{{names},\"metadata\":{},\"items\":{items}", meta.json(ListKind::Metadata))
                 .into_bytes();
         }
         let version = self.kind.api_version();
         if self.kind.rules.custom {
             return format!("{{\"apiVersion\":\"{version}\",\"items\":[").into_bytes();
         }
-        let (kind, meta) = (&self.kind.list_kind, meta.json(Shown::Typed));
+        let (kind, meta) = (&self.kind.list_kind, meta.json(ListKind::BuiltIn));
         format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{version}\",\"metadata\":{meta},\"items\":[")
             .into_bytes()
     }
 
-    /// What stands after the items of a list.
+    /// Encodes the end of a list, after the items.
     pub(crate) fn list_tail(&self, meta: &ListMeta, empty: bool) -> Vec<u8> {
-        if self.form == Representation::Metadata && empty {
+        if self.representation == Representation::Metadata && empty {
             return b"}\n".to_vec();
         }
-        if self.form == Representation::Metadata || !self.kind.rules.custom {
+        if self.representation == Representation::Metadata || !self.kind.rules.custom {
             return b"]}\n".to_vec();
         }
-        format!("],\"kind\":\"{}\",\"metadata\":{}}}\n", self.kind.list_kind, meta.json(Shown::Custom))
+        format!("],\"kind\":\"{}\",\"metadata\":{}}}\n", self.kind.list_kind, meta.json(ListKind::Custom))
             .into_bytes()
     }
 }
@@ -199,35 +211,35 @@ pub(crate) struct ListMeta {
     pub revision: u64,
     pub continue_token: Option<String>,
     pub remaining: Option<usize>,
-    /// The shard that was asked for, in its one form.
+    /// The requested shard, in canonical representation.
     pub shard: Option<String>,
 }
 
-/// The list whose metadata is shown; only that of a built-in kind says its shard.
+/// The kind of a list. Only the metadata of a built-in list contains the shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shown {
-    Typed,
+enum ListKind {
+    BuiltIn,
     Metadata,
     Custom,
 }
 
 impl ListMeta {
-    fn json(&self, shown: Shown) -> String {
+    fn json(&self, list_kind: ListKind) -> String {
         let token = self.continue_token.as_deref();
         let remaining = self.remaining.map(|n| format!(",\"remainingItemCount\":{n}")).unwrap_or_default();
         let revision = self.revision;
-        if shown == Shown::Custom {
+        if list_kind == ListKind::Custom {
             let token = token.unwrap_or("");
             return format!("{{\"continue\":\"{token}\"{remaining},\"resourceVersion\":\"{revision}\"}}");
         }
         let token = token.map(|t| format!(",\"continue\":\"{t}\"")).unwrap_or_default();
-        let shard = self.shard.as_ref().filter(|_| shown == Shown::Typed);
+        let shard = self.shard.as_ref().filter(|_| list_kind == ListKind::BuiltIn);
         let shard = shard.map(|s| format!(",\"shardInfo\":{{\"selector\":\"{s}\"}}")).unwrap_or_default();
         format!("{{\"resourceVersion\":\"{revision}\"{token}{remaining}{shard}}}")
     }
 }
 
-/// The required fields of a typed object without content, as bookmarks carry them.
+/// Returns the required fields of an empty object of a built-in kind. Bookmarks contain these fields.
 fn empty_content(kind: &Kind) -> &'static str {
     if kind.rules.custom {
         return "";
@@ -248,15 +260,15 @@ mod tests {
     use super::*;
     use http::header;
 
-    fn accepts(accept: &str, shape: Requested) -> Result<Representation, u16> {
+    fn accepts(accept: &str, requested: Requested) -> Result<Representation, u16> {
         let kind = crate::kinds::builtin::kinds().into_iter().find(|k| k.plural == "configmaps").unwrap();
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, accept.parse().unwrap());
-        negotiate(&headers, shape, &kind).map_err(|status| status.code())
+        negotiate(&headers, requested, &kind).map_err(|status| status.code())
     }
 
     #[test]
-    fn the_first_acceptable_form_is_chosen() {
+    fn first_supported_representation_is_selected() {
         let metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
         assert_eq!(accepts("*/*", Requested::List), Ok(Representation::Full));
         assert_eq!(accepts(metadata, Requested::List), Ok(Representation::Metadata));

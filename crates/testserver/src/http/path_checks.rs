@@ -1,4 +1,4 @@
-//! Where a path leads: namespaces and names that can't be any, and verbs that are done elsewhere.
+//! Checks of a path: invalid namespaces and names, and verbs that the path does not support.
 
 use http::Response;
 
@@ -9,8 +9,13 @@ use crate::journal::Verb;
 use crate::kinds::kind::Kind;
 use crate::status::Status;
 
-/// The answer to a verb other than LIST and WATCH on a kind with namespaces, at a path without one.
-pub(crate) fn outside(kind: &Kind, path: &ResourcePath, verb: Verb) -> Result<Response<Body>, Status> {
+/// Responds to a request on a namespaced kind whose path has no namespace. LIST and WATCH do not need
+/// one.
+pub(crate) fn missing_namespace(
+    kind: &Kind,
+    path: &ResourcePath,
+    verb: Verb,
+) -> Result<Response<Body>, Status> {
     let by_name = matches!(verb, Verb::Get | Verb::Update | Verb::Patch | Verb::Delete);
     if kind.rules.custom {
         return Ok(page_not_found());
@@ -22,8 +27,8 @@ pub(crate) fn outside(kind: &Kind, path: &ResourcePath, verb: Verb) -> Result<Re
     })
 }
 
-/// The refusal of a verb that `kind` does not have. The handler of custom resources has words of its own.
-pub(crate) fn no_such_verb(kind: &Kind, verb: Verb) -> Status {
+/// Creates the rejection of a verb that `kind` does not support. Custom resources have other messages.
+pub(crate) fn unsupported_verb(kind: &Kind, verb: Verb) -> Status {
     match verb {
         _ if !kind.rules.custom => Status::method_not_allowed(),
         Verb::Update | Verb::Patch => Status::bad_request("name must be provided"),
@@ -32,22 +37,22 @@ pub(crate) fn no_such_verb(kind: &Kind, verb: Verb) -> Status {
     }
 }
 
-/// Refuses names and namespaces under which nothing can be stored.
+/// Rejects names and namespaces that cannot be part of a storage key.
 pub(crate) fn check_object(kind: &Kind, path: &ResourcePath, verb: Verb) -> Result<(), Status> {
     let (namespace, name) = (path.namespace.as_deref().unwrap_or(""), path.name.as_deref().unwrap_or(""));
-    match (verb, complaint(name), complaint(namespace)) {
-        (Verb::Create, _, Some(why)) => {
-            Err(Status::internal_error(&format!("invalid resource name \"{namespace}\": [{why}]")))
+    match (verb, segment_error(name), segment_error(namespace)) {
+        (Verb::Create, _, Some(cause)) => {
+            Err(Status::internal_error(&format!("invalid resource name \"{namespace}\": [{cause}]")))
         }
-        (Verb::Get | Verb::Patch | Verb::Delete, Some(why), _) => {
-            Err(Status::bad_request(format!("Name parameter invalid: \"{name}\": {why}")))
+        (Verb::Get | Verb::Patch | Verb::Delete, Some(cause), _) => {
+            Err(Status::bad_request(format!("Name parameter invalid: \"{name}\": {cause}")))
         }
         (Verb::Create, ..) => Ok(()),
         _ => check_namespace(kind, namespace, &format!("/{name}")),
     }
 }
 
-/// Refuses to list where nothing can be stored.
+/// Rejects a list in a namespace that cannot be part of a storage key.
 pub(crate) fn check_collection(kind: &Kind, path: &ResourcePath) -> Result<(), Status> {
     check_namespace(kind, path.namespace.as_deref().unwrap_or(""), "")
 }
@@ -61,10 +66,10 @@ fn check_namespace(kind: &Kind, namespace: &str, rest: &str) -> Result<(), Statu
     Err(Status::internal(format!("invalid key: {key:?}")))
 }
 
-/// Why a text can't be a step of a path; slashes don't come here.
-fn complaint(step: &str) -> Option<String> {
-    match step {
-        "." | ".." => Some(format!("may not be '{step}'")),
-        _ => step.contains('%').then(|| "may not contain '%'".into()),
+/// Returns the error of an invalid path segment. The segment contains no slash.
+fn segment_error(segment: &str) -> Option<String> {
+    match segment {
+        "." | ".." => Some(format!("may not be '{segment}'")),
+        _ => segment.contains('%').then(|| "may not contain '%'".into()),
     }
 }

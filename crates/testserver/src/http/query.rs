@@ -1,5 +1,5 @@
-//! The options of a LIST or WATCH: read from the query, checked like the real server, and turned into what is
-//! meant, so that no later code looks at a parameter.
+//! The query parameters of LIST and WATCH. This module validates them like the real server, and
+//! converts them to options. Other modules read only the options.
 
 use tokio::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::read::shard::ShardSelector;
 use crate::read::token::Token;
 use crate::status::{Cause, Status};
 
-/// The parameters after the `?`; of a repeated one the first counts.
+/// The parameters after the `?`. If a parameter is repeated, the first value applies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
@@ -25,7 +25,7 @@ impl Query {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Every value of a parameter that may be repeated.
+    /// Returns all values of a repeatable parameter.
     pub(crate) fn all(&self, name: &str) -> Vec<&str> {
         self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str()).collect()
     }
@@ -34,7 +34,7 @@ impl Query {
         self.get(name).unwrap_or("")
     }
 
-    /// As the real server reads booleans: present and neither `0` nor `false`.
+    /// Parses a boolean like the real server: true if the parameter is present and not `0` or `false`.
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.optional_flag(name).unwrap_or(false)
     }
@@ -48,17 +48,17 @@ impl Query {
         let Some(value) = self.get(name) else { return Ok(None) };
         let digits = value.strip_prefix(['-', '+']).unwrap_or(value);
         let number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-        let why = if number { "value out of range" } else { "invalid syntax" };
-        let bad = |_| Status::bad_request(format!("strconv.ParseInt: parsing {value:?}: {why}"));
-        value.parse().map(Some).map_err(bad)
+        let cause = if number { "value out of range" } else { "invalid syntax" };
+        let invalid = |_| Status::bad_request(format!("strconv.ParseInt: parsing {value:?}: {cause}"));
+        value.parse().map(Some).map_err(invalid)
     }
 
-    /// How long the client wants to wait at most, where it says so.
+    /// Returns the timeout that the client requests, if any.
     pub(crate) fn timeout(&self) -> Result<Option<Duration>, Status> {
         let text = self.text("timeout");
-        let read = if text.is_empty() { Ok(None) } else { duration::parse(text) };
-        read.map_err(|why| {
-            Status::bad_request(format!("invalid timeout specified in the request URL - {why}"))
+        let parsed = if text.is_empty() { Ok(None) } else { duration::parse(text) };
+        parsed.map_err(|cause| {
+            Status::bad_request(format!("invalid timeout specified in the request URL - {cause}"))
         })
     }
 
@@ -72,21 +72,21 @@ impl Query {
         Ok(Selection { labels, fields, shard: None })
     }
 
-    /// The shard that is asked for, on a server that knows shards.
-    pub(crate) fn shard(&self, known: bool) -> Result<Option<ShardSelector>, Status> {
-        let text = self.get("shardSelector").filter(|text| known && !text.is_empty());
+    /// Returns the requested shard. A server that does not support shards ignores the parameter.
+    pub(crate) fn shard(&self, supported: bool) -> Result<Option<ShardSelector>, Status> {
+        let text = self.get("shardSelector").filter(|text| supported && !text.is_empty());
         text.map(ShardSelector::parse).transpose()
     }
 }
 
-/// One parameter; as in Go, what has a semicolon or a broken escape in it does not count.
+/// Parses one parameter. Like Go, ignores parameters with a semicolon or an invalid escape.
 fn pair(text: &str) -> Option<(String, String)> {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
-    let read = |text: &str| escape::decode(&text.replace('+', " "));
-    if text.contains(';') { None } else { Some((read(name)?, read(value)?)) }
+    let decode = |text: &str| escape::decode(&text.replace('+', " "));
+    if text.contains(';') { None } else { Some((decode(name)?, decode(value)?)) }
 }
 
-/// Which objects are wanted.
+/// The selectors of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     pub labels: LabelSelector,
@@ -99,7 +99,7 @@ impl Selection {
         self.is_all_of_shard() && self.shard.is_none()
     }
 
-    /// Whether no object is left out but for its shard.
+    /// Returns whether all objects of the shard are selected.
     pub(crate) fn is_all_of_shard(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything()
     }
@@ -111,11 +111,11 @@ impl Selection {
     }
 }
 
-/// At which revision a list is answered.
+/// The revision of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListPosition {
     Latest,
-    /// Version 0: whatever is at hand.
+    /// Version 0: any available revision.
     Any,
     NotOlderThan(u64),
     Exactly(u64),
@@ -129,18 +129,19 @@ pub(crate) struct ListOptions {
     pub select: Selection,
 }
 
-/// Where a watch starts.
+/// The position at which a watch starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchStart {
-    /// Everything after this revision.
+    /// Sends all events after this revision.
     After(u64),
-    /// The objects as they are, then everything after.
+    /// Sends the current objects, then all events.
     Everything,
-    /// The same, as a streaming list: not before this revision is reached, and too large is an error.
+    /// Sends a streaming list after the cache reaches this revision. A revision in the future is an
+    /// error.
     Stream(u64),
-    /// The same, not before the present revision is reached.
+    /// Sends a streaming list after the cache reaches the current revision.
     Latest,
-    /// Only what happens from now on.
+    /// Sends only future events.
     Now,
 }
 
@@ -209,7 +210,7 @@ fn list_at(query: &Query, limited: bool) -> Result<ListPosition, Status> {
         "0" => Ok(ListPosition::Any),
         _ => {
             let revision = parse_version(version)
-                .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
+                .map_err(|cause| Status::bad_request(format!("invalid resource version: {cause}")))?;
             Ok(match query.text(MATCH) {
                 "Exact" => ListPosition::Exactly(revision),
                 "" if limited => ListPosition::Exactly(revision),
@@ -219,30 +220,33 @@ fn list_at(query: &Query, limited: bool) -> Result<ListPosition, Status> {
     }
 }
 
-/// A version as a number, or the complaint of Go's parser.
+/// Parses a version. Returns the error message of the real server if the text is not a number.
 pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
-    parse_unsigned(text).map_err(|why| format!("resourceVersion: Invalid value: {text:?}: {why}"))
+    parse_unsigned(text).map_err(|cause| format!("resourceVersion: Invalid value: {text:?}: {cause}"))
 }
 
-/// A number without a sign, or the complaint of Go's parser.
+/// Parses a number without a sign. Returns the error message of Go's parser on failure.
 pub(crate) fn parse_unsigned(text: &str) -> Result<u64, String> {
     let digits = text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty();
-    let why = if digits { "value out of range" } else { "invalid syntax" };
-    text.parse().ok().filter(|_| digits).ok_or_else(|| format!("strconv.ParseUint: parsing {text:?}: {why}"))
+    let cause = if digits { "value out of range" } else { "invalid syntax" };
+    text.parse()
+        .ok()
+        .filter(|_| digits)
+        .ok_or_else(|| format!("strconv.ParseUint: parsing {text:?}: {cause}"))
 }
 
-/// Whether a watch asks for its initial state.
-pub(crate) fn asks_for_streaming(query: &Query) -> bool {
+/// Returns whether a watch contains `sendInitialEvents`.
+pub(crate) fn has_initial_events_parameter(query: &Query) -> bool {
     query.optional_flag(INITIAL).is_some()
 }
 
-/// What a server says to streaming lists that does not serve them.
-pub(crate) fn no_streaming() -> Status {
+/// Creates the rejection of a streaming list on a server that does not serve them.
+pub(crate) fn streaming_unsupported() -> Status {
     let text = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
     Status::invalid_options("ListOptions", vec![Cause::forbidden(INITIAL, text)])
 }
 
-/// The options of a watch, without those that an older server does not know.
+/// Parses the options of a watch. A server that ignores streaming lists skips their parameters.
 pub(crate) fn watch_options(
     query: &Query,
     kind: &Kind,
@@ -254,8 +258,8 @@ pub(crate) fn watch_options(
     query.number("limit")?;
     let seconds = query.number("timeoutSeconds")?;
     let select = query.selection(kind)?;
-    if streaming == StreamingLists::Refused && asks_for_streaming(query) {
-        return Err(no_streaming());
+    if streaming == StreamingLists::Refused && has_initial_events_parameter(query) {
+        return Err(streaming_unsupported());
     }
     let causes = watch_causes(query, streaming);
     if !causes.is_empty() {
@@ -285,10 +289,11 @@ fn watch_causes(query: &Query, streaming: StreamingLists) -> Vec<Cause> {
     if !matches!(matching, "" | "NotOlderThan") {
         causes.push(Cause::unsupported(MATCH, matching, &["NotOlderThan"]));
     }
-    // A server of streaming lists takes a watch without a version for one of them, and so fills the field in.
-    let filled_in =
+    // A server with streaming lists treats a watch without a version like a streaming list, and sets
+    // the field.
+    let implied =
         streaming != StreamingLists::Refused && !initial && matches!(query.text("resourceVersion"), "" | "0");
-    if !query.text(CONTINUE).is_empty() && (filled_in || !matching.is_empty()) {
+    if !query.text(CONTINUE).is_empty() && (implied || !matching.is_empty()) {
         causes.push(Cause::forbidden(MATCH, CONTINUED));
     }
     causes
@@ -317,40 +322,40 @@ mod tests {
         crate::kinds::builtin::kinds().into_iter().find(|k| k.plural == "configmaps").unwrap()
     }
 
-    fn at(query: &str) -> ListPosition {
+    fn position(query: &str) -> ListPosition {
         list_options(&Query::parse(query), &kind()).unwrap().at
     }
 
-    fn refused(query: &str) -> (u16, String) {
+    fn rejection(query: &str) -> (u16, String) {
         let status = list_options(&Query::parse(query), &kind()).unwrap_err();
         (status.code(), status.message().to_owned())
     }
 
     #[test]
-    fn a_version_means_exactly_only_with_a_limit_or_when_asked() {
-        assert_eq!(at(""), ListPosition::Latest);
-        assert_eq!(at("resourceVersion=0&limit=5"), ListPosition::Any);
-        assert_eq!(at("resourceVersion=7"), ListPosition::NotOlderThan(7));
-        assert_eq!(at("resourceVersion=7&limit=1"), ListPosition::Exactly(7));
+    fn version_is_exact_only_with_a_limit_or_match_parameter() {
+        assert_eq!(position(""), ListPosition::Latest);
+        assert_eq!(position("resourceVersion=0&limit=5"), ListPosition::Any);
+        assert_eq!(position("resourceVersion=7"), ListPosition::NotOlderThan(7));
+        assert_eq!(position("resourceVersion=7&limit=1"), ListPosition::Exactly(7));
         assert_eq!(
-            at("resourceVersion=7&limit=1&resourceVersionMatch=NotOlderThan"),
+            position("resourceVersion=7&limit=1&resourceVersionMatch=NotOlderThan"),
             ListPosition::NotOlderThan(7)
         );
-        assert_eq!(at("resourceVersion=7&resourceVersionMatch=Exact"), ListPosition::Exactly(7));
+        assert_eq!(position("resourceVersion=7&resourceVersionMatch=Exact"), ListPosition::Exactly(7));
     }
 
     #[test]
-    fn impossible_combinations_are_refused_in_the_words_of_the_real_server() {
+    fn invalid_parameters_return_the_error_of_the_real_server() {
         assert_eq!(
-            refused("resourceVersionMatch=Bogus").1,
+            rejection("resourceVersionMatch=Bogus").1,
             "ListOptions.meta.k8s.io \"\" is invalid: [resourceVersionMatch: Forbidden: resourceVersionMatch is \
              forbidden unless resourceVersion is provided, resourceVersionMatch: Unsupported value: \"Bogus\": \
              supported values: \"Exact\", \"NotOlderThan\", \"\"]"
         );
-        assert_eq!(refused("resourceVersionMatch=Exact&resourceVersion=0").0, 422);
-        assert_eq!(refused("limit=abc"), (400, "strconv.ParseInt: parsing \"abc\": invalid syntax".into()));
+        assert_eq!(rejection("resourceVersionMatch=Exact&resourceVersion=0").0, 422);
+        assert_eq!(rejection("limit=abc"), (400, "strconv.ParseInt: parsing \"abc\": invalid syntax".into()));
         assert_eq!(
-            refused("resourceVersion=-1").1,
+            rejection("resourceVersion=-1").1,
             "invalid resource version: resourceVersion: Invalid value: \"-1\": strconv.ParseUint: parsing \"-1\": \
              invalid syntax"
         );
@@ -360,17 +365,17 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_starts_where_its_parameters_say() {
-        let asked = |query: &str, how| watch_options(&Query::parse(query), &kind(), how);
-        let from = |query: &str| asked(query, StreamingLists::Served).unwrap().from;
+    fn watch_parameters_select_the_start_position() {
+        let options = |query: &str, mode| watch_options(&Query::parse(query), &kind(), mode);
+        let from = |query: &str| options(query, StreamingLists::Served).unwrap().from;
         assert_eq!(from("resourceVersion=0"), WatchStart::Everything);
         assert_eq!(from("resourceVersion=9"), WatchStart::After(9));
         let stream = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
         assert_eq!(from(stream), WatchStart::Latest);
         assert_eq!(from(&format!("{stream}&resourceVersion=0")), WatchStart::Stream(0));
         assert_eq!(from("sendInitialEvents=false&resourceVersionMatch=NotOlderThan"), WatchStart::Now);
-        assert_eq!(asked(stream, StreamingLists::Ignored).unwrap().from, WatchStart::Everything);
-        let off = asked(stream, StreamingLists::Refused).unwrap_err();
+        assert_eq!(options(stream, StreamingLists::Ignored).unwrap().from, WatchStart::Everything);
+        let off = options(stream, StreamingLists::Refused).unwrap_err();
         assert!(off.message().contains("unless the WatchList feature gate is enabled"));
     }
 }

@@ -1,13 +1,13 @@
-//! From a path to what it names. Pure: whether the resource exists is not decided here.
+//! Parses the path of a request. This module does not check whether the resource exists.
 
 use crate::http::escape;
 
-/// What a request's path means.
+/// The meaning of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// `/`
     Root,
-    /// `/healthz`, `/readyz`, `/livez` and what is below them.
+    /// `/healthz`, `/readyz`, `/livez` and all paths below them.
     Health,
     Version,
     /// `/api`
@@ -23,7 +23,7 @@ pub(crate) enum Route {
     },
     Resource(ResourcePath),
     Unknown,
-    /// Escapes that are none: the real server's HTTP library refuses them.
+    /// A path with invalid escapes. The HTTP library of the real server rejects it.
     Malformed,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct ResourcePath {
     pub version: String,
     pub resource: String,
     pub namespace: Option<String>,
-    /// The path says `namespaces//`: in a namespace without a name.
+    /// True for `namespaces//`: the name of the namespace is empty.
     pub unnamed_namespace: bool,
     pub name: Option<String>,
     pub subresource: Option<String>,
@@ -42,11 +42,12 @@ pub(crate) struct ResourcePath {
     pub watch: bool,
 }
 
-/// Reads a path. Escapes are read before it is cut into steps, so that `%2F` is a slash.
+/// Parses a path. The path is decoded before it is split, so `%2F` is a slash.
 pub(crate) fn route(path: &str) -> Route {
     let Some(path) = escape::decode(path) else { return Route::Malformed };
-    let steps: Vec<&str> = path.strip_prefix('/').unwrap_or(&path).trim_end_matches('/').split('/').collect();
-    match steps.as_slice() {
+    let segments: Vec<&str> =
+        path.strip_prefix('/').unwrap_or(&path).trim_end_matches('/').split('/').collect();
+    match segments.as_slice() {
         ["healthz" | "readyz" | "livez", ..] => Route::Health,
         [""] if path != "//" => Route::Root,
         ["index.html"] => Route::Root,
@@ -68,7 +69,8 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Route {
         ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
         _ => (false, rest),
     };
-    // `namespaces/NS/finalize` and `namespaces/NS/status` are parts of the namespace, anything else is inside it.
+    // `namespaces/NS/finalize` and `namespaces/NS/status` are subresources. Other paths are inside the
+    // namespace.
     let (namespace, rest) = match rest {
         ["namespaces", _, "status" | "finalize"] => (None, rest),
         ["namespaces", namespace, inner @ ..] if !inner.is_empty() => (Some(*namespace), inner),
@@ -108,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_name_collections_objects_and_their_parts() {
+    fn paths_contain_collection_object_and_subresource() {
         let pods = path("/api/v1/namespaces/shop/pods/web-0/status");
         assert_eq!((pods.group.as_str(), pods.version.as_str()), ("", "v1"));
         assert_eq!(pods.namespace.as_deref(), Some("shop"));
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_an_object_and_a_place() {
+    fn namespace_is_an_object_and_a_scope() {
         let itself = path("/api/v1/namespaces/shop");
         assert_eq!((itself.resource.as_str(), itself.name.as_deref()), ("namespaces", Some("shop")));
         assert_eq!(itself.namespace, None);
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_escaped_slash_is_a_slash_and_slashes_at_the_end_say_nothing() {
+    fn escaped_slash_separates_and_trailing_slashes_are_ignored() {
         let pods = path("/api/v1/namespaces/shop/pods");
         for same in ["pods/", "pods//", "pods/%2F", "%70ods"] {
             assert_eq!(path(&format!("/api/v1/namespaces/shop/{same}")), pods, "{same}");
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_without_a_name_is_no_namespace() {
+    fn empty_namespace_segment_is_marked_as_unnamed() {
         let pods = path("/api/v1/namespaces//pods");
         assert!(pods.unnamed_namespace && pods.namespace.is_none() && pods.resource == "pods");
         assert!(!path("/api/v1/pods").unnamed_namespace);

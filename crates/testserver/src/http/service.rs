@@ -1,4 +1,4 @@
-//! One request: what it asks for, what the faults say, and the answer.
+//! Executes one request: journal, faults, authorization and response.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -29,54 +29,54 @@ use crate::status::Status;
 use crate::write::decode;
 use crate::write::strict::Warnings;
 
-/// A request's body may have this many bytes, as in the real server.
-const BODY_LIMIT: usize = 3 * 1024 * 1024;
+/// The maximum size of a request body, as on the real server.
+const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The server as a [`tower::Service`]: cloneable, without a socket, for any body.
+/// Serves the API as a [`tower::Service`]. It is cloneable, uses no socket, and accepts any body type.
 ///
-/// Requests are answered on the caller's task. Dropping the future of an answer gives the request up; a write that
-/// has begun is either done or not. [`Broken`] is only returned where a fault asks for it.
+/// A request runs on the caller's task. If the future is dropped, the request is cancelled, and its
+/// write has either happened completely or not at all. Only faults and outages return [`BodyError`].
 #[derive(Clone, Debug)]
 pub struct ApiService {
     shared: Arc<Shared>,
-    front: Backend,
+    backend: Backend,
     closing: watch::Receiver<bool>,
 }
 
 impl ApiService {
-    pub(crate) fn new(shared: Arc<Shared>, front: Backend, closing: watch::Receiver<bool>) -> Self {
-        Self { shared, front, closing }
+    pub(crate) fn new(shared: Arc<Shared>, backend: Backend, closing: watch::Receiver<bool>) -> Self {
+        Self { shared, backend, closing }
     }
 
-    /// The same for one connection.
+    /// Creates the service of one connection.
     pub(crate) fn connection(&self) -> Self {
-        Self { front: self.front.connection(), ..self.clone() }
+        Self { backend: self.backend.connection(), ..self.clone() }
     }
 
     pub(crate) fn gate(&self) -> &Gate {
         &self.shared.gate
     }
 
-    /// Answers one request.
+    /// Executes one request.
     ///
     /// # Errors
-    /// [`Broken`] where a fault breaks the connection before the answer.
+    /// Returns [`BodyError`] if a fault or an outage breaks the connection before the response.
     ///
     /// # Cancel safety
-    /// A request that is given up has either not written or has written completely.
+    /// Cancel safe: the write of a cancelled request has either happened completely or not at all.
     pub async fn respond<B>(self, request: Request<B>) -> Result<Response<Body>, BodyError>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        // Answers are ready at once, so a loop of requests must give way to the watches that it feeds.
+        // Responses are ready immediately. Without a yield, a loop of requests would block the watches.
         tokio::task::coop::consume_budget().await;
         let (parts, body) = request.into_parts();
         let route = route(parts.uri.path());
         let query = Query::parse(parts.uri.query().unwrap_or(""));
-        let cache = self.front.next();
+        let cache = self.backend.next();
         let mut record = record(&parts, request_info(&parts, &route, &query));
         record.replica = cache.id().number();
         record.user = self.shared.access.authenticate(&parts.headers).ok().map(|user| user.name);
@@ -89,20 +89,22 @@ impl ApiService {
         let shared = self.shared.clone();
         let refusals = shared.gate.refusals();
         let call = Call { parts, route, query, info, warnings: Warnings::default(), cache, arrival };
-        let answered = self.meet(call, body).await;
-        // A server that went away meanwhile has not answered, whatever it had done.
-        let answered = answered
-            .and_then(|answer| if shared.gate.refusals() == refusals { Ok(answer) } else { Err(BodyError) });
-        let outcome = match &answered {
+        let result = self.apply_fault(call, body).await;
+        // After an outage in the meantime, the response is lost.
+        let result =
+            result.and_then(
+                |response| if shared.gate.refusals() == refusals { Ok(response) } else { Err(BodyError) },
+            );
+        let outcome = match &result {
             Ok(response) => Outcome::Answered(response.status().as_u16()),
             Err(BodyError) => Outcome::Broken,
         };
         journal.note(ticket, |request| request.outcome = outcome);
-        answered
+        result
     }
 
-    /// Lets the request meet what is wrong with the server and with itself.
-    async fn meet<B>(mut self, mut call: Call, body: B) -> Result<Response<Body>, BodyError>
+    /// Applies outages and the fault of the request, and serves the request.
+    async fn apply_fault<B>(mut self, mut call: Call, body: B) -> Result<Response<Body>, BodyError>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
@@ -120,8 +122,8 @@ impl ApiService {
         call.arrival.note(fault.kind());
         (call.arrival.fault, call.arrival.plan) = (Some(fault.clone()), planned.then(|| over.clone()));
         match fault {
-            Fault::Status(status) => Ok(refusal(&status)),
-            Fault::Forbidden { user } => Ok(refusal(&users::forbidden(&call.info, &user))),
+            Fault::Status(status) => Ok(rejection(&status)),
+            Fault::Forbidden { user } => Ok(rejection(&users::forbidden(&call.info, &user))),
             Fault::Throttled { retry_after } => Ok(throttled(retry_after)),
             Fault::Raw { status, content_type, body } => Ok(raw(status, &content_type, body)),
             Fault::Reset => Err(BodyError),
@@ -132,7 +134,7 @@ impl ApiService {
             Fault::Hang => {
                 tokio::select! {
                     () = crate::read::watch::closed(&mut self.closing) => {}
-                    // Whoever could end it is gone: the same as the end.
+                    // A dropped sender is treated like the signal.
                     _ = over.changed() => {}
                     () = self.shared.gate.refused_since(refusals) => {}
                 }
@@ -143,9 +145,9 @@ impl ApiService {
                 Ok(self.serve(call, body).await)
             }
             Fault::LateResponse(time) => {
-                let answer = self.serve(call, body).await;
+                let response = self.serve(call, body).await;
                 sleep(time).await;
-                Ok(answer)
+                Ok(response)
             }
             Fault::Disrupt(disruption) => {
                 self.shared.disrupt(disruption);
@@ -172,28 +174,29 @@ impl ApiService {
     {
         let yaml = accept::prefers_yaml(&call.parts.headers);
         let gzip = gzip::is_wanted(&call.parts.headers) && call.info.verb != Verb::Watch;
-        let answer = self.serve_in_time(call, body).await;
-        let answer = if yaml { yaml::to_yaml(answer).await } else { answer };
-        if gzip { gzip::if_large(answer).await } else { answer }
+        let response = self.serve_with_timeout(call, body).await;
+        let response = if yaml { yaml::to_yaml(response).await } else { response };
+        if gzip { gzip::compress_if_large(response).await } else { response }
     }
 
-    /// Answers within the time that the client allows, which counts before who it is.
-    async fn serve_in_time<B>(&self, call: Call, body: B) -> Response<Body>
+    /// Serves the request within the timeout of the client. An invalid timeout is reported before a
+    /// missing right.
+    async fn serve_with_timeout<B>(&self, call: Call, body: B) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let longest = match call.query.timeout() {
+        let limit = match call.query.timeout() {
             _ if call.route == Route::Malformed => return malformed(),
             _ if call.info.verb == Verb::Watch => None,
-            Err(status) => return refusal(&status),
-            Ok(longest) => longest,
+            Err(status) => return rejection(&status),
+            Ok(limit) => limit,
         };
-        // On the heap, which leaves the stack to bodies that nest deeply.
-        let answer = Box::pin(self.serve_json(call, body));
-        match longest {
-            None => answer.await,
-            Some(longest) => timeout(longest, answer).await.unwrap_or_else(|_| timed_out()),
+        // Boxed, because deeply nested bodies need the stack.
+        let response = Box::pin(self.serve_json(call, body));
+        match limit {
+            None => response.await,
+            Some(limit) => timeout(limit, response).await.unwrap_or_else(|_| timed_out()),
         }
     }
 
@@ -203,28 +206,28 @@ impl ApiService {
         B::Error: Into<BoxError>,
     {
         if let Err(status) = self.authorize(&call) {
-            return refusal(&status);
+            return rejection(&status);
         }
         let collected = collect(body).await;
         let body = match collected.and_then(|body| self.to_json(&mut call, body)) {
             Ok(body) => body,
-            Err(status) => return refusal(&status),
+            Err(status) => return rejection(&status),
         };
         let warnings = call.warnings.clone();
-        let answer = handle::handle(&self.shared, &self.closing, call, body).await;
-        warned(answer.unwrap_or_else(|status| refusal(&status)), &warnings)
+        let response = handle::handle(&self.shared, &self.closing, call, body).await;
+        with_warnings(response.unwrap_or_else(|status| rejection(&status)), &warnings)
     }
 }
 
 impl ApiService {
-    /// 401 for whom nobody knows, 403 for what is not allowed.
+    /// Returns 401 for an unknown user, and 403 for a missing right.
     fn authorize(&self, call: &Call) -> Result<(), Status> {
         let access = &self.shared.access;
         let user = access.authenticate(&call.parts.headers)?;
         access.authorize(&user, &Attributes::of(&call.parts, &call.query))
     }
 
-    /// The body as JSON, which is all that the handlers read. What it can't be made of stays as it is.
+    /// Converts the body to JSON, because the handlers read only JSON. Other content stays unchanged.
     fn to_json(&self, call: &mut Call, body: Bytes) -> Result<Bytes, Status> {
         let body = crate::protobuf::to_json(&self.shared, call, body)?;
         let Route::Resource(path) = &call.route else { return Ok(body) };
@@ -235,15 +238,15 @@ impl ApiService {
     }
 }
 
-/// A request as the handlers see it.
+/// A parsed request.
 pub(crate) struct Call {
     pub parts: Parts,
     pub route: Route,
     pub query: Query,
     pub info: RequestInfo,
-    /// What the client is told beside the answer.
+    /// The warnings in the headers of the response.
     pub warnings: Warnings,
-    /// What reads are answered from.
+    /// The watch cache that serves reads.
     pub cache: Arc<Cache>,
     pub arrival: PendingWatch,
 }
@@ -271,10 +274,10 @@ where
     B: http_body::Body<Data = Bytes>,
     B::Error: Into<BoxError>,
 {
-    match Limited::new(body, BODY_LIMIT).collect().await {
+    match Limited::new(body, MAX_BODY_BYTES).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Status::body_too_large(BODY_LIMIT)),
-        Err(_) => Err(Status::bad_request("the request's body broke off")),
+        Err(error) if error.is::<LengthLimitError>() => Err(Status::body_too_large(MAX_BODY_BYTES)),
+        Err(_) => Err(Status::bad_request("reading the request body failed")),
     }
 }
 
@@ -333,12 +336,12 @@ fn raw(code: u16, content_type: &str, body: Bytes) -> Response<Body> {
     response(code, content_type, Body::bytes(body))
 }
 
-/// An answer in JSON, with the final newline that the real server sends.
+/// Creates a JSON response with a final newline, like the real server.
 pub(crate) fn json(code: u16, body: &[u8]) -> Response<Body> {
     response(code, "application/json", Body::bytes([body, b"\n"].concat()))
 }
 
-/// A document that is sent as it stands.
+/// Creates a response with an unchanged document.
 pub(crate) fn document(content_type: &str, body: impl Into<Bytes>) -> Response<Body> {
     response(200, content_type, Body::bytes(body))
 }
@@ -354,7 +357,7 @@ pub(crate) fn plain(code: u16, text: impl Into<Bytes>) -> Response<Body> {
     response
 }
 
-fn refusal(status: &Status) -> Response<Body> {
+fn rejection(status: &Status) -> Response<Body> {
     let mut response = json(status.code(), &status.json());
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
@@ -362,11 +365,11 @@ fn refusal(status: &Status) -> Response<Body> {
     response
 }
 
-/// The answer with the warnings in its header, as `299 - "text"`.
-fn warned(mut response: Response<Body>, warnings: &Warnings) -> Response<Body> {
+/// Adds the warnings to the headers, in the form `299 - "text"`.
+fn with_warnings(mut response: Response<Body>, warnings: &Warnings) -> Response<Body> {
     for text in warnings.said() {
         let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
-        // What can't stand in a header is left out.
+        // A warning that is invalid in a header is omitted.
         if let Ok(value) = header::HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
             response.headers_mut().append(header::WARNING, value);
         }
@@ -374,14 +377,14 @@ fn warned(mut response: Response<Body>, warnings: &Warnings) -> Response<Body> {
     response
 }
 
-/// How priority and fairness refuse a request.
+/// Creates the rejection of API priority and fairness.
 fn throttled(retry_after: u32) -> Response<Body> {
     let mut response = plain(429, "Too many requests, please try again later.\n");
     response.headers_mut().insert(header::RETRY_AFTER, retry_after.into());
     response
 }
 
-/// What the real server says where a request took longer than its client allows: a Status that lacks its kind.
+/// Creates the response of the real server after the timeout of the client. The `Status` has no kind.
 fn timed_out() -> Response<Body> {
     let status = concat!(
         r#"{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted "#,
@@ -390,7 +393,7 @@ fn timed_out() -> Response<Body> {
     response(504, "text/plain; charset=utf-8", Body::bytes(status))
 }
 
-/// What Go's HTTP library says to a path with broken escapes.
+/// Creates the response of Go's HTTP library to a path with invalid escapes.
 fn malformed() -> Response<Body> {
     let mut response = plain(400, "400 Bad Request");
     let headers = response.headers_mut();
@@ -400,7 +403,7 @@ fn malformed() -> Response<Body> {
     response
 }
 
-/// A path that nothing is served under.
+/// Creates the response for an unknown path.
 pub(crate) fn page_not_found() -> Response<Body> {
     plain(404, "404 page not found\n")
 }

@@ -1,4 +1,4 @@
-//! The parts of objects that have a shape of their own: `/scale`, `/binding`, `/eviction`.
+//! The subresources with a separate type: `/scale`, `/binding`, `/eviction`.
 
 use bytes::Bytes;
 use http::Response;
@@ -15,25 +15,25 @@ use crate::write::patch::{PatchRequest, patch_scale};
 use crate::write::scale::Scale;
 use crate::write::{self, Mode, Part, Target, Via, binding, decode, eviction, scale_body};
 
-type Answer = Result<Response<Body>, Status>;
+type HandlerResult = Result<Response<Body>, Status>;
 
-/// What a binding and an eviction answer.
-const DONE: &[u8] = br#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}"#;
+/// The response to a binding and to an eviction.
+const CREATED: &[u8] = br#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}"#;
 
-/// `/binding`: a scheduler says where a pod is to run.
-pub(crate) fn bind(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer {
+/// `/binding`: a scheduler assigns a pod to a node.
+pub(crate) fn bind(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> HandlerResult {
     let options = write_options(call, body)?;
     decode::check_json(&call.parts.headers)?;
     binding::bind(shared, target, body, options)?;
-    Ok(json(201, DONE))
+    Ok(json(201, CREATED))
 }
 
-/// `/eviction`: a pod goes, if its disruption budget lets it.
-pub(crate) fn evict(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Answer {
+/// `/eviction`: deletes a pod if its disruption budget permits it.
+pub(crate) fn evict(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> HandlerResult {
     let options = write_options(call, body)?;
     decode::check_json(&call.parts.headers)?;
     eviction::evict(shared, target, body, &options)?;
-    Ok(json(201, DONE))
+    Ok(json(201, CREATED))
 }
 
 /// GET, PUT and PATCH of `/scale`.
@@ -43,7 +43,7 @@ pub(crate) fn scale(
     encoder: &ObjectEncoder,
     call: &Call,
     body: &Bytes,
-) -> Answer {
+) -> HandlerResult {
     let paths = target.kind().scale.as_ref().ok_or_else(Status::no_such_resource)?;
     if call.info.verb == Verb::Get {
         let entry = shared.read(|state| state.store.table(target.served.table).get(&target.key()).cloned());

@@ -1,4 +1,4 @@
-//! Certificates for a server on TLS: an authority of its own, and what it signs for the address.
+//! TLS: a new certificate authority, and a server certificate for the address.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -9,32 +9,32 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::{self, ServerConfig, crypto};
 
-/// How connections are encrypted, and what a client checks that by.
+/// The TLS acceptor of a server, and the certificate of its authority.
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub acceptor: TlsAcceptor,
-    /// The authority's certificate, as PEM.
+    /// The certificate of the authority, in PEM format.
     pub authority: String,
 }
 
-/// Without the keys.
+/// Does not print the keys.
 impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Tls")
     }
 }
 
-/// Why there are no certificates.
+/// The creation of the TLS configuration failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsError {
-    #[error("no certificate could be made")]
+    #[error("creating the TLS certificate failed")]
     Certificate(#[from] rcgen::Error),
-    #[error("the certificate can't be used")]
+    #[error("creating the TLS configuration failed")]
     Config(#[from] rustls::Error),
 }
 
 impl Tls {
-    /// Makes an authority and a certificate for `localhost`, the loopback addresses and this one.
+    /// Creates an authority, and a certificate for `localhost`, the loopback addresses and this address.
     pub(crate) fn new(addr: SocketAddr) -> Result<Self, TlsError> {
         let authority_key = KeyPair::generate()?;
         let mut params = CertificateParams::new(Vec::new())?;
@@ -60,7 +60,7 @@ impl Tls {
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(chain, key)?;
-        // As the real server: HTTP/2 first.
+        // HTTP/2 first, like the real server.
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), authority: authority.pem() })
     }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_server_has_an_authority_of_its_own_and_shows_no_keys() {
+    fn servers_have_different_authorities_and_do_not_print_keys() {
         let addr = SocketAddr::from(([127, 0, 0, 1], 1));
         let (one, other) = (Tls::new(addr).unwrap(), Tls::new(addr).unwrap());
         assert!(one.authority.starts_with("-----BEGIN CERTIFICATE-----"));

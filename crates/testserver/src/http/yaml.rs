@@ -1,4 +1,4 @@
-//! Answers in another form than JSON.
+//! Converts JSON responses to YAML.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};
@@ -7,18 +7,18 @@ use serde_json::Value;
 
 use crate::http::body::Body;
 
-/// The same answer in YAML, if it is in JSON. A list is read as a whole first.
+/// Converts a JSON response to YAML. Other responses stay unchanged. The complete body is read first.
 ///
 /// # Cancel safety
-/// The answer is lost.
-pub(crate) async fn to_yaml(answer: Response<Body>) -> Response<Body> {
+/// Not cancel safe: a dropped call loses the response.
+pub(crate) async fn to_yaml(response: Response<Body>) -> Response<Body> {
     let json = HeaderValue::from_static("application/json");
-    if answer.headers().get(header::CONTENT_TYPE) != Some(&json) {
-        return answer;
+    if response.headers().get(header::CONTENT_TYPE) != Some(&json) {
+        return response;
     }
-    let (mut parts, body) = answer.into_parts();
+    let (mut parts, body) = response.into_parts();
     let Ok(collected) = body.collect().await else {
-        // Only bodies that a fault cuts break, and those are cut later.
+        // Unreachable, because faults break a body only after this step.
         return Response::from_parts(parts, Body::bytes(""));
     };
     let bytes = collected.to_bytes();
@@ -27,7 +27,7 @@ pub(crate) async fn to_yaml(answer: Response<Body>) -> Response<Body> {
     Response::from_parts(parts, Body::bytes(yaml))
 }
 
-/// Keys in alphabetical order, as the real server writes them.
+/// Serialises as YAML with keys in alphabetical order, like the real server.
 fn yaml(json: &Bytes) -> Option<String> {
     let value: Value = serde_json::from_slice(json).ok()?;
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn yaml_is_written_as_the_real_server_writes_it() {
+    fn yaml_equals_the_yaml_of_the_real_server() {
         let json = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"labels":{},"time":"2026-11-21T09:36:33Z"},
             "data":{"b":"yes","c":"1067","d":"plain text"},"items":[{"a":1,"b":[true,null]}]}"#;
         assert_eq!(
