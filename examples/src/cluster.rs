@@ -116,7 +116,10 @@ impl ClusterArgs {
             Ok(_) | Err(Error::Api(_)) => Ok(client),
             // Only the innermost error of the HTTP client describes the cause.
             Err(error) => {
-                bail!("cannot connect to {url}: {}", anyhow::Error::from(error).root_cause())
+                bail!(
+                    "cannot connect to {url}: {}; check that the cluster runs",
+                    anyhow::Error::from(error).root_cause()
+                )
             }
         }
     }
