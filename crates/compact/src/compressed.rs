@@ -12,14 +12,14 @@ use crate::{
     dictionary::DictionaryTrainer,
 };
 
-/// Caches the JSON of an object, compressed by zstd. Like [`Lazy`](crate::Lazy), it decodes the object
-/// when it is read.
+/// Caches the JSON of an object, compressed by zstd. Like [`Lazy`](crate::Lazy), it decodes the
+/// object when a reader needs it.
 ///
-/// A dictionary is trained from the first objects of a cache. Pods take less than a third of their
-/// size.
+/// The decoder trains a dictionary from the first objects of a cache. The JSON of a Pod is
+/// compressed to less than a third of its size.
 ///
-/// Use it for programs that cache very many objects. A change costs the compression, which is cheaper
-/// than decoding. A read costs slightly more than with `Lazy`.
+/// This representation suits programs that cache very many objects. Each change is compressed once,
+/// which is cheaper than decoding. A read takes slightly longer than with `Lazy`.
 pub struct Compressed<K> {
     id: ObjectId,
     labels: Box<[u8]>,
@@ -57,10 +57,11 @@ impl<K> Compressed<K> {
         }
     }
 
-    /// Returns the JSON that the server sent, without managedFields unless they are kept.
+    /// Returns the JSON that the server sent. It contains managedFields only if the informer keeps
+    /// them.
     ///
     /// # Errors
-    /// Fails only if the memory for the JSON cannot be allocated.
+    /// Returns an error only if the memory for the JSON cannot be allocated.
     pub fn json(&self) -> Result<Cow<'_, [u8]>, DecodeError> {
         match &self.body {
             Body::Plain(json) => Ok(Cow::Borrowed(json)),
@@ -76,11 +77,11 @@ impl<K: DeserializeOwned + 'static> Compressed<K> {
     /// Returns the decoded object. Concurrent readers share one decoded value.
     ///
     /// # Errors
-    /// The JSON does not decode as `K`, or the `Deserialize` of `K` panics.
+    /// Returns an error if the JSON does not decode as `K`, or if the `Deserialize` of `K` panics.
     ///
     /// # Deadlocks
-    /// If the `Deserialize` of `K` calls this method for the same object, the call deadlocks. Concurrent
-    /// callers wait until the object is decoded.
+    /// If the `Deserialize` of `K` calls this method for the same object, the call deadlocks.
+    /// Concurrent callers wait until the object is decoded.
     pub fn get(&self) -> Result<Decoded<K>, DecodeError> {
         self.shared.get(|| self.decode())
     }
@@ -88,7 +89,7 @@ impl<K: DeserializeOwned + 'static> Compressed<K> {
     /// Decodes only the fields of `F`, which is cheaper than decoding `K`.
     ///
     /// # Errors
-    /// The JSON does not decode as `F`, or the `Deserialize` of `F` panics.
+    /// Returns an error if the JSON does not decode as `F`, or if the `Deserialize` of `F` panics.
     pub fn fields<F: DeserializeOwned + 'static>(&self) -> Result<F, DecodeError> {
         decoded(&self.json()?, &self.kind)
     }
@@ -96,7 +97,7 @@ impl<K: DeserializeOwned + 'static> Compressed<K> {
     /// Decodes the object into an owned value.
     ///
     /// # Errors
-    /// The JSON does not decode as `K`, or the `Deserialize` of `K` panics.
+    /// Returns an error if the JSON does not decode as `K`, or if the `Deserialize` of `K` panics.
     pub fn decode(&self) -> Result<K, DecodeError> {
         self.fields()
     }

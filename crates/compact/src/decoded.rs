@@ -1,4 +1,4 @@
-//! `Decoded`: a decoded object that its readers share.
+//! `Decoded`: a decoded object that several readers share.
 
 use std::{
     fmt,
@@ -12,7 +12,8 @@ use kube_object::{DecodeError, decode_json};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-/// Holds a decoded object that concurrent readers share. Cheap to clone; dereferences to the object.
+/// Holds a decoded object that concurrent readers share. Cheap to clone; dereferences to the
+/// object.
 ///
 /// The value is dropped with its last reference. The next read decodes the object again.
 pub struct Decoded<K>(Arc<Outer<K>>);
@@ -38,15 +39,17 @@ impl<K> fmt::Debug for Decoded<K> {
     }
 }
 
-/// A weak reference keeps this pointer in memory. The value is dropped with the last strong reference.
+/// The content of the shared `Arc`. A weak reference keeps only this pointer in memory. The value
+/// is dropped with the last strong reference.
 struct Outer<K>(Box<K>);
 
-/// Decodes this JSON. `F` is a type of the program, so its code may panic.
+/// Decodes the JSON of an object. Catches panics, because the `Deserialize` of `F` can be code of
+/// the program.
 pub(crate) fn decoded<F: DeserializeOwned + 'static>(json: &[u8], kind: &TypeMeta) -> Result<F, DecodeError> {
     catch_unwind(AssertUnwindSafe(|| decode_json(json, kind))).unwrap_or(Err(DecodeError::Panicked))
 }
 
-/// Refers to the decoded value, if a reader holds one.
+/// Refers to the decoded value while a reader holds it.
 pub(crate) struct Shared<K>(Mutex<Weak<Outer<K>>>);
 
 impl<K> Shared<K> {
@@ -54,8 +57,8 @@ impl<K> Shared<K> {
         Self(Mutex::new(Weak::new()))
     }
 
-    /// Returns the value that other readers hold, or else calls `decode`. Concurrent callers wait for
-    /// it, so `decode` must not call this method.
+    /// Returns the value that other readers hold. If no reader holds a value, calls `decode`.
+    /// Concurrent callers wait for `decode`, so it must not call this method.
     pub(crate) fn get(
         &self,
         decode: impl FnOnce() -> Result<K, DecodeError>,
@@ -79,7 +82,7 @@ mod tests {
     #[test]
     fn concurrent_readers_share_one_decoded_value() {
         let (shared, decoded) = (Shared::new(), Mutex::new(0));
-        let look = || {
+        let read = || {
             shared.get(|| {
                 *decoded.lock() += 1;
                 Ok(*decoded.lock())
@@ -87,19 +90,19 @@ mod tests {
         };
         let barrier = Barrier::new(4);
         thread::scope(|scope| {
-            let lookers: Vec<_> = (0..4)
+            let readers: Vec<_> = (0..4)
                 .map(|_| {
                     scope.spawn(|| {
                         barrier.wait();
-                        let view = look().unwrap();
+                        let value = read().unwrap();
                         barrier.wait();
-                        *view
+                        *value
                     })
                 })
                 .collect();
-            assert!(lookers.into_iter().all(|looker| looker.join().unwrap() == 1));
+            assert!(readers.into_iter().all(|reader| reader.join().unwrap() == 1));
         });
-        assert_eq!(*look().unwrap(), 2, "the first value is gone");
+        assert_eq!(*read().unwrap(), 2, "the first value was dropped");
     }
 
     #[derive(Debug)]
@@ -127,9 +130,9 @@ mod tests {
     fn unread_object_holds_no_decoded_value() {
         let shared = Shared::new();
         let counted = Arc::new(());
-        let view = shared.get(|| Ok((Arc::clone(&counted), [0_u8; 4096]))).unwrap();
+        let value = shared.get(|| Ok((Arc::clone(&counted), [0_u8; 4096]))).unwrap();
         assert_eq!(Arc::strong_count(&counted), 2);
-        drop(view);
+        drop(value);
         assert_eq!(Arc::strong_count(&counted), 1);
         assert!(size_of_val(&shared) <= 16);
     }

@@ -7,16 +7,18 @@ use zstd::dict;
 
 use crate::codec::Codec;
 
-/// The number of objects that a dictionary is trained from. Training happens once, on the task that
-/// decodes. More objects take longer and hardly improve the dictionary.
+/// The number of objects from which a dictionary is trained. The training runs once, on the task
+/// that decodes. More objects take longer and hardly improve the dictionary.
 const MAX_SAMPLES: usize = 128;
-/// The maximum size of all samples in bytes. A smaller cache keeps its samples while it exists.
+/// The maximum size of all samples in bytes. A cache with too few objects for a training keeps its
+/// samples until it is dropped.
 const MAX_SAMPLE_BYTES: usize = 2 << 20;
 const MAX_BYTES_PER_SAMPLE: usize = 128 << 10;
-/// The maximum size of a dictionary in bytes. Objects of one type hardly share more.
+/// The maximum size of a dictionary in bytes. A larger dictionary hardly improves the compression.
 const MAX_DICTIONARY_BYTES: usize = 16 << 10;
 
-/// Provides the codec of one cache: without a dictionary at first, with one after enough objects.
+/// Provides the codec of one cache. At first, the codec has no dictionary. After enough objects,
+/// the trainer creates a codec with a dictionary.
 pub(crate) struct DictionaryTrainer(Mutex<TrainerState>);
 
 enum TrainerState {
@@ -27,7 +29,7 @@ enum TrainerState {
         sizes: Vec<usize>,
     },
     Trained(Arc<Codec>),
-    /// zstd contexts could not be created, because there is not enough memory.
+    /// The zstd contexts could not be created, because memory is missing.
     Unavailable,
 }
 

@@ -1,4 +1,4 @@
-//! `Lazy`: caches an object as its JSON, and decodes it when it is read.
+//! `Lazy`: caches the JSON of an object, and decodes the object when a reader needs it.
 
 use std::{fmt, sync::Arc};
 
@@ -8,31 +8,32 @@ use serde::de::DeserializeOwned;
 
 use crate::decoded::{Decoded, Shared, decoded};
 
-/// Caches the JSON of an object. Key, uid, version and labels are available without decoding; the rest
-/// is decoded when it is read.
+/// Caches the JSON of an object. Key, uid, version and labels are available without decoding. The
+/// other fields are decoded when a reader needs them.
 ///
-/// Use it for programs that cache many objects and read few of them. It takes the memory of the JSON,
-/// and a change costs a small part of decoding.
+/// This representation suits programs that cache many objects but read only few objects. It needs
+/// the memory of the JSON. A change is much cheaper than decoding.
 ///
-/// An object that does not decode as `K` is cached too, and [`Lazy::get`] returns the error. A typed
-/// cache would reject this object.
+/// An object that does not decode as `K` is also cached, and [`Lazy::get`] returns the error. A
+/// typed cache would reject this object.
 pub struct Lazy<K> {
     id: ObjectId,
     labels: LabelTexts,
     kind: Arc<TypeMeta>,
-    /// Its capacity is a multiple of [`GRAIN`].
+    /// The JSON. The capacity is a multiple of [`ALLOCATION_STEP_BYTES`].
     json: Vec<u8>,
     shared: Shared<K>,
 }
 
-/// The granularity of allocations, in bytes. Objects of a type have many slightly different sizes. With
-/// exact allocations, an allocator would leave small gaps that it cannot merge, and a cache would grow
-/// while its objects change. `kube-bench scale` measures this.
-const GRAIN: usize = 512;
+/// The granularity of allocations, in bytes. Objects of a type have many slightly different sizes.
+/// With exact allocations, an allocator leaves small gaps that it cannot merge, and the memory of a
+/// cache grows while its objects change. `kube-bench scale` measures this effect.
+const ALLOCATION_STEP_BYTES: usize = 512;
 
-fn in_grains(parts: [&[u8]; 2]) -> Vec<u8> {
+/// Concatenates the parts. Rounds the capacity up to a multiple of [`ALLOCATION_STEP_BYTES`].
+fn concat_rounded(parts: [&[u8]; 2]) -> Vec<u8> {
     let length: usize = parts.iter().map(|part| part.len()).sum();
-    let mut json = Vec::with_capacity(length.next_multiple_of(GRAIN));
+    let mut json = Vec::with_capacity(length.next_multiple_of(ALLOCATION_STEP_BYTES));
     parts.iter().for_each(|part| json.extend_from_slice(part));
     json
 }
@@ -41,16 +42,16 @@ fn in_grains(parts: [&[u8]; 2]) -> Vec<u8> {
 enum LabelTexts {
     /// A range of the object's JSON.
     InJson(u32, u32),
-    /// A separate copy, because the labels in the JSON are not in a readable form.
-    Apart(Box<[u8]>),
+    /// A separate copy, because [`Labels`] cannot read the labels in the JSON directly.
+    Copied(Box<[u8]>),
 }
 
 impl LabelTexts {
     fn of(object: &RawObject<'_>) -> Self {
-        let place = object.labels_in_json();
-        match place.map(|place| (u32::try_from(place.start), u32::try_from(place.end))) {
+        let range = object.labels_in_json();
+        match range.map(|range| (u32::try_from(range.start), u32::try_from(range.end))) {
             Some((Ok(start), Ok(end))) => Self::InJson(start, end),
-            _ => Self::Apart(object.labels().into()),
+            _ => Self::Copied(object.labels().into()),
         }
     }
 }
@@ -65,11 +66,12 @@ impl<K> Lazy<K> {
     pub fn labels(&self) -> Labels<'_> {
         Labels::of(match &self.labels {
             LabelTexts::InJson(start, end) => &self.json[*start as usize..*end as usize],
-            LabelTexts::Apart(texts) => texts,
+            LabelTexts::Copied(texts) => texts,
         })
     }
 
-    /// Returns the JSON that the server sent, without managedFields unless they are kept.
+    /// Returns the JSON that the server sent. It contains managedFields only if the informer keeps
+    /// them.
     pub fn json(&self) -> &[u8] {
         &self.json
     }
@@ -79,11 +81,11 @@ impl<K: DeserializeOwned + 'static> Lazy<K> {
     /// Returns the decoded object. Concurrent readers share one decoded value.
     ///
     /// # Errors
-    /// The JSON does not decode as `K`, or the `Deserialize` of `K` panics.
+    /// Returns an error if the JSON does not decode as `K`, or if the `Deserialize` of `K` panics.
     ///
     /// # Deadlocks
-    /// If the `Deserialize` of `K` calls this method for the same object, the call deadlocks. Concurrent
-    /// callers wait until the object is decoded.
+    /// If the `Deserialize` of `K` calls this method for the same object, the call deadlocks.
+    /// Concurrent callers wait until the object is decoded.
     pub fn get(&self) -> Result<Decoded<K>, DecodeError> {
         self.shared.get(|| self.decode())
     }
@@ -91,7 +93,7 @@ impl<K: DeserializeOwned + 'static> Lazy<K> {
     /// Decodes only the fields of `F`, which is cheaper than decoding `K`.
     ///
     /// # Errors
-    /// The JSON does not decode as `F`, or the `Deserialize` of `F` panics.
+    /// Returns an error if the JSON does not decode as `F`, or if the `Deserialize` of `F` panics.
     pub fn fields<F: DeserializeOwned + 'static>(&self) -> Result<F, DecodeError> {
         decoded(&self.json, &self.kind)
     }
@@ -99,7 +101,7 @@ impl<K: DeserializeOwned + 'static> Lazy<K> {
     /// Decodes the object into an owned value.
     ///
     /// # Errors
-    /// The JSON does not decode as `K`, or the `Deserialize` of `K` panics.
+    /// Returns an error if the JSON does not decode as `K`, or if the `Deserialize` of `K` panics.
     pub fn decode(&self) -> Result<K, DecodeError> {
         decoded(&self.json, &self.kind)
     }
@@ -120,7 +122,7 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Cached for Lazy<K> 
     type Decoder = LazyDecoder;
 }
 
-/// Decodes into [`Lazy`]: copies the JSON.
+/// Decodes objects into [`Lazy`]. It only copies the JSON.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LazyDecoder;
 
@@ -130,7 +132,7 @@ impl<K: Send + Sync + 'static> Decode<Lazy<K>> for LazyDecoder {
             id: object.id.clone(),
             labels: LabelTexts::of(object),
             kind: Arc::clone(object.kind()),
-            json: in_grains(object.json_parts()),
+            json: concat_rounded(object.json_parts()),
             shared: Shared::new(),
         })
     }
@@ -145,14 +147,14 @@ impl<K> fmt::Debug for Lazy<K> {
 
 #[cfg(test)]
 mod tests {
-    use super::in_grains;
+    use super::concat_rounded;
 
     #[test]
     fn json_capacity_is_rounded_up() {
         for (parts, capacity) in
             [([&[][..], &[]], 0), ([&[7; 500], &[7; 12]], 512), ([&[7; 512], &[7]], 1024)]
         {
-            let json = in_grains(parts);
+            let json = concat_rounded(parts);
             assert_eq!(json, vec![7; parts.concat().len()]);
             assert_eq!(json.capacity(), capacity);
         }

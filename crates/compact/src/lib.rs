@@ -1,19 +1,36 @@
-//! Smaller representations of cached objects, for programs that cache many objects or read few of them.
+//! Provides representations of cached objects that need less memory.
 //!
-//! An informer caches objects as its type parameter. This is a type of k8s-openapi or of a CRD with all
-//! fields decoded, or one of these representations:
+//! Use them in programs that cache many objects, or read only few of the cached objects. The type
+//! parameter of an informer selects the representation. `K` is a type of k8s-openapi or of a CRD.
 //!
-//! | form | what an object takes | what it answers at once | what it decodes when asked |
+//! | Type | Data in memory | Available without decoding | Decoded on demand |
 //! |---|---|---|---|
-//! | `K` | all fields, in the structs of `K` | everything | nothing |
-//! | [`Projection<K, F>`] | the fields of `F` | labels, the fields of `F` | nothing; other fields don't compile |
-//! | `PartialObjectMeta<K>` | its metadata, and no more is sent | metadata | nothing; a spec doesn't compile |
-//! | [`Lazy<K>`] | its JSON | labels | everything else: [`Lazy::get`] |
-//! | `Compressed<K>` | its JSON, compressed | labels | everything else: `Compressed::get` |
+//! | `K` | all fields of `K` | all fields | – |
+//! | [`Projection<K, F>`] | the fields of `F` | the labels and the fields of `F` | – |
+//! | `PartialObjectMeta<K>` | the metadata; the server sends only metadata | the metadata | – |
+//! | [`Lazy<K>`] | the JSON | the labels | all fields, with [`Lazy::get`] |
+//! | `Compressed<K>` | the compressed JSON | the labels | all fields, with `Compressed::get` |
 //!
 //! Key, uid and resourceVersion are available in each representation. Handlers, listers, label
-//! selectors and indexes work with all of them. An index function may decode, once for each version of
-//! an object. No representation contains `managedFields`, unless you request them.
+//! selectors and indexes work with every representation. An index function may decode an object. It
+//! runs once for each version of the object. A representation contains `managedFields` only if the
+//! informer keeps them.
+//!
+//! The JSON of a server becomes a `Lazy` without decoding:
+//!
+//! ```
+//! use k8s_openapi::api::core::v1::Pod;
+//! use kube_compact::{Lazy, LazyDecoder};
+//! use kube_object::{Decode, DecodeContext, Outline, RawObject, TypeMeta};
+//!
+//! let json = br#"{"metadata":{"name":"web-0","labels":{"app":"web"}},"spec":{"containers":[],"nodeName":"n1"}}"#;
+//! let context = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
+//! let pod: Lazy<Pod> = LazyDecoder.decode(&RawObject::new(Outline::of(json), &context)?)?;
+//!
+//! assert_eq!(pod.labels().get("app"), Some("web"));
+//! assert_eq!(pod.get()?.spec.as_ref().and_then(|spec| spec.node_name.as_deref()), Some("n1"));
+//! # Ok::<(), kube_object::DecodeError>(())
+//! ```
 //!
 //! ```text
 //! listwatch --RawObject--> a Decode of this crate --Arc<Lazy<K>>--> store, handlers, listers
@@ -21,7 +38,8 @@
 //!
 //! # Invariants
 //! - An object is decoded only when it is read.
-//! - Concurrent readers of one object share one decoded value. It is dropped with its last reference.
+//! - Concurrent readers of one object share one decoded value. The value is dropped with its last
+//!   reference.
 //! - The identity of an object is taken from the bytes of the server.
 
 #[cfg(feature = "compressed")]

@@ -10,8 +10,9 @@ use serde::de::DeserializeOwned;
 
 /// Caches the fields of `F` of an object of type `K`. Dereferences to these fields.
 ///
-/// `F` is your struct with the required fields of `K`. It can be any type that serde can deserialize.
-/// Other fields take neither memory nor time. Key, uid, version and labels are also available.
+/// `F` is your struct with the required fields of `K`. It can be any type that serde can
+/// deserialize. Other fields are neither decoded nor stored. Key, uid, version and labels are also
+/// available.
 ///
 /// ```
 /// use kube_compact::Projection;
@@ -74,7 +75,7 @@ impl<K: Resource + 'static, F: DeserializeOwned + Send + Sync + 'static> Cached 
     type Decoder = ProjectionDecoder;
 }
 
-/// Decodes into [`Projection`].
+/// Decodes objects into [`Projection`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProjectionDecoder;
 

@@ -1,5 +1,5 @@
-//! `Backlog`: the events that one handler has not received. Shared batches below a threshold,
-//! coalesced changes above it.
+//! `Backlog`: the events that one handler has not received. It holds shared batches below a
+//! threshold, and coalesced changes above the threshold.
 
 mod coalesce;
 mod coalesced;
@@ -15,32 +15,35 @@ use kube_object::{Entry, Event, ObjectKey};
 
 use coalesced::{CoalescedChanges, is_initial};
 
-/// The default number of pending events from which events are coalesced. It equals the default
-/// capacity in front of the store, so that a handler receives an ordinary burst in full.
+/// The default number of pending events from which a backlog coalesces. It is equal to
+/// [`DEFAULT_CAPACITY`](crate::DEFAULT_CAPACITY): a handler receives each event of an ordinary
+/// burst.
 pub const DEFAULT_COALESCE_THRESHOLD: usize = 1024;
 
 /// Holds the events that one handler has not received, as plain data.
 ///
-/// While fewer events than the threshold are queued, a batch is queued unchanged: one `Arc`, shared
-/// by all handlers. From the threshold on, events are coalesced into one change per key, oldest key
-/// first, until no coalesced change is left.
+/// Below the threshold, a batch is queued unchanged, as one `Arc` that all handlers share. When the
+/// number of queued events reaches the threshold, later events are coalesced into one change per
+/// key. The oldest key is delivered first. This mode ends when no coalesced change remains.
 ///
 /// # Bound
-/// A backlog holds fewer events than the threshold, plus one batch, plus one change for each key that
-/// exists or that the handler knows. An object that is added and deleted in between leaves nothing.
+/// A backlog holds fewer events than the threshold, plus one batch, plus one change for each key
+/// that exists or that was delivered to the handler. If an object is added and deleted before its
+/// delivery, both events are removed.
 ///
-/// [`push`] never refuses events and never waits. With an unreachable threshold (`usize::MAX`)
-/// nothing is coalesced; the caller must then wait while [`pending`] is too large. Deliveries come in
-/// addition: one batch for each [`Delivery`] that still exists.
+/// [`push`] accepts all events and never waits. With an unreachable threshold (`usize::MAX`),
+/// events are never coalesced, and the caller must wait while [`pending`] is too large. Each
+/// [`Delivery`] holds one more batch until it is dropped.
 ///
 /// # Contract
-/// 1. The delivered events of each key form a history (Property 5). An Add is of an object that the
-///    handler does not know. An Update begins with the state that was delivered last. A Delete is of
-///    an object that the handler knows. The last event leads to the newest state. No Delete of a
-///    known object is lost (Property 8).
-/// 2. Below the threshold each event is delivered as it was pushed. Above it, an Add followed by
-///    Updates becomes an Add of the newest state with the `initial` of the first. A Delete contains
-///    the last state in the cache (Property 18).
+/// 1. The delivered events of each key form a history (Property 5). An object is *known* from the
+///    delivery of its Add to the delivery of its Delete. An Add contains an unknown object. The old
+///    state of an Update is the most recently delivered state. A Delete contains a known object.
+///    The last event contains the newest state. A Delete of a known object is never lost (Property
+///    8).
+/// 2. Below the threshold, each event is delivered unchanged. Above the threshold, an Add followed
+///    by Updates becomes an Add of the newest state, with the `initial` of the first Add. A Delete
+///    contains the last state in the cache (Property 18).
 /// 3. Only events above the threshold are coalesced. Delivered events never change.
 /// 4. A resync is delivered only for keys without other queued events (Property 15).
 /// 5. [`initial_pending`] counts the initial Adds that are neither acknowledged nor cancelled out
@@ -48,8 +51,8 @@ pub const DEFAULT_COALESCE_THRESHOLD: usize = 1024;
 ///
 /// # Call order
 /// The writer of the store calls [`push`] for each batch, in order. The caller of the handler
-/// repeats: [`take`], one handler call for each event, [`acknowledge`]. Both share a lock, held only
-/// during the calls to this type, never while the handler runs.
+/// repeats: [`take`], one handler call for each event, [`acknowledge`]. Both use one lock. They
+/// hold the lock only during the calls to this type, never during a handler call.
 ///
 /// [`push`]: Self::push
 /// [`take`]: Self::take
@@ -57,7 +60,7 @@ pub const DEFAULT_COALESCE_THRESHOLD: usize = 1024;
 /// [`pending`]: Self::pending
 /// [`initial_pending`]: Self::initial_pending
 pub struct Backlog<T> {
-    /// No batch is empty. All are older than the events in `coalesced`.
+    /// Batches that are not empty and are older than all events in `coalesced`.
     batches: VecDeque<Delivery<T>>,
     /// The number of events in `batches`.
     batched: usize,
@@ -67,14 +70,14 @@ pub struct Backlog<T> {
     threshold: usize,
 }
 
-/// Contains the events that the handler must receive now, in order. Dereferences to a slice.
+/// Contains the events that the handler must receive next, in order. Dereferences to a slice.
 ///
-/// Pass it to [`Backlog::acknowledge`] after the handler has returned from (or panicked in) the last
-/// event. Until then its initial Adds count as pending.
+/// Call [`Backlog::acknowledge`] with the delivery after the last handler call has returned or
+/// panicked. The initial Adds of the delivery count as pending until this call.
 #[must_use = "events that are not delivered are lost"]
 pub struct Delivery<T> {
     events: Arc<[Event<T>]>,
-    /// The number of initial Adds in `events`; zero after the acknowledgement.
+    /// The number of initial Adds in `events`. Zero after the acknowledgement.
     initial: usize,
 }
 
@@ -114,7 +117,8 @@ impl<T> Default for Backlog<T> {
 }
 
 impl<T> Backlog<T> {
-    /// Creates an empty backlog that coalesces from `threshold` pending events on. Zero means always.
+    /// Creates an empty backlog that coalesces from `threshold` pending events on. With a threshold
+    /// of zero, the backlog coalesces all events.
     pub fn new(threshold: usize) -> Self {
         Self {
             batches: VecDeque::new(),
@@ -125,7 +129,7 @@ impl<T> Backlog<T> {
         }
     }
 
-    /// Queues the events of one write to the store, or the snapshot for a handler that is added late.
+    /// Queues the events of one write to the store, or the objects of a snapshot for a new handler.
     /// All handlers can share one `Arc`.
     pub fn push(&mut self, events: Arc<[Event<T>]>) {
         if events.is_empty() {
@@ -147,11 +151,11 @@ impl<T> Backlog<T> {
         }
     }
 
-    /// Queues an Update from each of these entries to itself. Skips keys with queued events, which
-    /// lead to the newest state anyway.
+    /// Queues an Update for each entry, with this entry as old and new state. Skips keys with
+    /// queued events, because these events already contain the newest state.
     ///
-    /// `entries` must be the state of the cache after the last pushed batch. Otherwise a resync could
-    /// deliver an older state than before.
+    /// `entries` must be the state of the cache after the last pushed batch. Otherwise, a resync
+    /// could deliver an older state than before.
     pub fn push_resync(&mut self, entries: impl IntoIterator<Item = Entry<T>>) {
         let queued = self.batched_keys();
         let resync = entries
@@ -166,8 +170,8 @@ impl<T> Backlog<T> {
         self.batches.iter().flat_map(|batch| batch.iter()).map(Event::key).collect()
     }
 
-    /// Takes the next events to deliver: a whole batch as it was pushed, or the coalesced change of
-    /// one key, so that other keys continue to coalesce. Never returns an empty delivery.
+    /// Takes the next events to deliver: a complete batch, or the coalesced change of one key. The
+    /// other keys continue to coalesce. Never returns an empty delivery.
     pub fn take(&mut self) -> Option<Delivery<T>> {
         match self.batches.pop_front() {
             Some(batch) => {
@@ -178,26 +182,29 @@ impl<T> Backlog<T> {
         }
     }
 
-    /// Records that the handler has returned from each event of a delivery of this backlog.
+    /// Records that the handler calls for a delivery of this backlog are complete.
     ///
-    /// Takes a reference, so that the caller can drop the objects after the lock is free. A second
-    /// call for the same delivery does nothing.
+    /// The method borrows the delivery, so that the caller can drop the objects after it has
+    /// released the lock. Another call for the same delivery has no effect.
     pub fn acknowledge(&mut self, delivery: &mut Delivery<T>) {
         self.initial = self.initial.saturating_sub(mem::take(&mut delivery.initial));
     }
 
-    /// Returns the number of initial Adds that the handler has not returned from. An Add that was
-    /// cleared, or cancelled out by a Delete, does not count.
+    /// Returns the number of pending initial Adds: the handler call for such an Add is not
+    /// complete. An Add that was cleared, or cancelled out by a Delete, does not count.
     ///
-    /// A handler is synced when this is zero and its initial list was pushed. The second condition is
-    /// the caller's: the backlog cannot distinguish an empty initial list from none.
+    /// A handler is synced when this number is zero and the initial list was pushed. The caller
+    /// must check the second condition. The backlog cannot distinguish an empty initial list from a
+    /// missing list.
     pub fn initial_pending(&self) -> usize {
         self.initial
     }
 
-    /// Removes and returns everything queued, for a handler that is removed. Its initial Adds no
-    /// longer count as pending. Drop the result after the lock is free: it can be large.
-    #[must_use = "drop it after the lock is free"]
+    /// Removes and returns all queued events. Their initial Adds no longer count as pending.
+    ///
+    /// Call this method when a handler is removed. Drop the result after the lock is released,
+    /// because the result can be large.
+    #[must_use = "drop the result after the lock is released"]
     pub fn clear(&mut self) -> Backlog<T> {
         let initial = self.queued_initial();
         self.initial -= initial;
@@ -214,17 +221,17 @@ impl<T> Backlog<T> {
         self.batches.iter().map(|batch| batch.initial).sum::<usize>() + self.coalesced.initial_adds()
     }
 
-    /// Returns the number of queued events. Above the threshold it counts keys.
+    /// Returns the number of queued events. Coalesced changes count once per key.
     pub fn pending(&self) -> usize {
         self.batched + self.coalesced.len()
     }
 
-    /// Returns whether nothing is queued.
+    /// Returns whether the backlog has no queued events.
     pub fn is_empty(&self) -> bool {
         self.batches.is_empty() && self.coalesced.is_empty()
     }
 
-    /// Returns whether the handler lags, so that its events are coalesced.
+    /// Returns whether the backlog coalesces events, because the handler lags.
     pub fn is_coalescing(&self) -> bool {
         !self.coalesced.is_empty()
     }
@@ -237,7 +244,7 @@ impl<T> Backlog<T> {
     /// Asserts the invariants of the fields. For tests.
     ///
     /// # Panics
-    /// If an invariant does not hold.
+    /// Panics if an invariant does not hold.
     pub fn check(&self) {
         assert_eq!(self.batched, self.batches.iter().map(|batch| batch.len()).sum::<usize>());
         assert!(self.batches.iter().all(|batch| !batch.is_empty()), "an empty batch is queued");

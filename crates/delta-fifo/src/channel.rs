@@ -8,29 +8,31 @@ use tokio::sync::Notify;
 
 use crate::DeltaFifo;
 
-/// Creates a [`DeltaFifo`] of this capacity between one sender and one receiver.
+/// Creates a [`DeltaFifo`] of this capacity between one sender and one receiver. The capacity
+/// counts objects ([`Delta::weight`]).
 ///
 /// # No wake-up is lost
-/// Each side checks the queue under the lock, and waits only after it has released the lock. The
-/// dangerous interleaving is
+/// Each side checks the queue under the lock, and waits only after it has released the lock. In the
+/// following order of operations, a wake-up could be lost:
 ///
 /// ```text
 /// sender    checks: full, unlocks
 /// receiver      takes a batch, unlocks, wakes the sender, finds the queue empty, waits
-/// sender    begins to wait
+/// sender    starts to wait
 /// ```
 ///
-/// If a wake-up reached only a side that already waits, both would now wait indefinitely. But
-/// [`Notify::notify_one`] stores a permit if there is no waiter, so the sender's wait ends
-/// immediately. One permit is enough: each direction has one waiter (`&mut self`), which checks again
-/// after every wake-up. A permit from an earlier change costs one more check. A waiter that is
-/// cancelled after its wake-up loses nothing, because the next call checks before it waits.
+/// If a wake-up reached only a side that already waits, both would now wait indefinitely. However,
+/// [`Notify::notify_one`] stores a permit if there is no waiter, so the sender continues
+/// immediately. One permit is sufficient, because each direction has only one waiter (`&mut self`).
+/// The waiter checks the queue again after every wake-up. A permit from an earlier change costs
+/// only one more check. If a waiter is cancelled after its wake-up, the next call checks the queue
+/// before it waits.
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(Shared {
         fifo: Mutex::new(DeltaFifo::new(capacity)),
-        // Notified when a batch or the receiver has left.
+        // Notified after a batch was removed or the receiver was dropped.
         room: Notify::new(),
-        // Notified when a delta was queued or the sender has left.
+        // Notified after a delta was queued or the sender was dropped.
         data: Notify::new(),
     });
     (Sender { shared: Arc::clone(&shared) }, Receiver { shared })
@@ -42,25 +44,28 @@ struct Shared<T> {
     data: Notify,
 }
 
-/// The receiver was dropped, so the deltas cannot be delivered.
+/// Reports that the receiver was dropped, so that deltas cannot be delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("receiver of the deltas was dropped")]
 pub struct Closed;
 
-/// The reflector's end of a [`channel`]. After it is dropped, the receiver drains the queue and ends.
+/// Sends deltas into a [`channel`]. The reflector owns the sender.
+///
+/// After the sender is dropped, the receiver returns the queued deltas, and then `None`.
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
 
 impl<T> Sender<T> {
-    /// Moves all of `deltas` into the queue, in order. Waits for room as needed.
+    /// Moves all `deltas` into the queue, in order. Waits while the queue is full.
     ///
     /// # Errors
-    /// [`Closed`] if the receiver was dropped. Deltas that were not queued stay in `deltas`.
+    /// Returns [`Closed`] if the receiver was dropped. Deltas that were not queued remain in
+    /// `deltas`.
     ///
     /// # Cancel safety
-    /// Cancel safe: at each moment a delta is either in the queue or still in `deltas`. Another call
-    /// with the same `deltas` continues.
+    /// Cancel safe: a delta is always either in the queue or in `deltas`. To continue, call the
+    /// method again with the same `deltas`.
     pub async fn send(&mut self, deltas: &mut VecDeque<Delta<T>>) -> Result<(), Closed> {
         loop {
             self.fill(deltas)?;
@@ -85,7 +90,7 @@ impl<T> Sender<T> {
     /// Waits until the receiver is dropped.
     ///
     /// # Cancel safety
-    /// Cancel safe: this changes nothing.
+    /// Cancel safe: the method only waits.
     pub async fn closed(&mut self) {
         while !self.shared.fifo.lock().is_closed() {
             self.shared.room.notified().await;
@@ -100,17 +105,19 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-/// The store's end of a [`channel`]. Dropping it discards the queue and makes the sender's calls fail.
+/// Receives deltas from a [`channel`]. The task that writes the store owns the receiver.
+///
+/// If the receiver is dropped, the queue is discarded, and calls of the sender fail.
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
 }
 
 impl<T> Receiver<T> {
-    /// Waits for the next batch of the [`DeltaFifo`], which is never empty. Returns `None` once the
-    /// sender is dropped and the queue is empty.
+    /// Waits for the next batch of the [`DeltaFifo`]. A batch is never empty. Returns `None` after
+    /// the sender was dropped and the queue is empty.
     ///
     /// # Cancel safety
-    /// Cancel safe: a batch leaves the queue only in the poll that returns it.
+    /// Cancel safe: a batch is removed from the queue only in the poll that returns the batch.
     pub async fn recv(&mut self) -> Option<Vec<Delta<T>>> {
         loop {
             let (batch, closed) = self.take();
@@ -135,7 +142,7 @@ impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         let mut closed = DeltaFifo::new(0);
         closed.close();
-        // The old queue is dropped after the lock is free: it can hold many objects.
+        // The old queue can hold many objects. It is dropped after the lock is released.
         let _queued = std::mem::replace(&mut *self.shared.fifo.lock(), closed);
         self.shared.room.notify_one();
     }

@@ -1,28 +1,29 @@
-//! `DeltaFifo`: deltas in arrival order, bounded by weight, removed in batches with distinct keys.
+//! `DeltaFifo`: a bounded queue of deltas, which are removed in batches with distinct keys.
 
 use std::collections::{HashSet, VecDeque};
 
 use kube_object::Delta;
 
-/// The default number of objects that can wait in front of the store: two pages of a list (500
-/// objects each) and some events. One page can be decoded while the other is applied.
+/// The default number of objects that can be queued in front of the store. Two pages of a list (500
+/// objects each) and some events fit, so one page can be decoded while another page is applied.
 pub const DEFAULT_CAPACITY: usize = 1024;
 
 /// Queues deltas between reflector and store, as plain data.
 ///
 /// # Capacity
-/// The capacity limits the sum of [`Delta::weight`]. A delta that would exceed it is returned to the
-/// caller. An empty queue accepts a delta of any weight, so that a page larger than the capacity can
-/// pass.
+/// The capacity limits the sum of [`Delta::weight`]. A delta that would exceed the capacity is
+/// returned to the caller. An empty queue accepts a delta of any weight. Otherwise, a page that is
+/// larger than the capacity could never be queued.
 ///
 /// # Contract
-/// 1. Deltas leave as they were pushed: each once, in order. None is coalesced or dropped.
-/// 2. A batch is a prefix of the queue in which each key occurs once (Property 16). Bookmarks can
-///    join any batch: only their position matters.
-/// 3. `Begin`, each `Page`, `End` and `Clear` are batches of their own.
+/// 1. Each delta is removed exactly once, unchanged, in the order of the pushes. Deltas are never
+///    coalesced or dropped.
+/// 2. A batch is a prefix of the queue in which each key occurs once (Property 16). A bookmark has
+///    no key, so it does not end a batch.
+/// 3. `Begin`, each `Page`, `End` and `Clear` are separate batches.
 ///
-/// By rule 1, the version of the last applied delta is a true watermark: all earlier
-/// deltas are applied too (Property 14).
+/// Because of rule 1, all earlier deltas are applied when a delta is applied. The version of the
+/// last applied delta is therefore a correct watermark (Property 14).
 pub struct DeltaFifo<T> {
     queue: VecDeque<Delta<T>>,
     /// The sum of the weights in `queue`. Exceeds `capacity` only if the queue has one delta.
@@ -45,13 +46,14 @@ impl<T> Clone for DeltaFifo<T> {
 }
 
 impl<T> DeltaFifo<T> {
-    /// Creates an empty queue for `capacity` objects. A capacity of zero admits one delta at a time.
+    /// Creates an empty queue for `capacity` objects. With a capacity of zero, the queue accepts
+    /// one delta at a time.
     pub fn new(capacity: usize) -> Self {
         Self { queue: VecDeque::new(), weight: 0, capacity, closed: false }
     }
 
-    /// Appends a delta. Returns it if the queue is full or closed.
-    #[must_use = "a refused delta is returned"]
+    /// Appends a delta. Returns the delta if the queue is full or closed.
+    #[must_use = "the delta is returned if the queue is full or closed"]
     pub fn push(&mut self, delta: Delta<T>) -> Option<Delta<T>> {
         if self.closed || !self.has_room(&delta) {
             return Some(delta);
@@ -61,23 +63,24 @@ impl<T> DeltaFifo<T> {
         None
     }
 
-    /// Moves the longest prefix of `deltas` that fits; nothing if the queue is closed.
+    /// Moves `deltas` into the queue, in order, until the queue is full. Moves no deltas if the
+    /// queue is closed.
     pub fn push_all(&mut self, deltas: &mut VecDeque<Delta<T>>) {
         while let Some(delta) = deltas.pop_front() {
-            if let Some(refused) = self.push(delta) {
-                deltas.push_front(refused);
+            if let Some(rejected) = self.push(delta) {
+                deltas.push_front(rejected);
                 return;
             }
         }
     }
 
-    /// Returns whether this delta fits now.
+    /// Returns whether the capacity suffices for this delta.
     pub fn has_room(&self, delta: &Delta<T>) -> bool {
         self.queue.is_empty() || self.weight.saturating_add(delta.weight()) <= self.capacity
     }
 
-    /// Removes and returns the next batch of at most `max` deltas. A `max` of zero means one. The
-    /// batch is empty only if the queue is empty.
+    /// Removes and returns the next batch of at most `max` deltas. A `max` of zero is treated as
+    /// one. The batch is empty only if the queue is empty.
     pub fn pop_batch(&mut self, max: usize) -> Vec<Delta<T>> {
         let batch: Vec<_> = self.queue.drain(..self.batch_len(max)).collect();
         self.weight -= batch.iter().map(Delta::weight).sum::<usize>();
@@ -101,7 +104,7 @@ impl<T> DeltaFifo<T> {
         self.queue.len().min(max)
     }
 
-    /// Closes the queue: later deltas are refused, queued ones can still be removed.
+    /// Closes the queue. The queue rejects later deltas. Queued deltas can still be removed.
     pub fn close(&mut self) {
         self.closed = true;
     }
@@ -134,7 +137,7 @@ impl<T> DeltaFifo<T> {
     /// Asserts the invariants of the fields. For tests.
     ///
     /// # Panics
-    /// If an invariant does not hold.
+    /// Panics if an invariant does not hold.
     pub fn check(&self) {
         assert_eq!(self.weight, self.queue.iter().map(Delta::weight).sum::<usize>(), "weight is the sum");
         assert!(
@@ -169,7 +172,7 @@ mod tests {
 
     /// Property 14: popping by key would return a@9 before b@7, and the watermark would be wrong.
     #[test]
-    fn repeated_key_ends_batch() {
+    fn repeated_key_starts_new_batch() {
         let mut fifo = queue_of([put("a", 5), put("b", 7), put("a", 9), put("c", 10)]);
         assert_eq!(text(fifo.pop_batch(usize::MAX)), text([put("a", 5), put("b", 7)]));
         assert_eq!(text(fifo.pop_batch(usize::MAX)), text([put("a", 9), put("c", 10)]));
@@ -202,11 +205,11 @@ mod tests {
         let mut fifo = DeltaFifo::new(4);
         assert!(fifo.push(page(3)).is_none());
         assert!(fifo.push(put("a", 1)).is_none());
-        let refused = fifo.push(put("b", 2));
-        assert_eq!(text(refused), text([put("b", 2)]));
+        let rejected = fifo.push(put("b", 2));
+        assert_eq!(text(rejected), text([put("b", 2)]));
         fifo.pop_batch(1);
         fifo.pop_batch(1);
-        assert!(fifo.push(page(100)).is_none(), "an empty queue takes a delta of any weight");
+        assert!(fifo.push(page(100)).is_none(), "an empty queue accepts a delta of any weight");
         assert!(!fifo.has_room(&put("c", 3)));
         fifo.check();
     }
@@ -221,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_queue_refuses_deltas_and_returns_queued_ones() {
+    fn closed_queue_rejects_deltas_and_returns_queued_deltas() {
         let mut fifo = queue_of([put("a", 1)]);
         fifo.close();
         assert!(fifo.push(put("b", 2)).is_some());

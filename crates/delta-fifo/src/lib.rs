@@ -1,5 +1,5 @@
-//! The two queues of an informer: a [`DeltaFifo`] in front of the store, and behind it one
-//! [`Backlog`] for each handler.
+//! Provides the two queues of an informer: a [`DeltaFifo`] in front of the store, and a [`Backlog`]
+//! behind the store for each handler.
 //!
 //! ```text
 //! reflector --Delta--> Sender [ DeltaFifo ] Receiver --batch--> store --Event--> [ Backlog ] --> handler
@@ -7,18 +7,18 @@
 //! ```
 //!
 //! In front of the store, deltas are never coalesced or reordered. The version of the last applied
-//! delta is the watermark of the cache. The watermark is true only if every earlier delta was applied
-//! too. A full queue makes the reflector wait ([`channel`]), so the API server is read no faster than
-//! the store is written.
+//! delta is the watermark of the cache. The watermark is correct only if every earlier delta was
+//! applied. If the queue is full, the reflector waits ([`channel`]), so it does not read faster
+//! than the store is written.
 //!
-//! Behind the store, a slow handler delays neither the store nor other handlers. Below a threshold its
-//! [`Backlog`] shares the batches of the store. Above it, the events of each object are coalesced. A
-//! handler that needs every state gets an unreachable threshold, and the writer of the store waits
-//! while that handler lags.
+//! Behind the store, a slow handler delays neither the store nor other handlers. Below a threshold,
+//! the [`Backlog`] of a handler shares the batches of the store. Above the threshold, the events of
+//! each object are coalesced. For a handler that requires every state, the threshold is
+//! unreachable, and the writer of the store waits while this handler lags.
 //!
 //! [`DeltaFifo`] and [`Backlog`] are plain data, so a test or a simulation can drive them step by
-//! step. Only [`Sender`] and [`Receiver`] use tasks. This crate does no I/O, spawns nothing, and does
-//! not know the store.
+//! step. Only [`Sender`] and [`Receiver`] wait. This crate does no I/O, starts no tasks, and does
+//! not depend on the store.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -37,17 +37,19 @@
 //! ```
 //!
 //! # Invariants
-//! - Deltas leave a [`DeltaFifo`] as they were pushed: each once, in order.
-//! - A batch is a prefix of the queue in which each key occurs once. `Begin`, each `Page`, `End` and
-//!   `Clear` are batches of their own.
-//! - The deltas of a [`DeltaFifo`] weigh at most its capacity, unless there is only one.
-//! - For each key, the deliveries of a [`Backlog`] form a history from the state that the handler
-//!   knows to the newest state. An Add is of an unknown object, an Update begins with the state that
-//!   was delivered last, and a Delete is of a known object.
+//! - Each delta is removed from a [`DeltaFifo`] exactly once, unchanged, in the order of the
+//!   pushes.
+//! - A batch is a prefix of the queue in which each key occurs once. `Begin`, each `Page`, `End`
+//!   and `Clear` are separate batches.
+//! - The sum of the weights in a [`DeltaFifo`] exceeds its capacity only if the queue holds one
+//!   delta.
+//! - For each key, the deliveries of a [`Backlog`] form a history from the delivered state to the
+//!   newest state. The old state of an Update is the most recently delivered state. A Delete
+//!   contains an object that was delivered.
 //! - Only events above the threshold are coalesced. Delivered events never change.
-//! - A [`Backlog`] holds at most its threshold, one batch, and one change for each key that exists or
-//!   that the handler knows. With an unreachable threshold it holds everything that was pushed.
-//! - A resync is never older than another event of its key, pushed before or after it.
+//! - A [`Backlog`] holds at most its threshold, one batch, and one change for each key that exists
+//!   or that was delivered. If the threshold is unreachable, the backlog has no bound.
+//! - A resync never delivers an older state than an event of the same key.
 
 mod backlog;
 mod channel;

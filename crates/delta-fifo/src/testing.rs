@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube_object::{Delta, Entry, Event, Listed, ObjectId, ObjectKey, ResourceVersion, Uid};
 
-/// Returns an entry without content: these tests use only the identity.
+/// Returns an entry without content. These tests use only the identity.
 pub(crate) fn entry(name: &str, version: u64) -> Entry<()> {
     incarnation(name, "uid-1", version)
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use kube_object::{Entry, Event, ObjectKey};
 
-/// The events of one key that a handler has not received: the shortest history from the state that
-/// the handler knows to the newest state. Before an `Add` the handler does not know the key. Before
-/// an `Update`, a `Delete` or a `Replace` it does.
+/// The pending events of one key, as the shortest history from the delivered state to the newest
+/// state. An `Add` means that no object with this key is delivered. The other variants mean that
+/// the handler has received an object with this key.
 pub(super) enum PendingChange<T> {
     Add {
         object: Entry<T>,
@@ -31,22 +31,22 @@ pub(super) struct Deletion<T> {
     final_state_unknown: bool,
 }
 
-/// The state of a key after an event. The rules are total because they use this state: an event that
-/// cannot follow (for example an Add of an existing object) still leads to the newest state.
+/// The state of a key after an event. Because the rules use this state, they also cover
+/// inconsistent events, for example an Add of an existing object.
 enum Outcome<T> {
     Present { object: Entry<T>, initial: bool },
     Absent(Deletion<T>),
 }
 
-/// Combines a pending change with a newer event. Returns `None` if the handler never saw the object
-/// and never will.
+/// Combines a pending change with a newer event. Returns `None` if both cancel out, because the
+/// handler has never received the object.
 ///
-/// - An Add keeps its own `initial`: whether the object was in the initial list does not depend on
-///   its later states.
-/// - Update, then Delete: the `last` and `final_state_unknown` of the Delete. They describe the last
-///   state in the cache, which is newer than the state that the handler knows.
-/// - Delete, then Add: both events, because the uids can differ. If the second object is deleted
-///   too, the first Delete stays unchanged, because it is about the object that the handler knows.
+/// - An Add keeps its own `initial`. The flag describes the first state of the object.
+/// - An Update followed by a Delete becomes a Delete, with the `last` and `final_state_unknown` of
+///   the newer event. They describe the last state in the cache.
+/// - A Delete followed by an Add remains two events, because the uids can differ. If the second
+///   object is also deleted, the first Delete remains unchanged, because only the first object was
+///   delivered.
 pub(super) fn coalesce<T>(older: PendingChange<T>, newer: Event<T>) -> Option<PendingChange<T>> {
     use Outcome::{Absent, Present};
     use PendingChange::{Add, Delete, Replace, Update};
@@ -97,7 +97,7 @@ impl<T> PendingChange<T> {
         }
     }
 
-    /// Returns whether this contains an initial Add.
+    /// Returns whether the change contains an initial Add.
     pub(super) fn is_initial(&self) -> bool {
         matches!(
             self,
@@ -190,7 +190,8 @@ mod tests {
         assert_eq!(coalesced([updated(&a, &b), updated(&b, &c)]), [updated(&a, &c)]);
     }
 
-    /// Property 18: the last known state comes from the cache, and is newer than the handler's.
+    /// Property 18: the last known state is the cached state, which is newer than the delivered
+    /// state.
     #[test]
     fn update_then_delete_becomes_delete() {
         let [a, b] = [1, 2].map(|version| entry("x", version));
@@ -210,7 +211,8 @@ mod tests {
         );
     }
 
-    /// Property 18: the handler has received the first object and never receives the second.
+    /// Property 18: the handler has received the first object, and never receives the second
+    /// object.
     #[test]
     fn second_deletion_leaves_first_delete_unchanged() {
         let [first, second, third] = ["1", "2", "3"].map(|uid| incarnation("x", uid, 1));

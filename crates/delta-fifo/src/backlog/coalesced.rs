@@ -1,5 +1,5 @@
-//! `CoalescedChanges`: the part of a backlog above its threshold, one pending change per key, oldest
-//! first.
+//! `CoalescedChanges`: the part of a backlog above its threshold. It holds one pending change per
+//! key, in the order of the first events.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,13 +7,14 @@ use kube_object::{Event, ObjectKey};
 
 use super::coalesce::{PendingChange, coalesce};
 
-/// A change keeps the position of its first event. Otherwise a key that changes all the time would
-/// never reach the front. A change that is cancelled out loses its position.
+/// Holds one pending change per key. A change has the position of its first event. Otherwise, a key
+/// with continuous changes would never reach the front. If a change is cancelled out, its position
+/// is removed.
 pub(super) struct CoalescedChanges<T> {
     changes: HashMap<ObjectKey, PositionedChange<T>>,
-    /// Exactly the keys of `changes`, by their positions.
+    /// The keys of `changes`, by their positions.
     order: BTreeMap<u64, ObjectKey>,
-    /// Above every position in use.
+    /// The position of the next new key. Higher than every position in use.
     next_position: u64,
 }
 
@@ -41,7 +42,7 @@ impl<T> Default for CoalescedChanges<T> {
 }
 
 impl<T> CoalescedChanges<T> {
-    /// Adds an event. Returns how many initial Adds were cancelled out.
+    /// Adds an event. Returns the number of initial Adds that were cancelled out.
     pub(super) fn push(&mut self, event: Event<T>) -> usize {
         match self.changes.remove_entry(event.key()) {
             Some((key, older)) => self.coalesce(key, older, event),
@@ -66,7 +67,7 @@ impl<T> CoalescedChanges<T> {
             Some(change) => {
                 let after = usize::from(change.is_initial());
                 self.changes.insert(key, PositionedChange { position, change });
-                before - after // coalescing creates no initial Add
+                before - after // Coalescing never creates an initial Add.
             }
             None => {
                 self.order.remove(&position);
@@ -98,11 +99,11 @@ impl<T> CoalescedChanges<T> {
     }
 
     pub(super) fn check(&self) {
-        assert_eq!(self.changes.len(), self.order.len(), "one position for each key");
+        assert_eq!(self.changes.len(), self.order.len(), "each key has one position");
         for (key, positioned) in &self.changes {
             assert_eq!(positioned.change.key(), key, "each change is stored under its own key");
             assert_eq!(self.order.get(&positioned.position), Some(key), "each position refers to its key");
-            assert!(positioned.position < self.next_position, "a new change is positioned behind all others");
+            assert!(positioned.position < self.next_position, "a new change has the highest position");
         }
     }
 }

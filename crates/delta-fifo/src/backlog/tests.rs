@@ -1,4 +1,4 @@
-//! Deliveries of a backlog, step by step. `tests/model` covers random sequences.
+//! Tests the deliveries of a backlog. `tests/model` covers random sequences.
 
 use super::*;
 use crate::testing::{added, deleted, entry, incarnation, initial, updated};
@@ -43,7 +43,7 @@ fn events_below_threshold_are_delivered_unchanged() {
     assert_eq!(drain(&mut backlog), events);
 }
 
-/// Property 8: only events above the threshold are coalesced. Earlier ones stay unchanged.
+/// Property 8: only events above the threshold are coalesced. Earlier events remain unchanged.
 #[test]
 fn changes_of_key_above_threshold_become_one() {
     let [a, b, c, d] = [1, 2, 3, 4].map(|version| entry("x", version));
@@ -65,7 +65,7 @@ fn delivered_events_are_never_coalesced() {
     assert_eq!(drain(&mut backlog), [updated(&a, &c)]);
 }
 
-/// Property 5: a shared batch would overtake the coalesced changes.
+/// Property 5: otherwise, a shared batch would be delivered before older coalesced changes.
 #[test]
 fn batches_are_shared_again_after_coalesced_changes_drain() {
     let [a, b, c] = ["a", "b", "c"].map(|name| entry(name, 1));
@@ -91,7 +91,7 @@ fn key_keeps_position_of_its_first_pending_change() {
 }
 
 #[test]
-fn added_and_deleted_objects_above_threshold_take_no_memory() {
+fn added_and_deleted_objects_above_threshold_need_no_memory() {
     let mut backlog = Backlog::new(0);
     for at in 0..10_000 {
         let object = entry(&format!("job-{at}"), at + 1);
@@ -111,7 +111,7 @@ fn resync_skips_keys_with_queued_events() {
     assert_eq!(drain(&mut backlog), [added(&a), added(&b), updated(&c, &c)]);
 }
 
-/// Property 15: this holds even for an entry that was read from the cache too early.
+/// Property 15: the rule also holds for an entry that was read from the cache too early.
 #[test]
 fn resync_does_not_replace_newer_queued_state() {
     let [a, b] = [1, 2].map(|version| entry("x", version));
@@ -163,7 +163,7 @@ fn initial_add_is_pending_until_acknowledged() {
     }
 }
 
-/// Property 11: the object was deleted, so the handler is never called with the Add.
+/// Property 11: the object was deleted, so the handler never receives the Add.
 #[test]
 fn initial_add_cancelled_by_delete_is_not_pending() {
     let [a, b, c] = [entry("a", 1), entry("b", 2), entry("a", 3)];
@@ -176,7 +176,7 @@ fn initial_add_cancelled_by_delete_is_not_pending() {
     assert_eq!(backlog.initial_pending(), 0);
 }
 
-/// Property 3: two objects with one key and different uids stay separate.
+/// Property 3: events of two objects with one key and different uids remain separate.
 #[test]
 fn new_uid_above_threshold_is_delete_and_add() {
     let [old, new] = ["1", "2"].map(|uid| incarnation("x", uid, 1));
@@ -186,7 +186,7 @@ fn new_uid_above_threshold_is_delete_and_add() {
 }
 
 #[test]
-fn after_clear_only_current_delivery_is_pending() {
+fn clear_keeps_only_current_delivery_pending() {
     let objects = ["a", "b", "c"].map(|name| entry(name, 1));
     let mut backlog = Backlog::new(2);
     push_all(&mut backlog, objects.iter().map(initial));

@@ -1,4 +1,4 @@
-//! Waits, wake-ups and cancellation, polled by hand. One test uses two threads.
+//! Tests waits, wake-ups and cancellation with manual polls. A stress test uses two threads.
 
 use std::{
     future::Future,
@@ -32,7 +32,7 @@ fn versions(range: std::ops::RangeInclusive<u64>) -> VecDeque<Delta<()>> {
     range.map(|version| put(&format!("object-{version}"), version)).collect()
 }
 
-/// Receives a batch that must be queued.
+/// Receives a batch. Panics if no batch is queued.
 fn take(receiver: &mut Receiver<()>) -> Vec<String> {
     text(receiver.recv().now_or_never().expect("no batch is queued").expect("the channel is closed"))
 }
@@ -68,8 +68,8 @@ fn delta_wakes_idle_receiver() {
     assert_eq!(text(batch), text(versions(1..=1)));
 }
 
-/// The interleaving of the docs of `channel`: room is freed between the check and the wait of the
-/// sender. Here the wake-up even precedes the first poll.
+/// Tests the order of operations in the docs of `channel`: the receiver removes a batch between the
+/// check and the wait of the sender. In this test, the wake-up even precedes the first poll.
 #[test]
 fn wake_up_before_wait_is_stored() {
     let (sender, mut receiver) = channel(1);
@@ -77,7 +77,7 @@ fn wake_up_before_wait_is_stored() {
     sender.fill(&mut deltas).unwrap();
     assert_eq!(deltas.len(), 1, "the queue is full");
     take(&mut receiver);
-    assert!(sender.shared.room.notified().now_or_never().is_some(), "the wait ends immediately");
+    assert!(sender.shared.room.notified().now_or_never().is_some(), "the wait returns immediately");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn receiver_drains_queue_after_sender_is_dropped() {
 }
 
 #[test]
-fn waiting_receiver_ends_when_sender_is_dropped() {
+fn waiting_receiver_returns_when_sender_is_dropped() {
     let (sender, mut receiver) = channel::<()>(8);
     let (wakes, waker) = waker();
     let mut cx = Context::from_waker(&waker);
@@ -165,7 +165,7 @@ fn closed_resolves_when_receiver_is_dropped() {
     let (mut sender, mut receiver) = channel(1);
     sender.send(&mut versions(1..=1)).now_or_never().unwrap().unwrap();
     take(&mut receiver);
-    assert!(sender.closed().now_or_never().is_none(), "room does not mean closed");
+    assert!(sender.closed().now_or_never().is_none(), "an empty queue is not closed");
     drop(receiver);
     assert!(sender.closed().now_or_never().is_some());
 }
@@ -193,13 +193,13 @@ async fn slow_store_slows_reflector() {
     });
     let start = tokio::time::Instant::now();
     sender.send(&mut versions(1..=10)).await.unwrap();
-    // The last of ten deltas is queued when the ninth is received, after eight pauses.
+    // The tenth delta is queued when the ninth delta is received, after eight pauses.
     assert_eq!(start.elapsed().as_secs(), 8);
     drop(sender);
     assert_eq!(store.await.unwrap(), text(versions(1..=10)));
 }
 
-/// With a queue of one delta, a lost wake-up on either side would block both threads.
+/// The queue holds one delta, so a lost wake-up on either side would block both threads.
 /// Property 14: the order does not depend on the threads.
 #[test]
 fn channel_between_threads_keeps_order_and_never_stalls() {

@@ -1,5 +1,5 @@
-//! Compares `Backlog` with a naive one that keeps whole histories, and with a mirror of the handler
-//! that applies the delivered events and rejects inconsistent ones.
+//! Compares `Backlog` with a naive model that stores complete histories. A mirror of the handler
+//! applies the delivered events and rejects inconsistent events.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -19,9 +19,9 @@ const KEYS: usize = 5;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// One write to the store: each key at most once.
+    /// One write to the store, with at most one change per key.
     Write(BTreeMap<usize, Change>),
-    /// The handler returns from its delivery and takes the next one.
+    /// The handler completes its delivery and takes the next delivery.
     Take,
     Resync,
 }
@@ -42,8 +42,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The rules for a whole history instead of a pair of events: the shortest history from the state
-/// before the first event to the state after the last one.
+/// Returns the shortest history with the same start and end as this history. These are the rules of
+/// `coalesce`, for complete histories instead of pairs.
 fn shortest(history: &[Event<()>]) -> Vec<Event<()>> {
     let (Some(first), Some(last)) = (history.first(), history.last()) else { return vec![] };
     let known_before = !matches!(first, Event::Added { .. });
@@ -55,7 +55,7 @@ fn shortest(history: &[Event<()>]) -> Vec<Event<()>> {
         (false, true, _) => vec![Event::Added { object, initial: is_initial(first) }],
         (true, true, None) => match first {
             Event::Updated { old, .. } => vec![Event::Updated { old: old.clone(), new: object }],
-            _ => unreachable!("a known object that is alive and never deleted was updated"),
+            _ => unreachable!("without a delete, the first event of a known object is an Update"),
         },
         (true, true, Some(delete)) => vec![delete.clone(), Event::Added { object, initial: false }],
         (true, false, delete) => delete.cloned().into_iter().collect(),
@@ -112,23 +112,30 @@ impl Naive {
 struct Mirror(BTreeMap<ObjectKey, Entry<()>>);
 
 impl Mirror {
-    /// Properties 5, 15 and 18: each event is consistent with the events before.
+    /// Checks properties 5, 15 and 18: each event is consistent with the earlier events.
     fn apply(&mut self, event: &Event<()>) {
         let key = event.key().clone();
         match event {
             Event::Added { object, .. } => {
-                assert_eq!(self.0.insert(key, object.clone()), None, "an Add of a known object");
+                assert_eq!(
+                    self.0.insert(key, object.clone()),
+                    None,
+                    "the handler received an Add of a known object"
+                );
             }
             Event::Updated { old, new } => {
                 let before = self.0.insert(key, new.clone());
-                assert_eq!(before.as_ref(), Some(old), "an Update from a state that was not delivered");
-                assert!(new.id.version >= old.id.version, "an older version than before");
-                assert_eq!(new.id.uid, old.id.uid, "an Update with another uid");
+                assert_eq!(before.as_ref(), Some(old), "the old state of an Update was not delivered");
+                assert!(new.id.version >= old.id.version, "an Update contains an older version than before");
+                assert_eq!(new.id.uid, old.id.uid, "the uid of an Update changed");
             }
             Event::Deleted { last, .. } => {
-                let before = self.0.remove(&key).expect("a Delete of an unknown object");
-                assert_eq!(before.id.uid, last.id.uid, "a Delete with another uid");
-                assert!(last.id.version >= before.id.version, "the last state is older than a delivered one");
+                let before = self.0.remove(&key).expect("a Delete contains a known object");
+                assert_eq!(before.id.uid, last.id.uid, "a Delete contains another uid");
+                assert!(
+                    last.id.version >= before.id.version,
+                    "the last state is older than the delivered state"
+                );
             }
         }
     }
@@ -181,7 +188,7 @@ impl Handler {
         self.backlog.push_resync(world.alive.values().cloned());
     }
 
-    /// Property 8: the deliveries equal those of the naive backlog.
+    /// Checks property 8: the backlog and the naive model return equal deliveries.
     fn take(&mut self) {
         if let Some(mut delivery) = self.out.take() {
             self.backlog.acknowledge(&mut delivery);
@@ -208,10 +215,10 @@ impl Handler {
         let initial = queued.iter().chain(out).filter(|event| is_initial(event)).count();
         assert_eq!(self.backlog.initial_pending(), initial);
         assert_eq!(self.backlog.is_empty(), queued.is_empty());
-        // The queued events lead from the handler's state to the true state.
-        let mut then = Mirror(self.mirror.0.clone());
-        queued.iter().for_each(|event| then.apply(event));
-        assert_eq!(then.0, world.alive);
+        // After the queued events, the state of the handler equals the state of the cache.
+        let mut final_state = Mirror(self.mirror.0.clone());
+        queued.iter().for_each(|event| final_state.apply(event));
+        assert_eq!(final_state.0, world.alive);
     }
 
     fn check_bound(&self, world: &World) {
@@ -230,7 +237,7 @@ impl Handler {
 }
 
 proptest! {
-    /// Properties 3, 5, 8, 9, 11, 12, 15 and 18, by their checkers and by the model.
+    /// Tests properties 3, 5, 8, 9, 11, 12, 15 and 18 with their checkers and with the model.
     #[test]
     fn handler_reaches_true_state_by_consistent_events(
         threshold in 0..8usize,
@@ -263,7 +270,7 @@ proptest! {
         prop_assert_eq!(handler.mirror.0, world.alive);
     }
 
-    /// Property 8: a slow handler does not affect a fast one.
+    /// Property 8: a slow handler does not affect a fast handler.
     #[test]
     fn handlers_with_different_thresholds_reach_same_state(
         steps in prop::collection::vec(step(), 0..60),
@@ -280,7 +287,7 @@ proptest! {
                 }
             }
             fast.take();
-            prop_assert!(fast.backlog.is_empty(), "one delivery contains one write");
+            prop_assert!(fast.backlog.is_empty(), "the fast handler has received each write");
             prop_assert_eq!(&fast.mirror.0, &world.alive);
         }
         while !slow.backlog.is_empty() {

@@ -34,7 +34,7 @@ impl Watched {
     fn shows(&mut self, world: &World, events: Option<&[Seen]>, cause: Cause) {
         let objects: Vec<Object> = world.alive.values().map(object).collect();
         let mark = Mark { epoch: 0, version: Some(world.clock) };
-        // Intermediate states of the server are not reported: they equal the cache.
+        // Intermediate states of the server are not reported, because they are equal to the cache.
         let shown = Shown { objects: &objects, stale: &[], mark, events, cause, exact: false };
         self.observe(Observation::Cache(shown));
     }
@@ -86,7 +86,7 @@ fn object(entry: &Entry<()>) -> Object {
     let number =
         |text: &str| text.rsplit('-').next().and_then(|digits| digits.parse().ok()).expect("a number");
     let version = entry.id.version.to_string().parse().expect("a number");
-    // No two writes have the same version.
+    // The version identifies the value, because each write has another version.
     Object {
         key: number(entry.key().name()) as u32,
         uid: number(&entry.id.uid.to_string()),

@@ -1,10 +1,10 @@
-//! A cache without a queue: its objects, and the events of each write.
+//! Models a cache without a queue. Each write returns its events.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use kube_object::{Entry, Event, ObjectId, ObjectKey, ResourceVersion, Uid};
 
-/// Each call creates a new object, so two entries are equal only if they share it.
+/// Creates an entry with a new object. Two entries are equal only if they share the object.
 pub(crate) fn entry(key: usize, uid: u64, version: u64) -> Entry<()> {
     let id = ObjectId {
         key: ObjectKey::new(Some("test"), &format!("object-{key}")),
