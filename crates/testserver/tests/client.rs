@@ -1,4 +1,4 @@
-//! What a program built on kube-client sees, without a socket and over TCP.
+//! kube-client as a client of the server, without a socket, over TCP and over TLS.
 
 use std::sync::Arc;
 
@@ -28,29 +28,28 @@ fn pod(name: &str) -> Value {
            "spec": {"containers": [{"name": "main", "image": "web"}]}})
 }
 
-async fn the_whole_life_of_a_pod(client: Client) {
+async fn check_pod_lifecycle(client: Client) {
     let pods: Api<Pod> = Api::default_namespaced(client);
-    let list = pods.list(&ListParams::default()).await.expect("the server answers");
+    let list = pods.list(&ListParams::default()).await.expect("a response");
     assert!(list.items.is_empty());
-    let from = list.metadata.resource_version.expect("the server answers");
-    let mut events = pods.watch(&WatchParams::default(), &from).await.expect("the server answers").boxed();
+    let from = list.metadata.resource_version.expect("a response");
+    let mut events = pods.watch(&WatchParams::default(), &from).await.expect("a response").boxed();
 
-    let created =
-        pods.create(&PostParams::default(), &object(pod("web-0"))).await.expect("the server answers");
-    assert_eq!(created.status.expect("the server answers").phase.as_deref(), Some("Pending"));
+    let created = pods.create(&PostParams::default(), &object(pod("web-0"))).await.expect("a response");
+    assert_eq!(created.status.expect("a response").phase.as_deref(), Some("Pending"));
     let patch = Patch::Merge(json!({"metadata": {"labels": {"app": "web"}}}));
-    let patched = pods.patch("web-0", &PatchParams::default(), &patch).await.expect("the server answers");
+    let patched = pods.patch("web-0", &PatchParams::default(), &patch).await.expect("a response");
     assert_eq!(patched.metadata.generation, Some(1));
     let status = Patch::Merge(json!({"status": {"phase": "Running"}}));
-    pods.patch_status("web-0", &PatchParams::default(), &status).await.expect("the server answers");
+    pods.patch_status("web-0", &PatchParams::default(), &status).await.expect("a response");
     let running = ListParams::default().labels("app=web").fields("status.phase=Running");
-    assert_eq!(pods.list(&running).await.expect("the server answers").items.len(), 1);
-    pods.delete("web-0", &DeleteParams::default()).await.expect("the server answers");
-    assert!(pods.get_opt("web-0").await.expect("the server answers").is_none());
+    assert_eq!(pods.list(&running).await.expect("a response").items.len(), 1);
+    pods.delete("web-0", &DeleteParams::default()).await.expect("a response");
+    assert!(pods.get_opt("web-0").await.expect("a response").is_none());
 
     let mut seen = Vec::new();
     while seen.last() != Some(&"deleted") {
-        seen.push(match events.try_next().await.expect("the server answers").expect("the server answers") {
+        seen.push(match events.try_next().await.expect("a response").expect("a response") {
             WatchEvent::Added(_) => "added",
             WatchEvent::Modified(_) => "modified",
             WatchEvent::Deleted(_) => "deleted",
@@ -61,9 +60,9 @@ async fn the_whole_life_of_a_pod(client: Client) {
 }
 
 #[tokio::test]
-async fn a_client_without_a_socket_sees_the_whole_life_of_a_pod() {
+async fn client_without_socket_observes_the_lifecycle_of_a_pod() {
     let server = Server::new();
-    the_whole_life_of_a_pod(Client::new(server.service(), "default")).await;
+    check_pod_lifecycle(Client::new(server.service(), "default")).await;
     assert_eq!(server.journal().count(Verb::Watch, "pods"), 1);
     assert_eq!(server.journal().count(Verb::Patch, "pods"), 2);
 }
@@ -75,10 +74,10 @@ fn connect(url: &str) -> Client {
 }
 
 #[tokio::test]
-async fn a_client_over_tcp_sees_the_same() {
+async fn client_over_tcp_observes_the_lifecycle_of_a_pod() {
     let server = Server::new();
     let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
-    the_whole_life_of_a_pod(connect(&listening.url())).await;
+    check_pod_lifecycle(connect(&listening.url())).await;
     listening.shutdown().await;
     assert_eq!(server.open_watches(), 0);
 }
@@ -86,21 +85,20 @@ async fn a_client_over_tcp_sees_the_same() {
 async fn connect_by_kubeconfig(listening: &kube_testserver::Listening) -> Client {
     let kubeconfig = Kubeconfig::from_yaml(&listening.kubeconfig()).expect("a kubeconfig");
     let options = KubeConfigOptions::default();
-    let config =
-        Config::from_custom_kubeconfig(kubeconfig, &options).await.expect("a kubeconfig that can be used");
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.expect("a valid kubeconfig");
     Client::try_from(config).expect("a client")
 }
 
 #[tokio::test]
-async fn a_client_over_tls_sees_the_same() {
+async fn client_over_tls_observes_the_lifecycle_of_a_pod() {
     let server = Server::builder().user("t", "admin", kube_testserver::Rights::All).build();
     let listening = server.listen_tls(([127, 0, 0, 1], 0).into()).await.unwrap();
     assert!(listening.kubeconfig().contains("\"token\": \"t\""));
     assert!(listening.url().starts_with("https://127.0.0.1:"));
-    the_whole_life_of_a_pod(connect_by_kubeconfig(&listening).await).await;
-    // Another server's certificate is not trusted.
+    check_pod_lifecycle(connect_by_kubeconfig(&listening).await).await;
+    // The authority does not sign the certificate of another server.
     let other = Server::new().listen_tls(([127, 0, 0, 1], 0).into()).await.unwrap();
-    // Without a token kubectl would ask for a name.
+    // Without a token, kubectl would prompt for a user name.
     assert!(other.kubeconfig().contains("token"));
     assert!(connect_by_kubeconfig(&other).await.apiserver_version().await.is_ok());
     let text = listening.kubeconfig().replace(&listening.url(), &other.url());
@@ -111,7 +109,7 @@ async fn a_client_over_tls_sees_the_same() {
     assert_eq!(server.open_watches(), 0);
 }
 
-/// An HTTP/2 connection that was agreed on by TLS, or begun without asking.
+/// Opens an HTTP/2 connection, negotiated by TLS or with prior knowledge.
 async fn http2(listening: &kube_testserver::Listening) -> http2::SendRequest<Empty<Bytes>> {
     let stream = TcpStream::connect(listening.local_addr()).await.unwrap();
     let Some(authority) = listening.ca_certificate() else { return handshake(stream).await };
@@ -138,7 +136,7 @@ async fn handshake(
 }
 
 #[tokio::test]
-async fn one_http2_connection_carries_many_watches_and_all_end() {
+async fn shutdown_closes_all_watches_of_an_http2_connection() {
     const WATCHES: usize = 100;
     let server = Server::new();
     for (encrypted, graceful) in [(false, true), (true, true), (true, false), (false, false)] {
@@ -168,7 +166,7 @@ async fn one_http2_connection_carries_many_watches_and_all_end() {
 }
 
 #[tokio::test]
-async fn a_watch_ends_when_its_http2_stream_is_given_up() {
+async fn dropped_http2_stream_closes_its_watch() {
     let server = Server::new();
     let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
     let mut sender = http2(&listening).await;
@@ -183,7 +181,7 @@ async fn a_watch_ends_when_its_http2_stream_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_graceful_shutdown_ends_watches_cleanly_and_an_abort_breaks_them() {
+async fn shutdown_closes_watches_and_abort_breaks_them() {
     let server = Server::new();
     for graceful in [true, false] {
         let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
@@ -207,7 +205,7 @@ async fn a_graceful_shutdown_ends_watches_cleanly_and_an_abort_breaks_them() {
 }
 
 #[tokio::test]
-async fn pages_are_of_one_snapshot() {
+async fn pages_belong_to_one_snapshot() {
     let server = Server::new();
     let client = Client::new(server.service(), "default");
     let maps: Api<ConfigMap> = Api::all(client);

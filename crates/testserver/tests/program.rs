@@ -1,4 +1,4 @@
-//! The server as a program: what it says, where it fails, and how it ends.
+//! The program `kube-testserver`: output, errors and exit codes.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -7,36 +7,36 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_kube-testserver");
 
-/// A program that runs; it is ended if the test gives up.
-struct Running(Child);
+/// A running program. On drop, the program is killed.
+struct RunningProgram(Child);
 
-impl Running {
-    /// Starts it, and gives the line by which it says that it is ready.
+impl RunningProgram {
+    /// Starts the program. Returns the line that reports readiness.
     fn start(flags: &[&str]) -> (Self, String) {
         let child = Command::new(PROGRAM).args(flags).stdout(Stdio::piped()).spawn().expect("the program");
-        let mut running = Self(child);
+        let mut program = Self(child);
         let mut line = String::new();
-        let out = running.0.stdout.as_mut().expect("a pipe");
+        let out = program.0.stdout.as_mut().expect("a pipe");
         BufReader::new(out).read_line(&mut line).expect("a line");
-        (running, line)
+        (program, line)
     }
 
     fn signal(mut self, signal: &str) -> ExitStatus {
         let sent = Command::new("kill").args([signal, &self.0.id().to_string()]).status().expect("kill");
         assert!(sent.success());
-        self.0.wait().expect("an end")
+        self.0.wait().expect("an exit status")
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
-        // It may have ended.
+        // The program may have exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// What it says on standard error where it can't start, and its exit code.
+/// Runs a program that fails to start. Returns its exit code and standard error.
 fn failure(flags: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(PROGRAM).args(flags).output().expect("the program");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "");
@@ -44,8 +44,8 @@ fn failure(flags: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_wrong_flag_is_named_with_its_value() {
-    for (flags, said) in [
+fn invalid_flag_error_contains_flag_and_value() {
+    for (flags, error) in [
         (
             &["--bookmark-period=nan"][..],
             "invalid value 'nan' for '--bookmark-period <SECONDS>': the duration must not be negative or too large",
@@ -68,12 +68,12 @@ fn a_wrong_flag_is_named_with_its_value() {
     ] {
         let (code, text) = failure(flags);
         assert_eq!(code, Some(2), "{text}");
-        assert!(text.contains(said), "{text}");
+        assert!(text.contains(error), "{text}");
     }
 }
 
 #[test]
-fn what_cannot_be_opened_is_named_with_the_reason() {
+fn startup_error_contains_path_or_address_and_cause() {
     let directory = tempfile::tempdir().expect("a directory");
     for file in [directory.path().join("no/such"), directory.path().to_owned()] {
         let file = file.to_str().expect("UTF-8");
@@ -93,26 +93,26 @@ fn kubeconfig(file: &Path) -> serde_json::Value {
 }
 
 #[test]
-fn with_everything_on_it_starts_and_ends_when_told() {
+fn program_starts_with_all_flags_and_stops_on_signals() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("kubeconfig");
     let name = file.to_str().expect("UTF-8");
     let all = ["--tls", "--users", "--garbage-collector", "--workload", "0", "--kubeconfig", name];
     let times = ["--bookmark-period", "0", "--expire-after", "1e19"];
-    let (running, ready) = Running::start(&[&all[..], &times[..]].concat());
+    let (running, ready) = RunningProgram::start(&[&all[..], &times[..]].concat());
     assert_eq!(ready, format!("ready {name}\n"));
     let mode = std::fs::metadata(&file).expect("a file").permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "there are tokens in it");
+    assert_eq!(mode & 0o777, 0o600, "the file contains tokens");
     let config = kubeconfig(&file);
     assert_eq!(config["contexts"][1]["name"], "nobody");
     let server = config["clusters"][0]["cluster"]["server"].as_str().expect("a URL");
     assert!(server.starts_with("https://127.0.0.1:"));
     assert_eq!(running.signal("-TERM").code(), Some(0));
-    // Without the users, over the same file.
-    let (running, _) = Running::start(&["--kubeconfig", name]);
+    // A server without users replaces the file.
+    let (running, _) = RunningProgram::start(&["--kubeconfig", name]);
     assert_eq!(kubeconfig(&file)["contexts"].as_array().map(Vec::len), Some(1));
     assert_eq!(running.signal("-INT").code(), Some(0));
-    let (running, ready) = Running::start(&[]);
+    let (running, ready) = RunningProgram::start(&[]);
     assert!(ready.starts_with("ready http://127.0.0.1:"), "{ready}");
     assert_eq!(running.signal("-INT").code(), Some(0));
 }

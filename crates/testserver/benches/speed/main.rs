@@ -1,32 +1,32 @@
-//! The four figures of the server's speed, each beside its bar: `cargo bench -p kube-testserver`.
+//! Measures the server and compares the results with their targets: `cargo bench -p kube-testserver`.
 //!
-//! `--quick` does a little of everything and only asserts what must hold, not how fast; so does a run that is not a
-//! benchmark (`cargo test --benches`). A further word runs the parts whose names begin with it.
+//! `--quick` runs a small amount of work and checks the results, but not the speed. `cargo test
+//! --benches` does the same. A further argument selects the parts whose names start with it.
 
-mod ask;
 mod memory;
 mod pods;
 mod process;
+mod requests;
 mod start;
 mod writes;
 
 use std::process::{Command, ExitCode};
 
-/// How much is done.
+/// The amount of work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
-    /// Pods held and listed.
+    /// The number of Pods that are stored and listed.
     pods: usize,
-    /// Writes of each kind.
+    /// The number of writes of each kind.
     writes: usize,
-    /// Servers started.
+    /// The number of new servers.
     starts: usize,
 }
 
 const FULL: Size = Size { pods: 100_000, writes: 20_000, starts: 500 };
 const QUICK: Size = Size { pods: 2_000, writes: 300, starts: 20 };
 
-/// Parts, each run in a process of its own, so that nothing else counts.
+/// The parts. Each part runs in a separate process, so that the parts do not affect each other.
 const PARTS: [&str; 3] = ["memory", "start", "writes"];
 
 fn main() -> ExitCode {
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     println!(
         "{} cores, {}",
         process::cores(),
-        if quick { "quick: no figure counts" } else { "release build" }
+        if quick { "quick run: the results are not measurements" } else { "release build" }
     );
     let wanted = args.iter().find(|arg| !arg.starts_with("--"));
     for part in PARTS.iter().filter(|part| wanted.is_none_or(|wanted| part.starts_with(wanted.as_str()))) {

@@ -1,33 +1,33 @@
-//! Pods as a cluster has them: owned, labelled, with containers, probes, environments, volumes and a status.
+//! Realistic Pods with owners, labels, containers, probes, environments, volumes and a status.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-/// Where the number of a Pod and of a change go.
+/// Placeholders for the number of a Pod and of a change.
 const NUMBER: &str = "@number@";
 const CHANGE: &str = "@change@";
 
 pub(crate) const SMALL: usize = 1024;
 pub(crate) const LARGE: usize = 10 * 1024;
 
-/// The text of a Pod with places for what differs.
+/// The JSON of a Pod with placeholders.
 #[derive(Debug)]
-pub(crate) struct Template(Vec<Piece>);
+pub(crate) struct Template(Vec<Part>);
 
 #[derive(Debug)]
-enum Piece {
+enum Part {
     Text(String),
     Number,
     Change,
 }
 
-/// The name of a Pod.
+/// Returns the name of a Pod.
 pub(crate) fn name(number: usize) -> String {
     format!("web-7d4b9c6f5-{number:06}")
 }
 
 impl Template {
-    /// A Pod of about this many bytes as JSON.
+    /// Creates a template of a Pod with about this number of bytes of JSON.
     pub(crate) fn new(bytes: usize) -> Self {
         let mut containers = 0;
         let mut variables = 0;
@@ -41,32 +41,32 @@ impl Template {
         Self::parse(&pod.to_string())
     }
 
-    /// A merge patch of a Pod's status.
+    /// Creates a template of a merge patch of the status.
     pub(crate) fn status_patch() -> Self {
         Self::parse(&json!({"status": status(1)}).to_string())
     }
 
     fn parse(text: &str) -> Self {
-        let mut pieces = Vec::new();
+        let mut parts = Vec::new();
         for part in text.split_inclusive('@') {
             match part {
-                "number@" => pieces.push(Piece::Number),
-                "change@" => pieces.push(Piece::Change),
-                text => pieces.push(Piece::Text(text.trim_end_matches('@').to_owned())),
+                "number@" => parts.push(Part::Number),
+                "change@" => parts.push(Part::Change),
+                text => parts.push(Part::Text(text.trim_end_matches('@').to_owned())),
             }
         }
-        Self(pieces)
+        Self(parts)
     }
 
-    /// The Pod with this number, as it is at this change.
+    /// Returns the Pod with this number after this change.
     pub(crate) fn body(&self, number: usize, change: usize) -> Bytes {
         let (number, change) = (format!("{number:06}"), format!("{change:06}"));
-        let parts: Vec<&str> = self.0.iter().map(|piece| piece.text(&number, &change)).collect();
+        let parts: Vec<&str> = self.0.iter().map(|part| part.text(&number, &change)).collect();
         parts.concat().into()
     }
 }
 
-impl Piece {
+impl Part {
     fn text<'a>(&'a self, number: &'a str, change: &'a str) -> &'a str {
         match self {
             Self::Text(text) => text,

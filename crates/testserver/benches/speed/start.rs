@@ -1,11 +1,11 @@
-//! How long a server takes until it can be asked: in-process and on TCP.
+//! The time until a new server accepts requests, in-process and on TCP.
 
 use kube_testserver::Server;
 use tokio::time::Instant;
 
 use crate::Size;
 
-const BAR_MILLIS: f64 = 5.0;
+const TARGET_MILLIS: f64 = 5.0;
 
 pub(crate) fn run(size: Size) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -21,15 +21,18 @@ pub(crate) fn run(size: Size) {
             assert_eq!(server.count("v1", "Namespace", None).expect("a list"), 4);
             listening.shutdown().await;
         }
-        println!("\nstart, of {} servers (bar: {BAR_MILLIS} ms)", size.starts);
+        println!("\nstart of {} servers (target: at most {TARGET_MILLIS} ms)", size.starts);
         print("Server::new", &mut built);
         print("new and listen", &mut listened);
     });
 }
 
-fn print(what: &str, millis: &mut [f64]) {
+fn print(label: &str, millis: &mut [f64]) {
     millis.sort_by(f64::total_cmp);
     let median = millis.get(millis.len() / 2).copied().unwrap_or(0.0);
-    let most = millis.last().copied().unwrap_or(0.0);
-    println!("  {what:<15} median {median:.2} ms, at most {most:.2} ms: {:.2} of the bar", most / BAR_MILLIS);
+    let max = millis.last().copied().unwrap_or(0.0);
+    println!(
+        "  {label:<15} median {median:.2} ms, maximum {max:.2} ms: {:.2} of the target",
+        max / TARGET_MILLIS
+    );
 }

@@ -1,4 +1,4 @@
-//! Bodies: objects of known kinds with one field or another changed, patches, and what is no object at all.
+//! Generates bodies: objects with random changes, patches and invalid data.
 
 use bytes::Bytes;
 use proptest::collection::{btree_map, vec};
@@ -24,8 +24,8 @@ pub(crate) fn crd_spec() -> Value {
             "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}}}]})
 }
 
-/// An object of some kind, as it should be.
-fn good() -> impl Strategy<Value = Value> {
+/// Generates a valid object, patch or options object.
+fn valid() -> impl Strategy<Value = Value> {
     let meta = json!({"name": "a", "namespace": "default", "labels": {"app": "a"}, "annotations": {"x": "y"},
         "finalizers": ["example.com/f"], "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u"}]});
     let bare = json!({"name": "b"});
@@ -50,7 +50,7 @@ fn good() -> impl Strategy<Value = Value> {
     select(objects)
 }
 
-/// Any JSON.
+/// Generates any JSON.
 fn value() -> impl Strategy<Value = Value> {
     let number = select(vec![
         json!(0),
@@ -102,17 +102,17 @@ const FIELDS: [&str; 16] = [
     "unknown",
 ];
 
-/// Replaces the value at one of all places, counted from the outside.
-fn set(value: &mut Value, place: &Index, new: Value) {
-    let count = places(value);
-    let mut left = place.index(count);
+/// Replaces one value within a JSON value. Values are numbered in pre-order.
+fn set(value: &mut Value, index: &Index, new: Value) {
+    let count = count_values(value);
+    let mut left = index.index(count);
     replace(value, &mut left, &mut Some(new));
 }
 
-fn places(value: &Value) -> usize {
+fn count_values(value: &Value) -> usize {
     1 + match value {
-        Value::Object(map) => map.values().map(places).sum(),
-        Value::Array(list) => list.iter().map(places).sum(),
+        Value::Object(map) => map.values().map(count_values).sum(),
+        Value::Array(list) => list.iter().map(count_values).sum(),
         _ => 0,
     }
 }
@@ -138,23 +138,23 @@ fn replace(value: &mut Value, left: &mut usize, new: &mut Option<Value>) {
 }
 
 fn changed() -> impl Strategy<Value = Value> {
-    let anywhere = (good(), any::<Index>(), value()).prop_map(|(mut object, place, new)| {
-        set(&mut object, &place, new);
+    let anywhere = (valid(), any::<Index>(), value()).prop_map(|(mut object, index, new)| {
+        set(&mut object, &index, new);
         object
     });
-    let metadata = (good(), select(FIELDS.to_vec()), value()).prop_map(|(mut object, field, new)| {
+    let metadata = (valid(), select(FIELDS.to_vec()), value()).prop_map(|(mut object, field, new)| {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert(field.into(), new);
         }
         object
     });
-    prop_oneof![4 => good(), 3 => anywhere, 3 => metadata, 1 => value()]
+    prop_oneof![4 => valid(), 3 => anywhere, 3 => metadata, 1 => value()]
 }
 
-/// The body of a request.
+/// Generates the body of a request.
 pub(crate) fn body() -> impl Strategy<Value = Bytes> {
     let text = changed().prop_map(|value| Bytes::from(value.to_string()));
-    let cut = (changed(), any::<Index>()).prop_map(|(value, at)| {
+    let truncated = (changed(), any::<Index>()).prop_map(|(value, at)| {
         let text = value.to_string();
         Bytes::from(text).split_to(at.index(value.to_string().len()))
     });
@@ -166,11 +166,11 @@ pub(crate) fn body() -> impl Strategy<Value = Bytes> {
     prop_oneof![
         12 => text,
         2 => Just(Bytes::new()),
-        1 => cut,
+        1 => truncated,
         1 => repeated,
         1 => vec(any::<u8>(), 0..60).prop_map(Bytes::from),
         1 => protobuf,
-        1 => select(hard()).prop_map(|(_, body)| body),
+        1 => select(difficult()).prop_map(|(_, body)| body),
     ]
 }
 
@@ -178,8 +178,8 @@ fn nested(open: &str, inner: &str, close: &str, depth: usize) -> String {
     [open.repeat(depth).as_str(), inner, &close.repeat(depth)].concat()
 }
 
-/// Bodies that are hard on recursion and on memory, with the media type in which they are.
-pub(crate) fn hard() -> Vec<(&'static str, Bytes)> {
+/// Returns bodies that need deep recursion or much memory, with their media types.
+pub(crate) fn difficult() -> Vec<(&'static str, Bytes)> {
     let types = [
         "application/json",
         "application/yaml",

@@ -1,10 +1,10 @@
-//! Whatever is sent, in whatever order: nothing panics, nothing hangs, refusals are well formed, and afterwards the
-//! store still adds up. `PROPTEST_CASES` says how many sequences are tried.
+//! Random request sequences. The server must not panic or hang, errors must be well formed, and the
+//! storage must stay consistent. `PROPTEST_CASES` sets the number of sequences.
 
-mod answers;
 mod bodies;
 mod requests;
-mod store;
+mod responses;
+mod storage;
 mod wire;
 
 use kube_testserver::{Clock, Server};
@@ -13,23 +13,24 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
-use crate::requests::Asked;
+use crate::requests::FuzzRequest;
 
-/// Sequences that are tried where nothing else is said.
-const CASES: u32 = 40;
+/// The default number of sequences.
+const DEFAULT_CASES: u32 = 40;
 
 fn config() -> Config {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(CASES);
+    let cases =
+        std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(DEFAULT_CASES);
     Config { cases, failure_persistence: None, max_shrink_iters: 400, ..Config::default() }
 }
 
-/// Runs on a runtime of its own whose time is paused: where nothing happens, it passes at once.
-pub(crate) fn paused<T>(work: impl Future<Output = T>) -> T {
+/// Runs a future on a new runtime with paused time. Time advances when all tasks are idle.
+pub(crate) fn with_paused_time<T>(work: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().start_paused(true).build().expect("a runtime").block_on(work)
 }
 
-/// A server with some objects, among them a CRD with a schema and one of its objects.
+/// Creates a server with some objects, including a CRD with a schema and one custom resource.
 fn server() -> Server {
     let clock = Clock::Fixed("2026-11-21T02:25:40Z".parse().expect("a timestamp"));
     let server = Server::builder().clock(clock).build();
@@ -45,40 +46,40 @@ fn server() -> Server {
         json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": meta("a"), "spec": {"size": 1}}),
     ];
     for object in objects {
-        server.create(object).expect("an object of a known kind");
+        server.create(object).expect("an object of a served kind");
     }
     server
 }
 
-async fn run(sequence: &[Asked]) {
+async fn run(sequence: &[FuzzRequest]) {
     let server = server();
-    let before = store::Picture::take(&server).await;
-    for asked in sequence {
-        let answer = answers::ask(&server, asked).await;
-        answers::check(&answer, asked);
+    let before = storage::StorageSnapshot::take(&server).await;
+    for request in sequence {
+        let response = responses::send(&server, request).await;
+        responses::check(&response, request);
     }
-    before.replayed_is_now(&server).await;
-    store::still_works(&server).await;
+    before.check_replay(&server).await;
+    storage::check_writes(&server).await;
 }
 
 #[test]
-fn any_sequence_of_requests_leaves_a_server_that_adds_up() {
+fn any_request_sequence_keeps_the_storage_consistent() {
     let sequences = vec(requests::request(), 1..24);
     TestRunner::new(config())
         .run(&sequences, |sequence| {
-            paused(run(&sequence));
+            with_paused_time(run(&sequence));
             Ok(())
         })
         .unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Bodies that are known to be hard on parsers and on recursion.
+/// Bodies that are difficult for parsers and for recursion.
 #[test]
-fn deep_and_exploding_bodies_are_taken_or_refused() {
-    paused(async {
+fn deep_and_expanding_bodies_do_not_crash_the_server() {
+    with_paused_time(async {
         let server = server();
-        let before = store::Picture::take(&server).await;
-        for (media_type, body) in bodies::hard() {
+        let before = storage::StorageSnapshot::take(&server).await;
+        for (media_type, body) in bodies::difficult() {
             for (method, path) in [
                 ("POST", "/api/v1/namespaces/default/configmaps"),
                 ("POST", "/apis/example.com/v1/namespaces/default/widgets"),
@@ -92,20 +93,20 @@ fn deep_and_exploding_bodies_are_taken_or_refused() {
             ] {
                 let is_patch = media_type.contains("patch");
                 if is_patch == (method == "PATCH") {
-                    let asked = Asked::new(method, path, media_type, body.clone());
-                    answers::check(&answers::ask(&server, &asked).await, &asked);
+                    let request = FuzzRequest::new(method, path, media_type, body.clone());
+                    responses::check(&responses::send(&server, &request).await, &request);
                 }
             }
         }
-        before.replayed_is_now(&server).await;
-        store::still_works(&server).await;
+        before.check_replay(&server).await;
+        storage::check_writes(&server).await;
     });
 }
 
-/// What is stored is what can be read: a depth that no reader takes is refused, not stored as something else.
+/// Objects that are too deep to be read are rejected.
 #[test]
-fn an_object_that_grows_too_deep_by_patches_stays_as_it_was() {
-    paused(async {
+fn patches_that_nest_too_deeply_leave_the_object_unchanged() {
+    with_paused_time(async {
         let server = server();
         let path = "/apis/apps/v1/namespaces/default/deployments/a";
         let copy = |n: usize| {
@@ -115,17 +116,17 @@ fn an_object_that_grows_too_deep_by_patches_stays_as_it_was() {
             Value::Array(operations).to_string()
         };
         for body in [copy(1), copy(20_000), doubling(40)] {
-            let asked = Asked::new("PATCH", path, "application/json-patch+json", body.into());
-            answers::check(&answers::ask(&server, &asked).await, &asked);
+            let request = FuzzRequest::new("PATCH", path, "application/json-patch+json", body.into());
+            responses::check(&responses::send(&server, &request).await, &request);
         }
-        let object = server.get("apps/v1", "Deployment", Some("default"), "a").expect("still there");
+        let object = server.get("apps/v1", "Deployment", Some("default"), "a").expect("the existing object");
         assert_eq!(object["metadata"]["name"], "a");
         assert!(object.to_string().len() < 4 << 20);
-        store::still_works(&server).await;
+        storage::check_writes(&server).await;
     });
 }
 
-/// Each operation copies the whole spec into itself, so it doubles.
+/// Creates operations that copy the entire spec into itself. Each operation doubles its size.
 fn doubling(times: usize) -> String {
     let operations: Vec<Value> =
         (0..times).map(|at| json!({"op": "copy", "from": "/spec", "path": format!("/spec/x{at}")})).collect();
@@ -136,7 +137,7 @@ proptest! {
     #![proptest_config(Config { cases: config().cases.div_ceil(4), ..config() })]
 
     #[test]
-    fn junk_on_a_socket_ends_its_connection_only(junk in vec(wire::junk(), 1..8)) {
-        wire::check(&junk);
+    fn invalid_http_closes_only_its_connection(connections in vec(wire::invalid_http(), 1..8)) {
+        wire::check(&connections);
     }
 }

@@ -1,4 +1,4 @@
-//! Requests that are nearly right: a known path, query, header and body, of which one thing or another is off.
+//! Generates requests that are almost valid: a valid path, query, headers and body with random changes.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, StreamBody, combinators::BoxBody};
@@ -9,23 +9,24 @@ use proptest::sample::select;
 
 use crate::bodies;
 
-/// A request, and whether its body breaks off.
+/// A generated request.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct FuzzRequest {
     pub(crate) method: String,
     pub(crate) target: String,
     pub(crate) headers: Vec<(String, Bytes)>,
     pub(crate) body: Bytes,
+    /// True if the body breaks after its data.
     pub(crate) breaks: bool,
 }
 
-impl Asked {
+impl FuzzRequest {
     pub(crate) fn new(method: &str, target: &str, media_type: &str, body: Bytes) -> Self {
         let headers = vec![("content-type".into(), Bytes::from(media_type.to_owned()))];
         Self { method: method.into(), target: target.into(), headers, body, breaks: false }
     }
 
-    /// The request, unless no client could send it.
+    /// Builds the HTTP request. Returns `None` if no client can send it.
     pub(crate) fn build(&self) -> Option<http::Request<BoxBody<Bytes, std::io::Error>>> {
         let mut request = http::Request::builder().method(self.method.as_str()).uri(&self.target);
         for (name, value) in &self.headers {
@@ -34,14 +35,14 @@ impl Asked {
         let middle = self.body.len() / 2;
         let mut frames = vec![Ok(self.body.slice(..middle)), Ok(self.body.slice(middle..))];
         if self.breaks {
-            frames.push(Err(std::io::Error::other("broke off")));
+            frames.push(Err(std::io::Error::other("connection closed")));
         }
         let frames = frames.into_iter().map(|data| data.map(http_body::Frame::data));
         request.body(StreamBody::new(futures_util::stream::iter(frames)).boxed()).ok()
     }
 
-    /// Whether it asks for a watch that lasts longer than any other.
-    pub(crate) fn is_long(&self) -> bool {
+    /// Returns whether the request sets the timeout of a watch.
+    pub(crate) fn has_watch_timeout(&self) -> bool {
         self.target.contains("timeoutSeconds=")
     }
 }
@@ -78,8 +79,8 @@ const PARTS: [&str; 10] = [
 const METHODS: [&str; 12] =
     ["GET", "GET", "GET", "POST", "POST", "PUT", "PUT", "PATCH", "PATCH", "PATCH", "DELETE", "OPTIONS"];
 
-/// A segment as nobody means it.
-fn wild() -> impl Strategy<Value = String> {
+/// Generates an unusual path segment.
+fn unusual_segment() -> impl Strategy<Value = String> {
     let odd = select(vec!["%00", "%zz", "%", "%2F", "%2e%2e", "..", "", "%c3%28", "%F0%9F%92%A9", "a%20b"]);
     prop_oneof![
         odd.prop_map(str::to_owned),
@@ -89,7 +90,7 @@ fn wild() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Percent-encoded, but for letters and digits.
+/// Percent-encodes all bytes except letters, digits, `.` and `-`.
 fn encode(text: &str) -> String {
     let one = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' => char::from(byte).to_string(),
@@ -108,13 +109,14 @@ fn path() -> impl Strategy<Value = String> {
         let parts = [Some(collection), name, name.and(part)];
         parts.into_iter().flatten().collect::<Vec<_>>().join("/")
     });
-    let broken = (good.clone(), any::<prop::sample::Index>(), wild()).prop_map(|(path, at, wild)| {
-        let mut parts: Vec<&str> = path.split('/').collect();
-        let at = at.index(parts.len());
-        parts[at] = &wild;
-        format!("/{}", parts.join("/").trim_start_matches('/'))
-    });
-    prop_oneof![8 => good, 1 => broken, 1 => vec(wild(), 0..6).prop_map(|parts| format!("/{}", parts.join("/")))]
+    let changed =
+        (good.clone(), any::<prop::sample::Index>(), unusual_segment()).prop_map(|(path, at, segment)| {
+            let mut parts: Vec<&str> = path.split('/').collect();
+            let at = at.index(parts.len());
+            parts[at] = &segment;
+            format!("/{}", parts.join("/").trim_start_matches('/'))
+        });
+    prop_oneof![8 => good, 1 => changed, 1 => vec(unusual_segment(), 0..6).prop_map(|parts| format!("/{}", parts.join("/")))]
 }
 
 const KEYS: [&str; 21] = [
@@ -178,7 +180,7 @@ const VALUES: [&str; 34] = [
 ];
 
 fn query() -> impl Strategy<Value = String> {
-    let value = prop_oneof![9 => select(VALUES.to_vec()).prop_map(str::to_owned), 1 => wild()];
+    let value = prop_oneof![9 => select(VALUES.to_vec()).prop_map(str::to_owned), 1 => unusual_segment()];
     let pair = (select(KEYS.to_vec()), value).prop_map(|(key, value)| format!("{key}={value}"));
     vec(pair, 0..5).prop_map(|pairs| pairs.join("&"))
 }
@@ -228,12 +230,12 @@ fn headers() -> impl Strategy<Value = Vec<(String, Bytes)>> {
         .prop_map(|(content, accept, junk)| [content, accept, junk].into_iter().flatten().collect())
 }
 
-pub(crate) fn request() -> impl Strategy<Value = Asked> {
+pub(crate) fn request() -> impl Strategy<Value = FuzzRequest> {
     let breaks = prop::bool::weighted(0.04);
     (select(METHODS.to_vec()), path(), query(), headers(), bodies::body(), breaks).prop_map(
         |(method, path, query, headers, body, breaks)| {
             let target = if query.is_empty() { path } else { format!("{path}?{query}") };
-            Asked { method: method.into(), target, headers, body, breaks }
+            FuzzRequest { method: method.into(), target, headers, body, breaks }
         },
     )
 }

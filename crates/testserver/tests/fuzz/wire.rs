@@ -1,4 +1,4 @@
-//! Bytes on a socket that are no HTTP, or hardly.
+//! Sockets that receive invalid HTTP.
 
 use kube_testserver::Server;
 use proptest::collection::vec;
@@ -7,9 +7,9 @@ use proptest::sample::select;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// What one connection sends before it says that nothing more comes.
-pub(crate) fn junk() -> impl Strategy<Value = Vec<u8>> {
-    let nearly = select(vec![
+/// Generates the data that a connection sends before it is closed.
+pub(crate) fn invalid_http() -> impl Strategy<Value = Vec<u8>> {
+    let almost_valid = select(vec![
         "GET /api/v1/pods HTTP/1.1\r\n\r\n",
         "GET /api/v1/pods HTTP/9.9\r\nhost: x\r\n\r\n",
         "POST /api/v1/namespaces HTTP/1.1\r\nhost: x\r\ncontent-length: 999999\r\n\r\n{",
@@ -22,32 +22,32 @@ pub(crate) fn junk() -> impl Strategy<Value = Vec<u8>> {
         "OPTIONS * HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\n\r\n",
     ]);
     prop_oneof![
-        nearly.prop_map(|text| text.as_bytes().to_vec()),
+        almost_valid.prop_map(|text| text.as_bytes().to_vec()),
         vec(any::<u8>(), 0..200),
         Just([b"GET / HTTP/1.1\r\n".as_slice(), &b"a: b\r\n".repeat(5_000)].concat()),
         Just([22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3].to_vec()),
     ]
 }
 
-/// Every connection ends, and the server goes on.
-pub(crate) fn check(junk: &[Vec<u8>]) {
+/// Asserts that the server closes every connection and still responds.
+pub(crate) fn check(connections: &[Vec<u8>]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let server = Server::new();
         let listening = server.listen(([127, 0, 0, 1], 0).into()).await.expect("a free port");
-        for bytes in junk {
+        for bytes in connections {
             let mut stream = TcpStream::connect(listening.local_addr()).await.expect("a connection");
-            // The server may have seen enough and closed already.
+            // The server may have closed the connection.
             let _ = stream.write_all(bytes).await;
             let _ = stream.shutdown().await;
             let _ = stream.read_to_end(&mut Vec::new()).await;
         }
         let mut stream = TcpStream::connect(listening.local_addr()).await.expect("a connection");
         let request = b"GET /readyz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
-        stream.write_all(request).await.expect("a server that reads");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.expect("an answer");
-        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        stream.write_all(request).await.expect("an open connection");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.expect("a response");
+        assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
         listening.shutdown().await;
     });
 }

@@ -1,6 +1,6 @@
-//! Who may do what: users, rules that change while the server runs, and reviews.
+//! Authorization: users, access rules that change at run time, and access reviews.
 
-use crate::ask::{Answer, Lines, ask, post, server};
+use crate::client::{Lines, Response, post, send, server};
 use kube_testserver::{Rights, Rule, Server};
 use serde_json::{Value, json};
 
@@ -8,25 +8,25 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const ACCESS: &str = "/apis/authorization.k8s.io/v1";
 
 fn with_users() -> Server {
-    let users = Server::builder().user("a", "admin", Rights::All).user("n", "nobody", Rights::None);
+    let users = Server::builder().user("a", "admin", Rights::All).user("n", "guest", Rights::None);
     users.build()
 }
 
-async fn get_as(server: &Server, token: &str, path: &str) -> Answer {
+async fn get_as(server: &Server, token: &str, path: &str) -> Response {
     let credentials = format!("Bearer {token}");
-    ask(server, "GET", path, &[("authorization", &credentials)], "").await
+    send(server, "GET", path, &[("authorization", &credentials)], "").await
 }
 
-async fn post_as(server: &Server, token: &str, path: &str, body: Value) -> Answer {
+async fn post_as(server: &Server, token: &str, path: &str, body: Value) -> Response {
     let credentials = format!("Bearer {token}");
-    ask(server, "POST", path, &[("authorization", &credentials)], &body.to_string()).await
+    send(server, "POST", path, &[("authorization", &credentials)], &body.to_string()).await
 }
 
 #[tokio::test]
-async fn a_rule_counts_from_the_next_request_on_and_open_watches_go_on() {
+async fn new_rules_apply_to_new_requests_but_not_to_open_watches() {
     let server = with_users();
     assert_eq!(get_as(&server, "n", PODS).await.code, 403);
-    let read = Rule::allow().users(&["nobody"]).verbs(&["get", "list", "watch"]).resources(&["pods"]);
+    let read = Rule::allow().users(&["guest"]).verbs(&["get", "list", "watch"]).resources(&["pods"]);
     let rule = server.access().add_rule(read.namespaces(&["default"]));
     assert_eq!(get_as(&server, "n", PODS).await.code, 200);
     assert_eq!(get_as(&server, "n", "/api/v1/pods").await.code, 403);
@@ -41,54 +41,54 @@ async fn a_rule_counts_from_the_next_request_on_and_open_watches_go_on() {
 }
 
 #[tokio::test]
-async fn a_list_of_one_name_needs_the_right_to_that_name_only() {
+async fn list_of_one_name_requires_only_the_right_to_that_name() {
     let server = with_users();
     server.access().add_rule(Rule::allow().verbs(&["list", "watch"]).resources(&["pods"]).names(&["mine"]));
     let list = |name: &str| format!("{PODS}?fieldSelector=metadata.name%3D{name}");
     assert_eq!(get_as(&server, "n", &list("mine")).await.code, 200);
     assert_eq!(get_as(&server, "n", PODS).await.code, 403);
-    let refused = get_as(&server, "n", &list("other")).await;
+    let rejected = get_as(&server, "n", &list("other")).await;
     assert_eq!(
-        refused.message(),
-        "pods \"other\" is forbidden: User \"nobody\" cannot list resource \"pods\" in API group \"\" in the namespace \
+        rejected.message(),
+        "pods \"other\" is forbidden: User \"guest\" cannot list resource \"pods\" in API group \"\" in the namespace \
          \"default\""
     );
-    assert_eq!(refused.json()["details"], json!({"kind": "pods", "name": "other"}));
+    assert_eq!(rejected.json()["details"], json!({"kind": "pods", "name": "other"}));
 }
 
 #[tokio::test]
-async fn who_sends_no_token_is_anonymous_and_may_ask_for_health_and_version() {
+async fn anonymous_user_may_read_health_and_version() {
     let server = with_users();
     for path in ["/version", "/healthz", "/readyz", "/livez"] {
-        assert_eq!(ask(&server, "GET", path, &[], "").await.code, 200, "{path}");
+        assert_eq!(send(&server, "GET", path, &[], "").await.code, 200, "{path}");
     }
-    let refused = ask(&server, "GET", "/apis", &[], "").await;
-    assert_eq!(refused.message(), "forbidden: User \"system:anonymous\" cannot get path \"/apis\"");
+    let rejected = send(&server, "GET", "/apis", &[], "").await;
+    assert_eq!(rejected.message(), "forbidden: User \"system:anonymous\" cannot get path \"/apis\"");
     server.access().allow_anonymous(false);
-    assert_eq!(ask(&server, "GET", "/version", &[], "").await.code, 401);
+    assert_eq!(send(&server, "GET", "/version", &[], "").await.code, 401);
     assert_eq!(get_as(&server, "x", "/version").await.code, 401);
     assert_eq!(get_as(&server, "n", "/healthz/ping").await.code, 403);
 }
 
 #[tokio::test]
-async fn rules_deny_on_a_server_without_users_too() {
+async fn deny_rules_apply_on_a_server_without_users() {
     let server = server();
     let denied = server.access().add_rule(Rule::deny().verbs(&["list"]).resources(&["pods"]));
-    let refused = ask(&server, "GET", PODS, &[], "").await;
-    assert_eq!((refused.code, refused.json()["reason"].as_str()), (403, Some("Forbidden")));
+    let rejected = send(&server, "GET", PODS, &[], "").await;
+    assert_eq!((rejected.code, rejected.json()["reason"].as_str()), (403, Some("Forbidden")));
     let spec = json!({"spec": {"resourceAttributes": {"verb": "list", "resource": "pods"}}});
     let review = post(&server, &format!("{ACCESS}/selfsubjectaccessreviews"), spec).await;
     assert_eq!(review.json()["status"], json!({"allowed": false, "denied": true}));
     server.access().remove_rule(denied);
-    assert_eq!(ask(&server, "GET", PODS, &[], "").await.code, 200);
+    assert_eq!(send(&server, "GET", PODS, &[], "").await.code, 200);
 }
 
 #[tokio::test]
-async fn an_access_review_says_what_the_server_would_do() {
+async fn access_review_returns_the_decision_of_the_server() {
     let server = with_users();
     let path = format!("{ACCESS}/selfsubjectaccessreviews");
-    let asked = |verb: &str| json!({"spec": {"resourceAttributes": {"verb": verb, "resource": "pods"}}});
-    let review = post_as(&server, "n", &path, asked("list")).await;
+    let review_of = |verb: &str| json!({"spec": {"resourceAttributes": {"verb": verb, "resource": "pods"}}});
+    let review = post_as(&server, "n", &path, review_of("list")).await;
     assert_eq!(
         (review.code, review.text.as_str()),
         (
@@ -97,7 +97,10 @@ async fn an_access_review_says_what_the_server_would_do() {
              {\"resourceAttributes\":{\"verb\":\"list\",\"resource\":\"pods\"}},\"status\":{\"allowed\":false}}\n"
         )
     );
-    assert_eq!(post_as(&server, "a", &path, asked("list")).await.json()["status"], json!({"allowed": true}));
+    assert_eq!(
+        post_as(&server, "a", &path, review_of("list")).await.json()["status"],
+        json!({"allowed": true})
+    );
     let health = json!({"spec": {"nonResourceAttributes": {"verb": "get", "path": "/apis"}}});
     let reason = "RBAC: allowed by ClusterRoleBinding \"system:discovery\" of ClusterRole \"system:discovery\" to Group \
                   \"system:authenticated\"";
@@ -110,7 +113,7 @@ async fn an_access_review_says_what_the_server_would_do() {
 }
 
 #[tokio::test]
-async fn a_review_of_somebody_else_needs_a_right_of_its_own() {
+async fn review_of_another_user_requires_a_separate_right() {
     let server = with_users();
     server.access().add_rule(Rule::allow().groups(&["devs"]).resources(&["pods"]).namespaces(&["default"]));
     let pods = json!({"verb": "get", "resource": "pods", "namespace": "default"});
@@ -133,16 +136,16 @@ async fn a_review_of_somebody_else_needs_a_right_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_user_learns_its_name_and_its_rules() {
+async fn self_reviews_return_user_name_and_rules() {
     let server = with_users();
     server.access().add_user("d", "dev", &["devs"]);
     server
         .access()
         .add_rule(Rule::allow().groups(&["devs"]).verbs(&["get"]).resources(&["pods"]).namespaces(&["a"]));
-    let who =
+    let review =
         post_as(&server, "d", "/apis/authentication.k8s.io/v1/selfsubjectreviews", json!({})).await.json();
     let expected = json!({"username": "dev", "groups": ["devs", "system:authenticated"]});
-    assert_eq!(who["status"]["userInfo"], expected);
+    assert_eq!(review["status"]["userInfo"], expected);
     let path = format!("{ACCESS}/selfsubjectrulesreviews");
     let rules = async |namespace: &str| {
         let spec = json!({"spec": {"namespace": namespace}});

@@ -1,9 +1,9 @@
-//! Custom resources: served when defined, gone when the definition goes.
+//! Custom resources, and the lifecycle of their definitions.
 
 use kube_testserver::Server;
 use serde_json::{Value, json};
 
-use crate::ask::{Lines, ask, configmaps, delete, get, merge, post, put, server};
+use crate::client::{Lines, configmaps, delete, get, merge, post, put, send, server};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/ex.test/v1/namespaces/default/widgets";
@@ -38,7 +38,7 @@ fn widget(name: &str, spec: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_definition_is_served_at_once() {
+async fn new_definition_is_served_immediately() {
     let server = server();
     assert_eq!(get(&server, WIDGETS).await.text, "404 page not found\n");
     assert_eq!(post(&server, CRDS, crd()).await.code, 201);
@@ -66,14 +66,14 @@ async fn a_definition_is_served_at_once() {
         (&json!("ex.test/v1beta1"), &json!("ex.test/v1beta1"))
     );
     assert_eq!(get(&server, &format!("{WIDGETS}?fieldSelector=spec.color=red")).await.names(), ["w1"]);
-    let refused = get(&server, &format!("{WIDGETS}?fieldSelector=spec.size=3")).await;
-    assert_eq!(refused.message(), "field label not supported: spec.size");
+    let rejected = get(&server, &format!("{WIDGETS}?fieldSelector=spec.size=3")).await;
+    assert_eq!(rejected.message(), "field label not supported: spec.size");
     let resources = get(&server, "/apis/ex.test/v1").await.json();
     assert_eq!(resources["resources"][0]["shortNames"], json!(["wd"]));
 }
 
 #[tokio::test]
-async fn custom_objects_have_their_own_rules_of_writing() {
+async fn custom_resources_have_separate_write_rules() {
     let server = server();
     server.create(crd()).unwrap();
     let bare = post(&server, WIDGETS, json!({"metadata": {"name": "w2"}})).await;
@@ -82,7 +82,7 @@ async fn custom_objects_have_their_own_rules_of_writing() {
     ));
     post(&server, WIDGETS, widget("w1", &json!({"size": 1}))).await;
     let w1 = format!("{WIDGETS}/w1");
-    let generation = |answer: crate::ask::Answer| answer.json()["metadata"]["generation"].as_i64();
+    let generation = |response: crate::client::Response| response.json()["metadata"]["generation"].as_i64();
     assert_eq!(generation(merge(&server, &w1, json!({"spec": {"size": 2}})).await), Some(2));
     assert_eq!(generation(merge(&server, &w1, json!({"metadata": {"labels": {"l": "1"}}})).await), Some(2));
     let status =
@@ -90,13 +90,16 @@ async fn custom_objects_have_their_own_rules_of_writing() {
     assert_eq!((&status.json()["spec"]["size"], &status.json()["status"]["ok"]), (&json!(2), &json!(true)));
     assert_eq!(put(&server, &w1, widget("w1", &json!({}))).await.code, 422);
     let strategic = [("content-type", "application/strategic-merge-patch+json")];
-    assert_eq!(ask(&server, "PATCH", &w1, &strategic, "{}").await.code, 415);
-    let gone = delete(&server, &w1, "").await.json();
-    assert_eq!((&gone["details"]["group"], &gone["details"]["kind"]), (&json!("ex.test"), &json!("widgets")));
+    assert_eq!(send(&server, "PATCH", &w1, &strategic, "{}").await.code, 415);
+    let removed = delete(&server, &w1, "").await.json();
+    assert_eq!(
+        (&removed["details"]["group"], &removed["details"]["kind"]),
+        (&json!("ex.test"), &json!("widgets"))
+    );
 }
 
 #[tokio::test]
-async fn a_deleted_definition_takes_its_objects_and_ends_their_watches() {
+async fn deleting_a_definition_deletes_objects_and_closes_watches() {
     let server = server();
     server.create(crd()).unwrap();
     server.create(widget("w1", &json!({}))).unwrap();
@@ -111,16 +114,16 @@ async fn a_deleted_definition_takes_its_objects_and_ends_their_watches() {
     for path in
         [WIDGETS.to_owned(), format!("{WIDGETS}?watch=1&resourceVersion={start}"), "/apis/ex.test/v1".into()]
     {
-        let gone = get(&server, &path).await;
-        assert_eq!((gone.code, gone.text.as_str()), (404, "404 page not found\n"));
-        assert_eq!(gone.headers["content-type"], "text/plain; charset=utf-8");
+        let removed = get(&server, &path).await;
+        assert_eq!((removed.code, removed.text.as_str()), (404, "404 page not found\n"));
+        assert_eq!(removed.headers["content-type"], "text/plain; charset=utf-8");
     }
     server.create(crd()).unwrap();
     assert!(get(&server, WIDGETS).await.names().is_empty());
 }
 
 #[tokio::test]
-async fn a_changed_definition_ends_the_watches_and_an_unserved_one_is_not_found() {
+async fn changed_definition_closes_watches_and_unserved_version_is_404() {
     let server = server();
     server.create(crd()).unwrap();
     server.create(widget("w1", &json!({}))).unwrap();
@@ -138,7 +141,7 @@ async fn a_changed_definition_ends_the_watches_and_an_unserved_one_is_not_found(
 }
 
 #[tokio::test]
-async fn an_incomplete_definition_is_refused() {
+async fn incomplete_definition_is_rejected() {
     let server = server();
     configmaps(&server, &[]);
     let mut wrong = crd();
@@ -148,23 +151,23 @@ async fn an_incomplete_definition_is_refused() {
     assert_eq!((empty.code, empty.json()["reason"].as_str()), (422, Some("Invalid")));
 }
 
-/// What the answers to a request warn of.
-fn warnings(answer: &crate::ask::Answer) -> Vec<String> {
-    answer.headers.get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned()).collect()
+/// Returns the warnings of a response.
+fn warnings(response: &crate::client::Response) -> Vec<String> {
+    response.headers.get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned()).collect()
 }
 
 #[tokio::test]
-async fn an_object_that_breaks_its_schema_is_refused_with_all_that_is_wrong() {
+async fn schema_violations_are_rejected_with_all_causes() {
     let server = server();
     server.create(crd()).unwrap();
-    let refused = post(&server, WIDGETS, widget("w1", &json!({"color": 5, "size": 11}))).await;
-    assert_eq!((refused.code, refused.json()["reason"].as_str()), (422, Some("Invalid")));
+    let rejected = post(&server, WIDGETS, widget("w1", &json!({"color": 5, "size": 11}))).await;
+    assert_eq!((rejected.code, rejected.json()["reason"].as_str()), (422, Some("Invalid")));
     assert_eq!(
-        refused.message(),
+        rejected.message(),
         "Widget.ex.test \"w1\" is invalid: [spec.color: Invalid value: \"integer\": spec.color in body must be of type \
          string: \"integer\", spec.size: Invalid value: 11: spec.size in body should be less than or equal to 10]"
     );
-    assert_eq!(refused.json()["details"]["causes"][1]["field"], "spec.size");
+    assert_eq!(rejected.json()["details"]["causes"][1]["field"], "spec.size");
     server.create(widget("w1", &json!({"size": 1}))).unwrap();
     let path = format!("{WIDGETS}/w1");
     assert_eq!(merge(&server, &path, json!({"spec": {"size": 11}})).await.code, 422);
@@ -178,13 +181,13 @@ async fn an_object_that_breaks_its_schema_is_refused_with_all_that_is_wrong() {
 }
 
 #[tokio::test]
-async fn unknown_and_repeated_fields_are_dropped_warned_of_or_refused() {
+async fn field_validation_ignores_warns_or_rejects() {
     let server = server();
     server.create(crd()).unwrap();
     let body = r#"{"apiVersion":"ex.test/v1","kind":"Widget","metadata":{"name":"w","foo":1},
         "spec":{"size":1,"size":2,"zz":{"a":1}}}"#;
     let sent =
-        async |query: &str| ask(&server, "POST", &format!("{WIDGETS}?dryRun=All&{query}"), &[], body).await;
+        async |query: &str| send(&server, "POST", &format!("{WIDGETS}?dryRun=All&{query}"), &[], body).await;
     let strict = sent("fieldValidation=Strict").await;
     assert_eq!(strict.code, 400);
     assert_eq!(
@@ -220,7 +223,7 @@ async fn unknown_and_repeated_fields_are_dropped_warned_of_or_refused() {
 }
 
 #[tokio::test]
-async fn a_changed_schema_shows_at_once_in_what_is_stored_and_expires_the_past() {
+async fn changed_schema_applies_to_stored_objects_and_expires_history() {
     let server = server();
     server.create(crd()).unwrap();
     let created = server.create(widget("w", &json!({"color": "red", "size": 3}))).unwrap();
@@ -241,11 +244,11 @@ async fn a_changed_schema_shows_at_once_in_what_is_stored_and_expires_the_past()
     let mut watch = Lines::open(&server, &format!("{WIDGETS}?watch=1&resourceVersion={now}")).await;
     merge(&server, &path, json!({"metadata": {"labels": {"l": "1"}}})).await;
     server.create(widget("after", &json!({}))).unwrap();
-    assert_eq!(watch.event().await.1, "after", "a change of metadata only ends no watch");
+    assert_eq!(watch.event().await.1, "after", "a change of only the metadata does not close watches");
 }
 
 #[tokio::test]
-async fn versions_read_and_write_by_their_own_schema() {
+async fn each_version_uses_its_schema_for_reads_and_writes() {
     let server = server();
     let mut both = crd();
     let second = &mut both["spec"]["versions"][1];
@@ -260,15 +263,15 @@ async fn versions_read_and_write_by_their_own_schema() {
     assert_eq!(
         stored["spec"],
         json!({"color": "blue"}),
-        "what a version does not know is lost when it writes"
+        "a write through a version removes the fields that its schema does not contain"
     );
-    let refused = get(&server, &format!("{beta}?fieldSelector=spec.color=blue")).await;
-    assert_eq!(refused.message(), "field label not supported: spec.color");
+    let rejected = get(&server, &format!("{beta}?fieldSelector=spec.color=blue")).await;
+    assert_eq!(rejected.message(), "field label not supported: spec.color");
     assert_eq!(get(&server, &format!("{WIDGETS}?fieldSelector=spec.color=blue")).await.names(), ["w"]);
 }
 
 #[tokio::test]
-async fn names_belong_to_the_first_and_go_to_the_next() {
+async fn conflicting_names_are_accepted_after_the_first_is_deleted() {
     let server = server();
     server.create(crd()).unwrap();
     let mut second = crd();
@@ -290,7 +293,7 @@ async fn names_belong_to_the_first_and_go_to_the_next() {
 }
 
 #[tokio::test]
-async fn a_finalizer_of_an_object_holds_its_definition() {
+async fn finalizer_of_an_object_blocks_deletion_of_its_definition() {
     let server = server();
     server.create(crd()).unwrap();
     let mut held = widget("w", &json!({}));
@@ -300,9 +303,9 @@ async fn a_finalizer_of_an_object_holds_its_definition() {
     delete(&server, &path, "").await;
     let terminating = get(&server, &path).await.json();
     assert_eq!(terminating["status"]["conditions"][2]["reason"], "InstanceDeletionInProgress");
-    let refused = post(&server, WIDGETS, widget("late", &json!({}))).await;
+    let rejected = post(&server, WIDGETS, widget("late", &json!({}))).await;
     assert_eq!(
-        refused.message(),
+        rejected.message(),
         "widgets.ex.test \"late\" is forbidden: create not allowed while custom resource definition is terminating"
     );
     let mut next = crd();
@@ -317,45 +320,45 @@ async fn a_finalizer_of_an_object_holds_its_definition() {
 }
 
 #[tokio::test]
-async fn the_names_scope_and_stored_versions_of_a_definition_stay() {
+async fn names_scope_and_stored_versions_are_immutable() {
     let server = server();
     server.create(crd()).unwrap();
     let path = format!("{CRDS}/widgets.ex.test");
-    let refused =
+    let rejected =
         merge(&server, &path, json!({"spec": {"scope": "Cluster", "names": {"kind": "Other"}}})).await;
     assert_eq!(
-        refused.message(),
+        rejected.message(),
         "CustomResourceDefinition.apiextensions.k8s.io \"widgets.ex.test\" is invalid: [spec.scope: Invalid value: \
          \"Cluster\": field is immutable, spec.names.kind: Invalid value: \"Other\": field is immutable]"
     );
     let mut versions = crd()["spec"]["versions"].clone();
     versions.as_array_mut().unwrap().remove(0);
     versions[0]["storage"] = json!(true);
-    let refused = merge(&server, &path, json!({"spec": {"versions": versions}})).await;
-    assert_eq!(refused.json()["details"]["causes"][0]["field"], "status.storedVersions[0]");
+    let rejected = merge(&server, &path, json!({"spec": {"versions": versions}})).await;
+    assert_eq!(rejected.json()["details"]["causes"][0]["field"], "status.storedVersions[0]");
 }
 
 #[tokio::test]
-async fn custom_resources_are_not_sent_in_protobuf_but_the_options_of_their_delete_may_be() {
+async fn custom_resources_reject_protobuf_except_delete_options() {
     let server = server();
     assert_eq!(post(&server, CRDS, crd()).await.code, 201);
     assert_eq!(post(&server, WIDGETS, widget("w", &json!({}))).await.code, 201);
     let protobuf = [("content-type", "application/vnd.kubernetes.protobuf")];
 
     let named = "k8s\0\n\x14\n\nex.test/v1\x12\x06Widget\x12\x05\n\x03\n\x01x";
-    let refused = ask(&server, "POST", WIDGETS, &protobuf, named).await;
-    assert_eq!((refused.code, refused.json()["reason"].as_str()), (415, Some("UnsupportedMediaType")));
+    let rejected = send(&server, "POST", WIDGETS, &protobuf, named).await;
+    assert_eq!((rejected.code, rejected.json()["reason"].as_str()), (415, Some("UnsupportedMediaType")));
 
     let other_uid = "k8s\0\n\x13\n\x02v1\x12\x0dDeleteOptions\x12\x05\x12\x03\n\x01u";
     let path = format!("{WIDGETS}/w");
-    assert_eq!(ask(&server, "DELETE", &path, &protobuf, other_uid).await.code, 409);
-    let at_once = "k8s\0\n\x13\n\x02v1\x12\x0dDeleteOptions\x12\x02\x08\0";
-    assert_eq!(ask(&server, "DELETE", &path, &protobuf, at_once).await.code, 200);
+    assert_eq!(send(&server, "DELETE", &path, &protobuf, other_uid).await.code, 409);
+    let zero_grace = "k8s\0\n\x13\n\x02v1\x12\x0dDeleteOptions\x12\x02\x08\0";
+    assert_eq!(send(&server, "DELETE", &path, &protobuf, zero_grace).await.code, 200);
 }
 
-/// etcd knows objects by their names, and nothing of CRDs.
+/// etcd stores objects by key, independent of the definition.
 #[tokio::test]
-async fn a_list_goes_on_with_the_objects_of_then_where_a_definition_was_made_anew_meanwhile() {
+async fn exact_list_returns_old_objects_after_definition_is_recreated() {
     let server = server();
     post(&server, CRDS, crd()).await;
     post(&server, WIDGETS, widget("w1", &json!({}))).await;
@@ -371,9 +374,9 @@ async fn a_list_goes_on_with_the_objects_of_then_where_a_definition_was_made_ane
     assert_eq!(get(&server, &exact).await.names(), ["w1", "w2"]);
 }
 
-/// Without a watch cache a watch reads from etcd, too.
+/// Without a watch cache, watches read events from etcd.
 #[tokio::test]
-async fn an_uncached_watch_tells_what_was_deleted_with_a_definition_that_was_made_anew_meanwhile() {
+async fn uncached_watch_reports_objects_deleted_with_their_definition() {
     for watch_cache in [false, true] {
         let server = Server::builder().watch_cache(watch_cache).build();
         post(&server, CRDS, crd()).await;
@@ -383,9 +386,10 @@ async fn an_uncached_watch_tells_what_was_deleted_with_a_definition_that_was_mad
         post(&server, CRDS, crd()).await;
         let mut watch = Lines::open(&server, &format!("{WIDGETS}?watch=1&resourceVersion={version}")).await;
         let (event, name, _) = watch.event().await;
-        match watch_cache {
-            false => assert_eq!((event.as_str(), name.as_str()), ("DELETED", "w1")),
-            true => assert_eq!(event, "ERROR"),
+        if watch_cache {
+            assert_eq!(event, "ERROR");
+        } else {
+            assert_eq!((event.as_str(), name.as_str()), ("DELETED", "w1"));
         }
     }
 }

@@ -1,14 +1,14 @@
-//! Deletes: at once, with finalizers, with grace, of collections and of namespaces.
+//! Deletion: finalizers, grace periods, collections and namespaces.
 
 use serde_json::json;
 
-use crate::ask::{Lines, R, configmaps, delete, get, merge, post, put, seen, server};
+use crate::client::{CONFIGMAPS, Lines, configmaps, delete, event, get, merge, post, put, server};
 
 #[tokio::test]
-async fn a_delete_answers_with_a_status_and_preconditions_hold() {
+async fn delete_returns_a_status_and_checks_preconditions() {
     let server = server();
     let version = configmaps(&server, &["c1"]);
-    let c1 = format!("{R}/c1");
+    let c1 = format!("{CONFIGMAPS}/c1");
     let uid = get(&server, &c1).await.json()["metadata"]["uid"].as_str().unwrap().to_owned();
     let wrong = delete(&server, &c1, r#"{"preconditions":{"resourceVersion":"1"}}"#).await;
     assert_eq!(
@@ -31,10 +31,10 @@ async fn a_delete_answers_with_a_status_and_preconditions_hold() {
 }
 
 #[tokio::test]
-async fn finalizers_hold_an_object_until_the_last_is_gone() {
+async fn finalizers_block_deletion_until_the_last_is_removed() {
     let server = server();
     configmaps(&server, &["fin"]);
-    let fin = format!("{R}/fin");
+    let fin = format!("{CONFIGMAPS}/fin");
     merge(&server, &fin, json!({"metadata": {"finalizers": ["example.com/f"]}})).await;
     let marked = delete(&server, &fin, "").await.json();
     assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 0);
@@ -47,23 +47,24 @@ async fn finalizers_hold_an_object_until_the_last_is_gone() {
         more.message(),
         "ConfigMap \"fin\" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"example.com/g\"}"
     );
-    let gone = merge(&server, &fin, json!({"metadata": {"finalizers": null}})).await.json();
-    assert_eq!(gone["metadata"]["resourceVersion"], version.to_string());
-    assert_eq!(gone["metadata"].get("finalizers"), None);
+    let removed = merge(&server, &fin, json!({"metadata": {"finalizers": null}})).await.json();
+    assert_eq!(removed["metadata"]["resourceVersion"], version.to_string());
+    assert_eq!(removed["metadata"].get("finalizers"), None);
     assert_eq!(get(&server, &fin).await.code, 404);
     assert_eq!(server.resource_version(), version + 1);
 }
 
 #[tokio::test]
-async fn in_the_foreground_an_object_waits_for_its_dependents() {
+async fn foreground_delete_adds_the_finalizer() {
     let server = server();
     configmaps(&server, &["c2"]);
-    let marked = delete(&server, &format!("{R}/c2"), r#"{"propagationPolicy":"Foreground"}"#).await.json();
+    let marked =
+        delete(&server, &format!("{CONFIGMAPS}/c2"), r#"{"propagationPolicy":"Foreground"}"#).await.json();
     assert_eq!(marked["metadata"]["finalizers"], json!(["foregroundDeletion"]));
 }
 
 #[tokio::test]
-async fn pods_on_a_node_are_given_time_and_others_are_not() {
+async fn only_scheduled_pods_have_a_deletion_grace_period() {
     let server = server();
     configmaps(&server, &[]);
     let pods = "/api/v1/namespaces/r/pods";
@@ -83,72 +84,72 @@ async fn pods_on_a_node_are_given_time_and_others_are_not() {
     delete(&server, &format!("{pods}/p4"), "").await;
     delete(&server, &format!("{pods}/p4?gracePeriodSeconds=0"), "").await;
     for expected in [
-        seen("MODIFIED", "p1", start + 1),
-        seen("DELETED", "p1", start + 2),
-        seen("MODIFIED", "p4", start + 3),
-        seen("MODIFIED", "p4", start + 4),
-        seen("DELETED", "p4", start + 5),
+        event("MODIFIED", "p1", start + 1),
+        event("DELETED", "p1", start + 2),
+        event("MODIFIED", "p4", start + 3),
+        event("MODIFIED", "p4", start + 4),
+        event("DELETED", "p4", start + 5),
     ] {
         assert_eq!(watch.event().await, expected);
     }
 }
 
 #[tokio::test]
-async fn a_collection_is_deleted_by_its_selector() {
+async fn delete_collection_deletes_the_selected_objects() {
     let server = server();
     let version = configmaps(&server, &["d1", "d2"]) + 1;
-    merge(&server, &format!("{R}/d1"), json!({"metadata": {"labels": {"x": "y"}}})).await;
-    let list = delete(&server, &format!("{R}?labelSelector=x=y"), "").await;
+    merge(&server, &format!("{CONFIGMAPS}/d1"), json!({"metadata": {"labels": {"x": "y"}}})).await;
+    let list = delete(&server, &format!("{CONFIGMAPS}?labelSelector=x=y"), "").await;
     assert_eq!(list.names(), ["d1"]);
     assert_eq!(list.json()["metadata"]["resourceVersion"], version.to_string());
-    assert_eq!(get(&server, R).await.names(), ["d2"]);
+    assert_eq!(get(&server, CONFIGMAPS).await.names(), ["d2"]);
     assert_eq!(delete(&server, "/api/v1/namespaces", "").await.code, 405);
 }
 
 #[tokio::test]
-async fn a_namespace_is_seen_terminating_then_empty_then_gone() {
+async fn namespace_is_terminating_then_emptied_then_deleted() {
     let server = server();
     let start = configmaps(&server, &["x"]);
     let path = format!("/api/v1/namespaces?watch=1&resourceVersion={start}");
     let mut namespaces = Lines::open(&server, &path).await;
-    let mut maps = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
-    let answer = delete(&server, "/api/v1/namespaces/r", "").await.json();
-    assert_eq!(answer["status"]["phase"], "Terminating");
-    assert_eq!(namespaces.event().await, seen("MODIFIED", "r", start + 1));
-    assert_eq!(maps.event().await, seen("DELETED", "x", start + 2));
-    assert_eq!(namespaces.event().await, seen("DELETED", "r", start + 3));
+    let mut maps = Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={start}")).await;
+    let response = delete(&server, "/api/v1/namespaces/r", "").await.json();
+    assert_eq!(response["status"]["phase"], "Terminating");
+    assert_eq!(namespaces.event().await, event("MODIFIED", "r", start + 1));
+    assert_eq!(maps.event().await, event("DELETED", "x", start + 2));
+    assert_eq!(namespaces.event().await, event("DELETED", "r", start + 3));
     assert_eq!(get(&server, "/api/v1/namespaces/r").await.code, 404);
     let kept = delete(&server, "/api/v1/namespaces/default", "").await;
     assert_eq!(kept.message(), "namespaces \"default\" is forbidden: this namespace may not be deleted");
 }
 
 #[tokio::test]
-async fn a_finalizer_inside_holds_the_namespace() {
+async fn finalizer_of_content_blocks_deletion_of_the_namespace() {
     let server = server();
     configmaps(&server, &["x"]);
-    let x = format!("{R}/x");
+    let x = format!("{CONFIGMAPS}/x");
     merge(&server, &x, json!({"metadata": {"finalizers": ["example.com/f"]}})).await;
     delete(&server, "/api/v1/namespaces/r", "").await;
-    let refused = post(&server, R, json!({"metadata": {"name": "y"}})).await;
-    assert_eq!(refused.code, 403);
+    let rejected = post(&server, CONFIGMAPS, json!({"metadata": {"name": "y"}})).await;
+    assert_eq!(rejected.code, 403);
     assert_eq!(
-        refused.message(),
+        rejected.message(),
         "configmaps \"y\" is forbidden: unable to create new content in namespace r because it is being terminated"
     );
-    assert_eq!(refused.json()["details"]["causes"][0]["reason"], "NamespaceTerminating");
+    assert_eq!(rejected.json()["details"]["causes"][0]["reason"], "NamespaceTerminating");
     assert_eq!(merge(&server, &x, json!({"data": {"a": "b"}})).await.code, 200);
     merge(&server, &x, json!({"metadata": {"finalizers": null}})).await;
     assert_eq!(get(&server, "/api/v1/namespaces/r").await.code, 404);
 }
 
 #[tokio::test]
-async fn a_namespace_can_be_finalized_by_its_controller() {
+async fn finalize_subresource_deletes_the_namespace() {
     let server = server();
     configmaps(&server, &["x"]);
-    merge(&server, &format!("{R}/x"), json!({"metadata": {"finalizers": ["example.com/f"]}})).await;
+    merge(&server, &format!("{CONFIGMAPS}/x"), json!({"metadata": {"finalizers": ["example.com/f"]}})).await;
     delete(&server, "/api/v1/namespaces/r", "").await;
     let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "r"}, "spec": {"finalizers": []}});
     assert_eq!(put(&server, "/api/v1/namespaces/r/finalize", body).await.code, 200);
     assert_eq!(get(&server, "/api/v1/namespaces/r").await.code, 404);
-    assert_eq!(get(&server, R).await.names(), ["x"]);
+    assert_eq!(get(&server, CONFIGMAPS).await.names(), ["x"]);
 }

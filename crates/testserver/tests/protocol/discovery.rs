@@ -1,6 +1,6 @@
-//! What a client finds out about the server before it asks for anything else.
+//! Discovery documents, version, health and unknown paths.
 
-use crate::ask::{ask, configmaps, get, post, server};
+use crate::client::{configmaps, get, post, send, server};
 use serde_json::{Value, json};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -22,7 +22,7 @@ fn crd(versions: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn a_crd_appears_with_its_versions_ranked_and_disappears() {
+async fn discovery_lists_crd_versions_by_priority_until_deletion() {
     let server = server();
     let before = get(&server, "/apis").await;
     let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -46,16 +46,16 @@ async fn a_crd_appears_with_its_versions_ranked_and_disappears() {
     let all = get(&server, "/apis").await.json();
     assert_eq!(all["groups"].as_array().unwrap().last().unwrap()["name"], "acc.example.com");
     let crd = format!("{crds}/gears.acc.example.com");
-    assert_eq!(ask(&server, "DELETE", &crd, &[], "").await.code, 200);
+    assert_eq!(send(&server, "DELETE", &crd, &[], "").await.code, 200);
     assert_eq!(get(&server, "/apis/acc.example.com").await.text, "404 page not found\n");
     assert_eq!(get(&server, "/apis").await.text, before.text);
 }
 
 #[tokio::test]
-async fn an_aggregated_document_is_sent_again_only_if_it_changed() {
+async fn aggregated_discovery_is_not_modified_without_a_change() {
     let server = server();
     for path in ["/api", "/apis"] {
-        let first = ask(&server, "GET", path, &[("accept", AGGREGATED)], "").await;
+        let first = send(&server, "GET", path, &[("accept", AGGREGATED)], "").await;
         assert_eq!((first.code, &first.headers["content-type"]), (200, &AGGREGATED.parse().unwrap()));
         assert_eq!(
             (&first.headers["vary"], &first.headers["cache-control"]),
@@ -63,18 +63,18 @@ async fn an_aggregated_document_is_sent_again_only_if_it_changed() {
         );
         let tag = first.headers["etag"].to_str().unwrap().to_owned();
         let headers = [("accept", AGGREGATED), ("if-none-match", tag.as_str())];
-        let second = ask(&server, "GET", path, &headers, "").await;
+        let second = send(&server, "GET", path, &headers, "").await;
         assert_eq!((second.code, second.text.as_str()), (304, ""));
         assert!(second.headers.get("content-type").is_none() && second.headers["etag"] == tag);
     }
-    let tag = |answer: &crate::ask::Answer| answer.headers["etag"].clone();
-    let before = tag(&ask(&server, "GET", "/apis", &[("accept", AGGREGATED)], "").await);
+    let tag = |response: &crate::client::Response| response.headers["etag"].clone();
+    let before = tag(&send(&server, "GET", "/apis", &[("accept", AGGREGATED)], "").await);
     server.create(crd(&["v1"])).unwrap();
-    assert_ne!(before, tag(&ask(&server, "GET", "/apis", &[("accept", AGGREGATED)], "").await));
+    assert_ne!(before, tag(&send(&server, "GET", "/apis", &[("accept", AGGREGATED)], "").await));
 }
 
 #[tokio::test]
-async fn the_form_of_discovery_is_negotiated() {
+async fn discovery_representation_is_negotiated() {
     let server = server();
     let beta = AGGREGATED.replace("v=v2", "v=v2beta1");
     let both = format!("{beta},{AGGREGATED},application/json");
@@ -88,15 +88,15 @@ async fn the_form_of_discovery_is_negotiated() {
         ("/api/v1", AGGREGATED, 406, "Status"),
         ("/apis/apps/v1", "application/json", 200, "APIResourceList"),
     ] {
-        let answer = ask(&server, "GET", path, &[("accept", accept)], "").await;
-        assert_eq!((answer.code, answer.json()["kind"].as_str()), (code, Some(kind)), "{path} {accept}");
+        let response = send(&server, "GET", path, &[("accept", accept)], "").await;
+        assert_eq!((response.code, response.json()["kind"].as_str()), (code, Some(kind)), "{path} {accept}");
     }
-    let address = ask(&server, "GET", "/api", &[("host", "10.0.0.1:6443")], "").await.json();
+    let address = send(&server, "GET", "/api", &[("host", "10.0.0.1:6443")], "").await.json();
     assert_eq!(address["serverAddressByClientCIDRs"][0]["serverAddress"], "10.0.0.1:6443");
 }
 
 #[tokio::test]
-async fn the_server_says_how_it_is_and_what_it_is() {
+async fn health_version_and_paths_are_served() {
     let server = server();
     assert_eq!(get(&server, "/version").await.json()["gitVersion"], "v1.36.3");
     assert_eq!(get(&server, "/healthz").await.text, "ok");
@@ -112,12 +112,12 @@ async fn the_server_says_how_it_is_and_what_it_is() {
         ("DELETE", "/apis/apps", 200),
         ("GET", "/openapi/v2", 404),
     ] {
-        assert_eq!(ask(&server, method, path, &[], "").await.code, code, "{method} {path}");
+        assert_eq!(send(&server, method, path, &[], "").await.code, code, "{method} {path}");
     }
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_said_so() {
+async fn unknown_paths_and_objects_return_the_errors_of_the_real_server() {
     let server = server();
     configmaps(&server, &[]);
     let unknown = get(&server, "/api/v1/namespaces/default/nosuch").await;
@@ -126,11 +126,11 @@ async fn what_is_not_there_is_said_so() {
         "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"the server could not find the requested resource\",\"reason\":\"NotFound\",\"details\":{},\"code\":404}\n"
     );
     for path in ["/apis/nosuch.example.com/v1/things", "/nosuch"] {
-        let answer = get(&server, path).await;
-        assert_eq!(answer.text, "404 page not found\n");
-        assert_eq!(answer.headers["x-content-type-options"], "nosniff");
+        let response = get(&server, path).await;
+        assert_eq!(response.text, "404 page not found\n");
+        assert_eq!(response.headers["x-content-type-options"], "nosniff");
     }
-    // Groups that are always there know that a version is not.
+    // An unknown version of a built-in group returns a Status.
     for path in ["/api/v2/pods", "/api/v2", "/apis/apps/v9", "/apis/apps/v9/x", "/api/v1/pods/a/b/c/d/e"] {
         assert_eq!(get(&server, path).await.text, unknown.text, "{path}");
     }
@@ -143,6 +143,6 @@ async fn what_is_not_there_is_said_so() {
     assert_eq!(get(&server, "/api").await.json()["versions"][0], "v1");
     assert!(get(&server, "/apis").await.json()["groups"].as_array().unwrap().len() > 10);
     let large = "x".repeat(4 << 20);
-    let refused = ask(&server, "POST", "/api/v1/namespaces", &[], &large).await;
-    assert_eq!(refused.code, 413);
+    let rejected = send(&server, "POST", "/api/v1/namespaces", &[], &large).await;
+    assert_eq!(rejected.code, 413);
 }

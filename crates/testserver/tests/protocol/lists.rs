@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use crate::ask::{R, ask, configmaps, get, server};
+use crate::client::{CONFIGMAPS, configmaps, get, send, server};
 
 #[tokio::test]
-async fn a_list_is_written_as_the_real_server_writes_it() {
+async fn list_equals_the_list_of_the_real_server() {
     let server = server();
     let version = configmaps(&server, &["c1"]);
     let uid = server.get("v1", "ConfigMap", Some("r"), "c1").unwrap()["metadata"]["uid"].clone();
-    let list = get(&server, R).await;
+    let list = get(&server, CONFIGMAPS).await;
     assert_eq!(
         list.text,
         format!(
@@ -20,7 +20,7 @@ async fn a_list_is_written_as_the_real_server_writes_it() {
     );
     assert_eq!(list.headers["content-type"], "application/json");
     assert_eq!(list.headers["cache-control"], "no-cache, private");
-    let empty = get(&server, &format!("{R}?labelSelector=a")).await;
+    let empty = get(&server, &format!("{CONFIGMAPS}?labelSelector=a")).await;
     let expected = format!(
         "{{\"kind\":\"ConfigMapList\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"{version}\"}},\"items\":[]}}\n"
     );
@@ -28,7 +28,7 @@ async fn a_list_is_written_as_the_real_server_writes_it() {
 }
 
 #[tokio::test]
-async fn versions_choose_the_snapshot() {
+async fn resource_version_and_match_select_the_snapshot() {
     let server = server();
     let first = configmaps(&server, &["c1"]);
     let last = configmaps(&server, &["c2", "c3"]);
@@ -46,17 +46,17 @@ async fn versions_choose_the_snapshot() {
         ("?timeoutSeconds=-1".into(), 3, last),
         ("?allowWatchBookmarks=maybe".into(), 3, last),
     ] {
-        let list = get(&server, &format!("{R}{query}")).await;
+        let list = get(&server, &format!("{CONFIGMAPS}{query}")).await;
         assert_eq!(list.names().len(), names, "{query}");
         assert_eq!(list.json()["metadata"]["resourceVersion"], version.to_string(), "{query}");
     }
 }
 
 #[tokio::test]
-async fn pages_go_on_where_they_stopped_and_count_what_is_left() {
+async fn pages_continue_and_report_the_remaining_count() {
     let server = server();
     let version = configmaps(&server, &["c1", "c2", "c3"]);
-    let first = get(&server, &format!("{R}?limit=1")).await.json();
+    let first = get(&server, &format!("{CONFIGMAPS}?limit=1")).await.json();
     assert_eq!(first["metadata"]["remainingItemCount"], 2);
     let token = first["metadata"]["continue"].as_str().unwrap().to_owned();
     configmaps(&server, &["c0", "c4"]);
@@ -64,46 +64,46 @@ async fn pages_go_on_where_they_stopped_and_count_what_is_left() {
     for query in
         [format!("?limit=1&continue={token}"), format!("?limit=1&resourceVersion=0&continue={token}")]
     {
-        let next = get(&server, &format!("{R}{query}")).await;
+        let next = get(&server, &format!("{CONFIGMAPS}{query}")).await;
         assert_eq!(next.names(), ["c2"]);
         assert_eq!(next.json()["metadata"]["resourceVersion"], version.to_string());
         assert_eq!(next.json()["metadata"]["remainingItemCount"], 1);
     }
-    assert_eq!(get(&server, &format!("{R}?continue={token}")).await.names(), ["c2", "c3"]);
+    assert_eq!(get(&server, &format!("{CONFIGMAPS}?continue={token}")).await.names(), ["c2", "c3"]);
     let everywhere = get(&server, "/api/v1/configmaps?limit=2").await.json();
     let token = everywhere["metadata"]["continue"].as_str().unwrap().to_owned();
     assert_eq!(get(&server, &format!("/api/v1/configmaps?continue={token}")).await.names(), ["c3", "c4"]);
 }
 
 #[tokio::test]
-async fn with_a_selector_nobody_counts_what_is_left() {
+async fn pages_with_a_selector_have_no_remaining_count() {
     let server = server();
     configmaps(&server, &["c1", "c2", "c3"]);
     for query in ["labelSelector=!a", "fieldSelector=metadata.namespace=r"] {
-        let page = get(&server, &format!("{R}?limit=1&{query}")).await.json();
+        let page = get(&server, &format!("{CONFIGMAPS}?limit=1&{query}")).await.json();
         assert!(page["metadata"]["continue"].is_string(), "{query}");
         assert_eq!(page["metadata"].get("remainingItemCount"), None, "{query}");
     }
 }
 
 #[tokio::test]
-async fn an_expired_page_gives_a_token_for_the_inconsistent_rest() {
+async fn expired_page_returns_an_inconsistent_continue_token() {
     let server = server();
     configmaps(&server, &["b1", "b2", "b3"]);
-    let page = get(&server, &format!("{R}?limit=1")).await.json();
+    let page = get(&server, &format!("{CONFIGMAPS}?limit=1")).await.json();
     let token = page["metadata"]["continue"].as_str().unwrap().to_owned();
     let old = server.resource_version();
     configmaps(&server, &["b4"]);
     server.compact();
-    let expired = get(&server, &format!("{R}?limit=2&continue={token}")).await;
+    let expired = get(&server, &format!("{CONFIGMAPS}?limit=2&continue={token}")).await;
     assert_eq!((expired.code, expired.json()["reason"].as_str()), (410, Some("Expired")));
     assert!(expired.message().starts_with("The provided continue parameter is too old to display"));
     let loose = expired.json()["metadata"]["continue"].as_str().unwrap().to_owned();
     assert_eq!(loose, "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiYjFcdTAwMDAifQ");
-    let rest = get(&server, &format!("{R}?limit=2&continue={loose}")).await;
+    let rest = get(&server, &format!("{CONFIGMAPS}?limit=2&continue={loose}")).await;
     assert_eq!(rest.names(), ["b2", "b3"]);
     assert_eq!(rest.json()["metadata"]["resourceVersion"], server.resource_version().to_string());
-    let exact = get(&server, &format!("{R}?resourceVersion={old}&resourceVersionMatch=Exact")).await;
+    let exact = get(&server, &format!("{CONFIGMAPS}?resourceVersion={old}&resourceVersionMatch=Exact")).await;
     assert_eq!(exact.code, 410);
     assert_eq!(
         exact.text,
@@ -113,35 +113,38 @@ async fn an_expired_page_gives_a_token_for_the_inconsistent_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_from_the_future_is_too_large_after_a_short_wait() {
+async fn future_version_is_too_large_after_a_short_wait() {
     let server = server();
     let now = configmaps(&server, &["c1"]);
     let started = tokio::time::Instant::now();
-    for path in [format!("{R}?resourceVersion=999999999"), format!("{R}/c1?resourceVersion=999999999")] {
-        let answer = get(&server, &path).await;
-        assert_eq!(answer.code, 504);
-        assert_eq!(answer.headers["retry-after"], "1");
+    for path in [
+        format!("{CONFIGMAPS}?resourceVersion=999999999"),
+        format!("{CONFIGMAPS}/c1?resourceVersion=999999999"),
+    ] {
+        let response = get(&server, &path).await;
+        assert_eq!(response.code, 504);
+        assert_eq!(response.headers["retry-after"], "1");
         assert_eq!(
-            answer.message(),
+            response.message(),
             format!("Timeout: Too large resource version: 999999999, current: {now}")
         );
-        assert_eq!(answer.json()["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
+        assert_eq!(response.json()["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
     }
     assert_eq!(started.elapsed().as_secs(), 6);
     let late = async {
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         configmaps(&server, &["c2"]);
     };
-    let path = format!("{R}?resourceVersion={}", now + 1);
-    let (answer, ()) = tokio::join!(get(&server, &path), late);
-    assert_eq!(answer.names(), ["c1", "c2"]);
+    let path = format!("{CONFIGMAPS}?resourceVersion={}", now + 1);
+    let (response, ()) = tokio::join!(get(&server, &path), late);
+    assert_eq!(response.names(), ["c1", "c2"]);
 }
 
 #[tokio::test]
-async fn impossible_options_are_refused() {
+async fn invalid_list_options_are_rejected() {
     let server = server();
     let version = configmaps(&server, &["c1", "c2"]);
-    let page = get(&server, &format!("{R}?limit=1")).await.json();
+    let page = get(&server, &format!("{CONFIGMAPS}?limit=1")).await.json();
     let token = page["metadata"]["continue"].as_str().unwrap();
     for (query, code, message) in [
         (
@@ -171,13 +174,13 @@ async fn impossible_options_are_refused() {
             "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided",
         ),
     ] {
-        let answer = get(&server, &format!("{R}?{query}")).await;
-        assert_eq!((answer.code, answer.message().as_str()), (code, message), "{query}");
+        let response = get(&server, &format!("{CONFIGMAPS}?{query}")).await;
+        assert_eq!((response.code, response.message().as_str()), (code, message), "{query}");
     }
 }
 
 #[tokio::test]
-async fn selectors_pick_by_label_and_by_field() {
+async fn selectors_match_labels_and_fields() {
     let server = server();
     for (name, node, app) in
         [("web-0", "node-1", "web"), ("web-1", "node-2", "web"), ("api-0", "node-1", "api")]
@@ -195,8 +198,8 @@ async fn selectors_pick_by_label_and_by_field() {
     ] {
         assert_eq!(get(&server, &format!("/api/v1/pods?{query}")).await.names(), names, "{query}");
     }
-    let refused = get(&server, "/api/v1/pods?fieldSelector=spec.foo=x").await;
-    assert_eq!((refused.code, refused.message().as_str()), (400, "field label not supported: spec.foo"));
+    let rejected = get(&server, "/api/v1/pods?fieldSelector=spec.foo=x").await;
+    assert_eq!((rejected.code, rejected.message().as_str()), (400, "field label not supported: spec.foo"));
     server
         .create(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {}}))
         .unwrap();
@@ -204,25 +207,25 @@ async fn selectors_pick_by_label_and_by_field() {
 }
 
 #[tokio::test]
-async fn metadata_alone_can_be_asked_for() {
+async fn metadata_list_contains_only_metadata() {
     let server = server();
     let version = configmaps(&server, &["c1", "c2"]);
     let list = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-    let answer = ask(&server, "GET", &format!("{R}?limit=1"), &[("accept", list)], "").await;
+    let response = send(&server, "GET", &format!("{CONFIGMAPS}?limit=1"), &[("accept", list)], "").await;
     let start = format!(
         "{{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{{\"resourceVersion\":\"{version}\""
     );
-    assert!(answer.text.starts_with(&start), "{}", answer.text);
-    let item = &answer.json()["items"][0];
+    assert!(response.text.starts_with(&start), "{}", response.text);
+    let item = &response.json()["items"][0];
     assert_eq!(item["kind"], "PartialObjectMetadata");
     assert_eq!(item["metadata"]["name"], "c1");
     let one = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-    let object = ask(&server, "GET", &format!("{R}/c1"), &[("accept", one)], "").await.json();
+    let object = send(&server, "GET", &format!("{CONFIGMAPS}/c1"), &[("accept", one)], "").await.json();
     assert_eq!(
         (&object["kind"], &object["apiVersion"]),
         (&json!("PartialObjectMetadata"), &json!("meta.k8s.io/v1"))
     );
-    let wrong = ask(&server, "GET", R, &[("accept", one)], "").await;
+    let wrong = send(&server, "GET", CONFIGMAPS, &[("accept", one)], "").await;
     assert_eq!(wrong.code, 406);
     assert_eq!(
         wrong.message(),

@@ -1,51 +1,52 @@
-//! Many watches, many writes, slow readers: each watch has each event once and in order, and holds no more than a batch.
+//! Many watches, many writes and slow readers. Each watch receives each event once, in order, and
+//! buffers at most one batch.
 
 use std::collections::BTreeMap;
 
 use kube_testserver::Server;
 use serde_json::{Value, json};
 
-use crate::ask::{Lines, R, configmaps, get, server};
+use crate::client::{CONFIGMAPS, Lines, configmaps, get, server};
 
-/// How many events a watch may have taken from the log before its client reads them.
-const BATCH: usize = 256;
+/// The maximum number of events that a watch buffers before its client reads them.
+const MAX_BUFFERED_EVENTS: usize = 256;
 
-/// What a client of a watch with a label selector has seen.
+/// The cache of a client that watches with a label selector.
 #[derive(Default)]
-struct Copy {
-    /// The versions of what it holds.
-    held: BTreeMap<String, u64>,
+struct ClientCache {
+    /// The versions of the cached objects by name.
+    objects: BTreeMap<String, u64>,
     last: u64,
     events: usize,
 }
 
-impl Copy {
-    /// Takes an event, which must fit: later than the one before, ADDED only for what is not held, the others only for
-    /// what is.
-    fn take(&mut self, line: &str) {
+impl ClientCache {
+    /// Applies an event. Asserts that its version is greater than the previous one. An ADDED object
+    /// must be new, and other events require a cached object.
+    fn apply(&mut self, line: &str) {
         let frame: Value = serde_json::from_str(line).unwrap();
         let metadata = &frame["object"]["metadata"];
         let name = metadata["name"].as_str().unwrap().to_owned();
         let version: u64 = metadata["resourceVersion"].as_str().unwrap().parse().unwrap();
         assert!(version > self.last, "{version} after {}", self.last);
         (self.last, self.events) = (version, self.events + 1);
-        let before = match frame["type"].as_str().unwrap() {
-            "ADDED" => self.held.insert(name, version).is_none(),
-            "MODIFIED" => self.held.insert(name, version).is_some(),
-            "DELETED" => self.held.remove(&name).is_some(),
+        let consistent = match frame["type"].as_str().unwrap() {
+            "ADDED" => self.objects.insert(name, version).is_none(),
+            "MODIFIED" => self.objects.insert(name, version).is_some(),
+            "DELETED" => self.objects.remove(&name).is_some(),
             other => panic!("{other}: {line}"),
         };
-        assert!(before, "{line}");
+        assert!(consistent, "{line}");
     }
 }
 
-/// Reads what is there, but no more than `most` lines.
-async fn read(lines: &mut Lines, copy: &mut Copy, most: usize) {
-    for _ in 0..most {
+/// Reads the available events, at most `limit`.
+async fn read(lines: &mut Lines, cache: &mut ClientCache, limit: usize) {
+    for _ in 0..limit {
         let Ok(line) = tokio::time::timeout(std::time::Duration::from_millis(1), lines.line()).await else {
             return;
         };
-        copy.take(&line.unwrap().unwrap());
+        cache.apply(&line.unwrap().unwrap());
     }
 }
 
@@ -55,7 +56,7 @@ fn write(server: &Server, rng: &mut fastrand::Rng) {
         "metadata": {"name": name, "namespace": "r", "labels": {"shard": rng.u8(..4).to_string()}},
         "data": {"at": rng.u32(..).to_string()}});
     if rng.u8(..5) == 0 {
-        // It may not be there.
+        // The object may not exist.
         let _ = server.delete("v1", "ConfigMap", Some("r"), &name);
     } else if server.create(object.clone()).is_err() {
         server.update(object).unwrap();
@@ -63,31 +64,34 @@ fn write(server: &Server, rng: &mut fastrand::Rng) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hundreds_of_watches_at_the_edge_of_their_selectors_see_each_event_once_and_in_order() {
+async fn watches_with_selectors_receive_each_event_once_in_order() {
     let server = server();
     let start = configmaps(&server, &[]);
     let selectors = ["", "shard=0", "shard in (1,2)", "shard!=3", "shard", "!shard"].map(str::to_owned);
     let mut watches = Vec::new();
     for number in 0..200 {
         let selector = selectors[number % selectors.len()].clone();
-        let path =
-            format!("{R}?watch=1&resourceVersion={start}&labelSelector={}", selector.replace('!', "%21"));
-        watches.push((selector, Lines::open(&server, &path).await, Copy::default()));
+        let path = format!(
+            "{CONFIGMAPS}?watch=1&resourceVersion={start}&labelSelector={}",
+            selector.replace('!', "%21")
+        );
+        watches.push((selector, Lines::open(&server, &path).await, ClientCache::default()));
     }
     let mut rng = fastrand::Rng::with_seed(23);
     for _ in 0..25 {
         (0..40).for_each(|_| write(&server, &mut rng));
-        // A few read: some all, some a little.
+        // A few watches read all events or only some.
         for _ in 0..20 {
-            let (most, at) = ([1, 7, 10_000][rng.usize(..3)], rng.usize(..watches.len()));
-            let (_, lines, copy) = &mut watches[at];
-            read(lines, copy, most).await;
+            let (limit, index) = ([1, 7, 10_000][rng.usize(..3)], rng.usize(..watches.len()));
+            let (_, lines, cache) = &mut watches[index];
+            read(lines, cache, limit).await;
         }
     }
-    for (selector, lines, copy) in &mut watches {
-        read(lines, copy, usize::MAX).await;
-        let listed =
-            get(&server, &format!("{R}?labelSelector={}", selector.replace('!', "%21"))).await.json();
+    for (selector, lines, cache) in &mut watches {
+        read(lines, cache, usize::MAX).await;
+        let listed = get(&server, &format!("{CONFIGMAPS}?labelSelector={}", selector.replace('!', "%21")))
+            .await
+            .json();
         let listed = listed["items"].as_array().unwrap();
         let now: BTreeMap<String, u64> = listed
             .iter()
@@ -96,19 +100,19 @@ async fn hundreds_of_watches_at_the_edge_of_their_selectors_see_each_event_once_
                 (text("name"), text("resourceVersion").parse().unwrap())
             })
             .collect();
-        assert_eq!(copy.held, now, "{selector}");
-        assert_eq!(copy.events == 0, selector == "!shard", "{selector}");
+        assert_eq!(cache.objects, now, "{selector}");
+        assert_eq!(cache.events == 0, selector == "!shard", "{selector}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_read_holds_a_batch_and_no_more() {
+async fn unread_watch_holds_at_most_one_batch() {
     let server = Server::builder().history(10).build();
     let start = configmaps(&server, &[]);
-    let mut slow = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
+    let mut slow = Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={start}")).await;
     let names: Vec<String> = (0..2_000).map(|number| format!("n{number:04}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    // It looks once, when ten are there.
+    // The watch is read once, after ten events.
     for (round, some) in names.chunks(10).enumerate() {
         configmaps(&server, some);
         if round == 0 {
@@ -123,16 +127,17 @@ async fn who_does_not_read_holds_a_batch_and_no_more() {
         }
     };
     assert_eq!((events, end.as_str()), (10, "ERROR"));
-    assert!(events <= BATCH);
-    // A first look takes at most a batch, and leaves the rest in the log.
+    assert!(events <= MAX_BUFFERED_EVENTS);
+    // The first read takes at most one batch from the log.
     let server = Server::new();
     let start = configmaps(&server, &names);
-    let mut slow = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={}", start - 2_000)).await;
+    let mut slow =
+        Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={}", start - 2_000)).await;
     slow.event().await;
     server.compact();
     let mut events = 1;
     while slow.event().await.0 != "ERROR" {
         events += 1;
     }
-    assert_eq!(events, BATCH);
+    assert_eq!(events, MAX_BUFFERED_EVENTS);
 }

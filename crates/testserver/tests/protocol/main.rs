@@ -1,17 +1,17 @@
-//! The protocol, request by request, against answers that were recorded from kube-apiserver 1.36.
+//! Compares responses of the server with responses that were recorded from kube-apiserver 1.36.
 
 mod access;
-mod ask;
+mod client;
 mod crds;
 mod deletes;
 mod discovery;
 mod faults;
-mod forms;
-mod garbage;
-mod leaks;
+mod garbage_collection;
 mod lists;
 mod load;
+mod media_types;
 mod ownership;
+mod resource_release;
 mod shards;
 mod tcp;
 mod watches;

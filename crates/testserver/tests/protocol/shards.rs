@@ -1,6 +1,6 @@
 //! Lists and watches of a shard.
 
-use crate::ask::{Answer, R, configmaps, get};
+use crate::client::{CONFIGMAPS, Response, configmaps, get};
 use kube_testserver::Server;
 use serde_json::json;
 
@@ -14,12 +14,12 @@ fn sharded() -> Server {
     server
 }
 
-async fn list(server: &Server, shard: &str, more: &str) -> Answer {
-    get(server, &format!("{R}?shardSelector={}&{more}", shard.replace('|', "%7C"))).await
+async fn list(server: &Server, shard: &str, more: &str) -> Response {
+    get(server, &format!("{CONFIGMAPS}?shardSelector={}&{more}", shard.replace('|', "%7C"))).await
 }
 
 #[tokio::test]
-async fn each_object_is_in_one_of_the_shards_and_each_list_says_its_own() {
+async fn each_object_is_in_one_shard_and_lists_report_their_shard() {
     let server = sharded();
     let (low, high) = (list(&server, LOW, "").await, list(&server, HIGH, "").await);
     let mut names = [low.names(), high.names()].concat();
@@ -33,7 +33,7 @@ async fn each_object_is_in_one_of_the_shards_and_each_list_says_its_own() {
 }
 
 #[tokio::test]
-async fn a_page_of_a_shard_counts_all_that_is_not_sent() {
+async fn remaining_count_of_a_shard_includes_other_shards() {
     let server = sharded();
     let low = list(&server, LOW, "").await.names();
     let page = list(&server, LOW, "limit=1").await;
@@ -45,7 +45,7 @@ async fn a_page_of_a_shard_counts_all_that_is_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_of_a_shard_tells_of_its_objects_only() {
+async fn watch_of_a_shard_reports_only_its_objects() {
     let server = sharded();
     let low = list(&server, LOW, "").await.names();
     let options = "watch=true&timeoutSeconds=1&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan";
@@ -59,13 +59,13 @@ async fn a_watch_of_a_shard_tells_of_its_objects_only() {
 }
 
 #[tokio::test]
-async fn what_is_no_selector_is_refused_only_where_shards_are_known() {
+async fn invalid_shard_selector_is_rejected_only_if_shards_are_enabled() {
     let server = sharded();
     for more in ["", "watch=true"] {
-        let refused = list(&server, "x", more).await;
-        assert_eq!((refused.code, refused.json()["reason"].as_str()), (500, None));
+        let rejected = list(&server, "x", more).await;
+        assert_eq!((rejected.code, rejected.json()["reason"].as_str()), (500, None));
         let why = "unexpected expression kind 3; expected shardRange() call or || operator";
-        assert_eq!(refused.message(), format!("invalid shard selector: {why}"));
+        assert_eq!(rejected.message(), format!("invalid shard selector: {why}"));
     }
     assert_eq!(list(&server, "x", "limit=x").await.code, 400);
     assert_eq!(list(&server, "", "").await.names(), NAMES);

@@ -1,4 +1,4 @@
-//! A connection over TCP, as raw as a test needs it.
+//! A raw HTTP/1.1 client over TCP.
 
 use std::net::SocketAddr;
 
@@ -14,15 +14,15 @@ impl Connection {
 
     pub(crate) async fn send(&mut self, path: &str) {
         let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
-        self.0.write_all(request.as_bytes()).await.expect("sent");
+        self.0.write_all(request.as_bytes()).await.expect("an open connection");
     }
 
-    /// The next answer, whose end is the final newline of its JSON, or the end of its chunks.
-    pub(crate) async fn answer(&mut self) -> String {
+    /// Returns the next response. It ends with the final newline of its JSON, or with the last chunk.
+    pub(crate) async fn response(&mut self) -> String {
         let mut text = String::new();
         let mut buffer = [0; 4096];
         while !text.ends_with("}\n") && !text.ends_with("\r\n0\r\n\r\n") {
-            let count = self.0.read(&mut buffer).await.expect("an answer");
+            let count = self.0.read(&mut buffer).await.expect("a response");
             assert!(count > 0, "{text}");
             text.push_str(&String::from_utf8_lossy(&buffer[..count]));
         }
@@ -31,13 +31,13 @@ impl Connection {
 
     pub(crate) async fn get(&mut self, path: &str) -> String {
         self.send(path).await;
-        self.answer().await
+        self.response().await
     }
 
-    /// What comes until the connection ends or breaks.
+    /// Reads all data until the connection is closed or broken.
     pub(crate) async fn rest(&mut self) -> String {
         let mut read = Vec::new();
-        // Broken or ended, there is no more.
+        // A broken connection also completes the read.
         let _ = self.0.read_to_end(&mut read).await;
         String::from_utf8_lossy(&read).into_owned()
     }

@@ -2,15 +2,15 @@
 
 use serde_json::json;
 
-use crate::ask::{R, ask, configmaps, delete, get, merge, post, put, server};
+use crate::client::{CONFIGMAPS, configmaps, delete, get, merge, post, put, send, server};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
 #[tokio::test]
-async fn a_created_object_is_answered_as_the_real_server_does() {
+async fn create_response_equals_the_real_server() {
     let server = server();
     configmaps(&server, &[]);
-    let created = post(&server, R, json!({"metadata": {"name": "q1"}, "data": {"k": "v"}})).await;
+    let created = post(&server, CONFIGMAPS, json!({"metadata": {"name": "q1"}, "data": {"k": "v"}})).await;
     let uid = created.json()["metadata"]["uid"].clone();
     let version = server.resource_version();
     let owners = "[{\"apiVersion\":\"v1\",\"fieldsType\":\"FieldsV1\",\"fieldsV1\":{\"f:data\":{\".\":{},\"f:k\":{}}},\
@@ -22,23 +22,23 @@ async fn a_created_object_is_answered_as_the_real_server_does() {
             "{{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{{\"name\":\"q1\",\"namespace\":\"r\",\"uid\":{uid},\"resourceVersion\":\"{version}\",\"creationTimestamp\":\"2026-11-21T02:25:40Z\",\"managedFields\":{owners}}},\"data\":{{\"k\":\"v\"}}}}\n"
         )
     );
-    let named = post(&server, R, json!({"metadata": {"generateName": "gen-"}})).await.json();
+    let named = post(&server, CONFIGMAPS, json!({"metadata": {"generateName": "gen-"}})).await.json();
     let name = named["metadata"]["name"].as_str().unwrap();
     assert!(name.starts_with("gen-") && name.len() == 9, "{name}");
 }
 
 #[tokio::test]
-async fn refused_creates_say_why_in_the_words_of_the_real_server() {
+async fn create_errors_equal_the_real_server() {
     let server = server();
     configmaps(&server, &["q1"]);
     for (path, body, code, message) in [
         (
-            R,
+            CONFIGMAPS,
             json!({"metadata": {}}),
             422,
             "ConfigMap \"\" is invalid: metadata.name: Required value: name or generateName is required",
         ),
-        (R, json!({"metadata": {"name": "q1"}}), 409, "configmaps \"q1\" already exists"),
+        (CONFIGMAPS, json!({"metadata": {"name": "q1"}}), 409, "configmaps \"q1\" already exists"),
         (
             "/api/v1/namespaces/nope/configmaps",
             json!({"metadata": {"name": "x"}}),
@@ -46,19 +46,19 @@ async fn refused_creates_say_why_in_the_words_of_the_real_server() {
             "namespaces \"nope\" not found",
         ),
         (
-            R,
+            CONFIGMAPS,
             json!({"metadata": {"name": "x", "namespace": "other"}}),
             400,
             "the namespace of the provided object does not match the namespace sent on the request",
         ),
         (
-            R,
+            CONFIGMAPS,
             json!({"metadata": {"name": "x", "resourceVersion": "5"}}),
             500,
             "resourceVersion should not be set on objects to be created",
         ),
         (
-            R,
+            CONFIGMAPS,
             json!({"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "x"}}),
             400,
             "Secret in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Secret) to (core.ConfigMap): unknown conversion",
@@ -70,38 +70,38 @@ async fn refused_creates_say_why_in_the_words_of_the_real_server() {
             "the server does not allow this method on the requested resource",
         ),
     ] {
-        let answer = post(&server, path, body).await;
-        assert_eq!((answer.code, answer.message().as_str()), (code, message));
+        let response = post(&server, path, body).await;
+        assert_eq!((response.code, response.message().as_str()), (code, message));
     }
-    let bad = post(&server, R, json!({"metadata": {"name": "Bad_Name"}})).await;
+    let bad = post(&server, CONFIGMAPS, json!({"metadata": {"name": "Bad_Name"}})).await;
     assert_eq!(bad.json()["details"]["causes"][0]["reason"], "FieldValueInvalid");
-    let cut = ask(&server, "POST", R, &[JSON], "{\"metadata\":").await;
+    let cut = send(&server, "POST", CONFIGMAPS, &[JSON], "{\"metadata\":").await;
     assert_eq!(
         cut.message(),
         "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: unexpected end of JSON input ({\"metadata\":)"
     );
-    let text = ask(&server, "POST", R, &[("content-type", "text/plain")], "x").await;
+    let text = send(&server, "POST", CONFIGMAPS, &[("content-type", "text/plain")], "x").await;
     assert_eq!((text.code, text.json()["reason"].as_str()), (415, Some("UnsupportedMediaType")));
     assert_eq!(server.count("v1", "ConfigMap", Some("r")).unwrap(), 1);
 }
 
 #[tokio::test]
-async fn refused_updates_say_why() {
+async fn update_errors_equal_the_real_server() {
     let server = server();
     configmaps(&server, &["q1"]);
     let uid = server.get("v1", "ConfigMap", Some("r"), "q1").unwrap()["metadata"]["uid"].clone();
     let uid = uid.as_str().unwrap();
     let other = "11111111-1111-1111-1111-111111111111";
-    let q1 = format!("{R}/q1");
+    let q1 = format!("{CONFIGMAPS}/q1");
     for (path, body, code, message) in [
         (q1.clone(), json!({"metadata": {"name": "other"}}), 400, "the name of the object (other) does not match the name on the URL (q1)".to_owned()),
         (q1.clone(), json!({"metadata": {}}), 400, "the name of the object (q1 based on URL) was undeterminable: name must be provided".into()),
-        (format!("{R}/absent"), json!({"metadata": {"name": "absent"}}), 404, "configmaps \"absent\" not found".into()),
+        (format!("{CONFIGMAPS}/absent"), json!({"metadata": {"name": "absent"}}), 404, "configmaps \"absent\" not found".into()),
         (q1.clone(), json!({"metadata": {"name": "q1", "resourceVersion": "1"}}), 409, "Operation cannot be fulfilled on configmaps \"q1\": the object has been modified; please apply your changes to the latest version and try again".into()),
         (q1.clone(), json!({"metadata": {"name": "q1", "uid": other}}), 409, format!("Operation cannot be fulfilled on configmaps \"q1\": StorageError: invalid object, Code: 4, Key: /registry/configmaps/r/q1, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {other}, UID in object meta: {uid}")),
     ] {
-        let answer = put(&server, &path, body).await;
-        assert_eq!((answer.code, answer.message()), (code, message));
+        let response = put(&server, &path, body).await;
+        assert_eq!((response.code, response.message()), (code, message));
     }
     let renamed = merge(&server, &q1, json!({"metadata": {"name": "other"}})).await;
     assert_eq!(renamed.message(), "the name of the object (other) does not match the name on the URL (q1)");
@@ -110,7 +110,7 @@ async fn refused_updates_say_why() {
         immutable.message(),
         format!("ConfigMap \"q1\" is invalid: metadata.uid: Invalid value: \"{other}\": field is immutable")
     );
-    let odd = ask(&server, "PATCH", &q1, &[JSON], "{}").await;
+    let odd = send(&server, "PATCH", &q1, &[JSON], "{}").await;
     assert_eq!((odd.code, odd.message().as_str()), (415, "415: Unsupported Media Type"));
     let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}});
     let leases = "/apis/coordination.k8s.io/v1/namespaces/r/leases/l";
@@ -119,10 +119,10 @@ async fn refused_updates_say_why() {
 }
 
 #[tokio::test]
-async fn a_write_that_changes_nothing_is_no_event() {
+async fn write_without_a_change_creates_no_event() {
     let server = server();
     configmaps(&server, &["q1"]);
-    let q1 = format!("{R}/q1");
+    let q1 = format!("{CONFIGMAPS}/q1");
     put(&server, &q1, json!({"metadata": {"name": "q1"}, "data": {"k": "v"}})).await;
     let version = server.resource_version();
     let read = get(&server, &q1).await.json();
@@ -134,20 +134,20 @@ async fn a_write_that_changes_nothing_is_no_event() {
     assert_eq!(server.resource_version(), version + 1);
     let dry = merge(&server, &format!("{q1}?dryRun=All"), json!({"data": {"k": "x"}})).await;
     assert_eq!((dry.code, &dry.json()["data"]["k"]), (200, &json!("x")));
-    let dry = post(&server, &format!("{R}?dryRun=All"), json!({"metadata": {"name": "dry"}})).await;
+    let dry = post(&server, &format!("{CONFIGMAPS}?dryRun=All"), json!({"metadata": {"name": "dry"}})).await;
     assert_eq!((dry.code, dry.json()["metadata"].get("resourceVersion")), (201, None));
     assert_eq!(server.resource_version(), version + 1);
 }
 
 #[tokio::test]
-async fn spec_and_status_are_written_apart_and_the_spec_counts_generations() {
+async fn spec_and_status_are_separate_and_only_spec_raises_generation() {
     let server = server();
     configmaps(&server, &[]);
     let all = "/apis/apps/v1/namespaces/r/deployments";
     let d = format!("{all}/d");
     let s = format!("{d}/status");
-    let shown = |answer: &crate::ask::Answer| {
-        let json = answer.json();
+    let shown = |response: &crate::client::Response| {
+        let json = response.json();
         let status = json["status"]["replicas"].clone();
         (json["metadata"]["generation"].as_i64(), json["spec"]["replicas"].as_i64(), status.as_i64())
     };
@@ -174,16 +174,16 @@ async fn spec_and_status_are_written_apart_and_the_spec_counts_generations() {
     put(&server, &d, read).await;
     assert_eq!(server.resource_version(), version);
     assert_eq!(
-        get(&server, &format!("{R}/x/status")).await.message(),
+        get(&server, &format!("{CONFIGMAPS}/x/status")).await.message(),
         "the server could not find the requested resource"
     );
 }
 
 #[tokio::test]
-async fn two_who_write_from_the_same_version_conflict() {
+async fn concurrent_writes_from_one_version_conflict() {
     let server = server();
     configmaps(&server, &["q1"]);
-    let q1 = format!("{R}/q1");
+    let q1 = format!("{CONFIGMAPS}/q1");
     let mut one = get(&server, &q1).await.json();
     let mut two = one.clone();
     one["data"] = json!({"k": "1"});

@@ -1,4 +1,4 @@
-//! Faults on demand: which request meets them, and what the connection shows.
+//! Requested faults: the selection of requests, and the effect on the connection.
 
 use std::time::Duration;
 
@@ -10,42 +10,42 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::ask::{Lines, R, configmaps, get, open, server};
+use crate::client::{CONFIGMAPS, Lines, configmaps, get, open, server};
 
 #[tokio::test]
-async fn the_next_matching_request_fails_and_the_one_after_does_not() {
+async fn next_fault_applies_to_one_matching_request() {
     let server = server();
     configmaps(&server, &["c1"]);
     server.faults().next(
         RequestMatch::verb(Verb::List).resource("configmaps"),
         Fault::status(429, "TooManyRequests", Some(2)),
     );
-    assert_eq!(get(&server, &format!("{R}/c1")).await.code, 200);
-    let refused = get(&server, R).await;
-    assert_eq!((refused.code, &refused.headers["retry-after"]), (429, &"2".parse().unwrap()));
-    assert_eq!(refused.json()["details"]["retryAfterSeconds"], 2);
-    assert_eq!(get(&server, R).await.code, 200);
+    assert_eq!(get(&server, &format!("{CONFIGMAPS}/c1")).await.code, 200);
+    let rejected = get(&server, CONFIGMAPS).await;
+    assert_eq!((rejected.code, &rejected.headers["retry-after"]), (429, &"2".parse().unwrap()));
+    assert_eq!(rejected.json()["details"]["retryAfterSeconds"], 2);
+    assert_eq!(get(&server, CONFIGMAPS).await.code, 200);
     let log = server.journal().requests();
     let outcomes: Vec<_> = log.iter().map(|request| request.outcome).collect();
     assert_eq!(outcomes, [200, 429, 200].map(Outcome::Answered));
-    assert_eq!(log[1].path, R);
+    assert_eq!(log[1].path, CONFIGMAPS);
 }
 
 #[tokio::test]
-async fn a_fault_holds_as_long_as_its_guard() {
+async fn fault_is_active_until_its_guard_is_dropped() {
     let server = server();
     let guard =
         server.faults().always(RequestMatch::any().namespace("r"), Fault::Status(Status::unauthorized()));
     for _ in 0..3 {
-        let refused = get(&server, R).await;
+        let rejected = get(&server, CONFIGMAPS).await;
         assert_eq!(
-            refused.text,
+            rejected.text,
             "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"Unauthorized\",\"reason\":\"Unauthorized\",\"code\":401}\n"
         );
     }
     assert_eq!(get(&server, "/api/v1/pods").await.code, 200);
     drop(guard);
-    assert_eq!(get(&server, R).await.code, 200);
+    assert_eq!(get(&server, CONFIGMAPS).await.code, 200);
     assert_eq!(server.journal().count(Verb::List, "configmaps"), 4);
 }
 
@@ -54,34 +54,34 @@ fn request(path: &str) -> Request<Full<Bytes>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_break_hang_or_are_answered_with_any_bytes() {
+async fn requests_break_hang_or_return_raw_bytes() {
     let server = server();
     let faults = server.faults();
     faults.next(RequestMatch::any(), Fault::Reset);
     faults.next(RequestMatch::any(), Fault::Hang);
     faults.next(RequestMatch::any(), Fault::json("{\"kind\":\"Table\"}"));
-    assert!(server.service().respond(request(R)).await.is_err());
-    let hung = timeout(Duration::from_secs(3600), server.service().respond(request(R))).await;
+    assert!(server.service().respond(request(CONFIGMAPS)).await.is_err());
+    let hung = timeout(Duration::from_secs(3600), server.service().respond(request(CONFIGMAPS))).await;
     assert!(hung.is_err());
-    assert_eq!(get(&server, R).await.text, "{\"kind\":\"Table\"}");
+    assert_eq!(get(&server, CONFIGMAPS).await.text, "{\"kind\":\"Table\"}");
     let outcomes: Vec<_> = server.journal().requests().iter().map(|request| request.outcome).collect();
     assert_eq!(outcomes, [Outcome::Broken, Outcome::Pending, Outcome::Answered(200)]);
     assert_eq!(server.faults().pending(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_hangs_goes_on_when_faults_are_forgotten_and_breaks_when_they_are_cleared() {
+async fn hanging_request_breaks_on_clear_but_not_on_forget() {
     let server = server();
     server.faults().next(RequestMatch::any(), Fault::Hang);
     server.faults().next(RequestMatch::verb(Verb::Watch), Fault::Reset);
     let service = server.service();
-    let mut hung = std::pin::pin!(service.respond(request(R)));
+    let mut hung = std::pin::pin!(service.respond(request(CONFIGMAPS)));
     assert!(timeout(Duration::from_secs(1), hung.as_mut()).await.is_err());
     server.faults().forget();
     assert_eq!((server.faults().pending(), server.journal().unanswered()), (0, 1));
     assert!(timeout(Duration::from_secs(3600), hung.as_mut()).await.is_err());
     server.faults().clear();
-    assert!(timeout(Duration::from_secs(1), hung).await.expect("an end").is_err());
+    assert!(timeout(Duration::from_secs(1), hung).await.expect("a broken connection").is_err());
     assert_eq!(server.journal().unanswered(), 0);
 }
 
@@ -89,7 +89,7 @@ async fn two_events(server: &Server, fault: Fault) -> (usize, bool) {
     let start = server.resource_version();
     server.faults().next(RequestMatch::verb(Verb::Watch), fault);
     let mut watch =
-        Lines::open(server, &format!("{R}?watch=1&resourceVersion={start}&timeoutSeconds=60")).await;
+        Lines::open(server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={start}&timeoutSeconds=60")).await;
     configmaps(server, &["c1", "c2"]);
     for name in ["c1", "c2"] {
         server.delete("v1", "ConfigMap", Some("r"), name).expect("a deleted ConfigMap");
@@ -105,7 +105,7 @@ async fn two_events(server: &Server, fault: Fault) -> (usize, bool) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_breaks_after_frames_or_bytes_or_says_nothing() {
+async fn watch_breaks_after_frames_or_bytes_or_is_silent() {
     let server = server();
     configmaps(&server, &[]);
     assert_eq!(two_events(&server, Fault::Cut(CutAfter::Frames(0))).await, (0, true));
@@ -116,10 +116,10 @@ async fn a_watch_breaks_after_frames_or_bytes_or_says_nothing() {
 }
 
 #[tokio::test]
-async fn an_open_watch_takes_any_frame_and_can_be_broken() {
+async fn open_watch_accepts_injected_frames_until_disconnected() {
     let server = server();
     configmaps(&server, &["c1"]);
-    let mut maps = Lines::open(&server, &format!("{R}?watch=1&resourceVersion=1")).await;
+    let mut maps = Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion=1")).await;
     let mut pods = Lines::open(&server, "/api/v1/pods?watch=1&resourceVersion=1").await;
     assert_eq!(server.open_watches(), 2);
     assert_eq!(server.inject_frame(&RequestMatch::any().resource("configmaps"), "{oops\n"), 1);
@@ -132,24 +132,24 @@ async fn an_open_watch_takes_any_frame_and_can_be_broken() {
 }
 
 #[tokio::test]
-async fn a_list_can_break_in_the_middle() {
+async fn list_body_breaks_after_a_number_of_bytes() {
     let server = server();
     configmaps(&server, &["c1"]);
     server.faults().next(RequestMatch::verb(Verb::List), Fault::Cut(CutAfter::Bytes(20)));
-    let mut body = open(&server, "GET", R, &[], "").await.into_body();
+    let mut body = open(&server, "GET", CONFIGMAPS, &[], "").await.into_body();
     let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
     assert_eq!(&first[..], b"{\"kind\":\"ConfigMapLi");
     assert!(body.frame().await.unwrap().is_err());
 }
 
 #[tokio::test]
-async fn over_tcp_what_comes_before_a_break_arrives() {
+async fn frames_before_the_connection_breaks_arrive_over_tcp() {
     let server = server();
     configmaps(&server, &["c1", "c2", "c3"]);
     let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
     server.faults().next(RequestMatch::verb(Verb::Watch), Fault::Cut(CutAfter::Frames(2)));
     let mut socket = TcpStream::connect(listening.local_addr()).await.unwrap();
-    let request = format!("GET {R}?watch=true HTTP/1.1\r\nhost: x\r\n\r\n");
+    let request = format!("GET {CONFIGMAPS}?watch=true HTTP/1.1\r\nhost: x\r\n\r\n");
     socket.write_all(request.as_bytes()).await.unwrap();
     let mut read = Vec::new();
     let _ = socket.read_to_end(&mut read).await;
@@ -160,38 +160,38 @@ async fn over_tcp_what_comes_before_a_break_arrives() {
 }
 
 #[tokio::test]
-async fn a_user_without_rights_is_told_which() {
+async fn forbidden_fault_reports_the_missing_right() {
     let server = server();
-    let _guard = server.faults().always(RequestMatch::any(), Fault::Forbidden { user: "nobody".into() });
+    let _guard = server.faults().always(RequestMatch::any(), Fault::Forbidden { user: "guest".into() });
     let watch = get(&server, "/apis/apps/v1/deployments?watch=true").await;
     assert_eq!(
         watch.text,
-        "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"deployments.apps is forbidden: User \\\"nobody\\\" cannot watch resource \\\"deployments\\\" in API group \\\"apps\\\" at the cluster scope\",\"reason\":\"Forbidden\",\"details\":{\"group\":\"apps\",\"kind\":\"deployments\"},\"code\":403}\n"
+        "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"deployments.apps is forbidden: User \\\"guest\\\" cannot watch resource \\\"deployments\\\" in API group \\\"apps\\\" at the cluster scope\",\"reason\":\"Forbidden\",\"details\":{\"group\":\"apps\",\"kind\":\"deployments\"},\"code\":403}\n"
     );
-    let get = get(&server, &format!("{R}/q1")).await;
+    let get = get(&server, &format!("{CONFIGMAPS}/q1")).await;
     assert!(get.message().ends_with("in the namespace \"r\""), "{}", get.message());
 }
 
 #[tokio::test]
-async fn a_restored_server_has_forgotten_and_gives_its_versions_again() {
+async fn restore_removes_later_writes_and_reuses_their_versions() {
     let server = server();
     let then = configmaps(&server, &["c1"]);
-    let mut watch = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={then}")).await;
+    let mut watch = Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={then}")).await;
     configmaps(&server, &["c2"]);
     assert_eq!(watch.event().await.1, "c2");
     server.restore(then).unwrap();
     assert!(watch.line().await.unwrap().is_err());
-    assert_eq!(get(&server, R).await.names(), ["c1"]);
+    assert_eq!(get(&server, CONFIGMAPS).await.names(), ["c1"]);
     assert_eq!(configmaps(&server, &["c3"]), then + 1);
     server.compact();
     assert_eq!(server.restore(then).unwrap_err().code(), 410);
 }
 
 #[tokio::test]
-async fn a_frame_that_breaks_in_the_middle_was_not_sent() {
+async fn incomplete_frame_is_not_counted() {
     let server = server();
     let start = configmaps(&server, &["a", "b"]) - 2;
-    let path = format!("{R}?watch=1&resourceVersion={start}");
+    let path = format!("{CONFIGMAPS}?watch=1&resourceVersion={start}");
     let frame = Lines::open(&server, &path).await.line().await.unwrap().unwrap().len() + 1;
     for (bytes, frames) in [(frame - 1, 0), (frame, 1), (frame + 1, 1)] {
         server.faults().next(RequestMatch::any(), Fault::Cut(CutAfter::Bytes(bytes)));

@@ -1,4 +1,4 @@
-//! Numbers at the ends of their ranges.
+//! Parameters at the limits of their ranges.
 
 use std::time::Duration;
 
@@ -6,35 +6,37 @@ use jiff::SignedDuration;
 use kube_testserver::{Clock, Fault, FaultPlan, Lag, Outage, RequestMatch, Server, Workload};
 use serde_json::json;
 
-use crate::ask::{Lines, R, configmaps, get, server};
+use crate::client::{CONFIGMAPS, Lines, configmaps, get, server};
 
 const LONG: Duration = Duration::MAX;
 
 #[tokio::test(start_paused = true)]
-async fn no_time_is_too_long() {
+async fn maximum_durations_do_not_overflow() {
     let server = Server::builder().bookmark_period(LONG).expire_after(LONG).build();
     server.set_lag(Lag::Time(LONG));
     configmaps(&server, &["a"]);
     let mut watch =
-        Lines::open(&server, &format!("{R}?watch=1&allowWatchBookmarks=true&timeoutSeconds=5")).await;
+        Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=5"))
+            .await;
     let _ = watch.line().await;
     server.set_lag(Lag::None);
     configmaps(&server, &["b"]);
-    assert_eq!(get(&server, R).await.names().len(), 2);
+    assert_eq!(get(&server, CONFIGMAPS).await.names().len(), 2);
     server.outage_for(LONG, Outage::Refused);
     server.faults().during(LONG, RequestMatch::any(), Fault::Delay(LONG));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_period_of_nothing_does_not_stop_time() {
+async fn zero_bookmark_period_does_not_block() {
     let server = Server::builder().bookmark_period(Duration::ZERO).build();
     let first = configmaps(&server, &["a"]);
-    let path = format!("{R}?watch=1&allowWatchBookmarks=true&timeoutSeconds=5&resourceVersion={first}");
+    let path =
+        format!("{CONFIGMAPS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=5&resourceVersion={first}");
     assert_eq!(get(&server, &path).await.text, "");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_workload_without_a_pause_still_writes() {
+async fn workload_with_zero_interval_writes() {
     let server = Server::new();
     let handle = Workload::new(1, Duration::ZERO).start(&server);
     let before = server.resource_version();
@@ -44,7 +46,7 @@ async fn a_workload_without_a_pause_still_writes() {
 }
 
 #[test]
-fn as_many_faults_as_can_be_counted_are_counted() {
+fn pending_fault_count_saturates() {
     let server = server();
     server.faults().times(usize::MAX, &RequestMatch::any(), &Fault::Reset);
     server.faults().times(usize::MAX, &RequestMatch::any(), &Fault::Reset);
@@ -52,14 +54,14 @@ fn as_many_faults_as_can_be_counted_are_counted() {
 }
 
 #[tokio::test]
-async fn a_rate_that_is_no_number_is_none() {
+async fn nan_rate_means_no_faults() {
     let plan = FaultPlan::new(1).rate(f64::NAN).fault(1, RequestMatch::any(), Fault::Reset);
     let server = Server::builder().plan(plan).build();
-    assert_eq!(get(&server, R).await.code, 200);
+    assert_eq!(get(&server, CONFIGMAPS).await.code, 200);
 }
 
 #[test]
-fn the_furthest_clocks_show_timestamps_that_can_be_read() {
+fn extreme_clocks_produce_valid_timestamps() {
     let server = server();
     server.set_clock(Clock::Fixed(jiff::Timestamp::MIN));
     let object =

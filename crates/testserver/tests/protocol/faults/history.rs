@@ -1,18 +1,18 @@
-//! What is forgotten, by etcd and by the watch cache.
+//! Expired history of etcd and of the watch cache.
 
 use std::time::Duration;
 
 use kube_testserver::{Disruption, Fault, RequestMatch, Server, Verb};
 use serde_json::json;
 
-use crate::ask::{Lines, R, configmaps, get, seen, server};
+use crate::client::{CONFIGMAPS, Lines, configmaps, event, get, server};
 
 async fn watch_from(server: &Server, version: u64) -> String {
-    get(server, &format!("{R}?watch=1&resourceVersion={version}&timeoutSeconds=1")).await.text
+    get(server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={version}&timeoutSeconds=1")).await.text
 }
 
 async fn list_of(server: &Server, version: u64) -> u16 {
-    get(server, &format!("{R}?resourceVersion={version}&resourceVersionMatch=Exact")).await.code
+    get(server, &format!("{CONFIGMAPS}?resourceVersion={version}&resourceVersionMatch=Exact")).await.code
 }
 
 fn expired(text: &str) -> bool {
@@ -20,7 +20,7 @@ fn expired(text: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_and_watches_forget_each_on_its_own() {
+async fn lists_and_watches_expire_independently() {
     let server = server();
     let first = configmaps(&server, &["a"]);
     let last = configmaps(&server, &["b", "c"]);
@@ -35,7 +35,7 @@ async fn lists_and_watches_forget_each_on_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn both_histories_age_each_by_its_own_time() {
+async fn lists_and_watches_expire_after_separate_ages() {
     let seconds = Duration::from_secs;
     let server = Server::builder().expire_lists_after(seconds(10)).expire_watches_after(seconds(20)).build();
     let first = configmaps(&server, &["a"]);
@@ -48,18 +48,18 @@ async fn both_histories_age_each_by_its_own_time() {
 }
 
 #[tokio::test]
-async fn compaction_in_the_middle_of_paging_expires_the_token() {
+async fn compaction_between_pages_expires_the_token() {
     let server = server();
     configmaps(&server, &["a", "b", "c", "d"]);
     let pages = RequestMatch::verb(Verb::List).with_parameter("continue");
     server.faults().nth(2, pages, Fault::Disrupt(Disruption::ExpireLists));
-    let mut path = format!("{R}?limit=1");
+    let mut path = format!("{CONFIGMAPS}?limit=1");
     let mut codes = Vec::new();
     for name in ["e", "f", "g"] {
         let page = get(&server, &path).await;
         codes.push(page.code);
         let token = page.json()["metadata"]["continue"].as_str().unwrap().to_owned();
-        path = format!("{R}?limit=1&continue={token}");
+        path = format!("{CONFIGMAPS}?limit=1&continue={token}");
         configmaps(&server, &[name]);
     }
     assert_eq!(codes, [200, 200, 410]);
@@ -67,14 +67,14 @@ async fn compaction_in_the_middle_of_paging_expires_the_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_breaks_watches_and_forgets_events_but_lists_go_on() {
+async fn restart_breaks_watches_and_expires_events_but_not_lists() {
     let server = server();
     let first = configmaps(&server, &["a"]);
-    let page = get(&server, &format!("{R}?limit=1")).await.json();
+    let page = get(&server, &format!("{CONFIGMAPS}?limit=1")).await.json();
     configmaps(&server, &["b", "c"]);
     let page = page["metadata"]["continue"].as_str().map(str::to_owned);
     let last = server.resource_version();
-    let mut watch = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={last}")).await;
+    let mut watch = Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={last}")).await;
     server.restart();
     assert!(watch.line().await.unwrap().is_err());
     assert!(expired(&watch_from(&server, first).await));
@@ -87,14 +87,14 @@ async fn a_restart_breaks_watches_and_forgets_events_but_lists_go_on() {
 }
 
 #[tokio::test]
-async fn timestamps_jump_while_timers_go_on() {
+async fn clock_jump_changes_timestamps_but_not_timers() {
     let server = server();
     configmaps(&server, &["a"]);
     server.jump_clock(jiff::SignedDuration::from_hours(-48));
     configmaps(&server, &["b"]);
     server.set_clock(kube_testserver::Clock::Fixed(jiff::Timestamp::UNIX_EPOCH));
     configmaps(&server, &["c"]);
-    let list = get(&server, R).await.json();
+    let list = get(&server, CONFIGMAPS).await.json();
     let stamp = |at: usize| list["items"][at]["metadata"]["creationTimestamp"].as_str().unwrap().to_owned();
     assert_eq!(
         [stamp(0), stamp(1), stamp(2)],
@@ -103,21 +103,21 @@ async fn timestamps_jump_while_timers_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_open_watch_that_has_missed_nothing_survives_compaction() {
+async fn up_to_date_watch_survives_compaction() {
     let server = server();
     let first = configmaps(&server, &["a"]);
-    let mut watch = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={first}")).await;
+    let mut watch = Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={first}")).await;
     server.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}})).unwrap();
     server.compact();
     let next = configmaps(&server, &["b"]);
-    assert_eq!(watch.event().await, seen("ADDED", "b", next));
+    assert_eq!(watch.event().await, event("ADDED", "b", next));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_open_watch_that_has_not_read_what_is_forgotten_ends_though_lists_still_have_it() {
+async fn unread_watch_expires_but_exact_list_still_works() {
     let server = server();
     let start = configmaps(&server, &["a"]);
-    let mut watch = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
+    let mut watch = Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={start}")).await;
     configmaps(&server, &["b"]);
     server.expire_watches(server.resource_version());
     assert!(expired(&watch.line().await.unwrap().unwrap()));

@@ -1,4 +1,4 @@
-//! What a client sees of each fault.
+//! The effect of each fault on a client.
 
 mod basics;
 mod extremes;
@@ -6,7 +6,7 @@ mod history;
 mod journal;
 mod outages;
 mod plan;
-mod refusals;
+mod rejections;
 mod replicas;
 mod restores;
 mod streaming;

@@ -1,4 +1,4 @@
-//! Plans: faults drawn from a seed.
+//! Fault plans.
 
 use std::time::Duration;
 
@@ -8,38 +8,39 @@ use kube_testserver::{
 };
 use tokio::time::timeout;
 
-use crate::ask::{Lines, R, configmaps, get, server};
+use crate::client::{CONFIGMAPS, Lines, configmaps, get, server};
 
-/// A run of many requests of all kinds; what the client saw, and what the plan says it did.
+/// Sends many requests of all kinds. Returns the observations of the client and the incidents of the
+/// plan.
 async fn run(seed: u64) -> (Vec<String>, Vec<String>) {
     let server = Server::builder().plan(FaultPlan::common_faults(seed).rate(0.4)).build();
     let mut seen = Vec::new();
     for round in 0..60 {
-        let write = format!("{R}?round={round}");
+        let write = format!("{CONFIGMAPS}?round={round}");
         let version = configmaps(&server, &[&format!("c{round}")]);
         for path in [
-            format!("{R}?limit=3"),
-            format!("{R}?resourceVersion=0"),
-            format!("{R}?watch=1&resourceVersion={}&timeoutSeconds=5", version - 1),
+            format!("{CONFIGMAPS}?limit=3"),
+            format!("{CONFIGMAPS}?resourceVersion=0"),
+            format!("{CONFIGMAPS}?watch=1&resourceVersion={}&timeoutSeconds=5", version - 1),
             write,
         ] {
             let request = http::Request::get(&path).body(http_body_util::Full::<bytes::Bytes>::default());
             seen.push(match server.service().respond(request.unwrap()).await {
-                Ok(answer) => {
-                    let code = answer.status().as_u16();
-                    let mut lines = Lines::from(answer.into_body());
+                Ok(response) => {
+                    let code = response.status().as_u16();
+                    let mut lines = Lines::from(response.into_body());
                     let mut text = format!("{code}");
                     let end = loop {
                         match lines.line().await {
                             Some(Ok(line)) => text.push_str(&format!(" {}", line.len())),
-                            Some(Err(broken)) => break broken.to_string(),
+                            Some(Err(error)) => break error.to_string(),
                             None => break String::new(),
                         }
                     };
                     text.push_str(&end);
                     text
                 }
-                Err(broken) => broken.to_string(),
+                Err(error) => error.to_string(),
             });
         }
     }
@@ -48,7 +49,7 @@ async fn run(seed: u64) -> (Vec<String>, Vec<String>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_seed_gives_the_same_faults_and_another_one_others() {
+async fn equal_seeds_produce_equal_faults() {
     let (first, again, other) = (run(1).await, run(1).await, run(2).await);
     assert_eq!(first, again);
     assert!(first.1.len() > 50, "{:?}", first.1);
@@ -56,7 +57,7 @@ async fn the_same_seed_gives_the_same_faults_and_another_one_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_journal_names_the_fault_of_each_request_and_the_plan_counts_them() {
+async fn journal_and_plan_record_the_same_faults() {
     let plan = FaultPlan::new(3).rate(0.5).fault(1, RequestMatch::verb(Verb::List), Fault::gone()).fault(
         1,
         RequestMatch::verb(Verb::Get),
@@ -64,17 +65,17 @@ async fn the_journal_names_the_fault_of_each_request_and_the_plan_counts_them() 
     );
     let server = Server::builder().plan(plan).build();
     for _ in 0..50 {
-        get(&server, R).await;
-        get(&server, &format!("{R}/x")).await;
+        get(&server, CONFIGMAPS).await;
+        get(&server, &format!("{CONFIGMAPS}/x")).await;
         get(&server, "/version").await;
     }
     let plan = server.plan().unwrap();
     let counted = plan.counts();
     let journal = server.journal();
     for (kind, verb) in [(FaultKind::Status(410), Verb::List), (FaultKind::Status(429), Verb::Get)] {
-        let met =
+        let matches =
             |request: &kube_testserver::Request| request.fault == Some(kind) && request.info.verb == verb;
-        assert_eq!(journal.count_where(met), counted[&kind]);
+        assert_eq!(journal.count_where(matches), counted[&kind]);
         assert!((10..40).contains(&counted[&kind]), "{counted:?}");
     }
     let numbers: Vec<_> = plan.incidents().iter().map(|incident| incident.request).collect();
@@ -88,13 +89,13 @@ async fn the_journal_names_the_fault_of_each_request_and_the_plan_counts_them() 
     plan.stop();
     let mark = journal.mark();
     for _ in 0..50 {
-        get(&server, R).await;
+        get(&server, CONFIGMAPS).await;
     }
     assert_eq!(journal.count_since(mark, |request| request.fault.is_some()), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopping_heals_what_would_go_on() {
+async fn stopping_a_plan_stops_its_lasting_effects() {
     let server = server();
     let start = configmaps(&server, &["a"]);
     let watches = RequestMatch::verb(Verb::Watch);
@@ -103,8 +104,8 @@ async fn stopping_heals_what_would_go_on() {
         RequestMatch::verb(Verb::List),
         Fault::Disrupt(Disruption::Lag(Lag::Revisions(0))),
     ));
-    get(&server, R).await;
-    let mut watch = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
+    get(&server, CONFIGMAPS).await;
+    let mut watch = Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={start}")).await;
     configmaps(&server, &["b"]);
     assert!(timeout(Duration::from_secs(60), watch.line()).await.is_err());
     plan.stop();
@@ -112,16 +113,17 @@ async fn stopping_heals_what_would_go_on() {
     assert!(line.contains("\"code\":410"), "{line}");
     assert!(watch.line().await.is_none());
     let hang = server.run_plan(FaultPlan::new(1).rate(1.0).fault(1, RequestMatch::any(), Fault::Hang));
-    let request = http::Request::get(R).body(http_body_util::Full::<bytes::Bytes>::default()).unwrap();
+    let request =
+        http::Request::get(CONFIGMAPS).body(http_body_util::Full::<bytes::Bytes>::default()).unwrap();
     let mut hung = Box::pin(server.service().respond(request));
     assert!(timeout(Duration::from_secs(60), &mut hung).await.is_err());
     hang.stop();
     assert!(hung.await.is_err());
-    assert_eq!(get(&server, R).await.names(), ["a", "b"]);
+    assert_eq!(get(&server, CONFIGMAPS).await.names(), ["a", "b"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn numbers_are_drawn_up_to_those_that_were_given() {
+async fn fault_parameters_are_drawn_up_to_their_bounds() {
     let server = server();
     let start = configmaps(&server, &["a", "b", "c", "d", "e", "f"]) - 6;
     server.run_plan(FaultPlan::new(5).rate(1.0).fault(
@@ -130,7 +132,7 @@ async fn numbers_are_drawn_up_to_those_that_were_given() {
         Fault::Cut(CutAfter::Frames(4)),
     ));
     for _ in 0..40 {
-        get_cut(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
+        get_cut(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={start}")).await;
     }
     let frames: std::collections::BTreeSet<_> =
         server.journal().requests().iter().map(kube_testserver::Request::frames).collect();
@@ -144,7 +146,7 @@ async fn get_cut(server: &Server, path: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lag_ends_with_its_plan_however_long_ago_it_was() {
+async fn stopping_a_plan_removes_its_lag() {
     let plan = FaultPlan::new(1)
         .rate(1.0)
         .only(RequestMatch::verb(Verb::List))
@@ -156,7 +158,7 @@ async fn a_lag_ends_with_its_plan_however_long_ago_it_was() {
         );
     let server = Server::builder().plan(plan).build();
     get(&server, "/api/v1/configmaps").await;
-    // More incidents than a plan remembers.
+    // More incidents than the plan keeps.
     for _ in 0..16_400 {
         get(&server, "/api/v1/pods?resourceVersion=0").await;
     }
@@ -166,8 +168,8 @@ async fn a_lag_ends_with_its_plan_however_long_ago_it_was() {
     assert_eq!(server.primary_replica().resource_version(), now);
 }
 
-/// A request whose body does not come before `plan` has stopped.
-async fn while_the_plan_stops(server: &Server, path: &str) -> Lines {
+/// Sends a request whose body completes after the plan has stopped.
+async fn stop_plan_during_request(server: &Server, path: &str) -> Lines {
     let (plan, mut sent) = (server.plan().unwrap(), false);
     let slow = futures_util::stream::poll_fn(move |cx| {
         if std::mem::replace(&mut sent, true) {
@@ -182,52 +184,53 @@ async fn while_the_plan_stops(server: &Server, path: &str) -> Lines {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_opens_while_its_plan_stops_is_healed_too() {
+async fn watch_that_opens_during_stop_expires() {
     let server = server();
     let start = configmaps(&server, &["a"]);
     server.run_plan(FaultPlan::new(1).rate(1.0).fault(1, RequestMatch::any(), Fault::Silence));
-    let mut watch = while_the_plan_stops(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
+    let mut watch =
+        stop_plan_during_request(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={start}")).await;
     let line = timeout(Duration::from_secs(60), watch.line()).await.unwrap().unwrap().unwrap();
     assert!(line.contains("\"code\":410"), "{line}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_picks_requests_may_ask_the_plan_and_stop_it() {
+async fn predicates_may_read_and_stop_the_plan() {
     let server = Server::new();
-    let asked = server.clone();
-    let scope = RequestMatch::any().when(move |_| asked.plan().is_some_and(|plan| plan.counts().is_empty()));
+    let read = server.clone();
+    let scope = RequestMatch::any().when(move |_| read.plan().is_some_and(|plan| plan.counts().is_empty()));
     server.run_plan(FaultPlan::new(1).rate(1.0).only(scope).fault(1, RequestMatch::any(), Fault::gone()));
-    assert_eq!([get(&server, R).await.code, get(&server, R).await.code], [410, 200]);
+    assert_eq!([get(&server, CONFIGMAPS).await.code, get(&server, CONFIGMAPS).await.code], [410, 200]);
     let stopped = server.clone();
     let stops = RequestMatch::any().when(move |_| stopped.plan().map(|plan| plan.stop()).is_some());
     let plan = server.run_plan(FaultPlan::new(1).rate(1.0).fault(1, stops, Fault::gone()));
-    assert_eq!(get(&server, R).await.code, 200);
+    assert_eq!(get(&server, CONFIGMAPS).await.code, 200);
     assert!(plan.counts().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plan_ends_with_the_next_one() {
+async fn new_plan_stops_the_previous_plan() {
     let server = server();
     let start = configmaps(&server, &["a"]);
     server.run_plan(FaultPlan::new(1).rate(1.0).fault(1, RequestMatch::any(), Fault::Silence));
-    let mut watch = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
+    let mut watch = Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={start}")).await;
     server.run_plan(FaultPlan::new(1).rate(0.0));
     let line = timeout(Duration::from_secs(60), watch.line()).await.unwrap().unwrap().unwrap();
     assert!(line.contains("\"code\":410"), "{line}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_of_watches_leave_other_requests_alone() {
+async fn watch_faults_apply_only_to_watches() {
     let server = server();
     let start = configmaps(&server, &["a"]);
-    let watch = format!("{R}?watch=1&resourceVersion={}&timeoutSeconds=5", start - 1);
+    let watch = format!("{CONFIGMAPS}?watch=1&resourceVersion={}&timeoutSeconds=5", start - 1);
     server.faults().next(RequestMatch::any(), Fault::LoseEvent(0));
-    assert_eq!(get(&server, R).await.names(), ["a"]);
+    assert_eq!(get(&server, CONFIGMAPS).await.names(), ["a"]);
     assert_eq!(server.faults().pending(), 1);
     assert_eq!(get(&server, &watch).await.text, "");
     let plan =
         server.run_plan(FaultPlan::new(1).rate(1.0).fault(1, RequestMatch::any(), Fault::LoseEvent(0)));
-    get(&server, R).await;
+    get(&server, CONFIGMAPS).await;
     assert!(plan.counts().is_empty());
     assert_eq!(get(&server, &watch).await.text, "");
 }

@@ -1,4 +1,4 @@
-//! Replicas of different staleness over one storage.
+//! Replicas with different lags and one storage.
 
 use std::time::Duration;
 
@@ -9,52 +9,52 @@ use kube_testserver::{ApiService, Disruption, Lag, LoadBalancing, Replicas, Serv
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
-use crate::ask::{Answer, Lines, R, configmaps, get, seen, server};
+use crate::client::{CONFIGMAPS, Lines, Response, configmaps, event, get, server};
 
-async fn ask(service: &ApiService, path: &str) -> Answer {
+async fn send(service: &ApiService, path: &str) -> Response {
     let request = Request::get(path).body(Full::<Bytes>::default()).unwrap();
     let (parts, body) = service.clone().respond(request).await.unwrap().into_parts();
     let bytes = body.collect().await.unwrap().to_bytes();
     let text = String::from_utf8(bytes.to_vec()).unwrap();
-    Answer { code: parts.status.as_u16(), headers: parts.headers, text }
+    Response { code: parts.status.as_u16(), headers: parts.headers, text }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lagging_replica_is_stale_where_a_cache_may_be_and_nowhere_else() {
+async fn stale_replica_affects_only_reads_from_the_cache() {
     let server = server();
     let behind = configmaps(&server, &["a", "b"]);
     let now = configmaps(&server, &["c", "d"]);
     let replica = server.replica(Lag::Revisions(2));
     let service = replica.service();
     assert_eq!(replica.resource_version(), behind);
-    let any = ask(&service, &format!("{R}?resourceVersion=0")).await;
+    let any = send(&service, &format!("{CONFIGMAPS}?resourceVersion=0")).await;
     assert_eq!(any.names(), ["a", "b"]);
     assert_eq!(any.json()["metadata"]["resourceVersion"], behind.to_string());
     let start = Instant::now();
-    assert_eq!(ask(&service, R).await.names(), ["a", "b", "c", "d"]);
-    assert_eq!(start.elapsed(), Duration::from_secs(3), "it waits for its cache first");
-    let exact = format!("{R}?resourceVersion={now}&resourceVersionMatch=Exact");
-    assert_eq!(ask(&service, &exact).await.names().len(), 4);
-    let fresh = ask(&service, &format!("{R}?resourceVersion={now}")).await;
+    assert_eq!(send(&service, CONFIGMAPS).await.names(), ["a", "b", "c", "d"]);
+    assert_eq!(start.elapsed(), Duration::from_secs(3), "the list waits for the cache first");
+    let exact = format!("{CONFIGMAPS}?resourceVersion={now}&resourceVersionMatch=Exact");
+    assert_eq!(send(&service, &exact).await.names().len(), 4);
+    let fresh = send(&service, &format!("{CONFIGMAPS}?resourceVersion={now}")).await;
     assert_eq!(fresh.code, 504);
     assert!(fresh.message().ends_with(&format!("Too large resource version: {now}, current: {behind}")));
-    assert_eq!(ask(&service, &format!("{R}/c?resourceVersion=0")).await.code, 404);
-    assert_eq!(ask(&service, &format!("{R}/c")).await.code, 200);
-    assert_eq!(get(&server, &format!("{R}?resourceVersion=0")).await.names().len(), 4);
+    assert_eq!(send(&service, &format!("{CONFIGMAPS}/c?resourceVersion=0")).await.code, 404);
+    assert_eq!(send(&service, &format!("{CONFIGMAPS}/c")).await.code, 200);
+    assert_eq!(get(&server, &format!("{CONFIGMAPS}?resourceVersion=0")).await.names().len(), 4);
     let replicas: Vec<_> = server.journal().requests().iter().map(|request| request.replica).collect();
     assert_eq!((replicas[0], replicas.last()), (replica.number(), Some(&0)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_waits_for_a_cache_that_lags_by_less_than_its_patience() {
+async fn read_waits_for_a_cache_with_a_short_lag() {
     let server = server();
     configmaps(&server, &["a"]);
     tokio::time::advance(Duration::from_secs(60)).await;
     let service = server.replica(Lag::Time(Duration::from_secs(2))).service();
     let now = configmaps(&server, &["b"]);
-    assert_eq!(ask(&service, &format!("{R}?resourceVersion=0")).await.names(), ["a"]);
+    assert_eq!(send(&service, &format!("{CONFIGMAPS}?resourceVersion=0")).await.names(), ["a"]);
     let start = Instant::now();
-    assert_eq!(ask(&service, &format!("{R}?resourceVersion={now}")).await.names(), ["a", "b"]);
+    assert_eq!(send(&service, &format!("{CONFIGMAPS}?resourceVersion={now}")).await.names(), ["a", "b"]);
     assert_eq!(start.elapsed(), Duration::from_secs(2));
 }
 
@@ -64,18 +64,18 @@ async fn lines(service: &ApiService, path: &str) -> Lines {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_of_a_lagging_replica_tells_what_it_has_seen_and_no_more() {
+async fn watch_of_a_stale_replica_sends_only_cached_events() {
     let server = server();
     let first = configmaps(&server, &["a"]);
     let replica = server.replica(Lag::Revisions(1));
-    let mut watch = lines(&replica.service(), &format!("{R}?watch=1&resourceVersion={first}")).await;
+    let mut watch = lines(&replica.service(), &format!("{CONFIGMAPS}?watch=1&resourceVersion={first}")).await;
     configmaps(&server, &["b", "c"]);
-    assert_eq!(watch.event().await, seen("ADDED", "b", first + 1));
+    assert_eq!(watch.event().await, event("ADDED", "b", first + 1));
     assert!(timeout(Duration::from_secs(60), watch.line()).await.is_err());
     server
         .create(serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}))
         .unwrap();
-    assert_eq!(watch.event().await, seen("ADDED", "c", first + 2));
+    assert_eq!(watch.event().await, event("ADDED", "c", first + 2));
     replica.set_lag(Lag::Time(Duration::from_secs(5)));
     configmaps(&server, &["d"]);
     let start = Instant::now();
@@ -89,31 +89,31 @@ async fn a_watch_of_a_lagging_replica_tells_what_it_has_seen_and_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_of_a_lagging_replica_waits_until_it_is_up_to_date() {
+async fn streaming_list_waits_for_a_stale_cache() {
     let server = server();
     server.set_lag(Lag::Time(Duration::from_secs(2)));
     configmaps(&server, &["a"]);
     let stream = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
     let start = Instant::now();
-    let mut fresh = Lines::open(&server, &format!("{R}?{stream}")).await;
+    let mut fresh = Lines::open(&server, &format!("{CONFIGMAPS}?{stream}")).await;
     assert_eq!(fresh.event().await.1, "a");
     assert_eq!(start.elapsed(), Duration::from_secs(2));
     configmaps(&server, &["b"]);
-    let mut any = Lines::open(&server, &format!("{R}?{stream}&resourceVersion=0")).await;
+    let mut any = Lines::open(&server, &format!("{CONFIGMAPS}?{stream}&resourceVersion=0")).await;
     assert_eq!(any.event().await.1, "a");
     assert_eq!(any.event().await.0, "BOOKMARK");
     assert_eq!(any.event().await.1, "b");
 }
 
 #[tokio::test(start_paused = true)]
-async fn behind_one_address_time_seems_to_go_back() {
+async fn load_balanced_reads_can_return_older_states() {
     let server = server();
     configmaps(&server, &["a", "b"]);
     let both = |turn| Replicas::new(&server.primary_replica(), [server.replica(Lag::Revisions(1))], turn);
     let counts = async |service: ApiService, times: usize| {
         let mut counts = Vec::new();
         for _ in 0..times {
-            counts.push(ask(&service, &format!("{R}?resourceVersion=0")).await.names().len());
+            counts.push(send(&service, &format!("{CONFIGMAPS}?resourceVersion=0")).await.names().len());
         }
         counts
     };
@@ -127,14 +127,14 @@ async fn behind_one_address_time_seems_to_go_back() {
 }
 
 #[tokio::test]
-async fn over_tcp_a_connection_stays_with_its_replica() {
+async fn tcp_connection_keeps_its_replica() {
     let server = server();
     configmaps(&server, &["a", "b"]);
     let both =
         Replicas::new(&server.primary_replica(), [server.replica(Lag::Frozen)], LoadBalancing::PerConnection);
     let listening = both.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
     configmaps(&server, &["c"]);
-    let path = format!("{R}?resourceVersion=0");
+    let path = format!("{CONFIGMAPS}?resourceVersion=0");
     let mut first = crate::tcp::Connection::open(listening.local_addr()).await;
     let mut second = crate::tcp::Connection::open(listening.local_addr()).await;
     for _ in 0..2 {
@@ -146,43 +146,43 @@ async fn over_tcp_a_connection_stays_with_its_replica() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_replica_restarts_on_its_own() {
+async fn replicas_restart_independently() {
     let server = server();
     let first = configmaps(&server, &["a"]);
     let replica = server.replica(Lag::None);
     let last = configmaps(&server, &["b"]);
-    let path = format!("{R}?watch=1&resourceVersion={last}");
+    let path = format!("{CONFIGMAPS}?watch=1&resourceVersion={last}");
     let mut here = Lines::open(&server, &path).await;
     let mut there = lines(&replica.service(), &path).await;
     replica.restart();
     assert!(there.line().await.unwrap().is_err());
-    let from = format!("{R}?watch=1&resourceVersion={first}&timeoutSeconds=1");
-    assert!(ask(&replica.service(), &from).await.text.contains("\"code\":410"));
+    let from = format!("{CONFIGMAPS}?watch=1&resourceVersion={first}&timeoutSeconds=1");
+    assert!(send(&replica.service(), &from).await.text.contains("\"code\":410"));
     assert!(!get(&server, &from).await.text.contains("\"code\":410"));
     configmaps(&server, &["c"]);
     assert_eq!(here.event().await.1, "c");
 }
 
 #[tokio::test(start_paused = true)]
-async fn history_that_a_cache_needs_is_kept_until_it_is_gone() {
+async fn compaction_keeps_the_history_of_a_stale_cache() {
     let server = Server::builder().history(1).build();
     configmaps(&server, &["a"]);
     let replica = server.replica(Lag::Frozen);
     configmaps(&server, &["b", "c", "d"]);
     server.disrupt(Disruption::Compact);
-    assert_eq!(ask(&replica.service(), &format!("{R}?resourceVersion=0")).await.names(), ["a"]);
+    assert_eq!(send(&replica.service(), &format!("{CONFIGMAPS}?resourceVersion=0")).await.names(), ["a"]);
     replica.set_lag(Lag::None);
-    assert_eq!(ask(&replica.service(), &format!("{R}?resourceVersion=0")).await.names().len(), 4);
+    assert_eq!(send(&replica.service(), &format!("{CONFIGMAPS}?resourceVersion=0")).await.names().len(), 4);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_forgets_only_what_it_has_seen() {
+async fn compaction_does_not_remove_events_the_cache_has_not_read() {
     let server = server();
     configmaps(&server, &["a"]);
     let replica = server.replica(Lag::Frozen);
     configmaps(&server, &["b", "c"]);
     server.compact();
-    let mut watch = lines(&replica.service(), &format!("{R}?watch=1")).await;
+    let mut watch = lines(&replica.service(), &format!("{CONFIGMAPS}?watch=1")).await;
     assert_eq!(watch.event().await.1, "a");
     assert!(timeout(Duration::from_secs(60), watch.line()).await.is_err());
     replica.set_lag(Lag::None);
@@ -190,11 +190,11 @@ async fn a_cache_forgets_only_what_it_has_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_that_lags_by_more_than_the_history_has_a_window_of_its_own() {
+async fn cache_with_a_large_lag_has_a_separate_window() {
     let server = Server::builder().history(4).build();
     let replica = server.replica(Lag::Revisions(10));
     configmaps(&server, &["a"]);
-    let mut watch = lines(&replica.service(), &format!("{R}?watch=1")).await;
+    let mut watch = lines(&replica.service(), &format!("{CONFIGMAPS}?watch=1")).await;
     let reader = tokio::spawn(async move {
         let mut all = Vec::new();
         while all.len() < 20 {
@@ -216,11 +216,11 @@ async fn a_cache_that_lags_by_more_than_the_history_has_a_window_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_do_not_grow_old_before_a_cache_has_seen_them() {
+async fn age_of_an_event_starts_when_the_cache_reads_it() {
     let server = Server::builder().expire_watches_after(Duration::from_secs(10)).build();
     let start = configmaps(&server, &["a"]);
     tokio::time::advance(Duration::from_secs(60)).await;
-    let path = format!("{R}?watch=1&resourceVersion={start}");
+    let path = format!("{CONFIGMAPS}?watch=1&resourceVersion={start}");
     let (late, behind) =
         (server.replica(Lag::Time(Duration::from_secs(30))), server.replica(Lag::Revisions(1)));
     let mut late = lines(&late.service(), &path).await;
@@ -230,14 +230,14 @@ async fn events_do_not_grow_old_before_a_cache_has_seen_them() {
     tokio::time::advance(Duration::from_secs(60)).await;
     configmaps(&server, &["c"]);
     assert_eq!(behind.event().await.1, "b");
-    // What it has seen grows old for a cache that lags by time, as for one that does not.
+    // The age limit also applies to events that a cache with a time lag has read.
     tokio::time::advance(Duration::from_secs(60)).await;
     assert!(get(&server, &path).await.text.contains("\"code\":410"));
 }
 
-/// The watch cache of a kind is made when the kind is served, from what is in etcd then.
+/// The watch cache of a kind is created when the kind is first served, from the state of etcd.
 #[tokio::test(start_paused = true)]
-async fn a_cache_that_stands_still_begins_with_a_kind_that_is_new() {
+async fn frozen_cache_contains_a_new_kind_from_its_creation() {
     let server = server();
     let replica = server.replica(Lag::Frozen);
     configmaps(&server, &["a"]);
@@ -252,10 +252,10 @@ async fn a_cache_that_stands_still_begins_with_a_kind_that_is_new() {
     server.create(crd).unwrap();
     let made = server.resource_version();
     configmaps(&server, &["b"]);
-    let widgets = ask(&replica.service(), "/apis/example.com/v1/widgets?resourceVersion=0").await;
+    let widgets = send(&replica.service(), "/apis/example.com/v1/widgets?resourceVersion=0").await;
     assert_eq!(widgets.json()["metadata"]["resourceVersion"], made.to_string());
     let watch = format!("/apis/example.com/v1/widgets?watch=1&resourceVersion={made}");
     let mut watch = lines(&replica.service(), &watch).await;
     assert!(timeout(Duration::from_secs(60), watch.line()).await.is_err());
-    assert_eq!(ask(&replica.service(), &format!("{R}?resourceVersion=0")).await.names(), [""; 0]);
+    assert_eq!(send(&replica.service(), &format!("{CONFIGMAPS}?resourceVersion=0")).await.names(), [""; 0]);
 }

@@ -1,4 +1,4 @@
-//! etcd restored from a backup, in both ways.
+//! Restores of etcd from a backup, with and without a version bump.
 
 use std::time::Duration;
 
@@ -6,40 +6,44 @@ use kube_testserver::{Disruption, Fault, RequestMatch, Server};
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::ask::{Lines, R, configmaps, get, seen, server};
+use crate::client::{CONFIGMAPS, Lines, configmaps, event, get, server};
 
 #[tokio::test(start_paused = true)]
-async fn below_the_clients_version_a_watch_is_silent_and_a_list_too_large() {
+async fn restore_makes_newer_watches_silent_and_lists_too_large() {
     let server = server();
     let backup = configmaps(&server, &["a"]);
     let client = configmaps(&server, &["b", "c"]);
-    let mut watch = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={client}")).await;
+    let mut watch = Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={client}")).await;
     server.restore(backup).unwrap();
     assert!(watch.line().await.unwrap().is_err());
-    let mut resumed = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={client}")).await;
-    let list = get(&server, &format!("{R}?resourceVersion={client}&resourceVersionMatch=NotOlderThan")).await;
+    let mut resumed = Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={client}")).await;
+    let list =
+        get(&server, &format!("{CONFIGMAPS}?resourceVersion={client}&resourceVersionMatch=NotOlderThan"))
+            .await;
     assert_eq!((list.code, &list.json()["reason"]), (504, &"Timeout".into()));
-    assert_eq!(get(&server, R).await.names(), ["a"]);
+    assert_eq!(get(&server, CONFIGMAPS).await.names(), ["a"]);
     configmaps(&server, &["x"]);
     assert!(timeout(Duration::from_secs(60), resumed.line()).await.is_err());
     let passed = configmaps(&server, &["y", "z"]);
     assert_eq!(passed, client + 1);
-    assert_eq!(resumed.event().await, seen("ADDED", "z", passed));
+    assert_eq!(resumed.event().await, event("ADDED", "z", passed));
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_bumped_revisions_all_that_was_is_expired() {
+async fn bumped_restore_expires_all_older_versions() {
     let server = server();
     let backup = configmaps(&server, &["a"]);
     let client = configmaps(&server, &["b"]);
-    let mut watch = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={client}")).await;
+    let mut watch = Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={client}")).await;
     server.restore_bumped(backup, 1_000_000_000).unwrap();
     assert!(watch.line().await.unwrap().is_err());
-    let resumed = get(&server, &format!("{R}?watch=1&resourceVersion={client}&timeoutSeconds=1")).await;
+    let resumed =
+        get(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={client}&timeoutSeconds=1")).await;
     assert!(resumed.text.contains("\"code\":410"), "{}", resumed.text);
-    let exact = get(&server, &format!("{R}?resourceVersion={client}&resourceVersionMatch=Exact")).await;
+    let exact =
+        get(&server, &format!("{CONFIGMAPS}?resourceVersion={client}&resourceVersionMatch=Exact")).await;
     assert_eq!(exact.code, 410);
-    let list = get(&server, &format!("{R}?resourceVersion={client}")).await;
+    let list = get(&server, &format!("{CONFIGMAPS}?resourceVersion={client}")).await;
     assert_eq!(list.names(), ["a"]);
     let version = backup + 1_000_000_000;
     assert_eq!(list.json()["metadata"]["resourceVersion"], version.to_string());
@@ -49,39 +53,39 @@ async fn with_bumped_revisions_all_that_was_is_expired() {
 }
 
 #[tokio::test]
-async fn a_restore_within_a_fault_loses_as_much_as_there_is() {
+async fn restore_fault_is_limited_by_the_history() {
     let server = Server::builder().history(2).build();
     configmaps(&server, &["a", "b", "c", "d"]);
     server.faults().next(RequestMatch::any(), Fault::Disrupt(Disruption::Restore { back: 1 }));
-    assert_eq!(get(&server, R).await.names(), ["a", "b", "c"]);
+    assert_eq!(get(&server, CONFIGMAPS).await.names(), ["a", "b", "c"]);
     server.disrupt(Disruption::RestoreBumped { back: 100, bump: 50 });
-    assert_eq!(get(&server, R).await.names(), ["a", "b"]);
+    assert_eq!(get(&server, CONFIGMAPS).await.names(), ["a", "b"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restore_to_the_future_loses_nothing() {
+async fn restore_to_a_future_version_keeps_all_writes() {
     let server = server();
     let now = configmaps(&server, &["a"]);
     server.restore(u64::MAX).unwrap();
     assert_eq!(server.resource_version(), now);
-    let mut watch = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={now}")).await;
+    let mut watch = Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={now}")).await;
     let next = configmaps(&server, &["b"]);
-    assert_eq!(watch.event().await, seen("ADDED", "b", next));
+    assert_eq!(watch.event().await, event("ADDED", "b", next));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bump_leaves_room_for_writes() {
+async fn maximum_bump_still_permits_writes() {
     let server = server();
     let now = configmaps(&server, &["a"]);
     server.restore_bumped(now, u64::MAX).unwrap();
     configmaps(&server, &["b"]);
-    assert_eq!(get(&server, R).await.names().len(), 2);
+    assert_eq!(get(&server, CONFIGMAPS).await.names().len(), 2);
     server.restore_bumped(server.resource_version(), u64::MAX).unwrap();
     configmaps(&server, &["c"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_goes_back_beyond_the_new_server() {
+async fn restore_before_the_first_version_is_rejected() {
     let server = server();
     configmaps(&server, &["a"]);
     assert_eq!(server.restore(0).unwrap_err().code(), 410);
@@ -91,7 +95,7 @@ async fn nothing_goes_back_beyond_the_new_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_crds_of_then_are_served_after_a_restore() {
+async fn restore_serves_the_crds_of_the_restored_version() {
     let server = server();
     let before = configmaps(&server, &["a"]);
     let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -126,7 +130,7 @@ async fn the_crds_of_then_are_served_after_a_restore() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_heals_its_own_damage_only() {
+async fn corruption_guard_repairs_only_its_object_version() {
     let server = server();
     let then = configmaps(&server, &["a"]);
     let one = server.corrupt("v1", "ConfigMap", Some("r"), "a").unwrap();
@@ -134,7 +138,7 @@ async fn a_guard_heals_its_own_damage_only() {
     let two = server.corrupt("v1", "ConfigMap", Some("r"), "a").unwrap();
     assert_eq!(one.resource_version(), two.resource_version());
     drop(one);
-    assert_eq!(get(&server, &format!("{R}/a")).await.code, 500);
+    assert_eq!(get(&server, &format!("{CONFIGMAPS}/a")).await.code, 500);
     drop(two);
-    assert_eq!(get(&server, &format!("{R}/a")).await.code, 200);
+    assert_eq!(get(&server, &format!("{CONFIGMAPS}/a")).await.code, 200);
 }

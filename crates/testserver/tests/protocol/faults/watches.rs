@@ -1,4 +1,4 @@
-//! What goes wrong with a watch.
+//! Faults of watches.
 
 use std::io::Read as _;
 
@@ -6,20 +6,20 @@ use http_body_util::BodyExt;
 use kube_testserver::{BodyError, Fault, RequestMatch, Server, Status, Verb, WatchEnd};
 use serde_json::{Value, json};
 
-use crate::ask::{Lines, R, ask, configmaps, get, open, seen, server};
+use crate::client::{CONFIGMAPS, Lines, configmaps, event, get, open, send, server};
 
-/// The lines of a watch of `a`, `b` and `c`, created while it is open, and how it ended.
-async fn abc(server: &Server, fault: Fault) -> (Vec<String>, Option<BodyError>) {
+/// Creates `a`, `b` and `c` during a watch. Returns the names in its events, and the error of the watch.
+async fn watch_abc(server: &Server, fault: Fault) -> (Vec<String>, Option<BodyError>) {
     let start = configmaps(server, &[]);
     server.faults().next(RequestMatch::verb(Verb::Watch), fault);
-    let path = format!("{R}?watch=1&resourceVersion={start}&timeoutSeconds=60");
+    let path = format!("{CONFIGMAPS}?watch=1&resourceVersion={start}&timeoutSeconds=60");
     let mut watch = Lines::open(server, &path).await;
     configmaps(server, &["a", "b", "c"]);
     let mut names = Vec::new();
     loop {
         match watch.line().await {
-            Some(Ok(line)) => names.push(crate::ask::event(&line).1),
-            Some(Err(broken)) => return (names, Some(broken)),
+            Some(Ok(line)) => names.push(crate::client::parse_event(&line).1),
+            Some(Err(error)) => return (names, Some(error)),
             None => return (names, None),
         }
     }
@@ -31,7 +31,7 @@ fn ended(server: &Server) -> (Option<WatchEnd>, u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_is_lost_or_comes_twice() {
+async fn event_is_lost_or_repeated() {
     for (fault, names) in [
         (Fault::LoseEvent(1), vec!["a", "c"]),
         (Fault::RepeatEvent(1), vec!["a", "b", "b", "c"]),
@@ -41,36 +41,37 @@ async fn an_event_is_lost_or_comes_twice() {
     ] {
         let server = server();
         let closes = matches!(fault, Fault::CloseWatch(_));
-        let (seen, broken) = abc(&server, fault).await;
-        assert!(broken.is_none());
-        assert_eq!(seen, names);
+        let (received, error) = watch_abc(&server, fault).await;
+        assert!(error.is_none());
+        assert_eq!(received, names);
         let end = if closes { WatchEnd::Closed } else { WatchEnd::TimedOut };
         assert_eq!(ended(&server), (Some(end), names.len() as u64));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_ends_with_an_error_event_after_frames() {
+async fn error_event_follows_the_given_number_of_frames() {
     let server = server();
-    let (names, _) = abc(&server, Fault::ErrorEvent { after: 1, status: Status::internal_error("x") }).await;
+    let (names, _) =
+        watch_abc(&server, Fault::ErrorEvent { after: 1, status: Status::internal_error("x") }).await;
     assert_eq!(names, ["a", ""]);
     assert_eq!(ended(&server), (Some(WatchEnd::Failed(500)), 2));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_who_lets_too_much_pile_up_is_closed_without_a_word() {
+async fn watch_of_a_slow_reader_is_closed_without_an_error() {
     let keeps_up = server();
-    assert_eq!(abc(&keeps_up, Fault::SlowReader(3)).await.0, ["a", "b", "c"]);
+    assert_eq!(watch_abc(&keeps_up, Fault::SlowReader(3)).await.0, ["a", "b", "c"]);
     let slow = server();
-    assert_eq!(abc(&slow, Fault::SlowReader(2)).await.0, [""; 0]);
+    assert_eq!(watch_abc(&slow, Fault::SlowReader(2)).await.0, [""; 0]);
     assert_eq!(ended(&slow), (Some(WatchEnd::Closed), 0));
 }
 
 #[tokio::test]
-async fn on_an_open_watch_an_event_slips_and_a_forced_relist_heals() {
+async fn open_watch_loses_and_repeats_events_until_it_expires() {
     let server = server();
     let start = configmaps(&server, &[]);
-    let mut maps = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
+    let mut maps = Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={start}")).await;
     let mut pods = Lines::open(&server, "/api/v1/pods?watch=1&resourceVersion=1").await;
     let picked = RequestMatch::any().resource("configmaps");
     assert_eq!(server.lose_next_event(&picked), 1);
@@ -78,8 +79,8 @@ async fn on_an_open_watch_an_event_slips_and_a_forced_relist_heals() {
     assert_eq!(maps.event().await.1, "b");
     assert_eq!(server.repeat_next_event(&picked), 1);
     let last = configmaps(&server, &["c"]);
-    assert_eq!(maps.event().await, seen("ADDED", "c", last));
-    assert_eq!(maps.event().await, seen("ADDED", "c", last));
+    assert_eq!(maps.event().await, event("ADDED", "c", last));
+    assert_eq!(maps.event().await, event("ADDED", "c", last));
     assert_eq!(server.fail_watches(&picked, Status::expired()), 1);
     let error: Value = serde_json::from_str(&maps.line().await.unwrap().unwrap()).unwrap();
     assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(410)));
@@ -90,61 +91,67 @@ async fn on_an_open_watch_an_event_slips_and_a_forced_relist_heals() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_decoded_fails_at_each_resume_until_it_is_healed() {
+async fn corrupt_object_fails_each_resume_until_the_guard_is_dropped() {
     let server = server();
     let before = configmaps(&server, &["a", "b", "c"]);
-    let mut open = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={before}")).await;
+    let mut open = Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={before}")).await;
     let corruption = server.corrupt("v1", "ConfigMap", Some("r"), "b").unwrap();
     let error = "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"Internal error occurred: illegal base64 data at input byte 4\",\"reason\":\"InternalError\",\"details\":{\"causes\":[{\"message\":\"illegal base64 data at input byte 4\"}]},\"code\":500}}";
     assert_eq!(open.line().await.unwrap().unwrap(), error);
     assert!(open.line().await.is_none());
-    let resume = format!("{R}?watch=1&resourceVersion={before}&timeoutSeconds=1");
+    let resume = format!("{CONFIGMAPS}?watch=1&resourceVersion={before}&timeoutSeconds=1");
     for _ in 0..3 {
         assert_eq!(get(&server, &resume).await.text.trim_end(), error);
     }
-    let whole = get(&server, &format!("{R}?watch=1&timeoutSeconds=1")).await.text;
+    let whole = get(&server, &format!("{CONFIGMAPS}?watch=1&timeoutSeconds=1")).await.text;
     let lines: Vec<_> = whole.lines().collect();
     assert_eq!((lines.len(), lines[1]), (2, error));
-    let past = format!("{R}?watch=1&resourceVersion={}&timeoutSeconds=1", corruption.resource_version());
+    let past =
+        format!("{CONFIGMAPS}?watch=1&resourceVersion={}&timeoutSeconds=1", corruption.resource_version());
     assert_eq!(get(&server, &past).await.text, "");
-    assert_eq!(get(&server, &format!("{R}?limit=1")).await.names(), ["a"]);
-    for path in [R.to_owned(), format!("{R}/b"), format!("{R}?resourceVersion=0")] {
-        let refused = get(&server, &path).await;
-        assert_eq!((refused.code, refused.message().as_str()), (500, "illegal base64 data at input byte 4"));
+    assert_eq!(get(&server, &format!("{CONFIGMAPS}?limit=1")).await.names(), ["a"]);
+    for path in [CONFIGMAPS.to_owned(), format!("{CONFIGMAPS}/b"), format!("{CONFIGMAPS}?resourceVersion=0")]
+    {
+        let rejected = get(&server, &path).await;
+        assert_eq!(
+            (rejected.code, rejected.message().as_str()),
+            (500, "illegal base64 data at input byte 4")
+        );
     }
-    assert_eq!(ask(&server, "DELETE", &format!("{R}/b"), &[], "").await.code, 500);
-    assert_eq!(get(&server, &format!("{R}/a")).await.code, 200);
+    assert_eq!(send(&server, "DELETE", &format!("{CONFIGMAPS}/b"), &[], "").await.code, 500);
+    assert_eq!(get(&server, &format!("{CONFIGMAPS}/a")).await.code, 200);
     drop(corruption);
     assert_eq!(get(&server, &resume).await.events().len(), 1);
-    assert_eq!(get(&server, R).await.names(), ["a", "b", "c"]);
+    assert_eq!(get(&server, CONFIGMAPS).await.names(), ["a", "b", "c"]);
     assert_eq!(server.corrupt("v1", "ConfigMap", Some("r"), "x").unwrap_err().code(), 404);
 }
 
 #[tokio::test]
-async fn a_compressed_watch_sends_each_event_as_a_member_of_its_own() {
+async fn compressed_watch_sends_each_event_as_a_gzip_member() {
     let server = Server::builder().gzip_watches(true).build();
     configmaps(&server, &["a", "b"]);
-    let path = format!("{R}?watch=1");
+    let path = format!("{CONFIGMAPS}?watch=1");
     let plain = open(&server, "GET", &path, &[("accept-encoding", "identity")], "").await;
     assert!(plain.headers().get("content-encoding").is_none());
-    let answer = open(&server, "GET", &path, &[("accept-encoding", "gzip")], "").await;
-    assert_eq!(answer.headers()["content-encoding"], "gzip");
-    assert_eq!(answer.headers()["vary"], "Accept-Encoding");
-    let mut body = answer.into_body();
+    let response = open(&server, "GET", &path, &[("accept-encoding", "gzip")], "").await;
+    assert_eq!(response.headers()["content-encoding"], "gzip");
+    assert_eq!(response.headers()["vary"], "Accept-Encoding");
+    let mut body = response.into_body();
     for name in ["a", "b"] {
         let member = body.frame().await.unwrap().unwrap().into_data().unwrap();
         let mut text = String::new();
         flate2::read::GzDecoder::new(&member[..]).read_to_string(&mut text).unwrap();
-        assert_eq!(crate::ask::event(&text).1, name);
+        assert_eq!(crate::client::parse_event(&text).1, name);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_at_a_version_of_the_future_is_accepted_and_silent_until_it_is_passed() {
+async fn watch_at_a_future_version_is_silent_until_it_is_passed() {
     let server = server();
     let now = configmaps(&server, &["a"]);
     let mut watch =
-        Lines::open(&server, &format!("{R}?watch=1&resourceVersion={}&timeoutSeconds=600", now + 2)).await;
+        Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={}&timeoutSeconds=600", now + 2))
+            .await;
     let last = configmaps(&server, &["b", "c", "d"]);
-    assert_eq!(watch.event().await, seen("ADDED", "d", last));
+    assert_eq!(watch.event().await, event("ADDED", "d", last));
 }

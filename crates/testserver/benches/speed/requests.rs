@@ -1,4 +1,4 @@
-//! Requests to a server in the same process, as its tower service takes them.
+//! Sends requests to the tower service of a server in the same process.
 
 use bytes::Bytes;
 use http::{Method, Request, header};
@@ -8,7 +8,7 @@ use tower::Service;
 
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// Sends a request and gives the body of its answer, which must be a success.
+/// Sends a request and returns the body of the response. Panics if the request fails.
 pub(crate) async fn open(
     service: &mut ApiService,
     method: Method,
@@ -18,23 +18,23 @@ pub(crate) async fn open(
 ) -> Body {
     let request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, media_type);
     let request = request.body(Full::new(body)).expect("a request");
-    let answer = service.call(request).await.expect("an answer");
-    assert!(answer.status().is_success(), "{path}: {}", answer.status());
-    answer.into_body()
+    let response = service.call(request).await.expect("a response");
+    assert!(response.status().is_success(), "{path}: {}", response.status());
+    response.into_body()
 }
 
-/// Sends a write and reads its answer; gives the answer's length.
+/// Sends a write and reads the response. Returns the length of the response in bytes.
 pub(crate) async fn write(
     service: &mut ApiService,
     method: Method,
     path: &str,
     media_type: &'static str,
-    body: Bytes,
+    content: Bytes,
 ) -> usize {
-    let mut answer = open(service, method, path, media_type, body).await;
+    let mut body = open(service, method, path, media_type, content).await;
     let mut length = 0;
-    while let Some(frame) = answer.frame().await {
-        length += frame.expect("a whole answer").into_data().map_or(0, |data| data.len());
+    while let Some(frame) = body.frame().await {
+        length += frame.expect("a complete response").into_data().map_or(0, |data| data.len());
     }
     length
 }

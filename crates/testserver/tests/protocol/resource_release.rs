@@ -1,4 +1,4 @@
-//! What is left when handles are dropped in any order: nothing.
+//! Dropped handles release all tasks, sockets and memory, in any order.
 
 use std::sync::{Arc, Weak};
 
@@ -9,13 +9,14 @@ use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::time::Duration;
 
-use crate::ask::{Lines, R, configmaps};
+use crate::client::{CONFIGMAPS, Lines, configmaps};
 use crate::tcp::Connection;
 
 const ANY_PORT: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 
-/// Gone when the insides of the server are, for a fault of it holds it.
-fn witness(server: &Server) -> Weak<()> {
+/// Returns a reference that becomes invalid when the state of the server is freed. A fault of the
+/// server holds it.
+fn state_probe(server: &Server) -> Weak<()> {
     let alive = Arc::new(());
     let weak = Arc::downgrade(&alive);
     let never = RequestMatch::any().when(move |_| Arc::strong_count(&alive) == 0);
@@ -23,7 +24,7 @@ fn witness(server: &Server) -> Weak<()> {
     weak
 }
 
-/// Lets everything that was ended end.
+/// Waits until all tasks have stopped.
 async fn settle() {
     while Handle::current().metrics().num_alive_tasks() > 0 {
         tokio::task::yield_now().await;
@@ -40,28 +41,31 @@ async fn busy(server: &Server) -> (Listening, Listening, Vec<Connection>) {
     server.faults().next(RequestMatch::verb(Verb::Get), Fault::Hang);
     server.run_plan(FaultPlan::common_faults(1).rate(0.0));
     let mut connections = Vec::new();
-    for path in
-        [format!("{R}?watch=1"), format!("{R}/a"), R.to_owned(), format!("{R}?watch=1&resourceVersion=99")]
-    {
+    for path in [
+        format!("{CONFIGMAPS}?watch=1"),
+        format!("{CONFIGMAPS}/a"),
+        CONFIGMAPS.to_owned(),
+        format!("{CONFIGMAPS}?watch=1&resourceVersion=99"),
+    ] {
         let mut connection = Connection::open(plain.local_addr()).await;
         connection.send(&path).await;
         connections.push(connection);
     }
-    // One that never agrees on encryption.
+    // A connection that never completes the TLS handshake.
     connections.push(Connection::open(tls.local_addr()).await);
     server.journal().wait(start, |request| request.number == 4).await;
     (plain, tls, connections)
 }
 
 #[tokio::test]
-async fn when_all_handles_are_dropped_no_task_no_socket_and_no_memory_stays() {
+async fn dropping_all_handles_releases_tasks_sockets_and_memory() {
     let server = Server::new();
-    let gone = witness(&server);
+    let state = state_probe(&server);
     let (plain, tls, connections) = busy(&server).await;
     let workload = Workload::new(1, Duration::from_millis(1)).start(&server);
     let addresses = [plain.local_addr(), tls.local_addr()];
     drop(server);
-    assert!(gone.upgrade().is_some(), "listeners keep it");
+    assert!(state.upgrade().is_some(), "the listeners keep the server alive");
     drop((workload, plain, tls));
     settle().await;
     for addr in addresses {
@@ -70,39 +74,39 @@ async fn when_all_handles_are_dropped_no_task_no_socket_and_no_memory_stays() {
     for mut connection in connections {
         connection.rest().await;
     }
-    assert!(gone.upgrade().is_none());
+    assert!(state.upgrade().is_none());
 }
 
 #[tokio::test]
-async fn listeners_of_one_server_end_each_on_its_own() {
+async fn listeners_of_one_server_stop_independently() {
     let server = Server::new();
     configmaps(&server, &["a"]);
     let first = server.listen(ANY_PORT.into()).await.unwrap();
     let second = server.listen(ANY_PORT.into()).await.unwrap();
-    assert!(server.listen(first.local_addr()).await.is_err(), "the address is taken");
+    assert!(server.listen(first.local_addr()).await.is_err(), "the address is in use");
     let mut there = Connection::open(second.local_addr()).await;
     first.shutdown().await;
-    assert!(there.get(R).await.contains("\"a\""));
+    assert!(there.get(CONFIGMAPS).await.contains("\"a\""));
     second.abort().await;
     settle().await;
     assert_eq!(there.rest().await, "");
     let again = server.listen(ANY_PORT.into()).await.unwrap();
-    assert!(Connection::open(again.local_addr()).await.get(R).await.contains("\"a\""));
+    assert!(Connection::open(again.local_addr()).await.get(CONFIGMAPS).await.contains("\"a\""));
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_sockets_the_last_watch_keeps_the_server_and_nothing_else_does() {
+async fn only_an_open_watch_keeps_a_server_without_handles() {
     let server = Server::new();
-    let gone = witness(&server);
+    let state = state_probe(&server);
     configmaps(&server, &["a"]);
-    let mut watch = Lines::open(&server, &format!("{R}?watch=1")).await;
+    let mut watch = Lines::open(&server, &format!("{CONFIGMAPS}?watch=1")).await;
     let (deaf, outage) =
         (server.faults().always(RequestMatch::any(), Fault::Hang), server.replica(Lag::Frozen));
     let plan = server.run_plan(FaultPlan::common_faults(1));
     drop(server);
     assert_eq!(watch.event().await.1, "a");
     drop((deaf, outage, plan));
-    assert!(gone.upgrade().is_some());
+    assert!(state.upgrade().is_some());
     drop(watch);
-    assert!(gone.upgrade().is_none());
+    assert!(state.upgrade().is_none());
 }

@@ -1,38 +1,39 @@
-//! Requests and answers in other forms than plain JSON.
+//! Media types other than plain JSON, and compression.
 
-use crate::ask::{R, ask, configmaps, get, open, server};
+use crate::client::{CONFIGMAPS, configmaps, get, open, send, server};
 use http_body_util::BodyExt;
 use serde_json::json;
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 #[tokio::test]
-async fn an_object_is_created_and_shown_in_yaml() {
+async fn objects_are_created_and_returned_in_yaml() {
     let server = server();
     configmaps(&server, &[]);
     let headers = [("content-type", "application/yaml"), ("accept", "application/yaml")];
-    let created = ask(&server, "POST", R, &headers, "metadata:\n  name: a\ndata: {k: 'yes'}\n").await;
+    let created =
+        send(&server, "POST", CONFIGMAPS, &headers, "metadata:\n  name: a\ndata: {k: 'yes'}\n").await;
     assert_eq!((created.code, &created.headers["content-type"]), (201, &"application/yaml".parse().unwrap()));
     assert!(
         created.text.starts_with("apiVersion: v1\ndata:\n  k: \"yes\"\nkind: ConfigMap\nmetadata:\n"),
         "{}",
         created.text
     );
-    assert_eq!(get(&server, &format!("{R}/a")).await.json()["data"], json!({"k": "yes"}));
-    let list = ask(&server, "GET", R, &headers[1..], "").await;
+    assert_eq!(get(&server, &format!("{CONFIGMAPS}/a")).await.json()["data"], json!({"k": "yes"}));
+    let list = send(&server, "GET", CONFIGMAPS, &headers[1..], "").await;
     assert!(list.text.starts_with("apiVersion: v1\nitems:\n- data:\n    k: \"yes\"\n"), "{}", list.text);
-    let absent = ask(&server, "GET", &format!("{R}/b"), &headers[1..], "").await;
+    let absent = send(&server, "GET", &format!("{CONFIGMAPS}/b"), &headers[1..], "").await;
     let text = "apiVersion: v1\ncode: 404\ndetails:\n  kind: configmaps\n  name: b\nkind: Status\n";
     assert!(absent.text.starts_with(text), "{}", absent.text);
-    let watch = ask(&server, "GET", &format!("{R}?watch=true"), &headers[1..], "").await;
+    let watch = send(&server, "GET", &format!("{CONFIGMAPS}?watch=true"), &headers[1..], "").await;
     assert_eq!(watch.code, 406);
     assert!(watch.text.contains("application/json;stream=watch"), "{}", watch.text);
-    let broken = ask(&server, "POST", R, &headers[..1], "metadata: [\n").await;
+    let broken = send(&server, "POST", CONFIGMAPS, &headers[..1], "metadata: [\n").await;
     assert!(broken.message().contains("(must be of type ConfigMap): yaml: "), "{}", broken.message());
 }
 
 #[tokio::test]
-async fn who_prefers_what_is_not_spoken_here_gets_the_next_it_accepts() {
+async fn next_accepted_media_type_replaces_an_unsupported_type() {
     let server = server();
     configmaps(&server, &["a"]);
     let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
@@ -47,30 +48,33 @@ async fn who_prefers_what_is_not_spoken_here_gets_the_next_it_accepts() {
         (table.to_owned(), 406),
         ("text/html".to_owned(), 406),
     ] {
-        for path in [R.to_owned(), format!("{R}/a")] {
-            let answer = ask(&server, "GET", &path, &[("accept", &accept)], "").await;
-            assert_eq!(answer.code, code, "{path} {accept}");
-            assert_eq!(answer.headers["content-type"], "application/json");
+        for path in [CONFIGMAPS.to_owned(), format!("{CONFIGMAPS}/a")] {
+            let response = send(&server, "GET", &path, &[("accept", &accept)], "").await;
+            assert_eq!(response.code, code, "{path} {accept}");
+            assert_eq!(response.headers["content-type"], "application/json");
         }
     }
-    let refused = ask(&server, "GET", &format!("{R}/a"), &[("accept", "text/html")], "").await;
+    let rejected = send(&server, "GET", &format!("{CONFIGMAPS}/a"), &[("accept", "text/html")], "").await;
     let available = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-    assert_eq!(refused.message(), format!("406: Not Acceptable\n\nAvailable representations: {available}"));
-    assert_eq!(refused.json()["details"], json!({}));
+    assert_eq!(rejected.message(), format!("406: Not Acceptable\n\nAvailable representations: {available}"));
+    assert_eq!(rejected.json()["details"], json!({}));
 }
 
 #[tokio::test]
-async fn large_answers_are_compressed_for_who_reads_that_and_watches_never() {
+async fn large_responses_are_compressed_but_watches_are_not() {
     let server = server();
     configmaps(&server, &["small"]);
     let data = json!({"k": "x".repeat(200_000)});
     let big = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "big", "namespace": "r"}, "data": data});
     server.create(big).unwrap();
     let gzip = [("accept-encoding", "gzip")];
-    let watch = format!("{R}?watch=true&timeoutSeconds=1");
-    for (path, compressed) in
-        [(R.to_owned(), true), (format!("{R}/big"), true), (format!("{R}/small"), false), (watch, false)]
-    {
+    let watch = format!("{CONFIGMAPS}?watch=true&timeoutSeconds=1");
+    for (path, compressed) in [
+        (CONFIGMAPS.to_owned(), true),
+        (format!("{CONFIGMAPS}/big"), true),
+        (format!("{CONFIGMAPS}/small"), false),
+        (watch, false),
+    ] {
         let response = open(&server, "GET", &path, &gzip, "").await;
         assert_eq!(response.headers().contains_key("content-encoding"), compressed, "{path}");
         if compressed {

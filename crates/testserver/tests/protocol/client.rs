@@ -1,4 +1,4 @@
-//! Requests as bytes in, answers as bytes out.
+//! A client that sends raw requests and reads raw responses.
 
 use bytes::Bytes;
 use http::Request;
@@ -6,15 +6,15 @@ use http_body_util::{BodyExt, Full};
 use kube_testserver::{Body, Clock, Server};
 use serde_json::{Value, json};
 
-/// An answer, read to its end.
+/// A complete response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) code: u16,
     pub(crate) headers: http::HeaderMap,
     pub(crate) text: String,
 }
 
-impl Answer {
+impl Response {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).expect("a JSON body")
     }
@@ -29,24 +29,24 @@ impl Answer {
         items.iter().map(|item| item["metadata"]["name"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// The lines of a watch, as type, name and version.
+    /// Returns the events of a watch as type, name and version.
     pub(crate) fn events(&self) -> Vec<(String, String, String)> {
-        self.text.lines().map(event).collect()
+        self.text.lines().map(parse_event).collect()
     }
 }
 
-pub(crate) fn event(line: &str) -> (String, String, String) {
+pub(crate) fn parse_event(line: &str) -> (String, String, String) {
     let frame: Value = serde_json::from_str(line).expect("a frame");
     let text = |pointer: &str| frame.pointer(pointer).and_then(Value::as_str).unwrap_or("").to_owned();
     (text("/type"), text("/object/metadata/name"), text("/object/metadata/resourceVersion"))
 }
 
-/// A server whose objects carry the same timestamps in each run.
+/// Creates a server with a fixed clock.
 pub(crate) fn server() -> Server {
     Server::builder().clock(Clock::Fixed("2026-11-21T02:25:40Z".parse().expect("a timestamp"))).build()
 }
 
-/// Creates ConfigMaps in the namespace `r`, which is made if needed, and gives the last version.
+/// Creates ConfigMaps in namespace `r`, and the namespace if needed. Returns the last version.
 pub(crate) fn configmaps(server: &Server, names: &[&str]) -> u64 {
     let _ = server.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "r"}}));
     for name in names {
@@ -57,7 +57,7 @@ pub(crate) fn configmaps(server: &Server, names: &[&str]) -> u64 {
     server.resource_version()
 }
 
-pub(crate) const R: &str = "/api/v1/namespaces/r/configmaps";
+pub(crate) const CONFIGMAPS: &str = "/api/v1/namespaces/r/configmaps";
 
 pub(crate) async fn open(
     server: &Server,
@@ -71,44 +71,44 @@ pub(crate) async fn open(
         request = request.header(*name, *value);
     }
     let request = request.body(Full::new(Bytes::from(body.to_owned()))).expect("a request");
-    server.service().respond(request).await.expect("an answer")
+    server.service().respond(request).await.expect("a response")
 }
 
-pub(crate) async fn ask(
+pub(crate) async fn send(
     server: &Server,
     method: &str,
     path: &str,
     headers: &[(&str, &str)],
     body: &str,
-) -> Answer {
+) -> Response {
     let response = open(server, method, path, headers, body).await;
     let (parts, body) = response.into_parts();
-    let bytes = body.collect().await.expect("a whole body").to_bytes();
+    let bytes = body.collect().await.expect("a complete body").to_bytes();
     let text = String::from_utf8(bytes.to_vec()).expect("UTF-8");
-    Answer { code: parts.status.as_u16(), headers: parts.headers, text }
+    Response { code: parts.status.as_u16(), headers: parts.headers, text }
 }
 
-pub(crate) async fn get(server: &Server, path: &str) -> Answer {
-    ask(server, "GET", path, &[], "").await
+pub(crate) async fn get(server: &Server, path: &str) -> Response {
+    send(server, "GET", path, &[], "").await
 }
 
-pub(crate) async fn post(server: &Server, path: &str, body: Value) -> Answer {
-    ask(server, "POST", path, &[("content-type", "application/json")], &body.to_string()).await
+pub(crate) async fn post(server: &Server, path: &str, body: Value) -> Response {
+    send(server, "POST", path, &[("content-type", "application/json")], &body.to_string()).await
 }
 
-pub(crate) async fn put(server: &Server, path: &str, body: Value) -> Answer {
-    ask(server, "PUT", path, &[("content-type", "application/json")], &body.to_string()).await
+pub(crate) async fn put(server: &Server, path: &str, body: Value) -> Response {
+    send(server, "PUT", path, &[("content-type", "application/json")], &body.to_string()).await
 }
 
-pub(crate) async fn merge(server: &Server, path: &str, body: Value) -> Answer {
-    ask(server, "PATCH", path, &[("content-type", "application/merge-patch+json")], &body.to_string()).await
+pub(crate) async fn merge(server: &Server, path: &str, body: Value) -> Response {
+    send(server, "PATCH", path, &[("content-type", "application/merge-patch+json")], &body.to_string()).await
 }
 
-pub(crate) async fn delete(server: &Server, path: &str, body: &str) -> Answer {
-    ask(server, "DELETE", path, &[("content-type", "application/json")], body).await
+pub(crate) async fn delete(server: &Server, path: &str, body: &str) -> Response {
+    send(server, "DELETE", path, &[("content-type", "application/json")], body).await
 }
 
-/// An open watch whose lines are read one by one.
+/// Reads the lines of an open watch one by one.
 pub(crate) struct Lines {
     body: Body,
     left: String,
@@ -131,7 +131,7 @@ impl Lines {
         Self::from(response.into_body())
     }
 
-    /// The next line, `None` at a clean end, an error where the connection broke.
+    /// Returns the next line. Returns `None` after a clean end, and an error if the connection broke.
     pub(crate) async fn line(&mut self) -> Option<Result<String, kube_testserver::BodyError>> {
         loop {
             if let Some((line, rest)) = self.left.split_once('\n') {
@@ -144,18 +144,18 @@ impl Lines {
                     let data = frame.into_data().expect("data");
                     self.left.push_str(std::str::from_utf8(&data).expect("UTF-8"));
                 }
-                Err(broken) => return Some(Err(broken)),
+                Err(error) => return Some(Err(error)),
             }
         }
     }
 
-    /// The next event as type, name and version; the watch must still be open.
+    /// Returns the next event as type, name and version. Panics if the watch is closed.
     pub(crate) async fn event(&mut self) -> (String, String, String) {
-        event(&self.line().await.expect("not the end").expect("not broken"))
+        parse_event(&self.line().await.expect("an open watch").expect("an open connection"))
     }
 }
 
-/// A triple to compare events with.
-pub(crate) fn seen(kind: &str, name: &str, version: u64) -> (String, String, String) {
+/// Creates an expected event.
+pub(crate) fn event(kind: &str, name: &str, version: u64) -> (String, String, String) {
     (kind.into(), name.into(), version.to_string())
 }

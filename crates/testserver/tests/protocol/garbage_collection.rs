@@ -1,9 +1,9 @@
-//! The garbage collector: what goes with its owners, what outlives them, and in which order.
+//! The garbage collector: deletion of dependents, orphans, and the order of deletions.
 
 use kube_testserver::Server;
 use serde_json::{Value, json};
 
-use crate::ask::{Lines, R, configmaps, delete, get, merge, post};
+use crate::client::{CONFIGMAPS, Lines, configmaps, delete, get, merge, post};
 
 fn server() -> Server {
     let server = Server::builder().garbage_collector(true).build();
@@ -21,25 +21,25 @@ fn reference(owner: &Value) -> Value {
 async fn owned(server: &Server, name: &str, owners: &[Value]) -> Value {
     let owners: Vec<Value> = owners.iter().map(reference).collect();
     let body = json!({"metadata": {"name": name, "ownerReferences": owners}});
-    let created = post(server, R, body).await;
+    let created = post(server, CONFIGMAPS, body).await;
     assert_eq!(created.code, 201, "{}", created.text);
     created.json()
 }
 
 async fn names(server: &Server) -> Vec<String> {
-    get(server, R).await.names()
+    get(server, CONFIGMAPS).await.names()
 }
 
 async fn one(server: &Server, name: &str) -> Value {
-    get(server, &format!("{R}/{name}")).await.json()
+    get(server, &format!("{CONFIGMAPS}/{name}")).await.json()
 }
 
 async fn remove(server: &Server, name: &str, policy: &str) -> Value {
-    delete(server, &format!("{R}/{name}?propagationPolicy={policy}"), "").await.json()
+    delete(server, &format!("{CONFIGMAPS}/{name}?propagationPolicy={policy}"), "").await.json()
 }
 
 #[tokio::test]
-async fn without_a_collector_dependents_stay() {
+async fn dependents_remain_without_garbage_collector() {
     let server = Server::new();
     configmaps(&server, &[]);
     let a = owned(&server, "a", &[]).await;
@@ -49,7 +49,7 @@ async fn without_a_collector_dependents_stay() {
 }
 
 #[tokio::test]
-async fn what_has_lost_all_its_owners_goes_in_the_background_down_to_the_last() {
+async fn background_delete_removes_all_transitive_dependents() {
     let server = server();
     let a = owned(&server, "a", &[]).await;
     let b = owned(&server, "b", std::slice::from_ref(&a)).await;
@@ -57,53 +57,53 @@ async fn what_has_lost_all_its_owners_goes_in_the_background_down_to_the_last() 
     let other = owned(&server, "other", &[]).await;
     owned(&server, "d", &[c.clone(), other.clone()]).await;
     let start = server.resource_version();
-    let mut watch = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
+    let mut watch = Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={start}")).await;
     assert_eq!(remove(&server, "a", "Background").await["status"], "Success");
     assert_eq!(names(&server).await, ["d", "other"]);
     assert_eq!(one(&server, "d").await["metadata"]["ownerReferences"], json!([reference(&other)]));
     for (kind, name) in [("DELETED", "a"), ("DELETED", "b"), ("DELETED", "c"), ("MODIFIED", "d")] {
-        let (told, about, _) = watch.event().await;
-        assert_eq!((told.as_str(), about.as_str()), (kind, name));
+        let (event, object, _) = watch.event().await;
+        assert_eq!((event.as_str(), object.as_str()), (kind, name));
     }
 }
 
 #[tokio::test]
-async fn in_the_foreground_an_owner_goes_after_the_dependents_that_hold_it() {
+async fn foreground_delete_removes_blocking_dependents_first() {
     let server = server();
     let a = owned(&server, "a", &[]).await;
     let b = owned(&server, "b", std::slice::from_ref(&a)).await;
     owned(&server, "c", &[b]).await;
-    merge(&server, &format!("{R}/c"), json!({"metadata": {"finalizers": ["x.test/f"]}})).await;
+    merge(&server, &format!("{CONFIGMAPS}/c"), json!({"metadata": {"finalizers": ["x.test/f"]}})).await;
     let marked = remove(&server, "a", "Foreground").await;
     assert_eq!(marked["metadata"]["finalizers"], json!(["foregroundDeletion"]));
     assert_eq!(names(&server).await, ["a", "b", "c"]);
     assert_eq!(one(&server, "b").await["metadata"]["finalizers"], json!(["foregroundDeletion"]));
     assert!(one(&server, "c").await["metadata"]["deletionTimestamp"].is_string());
     let start = server.resource_version();
-    let mut watch = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
-    merge(&server, &format!("{R}/c"), json!({"metadata": {"finalizers": null}})).await;
+    let mut watch = Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={start}")).await;
+    merge(&server, &format!("{CONFIGMAPS}/c"), json!({"metadata": {"finalizers": null}})).await;
     assert!(names(&server).await.is_empty());
     for name in ["c", "b", "a"] {
-        let (told, about, _) = watch.event().await;
-        assert_eq!((told.as_str(), about.as_str()), ("DELETED", name));
+        let (event, object, _) = watch.event().await;
+        assert_eq!((event.as_str(), object.as_str()), ("DELETED", name));
     }
 }
 
 #[tokio::test]
-async fn a_dependent_that_holds_nothing_back_goes_after_its_owner() {
+async fn non_blocking_dependent_is_deleted_after_its_owner() {
     let server = server();
     let a = owned(&server, "a", &[]).await;
     let mut loose = reference(&a);
     loose["blockOwnerDeletion"] = false.into();
     let body = json!({"metadata": {"name": "b", "finalizers": ["x.test/f"], "ownerReferences": [loose]}});
-    post(&server, R, body).await;
+    post(&server, CONFIGMAPS, body).await;
     remove(&server, "a", "Foreground").await;
     assert_eq!(names(&server).await, ["b"]);
     assert!(one(&server, "b").await["metadata"]["deletionTimestamp"].is_string());
 }
 
 #[tokio::test]
-async fn orphans_outlive_their_owner_and_no_longer_name_it() {
+async fn orphan_delete_keeps_dependents_and_removes_the_reference() {
     let server = server();
     let a = owned(&server, "a", &[]).await;
     let z = owned(&server, "z", &[]).await;
@@ -117,7 +117,7 @@ async fn orphans_outlive_their_owner_and_no_longer_name_it() {
 }
 
 #[tokio::test]
-async fn what_is_born_without_an_owner_goes_at_once() {
+async fn object_with_unknown_owner_uid_is_deleted_immediately() {
     let server = server();
     let a = owned(&server, "a", &[]).await;
     let mut stranger = a.clone();
@@ -130,7 +130,7 @@ async fn what_is_born_without_an_owner_goes_at_once() {
 }
 
 #[tokio::test]
-async fn owners_are_looked_for_where_they_can_be() {
+async fn owner_must_be_in_the_same_namespace_or_cluster_scoped() {
     let server = server();
     let node = post(&server, "/api/v1/nodes", json!({"metadata": {"name": "n"}})).await.json();
     owned(&server, "of-the-node", std::slice::from_ref(&node)).await;
@@ -141,7 +141,8 @@ async fn owners_are_looked_for_where_they_can_be() {
         json!({"apiVersion": "x.test/v1", "kind": "Unknown", "metadata": {"name": "u", "uid": "u"}});
     owned(&server, "of-an-unknown-kind", &[unknown]).await;
     assert_eq!(names(&server).await, ["of-an-unknown-kind", "of-the-node"]);
-    // An object outside of namespaces can't be owned from within one: it is left alone.
+    // A namespaced object cannot own a cluster-scoped object, so the collector does not delete the
+    // volume.
     let volume = json!({"metadata": {"name": "v", "ownerReferences": [reference(&far)]}});
     post(&server, "/api/v1/persistentvolumes", volume).await;
     assert_eq!(get(&server, "/api/v1/persistentvolumes/v").await.code, 200);
@@ -150,18 +151,19 @@ async fn owners_are_looked_for_where_they_can_be() {
 }
 
 #[tokio::test]
-async fn owners_in_a_circle_do_not_wait_for_each_other_for_ever() {
+async fn owner_cycles_are_deleted() {
     let server = server();
     let a = owned(&server, "a", &[]).await;
     let b = owned(&server, "b", std::slice::from_ref(&a)).await;
-    merge(&server, &format!("{R}/a"), json!({"metadata": {"ownerReferences": [reference(&b)]}})).await;
+    merge(&server, &format!("{CONFIGMAPS}/a"), json!({"metadata": {"ownerReferences": [reference(&b)]}}))
+        .await;
     assert_eq!(names(&server).await, ["a", "b"]);
     remove(&server, "a", "Foreground").await;
     assert!(names(&server).await.is_empty());
 }
 
 #[tokio::test]
-async fn a_long_chain_of_owners_is_no_deep_recursion() {
+async fn long_owner_chain_is_deleted_without_recursion() {
     let server = server();
     let first = owned(&server, "o0", &[]).await;
     let mut last = first;
@@ -177,7 +179,7 @@ async fn a_long_chain_of_owners_is_no_deep_recursion() {
 }
 
 #[tokio::test]
-async fn pods_are_given_their_time_by_the_collector_too() {
+async fn collector_respects_the_grace_period_of_pods() {
     let server = server();
     let a = owned(&server, "a", &[]).await;
     let pods = "/api/v1/namespaces/r/pods";
@@ -193,40 +195,40 @@ async fn pods_are_given_their_time_by_the_collector_too() {
 }
 
 #[tokio::test]
-async fn after_time_went_back_owners_are_known_again() {
+async fn restore_also_restores_the_owner_graph() {
     let server = server();
     let a = owned(&server, "a", &[]).await;
     owned(&server, "b", &[a]).await;
     let then = server.resource_version();
     remove(&server, "a", "Background").await;
     assert!(names(&server).await.is_empty());
-    server.restore(then).expect("history reaches back");
+    server.restore(then).expect("a version in the history");
     assert_eq!(names(&server).await, ["a", "b"]);
     remove(&server, "a", "Background").await;
     assert!(names(&server).await.is_empty());
 }
 
 #[tokio::test]
-async fn what_waits_for_nothing_goes_in_one_step_though_its_owner_waits() {
+async fn unblocked_dependent_is_deleted_in_one_step() {
     let server = server();
     let a = owned(&server, "a", &[]).await;
     owned(&server, "b", std::slice::from_ref(&a)).await;
     let start = server.resource_version();
-    let mut watch = Lines::open(&server, &format!("{R}?watch=1&resourceVersion={start}")).await;
+    let mut watch = Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={start}")).await;
     remove(&server, "a", "Foreground").await;
     for (kind, name) in [("MODIFIED", "a"), ("DELETED", "b"), ("DELETED", "a")] {
-        let (told, about, _) = watch.event().await;
-        assert_eq!((told.as_str(), about.as_str()), (kind, name));
+        let (event, object, _) = watch.event().await;
+        assert_eq!((event.as_str(), object.as_str()), (kind, name));
     }
 }
 
 #[tokio::test]
-async fn what_is_collected_orphans_its_dependents_where_its_finalizer_says_so() {
+async fn collected_object_with_orphan_finalizer_keeps_its_dependents() {
     let server = server();
     let a = owned(&server, "a", &[]).await;
     let b = owned(&server, "b", std::slice::from_ref(&a)).await;
     owned(&server, "c", &[b]).await;
-    merge(&server, &format!("{R}/b"), json!({"metadata": {"finalizers": ["orphan"]}})).await;
+    merge(&server, &format!("{CONFIGMAPS}/b"), json!({"metadata": {"finalizers": ["orphan"]}})).await;
     remove(&server, "a", "Background").await;
     assert_eq!(names(&server).await, ["c"]);
     assert_eq!(one(&server, "c").await["metadata"]["ownerReferences"], Value::Null);
